@@ -1,0 +1,41 @@
+#include "train/benchmark.h"
+
+#include <iostream>
+
+#include "commands.h"
+#include "model/model.h"
+#include "train/open.h"
+
+namespace trainer::app {
+
+int benchmark(const BenchmarkArguments& arguments) {
+  config::Config config =
+      config::load_config(arguments.path, arguments.overrides, environment()).config;
+  if (arguments.synthetic) config.data.format = config::DataFormat::kSynthetic;
+  const data::Datasets data = data::open_datasets(config.data, config.seed, "train");
+  train::Throughput result;
+  if (arguments.input_only) {
+    result = train::measure_input(*data.train, config, arguments.seconds);
+  } else {
+    const graph::Graph model =
+        model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+    const auto backend = train::open_backend(config);
+    train::Engine engine(model, config, *backend, train::Engine::Use::kTrain);
+    engine.initialise(config.seed);
+    result = train::measure_training(engine, *data.train, config, arguments.seconds);
+  }
+  if (arguments.json) {
+    std::cout << "{\"event\":\"benchmark\",\"images_per_second\":" << result.images_per_second
+              << ",\"low\":" << result.low << ",\"high\":" << result.high
+              << ",\"steps\":" << result.steps << ",\"wait_share\":" << result.wait_share
+              << ",\"batch_size\":" << config.train.batch_size << "}\n";
+  } else {
+    std::cout << static_cast<std::int64_t>(result.images_per_second) << " images/second ("
+              << static_cast<std::int64_t>(result.low) << " to "
+              << static_cast<std::int64_t>(result.high) << "), batch " << config.train.batch_size
+              << ", waiting for data " << static_cast<int>(result.wait_share * 100 + 0.5) << " %\n";
+  }
+  return kExitOk;
+}
+
+}  // namespace trainer::app

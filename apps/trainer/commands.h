@@ -1,0 +1,87 @@
+// The program's commands, one file each. Every function returns the process's exit code and throws
+// trainer::Error for what the user must know.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::app {
+
+// What all commands that read a config take.
+struct ConfigArguments {
+  std::string path;
+  std::vector<config::Override> overrides;  // --set and the flags that stand for keys, in order
+  bool json = false;
+  bool quiet = false;
+};
+
+struct TrainArguments : ConfigArguments {
+  bool resume = false;
+  bool overwrite = false;
+};
+int train(const TrainArguments& arguments);
+
+struct EvaluateArguments {
+  std::string run;  // a run folder or a checkpoint
+  std::string split = "test";
+  bool best = false;
+  std::vector<config::Override> overrides;
+  bool json = false;
+  bool quiet = false;
+};
+int evaluate(const EvaluateArguments& arguments);
+
+struct PredictArguments {
+  std::string run;
+  std::vector<std::string> images;  // image or array files; a split of the config's data when empty
+  std::string split = "test";
+  std::string format = "table";  // table, csv, jsonl
+  std::optional<std::int64_t> limit;
+  bool best = false;
+  std::vector<config::Override> overrides;
+};
+int predict(const PredictArguments& arguments);
+
+struct ExportArguments {
+  std::string run;  // a run folder or a checkpoint
+  std::string format;  // keras_h5, safetensors, onnx
+  std::string output;
+  bool best = false;
+  std::vector<config::Override> overrides;
+};
+int export_model(const ExportArguments& arguments);
+
+struct BenchmarkArguments : ConfigArguments {
+  double seconds = 5;    // measured time, after a warm-up
+  bool input_only = false;  // the input pipeline alone
+  bool synthetic = false;   // synthetic data of the config's shape in place of its own
+};
+int benchmark(const BenchmarkArguments& arguments);
+
+struct DataArguments : ConfigArguments {
+  std::string group_by;  // regular expression on paths; its group must stay within one split
+  std::string sheet;     // write a contact sheet here in place of checking
+  std::int64_t samples = 64;
+};
+int data(const DataArguments& arguments);
+
+struct PlanArguments : ConfigArguments {
+  std::string print_after;  // a compiler pass, or "all"
+  bool program = false;     // also what the backend runs, step by step
+};
+int plan(const PlanArguments& arguments);
+
+int validate(const std::vector<std::string>& paths, const std::vector<config::Override>& overrides);
+int schema();
+int devices(bool json);
+
+// The process's environment as a map.
+config::Environment environment();
+// One line on standard error that begins with "warning: ".
+void warn(const std::string& line);
+
+}  // namespace trainer::app

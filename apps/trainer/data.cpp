@@ -1,0 +1,22 @@
+#include <iostream>
+
+#include "base/error.h"
+#include "commands.h"
+#include "data/check.h"
+
+namespace trainer::app {
+
+int data(const DataArguments& arguments) {
+  const config::Config config =
+      config::load_config(arguments.path, arguments.overrides, environment()).config;
+  if (!arguments.sheet.empty()) {
+    data::write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);
+    if (!arguments.quiet) std::cout << "wrote " << arguments.sheet << '\n';
+    return kExitOk;
+  }
+  const data::DataCheck check = data::check_images(config.data, arguments.group_by);
+  std::cout << data::to_text(check);
+  return check.clean() ? kExitOk : kExitData;
+}
+
+}  // namespace trainer::app

@@ -1,0 +1,203 @@
+// The command line: what each command is called and takes. The work is in one file a command.
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "base/error.h"
+#include "commands.h"
+
+extern char** environ;
+
+namespace trainer::app {
+
+config::Environment environment() {
+  config::Environment variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  return variables;
+}
+
+void warn(const std::string& line) { std::cerr << "warning: " << line << '\n'; }
+
+namespace {
+
+// --set a.b=c, and the flags that stand for one key each.
+void add_overrides(CLI::App& command, std::vector<config::Override>& overrides) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--set",
+          [&overrides](const std::vector<std::string>& settings) {
+            for (const std::string& setting : settings) {
+              const auto equals = setting.find('=');
+              if (equals == std::string::npos) {
+                throw ConfigError({}, "--set " + setting + ": expected key=value, e.g. --set train.epochs=3");
+              }
+              overrides.push_back({setting.substr(0, equals), setting.substr(equals + 1), "--set"});
+            }
+          },
+          "Replace a value of the config, e.g. --set optimizer.adam.learning_rate=1e-4")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->trigger_on_parse();
+  const auto flag = [&](const char* name, const char* key, const char* help) {
+    command
+        .add_option_function<std::string>(
+            name,
+            [&overrides, key, name](const std::string& value) {
+              overrides.push_back({key, value, name});
+            },
+            help)
+        ->trigger_on_parse();
+  };
+  flag("--epochs", "train.epochs", "Epochs to train (train.epochs)");
+  flag("--batch-size", "train.batch_size", "Samples a replica takes a step (train.batch_size)");
+  flag("--seed", "seed", "Seed of everything random (seed)");
+  flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
+  flag("--gpus", "parallel.gpus", "GPUs to use: a number or all (parallel.gpus)");
+}
+
+void add_config(CLI::App& command, ConfigArguments& arguments) {
+  command.add_option("config", arguments.path, "Config file (YAML)")->required();
+  add_overrides(command, arguments.overrides);
+  command.add_flag("--json", arguments.json, "One JSON object a line on standard output, nothing else");
+  command.add_flag("--quiet", arguments.quiet, "No progress");
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"Trains, evaluates and applies image classifiers from a YAML file."};
+  app.name("trainer");
+  app.set_version_flag("--version", "trainer " TRAINER_VERSION);
+  app.require_subcommand(1);
+  app.footer(
+      "Examples:\n"
+      "  trainer train configs/digits.yaml\n"
+      "  trainer train configs/mnist.yaml --epochs 3 --set optimizer.adam.learning_rate=5e-4\n"
+      "  trainer train configs/mnist.yaml --resume\n"
+      "  trainer evaluate runs/mnist\n"
+      "  trainer plan configs/mnist.yaml\n"
+      "Exit codes: 0 done, 2 config, 3 data, 4 device, 5 a check did not hold, 75 interrupted and saved.");
+  int code = kExitOk;
+
+  TrainArguments train_arguments;
+  CLI::App* train_command = app.add_subcommand("train", "Build and run the job");
+  add_config(*train_command, train_arguments);
+  train_command->add_flag("--resume", train_arguments.resume, "Go on from the run's last checkpoint");
+  train_command->add_flag("--overwrite", train_arguments.overwrite, "Replace an earlier run in this folder");
+  train_command->callback([&] { code = train(train_arguments); });
+
+  EvaluateArguments evaluate_arguments;
+  CLI::App* evaluate_command =
+      app.add_subcommand("evaluate", "Metrics of a run or checkpoint on a split");
+  evaluate_command->add_option("run", evaluate_arguments.run, "Run folder or checkpoint")->required();
+  evaluate_command->add_option("--split", evaluate_arguments.split, "test, validation or train")
+      ->check(CLI::IsMember({"test", "validation", "train"}));
+  evaluate_command->add_flag("--best", evaluate_arguments.best, "The best checkpoint, not the last");
+  add_overrides(*evaluate_command, evaluate_arguments.overrides);
+  evaluate_command->add_flag("--json", evaluate_arguments.json, "One JSON object on standard output");
+  evaluate_command->add_flag("--quiet", evaluate_arguments.quiet, "Only the line of results");
+  evaluate_command->callback([&] { code = evaluate(evaluate_arguments); });
+
+  PredictArguments predict_arguments;
+  CLI::App* predict_command = app.add_subcommand("predict", "Class probabilities of images");
+  predict_command->add_option("run", predict_arguments.run, "Run folder or checkpoint")->required();
+  predict_command->add_option("images", predict_arguments.images,
+                              "IDX, NPY or NPZ files with images; a split of the run's data when left out");
+  predict_command->add_option("--split", predict_arguments.split, "Which split when no files are given")
+      ->check(CLI::IsMember({"test", "validation", "train"}));
+  predict_command->add_option("--format", predict_arguments.format, "table, csv or jsonl")
+      ->check(CLI::IsMember({"table", "csv", "jsonl"}));
+  predict_command->add_option("--limit", predict_arguments.limit, "Only the first N images")
+      ->check(CLI::PositiveNumber);
+  predict_command->add_flag("--best", predict_arguments.best, "The best checkpoint, not the last");
+  add_overrides(*predict_command, predict_arguments.overrides);
+  predict_command->callback([&] { code = predict(predict_arguments); });
+
+  ExportArguments export_arguments;
+  CLI::App* export_command = app.add_subcommand("export", "A trained model for other programs");
+  export_command->add_option("run", export_arguments.run, "Run folder or checkpoint")->required();
+  export_command
+      ->add_option("--format", export_arguments.format,
+                   "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors or onnx")
+      ->check(CLI::IsMember({"keras_h5", "safetensors", "onnx"}))
+      ->required();
+  export_command->add_option("--output", export_arguments.output, "File to write")
+      ->type_name("FILE")
+      ->required();
+  export_command->add_flag("--best", export_arguments.best, "The best checkpoint, not the last");
+  add_overrides(*export_command, export_arguments.overrides);
+  export_command->callback([&] { code = export_model(export_arguments); });
+
+  BenchmarkArguments benchmark_arguments;
+  CLI::App* benchmark_command = app.add_subcommand("benchmark", "Throughput, after a warm-up");
+  add_config(*benchmark_command, benchmark_arguments);
+  benchmark_command->add_option("--seconds", benchmark_arguments.seconds, "Time to measure");
+  benchmark_command->add_flag("--input-only", benchmark_arguments.input_only, "The input pipeline alone");
+  benchmark_command->add_flag("--synthetic", benchmark_arguments.synthetic, "Synthetic data");
+  benchmark_command->callback([&] { code = benchmark(benchmark_arguments); });
+
+  DataArguments data_arguments;
+  CLI::App* data_command = app.add_subcommand(
+      "data", "Check the image files of a config: counts, sizes, damage, leaks; or look at them");
+  add_config(*data_command, data_arguments);
+  data_command->add_option("--group-by", data_arguments.group_by,
+                           "Regular expression on paths whose group must stay within one split");
+  data_command->add_option("--sheet", data_arguments.sheet,
+                           "Write training images as the model gets them to this PNG");
+  data_command->add_option("--samples", data_arguments.samples, "Images on the sheet")
+      ->check(CLI::PositiveNumber);
+  data_command->callback([&] { code = data(data_arguments); });
+
+  PlanArguments plan_arguments;
+  CLI::App* plan_command =
+      app.add_subcommand("plan", "What a config means: values and their origins, layers, steps, memory");
+  add_config(*plan_command, plan_arguments);
+  plan_command->add_option("--print-after", plan_arguments.print_after,
+                           "Print the graphs after a compiler pass, or all");
+  plan_command->add_flag("--program", plan_arguments.program, "Print what the device runs, step by step");
+  plan_command->callback([&] { code = plan(plan_arguments); });
+
+  std::vector<std::string> validate_paths;
+  std::vector<config::Override> validate_overrides;
+  CLI::App* validate_command = app.add_subcommand("validate", "All errors of configs at once");
+  validate_command->add_option("configs", validate_paths, "Config files")->required();
+  add_overrides(*validate_command, validate_overrides);
+  validate_command->callback([&] { code = validate(validate_paths, validate_overrides); });
+
+  app.add_subcommand("schema", "JSON Schema of a config")->callback([&] { code = schema(); });
+
+  bool devices_json = false;
+  CLI::App* devices_command = app.add_subcommand("devices", "What this machine offers");
+  devices_command->add_flag("--json", devices_json, "One JSON object");
+  devices_command->callback([&] { code = devices(devices_json); });
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& success) {
+    return app.exit(success);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return kExitConfig;
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace trainer::app
+
+int main(int argc, char** argv) {
+  std::ios::sync_with_stdio(false);
+  try {
+    return trainer::app::run(argc, argv);
+  } catch (const trainer::ConfigError& error) {
+    std::cerr << error.what() << '\n';
+    return error.code();
+  } catch (const trainer::Error& error) {
+    std::cerr << "error: " << error.what() << '\n';
+    return error.code();
+  } catch (const std::exception& error) {
+    std::cerr << "error: " << error.what() << "\nThis is a mistake of the program, not yours.\n";
+    return 1;
+  }
+}

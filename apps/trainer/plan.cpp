@@ -1,0 +1,34 @@
+#include <iostream>
+
+#include "commands.h"
+#include "train/open.h"
+#include "train/plan_report.h"
+
+namespace trainer::app {
+
+int plan(const PlanArguments& arguments) {
+  train::check_pass(arguments.print_after);
+  const config::LoadedConfig loaded =
+      config::load_config(arguments.path, arguments.overrides, environment());
+  const config::Config& config = loaded.config;
+  const train::PlannedData data = train::plan_data(config);
+  const std::optional<graph::Graph> model = train::plan_model(config, data);
+  const train::PlanReport report = train::make_plan(loaded, data, model);
+  const auto backend = train::open_backend(config);
+  const train::DevicePlan device = train::plan_device(model, config, *backend);
+  if (arguments.json) {
+    train::print_plan_json(report, device, std::cout);
+  } else {
+    train::print_plan(report, std::cout);
+    train::print_device(device, std::cout);
+  }
+  // Standard output holds nothing but JSON when that was asked for.
+  std::ostream& text = arguments.json ? std::cerr : std::cout;
+  if (model && !arguments.print_after.empty()) {
+    train::print_graphs(*model, config, *backend, arguments.print_after, text);
+  }
+  if (device.engine && arguments.program) train::print_programs(*device.engine, text);
+  return kExitOk;
+}
+
+}  // namespace trainer::app

@@ -1,0 +1,30 @@
+#include "train/predict.h"
+
+#include <iostream>
+
+#include "commands.h"
+#include "train/open.h"
+
+namespace trainer::app {
+
+int predict(const PredictArguments& arguments) {
+  const train::Trained trained =
+      train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
+  const auto inputs =
+      train::open_prediction_inputs(trained, arguments.images, arguments.split, warn);
+  const graph::Graph model =
+      model::build_model(trained.config.model, trained.config.data,
+                         train::sample_spec(trained, inputs), trained.config.seed);
+  const auto backend = train::open_backend(trained.config);
+  train::Engine engine(model, trained.config, *backend, train::Engine::Use::kPredict);
+  engine.load(trained.file, trained.path);
+  train::PredictionWriter writer(arguments.format, trained.classes, inputs, std::cout);
+  writer.header();
+  for (const train::PredictionInput& input : inputs) {
+    train::predict(engine, input, trained.config.model.loss, arguments.limit,
+                   [&](const train::Prediction& prediction) { writer.write(input, prediction); });
+  }
+  return kExitOk;
+}
+
+}  // namespace trainer::app

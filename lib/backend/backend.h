@@ -1,0 +1,89 @@
+// What executes graphs. A backend keeps a model's variables and turns graphs into executables.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compile/compile.h"
+#include "graph/graph.h"
+
+namespace trainer::backend {
+
+// The kept values of a model on a device: parameters, statistics, optimizer slots, averages. Shared by
+// the executables compiled with them. Read and write in logical layout, float32.
+class Variables {
+ public:
+  virtual ~Variables() = default;
+  virtual const std::vector<graph::Value>& values() const = 0;
+  virtual void read(std::string_view name, std::span<float> to) const = 0;
+  virtual void write(std::string_view name, std::span<const float> from) = 0;
+};
+
+// The run-time scalars of one step.
+struct Scalars {
+  float learning_rate = 0;
+  std::uint64_t update = 1;        // 1-based number of the update, Adam's t
+  double loss_scale = 1;           // 1 / true samples of the global batch
+  std::uint64_t first_sample = 0;  // position of this call's first sample in the global batch
+  bool accumulate = false;         // add to the gradients of the calls before instead of replacing them
+  bool apply = true;               // update the parameters; moving averages follow every call
+};
+
+
+struct MemoryReport {
+  std::int64_t variables = 0;    // bytes of parameters, statistics, slots
+  std::int64_t gradients = 0;
+  std::int64_t activations = 0;  // arenas
+  std::int64_t derived = 0;      // reordered and folded weights
+};
+
+// A graph compiled for up to `max_samples` samples a call.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // `inputs` and `outputs` in the order of the graph's; batched ones hold `samples` samples, rows
+  // packed, logical layout, inputs in the value's type, outputs in float32. A null output is not
+  // copied. Blocks until done.
+  virtual void run(std::int64_t samples, std::span<const void* const> inputs,
+                   std::span<float* const> outputs, const Scalars& scalars) = 0;
+  virtual MemoryReport memory() const = 0;
+  // One line a step: what runs, in which layout, by which implementation.
+  virtual void print(std::ostream& out) const = 0;
+};
+
+struct CompileOptions {
+  std::int64_t max_samples = 1;
+  enum class Convolution { kAuto, kDirect, kWinograd } convolution = Convolution::kAuto;
+  // Index of an output that must be finite in all samples for the update phase to run; -1: none.
+  int guard = -1;
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string describe() const = 0;  // "cpu, 2 threads, avx512_core_bf16, oneDNN 2.6.3"
+  virtual compile::Capabilities capabilities() const = 0;
+  virtual bool supports(DType activations) const = 0;
+  // Variables for every kept value of the graph, zero-filled.
+  virtual std::unique_ptr<Variables> allocate(const graph::Graph& graph) = 0;
+  // `variables` must outlive the executable and hold every kept value of the graph.
+  virtual std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
+                                              const CompileOptions& options) = 0;
+};
+
+struct CpuOptions {
+  int threads = 0;  // 0: all cores this process may use
+  int lanes = 0;    // 0: chosen. Micro-batches run side by side, each by threads / lanes threads
+  // Which of the kernels compiled for several instruction sets to use ("x86-64-v3", "x86-64-v4"); the
+  // best that this processor runs when empty.
+  std::string instruction_set;
+};
+std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options);
+
+}  // namespace trainer::backend

@@ -1,0 +1,53 @@
+#include "backend/cpu/dnnl.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using dnnl::prop_kind;
+
+dnnl::eltwise_forward::primitive_desc forward(const dnnl::memory::desc& desc,
+                                              dnnl::algorithm algorithm,
+                                              const graph::Activation& activation) {
+  return {
+      {prop_kind::forward_training, algorithm, desc, dnnl_alpha(activation), dnnl_beta(activation)},
+      dnnl_attributes({}),
+      dnnl_engine()};
+}
+
+}  // namespace
+
+// Also used by ops that cannot apply an activation themselves.
+void activate(Lowering& l, const graph::Activation& activation, const Operand& x,
+              const Operand& y) {
+  const dnnl::memory::desc desc = dnnl_desc(x, l);
+  const auto descriptor = forward(desc, dnnl_eltwise(activation, false), activation);
+  dnnl_step(l, dnnl::eltwise_forward(descriptor), descriptor,
+            {{DNNL_ARG_SRC, desc, x.buffer}, {DNNL_ARG_DST, desc, y.buffer}});
+}
+
+void activate_backward(Lowering& l, const graph::Activation& activation, const Operand& saved,
+                       const Operand& dy, const Operand& dx) {
+  const bool from_output = activation.differentiable_from_output();
+  const dnnl::algorithm algorithm = dnnl_eltwise(activation, from_output);
+  const dnnl::memory::desc desc = dnnl_desc(dy, l);
+  const dnnl::eltwise_backward::primitive_desc descriptor(
+      {algorithm, desc, desc, dnnl_alpha(activation), dnnl_beta(activation)}, dnnl_attributes({}),
+      dnnl_engine(), forward(desc, algorithm, activation));
+  dnnl_step(l, dnnl::eltwise_backward(descriptor), descriptor,
+            {{from_output ? DNNL_ARG_DST : DNNL_ARG_SRC, desc, saved.buffer},
+             {DNNL_ARG_DIFF_DST, desc, dy.buffer},
+             {DNNL_ARG_DIFF_SRC, desc, dx.buffer}});
+}
+
+void lower(const graph::Activate& op, Lowering& l) {
+  const Operand x = l.input_as_is(0);
+  activate(l, op.activation, x, l.output(0, x.layout));
+}
+
+void lower(const graph::ActivateBackward& op, Lowering& l) {
+  const Operand dy = l.input_as_is(1);
+  const Operand saved = l.input(0, dy.layout);
+  activate_backward(l, op.activation, saved, dy, l.output(0, dy.layout));
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,201 @@
+#include "backend/cpu/dnnl.h"
+
+#include <cstring>
+#include <memory>
+#include <unordered_map>
+
+namespace trainer::backend::cpu {
+namespace {
+
+using dnnl::algorithm;
+using dnnl::memory;
+
+// One primitive with its memories made at the first run. Most buffers are bound for good then;
+// those of the caller's inputs move from call to call.
+class Call {
+ public:
+  Call(dnnl::primitive primitive, std::vector<DnnlArgument> arguments)
+      : primitive_(std::move(primitive)),
+        arguments_(std::move(arguments)),
+        stream_(dnnl_engine()) {}
+
+  void run(const RunContext& context) {
+    if (memories_.empty()) bind(context);
+    for (std::size_t i = 0; i < arguments_.size(); ++i) {
+      void* at = context.at<void>(arguments_[i].buffer);
+      if (at == places_[i]) continue;
+      memories_[i].set_data_handle(at);
+      places_[i] = at;
+    }
+    const dnnl_status_t status = dnnl_primitive_execute(
+        primitive_.get(), stream_.get(), static_cast<int>(slots_.size()), slots_.data());
+    if (status != dnnl_success)
+      throw DeviceError(concat("oneDNN: primitive failed, status ", status));
+  }
+
+ private:
+  // The C interface takes an array that is made once; the C++ one allocates at every call.
+  void bind(const RunContext& context) {
+    for (const DnnlArgument& argument : arguments_) {
+      places_.push_back(context.at<void>(argument.buffer));
+      memories_.emplace_back(argument.desc, dnnl_engine(), places_.back());
+      slots_.push_back({argument.id, memories_.back().get()});
+    }
+  }
+
+  dnnl::primitive primitive_;
+  std::vector<DnnlArgument> arguments_;
+  dnnl::stream stream_;
+  std::vector<memory> memories_;
+  std::vector<void*> places_;  // of the memories
+  std::vector<dnnl_exec_arg_t> slots_;
+};
+
+std::string bytes_of(const memory::desc& desc) {
+  return {reinterpret_cast<const char*>(&desc.data), sizeof desc.data};
+}
+
+}  // namespace
+
+dnnl::engine& dnnl_engine() {
+  static dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  return engine;
+}
+
+memory::data_type dnnl_type(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return memory::data_type::f32;
+    case DType::kBFloat16:
+      return memory::data_type::bf16;
+    case DType::kUInt8:
+      return memory::data_type::u8;
+    case DType::kInt32:
+      return memory::data_type::s32;
+  }
+  throw std::logic_error("unknown element type");
+}
+
+memory::dims dnnl_dims(const Operand& operand) {
+  if (operand.shape.rank() == 4) return {operand.n(), operand.c(), operand.h(), operand.w()};
+  if (operand.layout == Layout::kBlocked) return {operand.n(), operand.c(), 1, 1};
+  return memory::dims(operand.shape.dims());
+}
+
+memory::desc dnnl_desc(const Operand& operand, const Lowering& l) {
+  const memory::dims dims = dnnl_dims(operand);
+  const memory::data_type type = dnnl_type(operand.type);
+  using tag = memory::format_tag;
+  if (operand.layout == Layout::kBlocked) {
+    return {dims, type, l.machine().block == 16 ? tag::nChw16c : tag::nChw8c};
+  }
+  if (operand.layout == Layout::kPlanar) return {dims, type, tag::nchw};
+  switch (operand.shape.rank()) {
+    case 1:
+      return {dims, type, tag::a};
+    case 2:
+      return {dims, type, tag::ab};
+    case 3:
+      return {dims, type, tag::abc};
+    default:
+      return {dims, type, tag::nhwc};
+  }
+}
+
+algorithm dnnl_eltwise(const graph::Activation& activation, bool from_output) {
+  using Kind = graph::Activation::Kind;
+  switch (activation.kind) {
+    case Kind::kLinear:
+      return algorithm::eltwise_linear;
+    case Kind::kRelu:
+    case Kind::kLeakyRelu:
+      return from_output ? algorithm::eltwise_relu_use_dst_for_bwd : algorithm::eltwise_relu;
+    case Kind::kRelu6:
+      return from_output ? algorithm::eltwise_clip_v2_use_dst_for_bwd : algorithm::eltwise_clip_v2;
+    case Kind::kElu:
+      return from_output ? algorithm::eltwise_elu_use_dst_for_bwd : algorithm::eltwise_elu;
+    case Kind::kSigmoid:
+      return from_output ? algorithm::eltwise_logistic_use_dst_for_bwd
+                         : algorithm::eltwise_logistic;
+    case Kind::kTanh:
+      return from_output ? algorithm::eltwise_tanh_use_dst_for_bwd : algorithm::eltwise_tanh;
+    case Kind::kGelu:
+      return algorithm::eltwise_gelu_erf;
+    case Kind::kSwish:
+      return algorithm::eltwise_swish;
+  }
+  throw std::logic_error("unknown activation");
+}
+
+float dnnl_alpha(const graph::Activation& activation) {
+  using Kind = graph::Activation::Kind;
+  switch (activation.kind) {
+    case Kind::kLinear:
+    case Kind::kSwish:
+      return 1;
+    case Kind::kLeakyRelu:
+    case Kind::kElu:
+      return activation.alpha;
+    default:
+      return 0;
+  }
+}
+
+float dnnl_beta(const graph::Activation& activation) {
+  return activation.kind == graph::Activation::Kind::kRelu6 ? 6.0f : 0.0f;
+}
+
+dnnl::primitive_attr dnnl_attributes(const graph::Activation& activation) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (!activation.linear()) {
+    dnnl::post_ops ops;
+    ops.append_eltwise(1.0f, dnnl_eltwise(activation, false), dnnl_alpha(activation),
+                       dnnl_beta(activation));
+    attributes.set_post_ops(ops);
+  }
+  return attributes;
+}
+
+void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
+               const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments) {
+  const memory::desc scratchpad = descriptor.scratchpad_desc();
+  if (scratchpad.get_size() > 0) {
+    const Buffer buffer = l.scratch(static_cast<std::int64_t>(scratchpad.get_size()));
+    arguments.push_back({DNNL_ARG_SCRATCHPAD, scratchpad, buffer});
+  }
+  auto call = std::make_shared<Call>(primitive, std::move(arguments));
+  l.step(descriptor.impl_info_str(), [call](const RunContext& context) { call->run(context); });
+}
+
+Buffer dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
+                    const memory::desc& wanted) {
+  if (plain == wanted) return l.input(input, Layout::kPlain).buffer;
+  const auto bytes = static_cast<std::int64_t>(wanted.get_size());
+  return l.derived(input, bytes_of(wanted), bytes, [plain, wanted](const float* from, char* to) {
+    memory source(plain, dnnl_engine(), const_cast<float*>(from));
+    memory target(wanted, dnnl_engine(), to);
+    dnnl::reorder reorder(source, target);
+    return [reorder, source, target]() {
+      dnnl::stream stream(dnnl_engine());
+      const_cast<dnnl::reorder&>(reorder).execute(stream, const_cast<memory&>(source),
+                                                  const_cast<memory&>(target));
+    };
+  });
+}
+
+bool dnnl_is_reference(const char* implementation) {
+  return std::strstr(implementation, "ref") != nullptr;
+}
+
+void dnnl_reorder_step(Lowering& l, const memory::desc& from, Buffer from_buffer,
+                       const memory::desc& to, Buffer to_buffer) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  const dnnl::reorder::primitive_desc descriptor(dnnl_engine(), from, dnnl_engine(), to,
+                                                 attributes);
+  dnnl_step(l, dnnl::reorder(descriptor), descriptor,
+            {{DNNL_ARG_FROM, from, from_buffer}, {DNNL_ARG_TO, to, to_buffer}});
+}
+
+}  // namespace trainer::backend::cpu

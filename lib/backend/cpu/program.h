@@ -1,0 +1,212 @@
+// A graph lowered for one lane and one number of samples: buffers in an arena and a flat list of
+// steps. Everything is looked up, chosen and allocated here; running only runs.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/lanes.h"
+#include "backend/cpu/simd/kernels.h"
+#include "backend/cpu/variables.h"
+#include "graph/graph.h"
+
+namespace trainer::backend::cpu {
+
+// Physical layouts of activations. Blocked: [n, ceil(c / block), h, w, block], channels padded with
+// zeros; every 4-D activation except images of few channels. Plain: row-major logical order.
+// Planar: [n, c, h, w], images of few channels.
+enum class Layout { kPlain, kBlocked, kPlanar };
+const char* to_string(Layout layout);
+
+// Index into a program's table of pointers.
+using Buffer = int;
+
+// What steps see while running.
+struct RunContext {
+  char* const* pointers = nullptr;
+  std::int64_t samples = 0;
+  std::uint64_t first_sample = 0;  // position of this program's first sample in the global batch
+  const Scalars* scalars = nullptr;
+  int lane = 0;
+  int lanes = 1;      // lanes that run together
+  bool first = true;  // the first lane's first micro-batch: what is done once is done here
+  Barrier* barrier = nullptr;
+  std::vector<void*>* exchange = nullptr;  // one pointer a lane, for sums over all lanes
+  std::int64_t all_samples = 0;            // of all lanes together
+
+  template <class T>
+  T* at(Buffer buffer) const {
+    return reinterpret_cast<T*>(pointers[buffer]);
+  }
+};
+
+using Run = std::function<void(const RunContext&)>;
+
+struct Step {
+  std::string name;            // of the layer
+  std::string implementation;  // for printing
+  Run run;
+};
+
+// An operand of a step: where it lies and how.
+struct Operand {
+  Buffer buffer = -1;
+  Layout layout = Layout::kPlain;
+  DType type = DType::kFloat32;
+  Shape shape;  // logical, with the number of samples filled in
+
+  std::int64_t n() const { return shape[0]; }
+  std::int64_t h() const { return shape[1]; }
+  std::int64_t w() const { return shape[2]; }
+  std::int64_t c() const { return shape[shape.rank() - 1]; }
+};
+
+// Facts that all lowering shares.
+struct Machine {
+  const simd::Kernels* kernels = nullptr;
+  std::int64_t block = 16;  // channels in a block
+  bool bf16 = false;
+  std::string isa;
+};
+
+// What a lowered program needs at run time.
+struct Lowered {
+  std::vector<Step> steps;
+  std::size_t update_begin = 0;       // steps from here on are of the update phase: moving averages
+  std::vector<char*> pointers;        // table, complete after bind()
+  std::vector<std::int64_t> offsets;  // arena offset of each buffer, or -1 when it lies elsewhere
+  std::int64_t arena_bytes = 0;
+  struct Port {
+    Buffer buffer = -1;               // -1: not read
+    std::int64_t bytes_a_sample = 0;  // 0: not batched, the whole value
+    std::int64_t bytes = 0;
+  };
+  std::vector<Port> inputs;   // the host's memory is read in place
+  std::vector<Port> outputs;  // plain float32
+  std::vector<DerivedStore::Entry*> derived;
+  std::vector<Memory> constants;
+  std::int64_t samples = 0;
+
+  void bind(char* arena);
+};
+
+class Lowering {
+ public:
+  Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
+           CpuVariables& variables, float* gradients, CompileOptions::Convolution convolution);
+
+  // Lowers the forward and backward phases.
+  Lowered lower();
+
+  // ---- For the lowering of single ops ----
+  const Machine& machine() const { return machine_; }
+  const simd::Kernels& kernels() const { return *machine_.kernels; }
+  CompileOptions::Convolution convolution() const { return convolution_; }
+  std::int64_t samples() const { return samples_; }
+  const graph::Node& node() const { return *node_; }
+  std::size_t input_count() const { return node_->inputs.size(); }
+  // Input i in `wanted` layout; inserts a conversion where it lies otherwise.
+  Operand input(std::size_t i, Layout wanted);
+  // Input i in the layout it has.
+  Operand input_as_is(std::size_t i);
+  // Output i; kept values and gradients lie in their flat buffers, everything else in the arena.
+  Operand output(std::size_t i, Layout layout);
+  // Output i is the same memory as `operand` (reshapes).
+  void alias_output(std::size_t i, const Operand& operand);
+  bool output_wanted(std::size_t i) const;
+  Shape shape_of_input(std::size_t i) const;  // logical, with the number of samples filled in
+  DType type_of_output(std::size_t i) const;
+  // Memory used by the next step, and by later ones that name it in reuse().
+  Buffer scratch(std::int64_t bytes);
+  void reuse(Buffer buffer) { use(buffer); }
+  // Zeros that nothing writes.
+  Buffer zeros(std::int64_t bytes);
+  // Elements that an operand takes, channel padding included.
+  std::int64_t padded_elements(const Shape& shape, Layout layout) const;
+  // A kept or derived input in another format, made again whenever the variables change. `prepare`
+  // is called once, with the places, and returns what does the work.
+  using Prepare = std::function<std::function<void()>(const float* from, char* to)>;
+  Buffer derived(std::size_t i, const std::string& key, std::int64_t bytes, const Prepare& prepare);
+  // Marks output i as derived, made from kept inputs by `make`, which gets their places.
+  void prepare_output(std::size_t i, const std::function<std::function<void()>(float* to)>& create);
+  float* kept(std::size_t i);  // place of a kept input
+  // Ends the lowering of one piece of work; what was asked for since the last is used by it.
+  void step(const std::string& implementation, Run run);
+
+ private:
+  void lower_phases(graph::Phase first, graph::Phase last);
+  Operand place(graph::ValueId id, Layout layout);
+  Operand convert(graph::ValueId id, const Operand& from, Layout wanted);
+  Buffer new_buffer(std::int64_t bytes);
+  Buffer fixed_buffer(const void* pointer);
+  void use(Buffer buffer);
+  void plan_memory(Lowered& lowered);
+  void place_inputs(Lowered& lowered);
+  void place_outputs(Lowered& lowered);
+  bool is_prepared(graph::ValueId id) const { return prepared_.contains(id); }
+  std::string prepared_key(graph::ValueId id) const;
+
+  const graph::Graph& graph_;
+  std::int64_t samples_;
+  const Machine& machine_;
+  CpuVariables& variables_;
+  float* gradients_;  // this lane's flat gradient buffer
+  CompileOptions::Convolution convolution_;
+
+  const graph::Node* node_ = nullptr;
+  std::map<graph::ValueId, std::vector<Operand>> placed_;
+  std::vector<bool> used_;  // values that some node or the caller reads
+  std::map<graph::ValueId, float*> prepared_;
+  std::vector<DerivedStore::Entry*> derived_;
+  std::vector<Memory> constants_;
+  struct BufferInfo {
+    std::int64_t bytes = 0;     // 0: fixed
+    char* pointer = nullptr;    // fixed
+    int first = -1, last = -1;  // steps
+  };
+  std::vector<BufferInfo> buffers_;
+  std::vector<Buffer> pending_;
+  std::vector<Step> steps_;
+};
+
+// One overload an op, in the file of the op's name.
+void lower(const graph::Preprocess& op, Lowering& l);
+void lower(const graph::Conv& op, Lowering& l);
+void lower(const graph::ConvBackwardData& op, Lowering& l);
+void lower(const graph::ConvBackwardWeights& op, Lowering& l);
+void lower(const graph::ConvMaxPool& op, Lowering& l);
+void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l);
+void lower(const graph::Dense& op, Lowering& l);
+void lower(const graph::DenseBackwardData& op, Lowering& l);
+void lower(const graph::DenseBackwardWeights& op, Lowering& l);
+void lower(const graph::Pool& op, Lowering& l);
+void lower(const graph::PoolBackward& op, Lowering& l);
+void lower(const graph::GlobalPool& op, Lowering& l);
+void lower(const graph::GlobalPoolBackward& op, Lowering& l);
+void lower(const graph::Activate& op, Lowering& l);
+void lower(const graph::ActivateBackward& op, Lowering& l);
+void lower(const graph::Softmax& op, Lowering& l);
+void lower(const graph::SoftmaxBackward& op, Lowering& l);
+void lower(const graph::BatchNorm& op, Lowering& l);
+void lower(const graph::BatchNormBackward& op, Lowering& l);
+void lower(const graph::UpdateStatistics& op, Lowering& l);
+void lower(const graph::BatchNormInference& op, Lowering& l);
+void lower(const graph::BatchNormInferenceBackward& op, Lowering& l);
+void lower(const graph::FoldBatchNorm& op, Lowering& l);
+void lower(const graph::Dropout& op, Lowering& l);
+void lower(const graph::Add& op, Lowering& l);
+void lower(const graph::Concat& op, Lowering& l);
+void lower(const graph::Slice& op, Lowering& l);
+void lower(const graph::Reshape& op, Lowering& l);
+void lower(const graph::ZeroPad& op, Lowering& l);
+void lower(const graph::Crop& op, Lowering& l);
+void lower(const graph::Loss& op, Lowering& l);
+void lower(const graph::L2Penalty& op, Lowering& l);
+void lower(const graph::Update& op, Lowering& l);
+
+}  // namespace trainer::backend::cpu

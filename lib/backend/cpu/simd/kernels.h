@@ -1,0 +1,132 @@
+// Our own vector kernels: everything that oneDNN does slower than memory allows, or not at all.
+//
+// The same source is compiled for each instruction set (simd/<isa>.cpp); kernels_for() picks a table at
+// run time. Blocked planes are [h, w, block] of one (sample, channel block); see Layout. All kernels are
+// single-threaded and pure functions of their arguments.
+#pragma once
+
+#include <cstdint>
+
+namespace trainer::backend::cpu::simd {
+
+struct BFloat16 {
+  std::uint16_t bits;
+};
+
+// A pooling window over blocked planes. index is row * kw + column of the winner in the window.
+struct PoolShape {
+  std::int64_t planes;  // samples * channel blocks
+  std::int64_t h, w, oh, ow;
+  std::int64_t kh, kw, sh, sw, dh, dw, top, left;
+};
+
+// The derivative factor of an activation at its output y; alpha is the slope of leaky_relu.
+enum class Gate { kNone, kRelu, kRelu6, kLeakyRelu };
+
+// A convolution with few input channels followed by relu or nothing and 2x2 max pooling. x is
+// planar [n, c, h, w]; the kernel is [kh, kw, c, oc padded to blocks]; y and index are blocked.
+struct StemShape {
+  std::int64_t n, c, h, w, oc_blocks, kh, kw, top, left, conv_h, conv_w, oh, ow;
+  bool relu;
+};
+
+// Batch statistics of one channel: sums of (x - shift) and (x - shift)^2.
+struct Moments {
+  double sum, square;
+};
+
+struct PlaneShape {
+  std::int64_t n, blocks, pixels;  // samples, channel blocks, h * w
+};
+
+// Kernels on activations of element type T.
+template <class T>
+struct Typed {
+  // y = (x * scale - mean[c]) / std[c] as x * a[c] + b[c]; x is NHWC, y planar.
+  void (*preprocess_u8)(const std::uint8_t* x, T* y, std::int64_t n, std::int64_t pixels,
+                        std::int64_t c, bool reverse, const float* a, const float* b);
+  void (*preprocess_f32)(const float* x, T* y, std::int64_t n, std::int64_t pixels, std::int64_t c,
+                         bool reverse, const float* a, const float* b);
+
+  void (*stem_forward)(const StemShape&, const T* x, const float* kernel, const float* bias, T* y,
+                       std::uint8_t* index);
+  // Writes the whole gradient: dkernel as [kh, kw, c, oc padded], dbias [oc padded].
+  void (*stem_backward)(const StemShape&, const T* x, const T* dy, const T* y,
+                        const std::uint8_t* index, float* dkernel, float* dbias);
+
+  void (*max_pool)(const PoolShape&, const T* x, T* y, std::uint8_t* index);  // index may be null
+  // `plane` is scratch of h * w * block floats. y is read when there is a gate.
+  void (*max_pool_backward)(const PoolShape&, const T* dy, const std::uint8_t* index, const T* y,
+                            Gate gate, float alpha, T* dx, float* plane);
+  void (*average_pool)(const PoolShape&, const T* x, T* y);
+  void (*average_pool_backward)(const PoolShape&, const T* dy, T* dx, float* plane);
+  // [n, blocks, pixels, block] -> [n, blocks, block]
+  void (*global_average)(const PlaneShape&, const T* x, T* y);
+  void (*global_average_backward)(const PlaneShape&, const T* dy, T* dx);
+  void (*global_max)(const PlaneShape&, const T* x, T* y);
+  void (*global_max_backward)(const PlaneShape&, const T* x, const T* y, const T* dy, T* dx);
+
+  // Adds to moments [blocks * block]; shift [blocks * block].
+  void (*moments)(const PlaneShape&, const T* x, const float* shift, Moments* moments);
+  // y = gate((x - mean) * a + b), gate as an activation: relu, relu6, leaky_relu or none. The mean is
+  // taken off first: channels that hardly vary would lose their digits otherwise.
+  void (*scale_shift)(const PlaneShape&, const T* x, const float* mean, const float* a, const float* b,
+                      Gate gate, float alpha, T* y);
+  // Adds to sums: .sum of g, .square of g * (x - mean) * inverse_std, where g = dy * gate'(y).
+  void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
+                    const float* inverse_std, Gate gate, float alpha, Moments* sums);
+  // dx = p * g + q * (x - mean) + r per channel
+  void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
+                        const float* p, const float* q, const float* r, Gate gate, float alpha, T* dx);
+
+  void (*add)(T* y, const T* const* x, int count, std::int64_t elements);
+  // Keeps element i of sample s with the draw of (key, counter {i / 4, step, sample, layer}).
+  void (*dropout)(const T* x, T* y, std::int64_t samples, std::int64_t elements, float rate,
+                  std::uint64_t seed, std::uint32_t layer, std::uint64_t step,
+                  std::uint64_t first_sample);
+  void (*to_f32)(const T* x, float* y, std::int64_t elements);
+};
+
+// One contiguous run of elements of the flat buffers under one rule.
+struct UpdateRun {
+  std::int64_t count = 0;
+  float* w = nullptr;
+  const float* const* gradients = nullptr;  // summed in this order
+  int gradient_count = 0;
+  float* slot[3] = {};
+  float* average = nullptr;  // null: none
+  float l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1;
+  float learning_rate = 0, weight_decay = 0, ema = 0;
+};
+
+struct Kernels {
+  std::int64_t block;
+  const char* name;
+  Typed<float> f32;
+  Typed<BFloat16> bf16;
+
+  // out[i] = (add ? out[i] : 0) + sum over sources
+  void (*sum)(float* out, const float* const* sources, int count, std::int64_t elements, bool add);
+  // factor-free sum over w^2
+  double (*sum_of_squares)(const float* w, std::int64_t elements);
+  // sum over (g + 2 l2 w)^2
+  double (*gradient_square)(const float* g, const float* w, float l2, std::int64_t elements);
+  void (*sgd)(const UpdateRun&, float momentum, bool nesterov);
+  void (*rms_prop)(const UpdateRun&, float rho, float momentum, float epsilon, bool centered);
+  // `rate` is learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
+  void (*adam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, bool amsgrad, float rate);
+};
+
+// The best table this processor can run, or null when there is none (x86-64-v3 is the least).
+const Kernels* best_kernels();
+// By name ("x86-64-v3", "x86-64-v4"), for tests; null when the processor cannot run it.
+const Kernels* kernels_named(const char* name);
+
+namespace v3 {
+extern const Kernels kTable;
+}
+namespace v4 {
+extern const Kernels kTable;
+}
+
+}  // namespace trainer::backend::cpu::simd

@@ -1,0 +1,185 @@
+// Pooling over blocked planes, forward and backward.
+
+// The part of window i that lies inside [0, extent).
+struct Span {
+  std::int64_t first, last;  // window positions [first, last)
+};
+inline Span inside(std::int64_t origin, std::int64_t size, std::int64_t dilation, std::int64_t extent) {
+  Span span{0, size};
+  while (span.first < span.last && origin + span.first * dilation < 0) ++span.first;
+  while (span.last > span.first && origin + (span.last - 1) * dilation >= extent) --span.last;
+  return span;
+}
+
+template <class T>
+void max_pool(const PoolShape& s, const T* x, T* y, std::uint8_t* index) {
+  for (std::int64_t plane = 0; plane < s.planes; ++plane) {
+    for (std::int64_t oy = 0; oy < s.oh; ++oy) {
+      const std::int64_t y0 = oy * s.sh - s.top;
+      const Span rows = inside(y0, s.kh, s.dh, s.h);
+      for (std::int64_t ox = 0; ox < s.ow; ++ox) {
+        const std::int64_t x0 = ox * s.sw - s.left;
+        const Span columns = inside(x0, s.kw, s.dw, s.w);
+        V best = splat(-__builtin_inff());
+        I winner{};
+        for (std::int64_t i = rows.first; i < rows.last; ++i) {
+          for (std::int64_t j = columns.first; j < columns.last; ++j) {
+            const V v = load(x + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B);
+            // Not "v > best": a NaN must win and stay, so that it is seen in the loss.
+            const I wins = ~(v <= best);
+            best = select(wins, v, best);
+            winner = wins ? I{} + static_cast<std::int32_t>(i * s.kw + j) : winner;
+          }
+        }
+        store(y, best);
+        y += B;
+        if (index != nullptr) {
+          store_index(index, winner);
+          index += B;
+        }
+      }
+    }
+    x += s.h * s.w * B;
+  }
+}
+
+template <Gate gate, class T>
+void max_pool_backward_gated(const PoolShape& s, const T* dy, const std::uint8_t* index, const T* y,
+                             float alpha, T* dx, float* plane) {
+  const bool disjoint = s.sh >= s.kh && s.sw >= s.kw && s.dh == 1 && s.dw == 1 && s.top == 0 &&
+                        s.left == 0 && s.oh * s.sh <= s.h && s.ow * s.sw <= s.w;
+  for (std::int64_t p = 0; p < s.planes; ++p) {
+    if (disjoint) {
+      // Every pixel is written once: what no window covers is zero.
+      if (s.oh * s.kh != s.h || s.ow * s.kw != s.w || s.sh != s.kh || s.sw != s.kw)
+        __builtin_memset(dx, 0, static_cast<std::size_t>(s.h * s.w * B) * sizeof(T));
+      for (std::int64_t oy = 0; oy < s.oh; ++oy) {
+        for (std::int64_t ox = 0; ox < s.ow; ++ox, dy += B, y += B, index += B) {
+          V g = load(dy);
+          if constexpr (gate != Gate::kNone) g = through<gate>(g, load(y), alpha);
+          const I winner = widen(load_index(index));
+          for (std::int64_t i = 0; i < s.kh; ++i)
+            for (std::int64_t j = 0; j < s.kw; ++j)
+              store(dx + ((oy * s.sh + i) * s.w + ox * s.sw + j) * B,
+                    select(winner == static_cast<std::int32_t>(i * s.kw + j), g, V{}));
+        }
+      }
+    } else {
+      __builtin_memset(plane, 0, static_cast<std::size_t>(s.h * s.w * B) * sizeof(float));
+      for (std::int64_t oy = 0; oy < s.oh; ++oy) {
+        const std::int64_t y0 = oy * s.sh - s.top;
+        const Span rows = inside(y0, s.kh, s.dh, s.h);
+        for (std::int64_t ox = 0; ox < s.ow; ++ox, dy += B, y += B, index += B) {
+          const std::int64_t x0 = ox * s.sw - s.left;
+          const Span columns = inside(x0, s.kw, s.dw, s.w);
+          V g = load(dy);
+          if constexpr (gate != Gate::kNone) g = through<gate>(g, load(y), alpha);
+          const I winner = widen(load_index(index));
+          for (std::int64_t i = rows.first; i < rows.last; ++i)
+            for (std::int64_t j = columns.first; j < columns.last; ++j) {
+              float* at = plane + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B;
+              store(at, load(at) +
+                            select(winner == static_cast<std::int32_t>(i * s.kw + j), g, V{}));
+            }
+        }
+      }
+      for (std::int64_t i = 0; i < s.h * s.w; ++i) store(dx + i * B, load(plane + i * B));
+    }
+    dx += s.h * s.w * B;
+  }
+}
+
+template <class T>
+void max_pool_backward(const PoolShape& s, const T* dy, const std::uint8_t* index, const T* y,
+                       Gate gate, float alpha, T* dx, float* plane) {
+  with_gate(gate, [&]<Gate g>() { max_pool_backward_gated<g>(s, dy, index, y, alpha, dx, plane); });
+}
+
+template <class T>
+void average_pool(const PoolShape& s, const T* x, T* y) {
+  for (std::int64_t plane = 0; plane < s.planes; ++plane) {
+    for (std::int64_t oy = 0; oy < s.oh; ++oy) {
+      const std::int64_t y0 = oy * s.sh - s.top;
+      const Span rows = inside(y0, s.kh, s.dh, s.h);
+      for (std::int64_t ox = 0; ox < s.ow; ++ox, y += B) {
+        const std::int64_t x0 = ox * s.sw - s.left;
+        const Span columns = inside(x0, s.kw, s.dw, s.w);
+        V sum{};
+        for (std::int64_t i = rows.first; i < rows.last; ++i)
+          for (std::int64_t j = columns.first; j < columns.last; ++j)
+            sum += load(x + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B);
+        const std::int64_t count = (rows.last - rows.first) * (columns.last - columns.first);
+        store(y, count > 0 ? sum / splat(static_cast<float>(count)) : V{});
+      }
+    }
+    x += s.h * s.w * B;
+  }
+}
+
+template <class T>
+void average_pool_backward(const PoolShape& s, const T* dy, T* dx, float* plane) {
+  for (std::int64_t p = 0; p < s.planes; ++p) {
+    __builtin_memset(plane, 0, static_cast<std::size_t>(s.h * s.w * B) * sizeof(float));
+    for (std::int64_t oy = 0; oy < s.oh; ++oy) {
+      const std::int64_t y0 = oy * s.sh - s.top;
+      const Span rows = inside(y0, s.kh, s.dh, s.h);
+      for (std::int64_t ox = 0; ox < s.ow; ++ox, dy += B) {
+        const std::int64_t x0 = ox * s.sw - s.left;
+        const Span columns = inside(x0, s.kw, s.dw, s.w);
+        const std::int64_t count = (rows.last - rows.first) * (columns.last - columns.first);
+        if (count == 0) continue;
+        const V g = load(dy) / splat(static_cast<float>(count));
+        for (std::int64_t i = rows.first; i < rows.last; ++i)
+          for (std::int64_t j = columns.first; j < columns.last; ++j) {
+            float* at = plane + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B;
+            store(at, load(at) + g);
+          }
+      }
+    }
+    for (std::int64_t i = 0; i < s.h * s.w; ++i) store(dx + i * B, load(plane + i * B));
+    dx += s.h * s.w * B;
+  }
+}
+
+template <class T>
+void global_average(const PlaneShape& s, const T* x, T* y) {
+  for (std::int64_t p = 0; p < s.n * s.blocks; ++p, y += B) {
+    V sum{};
+    for (std::int64_t i = 0; i < s.pixels; ++i, x += B) sum += load(x);
+    store(y, sum / splat(static_cast<float>(s.pixels)));
+  }
+}
+
+template <class T>
+void global_average_backward(const PlaneShape& s, const T* dy, T* dx) {
+  for (std::int64_t p = 0; p < s.n * s.blocks; ++p, dy += B) {
+    const V g = load(dy) / splat(static_cast<float>(s.pixels));
+    for (std::int64_t i = 0; i < s.pixels; ++i, dx += B) store(dx, g);
+  }
+}
+
+template <class T>
+void global_max(const PlaneShape& s, const T* x, T* y) {
+  for (std::int64_t p = 0; p < s.n * s.blocks; ++p, y += B) {
+    V best = load(x);
+    for (std::int64_t i = 0; i < s.pixels; ++i, x += B) {
+      const V v = load(x);
+      best = select(~(v <= best), v, best);
+    }
+    store(y, best);
+  }
+}
+
+template <class T>
+void global_max_backward(const PlaneShape& s, const T* x, const T* y, const T* dy, T* dx) {
+  for (std::int64_t p = 0; p < s.n * s.blocks; ++p, y += B, dy += B) {
+    const V best = load(y);
+    const V g = load(dy);
+    I open = ~I{};
+    for (std::int64_t i = 0; i < s.pixels; ++i, x += B, dx += B) {
+      const I hit = (load(x) == best) & open;
+      store(dx, select(hit, g, V{}));
+      open &= ~hit;
+    }
+  }
+}

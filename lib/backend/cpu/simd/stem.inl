@@ -1,0 +1,143 @@
+// Convolution of few channels + relu + 2x2 max pooling. A pooled pixel's four convolution outputs stay
+// in registers: the unpooled image, four times the size, is never written.
+
+// `count` pooled pixels side by side, `blocks` output blocks at once.
+template <int pixels, int blocks, int k, class T>
+inline void stem_pixels(const StemShape& s, const T* image, const float* kernel, const float* bias,
+                        std::int64_t py, std::int64_t px, T* y, std::uint8_t* index,
+                        std::int64_t plane) {
+  V sums[pixels][4][blocks];
+  for (int p = 0; p < pixels; ++p)
+    for (int q = 0; q < 4; ++q)
+      for (int b = 0; b < blocks; ++b) sums[p][q][b] = load(bias + b * B);
+  const std::int64_t kh = k > 0 ? k : s.kh;
+  const std::int64_t kw = k > 0 ? k : s.kw;
+  const std::int64_t oc = s.oc_blocks * B;
+  const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
+  const bool inside = y0 >= 0 && x0 >= 0 && y0 + kh + 1 <= s.h && x0 + 2 * pixels - 1 + kw <= s.w;
+  for (std::int64_t c = 0; c < s.c; ++c) {
+    const T* channel = image + c * s.h * s.w;
+    for (std::int64_t i = 0; i < kh; ++i) {
+      for (std::int64_t j = 0; j < kw; ++j) {
+        const float* tap = kernel + ((i * kw + j) * s.c + c) * oc;
+        V weights[blocks];
+        for (int b = 0; b < blocks; ++b) weights[b] = load(tap + b * B);
+        for (int p = 0; p < pixels; ++p) {
+          for (int q = 0; q < 4; ++q) {
+            const std::int64_t yy = y0 + i + q / 2, xx = x0 + j + 2 * p + q % 2;
+            if (!inside && (yy < 0 || xx < 0 || yy >= s.h || xx >= s.w)) continue;
+            const V x = splat(get(channel + yy * s.w + xx));
+            for (int b = 0; b < blocks; ++b) sums[p][q][b] += x * weights[b];
+          }
+        }
+      }
+    }
+  }
+  for (int p = 0; p < pixels; ++p) {
+    for (int b = 0; b < blocks; ++b) {
+      V best = sums[p][0][b];
+      I winner{};
+      for (int q = 1; q < 4; ++q) {
+        const I wins = sums[p][q][b] > best;
+        best = select(wins, sums[p][q][b], best);
+        winner = wins ? I{} + q : winner;
+      }
+      if (s.relu) best = activate<Gate::kRelu>(best, 0);
+      const std::int64_t at = b * plane + (py * s.ow + px + p) * B;
+      store(y + at, best);
+      store_index(index + at, winner);
+    }
+  }
+}
+
+template <int blocks, int k, class T>
+void stem_image(const StemShape& s, const T* image, const float* kernel, const float* bias, T* y,
+                std::uint8_t* index) {
+  const std::int64_t plane = s.oh * s.ow * B;
+  for (std::int64_t py = 0; py < s.oh; ++py) {
+    std::int64_t px = 0;
+    for (; px + 2 <= s.ow; px += 2)
+      stem_pixels<2, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
+    for (; px < s.ow; ++px)
+      stem_pixels<1, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
+  }
+}
+
+template <class T>
+void stem_forward(const StemShape& s, const T* x, const float* kernel, const float* bias, T* y,
+                  std::uint8_t* index) {
+  const std::int64_t plane = s.oh * s.ow * B;
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    const T* image = x + n * s.c * s.h * s.w;
+    for (std::int64_t b = 0; b < s.oc_blocks;) {
+      const std::int64_t at = (n * s.oc_blocks + b) * plane;
+      const bool pair = b + 2 <= s.oc_blocks;
+      const bool three = s.kh == 3 && s.kw == 3;
+      const auto run = pair ? (three ? stem_image<2, 3, T> : stem_image<2, 0, T>)
+                            : (three ? stem_image<1, 3, T> : stem_image<1, 0, T>);
+      run(s, image, kernel + b * B, bias + b * B, y + at, index + at);
+      b += pair ? 2 : 1;
+    }
+  }
+}
+
+// The gradient of one channel's taps, all images. Only the winner of each window has a gradient, so
+// the four positions are masked with the index.
+template <int k, class T>
+void stem_channel_gradient(const StemShape& s, std::int64_t block, std::int64_t channel, const T* x,
+                           const T* dy, const T* y, const std::uint8_t* index, float* dkernel,
+                           float* dbias) {
+  constexpr int kTaps = k * k;
+  V taps[kTaps] = {};
+  V bias_sum{};
+  const std::int64_t plane = s.oh * s.ow * B;
+  for (std::int64_t n = 0; n < s.n; ++n) {
+    const T* image = x + (n * s.c + channel) * s.h * s.w;
+    const std::int64_t at = (n * s.oc_blocks + block) * plane;
+    for (std::int64_t py = 0; py < s.oh; ++py) {
+      for (std::int64_t px = 0; px < s.ow; ++px) {
+        const std::int64_t o = at + (py * s.ow + px) * B;
+        V g = load(dy + o);
+        if (s.relu) g = through<Gate::kRelu>(g, load(y + o), 0);
+        bias_sum += g;
+        const I winner = widen(load_index(index + o));
+        V parts[4];
+        for (int q = 0; q < 4; ++q) parts[q] = select(winner == q, g, V{});
+        const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
+        const bool inside = y0 >= 0 && x0 >= 0 && y0 + k + 1 <= s.h && x0 + k + 1 <= s.w;
+        if (inside) {
+          const T* patch = image + y0 * s.w + x0;
+#pragma GCC unroll 5
+          for (int i = 0; i < k; ++i)
+#pragma GCC unroll 5
+            for (int j = 0; j < k; ++j)
+#pragma GCC unroll 4
+              for (int q = 0; q < 4; ++q)
+                taps[i * k + j] += parts[q] * get(patch + (i + q / 2) * s.w + j + q % 2);
+          continue;
+        }
+        for (int i = 0; i < k; ++i)
+          for (int j = 0; j < k; ++j)
+            for (int q = 0; q < 4; ++q) {
+              const std::int64_t yy = y0 + i + q / 2, xx = x0 + j + q % 2;
+              if (yy < 0 || xx < 0 || yy >= s.h || xx >= s.w) continue;
+              taps[i * k + j] += parts[q] * get(image + yy * s.w + xx);
+            }
+      }
+    }
+  }
+  const std::int64_t oc = s.oc_blocks * B;
+  for (int t = 0; t < kTaps; ++t) store(dkernel + (t * s.c + channel) * oc + block * B, taps[t]);
+  if (channel == 0) store(dbias + block * B, bias_sum);
+}
+
+template <class T>
+void stem_backward(const StemShape& s, const T* x, const T* dy, const T* y, const std::uint8_t* index,
+                   float* dkernel, float* dbias) {
+  const auto run = s.kh == 1   ? stem_channel_gradient<1, T>
+                   : s.kh == 3 ? stem_channel_gradient<3, T>
+                               : stem_channel_gradient<5, T>;
+  for (std::int64_t block = 0; block < s.oc_blocks; ++block)
+    for (std::int64_t channel = 0; channel < s.c; ++channel)
+      run(s, block, channel, x, dy, y, index, dkernel, dbias);
+}

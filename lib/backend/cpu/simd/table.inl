@@ -1,0 +1,32 @@
+// All kernels and their table, for one instruction set. The including file defines TRAINER_BLOCK and
+// opens the namespace. No header with inline functions may be included here: the linker could keep this
+// instruction set's copy for everyone.
+#include "backend/cpu/simd/vector.inl"
+#include "backend/cpu/simd/stem.inl"
+#include "backend/cpu/simd/pool.inl"
+#include "backend/cpu/simd/norm.inl"
+#include "backend/cpu/simd/memory.inl"
+#include "backend/cpu/simd/update.inl"
+
+template <class T>
+constexpr Typed<T> typed() {
+  return {preprocess<std::uint8_t, T>,
+          preprocess<float, T>,
+          stem_forward<T>,
+          stem_backward<T>,
+          max_pool<T>,
+          max_pool_backward<T>,
+          average_pool<T>,
+          average_pool_backward<T>,
+          global_average<T>,
+          global_average_backward<T>,
+          global_max<T>,
+          global_max_backward<T>,
+          moments<T>,
+          scale_shift<T>,
+          norm_sums<T>,
+          norm_backward<T>,
+          add<T>,
+          dropout<T>,
+          to_f32<T>};
+}

@@ -1,0 +1,128 @@
+// Optimizer rules over flat buffers: one pass that sums the lanes' gradients, clips, decays, updates and
+// averages. Formulas: graph/op.h.
+
+void sum(float* out, const float* const* sources, int count, std::int64_t elements, bool accumulate) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    float total = sources[0][i];
+    for (int k = 1; k < count; ++k) total += sources[k][i];
+    out[i] = accumulate ? out[i] + total : total;
+  }
+}
+
+double sum_of_squares(const float* x, std::int64_t elements) {
+  double total = 0;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    total += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  }
+  return total;
+}
+
+double gradient_square(const float* g, const float* w, float l2, std::int64_t elements) {
+  double total = 0;
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float v = g[i] + 2 * l2 * w[i];
+    total += static_cast<double>(v) * static_cast<double>(v);
+  }
+  return total;
+}
+
+// Calls rule(i, gradient, parameter) -> new parameter over chunks that stay in the first-level cache.
+template <class Rule>
+inline void each(const UpdateRun& r, const Rule& rule) {
+  constexpr std::int64_t kChunk = 1024;
+  alignas(64) float g[kChunk];
+  for (std::int64_t first = 0; first < r.count; first += kChunk) {
+    const std::int64_t count = r.count - first < kChunk ? r.count - first : kChunk;
+    float* w = r.w + first;
+    const float* source = r.gradients[0] + first;
+    for (std::int64_t i = 0; i < count; ++i) g[i] = source[i];
+    for (int k = 1; k < r.gradient_count; ++k) {
+      source = r.gradients[k] + first;
+      for (std::int64_t i = 0; i < count; ++i) g[i] += source[i];
+    }
+    if (r.l2 != 0)
+      for (std::int64_t i = 0; i < count; ++i) g[i] += 2 * r.l2 * w[i];
+    if (r.clip_scale != 1)
+      for (std::int64_t i = 0; i < count; ++i) g[i] *= r.clip_scale;
+    if (r.clip_value > 0)
+      for (std::int64_t i = 0; i < count; ++i)
+        g[i] = g[i] > r.clip_value ? r.clip_value : g[i] < -r.clip_value ? -r.clip_value : g[i];
+    if (r.weight_decay != 0)
+      for (std::int64_t i = 0; i < count; ++i) w[i] -= w[i] * (r.learning_rate * r.weight_decay);
+    rule(first, count, g, w);
+    if (r.average != nullptr) {
+      float* average = r.average + first;
+      for (std::int64_t i = 0; i < count; ++i)
+        average[i] = average[i] * r.ema + w[i] * (1 - r.ema);
+    }
+  }
+}
+
+void sgd(const UpdateRun& r, float momentum, bool nesterov) {
+  each(r, [&](std::int64_t first, std::int64_t count, const float* g, float* w) {
+    const float rate = r.learning_rate;
+    if (momentum == 0) {
+      for (std::int64_t i = 0; i < count; ++i) w[i] -= rate * g[i];
+      return;
+    }
+    float* v = r.slot[0] + first;
+    if (nesterov) {
+      for (std::int64_t i = 0; i < count; ++i) {
+        v[i] = momentum * v[i] - rate * g[i];
+        w[i] += momentum * v[i] - rate * g[i];
+      }
+    } else {
+      for (std::int64_t i = 0; i < count; ++i) {
+        v[i] = momentum * v[i] - rate * g[i];
+        w[i] += v[i];
+      }
+    }
+  });
+}
+
+// Slots: velocity, [momentum], [average gradient].
+void rms_prop(const UpdateRun& r, float rho, float momentum, float epsilon, bool centered) {
+  each(r, [&](std::int64_t first, std::int64_t count, const float* g, float* w) {
+    const float rate = r.learning_rate;
+    float* velocity = r.slot[0] + first;
+    float* moment = momentum > 0 ? r.slot[1] + first : nullptr;
+    float* mean = centered ? r.slot[momentum > 0 ? 2 : 1] + first : nullptr;
+    for (std::int64_t i = 0; i < count; ++i) {
+      velocity[i] = rho * velocity[i] + (1 - rho) * g[i] * g[i];
+      float denominator = velocity[i] + epsilon;
+      if (mean != nullptr) {
+        mean[i] = rho * mean[i] + (1 - rho) * g[i];
+        denominator -= mean[i] * mean[i];
+      }
+      const float change = rate * g[i] / __builtin_sqrtf(denominator);
+      if (moment != nullptr) {
+        moment[i] = momentum * moment[i] + change;
+        w[i] -= moment[i];
+      } else {
+        w[i] -= change;
+      }
+    }
+  });
+}
+
+void adam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, bool amsgrad, float rate) {
+  each(r, [&](std::int64_t first, std::int64_t count, const float* g, float* w) {
+    float* m = r.slot[0] + first;
+    float* v = r.slot[1] + first;
+    if (amsgrad) {
+      float* most = r.slot[2] + first;
+      for (std::int64_t i = 0; i < count; ++i) {
+        m[i] += (g[i] - m[i]) * (1 - beta_1);
+        v[i] += (g[i] * g[i] - v[i]) * (1 - beta_2);
+        most[i] = most[i] > v[i] ? most[i] : v[i];
+        w[i] -= rate * m[i] / (__builtin_sqrtf(most[i]) + epsilon);
+      }
+      return;
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      m[i] += (g[i] - m[i]) * (1 - beta_1);
+      v[i] += (g[i] * g[i] - v[i]) * (1 - beta_2);
+      w[i] -= rate * m[i] / (__builtin_sqrtf(v[i]) + epsilon);
+    }
+  });
+}

@@ -1,0 +1,14 @@
+// The kernels for x86-64-v4.
+#include "backend/cpu/simd/kernels.h"
+
+#define TRAINER_BLOCK 16
+
+namespace trainer::backend::cpu::simd::v4 {
+namespace {
+#include "backend/cpu/simd/table.inl"
+}  // namespace
+
+const Kernels kTable = {B,   "x86-64-v4", typed<float>(), typed<BFloat16>(), sum, sum_of_squares, gradient_square,
+                        sgd, rms_prop,     adam};
+
+}  // namespace trainer::backend::cpu::simd::v4

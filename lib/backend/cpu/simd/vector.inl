@@ -1,0 +1,98 @@
+// Vectors of one block of floats, on GCC's vector extensions. Included inside a namespace per
+// instruction set: TRAINER_BLOCK floats a vector.
+
+constexpr std::int64_t B = TRAINER_BLOCK;
+
+using V = float __attribute__((vector_size(4 * TRAINER_BLOCK)));
+using I = std::int32_t __attribute__((vector_size(4 * TRAINER_BLOCK)));
+using U = std::uint32_t __attribute__((vector_size(4 * TRAINER_BLOCK)));
+using H = std::uint16_t __attribute__((vector_size(2 * TRAINER_BLOCK)));
+using C = std::uint8_t __attribute__((vector_size(TRAINER_BLOCK)));
+
+inline V splat(float x) { return V{} + x; }
+
+inline V load(const float* p) {
+  V v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
+inline void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
+
+inline V load(const BFloat16* p) {
+  H half;
+  __builtin_memcpy(&half, p, sizeof half);
+  const U wide = __builtin_convertvector(half, U) << 16;
+  V v;
+  __builtin_memcpy(&v, &wide, sizeof v);
+  return v;
+}
+// Rounds to nearest, ties to even.
+inline void store(BFloat16* p, V v) {
+  U u;
+  __builtin_memcpy(&u, &v, sizeof u);
+  u = (u + 0x7FFFu + ((u >> 16) & 1u)) >> 16;
+  const H half = __builtin_convertvector(u, H);
+  __builtin_memcpy(p, &half, sizeof half);
+}
+
+inline float get(const float* p) { return *p; }
+inline float get(const BFloat16* p) {
+  const std::uint32_t u = static_cast<std::uint32_t>(p->bits) << 16;
+  float f;
+  __builtin_memcpy(&f, &u, 4);
+  return f;
+}
+inline void put(float* p, float x) { *p = x; }
+inline void put(BFloat16* p, float x) {
+  std::uint32_t u;
+  __builtin_memcpy(&u, &x, 4);
+  u = (u + 0x7FFFu + ((u >> 16) & 1u)) >> 16;
+  p->bits = static_cast<std::uint16_t>(u);
+}
+
+inline V select(I mask, V a, V b) { return mask ? a : b; }
+inline V maximum(V a, V b) { return a > b ? a : b; }
+inline V minimum(V a, V b) { return a < b ? a : b; }
+
+inline C load_index(const std::uint8_t* p) {
+  C c;
+  __builtin_memcpy(&c, p, sizeof c);
+  return c;
+}
+inline I widen(C c) { return __builtin_convertvector(c, I); }
+inline void store_index(std::uint8_t* p, I index) {
+  const C c = __builtin_convertvector(index, C);
+  __builtin_memcpy(p, &c, sizeof c);
+}
+
+// g * derivative of the activation, given its output y.
+template <Gate gate>
+inline V through(V g, V y, float alpha) {
+  if constexpr (gate == Gate::kRelu) return select(y > 0, g, V{});
+  if constexpr (gate == Gate::kRelu6) return select((y > 0) & (y < 6), g, V{});
+  if constexpr (gate == Gate::kLeakyRelu) return select(y > 0, g, g * alpha);
+  return g;
+}
+// The activation itself. x is given back when it is not a number.
+template <Gate gate>
+inline V activate(V x, float alpha) {
+  if constexpr (gate == Gate::kRelu) return select(x < 0, V{}, x);
+  if constexpr (gate == Gate::kRelu6) return select(x < 0, V{}, select(x > 6, splat(6), x));
+  if constexpr (gate == Gate::kLeakyRelu) return select(x < 0, x * alpha, x);
+  return x;
+}
+
+// Calls f with the gate as a compile-time constant.
+template <class F>
+inline void with_gate(Gate gate, F&& f) {
+  switch (gate) {
+    case Gate::kNone:
+      return f.template operator()<Gate::kNone>();
+    case Gate::kRelu:
+      return f.template operator()<Gate::kRelu>();
+    case Gate::kRelu6:
+      return f.template operator()<Gate::kRelu6>();
+    case Gate::kLeakyRelu:
+      return f.template operator()<Gate::kLeakyRelu>();
+  }
+}

@@ -1,0 +1,139 @@
+#include "backend/cpu/update.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/program.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using graph::Clip;
+
+// Sums of squares are taken over pieces of this size whatever the number of lanes.
+constexpr std::int64_t kPiece = 16384;
+
+struct Slice {
+  std::int64_t first, last;
+};
+
+Slice slice(std::int64_t count, int lane, int lanes) {
+  const std::int64_t width = (count + lanes - 1) / lanes;
+  const std::int64_t aligned = (width + 15) / 16 * 16;
+  return {std::min(count, lane * aligned), std::min(count, (lane + 1) * aligned)};
+}
+
+}  // namespace
+
+UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels)
+    : variables_(variables), kernels_(kernels) {
+  const std::vector<Segment>& segments = variables.segments();
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const Clip::Kind kind = segments[i].update.clip.kind;
+    needs_norm_ = needs_norm_ || kind == Clip::Kind::kNorm || kind == Clip::Kind::kGlobalNorm;
+    for (std::int64_t first = 0; first < segments[i].count; first += kPiece) {
+      pieces_.push_back({i, first, std::min(segments[i].count, first + kPiece)});
+    }
+  }
+  squares_.resize(pieces_.size());
+  scales_.assign(segments.size(), 1.0f);
+}
+
+std::int64_t UpdatePhase::bytes() const { return reduced_.bytes(); }
+
+void UpdatePhase::run(int lane, int lanes, Barrier& barrier,
+                      const std::vector<const float*>& gradients, const Scalars& scalars) {
+  const Slice mine = slice(variables_.flat_count(), lane, lanes);
+  const bool keep_sum = needs_norm_ || scalars.accumulate || !scalars.apply;
+  if (keep_sum) {
+    if (lane == 0 && reduced_.bytes() == 0) {
+      reduced_ = Memory(variables_.flat_count() * static_cast<std::int64_t>(sizeof(float)));
+    }
+    barrier.wait(lanes);
+    std::vector<const float*> sources;
+    for (const float* source : gradients) sources.push_back(source + mine.first);
+    kernels_.sum(reduced_.as<float>() + mine.first, sources.data(),
+                 static_cast<int>(sources.size()), mine.last - mine.first, scalars.accumulate);
+  }
+  if (!scalars.apply) return;
+  const std::vector<const float*> reduced{reduced_.as<float>()};
+  if (needs_norm_) {
+    barrier.wait(lanes);
+    clip_scales(lane, lanes, barrier);
+  }
+  for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
+    const Segment& segment = variables_.segments()[i];
+    const std::int64_t first = std::max(mine.first, segment.offset);
+    const std::int64_t last = std::min(mine.last, segment.offset + segment.count);
+    if (first < last) {
+      update(segment, first, last, scales_[i], keep_sum ? reduced : gradients, scalars);
+    }
+  }
+}
+
+void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier) {
+  const std::vector<Segment>& segments = variables_.segments();
+  for (std::size_t p = static_cast<std::size_t>(lane); p < pieces_.size();
+       p += static_cast<std::size_t>(lanes)) {
+    const Segment& segment = segments[pieces_[p].segment];
+    const std::int64_t at = segment.offset + pieces_[p].first;
+    squares_[p] =
+        kernels_.gradient_square(reduced_.as<float>() + at, variables_.flat_parameters() + at,
+                                 segment.update.l2, pieces_[p].last - pieces_[p].first);
+  }
+  barrier.wait(lanes);
+  if (lane == 0) {
+    std::vector<double> sums(segments.size(), 0.0);
+    double all = 0;
+    for (std::size_t p = 0; p < pieces_.size(); ++p) sums[pieces_[p].segment] += squares_[p];
+    for (const double sum : sums) all += sum;
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const Clip& clip = segments[i].update.clip;
+      const double norm = std::sqrt(clip.kind == Clip::Kind::kGlobalNorm ? all : sums[i]);
+      const double limit = static_cast<double>(clip.limit);
+      scales_[i] = static_cast<float>(norm > limit ? limit / norm : 1.0);
+    }
+  }
+  barrier.wait(lanes);
+}
+
+void UpdatePhase::update(const Segment& segment, std::int64_t first, std::int64_t last,
+                         float clip_scale, const std::vector<const float*>& gradients,
+                         const Scalars& scalars) const {
+  const graph::Update& op = segment.update;
+  const float* sources[64];
+  simd::UpdateRun run;
+  run.gradient_count = static_cast<int>(gradients.size());
+  for (std::size_t i = 0; i < gradients.size(); ++i) sources[i] = gradients[i] + first;
+  run.gradients = sources;
+  run.count = last - first;
+  run.w = variables_.flat_parameters() + first;
+  for (int slot = 0; slot < segment.slots; ++slot)
+    run.slot[slot] = variables_.flat_slot(slot) + first;
+  run.average = segment.average ? variables_.flat_average() + first : nullptr;
+  run.l2 = op.l2;
+  run.clip_value = op.clip.kind == Clip::Kind::kValue ? op.clip.limit : 0;
+  run.clip_scale = clip_scale;
+  run.learning_rate = scalars.learning_rate * op.learning_rate_multiplier;
+  run.weight_decay = op.weight_decay;
+  // Keras starts the average as the weights after the first update.
+  run.ema = scalars.update == 1 ? 0 : op.ema;
+  if (const auto* sgd = std::get_if<graph::SgdRule>(&op.rule)) {
+    kernels_.sgd(run, sgd->momentum, sgd->nesterov);
+  } else if (const auto* rms = std::get_if<graph::RmsPropRule>(&op.rule)) {
+    kernels_.rms_prop(run, rms->rho, rms->momentum, rms->epsilon, rms->centered);
+  } else {
+    const auto& adam = std::get<graph::AdamRule>(op.rule);
+    const double t = static_cast<double>(scalars.update);
+    const double rate = static_cast<double>(run.learning_rate) *
+                        std::sqrt(1 - std::pow(static_cast<double>(adam.beta_2), t)) /
+                        (1 - std::pow(static_cast<double>(adam.beta_1), t));
+    kernels_.adam(run, adam.beta_1, adam.beta_2, adam.epsilon, adam.amsgrad,
+                  static_cast<float>(rate));
+  }
+}
+
+// The update phase runs over flat buffers, not node by node.
+void lower(const graph::Update&, Lowering&) {}
+
+}  // namespace trainer::backend::cpu

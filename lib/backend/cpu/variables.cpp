@@ -1,0 +1,110 @@
+#include "backend/cpu/variables.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace trainer::backend::cpu {
+namespace {
+
+// Elements from one tensor to the next: whole cache lines, so that no two tensors share one.
+std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+
+}  // namespace
+
+DerivedStore::Entry& DerivedStore::get(
+    const std::string& key, int level, std::int64_t bytes,
+    const std::function<std::function<void()>(char* memory)>& create) {
+  std::unique_ptr<Entry>& entry = entries_[key];
+  if (!entry) {
+    entry = std::make_unique<Entry>();
+    entry->key = key;
+    entry->level = level;
+    entry->memory = Memory(bytes);
+    entry->make = create(entry->memory.data());
+  }
+  return *entry;
+}
+
+std::int64_t DerivedStore::bytes() const {
+  std::int64_t total = 0;
+  for (const auto& [key, entry] : entries_) total += entry->memory.bytes();
+  return total;
+}
+
+CpuVariables::CpuVariables(const graph::Graph& graph) {
+  int slot_count = 0;
+  bool averages = false;
+  for (const graph::Node& node : graph.nodes) {
+    const auto* update = std::get_if<graph::Update>(&node.op);
+    if (update == nullptr) continue;
+    const graph::Value& parameter = graph[node.inputs[0]];
+    Segment segment{parameter.name, flat_count_, parameter.shape.elements(), *update, 0, false};
+    segment.average = update->ema > 0;
+    segment.slots = static_cast<int>(node.inputs.size()) - 2 - (segment.average ? 1 : 0);
+    slot_count = std::max(slot_count, segment.slots);
+    averages = averages || segment.average;
+    gradient_offsets_[parameter.name] = flat_count_;
+    flat_count_ += padded(segment.count);
+    segments_.push_back(std::move(segment));
+  }
+  const std::int64_t bytes = flat_count_ * static_cast<std::int64_t>(sizeof(float));
+  flat_ = Memory(bytes);
+  for (int slot = 0; slot < slot_count; ++slot) slots_.emplace_back(bytes);
+  if (averages) average_ = Memory(bytes);
+
+  std::size_t next = 0;
+  for (const graph::Node& node : graph.nodes) {
+    if (!std::holds_alternative<graph::Update>(node.op)) continue;
+    const Segment& segment = segments_[next++];
+    pointers_[segment.parameter] = flat_parameters() + segment.offset;
+    for (int slot = 0; slot < segment.slots; ++slot) {
+      const auto input = static_cast<std::size_t>(2 + slot);
+      pointers_[graph[node.inputs[input]].name] = flat_slot(slot) + segment.offset;
+    }
+    if (segment.average) {
+      pointers_[graph[node.inputs.back()].name] = flat_average() + segment.offset;
+    }
+  }
+  std::int64_t rest = 0;
+  for (const graph::Value& value : graph.values) {
+    if (!graph::is_kept(value.role)) continue;
+    values_.push_back(value);
+    if (!pointers_.contains(value.name)) rest += padded(value.shape.elements());
+  }
+  rest_ = Memory(rest * static_cast<std::int64_t>(sizeof(float)));
+  float* at = rest_.as<float>();
+  for (const graph::Value& value : values_) {
+    if (pointers_.contains(value.name)) continue;
+    pointers_[value.name] = at;
+    at += padded(value.shape.elements());
+  }
+}
+
+float* CpuVariables::at(const std::string& name) const {
+  const auto found = pointers_.find(name);
+  if (found == pointers_.end()) throw std::logic_error("no variable is called " + name);
+  return found->second;
+}
+
+std::int64_t CpuVariables::gradient_offset(const std::string& parameter) const {
+  const auto found = gradient_offsets_.find(parameter);
+  return found == gradient_offsets_.end() ? -1 : found->second;
+}
+
+void CpuVariables::read(std::string_view name, std::span<float> to) const {
+  const float* from = at(std::string(name));
+  std::copy(from, from + to.size(), to.begin());
+}
+
+void CpuVariables::write(std::string_view name, std::span<const float> from) {
+  std::copy(from.begin(), from.end(), at(std::string(name)));
+  changed();
+}
+
+std::int64_t CpuVariables::bytes() const {
+  std::int64_t total = flat_.bytes() + average_.bytes() + rest_.bytes();
+  for (const Memory& slot : slots_) total += slot.bytes();
+  return total;
+}
+
+}  // namespace trainer::backend::cpu

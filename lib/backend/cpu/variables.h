@@ -1,0 +1,83 @@
+// A model's kept values on the CPU, and what is derived from them.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/memory.h"
+
+namespace trainer::backend::cpu {
+
+// A contiguous run of trained elements: one parameter with its rule.
+struct Segment {
+  std::string parameter;
+  std::int64_t offset = 0;  // into the flat parameter, gradient and slot buffers
+  std::int64_t count = 0;
+  graph::Update update;
+  int slots = 0;
+  bool average = false;
+};
+
+// Copies of kept values in other formats (reordered for a primitive, folded with batch norm),
+// shared by all executables and lanes and made again when a value has changed.
+class DerivedStore {
+ public:
+  struct Entry {
+    std::string key;
+    int level = 0;  // made after all entries of lower levels
+    Memory memory;
+    std::function<void()> make;
+    std::uint64_t version = 0;  // of the variables it was made from; 0: never made
+  };
+  // The entry of this key, created with `create` when new.
+  Entry& get(const std::string& key, int level, std::int64_t bytes,
+             const std::function<std::function<void()>(char* memory)>& create);
+  std::int64_t bytes() const;
+
+ private:
+  std::map<std::string, std::unique_ptr<Entry>> entries_;
+};
+
+class CpuVariables : public Variables {
+ public:
+  // Trained parameters lie in the order of the graph's update nodes: the order in which backward
+  // produces their gradients.
+  explicit CpuVariables(const graph::Graph& graph);
+
+  const std::vector<graph::Value>& values() const override { return values_; }
+  void read(std::string_view name, std::span<float> to) const override;
+  void write(std::string_view name, std::span<const float> from) override;
+
+  float* at(const std::string& name) const;  // throws std::logic_error when unknown
+  const std::vector<Segment>& segments() const { return segments_; }
+  // Offset of a trained parameter in the flat buffers, or -1.
+  std::int64_t gradient_offset(const std::string& parameter) const;
+  std::int64_t flat_count() const { return flat_count_; }
+  float* flat_parameters() const { return flat_.as<float>(); }
+  float* flat_slot(int slot) const { return slots_[static_cast<std::size_t>(slot)].as<float>(); }
+  float* flat_average() const { return average_.as<float>(); }
+  std::int64_t bytes() const;
+
+  // Rises with every change.
+  std::uint64_t version() const { return version_; }
+  void changed() { ++version_; }
+  DerivedStore& derived() { return derived_; }
+
+ private:
+  std::vector<graph::Value> values_;
+  std::map<std::string, float*, std::less<>> pointers_;
+  std::vector<Segment> segments_;
+  std::map<std::string, std::int64_t> gradient_offsets_;
+  std::int64_t flat_count_ = 0;
+  Memory flat_, average_, rest_;
+  std::vector<Memory> slots_;
+  std::uint64_t version_ = 1;
+  DerivedStore derived_;
+};
+
+}  // namespace trainer::backend::cpu

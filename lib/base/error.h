@@ -1,0 +1,91 @@
+// Errors with the place in the user's files that caused them, and the exit code each maps to.
+#pragma once
+
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainer {
+
+// A place in a config file. Lines and columns count from 1; 0 means unknown.
+struct SourceLoc {
+  std::string file;
+  int line = 0;
+  int column = 0;
+
+  bool known() const { return line > 0 || !file.empty(); }
+};
+
+// "configs/x.yaml:41:7", or the file alone, or "" when nothing is known.
+std::string to_string(const SourceLoc& loc);
+
+// Joins anything that has operator<< into one string; g++ 12 has no <format>.
+template <class... Parts>
+std::string concat(const Parts&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return std::move(out).str();
+}
+
+// One mistake in a config: where, what was expected, what to do.
+struct Diagnostic {
+  SourceLoc loc;
+  std::string message;
+};
+
+std::string to_string(const Diagnostic& diagnostic);  // "file:line:col: error: message"
+
+// The process's exit codes. They are part of the command line's contract.
+enum ExitCode {
+  kExitOk = 0,
+  kExitConfig = 2,       // the config or the command line is wrong
+  kExitData = 3,         // a file of the data set, a checkpoint or a weight file is wrong or missing
+  kExitDevice = 4,       // a device or a peer failed
+  kExitCheck = 5,        // a promise did not hold: diverged, frozen parameter changed, replicas differ
+  kExitInterrupted = 75  // stopped by a signal after a checkpoint was written (EX_TEMPFAIL: try again)
+};
+
+// The base of all errors that reach main(): a message for the user and an exit code.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+// One or more located mistakes in what the user wrote. what() lists all of them, one a line.
+class ConfigError : public Error {
+ public:
+  explicit ConfigError(std::vector<Diagnostic> diagnostics);
+  ConfigError(const SourceLoc& loc, const std::string& message)
+      : ConfigError(std::vector<Diagnostic>{{loc, message}}) {}
+  const std::vector<Diagnostic>& diagnostics() const { return diagnostics_; }
+
+ private:
+  std::vector<Diagnostic> diagnostics_;
+};
+
+// A file is missing, damaged or not what its name says. The message starts with the path.
+class DataError : public Error {
+ public:
+  DataError(const std::string& path, const std::string& message)
+      : Error(kExitData, path + ": " + message) {}
+};
+
+// A device, a device library or a peer failed.
+class DeviceError : public Error {
+ public:
+  explicit DeviceError(const std::string& message) : Error(kExitDevice, message) {}
+};
+
+// Something the program promises did not hold.
+class CheckError : public Error {
+ public:
+  explicit CheckError(const std::string& message) : Error(kExitCheck, message) {}
+};
+
+}  // namespace trainer

@@ -1,0 +1,191 @@
+#include "base/files.h"
+
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+
+namespace trainer {
+namespace {
+
+std::string reason() { return std::strerror(errno); }
+
+// A file descriptor that closes itself.
+class Descriptor {
+ public:
+  Descriptor(const Path& path, int flags, int mode = 0644)
+      : fd_(::open(path.c_str(), flags, mode)) {}
+  ~Descriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+
+ private:
+  int fd_;
+};
+
+template <class Buffer>
+Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
+  Descriptor file(path, O_RDONLY | O_CLOEXEC);
+  if (!file.valid()) throw DataError(path, "cannot open: " + reason());
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) throw DataError(path, "cannot stat: " + reason());
+  if (S_ISDIR(info.st_mode)) throw DataError(path, "is a folder, expected a file");
+  Buffer content(std::min(most, static_cast<std::size_t>(info.st_size)),
+                 typename Buffer::value_type{});
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw DataError(path, "cannot read: " + reason());
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  content.resize(done);
+  return content;
+}
+
+constexpr const char* kTemporaryMark = ".tmp.";
+
+void write_all(int fd, std::span<const std::uint8_t> content, const Path& path) {
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t put = ::write(fd, content.data() + done, content.size() - done);
+    if (put < 0 && errno == EINTR) continue;
+    if (put < 0) throw DataError(path, "cannot write: " + reason());
+    done += static_cast<std::size_t>(put);
+  }
+}
+
+}  // namespace
+
+Bytes read_file(const Path& path) { return read_all<Bytes>(path); }
+std::string read_text_file(const Path& path) { return read_all<std::string>(path); }
+Bytes read_file_start(const Path& path, std::size_t size) { return read_all<Bytes>(path, size); }
+
+void sync_path(const Path& path) {
+  Descriptor file(path, O_RDONLY | O_CLOEXEC);
+  if (!file.valid() || ::fsync(file.get()) != 0) {
+    throw DataError(path, "cannot sync to the disk: " + reason());
+  }
+}
+
+void write_file_atomic(const Path& path, const Pieces& pieces) {
+  const Path temporary = path.string() + kTemporaryMark + std::to_string(::getpid());
+  try {
+    Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+    if (!file.valid()) throw DataError(path, "cannot create: " + reason());
+    for (const auto& piece : pieces) write_all(file.get(), piece, path);
+    if (::fsync(file.get()) != 0) throw DataError(path, "cannot sync to the disk: " + reason());
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw DataError(path, "cannot rename into place: " + reason());
+    }
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  sync_path(path.has_parent_path() ? path.parent_path() : Path("."));
+}
+
+void write_file_atomic(const Path& path, std::span<const std::uint8_t> content) {
+  write_file_atomic(path, Pieces{content});
+}
+
+void write_file_atomic(const Path& path, std::string_view content) {
+  write_file_atomic(
+      path, std::span(reinterpret_cast<const std::uint8_t*>(content.data()), content.size()));
+}
+
+void remove_leftovers(const Path& folder) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().find(kTemporaryMark) != std::string::npos) {
+      std::filesystem::remove(entry.path(), ignored);
+    }
+  }
+}
+
+namespace {
+
+constexpr std::array<std::array<std::uint32_t, 256>, 8> make_crc_tables() {
+  std::array<std::array<std::uint32_t, 256>, 8> tables{};
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    std::uint32_t crc = i;
+    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) ? 0x82F63B78u : 0u);
+    tables[0][i] = crc;
+  }
+  for (std::uint32_t i = 0; i < 256; ++i) {
+    for (std::size_t t = 1; t < 8; ++t) {
+      tables[t][i] = (tables[t - 1][i] >> 8) ^ tables[0][tables[t - 1][i] & 0xFF];
+    }
+  }
+  return tables;
+}
+
+constexpr auto kCrcTables = make_crc_tables();
+
+}  // namespace
+
+// Slicing by eight: about 2 GB/s without special instructions.
+std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t crc) {
+  const auto& t = kCrcTables;
+  crc = ~crc;
+  std::size_t i = 0;
+  for (; i + 8 <= bytes.size(); i += 8) {
+    std::uint64_t word;
+    std::memcpy(&word, bytes.data() + i, 8);
+    word ^= crc;
+    crc = t[7][word & 0xFF] ^ t[6][word >> 8 & 0xFF] ^ t[5][word >> 16 & 0xFF] ^
+          t[4][word >> 24 & 0xFF] ^ t[3][word >> 32 & 0xFF] ^ t[2][word >> 40 & 0xFF] ^
+          t[1][word >> 48 & 0xFF] ^ t[0][word >> 56];
+  }
+  for (; i < bytes.size(); ++i) crc = (crc >> 8) ^ t[0][(crc ^ bytes[i]) & 0xFF];
+  return ~crc;
+}
+
+Sha256::Sha256() : context_(EVP_MD_CTX_new()) {
+  EVP_DigestInit_ex(static_cast<EVP_MD_CTX*>(context_), EVP_sha256(), nullptr);
+}
+
+Sha256::~Sha256() { EVP_MD_CTX_free(static_cast<EVP_MD_CTX*>(context_)); }
+
+void Sha256::update(std::span<const std::uint8_t> bytes) {
+  EVP_DigestUpdate(static_cast<EVP_MD_CTX*>(context_), bytes.data(), bytes.size());
+}
+
+std::string Sha256::hex() {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  EVP_DigestFinal_ex(static_cast<EVP_MD_CTX*>(context_), digest.data(), &size);
+  std::string text;
+  for (unsigned int i = 0; i < size; ++i) {
+    text += "0123456789abcdef"[digest[i] >> 4];
+    text += "0123456789abcdef"[digest[i] & 15];
+  }
+  return text;
+}
+
+TemporaryFolder::TemporaryFolder() {
+  std::string pattern = (std::filesystem::temp_directory_path() / "trainer-XXXXXX").string();
+  if (::mkdtemp(pattern.data()) == nullptr) throw DataError(pattern, "cannot create: " + reason());
+  path_ = pattern;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace trainer

@@ -1,0 +1,67 @@
+// Files: whole reads, atomic writes, checksums. Every file the program leaves goes through here or
+// follows the same rule: written under a temporary name, synced, renamed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainer {
+
+using Path = std::filesystem::path;
+using Bytes = std::vector<std::uint8_t>;
+
+// The whole file. Throws DataError naming the path and the system's reason.
+Bytes read_file(const Path& path);
+std::string read_text_file(const Path& path);
+// At most the first `size` bytes, to tell what kind of file it is.
+Bytes read_file_start(const Path& path, std::size_t size);
+
+// Writes to "<path>.tmp.<pid>", syncs the file, renames it over `path`, syncs the folder. On any
+// failure removes the temporary file and throws DataError; `path` then is what it was before.
+void write_file_atomic(const Path& path, std::span<const std::uint8_t> content);
+void write_file_atomic(const Path& path, std::string_view content);
+// The same for a content in several pieces, so that a big file needs no second copy in memory.
+using Pieces = std::vector<std::span<const std::uint8_t>>;
+void write_file_atomic(const Path& path, const Pieces& pieces);
+// Removes the temporary files that killed writers left in `folder`. Call it only while no other
+// process writes there.
+void remove_leftovers(const Path& folder);
+
+// Flushes a file or folder to the disk. Throws DataError.
+void sync_path(const Path& path);
+
+// CRC-32C (Castagnoli), as in iSCSI and TensorFlow's record files; crc32c("123456789") = 0xe3069283.
+std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t crc = 0);
+
+// SHA-256 in several pieces; hex() ends it.
+class Sha256 {
+ public:
+  Sha256();
+  ~Sha256();
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+  void update(std::span<const std::uint8_t> bytes);
+  std::string hex();  // 64 lower-case hexadecimal digits
+
+ private:
+  void* context_;  // EVP_MD_CTX of libcrypto
+};
+
+// A folder of its own below the system's temporary folder, removed with all its content.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const Path& path() const { return path_; }
+
+ private:
+  Path path_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,46 @@
+// Protocol buffers, as far as writing them by hand needs: one message, field by field.
+// https://protobuf.dev/programming-guides/encoding
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+class ProtoMessage {
+ public:
+  ProtoMessage& number(int field, std::int64_t value) {  // int32, int64, enums, bool
+    key(field, 0);
+    varint(static_cast<std::uint64_t>(value));
+    return *this;
+  }
+  ProtoMessage& real(int field, float value) {
+    key(field, 5);
+    char raw[sizeof value];
+    std::memcpy(raw, &value, sizeof value);
+    bytes_.append(raw, sizeof raw);
+    return *this;
+  }
+  ProtoMessage& text(int field, std::string_view value) {  // string, bytes
+    key(field, 2);
+    varint(value.size());
+    bytes_.append(value);
+    return *this;
+  }
+  ProtoMessage& message(int field, const ProtoMessage& value) { return text(field, value.bytes_); }
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  void key(int field, int wire) {
+    varint(static_cast<std::uint64_t>(field) << 3 | static_cast<std::uint64_t>(wire));
+  }
+  void varint(std::uint64_t value) {
+    for (; value >= 128; value >>= 7) bytes_.push_back(static_cast<char>(value | 128));
+    bytes_.push_back(static_cast<char>(value));
+  }
+  std::string bytes_;
+};
+
+}  // namespace trainer

@@ -1,0 +1,46 @@
+// Element types and shapes. A shape is logical: images are NHWC, convolution kernels HWIO.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+enum class DType { kFloat32, kBFloat16, kUInt8, kInt32 };
+
+std::size_t size_of(DType type);   // bytes of one element
+const char* to_string(DType type);  // "float32", "bfloat16", "uint8", "int32"
+
+// The batch dimension of a value whose first dimension is "as many samples as there are".
+inline constexpr std::int64_t kBatch = -1;
+
+// Dimensions, outermost first. A batched value has kBatch as its first dimension.
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<std::int64_t> dims) : dims_(dims) {}
+  explicit Shape(std::vector<std::int64_t> dims) : dims_(std::move(dims)) {}
+
+  std::size_t rank() const { return dims_.size(); }
+  std::int64_t operator[](std::size_t i) const { return dims_[i]; }
+  std::int64_t& operator[](std::size_t i) { return dims_[i]; }
+  const std::vector<std::int64_t>& dims() const { return dims_; }
+
+  bool batched() const { return !dims_.empty() && dims_[0] == kBatch; }
+  // Elements of one sample for a batched shape, of the whole value otherwise. 1 for a scalar.
+  std::int64_t elements() const;
+  // The same shape with the batch dimension set to n.
+  Shape with_batch(std::int64_t n) const;
+
+  bool operator==(const Shape& other) const = default;
+
+ private:
+  std::vector<std::int64_t> dims_;
+};
+
+std::string to_string(const Shape& shape);  // "[batch, 28, 28, 1]"
+
+}  // namespace trainer

@@ -1,0 +1,85 @@
+// Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
+//
+// File: safetensors (https://github.com/huggingface/safetensors): u64 little-endian header length, JSON
+// header, raw little-endian tensors. Parameters, statistics and slots are float32 under their names; the
+// header's __metadata__ holds "trainer" (format version), "sha256" of the tensor bytes, and the State's
+// fields as strings. Readable by the safetensors package.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/types.h"
+
+namespace trainer::checkpoint {
+
+struct Tensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+};
+
+// What is not a tensor, as text: step counters, best metric, class names, data fingerprint.
+using Metadata = std::map<std::string, std::string>;
+
+struct TensorFile {
+  std::vector<Tensor> tensors;  // in file order
+  Metadata metadata;
+};
+
+// Plain safetensors. Reading checks lengths, offsets and, when the file has one, the checksum; accepts
+// F32, F16, BF16 and F64 tensors and converts them to float. Throws DataError that names what is wrong.
+void write_safetensors(const Path& path, const std::vector<Tensor>& tensors, const Metadata& metadata);
+TensorFile read_safetensors(const Path& path);
+
+// ---- A run's checkpoints: <run>/checkpoints/step-00000100.safetensors ---------------------------
+
+struct Saved {
+  Path path;
+  std::int64_t step = 0;
+};
+
+class Store {
+ public:
+  // Keeps the newest `keep` (at least 1) checkpoints and the best one besides. Creates the folder and
+  // removes what killed writers left, so only the process that holds the run's lock may make one.
+  Store(Path folder, std::int64_t keep);
+  // Also removes checkpoints of later steps: a run that was resumed before them has left them behind.
+  Path save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata);
+  // Makes best.safetensors a hard link to (or copy of) the checkpoint of `step`, which must exist.
+  void mark_best(std::int64_t step);
+  std::vector<Saved> list() const;  // by step, oldest first
+  // The newest checkpoint that reads back whole. Damaged ones are skipped, each reported through
+  // `warnings`. Empty when there is none.
+  std::optional<TensorFile> load_latest(std::vector<std::string>& warnings) const;
+
+ private:
+  Path folder_;
+  std::int64_t keep_;
+};
+
+// What a user named: a run folder (its newest whole checkpoint; `best`: its best), or a file.
+TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings);
+
+// SHA-256 over the float32 bytes of the tensors in name order.
+std::string sha256_of(const std::vector<Tensor>& tensors);
+
+// Holds <run>/lock (flock) as long as it lives. Throws ConfigError-like Error (exit 2) naming the
+// process that holds it.
+class RunLock {
+ public:
+  explicit RunLock(const Path& run);
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,143 @@
+// Keras's two HDF5 layouts.
+//
+// Applications, and models saved as .h5: the root, or model_weights, lists its layers in the
+// attribute layer_names; the group of a layer lists its datasets in weight_names
+// ("conv1/kernel:0"). Keras 3: groups layers/<class>_<number>/vars with datasets 0, 1, ... and the
+// layer's name as the attribute "name"; models in models repeat this below.
+#include "checkpoint/keras.h"
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <regex>
+
+#include "checkpoint/hdf5.h"
+#include "checkpoint/weights.h"
+
+namespace trainer::checkpoint {
+namespace {
+
+using hdf5::Reader;
+
+// Files of Keras 1, VGG16's among them, say block1_conv1_W_1:0 for block1_conv1/kernel:0.
+std::string modern_name(const std::string& layer, std::string weight) {
+  if (weight.ends_with(":0")) weight.resize(weight.size() - 2);
+  if (weight.find('/') != std::string::npos) {
+    const std::size_t last = weight.rfind('/');
+    const std::size_t before = last == 0 ? std::string::npos : weight.rfind('/', last - 1);
+    return before == std::string::npos ? weight : weight.substr(before + 1);
+  }
+  static const std::pair<std::regex, const char*> kNames[] = {
+      {std::regex("_W(_\\d+)?$"), "kernel"},
+      {std::regex("_b(_\\d+)?$"), "bias"},
+      {std::regex("_gamma(_\\d+)?$"), "gamma"},
+      {std::regex("_beta(_\\d+)?$"), "beta"},
+      {std::regex("_running_mean(_\\d+)?$"), "moving_mean"},
+      {std::regex("_running_std(_\\d+)?$"), "moving_variance"},
+  };
+  for (const auto& [pattern, name] : kNames) {
+    if (std::regex_search(weight, pattern)) return layer + '/' + name;
+  }
+  return layer + '/' + weight;
+}
+
+std::vector<Tensor> read_applications(const Reader& file, const std::string& root) {
+  std::vector<Tensor> tensors;
+  for (const std::string& layer : file.texts(root.empty() ? "/" : root, "layer_names")) {
+    const std::string group = root + '/' + layer;
+    for (const std::string& weight : file.texts(group, "weight_names")) {
+      tensors.push_back(file.tensor(group + '/' + weight, modern_name(layer, weight)));
+    }
+  }
+  return tensors;
+}
+
+void read_keras3(const Reader& file, const std::string& group, std::vector<Tensor>& tensors) {
+  const Reader::Children children = file.children(group);
+  for (const std::string& child : children.groups) {
+    const std::string below = group == "/" ? '/' + child : group + '/' + child;
+    // State of random generators and optimizers is no weight.
+    if (child.starts_with("seed_generator") || below == "/optimizer") continue;
+    if (child != "vars") {
+      read_keras3(file, below, tensors);
+      continue;
+    }
+    const std::vector<std::string> names = file.texts(below, "name");
+    const std::string layer = names.empty() ? group.substr(group.rfind('/') + 1) : names.front();
+    for (const std::string& number : file.children(below).datasets) {
+      tensors.push_back(file.tensor(below + '/' + number, layer + '/' + number));
+    }
+  }
+}
+
+void write_applications(hdf5::Writer& file, const std::vector<KerasLayer>& layers) {
+  std::vector<std::string> names;
+  for (const KerasLayer& layer : layers) {
+    names.push_back(layer.name);
+    const std::string group = '/' + layer.name;
+    file.group(group);
+    std::vector<std::string> weights;
+    for (const auto& [weight, tensor] : layer.weights) {
+      weights.push_back(layer.name + '/' + weight + ":0");
+      file.dataset(group + '/' + weights.back(), tensor.shape, tensor.values);
+    }
+    file.texts(group, "weight_names", weights);
+  }
+  file.texts("/", "layer_names", names);
+  file.text("/", "backend", "tensorflow");
+  file.text("/", "keras_version", "3.0.0");
+}
+
+void write_keras3(hdf5::Writer& file, const std::vector<KerasLayer>& layers) {
+  std::map<std::string, int> used;
+  for (const KerasLayer& layer : layers) {
+    std::string key = snake_case(layer.kind);
+    const int number = used[key]++;
+    if (number > 0) key = concat(key, '_', number);
+    const std::string vars = "/layers/" + key + "/vars";
+    file.group(vars);
+    file.text(vars, "name", layer.name);
+    for (std::size_t i = 0; i < layer.weights.size(); ++i) {
+      const Tensor& tensor = layer.weights[i].second;
+      file.dataset(concat(vars, '/', i), tensor.shape, tensor.values);
+    }
+  }
+  file.group("/vars");
+}
+
+}  // namespace
+
+std::vector<Tensor> read_keras_h5(const std::string& source,
+                                  std::span<const std::uint8_t> content) {
+  const Reader file(source, content);
+  if (file.has_texts("/", "layer_names")) return read_applications(file, "");
+  if (file.exists("model_weights") && file.has_texts("/model_weights", "layer_names")) {
+    return read_applications(file, "/model_weights");
+  }
+  std::vector<Tensor> tensors;
+  read_keras3(file, "/", tensors);
+  if (tensors.empty()) {
+    throw DataError(source,
+                    "is an HDF5 file, but none of Keras's weights: it has neither layer_names nor "
+                    "groups named vars with tensors");
+  }
+  return tensors;
+}
+
+std::string snake_case(const std::string& class_name) {
+  static const std::regex kWord("(.)([A-Z][a-z]+)"), kBreak("([a-z])([A-Z])");
+  std::string text = std::regex_replace(class_name, kWord, "$1_$2");
+  text = std::regex_replace(text, kBreak, "$1_$2");
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout) {
+  hdf5::Writer file;
+  if (layout == KerasLayout::kApplications) write_applications(file, layers);
+  if (layout == KerasLayout::kKeras3) write_keras3(file, layers);
+  write_file_atomic(path, file.finish());
+}
+
+}  // namespace trainer::checkpoint

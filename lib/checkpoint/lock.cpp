@@ -1,0 +1,54 @@
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+
+namespace trainer::checkpoint {
+
+// The kernel drops the lock with the process, however it ends; the text in the file is only for the
+// message, and the file stays: removing it would let two processes lock two files of one name.
+RunLock::RunLock(const Path& run) {
+  const Path path = run / "lock";
+  std::error_code ignored;
+  std::filesystem::create_directories(run, ignored);
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw DataError(path, concat("cannot open: ", std::strerror(errno)));
+  if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
+    const int code = errno;
+    std::array<char, 512> text{};
+    const ssize_t got = ::pread(fd_, text.data(), text.size() - 1, 0);
+    ::close(fd_);
+    if (code != EWOULDBLOCK) throw DataError(path, concat("cannot lock: ", std::strerror(code)));
+    std::string holder(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0);
+    while (!holder.empty() && holder.back() == '\n') holder.pop_back();
+    if (holder.empty()) holder = "another process";
+    throw Error(kExitConfig,
+                concat(run.string(), ": the run folder is in use by ", holder,
+                       "; wait for it to end, stop it, or choose another folder with --run-dir"));
+  }
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  const std::string text = concat("process ", ::getpid(), " on ", host.data(), "\n");
+  if (::ftruncate(fd_, 0) != 0 ||
+      ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
+    const int code = errno;
+    ::close(fd_);
+    throw DataError(path, concat("cannot write: ", std::strerror(code)));
+  }
+}
+
+RunLock::~RunLock() {
+  if (::ftruncate(fd_, 0) != 0) {
+    // Only the text for messages is left behind.
+  }
+  ::close(fd_);
+}
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,290 @@
+// The safetensors layout: u64 header length, JSON header, tensors packed one after another.
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/kind.h"
+
+namespace trainer::checkpoint {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
+
+using Json = nlohmann::ordered_json;
+
+// The reference implementation's limit: more is a damaged length or an attack.
+constexpr std::uint64_t kMaxHeader = 100'000'000;
+
+std::span<const std::uint8_t> bytes_of(const std::vector<float>& values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float)};
+}
+
+std::string header_of(const std::vector<Tensor>& tensors, const Metadata& metadata) {
+  Sha256 sha;
+  for (const Tensor& tensor : tensors) sha.update(bytes_of(tensor.values));
+  Json texts = Json::object();
+  for (const auto& [key, value] : metadata) texts[key] = value;
+  texts["sha256"] = sha.hex();
+  if (!texts.contains("trainer")) texts["trainer"] = "1";
+
+  Json header = {{"__metadata__", std::move(texts)}};
+  std::uint64_t offset = 0;
+  for (const Tensor& tensor : tensors) {
+    if (static_cast<std::size_t>(tensor.shape.elements()) != tensor.values.size()) {
+      throw std::logic_error(concat("tensor ", tensor.name, ": ", tensor.values.size(),
+                                    " values for the shape ", to_string(tensor.shape)));
+    }
+    if (header.contains(tensor.name)) {
+      throw std::logic_error("two tensors are called " + tensor.name);
+    }
+    const std::uint64_t end = offset + tensor.values.size() * sizeof(float);
+    header[tensor.name] = {
+        {"dtype", "F32"}, {"shape", tensor.shape.dims()}, {"data_offsets", {offset, end}}};
+    offset = end;
+  }
+  std::string text = header.dump();
+  // Padded with spaces so that the tensors start at a multiple of eight.
+  text.append((8 - text.size() % 8) % 8, ' ');
+  return text;
+}
+
+float half_to_float(std::uint16_t half) {
+  const int exponent = half >> 10 & 31;
+  const float fraction = static_cast<float>(half & 1023);
+  float value;
+  if (exponent == 0) {
+    value = std::ldexp(fraction, -24);
+  } else if (exponent == 31) {
+    value = fraction == 0 ? std::numeric_limits<float>::infinity()
+                          : std::numeric_limits<float>::quiet_NaN();
+  } else {
+    value = std::ldexp(fraction + 1024, exponent - 25);
+  }
+  return half >> 15 ? -value : value;
+}
+
+template <class T, class Convert>
+void convert(const Bytes& raw, std::vector<float>& values, Convert&& to_float) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    T element;
+    std::memcpy(&element, raw.data() + i * sizeof element, sizeof element);
+    values[i] = to_float(element);
+  }
+}
+
+// Where a tensor lies, as the header says.
+struct Entry {
+  std::string name, dtype;
+  Shape shape;
+  std::uint64_t begin = 0, end = 0;
+};
+
+std::uint64_t width_of(const std::string& dtype) {
+  return dtype == "F32" ? 4 : dtype == "F16" || dtype == "BF16" ? 2 : dtype == "F64" ? 8 : 0;
+}
+
+class File {
+ public:
+  explicit File(const Path& path) : path_(path), in_(path, std::ios::binary) {
+    std::error_code error;
+    size_ = std::filesystem::file_size(path, error);
+    if (error) throw DataError(path, "cannot open: " + error.message());
+    if (!in_) throw DataError(path, "cannot open");
+  }
+
+  TensorFile read() {
+    const Json header = read_header();
+    TensorFile file;
+    read_metadata(header, file.metadata);
+    const std::vector<Entry> entries = read_entries(header);
+    Sha256 sha;
+    Bytes raw;
+    for (const Entry& entry : entries) file.tensors.push_back(read_tensor(entry, raw, sha));
+    const auto expected = file.metadata.find("sha256");
+    if (expected != file.metadata.end() && sha.hex() != expected->second) {
+      fail("the checksum of its tensors does not match: the file is damaged");
+    }
+    return file;
+  }
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const { throw DataError(path_, what); }
+
+  void read_bytes(void* to, std::uint64_t size) {
+    in_.read(static_cast<char*>(to), static_cast<std::streamsize>(size));
+    if (static_cast<std::uint64_t>(in_.gcount()) != size) fail("ends early; the file is truncated");
+  }
+
+  Json read_header() {
+    std::uint64_t length = 0;
+    if (size_ < 10) fail(describe_kind(path_) + "; expected a safetensors file");
+    read_bytes(&length, sizeof length);
+    const int first = in_.peek();
+    if (first != '{') fail(describe_kind(path_) + "; expected a safetensors file");
+    if (length > kMaxHeader) {
+      fail(concat("its header claims ", length, " bytes, the limit is ", kMaxHeader,
+                  ": the file is damaged"));
+    }
+    if (length > size_ - 8) {
+      fail(concat("its header claims ", length, " bytes, but only ", size_ - 8,
+                  " follow: the file is truncated"));
+    }
+    data_ = 8 + length;
+    std::string text(length, '\0');
+    read_bytes(text.data(), length);
+    std::set<std::string> keys;
+    // A key that comes twice would silently hide a tensor.
+    const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+      if (event == Json::parse_event_t::key && depth == 1 &&
+          !keys.insert(value.get<std::string>()).second) {
+        fail("its header names the tensor " + value.get<std::string>() + " twice");
+      }
+      return true;
+    };
+    try {
+      Json header = Json::parse(text, watch);
+      if (!header.is_object()) fail("its header is no JSON object: the file is damaged");
+      return header;
+    } catch (const nlohmann::json::exception&) {
+      fail("its header is no valid JSON: the file is damaged");
+    }
+  }
+
+  void read_metadata(const Json& header, Metadata& metadata) const {
+    const auto found = header.find("__metadata__");
+    if (found == header.end()) return;
+    if (!found->is_object()) fail("__metadata__ is no JSON object: the file is damaged");
+    for (const auto& [key, value] : found->items()) {
+      if (!value.is_string()) fail("__metadata__." + key + " is no string: the file is damaged");
+      metadata[key] = value.get<std::string>();
+    }
+  }
+
+  Entry read_entry(const std::string& name, const Json& value) const {
+    Entry entry;
+    entry.name = name;
+    std::uint64_t elements = 1;
+    try {
+      entry.dtype = value.at("dtype").get<std::string>();
+      const Json& offsets = value.at("data_offsets");
+      if (offsets.size() != 2) fail("tensor " + name + ": data_offsets must be two numbers");
+      entry.begin = offsets.at(0).get<std::uint64_t>();
+      entry.end = offsets.at(1).get<std::uint64_t>();
+      std::vector<std::int64_t> dims;
+      for (const Json& dim : value.at("shape")) {
+        if (!dim.is_number_unsigned()) fail("tensor " + name + ": its shape is not of numbers");
+        dims.push_back(dim.get<std::int64_t>());
+        if (__builtin_mul_overflow(elements, dim.get<std::uint64_t>(), &elements)) {
+          fail("tensor " + name + ": its shape is impossibly large");
+        }
+      }
+      entry.shape = Shape(std::move(dims));
+    } catch (const nlohmann::json::exception&) {
+      fail("tensor " + name + ": needs dtype, shape and data_offsets; the header is damaged");
+    }
+    const std::uint64_t width = width_of(entry.dtype);
+    if (width == 0) {
+      fail(concat("tensor ", name, ": has the type ", entry.dtype,
+                  "; F32, F16, BF16 and F64 can be read"));
+    }
+    if (entry.begin > entry.end || entry.end > size_ - data_) {
+      fail(concat("tensor ", name, ": lies at ", entry.begin, " to ", entry.end, " of ",
+                  size_ - data_, " bytes: the file is truncated or damaged"));
+    }
+    std::uint64_t bytes = 0;
+    if (__builtin_mul_overflow(elements, width, &bytes) || bytes != entry.end - entry.begin) {
+      fail(concat("tensor ", name, ": ", entry.dtype, " ", to_string(entry.shape), " needs ", bytes,
+                  " bytes, its offsets span ", entry.end - entry.begin));
+    }
+    return entry;
+  }
+
+  std::vector<Entry> read_entries(const Json& header) const {
+    std::vector<Entry> entries;
+    for (const auto& [name, value] : header.items()) {
+      if (name != "__metadata__") entries.push_back(read_entry(name, value));
+    }
+    std::stable_sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
+      return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+    });
+    std::uint64_t at = 0;
+    for (const Entry& entry : entries) {
+      if (entry.begin != at) {
+        fail(concat("tensor ", entry.name, ": ",
+                    entry.begin < at ? "overlaps the one before it" : "leaves a gap before it",
+                    ": the file is damaged"));
+      }
+      at = entry.end;
+    }
+    if (at != size_ - data_) {
+      fail(concat("its tensors end at byte ", at, " of ", size_ - data_, ": the file is damaged"));
+    }
+    return entries;
+  }
+
+  // Reads float32 in place; other types through `raw`.
+  Tensor read_tensor(const Entry& entry, Bytes& raw, Sha256& sha) {
+    Tensor tensor{entry.name, entry.shape, {}};
+    tensor.values.resize(static_cast<std::size_t>(entry.shape.elements()));
+    const std::uint64_t size = entry.end - entry.begin;
+    if (entry.dtype == "F32") {
+      read_bytes(tensor.values.data(), size);
+      sha.update(bytes_of(tensor.values));
+      return tensor;
+    }
+    raw.resize(size);
+    read_bytes(raw.data(), size);
+    sha.update(raw);
+    if (entry.dtype == "F64") {
+      convert<double>(raw, tensor.values, [](double v) { return static_cast<float>(v); });
+    } else if (entry.dtype == "F16") {
+      convert<std::uint16_t>(raw, tensor.values, half_to_float);
+    } else {
+      convert<std::uint16_t>(raw, tensor.values, [](std::uint16_t v) {
+        return std::bit_cast<float>(static_cast<std::uint32_t>(v) << 16);
+      });
+    }
+    return tensor;
+  }
+
+  Path path_;
+  std::ifstream in_;
+  std::uint64_t size_ = 0;
+  std::uint64_t data_ = 0;  // where the tensors start
+};
+
+}  // namespace
+
+void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
+                       const Metadata& metadata) {
+  const std::string header = header_of(tensors, metadata);
+  const std::uint64_t length = header.size();
+  Pieces pieces{{reinterpret_cast<const std::uint8_t*>(&length), sizeof length},
+                {reinterpret_cast<const std::uint8_t*>(header.data()), header.size()}};
+  for (const Tensor& tensor : tensors) pieces.push_back(bytes_of(tensor.values));
+  write_file_atomic(path, pieces);
+}
+
+TensorFile read_safetensors(const Path& path) {
+  if (std::filesystem::is_directory(path)) throw DataError(path, "is a folder, expected a file");
+  return File(path).read();
+}
+
+std::string sha256_of(const std::vector<Tensor>& tensors) {
+  std::vector<const Tensor*> sorted;
+  for (const Tensor& tensor : tensors) sorted.push_back(&tensor);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Tensor* a, const Tensor* b) { return a->name < b->name; });
+  Sha256 sha;
+  for (const Tensor* tensor : sorted) sha.update(bytes_of(tensor->values));
+  return sha.hex();
+}
+
+}  // namespace trainer::checkpoint

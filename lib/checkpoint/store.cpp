@@ -1,0 +1,154 @@
+// A run's folder of checkpoints. A save is: write the new file, sync, rename, sync the folder, then
+// remove the old ones; so a kill at any moment leaves a complete set.
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstdio>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/kind.h"
+
+namespace trainer::checkpoint {
+namespace {
+
+constexpr const char* kBest = "best.safetensors";
+
+Path path_of(const Path& folder, std::int64_t step) {
+  char name[64];
+  std::snprintf(name, sizeof name, "step-%08lld.safetensors", static_cast<long long>(step));
+  return folder / name;
+}
+
+// The step in "step-00000100.safetensors"; nothing for other names.
+std::optional<std::int64_t> step_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  constexpr std::string_view kSuffix = ".safetensors";
+  if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) ||
+      !name.ends_with(kSuffix)) {
+    return {};
+  }
+  std::int64_t step = 0;
+  const char* end = name.data() + name.size() - kSuffix.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  if (error != std::errc() || stop != end) return {};
+  return step;
+}
+
+std::vector<Saved> list_folder(const Path& folder) {
+  std::vector<Saved> saved;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    if (const auto step = step_of(entry.path().filename().string())) {
+      saved.push_back({entry.path(), *step});
+    }
+  }
+  std::sort(saved.begin(), saved.end(),
+            [](const Saved& a, const Saved& b) { return a.step < b.step; });
+  return saved;
+}
+
+std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::string>& warnings) {
+  // A run that is still going may remove what was just listed; then there is a newer one.
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    bool vanished = false;
+    const std::vector<Saved> saved = list_folder(folder);
+    for (auto it = saved.rbegin(); it != saved.rend(); ++it) {
+      try {
+        return read_safetensors(it->path);
+      } catch (const DataError& error) {
+        if (std::filesystem::exists(it->path)) {
+          warnings.push_back(concat(error.what(), "; trying the checkpoint before it"));
+        } else {
+          vanished = true;
+        }
+      }
+    }
+    if (!vanished) break;
+  }
+  return {};
+}
+
+void remove_file(const Path& path) {
+  std::error_code error;
+  std::filesystem::remove(path, error);
+  if (error) throw DataError(path, "cannot remove this old checkpoint: " + error.message());
+}
+
+}  // namespace
+
+Store::Store(Path folder, std::int64_t keep)
+    : folder_(std::move(folder)), keep_(std::max<std::int64_t>(1, keep)) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) throw DataError(folder_, "cannot create: " + error.message());
+  remove_leftovers(folder_);
+}
+
+Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata) {
+  const Path path = path_of(folder_, step);
+  write_safetensors(path, tensors, metadata);
+  // Later steps are of a future that did not happen: the run was resumed before them.
+  std::vector<Saved> saved = list();
+  while (saved.back().step > step) {
+    remove_file(saved.back().path);
+    saved.pop_back();
+  }
+  for (std::size_t i = 0; i + static_cast<std::size_t>(keep_) < saved.size(); ++i) {
+    remove_file(saved[i].path);
+  }
+  return path;
+}
+
+void Store::mark_best(std::int64_t step) {
+  const Path path = path_of(folder_, step);
+  if (!std::filesystem::exists(path)) {
+    throw DataError(path, "no such checkpoint, so it cannot be kept as the best");
+  }
+  const Path temporary = folder_ / concat(kBest, ".tmp.", ::getpid());
+  std::error_code error;
+  std::filesystem::remove(temporary, error);
+  std::filesystem::create_hard_link(path, temporary, error);
+  if (error) {  // not every file system has links
+    std::filesystem::copy_file(path, temporary, error);
+    if (error) throw DataError(temporary, "cannot copy the best checkpoint: " + error.message());
+    sync_path(temporary);
+  }
+  std::filesystem::rename(temporary, folder_ / kBest, error);
+  if (error) throw DataError(folder_ / kBest, "cannot rename into place: " + error.message());
+  // Renaming a link over another link of the same file does nothing, not even remove the old name.
+  std::filesystem::remove(temporary, error);
+  sync_path(folder_);
+}
+
+std::vector<Saved> Store::list() const { return list_folder(folder_); }
+
+std::optional<TensorFile> Store::load_latest(std::vector<std::string>& warnings) const {
+  return load_newest(folder_, warnings);
+}
+
+TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings) {
+  if (!std::filesystem::exists(run_or_file)) {
+    throw DataError(run_or_file,
+                    "no such file or folder; expected a run folder or a checkpoint "
+                    "(.safetensors)");
+  }
+  if (!std::filesystem::is_directory(run_or_file)) return read_safetensors(run_or_file);
+  const Path inner = run_or_file / "checkpoints";
+  const Path folder = std::filesystem::is_directory(inner) ? inner : run_or_file;
+  if (best) {
+    if (!std::filesystem::exists(folder / kBest)) {
+      throw DataError(folder / kBest,
+                      "no such file: this run has kept no best checkpoint (set run.best), or was "
+                      "not evaluated yet");
+    }
+    return read_safetensors(folder / kBest);
+  }
+  if (auto file = load_newest(folder, warnings)) return std::move(*file);
+  std::string message = "holds no whole checkpoint; expected checkpoints/step-*.safetensors";
+  for (const std::string& warning : warnings) message += "\n  " + warning;
+  throw DataError(run_or_file, message);
+}
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,34 @@
+// Pretrained weights in the files that the field ships them in.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+
+namespace trainer::checkpoint {
+
+// All tensors of a weight file, told by its content: Keras .h5 (the applications' layout, or a
+// whole model saved so), Keras 3 .weights.h5 and .keras, safetensors, npz. Optimizer state is left
+// out.
+//
+// Names of Keras's are "<layer>/<weight>" without ":0"; .weights.h5 has no names for weights, only
+// their numbers: "<layer>/0". Throws DataError.
+std::vector<Tensor> read_weights(const Path& path);
+
+// One layer of a Keras file: its name, Keras's class ("Conv2D") and its weights in Keras's order.
+struct KerasLayer {
+  std::string name, kind;
+  std::vector<std::pair<std::string, Tensor>> weights;  // "kernel", in Keras's shape
+};
+enum class KerasLayout {
+  kApplications,  // .h5: layer_names and weight_names attributes
+  kKeras3         // .weights.h5: layers/<class>_<number>/vars/<number>
+};
+void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout);
+
+// "DepthwiseConv2D" -> "depthwise_conv2d", as Keras names layers after their class.
+std::string snake_case(const std::string& class_name);
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,62 @@
+#include "compile/compile.h"
+
+#include "compile/passes.h"
+
+namespace trainer::compile {
+namespace {
+
+struct Pass {
+  const char* name;
+  Graph (*run)(Graph, const Options&);
+  bool training, evaluation, prediction;  // the graphs it takes part in
+};
+
+// In the order in which they run.
+constexpr Pass kPasses[] = {
+    {"remove_loss", remove_loss, false, false, true},
+    {"freeze", freeze, true, true, true},
+    {"read_averages", read_averages, false, true, true},
+    {"inference", inference, false, true, true},
+    {"fold_padding", fold_padding, true, true, true},
+    {"fold_batch_norm", fold_batch_norm, true, true, true},
+    {"fuse_activation", fuse_activation, true, true, true},
+    {"fuse_conv_max_pool", fuse_conv_max_pool, true, true, true},
+    {"trim", trim, true, true, true},
+    {"precision", precision, true, true, true},
+    {"penalty", penalty, true, false, false},
+    {"differentiate", differentiate, true, false, false},
+    {"fuse_backward", fuse_backward, true, false, false},
+    {"update", update, true, false, false},
+    {"tidy", tidy, true, true, true},
+};
+
+Graph run(Graph graph, const Options& options, bool Pass::*takes_part) {
+  for (const Pass& pass : kPasses) {
+    if (!(pass.*takes_part)) continue;
+    graph = pass.run(std::move(graph), options);
+    verify(graph);
+    if (options.print_to && (options.print_after == "all" || options.print_after == pass.name)) {
+      *options.print_to << "after " << pass.name << ":\n";
+      print(graph, *options.print_to);
+    }
+  }
+  return graph;
+}
+
+}  // namespace
+
+Graph training_graph(const Graph& model, const Options& options) {
+  return run(model, options, &Pass::training);
+}
+
+Graph evaluation_graph(const Graph& model, const Options& options, bool prediction) {
+  return run(model, options, prediction ? &Pass::prediction : &Pass::evaluation);
+}
+
+std::vector<std::string> pass_names() {
+  std::vector<std::string> names;
+  for (const Pass& pass : kPasses) names.emplace_back(pass.name);
+  return names;
+}
+
+}  // namespace trainer::compile

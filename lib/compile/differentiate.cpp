@@ -1,0 +1,69 @@
+#include <algorithm>
+
+#include "compile/passes.h"
+
+namespace trainer::compile {
+namespace {
+
+// The walk from the loss to the parameters: what has flowed to each value so far.
+class Walk {
+ public:
+  explicit Walk(Graph graph)
+      : graph_(std::move(graph)),
+        wanted_(depends_on_trainable(graph_)),
+        parts_(graph_.values.size()) {}
+
+  Graph run() && {
+    for (int i = static_cast<int>(graph_.nodes.size()) - 1; i >= 0; --i) visit(i);
+    // Parameters have no producer to visit; several uses of one are summed at the end.
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+      if (graph_.values[i].role == Role::kParameter) {
+        gradient_of(static_cast<ValueId>(i), graph_.values[i].name, graph_.values[i].loc);
+      }
+    }
+    return std::move(graph_);
+  }
+
+ private:
+  void visit(int i) {
+    const Node node = node_at(graph_, i);
+    std::vector<bool> wanted;
+    for (const ValueId id : node.inputs) wanted.push_back(wanted_[index(id)]);
+    if (std::find(wanted.begin(), wanted.end(), true) == wanted.end()) return;
+
+    std::vector<ValueId> gradients;
+    for (const ValueId id : node.outputs) gradients.push_back(gradient_of(id, node.name, node.loc));
+    const bool flows =
+        std::any_of(gradients.begin(), gradients.end(), [](ValueId id) { return id != kNoValue; });
+    if (!flows && !std::holds_alternative<graph::Loss>(node.op)) return;
+
+    const std::vector<ValueId> made = graph::differentiate(graph_, i, gradients, wanted);
+    for (std::size_t k = 0; k < made.size(); ++k) {
+      if (made[k] != kNoValue) parts_[index(node.inputs[k])].push_back(made[k]);
+    }
+  }
+
+  // The sum of what has flowed to a value, or kNoValue.
+  ValueId gradient_of(ValueId id, const std::string& name, const SourceLoc& loc) {
+    const std::vector<ValueId>& parts = parts_[index(id)];
+    if (parts.empty()) return kNoValue;
+    if (parts.size() == 1) return parts[0];
+    const ValueId sum = graph_.add1(graph::Add{}, parts, name, loc, Phase::kBackward);
+    if (graph_[id].role == Role::kParameter) {
+      for (const ValueId part : parts) graph_[part].role = Role::kActivation;
+      graph_[sum].role = Role::kGradient;
+      graph_[sum].name = graph_[id].name + "/gradient";
+    }
+    return sum;
+  }
+
+  Graph graph_;
+  std::vector<bool> wanted_;                 // by value of the forward graph
+  std::vector<std::vector<ValueId>> parts_;  // by value of the forward graph
+};
+
+}  // namespace
+
+Graph differentiate(Graph graph, const Options&) { return Walk(std::move(graph)).run(); }
+
+}  // namespace trainer::compile

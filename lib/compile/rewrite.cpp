@@ -1,0 +1,62 @@
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+
+#include "compile/passes.h"
+
+namespace trainer::compile {
+
+int only_consumer(const Graph& graph, ValueId id) {
+  if (std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end()) return -1;
+  const std::vector<int> users = graph.consumers(id);
+  return users.size() == 1 ? users[0] : -1;
+}
+
+void replace_uses(Graph& graph, ValueId from, ValueId to) {
+  for (Node& node : graph.nodes) std::replace(node.inputs.begin(), node.inputs.end(), from, to);
+  std::replace(graph.outputs.begin(), graph.outputs.end(), from, to);
+  for (graph::LayerInfo& layer : graph.layers) {
+    if (layer.output == from) layer.output = to;
+  }
+}
+
+void remove_nodes(Graph& graph, const std::vector<bool>& removed) {
+  std::vector<Node> kept;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (i >= removed.size() || !removed[i]) kept.push_back(std::move(graph.nodes[i]));
+  }
+  graph.nodes = std::move(kept);
+}
+
+std::vector<bool> depends_on_trainable(const Graph& graph) {
+  std::vector<bool> depends(graph.values.size(), false);
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    depends[i] = graph.values[i].role == Role::kParameter && graph.values[i].trainable;
+  }
+  for (const Node& node : graph.nodes) {
+    const bool any = std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId id) { return depends[index(id)]; });
+    for (const ValueId id : node.outputs) depends[index(id)] = any;
+  }
+  return depends;
+}
+
+int use_moving_statistics(Graph& graph, int i) {
+  const Node& norm = node_at(graph, i);
+  const auto& op = std::get<graph::BatchNorm>(norm.op);
+  for (const int user : graph.consumers(norm.outputs[1])) {
+    const Node& statistics = node_at(graph, user);
+    if (!std::holds_alternative<graph::UpdateStatistics>(statistics.op)) continue;
+    const ValueId mean = statistics.inputs[0];
+    const ValueId variance = statistics.inputs[1];
+    Node& changed = node_at(graph, i);
+    changed.inputs.push_back(mean);
+    changed.inputs.push_back(variance);
+    changed.outputs.resize(1);
+    changed.op = graph::BatchNormInference{op.epsilon, op.activation};
+    return user;
+  }
+  throw std::logic_error(concat(norm.name, ": batch norm without moving statistics"));
+}
+
+}  // namespace trainer::compile

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <optional>
+
+#include "compile/passes.h"
+
+namespace trainer::compile {
+namespace {
+
+using Extent = std::array<std::int64_t, 2>;  // height, width
+
+// The rows and columns of its input that a window reads to give `output`, counted from the first.
+Extent extent_read(const graph::Window& w, const Extent& output) {
+  Extent read{};
+  for (std::size_t axis = 0; axis < 2; ++axis) {
+    read[axis] = (output[axis] - 1) * w.stride[axis] - w.pad_before[axis] +
+                 (w.size[axis] - 1) * w.dilation[axis] + 1;
+  }
+  return read;
+}
+
+Extent extent_of(const Shape& shape) { return {shape[1], shape[2]}; }
+
+const graph::Window* window_of(const Node& node) {
+  if (const auto* conv = std::get_if<graph::Conv>(&node.op)) return &conv->window;
+  if (const auto* pool = std::get_if<graph::Pool>(&node.op)) return &pool->window;
+  return nullptr;
+}
+
+// How much of a value its only consumer reads, when that is a convolution or a pooling.
+std::optional<Extent> extent_needed(const Graph& graph, ValueId id) {
+  const int user = only_consumer(graph, id);
+  if (user < 0) return std::nullopt;
+  const Node& node = graph.nodes[static_cast<std::size_t>(user)];
+  const graph::Window* window = window_of(node);
+  if (window == nullptr || node.inputs[0] != id) return std::nullopt;
+  Extent read = extent_read(*window, extent_of(graph[node.outputs[0]].shape));
+  const Extent all = extent_of(graph[id].shape);
+  for (std::size_t axis = 0; axis < 2; ++axis) read[axis] = std::clamp(read[axis], std::int64_t{1}, all[axis]);
+  return read;
+}
+
+// The padding after the input with which a window gives exactly `output`.
+Extent padding_for(const graph::Window& window, const Extent& input, const Extent& output) {
+  const Extent read = extent_read(window, output);
+  return {read[0] - input[0], read[1] - input[1]};
+}
+
+void set_extent(Graph& graph, ValueId id, const Extent& extent) {
+  graph[id].shape[1] = extent[0];
+  graph[id].shape[2] = extent[1];
+}
+
+// Gives a convolution's output the extent that is needed, and its input with it. Only where the padding
+// stays at least zero, which libraries ask for; our own ConvMaxPool takes a negative one.
+void trim(Graph& graph, Node& node) {
+  if (node.outputs.empty() || graph[node.outputs[0]].shape.rank() != 4) return;
+  const std::optional<Extent> needed = extent_needed(graph, node.outputs[0]);
+  if (!needed || *needed == extent_of(graph[node.outputs[0]].shape)) return;
+  const Extent input = extent_of(graph[node.inputs[0]].shape);
+  if (auto* fused = std::get_if<graph::ConvMaxPool>(&node.op)) {
+    const Extent convolved = extent_read(fused->pool, *needed);
+    fused->conv.window.pad_after = padding_for(fused->conv.window, input, convolved);
+    set_extent(graph, node.outputs[1], *needed);
+  } else if (auto* conv = std::get_if<graph::Conv>(&node.op)) {
+    const Extent padding = padding_for(conv->window, input, *needed);
+    const int maker = graph.producer(node.inputs[0]);
+    // What the convolution leaves unread must go too: its maker is trimmed when its turn comes.
+    const bool follows =
+        maker >= 0 && only_consumer(graph, node.inputs[0]) >= 0 &&
+        std::holds_alternative<graph::ConvMaxPool>(node_at(graph, maker).op);
+    if ((padding[0] < 0 || padding[1] < 0) && !follows) return;
+    conv->window.pad_after = {std::max<std::int64_t>(padding[0], 0),
+                              std::max<std::int64_t>(padding[1], 0)};
+  } else {
+    return;
+  }
+  set_extent(graph, node.outputs[0], *needed);
+}
+
+}  // namespace
+
+// From the last node to the first, so that what is not needed later is known.
+Graph trim(Graph graph, const Options&) {
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) trim(graph, graph.nodes[i]);
+  return graph;
+}
+
+}  // namespace trainer::compile

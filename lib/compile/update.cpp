@@ -1,0 +1,69 @@
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "compile/passes.h"
+
+namespace trainer::compile {
+namespace {
+
+std::string layer_of(const std::string& parameter) {
+  return parameter.substr(0, parameter.rfind('/'));
+}
+
+ValueId add_slot(Graph& graph, const Value& parameter, const graph::Slot& slot) {
+  Value value;
+  value.name = parameter.name + "/" + slot.name;
+  value.shape = parameter.shape;
+  value.role = Role::kSlot;
+  value.loc = parameter.loc;
+  if (slot.copy) value.initial = parameter.initial;
+  return graph.add_value(std::move(value));
+}
+
+void add_update(Graph& graph, ValueId id, ValueId gradient, graph::Update update) {
+  const Value parameter = graph[id];
+  update.l2 = parameter.l2;
+  update.learning_rate_multiplier = parameter.learning_rate_multiplier;
+  if (!parameter.decay) update.weight_decay = 0;
+  std::vector<ValueId> inputs{id, gradient};
+  for (const graph::Slot& slot : graph::slots_of(update)) {
+    inputs.push_back(add_slot(graph, parameter, slot));
+  }
+  graph.add(update, inputs, layer_of(parameter.name), parameter.loc, Phase::kUpdate);
+}
+
+}  // namespace
+
+Graph update(Graph graph, const Options& options) {
+  for (Node& node : graph.nodes) {
+    if (std::holds_alternative<graph::UpdateStatistics>(node.op)) node.phase = Phase::kUpdate;
+  }
+  std::map<std::string, ValueId> parameters;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const Value& value = graph.values[i];
+    if (value.role == Role::kParameter && value.trainable) {
+      parameters[value.name + "/gradient"] = static_cast<ValueId>(i);
+    }
+  }
+  std::vector<ValueId> gradients;  // in the order in which backward produces them
+  for (const Node& node : graph.nodes) {
+    for (const ValueId id : node.outputs) {
+      if (graph[id].role == Role::kGradient) gradients.push_back(id);
+    }
+  }
+  for (const ValueId gradient : gradients) {
+    const auto found = parameters.find(graph[gradient].name);
+    if (found == parameters.end()) continue;
+    add_update(graph, found->second, gradient, options.update);
+    parameters.erase(found);
+  }
+  if (!parameters.empty()) {
+    throw std::logic_error(parameters.begin()->first + ": no gradient reaches this parameter");
+  }
+  std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
+                   [](const Node& a, const Node& b) { return a.phase < b.phase; });
+  return graph;
+}
+
+}  // namespace trainer::compile

@@ -1,0 +1,244 @@
+#include "config/decode.h"
+
+#include <algorithm>
+#include <functional>
+
+#include "config/fields.h"
+#include "config/values.h"
+
+namespace trainer::config {
+namespace {
+
+struct Where {
+  std::string path;  // dotted, "" for the root
+  SourceLoc loc;     // of the key, for what concerns the whole of it
+};
+
+Origin origin_of(const Node& node) {
+  // A list is one value: one entry from elsewhere makes it come from there.
+  for (const Node& item : node.items) {
+    if (item.kind != Node::Kind::kMap && item.origin != Origin::Kind::kFile) return origin_of(item);
+  }
+  return {node.origin, node.loc, node.variable};
+}
+
+class MapReader {
+ public:
+  MapReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node, Where where)
+      : out_(out), diagnostics_(diagnostics), node_(node), where_(std::move(where)) {}
+
+  template <class T>
+  void operator()(const char* key, T& value, const char* help, const Rule& rule) {
+    keys_.push_back(key);
+    if (const Entry* entry = node_.find(key)) {
+      const Where where = below(*entry);
+      out_.places[where.path] = entry->loc;
+      out_.origins[where.path] = origin_of(entry->value);
+      decode_value(entry->value, value, where, rule);
+    } else if (rule.required) {
+      missing_.push_back({key, help});
+    }
+  }
+
+  void group(std::vector<std::string> keys, bool required) { groups_.push_back({keys, required}); }
+  void choice(const char* what, bool required) {
+    what_ = what;
+    choice_required_ = required;
+  }
+
+  template <class Activate, class List>
+  void alternative(std::string_view name, const char*, bool, Activate activate, List list) {
+    keys_.emplace_back(name);
+    choices_.emplace_back(name);
+    const Entry* entry = node_.find(name);
+    if (!entry) return;
+    given_.push_back(entry);
+    if (given_.size() > 1) return;
+    activate();
+    const Where where = below(*entry);
+    out_.places[where.path] = entry->loc;
+    out_.origins[where_.path] = out_.origins[where.path] = origin_of(entry->value);
+    MapReader inner(out_, diagnostics_, entry->value, where);
+    list(inner);
+    inner.finish();
+  }
+
+  void shorthand(const char*) {}
+  void definition(const char*) {}
+  void located(SourceLoc& loc) { loc = where_.loc; }
+
+  // After all fields: what is wrong with the map itself.
+  void finish() {
+    if (!node_.failure.empty()) {
+      out_.broken.insert(where_.path);
+      return;
+    }
+    if (node_.kind != Node::Kind::kMap && node_.kind != Node::Kind::kNull) {
+      const bool word = node_.kind == Node::Kind::kScalar && !choices_.empty();
+      report(
+          node_, node_.loc,
+          word ? unknown("name", node_.text, concat("Expected ", what_), choices_)
+               : concat("expected a map with the keys ", join(keys_), "; found ", describe(node_)));
+      out_.broken.insert(where_.path);
+      return;
+    }
+    report_unknown();
+    for (const auto& [key, help] : missing_) {
+      if (guessed(key)) continue;
+      report(node_, where_.loc, concat("missing required key '", key, "': ", help));
+    }
+    check_choice();
+    for (const Group& group : groups_) check_group(group);
+  }
+
+ private:
+  struct Group {
+    std::vector<std::string> keys;
+    bool required = false;
+  };
+
+  Where below(const Entry& entry) const {
+    return {where_.path.empty() ? entry.key : where_.path + '.' + entry.key, entry.loc};
+  }
+
+  void report(const Node& node, const SourceLoc& loc, const std::string& message) {
+    const std::string path = where_.path.empty() ? "" : where_.path + ": ";
+    diagnostics_.push_back({loc, path + message + node.note});
+  }
+
+  void report_unknown() {
+    for (const Entry& entry : node_.entries) {
+      if (std::find(keys_.begin(), keys_.end(), entry.key) != keys_.end()) continue;
+      if (const auto guess = nearest(entry.key, keys_)) guesses_.push_back(*guess);
+      diagnostics_.push_back(
+          {entry.loc, unknown_key(entry.key, where_.path, keys_) + entry.value.note});
+    }
+  }
+
+  // Whether an unknown key was taken for this one: one mistake, one message.
+  bool guessed(const std::string& key) const {
+    return std::find(guesses_.begin(), guesses_.end(), key) != guesses_.end();
+  }
+
+  void check_choice() {
+    if (choices_.empty()) return;
+    if (given_.size() > 1) {
+      report(given_[1]->value, given_[1]->loc,
+             concat("'", given_[0]->key, "' and '", given_[1]->key,
+                    "' cannot both be given; choose one"));
+    }
+    if (!given_.empty() || !choice_required_) return;
+    // An empty value keeps the default; an empty list entry has none.
+    if (node_.kind == Node::Kind::kNull && !where_.path.ends_with(']')) return;
+    if (std::any_of(choices_.begin(), choices_.end(),
+                    [&](const std::string& key) { return guessed(key); })) {
+      return;
+    }
+    report(node_, where_.loc, concat("expected ", what_, ", one of: ", join(choices_)));
+  }
+
+  void check_group(const Group& group) {
+    std::vector<const Entry*> given;
+    for (const Entry& entry : node_.entries) {
+      const bool member =
+          std::find(group.keys.begin(), group.keys.end(), entry.key) != group.keys.end();
+      if (member && entry.value.kind != Node::Kind::kNull) given.push_back(&entry);
+    }
+    if (given.size() > 1) {
+      report(given[1]->value, given[1]->loc,
+             concat("'", given[0]->key, "' and '", given[1]->key,
+                    "' cannot both be given; choose one of: ", join(group.keys)));
+    }
+    if (!given.empty() || !group.required) return;
+    if (std::any_of(group.keys.begin(), group.keys.end(),
+                    [&](const std::string& key) { return guessed(key); })) {
+      return;
+    }
+    report(node_, where_.loc, "missing required key, exactly one of: " + join(group.keys));
+  }
+
+  // ---- Values by type ----
+
+  // A text with an unset variable is reported elsewhere, once.
+  bool usable(const Node& node, const Where& where) {
+    if (!node.failure.empty()) out_.broken.insert(where.path);
+    return node.failure.empty();
+  }
+  void refuse(const Node& node, const Where& where, const std::string& wrong) {
+    if (wrong.empty()) return;
+    out_.broken.insert(where.path);
+    diagnostics_.push_back({node.loc, where.path + ": " + wrong + node.note});
+  }
+
+  template <class T>
+  void decode_value(const Node& node, T& value, const Where& where, const Rule& rule) {
+    if constexpr (requires { read(node, value, rule); }) {
+      if (usable(node, where)) refuse(node, where, read(node, value, rule));
+    } else {
+      MapReader reader(out_, diagnostics_, node, where);
+      fields(reader, value);
+      reader.finish();
+    }
+  }
+
+  template <class T>
+  void decode_value(const Node& node, std::optional<T>& value, const Where& where,
+                    const Rule& rule) {
+    const bool empty = node.kind == Node::Kind::kScalar && node.text.empty() && !node.quoted;
+    value.reset();
+    if (node.kind == Node::Kind::kNull || empty) return;
+    decode_value(node, value.emplace(), where, rule);
+  }
+
+  template <class T>
+  void decode_value(const Node& node, std::vector<T>& value, const Where& where, const Rule& rule) {
+    if (!usable(node, where)) return;
+    value.clear();
+    if (node.kind == Node::Kind::kNull && !rule.required) return;
+    if constexpr (std::is_same_v<T, double>) {  // one number, or one per channel
+      if (node.kind == Node::Kind::kScalar) {
+        decode_value(node, value.emplace_back(), where, rule);
+        return;
+      }
+    }
+    const std::size_t size = node.items.size();
+    std::string wrong;
+    if (node.kind != Node::Kind::kList) {
+      wrong = "expected a list, found " + describe(node);
+    } else if ((size > 0 || rule.required) && (size < rule.min_items || size > rule.max_items)) {
+      const bool exact = rule.min_items == rule.max_items;
+      wrong = concat("expected ", exact ? "" : "at least ", rule.min_items,
+                     rule.min_items == 1 ? " entry" : " entries", ", found ", size);
+    }
+    refuse(node, where, wrong);
+    value.resize(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      const Where item{concat(where.path, '[', i, ']'), node.items[i].loc};
+      out_.places[item.path] = item.loc;
+      decode_value(node.items[i], value[i], item, rule);
+    }
+  }
+
+  Decoded& out_;
+  std::vector<Diagnostic>& diagnostics_;
+  const Node& node_;
+  Where where_;
+  std::vector<std::string> keys_, choices_, guesses_;
+  std::vector<std::pair<std::string, std::string>> missing_;
+  std::vector<const Entry*> given_;
+  std::vector<Group> groups_;
+  const char* what_ = "";
+  bool choice_required_ = false;
+};
+
+}  // namespace
+
+Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics) {
+  Decoded out;
+  MapReader reader(out, diagnostics, root, {"", root.loc});
+  fields(reader, out.config);
+  reader.finish();
+  return out;
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,25 @@
+// Normalised tree -> Config, with every mistake, and where each value came from.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "config/tree.h"
+
+namespace trainer::config {
+
+struct Decoded {
+  Config config;
+  std::map<std::string, Origin> origins;    // of what the tree gives, by dotted path
+  std::map<std::string, SourceLoc> places;  // of the keys
+  std::set<std::string> broken;             // paths whose value could not be taken
+};
+
+Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics);
+
+// Mistakes that only several values together make, as far as they show without the data.
+void check(const Decoded& decoded, std::vector<Diagnostic>& diagnostics);
+
+}  // namespace trainer::config

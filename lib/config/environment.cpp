@@ -1,0 +1,78 @@
+#include "config/tree.h"
+
+namespace trainer::config {
+namespace {
+
+bool is_name(std::string_view name) {
+  if (name.empty() || (name[0] >= '0' && name[0] <= '9')) return false;
+  for (const char c : name) {
+    const bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+    if (!letter && !(c >= '0' && c <= '9') && c != '_') return false;
+  }
+  return true;
+}
+
+// What ${reference} stands for; `:-` means "when unset or empty", as in the shell.
+std::string resolve(const std::string& reference, const Environment& environment, Node& node) {
+  const std::size_t dash = reference.find(":-");
+  const std::string name = reference.substr(0, dash);
+  if (!is_name(name)) {
+    node.failure = concat("'${", reference,
+                          "}' is not ${NAME} or ${NAME:-default}; a literal '$' is written '$$'");
+    return "";
+  }
+  const auto found = environment.find(name);
+  const bool has_default = dash != std::string::npos;
+  if (found != environment.end() && !(has_default && found->second.empty())) {
+    if (node.origin == Origin::Kind::kFile) {
+      node.origin = Origin::Kind::kEnvironment;
+      node.variable = name;
+    }
+    return found->second;
+  }
+  if (!has_default) {
+    node.failure = concat("the environment variable ", name, " is not set; set it, or write ${",
+                          name, ":-default}");
+    return "";
+  }
+  return reference.substr(dash + 2);
+}
+
+void substitute_scalar(Node& node, const Environment& environment) {
+  const std::string text = std::move(node.text);
+  node.text.clear();
+  bool replaced = false;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text.compare(i, 2, "$$") == 0) {
+      node.text += '$';
+      ++i;
+    } else if (text.compare(i, 2, "${") == 0) {
+      const std::size_t end = text.find('}', i);
+      if (end == std::string::npos) {
+        node.failure =
+            concat("'", text.substr(i), "' has no closing '}'; a literal '$' is written '$$'");
+        break;
+      }
+      node.text += resolve(text.substr(i + 2, end - i - 2), environment, node);
+      i = end;
+      replaced = true;
+    } else {
+      node.text += text[i];
+    }
+  }
+  // Inside [] and {} YAML wants ${...} quoted; the quotes say nothing about the value.
+  if (replaced) node.quoted = false;
+  if (!node.failure.empty()) node.text = text;
+}
+
+}  // namespace
+
+void substitute(Node& node, const Environment& environment) {
+  if (node.kind == Node::Kind::kScalar && node.text.find('$') != std::string::npos) {
+    substitute_scalar(node, environment);
+  }
+  for (Node& item : node.items) substitute(item, environment);
+  for (Entry& entry : node.entries) substitute(entry.value, environment);
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,183 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "config/schema.h"
+
+namespace trainer::config {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json reference(const std::string& name) { return {{"$ref", "#/$defs/" + name}}; }
+
+Json default_of(const Node& node) {
+  if (node.kind == Node::Kind::kList) {
+    Json list = Json::array();
+    for (const Node& item : node.items) list.push_back(default_of(item));
+    return list;
+  }
+  if (node.kind != Node::Kind::kScalar) return nullptr;
+  if (node.quoted) return node.text;
+  const Json value = Json::parse(node.text, nullptr, false);
+  return value.is_discarded() ? Json(node.text) : value;
+}
+
+class Writer {
+ public:
+  // Everything that may stand for the value, as anyOf.
+  Json value(const Schema& schema) {
+    if (schema.definition.empty()) return alternatives(schema);
+    if (!definitions_.contains(schema.definition)) {
+      definitions_[schema.definition] = nullptr;
+      definitions_[schema.definition] = alternatives(schema);
+    }
+    return reference(schema.definition);
+  }
+  Json map(const Schema& schema);
+  Json definitions() { return definitions_; }
+
+ private:
+  Json alternatives(const Schema& schema) {
+    Json any = Json::array();
+    for (Json& one : forms(schema)) any.push_back(std::move(one));
+    if (schema.nullable || schema.kind == Schema::Kind::kMap) any.push_back({{"type", "null"}});
+    if (schema.kind == Schema::Kind::kMap || schema.kind == Schema::Kind::kList) {
+      if (schema.choices.empty()) return any.size() == 1 ? any[0] : Json{{"anyOf", any}};
+    }
+    any.push_back(reference("environment"));
+    return {{"anyOf", any}};
+  }
+
+  static Json number(const Schema& schema, const char* type) {
+    Json json{{"type", type}};
+    const Rule& rule = schema.rule;
+    if (std::isfinite(rule.low)) json[rule.low_open ? "exclusiveMinimum" : "minimum"] = rule.low;
+    if (std::isfinite(rule.high)) json[rule.high_open ? "exclusiveMaximum" : "maximum"] = rule.high;
+    return json;
+  }
+  static Json numbers(const Schema& schema, std::size_t count) {
+    return {{"type", "array"},
+            {"items", {{"anyOf", {number(schema, "integer"), reference("environment")}}}},
+            {"minItems", count},
+            {"maxItems", count}};
+  }
+
+  std::vector<Json> forms(const Schema& schema);
+  Json list(const Schema& schema);
+
+  Json definitions_ = Json::object();
+};
+
+Json Writer::list(const Schema& schema) {
+  Json json{{"type", "array"}, {"items", value(schema.item.front())}};
+  const Rule& rule = schema.rule;
+  if (rule.min_items == 0) return json;
+  Json size{{"minItems", rule.min_items}};
+  if (rule.min_items == rule.max_items) size["maxItems"] = rule.max_items;
+  if (rule.required) {
+    json.update(size);
+  } else {
+    json["anyOf"] = {size, {{"maxItems", 0}}};
+  }
+  return json;
+}
+
+std::vector<Json> Writer::forms(const Schema& schema) {
+  using Kind = Schema::Kind;
+  switch (schema.kind) {
+    case Kind::kBoolean:
+      return {{{"type", "boolean"}}};
+    case Kind::kInteger:
+      return {number(schema, "integer")};
+    case Kind::kNumber:
+      return {number(schema, "number")};
+    case Kind::kText:  // any scalar is a text as it is written
+      return {{{"type", {"string", "number", "boolean"}}}};
+    case Kind::kWord:
+      return {{{"enum", schema.words}}};
+    case Kind::kDuration: {
+      const std::string units = schema.rule.seconds ? "(step|epoch|second)s?" : "(step|epoch)s?";
+      return {{{"type", "string"}, {"pattern", "^[0-9.eE+-]+ +" + units + "$"}}};
+    }
+    case Kind::kPair:
+      return {number(schema, "integer"), numbers(schema, 2)};
+    case Kind::kPadding:
+      return {{{"enum", {"valid", "same"}}}, numbers(schema, 4)};
+    case Kind::kFourSides:
+      return {number(schema, "integer"), numbers(schema, 4)};
+    case Kind::kFreeze:
+      return {{{"type", "string"}},
+              {{"type", "integer"}, {"minimum", 0}},
+              {{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 1}}};
+    case Kind::kList: {
+      std::vector<Json> forms{list(schema)};
+      if (schema.bare_item) forms.push_back(value(schema.item.front()));
+      if (!schema.rule.required) forms.push_back({{"type", "null"}});
+      return forms;
+    }
+    case Kind::kMap:
+      break;
+  }
+  std::vector<Json> forms{map(schema)};
+  if (!schema.choices.empty()) forms.push_back({{"enum", schema.choices}});
+  if (!schema.shorthand.empty()) forms.push_back(value(schema.find(schema.shorthand)->schema));
+  return forms;
+}
+
+// One of the keys is given, and with `required` exactly one; null counts as not given when
+// `null_is_none`.
+Json exclusive(const std::vector<std::string>& keys, bool required, bool null_is_none) {
+  Json options = Json::array();
+  for (const std::string& key : keys) {
+    Json one{{"required", {key}}};
+    if (null_is_none) one["properties"] = {{key, {{"not", {{"type", "null"}}}}}};
+    options.push_back(one);
+  }
+  if (!required) {
+    const Json none{{"not", {{"anyOf", options}}}};
+    options.push_back(none);
+  }
+  return {{"oneOf", options}};
+}
+
+Json Writer::map(const Schema& schema) {
+  Json properties = Json::object(), required = Json::array(), groups = Json::array();
+  for (const Field& field : schema.fields) {
+    Json property = value(field.schema);
+    property["description"] = field.help;
+    const bool plain = field.initial.kind == Node::Kind::kScalar ||
+                       (field.initial.kind == Node::Kind::kList && !field.initial.items.empty());
+    if (plain && !field.schema.rule.required) property["default"] = default_of(field.initial);
+    properties[field.key] = std::move(property);
+    if (field.schema.rule.required) required.push_back(field.key);
+  }
+  Json json{{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  if (!required.empty()) json["required"] = required;
+  if (!schema.choices.empty()) {
+    groups.push_back(exclusive(schema.choices, schema.choice_required, false));
+  }
+  for (const Schema::Group& group : schema.groups) {
+    groups.push_back(exclusive(group.keys, group.required, true));
+  }
+  if (groups.size() == 1) json.update(groups[0]);
+  if (groups.size() > 1) json["allOf"] = groups;
+  return json;
+}
+
+}  // namespace
+
+std::string json_schema() {
+  Writer writer;
+  Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"title", "trainer config"}};
+  schema.update(writer.map(config_schema()));
+  schema["$defs"] = writer.definitions();
+  schema["$defs"]["environment"] = {{"type", "string"},
+                                    {"pattern", "\\$\\{"},
+                                    {"description",
+                                     "A value from the environment: ${NAME} or "
+                                     "${NAME:-default}."}};
+  return schema.dump(2) + '\n';
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,88 @@
+#include <algorithm>
+#include <filesystem>
+
+#include "base/files.h"
+#include "config/backbone.h"
+#include "config/decode.h"
+#include "config/schema.h"
+
+namespace trainer::config {
+namespace {
+
+void report_failures(const Node& node, std::vector<Diagnostic>& diagnostics) {
+  if (!node.failure.empty()) diagnostics.push_back({node.loc, node.failure + node.note});
+  for (const Node& item : node.items) report_failures(item, diagnostics);
+  for (const Entry& entry : node.entries) report_failures(entry.value, diagnostics);
+}
+
+// In file order, flags after the file.
+void throw_if_any(std::vector<Diagnostic>& diagnostics) {
+  if (diagnostics.empty()) return;
+  std::stable_sort(
+      diagnostics.begin(), diagnostics.end(), [](const Diagnostic& a, const Diagnostic& b) {
+        if ((a.loc.line == 0) != (b.loc.line == 0)) return b.loc.line == 0;
+        return std::pair(a.loc.line, a.loc.column) < std::pair(b.loc.line, b.loc.column);
+      });
+  throw ConfigError(std::move(diagnostics));
+}
+
+// The origin of a leaf is that of the nearest thing above it that was given as one value.
+std::map<std::string, Origin> origins_of_leaves(const Decoded& decoded) {
+  std::map<std::string, Origin> origins;
+  for (const auto& [path, value] : leaves(decoded.config)) {
+    const auto found = decoded.origins.find(path);
+    origins[path] = found == decoded.origins.end() ? Origin{} : found->second;
+  }
+  return origins;
+}
+
+// What image files are made into follows from the model's input.
+void take_size_from_model(Config& config) {
+  if (!is_image_format(config.data.format) || config.model.input.empty()) return;
+  const std::vector<std::int64_t>& input = config.model.input;
+  if (config.data.resize.empty()) config.data.resize = {input[0], input[1]};
+  if (!config.data.channels) config.data.channels = input[2];
+}
+
+// A backbone is given images as its weights were trained on.
+void take_preprocess_from_backbone(Config& config) {
+  if (!config.model.backbone || config.data.preprocess || config.data.normalize) return;
+  config.data.preprocess = default_preprocess(config.model.backbone->name);
+}
+
+}  // namespace
+
+LoadedConfig parse_config(const std::string& text, const std::string& file,
+                          const std::vector<Override>& overrides, const Environment& environment) {
+  std::vector<Diagnostic> diagnostics;
+  Node root = read_yaml(text, file, diagnostics);
+  if (root.kind == Node::Kind::kNull) throw_if_any(diagnostics);  // no YAML at all
+  substitute(root, environment);
+  for (const Override& entry : overrides) apply(entry, environment, root, diagnostics);
+  expand(root, config_schema());
+  report_failures(root, diagnostics);
+
+  Decoded decoded = decode(root, diagnostics);
+  check(decoded, diagnostics);
+  throw_if_any(diagnostics);
+  take_size_from_model(decoded.config);
+  take_preprocess_from_backbone(decoded.config);
+  if (decoded.config.name.empty()) {
+    decoded.config.name = std::filesystem::path(file).stem().string();
+  }
+  return {decoded.config, origins_of_leaves(decoded)};
+}
+
+LoadedConfig load_config(const std::string& path, const std::vector<Override>& overrides,
+                         const Environment& environment) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    const bool exists = std::filesystem::exists(path, error);
+    throw ConfigError(SourceLoc{path, 0, 0},
+                      exists ? "this is not a file; give the path of a YAML config"
+                             : "no such file; give the path of a YAML config");
+  }
+  return parse_config(read_text_file(path), path, overrides, environment);
+}
+
+}  // namespace trainer::config

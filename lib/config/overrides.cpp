@@ -1,0 +1,157 @@
+#include <algorithm>
+#include <charconv>
+#include <variant>
+
+#include "config/schema.h"
+#include "config/values.h"
+
+namespace trainer::config {
+namespace {
+
+using Step = std::variant<std::string, std::size_t>;
+
+// "a.b[2].c" as keys and indices; empty when it is no such path.
+std::vector<Step> parse_path(const std::string& path) {
+  std::vector<Step> steps;
+  std::size_t at = 0;
+  while (at < path.size()) {
+    if (path[at] == '[') {
+      std::size_t index = 0;
+      const auto end = std::from_chars(path.data() + at + 1, path.data() + path.size(), index);
+      at = static_cast<std::size_t>(end.ptr - path.data());
+      if (steps.empty() || end.ec != std::errc{} || at >= path.size() || path[at] != ']') return {};
+      steps.emplace_back(index);
+      ++at;
+    } else {
+      if (!steps.empty()) {
+        if (path[at] != '.') return {};
+        ++at;
+      }
+      const std::size_t end = std::min(path.find_first_of(".[", at), path.size());
+      if (end == at) return {};
+      steps.emplace_back(path.substr(at, end - at));
+      at = end;
+    }
+  }
+  if (path.ends_with('.')) return {};
+  return steps;
+}
+
+void mark(Node& node, const SourceLoc& loc) {
+  node.loc = loc;
+  node.origin = Origin::Kind::kSet;
+  node.variable.clear();
+  for (Node& item : node.items) mark(item, loc);
+  for (Entry& entry : node.entries) {
+    entry.loc = loc;
+    mark(entry.value, loc);
+  }
+}
+
+Node map_node(const SourceLoc& loc) {
+  Node node;
+  node.kind = Node::Kind::kMap;
+  mark(node, loc);
+  return node;
+}
+
+// Of keys that exclude each other, the one that is set replaces those that the file gives.
+void drop_rivals(Node& map, const std::string& key, const std::vector<std::string>& group) {
+  if (std::find(group.begin(), group.end(), key) == group.end()) return;
+  std::erase_if(map.entries, [&](const Entry& entry) {
+    return entry.key != key && entry.value.origin != Origin::Kind::kSet &&
+           std::find(group.begin(), group.end(), entry.key) != group.end();
+  });
+}
+
+class Walk {
+ public:
+  Walk(Node& root, const SourceLoc& loc) : node_(&root), loc_(loc) {}
+
+  // Each returns "" or why the step leads nowhere.
+  std::string take(const std::string& key) {
+    if (schema_->kind != Schema::Kind::kMap) {
+      return "unknown key '" + key + "'; " + name() +
+             (schema_->kind == Schema::Kind::kList
+                  ? " is a list: write " + name() + "[0] for its first entry"
+                  : " is a single value");
+    }
+    const Field* field = schema_->find(key);
+    if (!field) return unknown_key(key, path_, schema_->keys());
+    expand_top(*node_, *schema_);
+    if (node_->kind != Node::Kind::kMap) *node_ = map_node(loc_);
+    drop_rivals(*node_, key, schema_->choices);
+    for (const Schema::Group& group : schema_->groups) drop_rivals(*node_, key, group.keys);
+    Entry* entry = node_->find(key);
+    if (!entry) {
+      node_->entries.push_back({key, loc_, {}});
+      entry = &node_->entries.back();
+      mark(entry->value, loc_);
+    }
+    node_ = &entry->value;
+    schema_ = &field->schema;
+    path_ += (path_.empty() ? "" : ".") + key;
+    return "";
+  }
+
+  std::string take(std::size_t index) {
+    const std::size_t size = node_->items.size();
+    if (node_->kind != Node::Kind::kList) return name() + " is not a list in this config";
+    if (index >= size) {
+      return concat(name(), " has no entry [", index, "]; it has ", size,
+                    size == 0 ? "" : concat(", [0] to [", size - 1, "]"));
+    }
+    node_ = &node_->items[index];
+    // The numbers of a [height, width] have no schema of their own; the value is checked as a
+    // whole.
+    if (schema_->kind == Schema::Kind::kList) schema_ = &schema_->item.front();
+    path_ += concat('[', index, ']');
+    return "";
+  }
+
+  Node& node() { return *node_; }
+
+ private:
+  std::string name() const { return path_.empty() ? "the config" : path_; }
+
+  Node* node_;
+  const Schema* schema_ = &config_schema();
+  SourceLoc loc_;
+  std::string path_;
+};
+
+}  // namespace
+
+void apply(const Override& override_, const Environment& environment, Node& root,
+           std::vector<Diagnostic>& diagnostics) {
+  const bool set = override_.flag.empty() || override_.flag == "--set";
+  const SourceLoc loc{set ? "--set " + override_.path : override_.flag, 0, 0};
+  const std::vector<Step> steps = parse_path(override_.path);
+  if (steps.empty()) {
+    diagnostics.push_back(
+        {loc, "'" + override_.path +
+                  "' is no path; write it like train.epochs or model.layers[0].conv.filters"});
+    return;
+  }
+  std::vector<Diagnostic> mistakes;
+  Node value = read_yaml(override_.value, loc.file, mistakes);
+  if (!mistakes.empty()) {
+    diagnostics.push_back({loc, "'" + override_.value + "': " + mistakes.front().message});
+    return;
+  }
+  mark(value, loc);
+  substitute(value, environment);
+
+  Node changed = root;  // a path that ends nowhere must not leave traces
+  Walk walk(changed, loc);
+  for (const Step& step : steps) {
+    const std::string wrong = std::visit([&](const auto& s) { return walk.take(s); }, step);
+    if (wrong.empty()) continue;
+    diagnostics.push_back({loc, wrong});
+    return;
+  }
+  walk.node() = std::move(value);
+  root = std::move(changed);
+}
+
+}  // namespace trainer::config

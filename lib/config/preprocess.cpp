@@ -1,0 +1,28 @@
+#include "config/config.h"
+
+namespace trainer::config {
+
+// The numbers of keras.applications.imagenet_utils.preprocess_input. caffe's means are in the order
+// of the reversed channels: blue, green, red.
+Normalize normalize_of(const Data& data) {
+  if (!data.preprocess) return data.normalize.value_or(Normalize{});
+  switch (*data.preprocess) {
+    case PreprocessPreset::kTf:
+      return {1 / 127.5, {1}, {}, false};
+    case PreprocessPreset::kCaffe:
+      return {1, {103.939, 116.779, 123.68}, {}, true};
+    case PreprocessPreset::kTorch:
+      return {1 / 255.0, {0.485, 0.456, 0.406}, {0.229, 0.224, 0.225}, false};
+    case PreprocessPreset::kScale:
+      return {1 / 255.0, {}, {}, false};
+    case PreprocessPreset::kNone:
+      return {1, {}, {}, false};
+  }
+  return {};
+}
+
+bool is_image_format(DataFormat format) {
+  return format == DataFormat::kImageFolder || format == DataFormat::kCsv;
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,238 @@
+// YAML text -> Node. The only file that knows yaml-cpp, and only its event interface: events carry
+// the position of an alias itself and both of two equal keys, which loaded nodes do not.
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/parser.h>
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "config/tree.h"
+
+namespace trainer::config {
+namespace {
+
+// Aliases of aliases grow exponentially; no honest config comes near this many nodes.
+constexpr std::size_t kMaxAliasedNodes = 100000;
+
+std::size_t count_nodes(const Node& node) {
+  std::size_t count = 1;
+  for (const Node& item : node.items) count += count_nodes(item);
+  for (const Entry& entry : node.entries) count += count_nodes(entry.value);
+  return count;
+}
+
+// The copy stands where the alias is used and says where its content is written.
+void relocate(Node& node, const SourceLoc& use) {
+  if (node.note.empty()) node.note = " (aliased content of " + to_string(node.loc) + ")";
+  node.loc = use;
+  for (Node& item : node.items) relocate(item, use);
+  for (Entry& entry : node.entries) {
+    entry.loc = use;
+    relocate(entry.value, use);
+  }
+}
+
+class Builder : public YAML::EventHandler {
+ public:
+  Builder(const std::string& text, const std::string& file, std::vector<Diagnostic>& diagnostics)
+      : text_(text), file_(file), diagnostics_(diagnostics) {}
+
+  Node take_root() { return std::move(root_); }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (documents_++ == 1) {
+      report(place(mark),
+             "a second YAML document starts here: a config is one document; remove '---'");
+    }
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Node node;
+    node.loc = place(mark);
+    // A value left out is reported at the next token, often on another line.
+    const auto at = static_cast<std::size_t>(mark.pos);
+    const bool written =
+        at < text_.size() && (text_[at] == '~' || text_[at] == 'n' || text_[at] == 'N');
+    if (!written && !open_.empty()) {
+      const Frame& frame = open_.back();
+      node.loc = frame.has_key ? frame.key_loc : frame.node.loc;
+    }
+    add(std::move(node), anchor);
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    Node node;
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      report(place(mark), "an alias inside its own anchor");
+    } else if ((aliased_ += count_nodes(found->second)) > kMaxAliasedNodes) {
+      report(place(mark), "aliases multiply to too many values");
+      throw YAML::ParserException(mark, "too many aliases");
+    } else {
+      node = found->second;
+    }
+    relocate(node, place(mark));
+    add(std::move(node), 0);
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    check_tag(mark, tag);
+    Node node = scalar_node(value, tag == "!");
+    node.loc = place(mark);
+    add(std::move(node), anchor);
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, Node::Kind::kList);
+  }
+  void OnSequenceEnd() override { close(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    open(mark, tag, anchor, Node::Kind::kMap);
+  }
+  void OnMapEnd() override {
+    merge(open_.back().node);
+    close();
+  }
+
+ private:
+  struct Frame {
+    Node node;
+    YAML::anchor_t anchor = 0;
+    bool has_key = false;  // a map's key is read, its value is next
+    bool bad_key = false;
+    std::string key;
+    SourceLoc key_loc;
+  };
+
+  SourceLoc place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
+  void report(const SourceLoc& loc, std::string message) {
+    // Everything after the first document has been reported already, as a whole.
+    if (documents_ <= 2) diagnostics_.push_back({loc, std::move(message)});
+    if (documents_ == 2) documents_ = 3;
+  }
+
+  void check_tag(const YAML::Mark& mark, const std::string& tag) {
+    if (tag.empty() || tag == "?" || tag == "!") return;
+    report(place(mark), "YAML tags such as '" + tag + "' are not used in a config; remove it");
+  }
+
+  void open(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+            Node::Kind kind) {
+    check_tag(mark, tag);
+    Frame frame;
+    frame.node.kind = kind;
+    frame.node.loc = place(mark);
+    frame.anchor = anchor;
+    open_.push_back(std::move(frame));
+  }
+  void close() {
+    Frame frame = std::move(open_.back());
+    open_.pop_back();
+    add(std::move(frame.node), frame.anchor);
+  }
+
+  void add(Node node, YAML::anchor_t anchor) {
+    if (anchor != 0) anchors_[anchor] = node;
+    if (open_.empty()) {
+      if (documents_ == 1) root_ = std::move(node);
+      return;
+    }
+    Frame& frame = open_.back();
+    if (frame.node.kind == Node::Kind::kList) {
+      frame.node.items.push_back(std::move(node));
+    } else if (!frame.has_key) {
+      if (node.kind != Node::Kind::kScalar) {
+        report(node.loc, "a key must be a word, found " + describe(node));
+        frame.bad_key = true;
+      }
+      frame.has_key = true;
+      frame.key = node.text;
+      frame.key_loc = node.loc;
+    } else {
+      frame.has_key = false;
+      if (frame.bad_key) {
+        frame.bad_key = false;
+      } else if (const Entry* first = frame.node.find(frame.key)) {
+        report(frame.key_loc, "duplicate key '" + frame.key + "', first given at " +
+                                  to_string(first->loc) + "; remove one of them");
+      } else {
+        frame.node.entries.push_back({frame.key, frame.key_loc, std::move(node)});
+      }
+    }
+  }
+
+  // `<<: *base` takes over the entries of base that the map does not give itself.
+  void merge(Node& map) {
+    const auto key = std::find_if(map.entries.begin(), map.entries.end(),
+                                  [](const Entry& entry) { return entry.key == "<<"; });
+    if (key == map.entries.end()) return;
+    const Entry source = std::move(*key);
+    map.entries.erase(key);
+    const bool many = source.value.kind == Node::Kind::kList;
+    const std::vector<Node> maps = many ? source.value.items : std::vector<Node>{source.value};
+    for (const Node& base : maps) {
+      if (base.kind != Node::Kind::kMap) {
+        report(source.loc,
+               "the merge key '<<' expects a map or a list of maps, such as '<<: *base', "
+               "found " +
+                   describe(base));
+        continue;
+      }
+      for (const Entry& entry : base.entries) {
+        if (!map.find(entry.key)) map.entries.push_back(entry);
+      }
+    }
+  }
+
+  const std::string& text_;
+  const std::string& file_;
+  std::vector<Diagnostic>& diagnostics_;
+  int documents_ = 0;
+  Node root_;
+  std::vector<Frame> open_;
+  std::map<YAML::anchor_t, Node> anchors_;
+  std::size_t aliased_ = 0;
+};
+
+// yaml-cpp's words for a tab in the indentation lead nowhere.
+std::string tab_hint(const std::string& text, int line) {
+  std::istringstream lines(text);
+  std::string content;
+  for (int i = 0; i <= line && std::getline(lines, content); ++i) {
+  }
+  const std::size_t indent = std::min(content.find_first_not_of(" \t"), content.size());
+  const bool tab = content.substr(0, indent).find('\t') != std::string::npos;
+  return tab ? "; indent with spaces, not with tabs" : "";
+}
+
+}  // namespace
+
+Node read_yaml(const std::string& text, const std::string& file,
+               std::vector<Diagnostic>& diagnostics) {
+  const std::size_t before = diagnostics.size();
+  Builder builder(text, file, diagnostics);
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    if (diagnostics.size() == before) {
+      diagnostics.push_back(
+          {{file, error.mark.line + 1, error.mark.column + 1},
+           concat("not valid YAML: ", error.msg, tab_hint(text, error.mark.line))});
+    }
+    return {};
+  }
+  Node root = builder.take_root();
+  if (!root.loc.known()) root.loc = {file, 1, 1};
+  return root;
+}
+
+}  // namespace trainer::config

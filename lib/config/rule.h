@@ -1,0 +1,177 @@
+// What a field's value must satisfy beyond its type, and the spelling of enumerators.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::config {
+
+// The range holds for each number of a value. Read like a sentence: at_least(1).must().
+struct Rule {
+  double low = -std::numeric_limits<double>::infinity();
+  double high = std::numeric_limits<double>::infinity();
+  bool low_open = false, high_open = false;
+  bool required = false;
+  bool seconds = true;                             // durations: whether seconds are a unit
+  std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
+
+  Rule must() const {
+    Rule rule = *this;
+    rule.required = true;
+    return rule;
+  }
+  Rule items(std::size_t least, std::size_t most = 1000000) const {
+    Rule rule = *this;
+    rule.min_items = least;
+    rule.max_items = most;
+    return rule;
+  }
+};
+
+inline Rule any() { return {}; }
+inline Rule at_least(double low) { return {.low = low}; }
+inline Rule above(double low) { return {.low = low, .low_open = true}; }
+inline Rule within(double low, double high) { return {.low = low, .high = high}; }
+inline Rule below(double low, double high) { return {.low = low, .high = high, .high_open = true}; }
+inline Rule inside(double low, double high) {
+  return {.low = low, .high = high, .low_open = true, .high_open = true};
+}
+inline Rule no_seconds() { return {.seconds = false}; }
+
+// Spellings of an enumeration, the first of each enumerator being the one that is printed.
+template <class E>
+using Spellings = std::vector<std::pair<E, std::string_view>>;
+
+inline const Spellings<Activation>& spellings(Activation) {
+  static const Spellings<Activation> kNames{
+      {Activation::kLinear, "linear"}, {Activation::kRelu, "relu"},
+      {Activation::kRelu6, "relu6"},   {Activation::kLeakyRelu, "leaky_relu"},
+      {Activation::kElu, "elu"},       {Activation::kSigmoid, "sigmoid"},
+      {Activation::kTanh, "tanh"},     {Activation::kGelu, "gelu"},
+      {Activation::kSwish, "swish"},   {Activation::kSoftmax, "softmax"}};
+  return kNames;
+}
+inline const Spellings<Initializer::Kind>& spellings(Initializer::Kind) {
+  using Kind = Initializer::Kind;
+  static const Spellings<Kind> kNames{{Kind::kGlorotUniform, "glorot_uniform"},
+                                      {Kind::kGlorotNormal, "glorot_normal"},
+                                      {Kind::kHeUniform, "he_uniform"},
+                                      {Kind::kHeNormal, "he_normal"},
+                                      {Kind::kLecunUniform, "lecun_uniform"},
+                                      {Kind::kLecunNormal, "lecun_normal"},
+                                      {Kind::kRandomUniform, "random_uniform"},
+                                      {Kind::kRandomNormal, "random_normal"},
+                                      {Kind::kTruncatedNormal, "truncated_normal"},
+                                      {Kind::kZeros, "zeros"},
+                                      {Kind::kOnes, "ones"},
+                                      {Kind::kConstant, "constant"}};
+  return kNames;
+}
+inline const Spellings<LossKind>& spellings(LossKind) {
+  static const Spellings<LossKind> kNames{{LossKind::kSoftmaxCrossEntropy, "softmax_cross_entropy"},
+                                          {LossKind::kBinaryCrossEntropy, "binary_cross_entropy"},
+                                          {LossKind::kMeanSquaredError, "mean_squared_error"}};
+  return kNames;
+}
+inline const Spellings<Backbone::Name>& spellings(Backbone::Name) {
+  using Name = Backbone::Name;
+  static const Spellings<Name> kNames{{Name::kVgg16, "vgg16"},
+                                      {Name::kMobileNetV2, "mobilenet_v2"},
+                                      {Name::kResNet50, "resnet50"}};
+  return kNames;
+}
+inline const Spellings<Backbone::Pooling>& spellings(Backbone::Pooling) {
+  using Pooling = Backbone::Pooling;
+  static const Spellings<Pooling> kNames{
+      {Pooling::kNone, "none"}, {Pooling::kAverage, "avg"}, {Pooling::kMax, "max"}};
+  return kNames;
+}
+inline const Spellings<Backbone::BatchNorm>& spellings(Backbone::BatchNorm) {
+  using BatchNorm = Backbone::BatchNorm;
+  static const Spellings<BatchNorm> kNames{{BatchNorm::kTrain, "train"},
+                                           {BatchNorm::kEval, "eval"}};
+  return kNames;
+}
+inline const Spellings<DataFormat>& spellings(DataFormat) {
+  static const Spellings<DataFormat> kNames{{DataFormat::kIdx, "idx"},
+                                            {DataFormat::kNpz, "npz"},
+                                            {DataFormat::kSynthetic, "synthetic"},
+                                            {DataFormat::kDigits, "digits"},
+                                            {DataFormat::kImageFolder, "image_folder"},
+                                            {DataFormat::kCsv, "csv"}};
+  return kNames;
+}
+inline const Spellings<Interpolation>& spellings(Interpolation) {
+  static const Spellings<Interpolation> kNames{{Interpolation::kBilinear, "bilinear"},
+                                               {Interpolation::kBicubic, "bicubic"}};
+  return kNames;
+}
+inline const Spellings<Fit>& spellings(Fit) {
+  static const Spellings<Fit> kNames{{Fit::kStretch, "stretch"}, {Fit::kCrop, "crop"}};
+  return kNames;
+}
+inline const Spellings<OnError>& spellings(OnError) {
+  static const Spellings<OnError> kNames{
+      {OnError::kFail, "fail"}, {OnError::kSkip, "skip"}, {OnError::kReplace, "replace"}};
+  return kNames;
+}
+inline const Spellings<ImageCache>& spellings(ImageCache) {
+  static const Spellings<ImageCache> kNames{{ImageCache::kNone, "none"},
+                                            {ImageCache::kMemory, "memory"},
+                                            {ImageCache::kDisk, "disk"}};
+  return kNames;
+}
+inline const Spellings<PreprocessPreset>& spellings(PreprocessPreset) {
+  static const Spellings<PreprocessPreset> kNames{{PreprocessPreset::kTf, "tf"},
+                                                  {PreprocessPreset::kCaffe, "caffe"},
+                                                  {PreprocessPreset::kTorch, "torch"},
+                                                  {PreprocessPreset::kScale, "scale"},
+                                                  {PreprocessPreset::kNone, "none"}};
+  return kNames;
+}
+inline const Spellings<RampUpSchedule::By>& spellings(RampUpSchedule::By) {
+  using By = RampUpSchedule::By;
+  static const Spellings<By> kNames{{By::kEpoch, "epoch"}, {By::kStep, "step"}};
+  return kNames;
+}
+inline const Spellings<RampUpSchedule::Scale>& spellings(RampUpSchedule::Scale) {
+  using Scale = RampUpSchedule::Scale;
+  static const Spellings<Scale> kNames{
+      {Scale::kNone, "none"}, {Scale::kLinear, "linear"}, {Scale::kSqrt, "sqrt"}};
+  return kNames;
+}
+inline const Spellings<Precision>& spellings(Precision) {
+  static const Spellings<Precision> kNames{{Precision::kFloat32, "float32"},
+                                           {Precision::kBFloat16, "bfloat16"},
+                                           {Precision::kFloat32, "fp32"},
+                                           {Precision::kBFloat16, "bf16"}};
+  return kNames;
+}
+inline const Spellings<ConvolutionAlgorithm>& spellings(ConvolutionAlgorithm) {
+  using Algorithm = ConvolutionAlgorithm;
+  static const Spellings<Algorithm> kNames{{Algorithm::kAuto, "auto"},
+                                           {Algorithm::kDirect, "direct"},
+                                           {Algorithm::kWinograd, "winograd"}};
+  return kNames;
+}
+inline const Spellings<Parallel::Device>& spellings(Parallel::Device) {
+  using Device = Parallel::Device;
+  static const Spellings<Device> kNames{
+      {Device::kAuto, "auto"}, {Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
+  return kNames;
+}
+
+template <class E>
+std::string_view spell(E value) {
+  for (const auto& [enumerator, name] : spellings(E{})) {
+    if (enumerator == value) return name;
+  }
+  return "";
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,135 @@
+#include "config/schema.h"
+
+#include <algorithm>
+
+#include "config/emit.h"
+#include "config/fields.h"
+
+namespace trainer::config {
+namespace {
+
+class Describer {
+ public:
+  template <class T>
+  void operator()(const char* key, T& value, const char* help, const Rule& rule) {
+    out_.fields.push_back({key, help, schema_of(value, rule), MapWriter::emit(value)});
+  }
+  template <class Activate, class List>
+  void alternative(std::string_view name, const char* help, bool, Activate activate, List list) {
+    activate();
+    Describer inner;
+    list(inner);
+    out_.choices.emplace_back(name);
+    out_.fields.push_back({std::string(name), help, inner.take(), {}});
+  }
+  void group(std::vector<std::string> keys, bool required) {
+    out_.groups.push_back({std::move(keys), required});
+  }
+  void choice(const char*, bool required) { out_.choice_required = required; }
+  void shorthand(const char* key) { out_.shorthand = key; }
+  void definition(const char* name) { out_.definition = name; }
+  void located(const SourceLoc&) {}
+  Schema take() { return std::move(out_); }
+
+ private:
+  using Kind = Schema::Kind;
+  static Kind kind_of(bool) { return Kind::kBoolean; }
+  static Kind kind_of(std::int64_t) { return Kind::kInteger; }
+  static Kind kind_of(std::uint64_t) { return Kind::kInteger; }
+  static Kind kind_of(double) { return Kind::kNumber; }
+  static Kind kind_of(const std::string&) { return Kind::kText; }
+  static Kind kind_of(const Duration&) { return Kind::kDuration; }
+  static Kind kind_of(const Pair&) { return Kind::kPair; }
+  static Kind kind_of(const Padding&) { return Kind::kPadding; }
+  static Kind kind_of(const std::array<std::int64_t, 4>&) { return Kind::kFourSides; }
+  static Kind kind_of(const Freeze&) { return Kind::kFreeze; }
+
+  template <class T>
+  static Schema schema_of(T& value, const Rule& rule) {
+    Schema schema;
+    if constexpr (std::is_enum_v<T>) {
+      schema.kind = Kind::kWord;
+      for (const auto& [enumerator, name] : spellings(T{})) schema.words.emplace_back(name);
+    } else if constexpr (requires { kind_of(value); }) {
+      schema.kind = kind_of(value);
+    } else {
+      Describer describer;
+      T fresh{};
+      fields(describer, fresh);
+      schema = describer.take();
+    }
+    schema.rule = rule;
+    return schema;
+  }
+  template <class T>
+  static Schema schema_of(std::optional<T>&, const Rule& rule) {
+    T inner{};
+    Schema schema = schema_of(inner, rule);
+    schema.nullable = true;
+    return schema;
+  }
+  template <class T>
+  static Schema schema_of(std::vector<T>&, const Rule& rule) {
+    T inner{};
+    Schema schema;
+    schema.kind = Kind::kList;
+    schema.item.push_back(schema_of(inner, rule));
+    schema.bare_item = std::is_same_v<T, double>;
+    schema.rule = rule;
+    return schema;
+  }
+
+  Schema out_;
+};
+
+}  // namespace
+
+const Field* Schema::find(std::string_view key) const {
+  const auto found = std::find_if(fields.begin(), fields.end(),
+                                  [&](const Field& field) { return field.key == key; });
+  return found == fields.end() ? nullptr : &*found;
+}
+
+std::vector<std::string> Schema::keys() const {
+  std::vector<std::string> keys;
+  for (const Field& field : fields) keys.push_back(field.key);
+  return keys;
+}
+
+const Schema& config_schema() {
+  static const Schema kSchema = [] {
+    Describer describer;
+    Config config;
+    fields(describer, config);
+    return describer.take();
+  }();
+  return kSchema;
+}
+
+void expand_top(Node& node, const Schema& schema) {
+  if (schema.kind != Schema::Kind::kMap || !node.failure.empty()) return;
+  const bool scalar = node.kind == Node::Kind::kScalar;
+  const bool choice = scalar && std::find(schema.choices.begin(), schema.choices.end(),
+                                          node.text) != schema.choices.end();
+  const bool shorthand = !schema.shorthand.empty() && (scalar || node.kind == Node::Kind::kList);
+  if (!choice && !shorthand) return;
+  Node map = node;
+  map.kind = Node::Kind::kMap;
+  map.text.clear();
+  map.items.clear();
+  Node value = choice ? map : std::move(node);
+  if (choice) value.kind = Node::Kind::kNull;
+  map.entries.push_back({choice ? node.text : schema.shorthand, map.loc, std::move(value)});
+  node = std::move(map);
+}
+
+void expand(Node& node, const Schema& schema) {
+  expand_top(node, schema);
+  for (Entry& entry : node.entries) {
+    if (const Field* field = schema.find(entry.key)) expand(entry.value, field->schema);
+  }
+  if (schema.kind != Schema::Kind::kList) return;
+  for (Node& item : node.items) expand(item, schema.item.front());
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,66 @@
+// The shape of a config as data, made from the field lists: for what needs the shape of keys that a
+// file does not give - shorthands, overrides, the JSON Schema.
+#pragma once
+
+#include "config/rule.h"
+#include "config/tree.h"
+
+namespace trainer::config {
+
+struct Field;
+
+struct Schema {
+  enum class Kind {
+    kBoolean,
+    kInteger,
+    kNumber,
+    kText,
+    kWord,
+    kDuration,
+    kPair,
+    kPadding,
+    kFourSides,
+    kFreeze,
+    kList,
+    kMap
+  };
+  struct Group {
+    std::vector<std::string> keys;
+    bool required = false;
+  };
+
+  Kind kind = Kind::kMap;
+  Rule rule;
+  bool nullable = false;
+  std::vector<std::string> words;  // kWord: the spellings
+  std::vector<Schema> item;        // kList: one
+  bool bare_item = false;          // kList: one entry may stand without the list
+  std::string definition;
+  std::vector<Field> fields;         // kMap
+  std::vector<std::string> choices;  // kMap: keys of which one, or at most one, is given
+  bool choice_required = false;
+  std::vector<Group> groups;
+  std::string shorthand;
+
+  const Field* find(std::string_view key) const;
+  std::vector<std::string> keys() const;
+};
+
+struct Field {
+  std::string key, help;
+  Schema schema;
+  Node initial;  // the default
+};
+
+const Schema& config_schema();
+
+// Writes out every shorthand: `optimizer: adam` as {adam: null}, `dropout: 0.5` as {rate: 0.5}.
+void expand(Node& node, const Schema& schema);
+// The same for the top of `node` alone.
+void expand_top(Node& node, const Schema& schema);
+
+// Puts one override into the tree, which must be expanded where the path leads.
+void apply(const Override& override_, const Environment& environment, Node& root,
+           std::vector<Diagnostic>& diagnostics);
+
+}  // namespace trainer::config

@@ -1,0 +1,135 @@
+#include "config/tree.h"
+
+#include <algorithm>
+
+namespace trainer::config {
+
+Entry* Node::find(std::string_view key) {
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [&](const Entry& entry) { return entry.key == key; });
+  return found == entries.end() ? nullptr : &*found;
+}
+
+const Entry* Node::find(std::string_view key) const { return const_cast<Node*>(this)->find(key); }
+
+Node scalar_node(std::string text, bool quoted) {
+  Node node;
+  node.kind = Node::Kind::kScalar;
+  node.text = std::move(text);
+  node.quoted = quoted;
+  return node;
+}
+
+std::string describe(const Node& node) {
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      return "nothing";
+    case Node::Kind::kScalar:
+      return node.quoted ? "the quoted text '" + node.text + "'" : "'" + node.text + "'";
+    case Node::Kind::kList:
+      return "a list";
+    case Node::Kind::kMap:
+      return "a map";
+  }
+  return "";
+}
+
+namespace {
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether any YAML 1.1 or 1.2 reader takes the bare text for a text (or, for digits, for the number
+// that it spells).
+bool is_plain(const std::string& text) {
+  static const std::vector<std::string> kWords{"null", "true", "false", "yes", "no",
+                                               "on",   "off",  "y",     "n"};
+  if (text.empty()) return false;
+  if (std::all_of(text.begin(), text.end(), is_digit)) return text == "0" || text[0] != '0';
+  if (!is_letter(text[0]) && text[0] != '_' && text[0] != '/') return false;
+  std::string lower = text;
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (std::find(kWords.begin(), kWords.end(), lower) != kWords.end()) return false;
+  return std::all_of(text.begin(), text.end(), [](char c) {
+    return is_letter(c) || is_digit(c) || c == '_' || c == '/' || c == '.' || c == '-';
+  });
+}
+
+std::string quote(const std::string& text) {
+  static const char* const kHex = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '$') {
+      out += "$$";
+    } else if (byte < 0x20 || byte == 0x7f) {
+      out += "\\x";
+      out += kHex[byte >> 4];
+      out += kHex[byte & 15];
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+bool is_short(const Node& node) {
+  if (node.kind == Node::Kind::kMap) return node.entries.empty();
+  return std::none_of(node.items.begin(), node.items.end(),
+                      [](const Node& item) { return item.kind == Node::Kind::kMap; });
+}
+
+void print_block(const Node& node, int indent, std::string& out) {
+  const std::string margin(static_cast<std::size_t>(indent), ' ');
+  for (const Entry& entry : node.entries) {
+    out += margin + entry.key + ":";
+    if (is_short(entry.value)) {
+      out += ' ' + print_flow(entry.value) + '\n';
+    } else {
+      out += '\n';
+      print_block(entry.value, indent + 2, out);
+    }
+  }
+  for (const Node& item : node.items) {
+    if (is_short(item)) {
+      out += margin + "- " + print_flow(item) + '\n';
+      continue;
+    }
+    std::string block;
+    print_block(item, indent + 2, block);
+    block[static_cast<std::size_t>(indent)] = '-';
+    out += block;
+  }
+}
+
+}  // namespace
+
+std::string print_flow(const Node& node) {
+  std::string out;
+  switch (node.kind) {
+    case Node::Kind::kNull:
+      return "null";
+    case Node::Kind::kScalar:
+      return node.quoted && !is_plain(node.text) ? quote(node.text) : node.text;
+    case Node::Kind::kList:
+      for (const Node& item : node.items) out += (out.empty() ? "" : ", ") + print_flow(item);
+      return '[' + out + ']';
+    case Node::Kind::kMap:
+      for (const Entry& entry : node.entries) {
+        out += (out.empty() ? "" : ", ") + entry.key + ": " + print_flow(entry.value);
+      }
+      return '{' + out + '}';
+  }
+  return out;
+}
+
+std::string print(const Node& node) {
+  std::string out;
+  print_block(node, 0, out);
+  return out;
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,323 @@
+#include "config/values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace trainer::config {
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+std::string format(double value) {
+  char buffer[40];
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  const auto end = whole ? std::to_chars(buffer, buffer + sizeof buffer, std::int64_t(value))
+                         : std::to_chars(buffer, buffer + sizeof buffer, value);
+  std::string text(buffer, end.ptr);
+  // "1e-05" is a text to YAML 1.1 readers, "1.0e-05" a number to all.
+  const std::size_t exponent = text.find('e');
+  if (exponent != std::string::npos && text.find('.') == std::string::npos) {
+    text.insert(exponent, ".0");
+  }
+  return text;
+}
+
+std::string range_text(const Rule& rule) {
+  std::string text;
+  if (std::isfinite(rule.low)) {
+    text = (rule.low_open ? "greater than " : "at least ") + format(rule.low);
+  }
+  if (std::isfinite(rule.high)) {
+    text += text.empty() ? "" : " and ";
+    text += (rule.high_open ? "less than " : "at most ") + format(rule.high);
+  }
+  return text;
+}
+
+std::string check_range(const Node& node, double value, const Rule& rule) {
+  const bool low = rule.low_open ? value > rule.low : value >= rule.low;
+  const bool high = rule.high_open ? value < rule.high : value <= rule.high;
+  if (low && high) return "";
+  return "must be " + range_text(rule) + "; found " + describe(node);
+}
+
+// Why a text that might be meant as a number is none, beyond "expected ...".
+std::string number_hint(const Node& node) {
+  if (node.kind != Node::Kind::kScalar) return "";
+  std::string_view text = node.text;
+  if (node.quoted) return ": a number stands without quotes";
+  if (text.find('_') != std::string_view::npos || text.find(',') != std::string_view::npos) {
+    return ": write the digits without separators";
+  }
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  if (text.size() < 2 || text[0] != '0') return "";
+  if (is_digit(text[1])) {
+    return ": leading zeros are not allowed, since YAML 1.1 reads such numbers as octal";
+  }
+  return std::string("xXoObB").find(text[1]) != std::string::npos ? ": numbers are decimal" : "";
+}
+
+std::string_view unsigned_part(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return text;
+}
+
+// from_chars also takes "inf", "nan" and leading zeros.
+bool looks_decimal(const Node& node) {
+  if (node.kind != Node::Kind::kScalar || node.quoted) return false;
+  const std::string_view text = unsigned_part(node.text);
+  if (text.empty() || !(is_digit(text[0]) || text[0] == '.')) return false;
+  return !(text.size() > 1 && text[0] == '0' && is_digit(text[1]));
+}
+
+template <class T>
+bool parse_number(std::string_view text, T& value) {
+  if (!text.empty() && text[0] == '+') text.remove_prefix(1);
+  const auto end = std::from_chars(text.data(), text.data() + text.size(), value);
+  return end.ec == std::errc{} && end.ptr == text.data() + text.size();
+}
+
+template <class T>
+std::string read_integer(const Node& node, T& value, const Rule& rule) {
+  const std::string_view digits = unsigned_part(node.text);
+  T parsed{};
+  if (looks_decimal(node) && std::all_of(digits.begin(), digits.end(), is_digit)) {
+    if (!parse_number(node.text, parsed)) {
+      const bool negative = node.text[0] == '-' && !std::is_signed_v<T>;
+      return negative ? "must be at least 0; found " + describe(node)
+                      : "the number " + node.text + " is too large";
+    }
+    const std::string wrong = check_range(node, static_cast<double>(parsed), rule);
+    if (wrong.empty()) value = parsed;
+    return wrong;
+  }
+  return "expected a whole number, found " + describe(node) + number_hint(node);
+}
+
+// `count` numbers of a list; the items' own mistakes name their place in it.
+std::string read_list(const Node& node, std::int64_t* values, std::size_t count, const Rule& rule) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::string wrong = read(node.items[i], values[i], rule);
+    if (!wrong.empty()) return concat("entry ", i, ": ", wrong);
+  }
+  return "";
+}
+
+Node write_list(const std::int64_t* values, std::size_t count) {
+  Node node;
+  node.kind = Node::Kind::kList;
+  for (std::size_t i = 0; i < count; ++i) node.items.push_back(write(values[i]));
+  return node;
+}
+
+}  // namespace
+
+std::string to_string(const Duration& duration) {
+  static const char* const kUnits[] = {"step", "epoch", "second"};
+  const std::string unit = kUnits[static_cast<std::size_t>(duration.unit)];
+  return format(duration.count) + ' ' + unit + (duration.count == 1 ? "" : "s");
+}
+
+std::string read(const Node& node, bool& value, const Rule&) {
+  const bool plain = node.kind == Node::Kind::kScalar && !node.quoted;
+  for (const bool truth : {false, true}) {
+    const char* const name = truth ? "true" : "false";
+    const char* const capital = truth ? "True" : "False";
+    if (plain && (node.text == name || node.text == capital)) {
+      value = truth;
+      return "";
+    }
+  }
+  return "expected true or false, found " + describe(node);
+}
+
+std::string read(const Node& node, std::int64_t& value, const Rule& rule) {
+  return read_integer(node, value, rule);
+}
+
+std::string read(const Node& node, std::uint64_t& value, const Rule& rule) {
+  return read_integer(node, value, rule);
+}
+
+std::string read(const Node& node, double& value, const Rule& rule) {
+  double parsed = 0;
+  if (!looks_decimal(node) || !parse_number(node.text, parsed) || !std::isfinite(parsed)) {
+    return "expected a number, found " + describe(node) + number_hint(node);
+  }
+  const std::string wrong = check_range(node, parsed, rule);
+  if (wrong.empty()) value = parsed;
+  return wrong;
+}
+
+std::string read(const Node& node, std::string& value, const Rule&) {
+  if (node.kind != Node::Kind::kScalar) return "expected a text, found " + describe(node);
+  value = node.text;
+  return "";
+}
+
+std::string read(const Node& node, Duration& value, const Rule& rule) {
+  static const Spellings<Duration::Unit> kUnits{
+      {Duration::Unit::kSteps, "steps"},     {Duration::Unit::kSteps, "step"},
+      {Duration::Unit::kEpochs, "epochs"},   {Duration::Unit::kEpochs, "epoch"},
+      {Duration::Unit::kSeconds, "seconds"}, {Duration::Unit::kSeconds, "second"}};
+  const std::string expected = std::string("expected a duration such as '100 steps'") +
+                               (rule.seconds ? ", '1 epoch' or '30 seconds'" : " or '1 epoch'") +
+                               ", found " + describe(node);
+  if (node.kind != Node::Kind::kScalar) return expected;
+  const std::size_t space = node.text.find(' ');
+  const std::size_t word = node.text.find_first_not_of(' ', space);
+  Node number = scalar_node(node.text.substr(0, space));
+  Duration parsed;
+  if (!read(number, parsed.count, any()).empty()) return expected;
+  if (word == std::string::npos) return expected + ": the unit is missing";
+  const std::string unit = node.text.substr(word);
+  for (const auto& [kind, name] : kUnits) {
+    if (unit != name) continue;
+    parsed.unit = kind;
+    if (kind == Duration::Unit::kSeconds && !rule.seconds) return expected;
+    if (parsed.count <= 0) return "must be greater than 0; found " + describe(node);
+    if (kind == Duration::Unit::kSteps && parsed.count != std::floor(parsed.count)) {
+      return "expected a whole number of steps, found " + describe(node);
+    }
+    value = parsed;
+    return "";
+  }
+  return expected + suggestion(unit, rule.seconds
+                                         ? std::vector<std::string>{"steps", "epochs", "seconds"}
+                                         : std::vector<std::string>{"steps", "epochs"});
+}
+
+std::string read(const Node& node, Pair& value, const Rule& rule) {
+  Pair parsed;
+  std::string wrong;
+  if (node.kind == Node::Kind::kList && node.items.size() == 2) {
+    std::int64_t both[2] = {};
+    wrong = read_list(node, both, 2, rule);
+    parsed = {both[0], both[1]};
+  } else if (node.kind == Node::Kind::kScalar) {
+    wrong = read(node, parsed.height, rule);
+    parsed.width = parsed.height;
+  } else {
+    const std::string size =
+        node.kind == Node::Kind::kList ? concat(" of ", node.items.size()) : "";
+    return "expected a whole number or [height, width], found " + describe(node) + size;
+  }
+  if (wrong.empty()) value = parsed;
+  return wrong;
+}
+
+std::string read(const Node& node, Padding& value, const Rule& rule) {
+  Padding parsed;
+  if (node.kind == Node::Kind::kList && node.items.size() == 4) {
+    parsed.kind = Padding::Kind::kExplicit;
+    const std::string wrong = read_list(node, parsed.pixels.data(), 4, rule);
+    if (wrong.empty()) value = parsed;
+    return wrong;
+  }
+  const bool word = node.kind == Node::Kind::kScalar;
+  if (word && (node.text == "valid" || node.text == "same")) {
+    parsed.kind = node.text == "same" ? Padding::Kind::kSame : Padding::Kind::kValid;
+    value = parsed;
+    return "";
+  }
+  return "expected valid, same or [top, bottom, left, right] in pixels, found " + describe(node) +
+         (word ? suggestion(node.text, {"valid", "same"}) : "");
+}
+
+std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rule& rule) {
+  std::array<std::int64_t, 4> parsed{};
+  std::string wrong;
+  if (node.kind == Node::Kind::kScalar) {
+    wrong = read(node, parsed[0], rule);
+    parsed.fill(parsed[0]);
+  } else if (node.kind == Node::Kind::kList && node.items.size() == 4) {
+    wrong = read_list(node, parsed.data(), 4, rule);
+  } else {
+    return "expected a whole number or [top, bottom, left, right], found " + describe(node);
+  }
+  if (wrong.empty()) value = parsed;
+  return wrong;
+}
+
+Node write(bool value) { return scalar_node(value ? "true" : "false"); }
+Node write(std::int64_t value) { return scalar_node(concat(value)); }
+Node write(std::uint64_t value) { return scalar_node(concat(value)); }
+Node write(double value) { return scalar_node(format(value)); }
+Node write(const std::string& value) { return scalar_node(value, true); }
+Node write(const Duration& value) { return scalar_node(to_string(value)); }
+Node write(const Padding& value) {
+  if (value.kind == Padding::Kind::kExplicit) return write(value.pixels);
+  return scalar_node(value.kind == Padding::Kind::kSame ? "same" : "valid");
+}
+Node write(const Pair& value) {
+  if (value.height == value.width) return write(value.height);
+  const std::int64_t both[2] = {value.height, value.width};
+  return write_list(both, 2);
+}
+Node write(const std::array<std::int64_t, 4>& value) { return write_list(value.data(), 4); }
+
+std::string join(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
+namespace {
+
+// Insertions, deletions, substitutions and swaps of neighbours.
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<std::size_t>> cost(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        cost[i][j] = i + j;
+        continue;
+      }
+      cost[i][j] = std::min({cost[i - 1][j] + 1, cost[i][j - 1] + 1,
+                             cost[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        cost[i][j] = std::min(cost[i][j], cost[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return cost[a.size()][b.size()];
+}
+
+}  // namespace
+
+std::optional<std::string> nearest(const std::string& typed,
+                                   const std::vector<std::string>& words) {
+  std::optional<std::string> best;
+  if (typed.size() > 100) return best;
+  std::size_t limit = std::max<std::size_t>(1, typed.size() / 3) + 1;
+  for (const std::string& word : words) {
+    const std::size_t steps = distance(typed, word);
+    // A word of few letters is near to everything.
+    if (steps < limit && steps < word.size()) {
+      best = word;
+      limit = steps;
+    }
+  }
+  return best;
+}
+
+std::string suggestion(const std::string& typed, const std::vector<std::string>& words) {
+  const std::optional<std::string> word = nearest(typed, words);
+  return word ? ", did you mean '" + *word + "'?" : "";
+}
+
+std::string unknown(const std::string& what, const std::string& word, const std::string& intro,
+                    const std::vector<std::string>& words) {
+  const std::string guess = suggestion(word, words);
+  return concat("unknown ", what, " '", word, "'", guess.empty() ? "." : guess, " ", intro, ": ",
+                join(words));
+}
+
+std::string unknown_key(const std::string& key, const std::string& path,
+                        const std::vector<std::string>& allowed) {
+  if (allowed.empty()) return concat("unknown key '", key, "'. No keys are allowed in ", path);
+  return unknown("key", key, path.empty() ? "Allowed" : "Allowed in " + path, allowed);
+}
+
+}  // namespace trainer::config

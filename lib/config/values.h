@@ -1,0 +1,67 @@
+// One value of a config: from a node with the reason why not, and back.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "config/rule.h"
+#include "config/tree.h"
+
+namespace trainer::config {
+
+// Each read() returns "" and sets `value`, or says what was expected and what was found.
+std::string read(const Node& node, bool& value, const Rule& rule);
+std::string read(const Node& node, std::int64_t& value, const Rule& rule);
+std::string read(const Node& node, std::uint64_t& value, const Rule& rule);
+std::string read(const Node& node, double& value, const Rule& rule);
+std::string read(const Node& node, std::string& value, const Rule& rule);
+std::string read(const Node& node, Duration& value, const Rule& rule);
+std::string read(const Node& node, Pair& value, const Rule& rule);
+std::string read(const Node& node, Padding& value, const Rule& rule);
+std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rule& rule);
+std::string read(const Node& node, Freeze& value, const Rule& rule);
+
+Node write(bool value);
+Node write(std::int64_t value);
+Node write(std::uint64_t value);
+Node write(double value);
+Node write(const std::string& value);
+Node write(const Duration& value);
+Node write(const Pair& value);
+Node write(const Padding& value);
+Node write(const std::array<std::int64_t, 4>& value);
+Node write(const Freeze& value);
+
+// "a, b, c"
+std::string join(const std::vector<std::string>& words);
+// The word that `typed` was probably meant to be, if one is close.
+std::optional<std::string> nearest(const std::string& typed, const std::vector<std::string>& words);
+// ", did you mean 'x'?" or "".
+std::string suggestion(const std::string& typed, const std::vector<std::string>& words);
+// "unknown key 'x', did you mean 'y'? Allowed: y, z", with `what` = "key" and `intro` = "Allowed".
+std::string unknown(const std::string& what, const std::string& word, const std::string& intro,
+                    const std::vector<std::string>& words);
+std::string unknown_key(const std::string& key, const std::string& path,
+                        const std::vector<std::string>& allowed);
+
+template <class E>
+requires std::is_enum_v<E> std::string read(const Node& node, E& value, const Rule&) {
+  std::vector<std::string> words;
+  for (const auto& [enumerator, name] : spellings(E{})) {
+    if (node.kind == Node::Kind::kScalar && node.text == name) {
+      value = enumerator;
+      return "";
+    }
+    words.emplace_back(name);
+  }
+  const bool typed = node.kind == Node::Kind::kScalar;
+  return "expected one of " + join(words) + "; found " + describe(node) +
+         (typed ? suggestion(node.text, words) : "");
+}
+
+template <class E>
+requires std::is_enum_v<E> Node write(E value) {
+  return scalar_node(std::string(spell(value)), true);
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,112 @@
+// Arrays as files hold them: what IDX, NPY and NPZ have in common, and the data set made of two.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/types.h"
+#include "data/data.h"
+
+namespace trainer::data {
+
+using Path = std::filesystem::path;
+
+// Bytes that were not cleared first, since they are about to be overwritten; big ones in huge
+// pages, which makes them faster to fill and to read at random.
+class Buffer {
+ public:
+  Buffer() = default;
+  explicit Buffer(std::size_t size);
+  std::uint8_t* data() { return memory_.get(); }
+  const std::uint8_t* data() const { return memory_.get(); }
+  std::size_t size() const { return size_; }
+  void shrink(std::size_t size) { size_ = size; }
+  std::span<const std::uint8_t> span() const { return {memory_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::uint8_t* p) const { std::free(p); }
+  };
+  std::unique_ptr<std::uint8_t, Free> memory_;
+  std::size_t size_ = 0;
+};
+
+// The file's bytes, decompressed when it is a gzip file (told by its content, not its name).
+Buffer read_maybe_gzip(const Path& path);
+
+enum class Element { kU8, kI8, kU16, kI16, kU32, kI32, kU64, kI64, kF32, kF64 };
+std::size_t size_of(Element element);
+bool is_float(Element element);
+
+struct Array {
+  std::string source;  // the file, or file:array, for messages
+  Element element = Element::kU8;
+  std::vector<std::int64_t> dims;
+  Buffer buffer;
+  std::size_t offset = 0;  // where the elements start; native byte order, C order, packed
+
+  const std::uint8_t* bytes() const { return buffer.data() + offset; }
+  std::int64_t count() const;  // elements
+  double at(std::int64_t i) const;
+};
+
+// Checks that the bytes after `offset` are exactly the elements of `dims`. Throws DataError.
+void check_size(const Array& array);
+// Reverses the bytes of each element.
+void swap_bytes(Array& array);
+
+Array read_idx(const Path& path);
+Array read_npy(const Path& path);
+bool is_zip(const Path& path);
+// The names of the arrays of an .npz file, and one of them.
+std::vector<std::string> npz_names(const Path& path);
+Array read_npz(const Path& path, const std::string& name);
+
+// Images [n, height, width], [n, height, width, channels] or [n, features] with labels [n] or
+// [n, targets], all in memory.
+class MemoryDataset final : public Dataset {
+ public:
+  MemoryDataset(Array images, Array labels);
+  std::int64_t size() const override { return images_.dims[0]; }
+  Shape image_shape() const override { return shape_; }
+  DType image_type() const override { return type_; }
+  bool label_is_index() const override { return targets_.empty(); }
+  std::int64_t label_width() const override { return width_; }
+  using Dataset::get;
+  void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override;
+  bool in_memory() const override { return true; }
+  std::string fingerprint() const override;
+
+  std::int64_t max_label() const;
+  // Throws DataError naming file and sample unless every label lies in [0, num_classes).
+  void check_labels(std::int64_t num_classes) const;
+
+ private:
+  Array images_;
+  std::string label_source_;
+  Shape shape_;
+  DType type_ = DType::kUInt8;
+  std::size_t image_bytes_ = 0;
+  std::int64_t width_ = 1;
+  std::vector<std::int32_t> indices_;
+  std::vector<float> targets_;
+};
+
+std::unique_ptr<Dataset> make_synthetic(const config::Synthetic& config, std::uint64_t seed,
+                                        bool test);
+
+// The first `count` samples of a data set.
+std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count);
+struct SplitPair {
+  std::unique_ptr<Dataset> train, validation;
+};
+// Sets `fraction` of the samples aside, chosen by the seed alone; both parts keep the file's order.
+SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint64_t seed);
+
+}  // namespace trainer::data

@@ -1,0 +1,181 @@
+#include "data/check.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <regex>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "data/image.h"
+
+namespace trainer::data {
+namespace {
+
+struct FileCheck {
+  ImageInfo info;
+  std::string hash, error, warning;
+};
+
+FileCheck check_file(const std::string& path, const config::Data& data) {
+  thread_local std::vector<std::uint8_t> bytes;
+  thread_local Pixels pixels;
+  const ImageLimits limits{data.max_pixels, data.max_file_size};
+  FileCheck result;
+  try {
+    read_image_file(path, limits, bytes);
+    Sha256 hash;
+    hash.update(bytes);
+    result.hash = hash.hex();
+    result.info = read_header(bytes, path, limits);
+    decode(bytes, path, limits, 3, 1, pixels, &result.warning);
+  } catch (const DataError& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
+std::vector<FileCheck> check_files(const ImageList& list, const config::Data& data) {
+  std::vector<FileCheck> results(list.files.size());
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < results.size(); i = next++) {
+      results[i] = check_file(list.files[i].path, data);
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i) {
+    threads.emplace_back(work);
+  }
+  work();
+  threads.clear();
+  return results;
+}
+
+void widen(int value, bool first, int& low, int& high) {
+  low = first ? value : std::min(low, value);
+  high = first ? value : std::max(high, value);
+}
+
+SplitCheck summarise(const std::string& name, const ImageList& list,
+                     const std::vector<FileCheck>& files, const std::vector<std::string>& classes) {
+  SplitCheck split;
+  split.name = name;
+  split.notes = list.notes;
+  split.per_class.resize(classes.size());
+  bool first = true;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const FileCheck& file = files[i];
+    const auto label = static_cast<std::size_t>(list.files[i].label);
+    ++split.per_class[label];
+    if (!file.error.empty()) {
+      split.damaged.push_back(concat(file.error, " (class ", classes[label], ")"));
+      continue;
+    }
+    if (!file.warning.empty()) {
+      split.suspicious.push_back(concat(list.files[i].path, ": ", file.warning));
+    }
+    ++split.kinds[file.info.kind];
+    split.grey += file.info.channels == 1 ? 1 : 0;
+    split.turned += file.info.orientation != 1 ? 1 : 0;
+    widen(file.info.height, first, split.min_height, split.max_height);
+    widen(file.info.width, first, split.min_width, split.max_width);
+    first = false;
+  }
+  return split;
+}
+
+struct Seen {
+  std::string split, path;
+  std::int32_t label;
+};
+
+}  // namespace
+
+bool DataCheck::clean() const {
+  const bool damaged = std::any_of(splits.begin(), splits.end(),
+                                   [](const SplitCheck& split) { return !split.damaged.empty(); });
+  return !damaged && duplicates.empty() && shared_groups.empty();
+}
+
+DataCheck check_images(const config::Data& data, const std::string& group_by) {
+  if (!config::is_image_format(data.format)) {
+    throw ConfigError(data.loc, "data: only image_folder and csv have files to check");
+  }
+  std::regex group;
+  try {
+    group = std::regex(group_by);
+  } catch (const std::regex_error& error) {
+    throw ConfigError({}, concat("--group-by '", group_by, "': ", error.what()));
+  }
+  DataCheck result;
+  result.classes = class_names(data, image_split(data, "train"));
+  std::map<std::string, Seen> by_hash;
+  std::map<std::string, std::map<std::string, std::string>> groups;  // group -> split -> a file
+  for (const std::string name : {"train", "validation", "test"}) {
+    const config::Split split = image_split(data, name);
+    if (split.path.empty() && split.glob.empty()) continue;
+    const ImageList list = list_images(data, split, result.classes);
+    const std::vector<FileCheck> files = check_files(list, data);
+    result.splits.push_back(summarise(name, list, files, result.classes));
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const ImageFile& file = list.files[i];
+      std::smatch match;
+      if (!group_by.empty() && std::regex_search(file.path, match, group)) {
+        groups[match[match.size() > 1 ? 1 : 0].str()].emplace(name, file.path);
+      }
+      if (files[i].hash.empty()) continue;
+      const auto [at, fresh] =
+          by_hash.try_emplace(files[i].hash, Seen{name, file.path, file.label});
+      const Seen& seen = at->second;
+      if (fresh || (seen.split == name && seen.label == file.label)) continue;
+      result.duplicates.push_back(concat(seen.path, " (", seen.split, ") = ", file.path, " (", name,
+                                         ")", seen.label == file.label ? "" : ", another class"));
+    }
+  }
+  for (const auto& [value, splits] : groups) {
+    if (splits.size() < 2) continue;
+    std::string text = "'" + value + "':";
+    for (const auto& [split, path] : splits) text += " " + split + " (" + path + ")";
+    result.shared_groups.push_back(text);
+  }
+  return result;
+}
+
+namespace {
+
+void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  text += concat(title, ": ", lines.size(), '\n');
+  for (const std::string& line : lines) text += "  " + line + '\n';
+}
+
+}  // namespace
+
+std::string to_text(const DataCheck& check) {
+  std::string text;
+  for (const SplitCheck& split : check.splits) {
+    std::int64_t files = 0;
+    for (const std::int64_t count : split.per_class) files += count;
+    text += concat(split.name, ": ", files, " files");
+    for (const auto& [kind, count] : split.kinds) text += concat(", ", count, ' ', kind);
+    text += concat(", ", split.min_width, " to ", split.max_width, " wide, ", split.min_height,
+                   " to ", split.max_height, " high");
+    if (split.grey > 0) text += concat(", ", split.grey, " grey");
+    if (split.turned > 0) text += concat(", ", split.turned, " turned by EXIF");
+    text += '\n';
+    for (std::size_t i = 0; i < check.classes.size(); ++i) {
+      text += concat("  ", check.classes[i], ": ", split.per_class[i], '\n');
+    }
+    for (const std::string& note : split.notes) text += "  " + note + '\n';
+    list_lines(text, "  damaged files", split.damaged);
+    list_lines(text, "  decoded with complaints", split.suspicious);
+  }
+  list_lines(text, "equal files in two splits or classes", check.duplicates);
+  list_lines(text, "groups in more than one split", check.shared_groups);
+  if (check.clean()) text += "nothing damaged, no file in two splits\n";
+  return text;
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,41 @@
+// What `trainer data` finds out about a data set before it is trained on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::data {
+
+struct SplitCheck {
+  std::string name;
+  std::vector<std::int64_t> per_class;        // files
+  std::map<std::string, std::int64_t> kinds;  // JPEG, PNG, ...
+  int min_height = 0, max_height = 0, min_width = 0, max_width = 0;
+  std::int64_t grey = 0, turned = 0;    // grey files, files with an EXIF orientation
+  std::vector<std::string> damaged;     // messages, each with its file and class
+  std::vector<std::string> suspicious;  // decoded, but the decoder complained
+  std::vector<std::string> notes;
+};
+struct DataCheck {
+  std::vector<std::string> classes;
+  std::vector<SplitCheck> splits;
+  std::vector<std::string> duplicates;     // equal files in two splits, or with two labels
+  std::vector<std::string> shared_groups;  // values of the regex that several splits have
+  bool clean() const;
+};
+
+// Reads and decodes every file of every split with all cores. `group_by` is a regular expression on
+// the path: its first group (or the whole match) must not occur in two splits, e.g. patients.
+DataCheck check_images(const config::Data& data, const std::string& group_by);
+std::string to_text(const DataCheck& check);
+
+// A PNG with the first `samples` training images of an order drawn from the seed as the model gets
+// them, random changes included, with their class names beneath.
+void write_sheet(const config::Data& data, std::uint64_t seed, std::int64_t samples,
+                 const std::string& path);
+
+}  // namespace trainer::data

@@ -1,0 +1,329 @@
+// Image files as a data set: read, decode, cut, resize, change at random.
+#include <algorithm>
+#include <atomic>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "data/image.h"
+
+namespace trainer::data {
+namespace {
+
+class ImageDataset final : public Dataset {
+ public:
+  ImageDataset(const config::Data& data, ImageList list, std::vector<std::string> classes,
+               std::uint64_t seed, bool training)
+      : config_(data),
+        list_(std::move(list)),
+        classes_(std::move(classes)),
+        seed_(seed),
+        limits_{data.max_pixels, data.max_file_size},
+        height_(static_cast<int>(data.resize[0])),
+        width_(static_cast<int>(data.resize[1])),
+        channels_(static_cast<int>(data.channels.value_or(3))),
+        report_(list_.notes) {
+    if (training) augment_ = data.train.augment;
+    crops_ = !augment_.empty() &&
+             std::holds_alternative<config::RandomResizedCrop>(augment_.front().kind);
+    if (config_.on_error == config::OnError::kSkip) remove_damaged();
+    if (config_.on_error == config::OnError::kReplace) index_classes();
+    if (config_.cache == config::ImageCache::kMemory) cache_ = make_memory_cache(size());
+    if (config_.cache == config::ImageCache::kDisk) {
+      cache_ = make_disk_cache(config_.cache_dir, cache_key(), size(), image_bytes());
+    }
+  }
+
+  std::int64_t size() const override { return static_cast<std::int64_t>(list_.files.size()); }
+  Shape image_shape() const override { return {height_, width_, channels_}; }
+  DType image_type() const override { return DType::kUInt8; }
+  bool label_is_index() const override { return true; }
+  std::int64_t label_width() const override { return 1; }
+  bool is_random() const override { return !augment_.empty(); }
+  std::string describe(std::int64_t index) const override { return file(index).path; }
+
+  using Dataset::get;
+  void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
+    std::memcpy(label, &file(index).label, sizeof(std::int32_t));
+    auto* out = static_cast<std::uint8_t*>(image);
+    if (config_.on_error != config::OnError::kReplace) return read(index, epoch, out);
+    try {
+      read(index, epoch, out);
+    } catch (const DataError& error) {
+      note_replaced(index, error.what());
+      replace(index, epoch, out);
+    }
+  }
+
+  std::vector<std::string> report() const override {
+    const std::lock_guard lock(mutex_);
+    return report_;
+  }
+
+  // Names, sizes and labels of the files, and what is made of them.
+  std::string fingerprint() const override {
+    std::uint32_t crc = 0;
+    const auto add = [&crc](const std::string& text) {
+      crc = crc32c({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, crc);
+    };
+    const std::filesystem::path base = std::filesystem::path(list_.source);
+    for (const ImageFile& entry : list_.files) {
+      std::error_code error;
+      const auto bytes = std::filesystem::file_size(entry.path, error);
+      add(concat(std::filesystem::path(entry.path).filename().string(), ' ', error ? 0 : bytes, ' ',
+                 entry.label, '\n'));
+    }
+    add(recipe());
+    return concat(size(), " image files, ", to_string(image_shape()), " crc32c ", std::hex, crc);
+  }
+
+ private:
+  const ImageFile& file(std::int64_t index) const {
+    return list_.files[static_cast<std::size_t>(index)];
+  }
+  std::size_t image_bytes() const { return static_cast<std::size_t>(height_ * width_ * channels_); }
+  std::string recipe() const {
+    return concat(height_, 'x', width_, 'x', channels_, ' ',
+                  static_cast<int>(config_.interpolation), config_.antialias,
+                  static_cast<int>(config_.fit), ' ', config_.crop_fraction, config_.scaled_decode);
+  }
+  std::string cache_key() const {
+    std::uint32_t crc = 0;
+    for (const ImageFile& entry : list_.files) {
+      std::error_code error;
+      const std::string text =
+          concat(std::filesystem::absolute(entry.path).string(), ' ',
+                 std::filesystem::file_size(entry.path, error), ' ',
+                 std::filesystem::last_write_time(entry.path, error).time_since_epoch().count());
+      crc = crc32c({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, crc);
+    }
+    const std::string how = recipe();
+    const std::uint32_t more =
+        crc32c({reinterpret_cast<const std::uint8_t*>(how.data()), how.size()}, crc);
+    return concat(std::hex, crc, '-', more);
+  }
+
+  // Scratch of one thread, kept from image to image.
+  struct Scratch {
+    std::vector<std::uint8_t> file;
+    Pixels decoded, sized;
+  };
+  static Scratch& scratch() {
+    thread_local Scratch scratch;
+    return scratch;
+  }
+
+  // Decodes into scratch().decoded and returns the geometry on it.
+  Geometry decode_file(std::int64_t index, const Geometry* wanted, bool whole) const {
+    Scratch& s = scratch();
+    const std::string& path = file(index).path;
+    read_image_file(path, limits_, s.file);
+    const ImageInfo info = read_header(s.file, path, limits_);
+    Geometry geometry = wanted != nullptr ? *wanted
+                                          : fit_geometry(info.height, info.width, height_, width_,
+                                                         config_.fit, config_.crop_fraction);
+    const bool jpeg = info.kind == "JPEG";
+    const int reduce = jpeg && config_.scaled_decode && !whole ? decode_reduction(geometry) : 1;
+    decode(s.file, path, limits_, channels_, reduce, s.decoded);
+    return reduced(geometry, reduce, s.decoded.height(), s.decoded.width());
+  }
+
+  void resize_to(const Geometry& geometry, std::uint8_t* out) const {
+    Scratch& s = scratch();
+    if (s.decoded.channels() == channels_) {
+      resize(s.decoded, geometry.vertical, geometry.horizontal, config_.interpolation,
+             config_.antialias, out);
+      return;
+    }
+    // A grey file in a set of RGB images: resized as grey, then repeated.
+    s.sized.reset(height_, width_, 1);
+    resize(s.decoded, geometry.vertical, geometry.horizontal, config_.interpolation,
+           config_.antialias, s.sized.data());
+    for (std::size_t i = 0; i < s.sized.size(); ++i) {
+      out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = s.sized.data()[i];
+    }
+  }
+
+  void read(std::int64_t index, std::int64_t epoch, std::uint8_t* out) const {
+    const bool random = epoch != kNoEpoch && is_random();
+    Random draws(seed_, Stream::kAugment, static_cast<std::uint64_t>(epoch),
+                 static_cast<std::uint64_t>(index));
+    if (random && crops_) {
+      read_crop(index, draws, out);
+    } else {
+      read_whole(index, out);
+    }
+    if (!random) return;
+    Scratch& s = scratch();
+    s.sized.reset(height_, width_, channels_);
+    std::memcpy(s.sized.data(), out, image_bytes());
+    augment(augment_, draws, s.sized);
+    std::memcpy(out, s.sized.data(), image_bytes());
+  }
+
+  void read_whole(std::int64_t index, std::uint8_t* out) const {
+    Scratch& s = scratch();
+    if (cache_ && !crops_ && cache_->load(index, s.sized)) {
+      std::memcpy(out, s.sized.data(), image_bytes());
+      return;
+    }
+    resize_to(decode_file(index, nullptr, false), out);
+    if (!cache_ || crops_) return;
+    s.sized.reset(height_, width_, channels_);
+    std::memcpy(s.sized.data(), out, image_bytes());
+    cache_->store(index, s.sized);
+  }
+
+  // The crop is chosen from the header, so that a JPEG need not be decoded in full.
+  void read_crop(std::int64_t index, Random& draws, std::uint8_t* out) const {
+    Scratch& s = scratch();
+    const auto crop = [&](int height, int width) {
+      return *random_crop_geometry(augment_, draws, height, width, height_, width_);
+    };
+    if (cache_) {
+      if (!cache_->load(index, s.decoded)) {
+        decode_file(index, nullptr, true);
+        cache_->store(index, s.decoded);
+      }
+      resize_to(crop(s.decoded.height(), s.decoded.width()), out);
+      return;
+    }
+    const std::string& path = file(index).path;
+    read_image_file(path, limits_, s.file);
+    const ImageInfo info = read_header(s.file, path, limits_);
+    const Geometry geometry = crop(info.height, info.width);
+    const int reduce =
+        info.kind == "JPEG" && config_.scaled_decode ? decode_reduction(geometry) : 1;
+    decode(s.file, path, limits_, channels_, reduce, s.decoded);
+    resize_to(reduced(geometry, reduce, s.decoded.height(), s.decoded.width()), out);
+  }
+
+  // ---- Damaged files ----
+
+  std::int64_t budget() const {
+    const double budget = config_.error_budget;
+    return static_cast<std::int64_t>(budget < 1 ? std::ceil(budget * static_cast<double>(size()))
+                                                : budget);
+  }
+  void check_budget(std::int64_t count, const std::string& last) const {
+    if (count <= budget()) return;
+    throw DataError(list_.source, concat(count,
+                                         " damaged files are more than data.error_budget "
+                                         "allows (",
+                                         budget(), "); the last: ", last));
+  }
+  std::string class_of(std::int64_t index) const {
+    return classes_[static_cast<std::size_t>(file(index).label)];
+  }
+
+  // Every file is decoded once before the first batch: the set of samples, and with it the order
+  // of all epochs, is then the same whatever reads it, in whatever order, and after a resume.
+  void remove_damaged() {
+    std::vector<std::string> reasons(list_.files.size());
+    std::atomic<std::int64_t> next{0};
+    const auto scan = [&] {
+      for (std::int64_t i = next++; i < size(); i = next++) {
+        try {
+          decode_file(i, nullptr, crops_);
+        } catch (const DataError& error) {
+          reasons[static_cast<std::size_t>(i)] = error.what();
+        }
+      }
+    };
+    {
+      std::vector<std::jthread> threads;
+      for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i) {
+        threads.emplace_back(scan);
+      }
+      scan();
+    }
+    std::vector<ImageFile> good;
+    std::vector<std::int64_t> left(classes_.size()), lost(classes_.size());
+    std::string last;
+    std::int64_t count = 0;
+    for (std::size_t i = 0; i < reasons.size(); ++i) {
+      const auto label = static_cast<std::size_t>(list_.files[i].label);
+      if (reasons[i].empty()) {
+        good.push_back(list_.files[i]);
+        ++left[label];
+        continue;
+      }
+      ++count;
+      ++lost[label];
+      last = reasons[i];
+      report_.push_back(concat("skipped (class ", classes_[label], "): ", reasons[i]));
+    }
+    check_budget(count, last);
+    for (std::size_t label = 0; label < classes_.size(); ++label) {
+      if (lost[label] == 0) continue;
+      report_.push_back(concat("class ", classes_[label], ": ", lost[label], " of ",
+                               lost[label] + left[label], " files skipped"));
+      if (left[label] == 0) {
+        throw DataError(list_.source, concat("no file of the class ", classes_[label],
+                                             " can be read; the last: ", last));
+      }
+    }
+    list_.files = std::move(good);
+  }
+
+  void index_classes() {
+    by_class_.resize(classes_.size());
+    for (std::int64_t i = 0; i < size(); ++i) {
+      by_class_[static_cast<std::size_t>(file(i).label)].push_back(i);
+    }
+  }
+
+  // Another sample of the same class in its place, the choice being a function of the seed and the
+  // sample alone; the first of the choices that can be read.
+  void replace(std::int64_t index, std::int64_t epoch, std::uint8_t* out) const {
+    const auto& others = by_class_[static_cast<std::size_t>(file(index).label)];
+    Random draws(seed_, Stream::kReplace, static_cast<std::uint64_t>(index));
+    for (int attempt = 0; attempt < 100; ++attempt) {
+      const std::int64_t other = others[draws.below(others.size())];
+      if (other == index) continue;
+      try {
+        read(other, epoch, out);
+        return;
+      } catch (const DataError& error) {
+        note_replaced(other, error.what());
+      }
+    }
+    throw DataError(file(index).path,
+                    "cannot be read, and no other file of the class " + class_of(index) + " can");
+  }
+
+  void note_replaced(std::int64_t index, const std::string& reason) const {
+    const std::lock_guard lock(mutex_);
+    if (!damaged_.insert(index).second) return;
+    report_.push_back(concat("replaced (class ", class_of(index), "): ", reason));
+    check_budget(static_cast<std::int64_t>(damaged_.size()), reason);
+  }
+
+  config::Data config_;
+  ImageList list_;
+  std::vector<std::string> classes_;
+  std::uint64_t seed_;
+  ImageLimits limits_;
+  int height_, width_, channels_;
+  Augmentations augment_;
+  bool crops_ = false;
+  std::unique_ptr<PixelCache> cache_;
+  std::vector<std::vector<std::int64_t>> by_class_;
+  mutable std::mutex mutex_;
+  mutable std::set<std::int64_t> damaged_;
+  mutable std::vector<std::string> report_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_image_dataset(const config::Data& data, ImageList list,
+                                            std::vector<std::string> classes, std::uint64_t seed,
+                                            bool training) {
+  return std::make_unique<ImageDataset>(data, std::move(list), std::move(classes), seed, training);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,181 @@
+// Resizing rows first, so that the pass that vectorises best sees the larger image; each output row
+// is finished while it is in the cache.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "data/image.h"
+#include "data/resize_rows.h"
+
+namespace trainer::data {
+namespace {
+
+int clamp(std::int32_t value, int low, int high) { return std::clamp<int>(value, low, high); }
+
+void vertical(const std::uint8_t* const* rows, const std::int16_t* weights, int taps, int shift,
+              int count, std::int16_t* out) {
+  const int down = shift - kRowFraction;
+  for (int i = 0; i < count; ++i) {
+    std::int32_t sum = 1 << (down - 1);
+    for (int k = 0; k < taps; ++k) sum += weights[k] * rows[k][i];
+    out[i] = static_cast<std::int16_t>(clamp(sum >> down, INT16_MIN, INT16_MAX));
+  }
+}
+
+template <int channels>
+void horizontal(const std::int16_t* row, const ResizeWeights& weights, int count,
+                std::uint8_t* out) {
+  const int shift = weights.shift + kRowFraction;
+  const std::int16_t* values = weights.values.data();
+  for (int x = 0; x < count; ++x, values += weights.taps) {
+    const std::int16_t* from = row + channels * weights.first[static_cast<std::size_t>(x)];
+    for (int c = 0; c < channels; ++c) {
+      std::int32_t sum = 1 << (shift - 1);
+      for (int k = 0; k < weights.taps; ++k) sum += values[k] * from[channels * k + c];
+      *out++ = static_cast<std::uint8_t>(clamp(sum >> shift, 0, 255));
+    }
+  }
+}
+
+double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
+
+// Keys, a = -0.5: Pillow's and tf.image.resize's cubic.
+double cubic(double x) {
+  x = std::abs(x);
+  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
+  if (x < 2) return ((-0.5 * x + 2.5) * x - 4) * x + 2;
+  return 0;
+}
+
+// Rounds so that the integers add up to 2^shift exactly: a plain surface stays what it is.
+void quantise(const std::vector<double>& exact, int shift, std::int16_t* out) {
+  const auto one = 1 << shift;
+  int sum = 0;
+  std::size_t largest = 0;
+  for (std::size_t k = 0; k < exact.size(); ++k) {
+    out[k] = static_cast<std::int16_t>(std::lround(exact[k] * one));
+    sum += out[k];
+    if (exact[k] > exact[largest]) largest = k;
+  }
+  out[largest] = static_cast<std::int16_t>(out[largest] + one - sum);
+}
+
+ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpolation,
+                           bool antialias, int multiple) {
+  const bool bilinear = interpolation == config::Interpolation::kBilinear;
+  const double scale = static_cast<double>(axis.input) / axis.size;
+  const double widen = antialias ? std::max(scale, 1.0) : 1.0;
+  const double support = (bilinear ? 1 : 2) * widen;
+  std::vector<std::vector<double>> exact(static_cast<std::size_t>(axis.output));
+  ResizeWeights result;
+  double largest = 0;
+  for (int i = 0; i < axis.output; ++i) {
+    const double centre = (axis.skip + i + 0.5) * scale;
+    const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
+    const int last = std::min(static_cast<int>(centre + support + 0.5), axis.input);
+    auto& weights = exact[static_cast<std::size_t>(i)];
+    double sum = 0;
+    for (int k = first; k < last; ++k) {
+      const double at = (k - centre + 0.5) / widen;
+      sum += weights.emplace_back(bilinear ? triangle(at) : cubic(at));
+    }
+    for (double& weight : weights) largest = std::max(largest, std::abs(weight /= sum));
+    result.first.push_back(first);
+    result.taps = std::max(result.taps, last - first);
+  }
+  result.taps = (result.taps + multiple - 1) / multiple * multiple;
+  result.shift = largest < 0.999 ? 15 : 14;
+  result.values.assign(exact.size() * static_cast<std::size_t>(result.taps), 0);
+  for (std::size_t i = 0; i < exact.size(); ++i) {
+    quantise(exact[i], result.shift,
+             result.values.data() + i * static_cast<std::size_t>(result.taps));
+  }
+  return result;
+}
+
+ResizeAxis axis_of(int input, int size) { return {0, input, size, 0, size}; }
+
+// Python's round(), which torchvision's crop uses: halves to even.
+int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
+
+}  // namespace
+
+ResizeRows plain_resize_rows() { return {vertical, horizontal<3>, horizontal<1>}; }
+
+void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis& horizontal_axis,
+            config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
+  static const ResizeRows kRows =
+      __builtin_cpu_supports("avx2") ? avx2_resize_rows() : plain_resize_rows();
+  const int channels = in.channels();
+  const ResizeWeights down = make_weights(vertical_axis, interpolation, antialias, kVerticalTaps);
+  const ResizeWeights across =
+      make_weights(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps);
+  // Only the columns that some output reads.
+  const int left = across.first.front();
+  const int right = std::min(across.first.back() + across.taps, horizontal_axis.input);
+  ResizeWeights shifted = across;
+  for (int& first : shifted.first) first -= left;
+  const int count = (right - left) * channels;
+  // Taps that are zeros read beyond the row.
+  std::vector<std::int16_t> row(
+      static_cast<std::size_t>(count + across.taps * channels + kRowSlack));
+  std::vector<const std::uint8_t*> rows(static_cast<std::size_t>(down.taps));
+  const auto offset =
+      static_cast<std::size_t>(horizontal_axis.first + left) * static_cast<std::size_t>(channels);
+  const auto horizontal_pass = channels == 3 ? kRows.horizontal_rgb : kRows.horizontal_grey;
+  for (int y = 0; y < vertical_axis.output; ++y) {
+    const auto i = static_cast<std::size_t>(y);
+    for (int k = 0; k < down.taps; ++k) {
+      const int from = std::min(down.first[i] + k, vertical_axis.input - 1);
+      rows[static_cast<std::size_t>(k)] = in.row(vertical_axis.first + from) + offset;
+    }
+    kRows.vertical(rows.data(), down.values.data() + i * static_cast<std::size_t>(down.taps),
+                   down.taps, down.shift, count, row.data());
+    horizontal_pass(row.data(), shifted, horizontal_axis.output, out);
+    out += horizontal_axis.output * channels;
+  }
+}
+
+Geometry fit_geometry(int height, int width, int out_height, int out_width, config::Fit fit,
+                      double crop_fraction) {
+  if (fit == config::Fit::kStretch) return {axis_of(height, out_height), axis_of(width, out_width)};
+  const int least_height = std::max(round_half_even(out_height / crop_fraction), out_height);
+  const int least_width = std::max(round_half_even(out_width / crop_fraction), out_width);
+  int new_height = least_height, new_width = least_width;
+  // The side that needs the larger scale is met exactly; the other is rounded down as torchvision
+  // does.
+  if (std::int64_t{least_height} * width >= std::int64_t{least_width} * height) {
+    new_width =
+        std::max(static_cast<int>(std::int64_t{least_height} * width / height), least_width);
+  } else {
+    new_height =
+        std::max(static_cast<int>(std::int64_t{least_width} * height / width), least_height);
+  }
+  const auto crop = [](int input, int size, int output) {
+    return ResizeAxis{0, input, size, round_half_even((size - output) / 2.0), output};
+  };
+  return {crop(height, new_height, out_height), crop(width, new_width, out_width)};
+}
+
+int decode_reduction(const Geometry& geometry) {
+  const auto enough = [](const ResizeAxis& axis, int reduce) {
+    return axis.input / reduce >= axis.size;
+  };
+  for (const int reduce : {8, 4, 2}) {
+    if (enough(geometry.vertical, reduce) && enough(geometry.horizontal, reduce)) return reduce;
+  }
+  return 1;
+}
+
+Geometry reduced(const Geometry& geometry, int reduce, int height, int width) {
+  const auto shrink = [reduce](ResizeAxis axis, int limit) {
+    const int end = std::min((axis.first + axis.input + reduce - 1) / reduce, limit);
+    axis.first = std::min(axis.first / reduce, end - 1);
+    axis.input = end - axis.first;
+    return axis;
+  };
+  if (reduce == 1) return geometry;
+  return {shrink(geometry.vertical, height), shrink(geometry.horizontal, width)};
+}
+
+}  // namespace trainer::data

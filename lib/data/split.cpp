@@ -1,0 +1,78 @@
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "data/array.h"
+
+namespace trainer::data {
+namespace {
+
+// Some samples of another set. The parts of a split read the same set and may outlive each other,
+// which is why they share it.
+class View final : public Dataset {
+ public:
+  View(std::shared_ptr<const Dataset> base, std::vector<std::int64_t> indices, std::string what,
+       bool training = true)
+      : base_(std::move(base)),
+        indices_(std::move(indices)),
+        what_(std::move(what)),
+        training_(training) {}
+  std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
+  Shape image_shape() const override { return base_->image_shape(); }
+  DType image_type() const override { return base_->image_type(); }
+  bool label_is_index() const override { return base_->label_is_index(); }
+  std::int64_t label_width() const override { return base_->label_width(); }
+  bool in_memory() const override { return base_->in_memory(); }
+  using Dataset::get;
+  void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
+    base_->get(at(index), training_ ? epoch : kNoEpoch, image, label);
+  }
+  bool is_random() const override { return training_ && base_->is_random(); }
+  std::string describe(std::int64_t index) const override { return base_->describe(at(index)); }
+  std::vector<std::string> report() const override { return base_->report(); }
+  std::string fingerprint() const override { return base_->fingerprint() + ", " + what_; }
+
+ private:
+  std::int64_t at(std::int64_t index) const { return indices_[static_cast<std::size_t>(index)]; }
+
+  std::shared_ptr<const Dataset> base_;
+  std::vector<std::int64_t> indices_;
+  std::string what_;
+  bool training_;  // a validation part is never changed at random
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count) {
+  if (count >= dataset->size()) return dataset;
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
+  std::iota(indices.begin(), indices.end(), 0);
+  return std::make_unique<View>(std::move(dataset), std::move(indices), concat("first ", count));
+}
+
+SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint64_t seed) {
+  const std::int64_t size = dataset->size();
+  const auto wanted = static_cast<std::int64_t>(std::llround(static_cast<double>(size) * fraction));
+  if (size < 2) throw DataError("data.validation_split", "needs at least two training samples");
+  const auto count = static_cast<std::size_t>(std::clamp<std::int64_t>(wanted, 1, size - 1));
+
+  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
+  std::iota(order.begin(), order.end(), 0);
+  Random random(seed, Stream::kSplit);
+  for (std::size_t i = 0; i < count; ++i) {
+    std::swap(order[i], order[i + random.below(order.size() - i)]);
+  }
+  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(count);
+  std::sort(order.begin(), middle);
+  std::sort(middle, order.end());
+
+  const std::shared_ptr<const Dataset> base = std::move(dataset);
+  const std::string what = concat("split ", fraction, " seed ", seed);
+  return {std::make_unique<View>(base, std::vector(middle, order.end()), what + " train"),
+          std::make_unique<View>(base, std::vector(order.begin(), middle), what + " validation",
+                                 false)};
+}
+
+}  // namespace trainer::data

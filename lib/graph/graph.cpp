@@ -1,0 +1,176 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace trainer::graph {
+namespace {
+
+std::vector<Typed> types_of(const Graph& graph, const std::vector<ValueId>& ids) {
+  std::vector<Typed> types;
+  types.reserve(ids.size());
+  for (const ValueId id : ids) types.push_back({graph[id].shape, graph[id].type});
+  return types;
+}
+
+bool is_float(DType type) { return type == DType::kFloat32 || type == DType::kBFloat16; }
+
+// The state of a walk over the nodes that checks what verify() promises.
+class Verifier {
+ public:
+  explicit Verifier(const Graph& graph) : graph_(graph), defined_(graph.values.size(), false) {}
+
+  void run() {
+    check_names();
+    for (std::size_t i = 0; i < graph_.values.size(); ++i) {
+      defined_[i] = is_kept(graph_.values[i].role);
+    }
+    for (const ValueId id : graph_.inputs) {
+      check_id(id, "the graph's inputs");
+      if (graph_[id].role != Role::kInput) fail("input '", graph_[id].name, "' has another role");
+      defined_[static_cast<std::size_t>(id)] = true;
+    }
+    Phase phase = Phase::kPrepare;
+    for (const Node& node : graph_.nodes) {
+      if (node.phase < phase) fail(node.name, ": phases are out of order");
+      phase = node.phase;
+      check_node(node);
+    }
+    for (const ValueId id : graph_.outputs) {
+      check_id(id, "the graph's outputs");
+      if (!defined_[static_cast<std::size_t>(id)]) fail("output %", id, " is never computed");
+    }
+  }
+
+ private:
+  template <class... Parts>
+  [[noreturn]] void fail(const Parts&... parts) const {
+    throw std::logic_error(concat("graph: ", parts...));
+  }
+
+  void check_id(ValueId id, const std::string& where) const {
+    if (id < 0 || static_cast<std::size_t>(id) >= graph_.values.size()) {
+      fail(where, " name a value %", id, " that does not exist");
+    }
+  }
+
+  void check_names() const {
+    std::set<std::string_view> names;
+    for (const Value& value : graph_.values) {
+      if (!is_kept(value.role) && value.role != Role::kInput) continue;
+      if (value.name.empty()) fail("a kept value has no name");
+      if (!names.insert(value.name).second) fail("two values are named '", value.name, "'");
+    }
+  }
+
+  void check_node(const Node& node) {
+    const std::string where = concat(node.name, " (", name_of(node.op), ")");
+    for (const ValueId id : node.inputs) {
+      check_id(id, where);
+      if (!defined_[static_cast<std::size_t>(id)]) {
+        fail(where, ": input %", id, " '", graph_[id].name, "' is used before it is computed");
+      }
+    }
+    std::vector<Typed> expected;
+    try {
+      expected = infer(node.op, types_of(graph_, node.inputs), node.name, node.loc);
+    } catch (const ConfigError& error) {
+      fail(where, ": ", error.what());
+    }
+    if (expected.size() != node.outputs.size()) {
+      fail(where, ": has ", node.outputs.size(), " outputs, expected ", expected.size());
+    }
+    for (std::size_t i = 0; i < expected.size(); ++i)
+      check_output(node.outputs[i], expected[i], where);
+  }
+
+  void check_output(ValueId id, const Typed& expected, const std::string& where) {
+    check_id(id, where);
+    const Value& value = graph_[id];
+    if (defined_[static_cast<std::size_t>(id)]) fail(where, ": computes %", id, " once more");
+    defined_[static_cast<std::size_t>(id)] = true;
+    if (value.shape != expected.shape) {
+      fail(where, ": %", id, " is ", to_string(value.shape), ", expected ",
+           to_string(expected.shape));
+    }
+    // Kernels convert between the floating-point types of activations.
+    const bool converts =
+        value.role == Role::kActivation && is_float(value.type) && is_float(expected.type);
+    if (value.type != expected.type && !converts) {
+      fail(where, ": %", id, " is ", to_string(value.type), ", expected ",
+           to_string(expected.type));
+    }
+  }
+
+  const Graph& graph_;
+  std::vector<bool> defined_;
+};
+
+}  // namespace
+
+bool is_kept(Role role) {
+  return role == Role::kParameter || role == Role::kStatistic || role == Role::kSlot;
+}
+
+ValueId Graph::add_value(Value value) {
+  values.push_back(std::move(value));
+  return static_cast<ValueId>(values.size() - 1);
+}
+
+std::vector<ValueId> Graph::add(Op op, std::vector<ValueId> node_inputs, const std::string& name,
+                                const SourceLoc& loc, Phase phase) {
+  const std::vector<Typed> types = infer(op, types_of(*this, node_inputs), name, loc);
+  std::vector<ValueId> made;
+  for (std::size_t i = 0; i < types.size(); ++i) {
+    Value value;
+    value.name = i == 0 ? name : concat(name, ":", i);
+    value.shape = types[i].shape;
+    value.type = types[i].type;
+    value.loc = loc;
+    made.push_back(add_value(std::move(value)));
+  }
+  nodes.push_back({std::move(op), std::move(node_inputs), made, name, phase, loc});
+  return made;
+}
+
+ValueId Graph::add1(Op op, std::vector<ValueId> node_inputs, const std::string& name,
+                    const SourceLoc& loc, Phase phase) {
+  const std::vector<ValueId> made = add(std::move(op), std::move(node_inputs), name, loc, phase);
+  if (made.size() != 1) {
+    throw std::logic_error(concat(name, ": expected one output, got ", made.size()));
+  }
+  return made[0];
+}
+
+ValueId Graph::find(std::string_view name) const {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const Value& value = values[i];
+    if (value.name == name && (is_kept(value.role) || value.role == Role::kInput)) {
+      return static_cast<ValueId>(i);
+    }
+  }
+  return kNoValue;
+}
+
+int Graph::producer(ValueId id) const {
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto& made = nodes[i].outputs;
+    if (std::find(made.begin(), made.end(), id) != made.end()) return static_cast<int>(i);
+  }
+  return -1;
+}
+
+std::vector<int> Graph::consumers(ValueId id) const {
+  std::vector<int> found;
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const auto& used = nodes[i].inputs;
+    if (std::find(used.begin(), used.end(), id) != used.end()) found.push_back(static_cast<int>(i));
+  }
+  return found;
+}
+
+void verify(const Graph& graph) { Verifier(graph).run(); }
+
+}  // namespace trainer::graph

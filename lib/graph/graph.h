@@ -1,0 +1,139 @@
+// A graph: values, and nodes in an order in which they can run.
+#pragma once
+
+#include <cstdint>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/types.h"
+#include "graph/op.h"
+
+namespace trainer::graph {
+
+using ValueId = std::int32_t;
+inline constexpr ValueId kNoValue = -1;
+
+// Who owns a value's memory and how long it lives.
+enum class Role {
+  kActivation,  // produced and used within one step
+  kInput,       // given with each step (images, labels)
+  kParameter,   // trained or frozen weights; kept
+  kStatistic,   // moving averages; kept
+  kGradient,    // of a parameter; in the flat gradient buffer
+  kSlot,        // optimizer state or weight average; kept
+  kDerived      // computed from kept values in the prepare phase, again whenever they change
+};
+
+// The phase a node runs in. prepare: once after parameters changed; the others: every step, in order.
+enum class Phase { kPrepare, kForward, kBackward, kReduce, kUpdate };
+
+// The initial content of a kept value. Uniform in [a, b), normal (mean a, deviation b), the same
+// truncated at two deviations, or the constant a.
+struct Initial {
+  enum class Kind { kConstant, kUniform, kNormal, kTruncatedNormal } kind = Kind::kConstant;
+  double a = 0, b = 0;
+};
+
+struct Value {
+  std::string name;  // "conv2d/kernel", "dense/kernel/momentum"; unique among kept values
+  Shape shape;
+  DType type = DType::kFloat32;
+  Role role = Role::kActivation;
+  SourceLoc loc;
+  // Kept values only.
+  Initial initial;
+  bool trainable = false;                 // kParameter: has an update
+  float l2 = 0;                           // kParameter: regularisation factor
+  float learning_rate_multiplier = 1;     // kParameter
+  bool decay = true;                      // kParameter: takes part in weight decay
+};
+
+struct Node {
+  Op op;
+  std::vector<ValueId> inputs;
+  std::vector<ValueId> outputs;
+  std::string name;   // of the layer it comes from
+  Phase phase = Phase::kForward;
+  SourceLoc loc;
+};
+
+// What one layer of the config became, for tables and for freezing.
+struct LayerInfo {
+  std::string name;
+  std::string kind;               // Keras's class name: "Conv2D", "MaxPooling2D"
+  ValueId output = kNoValue;
+  std::vector<ValueId> parameters;  // parameters and statistics
+  bool trainable = true;
+  bool moving_statistics = false;  // batch norm: uses them in training too, and leaves them alone
+  std::string weights;             // file that its parameters start from; the initialisers when empty
+  SourceLoc loc;
+};
+
+class Graph {
+ public:
+  std::vector<Value> values;
+  std::vector<Node> nodes;
+  std::vector<ValueId> inputs;   // in the order in which run() takes them
+  std::vector<ValueId> outputs;  // in the order in which run() gives them
+  std::vector<LayerInfo> layers;
+
+  ValueId add_value(Value value);
+  // Adds a node whose outputs' shapes and types follow from the op; returns their ids. Throws
+  // ConfigError at `loc` when the inputs do not fit the op.
+  std::vector<ValueId> add(Op op, std::vector<ValueId> inputs, const std::string& name,
+                           const SourceLoc& loc, Phase phase = Phase::kForward);
+  // The same for ops with one output.
+  ValueId add1(Op op, std::vector<ValueId> inputs, const std::string& name, const SourceLoc& loc,
+               Phase phase = Phase::kForward);
+
+  const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  Value& operator[](ValueId id) { return values[static_cast<std::size_t>(id)]; }
+  // The kept value or input of this name, or kNoValue.
+  ValueId find(std::string_view name) const;
+  // Index of the node that makes a value, or -1.
+  int producer(ValueId id) const;
+  std::vector<int> consumers(ValueId id) const;
+};
+
+bool is_kept(Role role);  // parameter, statistic, slot
+
+// Shape and type of each output of an op. Throws ConfigError at `loc`, starting with `name`.
+struct Typed {
+  Shape shape;
+  DType type;
+};
+std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const std::string& name,
+                         const SourceLoc& loc);
+
+// Index of the input that output `i` of an op is the same memory as, or -1. Update's outputs are the
+// parameter and its slots, UpdateStatistics's both statistics; as values they are activations.
+int alias_of(const Op& op, int output);
+
+// The kept values that an update needs beside its parameter, in the order of its inputs: named
+// "<parameter>/<name>", of the parameter's shape. `copy`: starts as the parameter does, otherwise as 0.
+struct Slot {
+  std::string name;
+  bool copy = false;
+};
+std::vector<Slot> slots_of(const Update& update);
+
+// Multiply-accumulates times two of one sample, for tables.
+std::int64_t flops(const Graph& graph, const Node& node);
+
+// Emits the gradient nodes of `node` into the graph: given the gradients of its outputs (kNoValue
+// where none flows), returns the gradient of each input (kNoValue where none is needed: see wanted).
+// May add an output to `node` itself: a max pooling's index, and a loss's gradient of the logits, for
+// which no output gradient has to be given.
+std::vector<ValueId> differentiate(Graph& graph, int node, const std::vector<ValueId>& output_gradients,
+                                   const std::vector<bool>& wanted);
+
+// Throws std::logic_error when an invariant does not hold: every input made before its use, one
+// producer a value, shapes as infer() says, phases in order. A mistake of ours, not of the user.
+void verify(const Graph& graph);
+
+void print(const Graph& graph, std::ostream& out);
+
+}  // namespace trainer::graph

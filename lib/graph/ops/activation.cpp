@@ -1,0 +1,51 @@
+#include "graph/rules.h"
+
+namespace trainer::graph::rules {
+namespace {
+
+const Typed& floats(const Site& site, std::size_t i) {
+  const Typed& x = site.inputs[i];
+  if (!is_float(x.type)) fail(site, "expects floating-point input, got ", to_string(x.type));
+  return x;
+}
+
+}  // namespace
+
+Outputs infer(const Activate&, const Site& site) {
+  expect_inputs(site, 1);
+  return {floats(site, 0)};
+}
+
+Gradients differentiate(const Activate& op, GradientSite& site) {
+  if (site.dy() == kNoValue || !site.wants(0)) return {kNoValue};
+  if (op.activation.linear()) return {site.dy()};
+  const ValueId s = op.activation.differentiable_from_output() ? site.y() : site.x(0);
+  return {site.emit1(ActivateBackward{op.activation}, {s, site.dy()})};
+}
+
+Outputs infer(const ActivateBackward&, const Site& site) {
+  expect_inputs(site, 2);
+  expect_shape(site, 1, floats(site, 0).shape, "gradient of the output");
+  return {floats(site, 1)};
+}
+
+Outputs infer(const Softmax&, const Site& site) {
+  expect_inputs(site, 1);
+  return {rows(site, 0, "put flatten or global_average_pooling before the softmax")};
+}
+
+Gradients differentiate(const Softmax&, GradientSite& site) {
+  if (site.dy() == kNoValue || !site.wants(0)) return {kNoValue};
+  return {site.emit1(SoftmaxBackward{}, {site.y(), site.dy()})};
+}
+
+Outputs infer(const SoftmaxBackward&, const Site& site) {
+  expect_inputs(site, 2);
+  expect_shape(site, 1, floats(site, 0).shape, "gradient of the output");
+  return {floats(site, 1)};
+}
+
+Gradients differentiate(const ActivateBackward&, GradientSite& site) { no_gradient(site); }
+Gradients differentiate(const SoftmaxBackward&, GradientSite& site) { no_gradient(site); }
+
+}  // namespace trainer::graph::rules

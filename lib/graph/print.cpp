@@ -1,0 +1,115 @@
+#include <algorithm>
+#include <string>
+
+#include "graph/graph.h"
+
+namespace trainer::graph {
+namespace {
+
+const char* to_string(Role role) {
+  switch (role) {
+    case Role::kActivation:
+      return "activation";
+    case Role::kInput:
+      return "input";
+    case Role::kParameter:
+      return "parameter";
+    case Role::kStatistic:
+      return "statistic";
+    case Role::kGradient:
+      return "gradient";
+    case Role::kSlot:
+      return "slot";
+    case Role::kDerived:
+      return "derived";
+  }
+  return "?";
+}
+
+const char* to_string(Phase phase) {
+  switch (phase) {
+    case Phase::kPrepare:
+      return "prepare";
+    case Phase::kForward:
+      return "forward";
+    case Phase::kBackward:
+      return "backward";
+    case Phase::kReduce:
+      return "reduce";
+    case Phase::kUpdate:
+      return "update";
+  }
+  return "?";
+}
+
+std::string initial_text(const Initial& initial) {
+  switch (initial.kind) {
+    case Initial::Kind::kConstant:
+      return concat("constant ", initial.a);
+    case Initial::Kind::kUniform:
+      return concat("uniform ", initial.a, " ", initial.b);
+    case Initial::Kind::kNormal:
+      return concat("normal ", initial.a, " ", initial.b);
+    case Initial::Kind::kTruncatedNormal:
+      return concat("truncated_normal ", initial.a, " ", initial.b);
+  }
+  return "?";
+}
+
+// Kept values, inputs, gradients and derived values by name; the rest by number.
+std::string reference(const Graph& graph, ValueId id) {
+  const Value& value = graph[id];
+  return value.role == Role::kActivation ? concat("%", id) : value.name;
+}
+
+void print_value(const Value& value, std::ostream& out) {
+  out << "  " << value.name << " " << trainer::to_string(value.shape) << " "
+      << trainer::to_string(value.type) << " " << to_string(value.role);
+  if (is_kept(value.role)) out << " " << initial_text(value.initial);
+  if (value.role == Role::kParameter) {
+    if (!value.trainable) out << " frozen";
+    if (value.l2 > 0) out << " l2 " << value.l2;
+    if (value.learning_rate_multiplier != 1) out << " lr x" << value.learning_rate_multiplier;
+    if (!value.decay) out << " no decay";
+  }
+  out << "\n";
+}
+
+void print_node(const Graph& graph, const Node& node, std::ostream& out) {
+  out << "  ";
+  for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+    const ValueId id = node.outputs[i];
+    out << (i > 0 ? ", " : "") << reference(graph, id) << " " << trainer::to_string(graph[id].shape)
+        << " " << trainer::to_string(graph[id].type);
+  }
+  const std::string attributes = describe(node.op);
+  out << " = " << name_of(node.op) << (attributes.empty() ? "" : " {" + attributes + "}") << "(";
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    out << (i > 0 ? ", " : "") << reference(graph, node.inputs[i]);
+  }
+  out << ")  # " << node.name << "\n";
+}
+
+}  // namespace
+
+void print(const Graph& graph, std::ostream& out) {
+  out << "values:\n";
+  for (const Value& value : graph.values) {
+    if (is_kept(value.role) || value.role == Role::kInput) print_value(value, out);
+  }
+  const Phase phases[] = {Phase::kPrepare, Phase::kForward, Phase::kBackward, Phase::kReduce,
+                          Phase::kUpdate};
+  for (const Phase phase : phases) {
+    const auto in_phase = [&](const Node& node) { return node.phase == phase; };
+    if (std::none_of(graph.nodes.begin(), graph.nodes.end(), in_phase)) continue;
+    out << to_string(phase) << ":\n";
+    for (const Node& node : graph.nodes) {
+      if (in_phase(node)) print_node(graph, node, out);
+    }
+  }
+  out << "outputs:";
+  for (const ValueId id : graph.outputs) out << " " << reference(graph, id);
+  out << "\n";
+}
+
+}  // namespace trainer::graph

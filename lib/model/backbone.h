@@ -1,0 +1,41 @@
+// The networks of Keras's applications as layer lists. Internal to model.
+//
+// Adding one: a file with its list, a line in backbone.cpp, a name in config. Names, order (that of
+// `model.layers`, without the input layer), shapes and paddings are Keras's.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::model {
+
+struct Image {
+  std::int64_t height = 0, width = 0;
+};
+
+// Without the classifier and the pooling at the end.
+std::vector<config::Layer> vgg16_features();
+std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha);
+std::vector<config::Layer> resnet50_features();
+
+// All layers of a backbone for this image; with the top, the last gives `classes` logits.
+std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Image image,
+                                           std::int64_t classes);
+
+// By layer, whether it is frozen. Adds a mistake for a slice or pattern that names no layer.
+std::vector<bool> frozen_layers(const config::Backbone& backbone,
+                                const std::vector<std::string>& names,
+                                std::vector<Diagnostic>& errors);
+
+// ---- Shared by the lists ----
+
+// The layer before it is the input unless others are named.
+inline config::Layer named(std::string name, config::LayerKind kind,
+                           std::vector<std::string> inputs = {}) {
+  return {std::move(kind), std::move(name), std::move(inputs), {}};
+}
+
+}  // namespace trainer::model

@@ -1,0 +1,292 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "model/backbone.h"
+#include "model/build.h"
+
+namespace trainer::model {
+namespace {
+
+using graph::Graph;
+using graph::kNoValue;
+using graph::ValueId;
+
+constexpr std::int64_t kImageNetClasses = 1000;  // a top's, while the data set's are not known
+constexpr std::int64_t kLeastPixels = 32;        // of a backbone's image, each way
+
+// Builds the graph layer by layer and collects mistakes; a layer below a wrong one is not looked
+// at.
+class Builder {
+ public:
+  Builder(const config::Model& model, const config::Data& data, const SampleSpec& sample,
+          std::uint64_t seed)
+      : model_(model), data_(data), sample_(sample), seed_(seed) {}
+
+  Graph build() && {
+    check_binary_classes();
+    add_input();
+    list_layers();
+    if (layers_.empty()) {
+      error(model_.loc, "the model has no layers; list some under model.layers");
+    }
+    names_ = layer_names(layers_, errors_);
+    if (model_.backbone) freeze_backbone();
+    for (std::size_t i = 0; i < layers_.size(); ++i) add_one(i);
+    check_all_used();
+    add_loss();
+    if (!errors_.empty()) throw ConfigError(std::move(errors_));
+    return std::move(graph_);
+  }
+
+ private:
+  void list_layers() {
+    if (model_.dense_classifier) {
+      layers_ = dense_classifier_layers(*model_.dense_classifier, expected_logits());
+    } else if (model_.backbone) {
+      check_backbone_input();
+      const std::int64_t logits = expected_logits();
+      layers_ = backbone_layers(*model_.backbone, {sample_.image[0], sample_.image[1]},
+                                logits > 0 ? logits : kImageNetClasses);
+      backbone_size_ = layers_.size();
+      layers_.insert(layers_.end(), model_.head.begin(), model_.head.end());
+    } else {
+      layers_ = model_.layers;
+    }
+  }
+
+  // As Keras demands.
+  void check_backbone_input() {
+    const Shape& image = sample_.image;
+    if (image[0] >= kLeastPixels && image[1] >= kLeastPixels) return;
+    error(model_.backbone->loc, "model.backbone: needs images of at least ", kLeastPixels, "x",
+          kLeastPixels, " pixels, got ", to_string(image), "; enlarge them with data.resize");
+  }
+
+  void freeze_backbone() {
+    const std::vector<std::string> names(
+        names_.begin(), names_.begin() + static_cast<std::ptrdiff_t>(backbone_size_));
+    frozen_ = frozen_layers(*model_.backbone, names, errors_);
+  }
+
+  // Whether and how a layer is trained, and where its weights come from.
+  void describe(std::size_t i, graph::LayerInfo& info) const {
+    if (!model_.backbone) {
+      info.weights = model_.weights;
+    } else if (i < backbone_size_) {
+      info.weights = model_.backbone->weights;
+      info.trainable = !frozen_[i];
+      info.moving_statistics =
+          frozen_[i] || model_.backbone->batch_norm == config::Backbone::BatchNorm::kEval;
+    }
+  }
+
+  template <class... Parts>
+  void error(const SourceLoc& loc, const Parts&... parts) {
+    errors_.push_back({loc, concat(parts...)});
+  }
+
+  bool binary_index() const {
+    return model_.loss == config::LossKind::kBinaryCrossEntropy && sample_.label_is_index;
+  }
+
+  // Numbers the last layer has to give a sample; 0 when the classes are not known.
+  std::int64_t expected_logits() const { return binary_index() ? 1 : sample_.classes; }
+
+  void check_binary_classes() {
+    if (binary_index() && sample_.classes > 0 && sample_.classes != 2) {
+      error(model_.loc, "binary_cross_entropy needs two classes, the data set has ",
+            sample_.classes, "; use loss: softmax_cross_entropy");
+    }
+  }
+
+  std::vector<float> per_channel(const char* key, const std::vector<double>& numbers,
+                                 float otherwise) {
+    const auto channels = static_cast<std::size_t>(sample_.image[2]);
+    if (numbers.size() > 1 && numbers.size() != channels) {
+      error(data_.loc, "data.normalize.", key, " has ", numbers.size(),
+            " numbers, but the images have ", channels, " channels; give one, or one per channel");
+      return std::vector<float>(channels, otherwise);
+    }
+    if (numbers.size() == channels) return {numbers.begin(), numbers.end()};
+    return std::vector<float>(channels,
+                              numbers.empty() ? otherwise : static_cast<float>(numbers[0]));
+  }
+
+  void add_input() {
+    const Shape& image = sample_.image;
+    if (!model_.input.empty() && Shape(model_.input) != image) {
+      error(model_.loc, "model.input is ", to_string(Shape(model_.input)),
+            ", but the data set's images are ", to_string(image),
+            "; remove model.input or give these numbers");
+    }
+    images_ = add_graph_input("images", {kBatch, image[0], image[1], image[2]}, sample_.image_type);
+    labels_ = sample_.label_is_index
+                  ? add_graph_input("labels", {kBatch}, DType::kInt32)
+                  : add_graph_input("labels", {kBatch, sample_.classes}, DType::kFloat32);
+    const config::Normalize normalize = config::normalize_of(data_);
+    const graph::Preprocess preprocess{
+        static_cast<float>(normalize.scale), per_channel("mean", normalize.mean, 0),
+        per_channel("std", normalize.std, 1), normalize.reverse_channels};
+    const ValueId x = graph_.add1(preprocess, {images_}, "input", model_.loc);
+    graph::LayerInfo info;
+    info.name = "input";
+    info.kind = "InputLayer";
+    info.output = x;
+    info.loc = model_.loc;
+    graph_.layers.push_back(std::move(info));
+    outputs_["input"] = x;
+  }
+
+  ValueId add_graph_input(const char* name, Shape shape, DType type) {
+    graph::Value value;
+    value.name = name;
+    value.shape = std::move(shape);
+    value.type = type;
+    value.role = graph::Role::kInput;
+    value.loc = model_.loc;
+    graph_.inputs.push_back(graph_.add_value(std::move(value)));
+    return graph_.inputs.back();
+  }
+
+  // Outputs of the layers that layer i names; false when one of them is wrong.
+  bool inputs_of(std::size_t i, std::vector<ValueId>& inputs) {
+    std::vector<std::string> wanted = layers_[i].inputs;
+    if (wanted.empty()) wanted.push_back(i == 0 ? "input" : names_[i - 1]);
+    bool right = true;
+    for (const std::string& name : wanted) {
+      used_[name] = true;
+      const auto found = outputs_.find(name);
+      if (found == outputs_.end()) {
+        const bool later = std::find(names_.begin(), names_.end(), name) != names_.end();
+        error(layers_[i].loc, names_[i], ": inputs: ",
+              later ? "layer '" + name + "' comes later; move it before this one"
+                    : "there is no layer '" + name + "'; " + known_layers());
+        right = false;
+      } else if (found->second == kNoValue) {
+        right = false;
+      } else {
+        inputs.push_back(found->second);
+      }
+    }
+    return right;
+  }
+
+  std::string known_layers() const {
+    std::string list = "layers before this one: input";
+    for (const graph::LayerInfo& layer : graph_.layers) {
+      if (layer.name != "input") list += ", " + layer.name;
+    }
+    return list;
+  }
+
+  void add_one(std::size_t i) {
+    graph::LayerInfo info;
+    info.name = names_[i];
+    info.kind = names_of(layers_[i].kind).kind;
+    info.loc = layers_[i].loc;
+    describe(i, info);
+    LayerSite site{graph_, info, {}, seed_, dropouts_};
+    if (inputs_of(i, site.inputs)) {
+      try {
+        info.output = add_layer(layers_[i].kind, site);
+      } catch (const ConfigError& wrong) {
+        errors_.insert(errors_.end(), wrong.diagnostics().begin(), wrong.diagnostics().end());
+      }
+    }
+    outputs_[names_[i]] = info.output;
+    graph_.layers.push_back(std::move(info));
+  }
+
+  void check_all_used() {
+    for (std::size_t i = 0; i + 1 < layers_.size(); ++i) {
+      if (used_.contains(names_[i])) continue;
+      error(layers_[i].loc, names_[i],
+            ": no later layer uses this one; name it in the inputs of "
+            "a later layer, or remove it");
+    }
+  }
+
+  // Softmax before the softmax loss trains, badly and in silence.
+  bool loss_repeats_activation(ValueId logits, const config::Layer& last) {
+    const graph::Op& op = graph_.nodes[static_cast<std::size_t>(graph_.producer(logits))].op;
+    const auto* activate = std::get_if<graph::Activate>(&op);
+    const bool sigmoid = activate && activate->activation.kind == graph::Activation::Kind::kSigmoid;
+    const char* loss = nullptr;
+    const char* function = nullptr;
+    if (model_.loss == config::LossKind::kSoftmaxCrossEntropy) {
+      loss = "softmax_cross_entropy";
+      if (std::holds_alternative<graph::Softmax>(op)) function = "softmax";
+    } else if (model_.loss == config::LossKind::kBinaryCrossEntropy) {
+      loss = "binary_cross_entropy";
+    }
+    if (loss && sigmoid) function = "sigmoid";
+    if (!loss || !function) return false;
+    error(last.loc, names_.back(), ": ", loss,
+          " takes logits and applies its own function to them; remove the ", function,
+          " at the end of the model");
+    return true;
+  }
+
+  bool logits_fit(ValueId logits, const config::Layer& last) {
+    const Shape& shape = graph_[logits].shape;
+    const std::int64_t expected = expected_logits();
+    if (shape.rank() == 2 && (expected <= 0 || shape[1] == expected)) return true;
+    const std::string what =
+        binary_index() ? "one logit for binary_cross_entropy"
+                       : concat("one number for each of the ", sample_.classes, " classes");
+    error(last.loc, names_.back(), ": the last layer gives ", to_string(shape), ", expected ",
+          to_string(Shape{kBatch, expected}), ", ", what, "; ",
+          shape.rank() == 2 ? "set units: " : "end the model with flatten and dense: {units: ",
+          expected, shape.rank() == 2 ? "" : "}");
+    return false;
+  }
+
+  void add_loss() {
+    if (layers_.empty()) return;
+    const config::Layer& last = layers_.back();
+    const ValueId logits = outputs_[names_.back()];
+    if (logits == kNoValue || loss_repeats_activation(logits, last)) return;
+    if (!logits_fit(logits, last) || !errors_.empty()) return;
+    const graph::Loss loss{loss_kind(), static_cast<float>(model_.label_smoothing), false};
+    graph_.outputs = {logits, graph_.add1(loss, {logits, labels_}, "loss", model_.loc)};
+  }
+
+  graph::LossKind loss_kind() const {
+    switch (model_.loss) {
+      case config::LossKind::kSoftmaxCrossEntropy:
+        return graph::LossKind::kSoftmaxCrossEntropy;
+      case config::LossKind::kBinaryCrossEntropy:
+        return graph::LossKind::kBinaryCrossEntropy;
+      case config::LossKind::kMeanSquaredError:
+        return graph::LossKind::kMeanSquaredError;
+    }
+    return graph::LossKind::kSoftmaxCrossEntropy;
+  }
+
+  const config::Model& model_;
+  const config::Data& data_;
+  const SampleSpec& sample_;
+  const std::uint64_t seed_;
+  Graph graph_;
+  std::vector<Diagnostic> errors_;
+  std::vector<config::Layer> layers_;
+  std::size_t backbone_size_ = 0;  // how many of them are the backbone's
+  std::vector<bool> frozen_;       // of the backbone's
+  std::vector<std::string> names_;
+  std::map<std::string, ValueId> outputs_;  // by layer name; kNoValue for a layer with a mistake
+  std::map<std::string, bool> used_;
+  ValueId images_ = kNoValue, labels_ = kNoValue;
+  std::uint32_t dropouts_ = 0;
+};
+
+}  // namespace
+
+Graph build_model(const config::Model& model, const config::Data& data, const SampleSpec& sample,
+                  std::uint64_t seed) {
+  Graph graph = Builder(model, data, sample, seed).build();
+  verify(graph);
+  return graph;
+}
+
+}  // namespace trainer::model

@@ -1,0 +1,70 @@
+#include "model/export.h"
+
+#include "checkpoint/weights.h"
+#include "model/kept.h"
+
+namespace trainer::model {
+namespace {
+
+using checkpoint::Tensor;
+
+// Keras's shape of a depthwise kernel: [kh, kw, in, multiplier], the same bytes as ours.
+Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
+  const graph::Value& value = graph[id];
+  if (!value.name.ends_with("/depthwise_kernel")) return value.shape;
+  for (const int user : graph.consumers(id)) {
+    const auto* conv = std::get_if<graph::Conv>(&graph.nodes[static_cast<std::size_t>(user)].op);
+    if (conv == nullptr) continue;
+    return {value.shape[0], value.shape[1], conv->groups, value.shape[3] / conv->groups};
+  }
+  return value.shape;
+}
+
+}  // namespace
+
+Kept::Kept(const graph::Graph& graph, const std::vector<Tensor>& tensors) {
+  for (const Tensor& tensor : tensors) by_name_[tensor.name] = &tensor;
+  for (const graph::Value& value : graph.values) {
+    if (!graph::is_kept(value.role)) continue;
+    const auto average = by_name_.find(value.name + "/average");
+    if (average != by_name_.end()) by_name_[value.name] = average->second;
+    const auto found = by_name_.find(value.name);
+    if (found == by_name_.end() || found->second->shape != value.shape) {
+      throw DataError("the checkpoint",
+                      concat("has no tensor ", value.name, ' ', to_string(value.shape),
+                             ", which the config's model needs"));
+    }
+  }
+}
+
+void export_keras_h5(const graph::Graph& graph, const std::vector<Tensor>& tensors,
+                     const Path& path) {
+  const Kept kept(graph, tensors);
+  std::vector<checkpoint::KerasLayer> layers;
+  for (const graph::LayerInfo& info : graph.layers) {
+    checkpoint::KerasLayer layer{info.name, info.kind, {}};
+    for (const graph::ValueId id : info.parameters) {
+      const std::string& name = graph[id].name;
+      layer.weights.emplace_back(name.substr(name.rfind('/') + 1),
+                                 Tensor{name, keras_shape(graph, id), kept.at(name).values});
+    }
+    layers.push_back(std::move(layer));
+  }
+  const bool keras3 = path.string().ends_with(".weights.h5");
+  write_keras_h5(
+      path, layers,
+      keras3 ? checkpoint::KerasLayout::kKeras3 : checkpoint::KerasLayout::kApplications);
+}
+
+void export_safetensors(const graph::Graph& graph, const std::vector<Tensor>& tensors,
+                        const Path& path) {
+  const Kept kept(graph, tensors);
+  std::vector<Tensor> result;
+  for (const graph::Value& value : graph.values) {
+    if (!graph::is_kept(value.role)) continue;
+    result.push_back({value.name, value.shape, kept.at(value.name).values});
+  }
+  checkpoint::write_safetensors(path, result, {});
+}
+
+}  // namespace trainer::model

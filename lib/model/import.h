@@ -1,0 +1,54 @@
+// Pretrained weights into a model, by name.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "graph/graph.h"
+
+namespace trainer::model {
+
+// What became of the tensors of a weight file and of those that the model wants from it.
+struct ImportReport {
+  struct Shapes {
+    std::string name;
+    Shape file, model;
+  };
+  std::string path;
+  std::vector<std::string> loaded;       // the model's names
+  std::vector<std::string> missing;      // not in the file, and not allowed to be
+  std::vector<Shapes> ill_shaped;        // likewise of another shape
+  std::vector<std::string> initialised;  // missing or ill-shaped as allow_missing lets them be
+  std::vector<std::string> extra;        // in the file, with no place in these layers
+
+  bool complete() const { return missing.empty() && ill_shaped.empty(); }
+  // One line of counts, then every tensor that was not loaded, by name.
+  std::string text() const;
+};
+
+struct Import {
+  std::vector<checkpoint::Tensor> tensors;  // under the model's names, in its shapes
+  ImportReport report;
+};
+
+// The tensors that the layers of `graph` take from the config's weight file: nothing when it names
+// none. Layers are matched by name and weights by Keras's names for them; torchvision's state dicts
+// of VGG16 and ResNet50 are renamed and transposed. Throws DataError when the file cannot be read,
+// saying how to get it when it is not there, and when a tensor is missing or ill-shaped and
+// allow_missing does not cover it.
+Import import_weights(const graph::Graph& graph, const config::Model& model);
+
+// Throws the same DataError when the weight file that the config names is not there.
+void check_weights_exist(const config::Model& model);
+
+// The same for tensors already read, without throwing for those that do not fit.
+Import match_weights(const graph::Graph& graph, std::vector<checkpoint::Tensor> file,
+                     const std::vector<std::string>& allow_missing);
+
+// Renames torchvision's tensors to Keras's and transposes them; leaves other files alone.
+std::vector<checkpoint::Tensor> from_torchvision(config::Backbone::Name backbone,
+                                                 std::vector<checkpoint::Tensor> file);
+
+}  // namespace trainer::model

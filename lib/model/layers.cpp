@@ -1,0 +1,314 @@
+// One overload a layer: config -> nodes and parameters.
+#include <algorithm>
+#include <utility>
+
+#include "model/build.h"
+
+namespace trainer::model {
+namespace {
+
+using graph::Graph;
+using graph::Role;
+using graph::Value;
+using graph::ValueId;
+
+template <class... Parts>
+[[noreturn]] void fail(const LayerSite& site, const Parts&... parts) {
+  throw ConfigError(site.info.loc, concat(site.info.name, ": ", parts...));
+}
+
+ValueId only_input(const LayerSite& site) {
+  if (site.inputs.size() != 1) {
+    fail(site, "takes one input, got ", site.inputs.size(),
+         "; join them with an add or concatenate layer first");
+  }
+  return site.inputs[0];
+}
+
+ValueId emit(const LayerSite& site, graph::Op op, std::vector<ValueId> inputs) {
+  return site.graph.add1(std::move(op), std::move(inputs), site.info.name, site.info.loc);
+}
+
+std::int64_t channels_of(const LayerSite& site, ValueId id) {
+  const Shape& shape = site.graph[id].shape;
+  return shape[shape.rank() - 1];
+}
+
+Value kept(const LayerSite& site, const char* suffix, Shape shape, Role role) {
+  Value value;
+  value.name = site.info.name + "/" + suffix;
+  value.shape = std::move(shape);
+  value.role = role;
+  value.loc = site.info.loc;
+  return value;
+}
+
+ValueId parameter(LayerSite& site, const char* suffix, Shape shape, const Fans& fans,
+                  const config::Initializer& initializer, double l2 = 0) {
+  Value value = kept(site, suffix, std::move(shape), Role::kParameter);
+  value.initial = resolve_initializer(initializer, fans);
+  value.trainable = true;
+  value.l2 = static_cast<float>(l2);
+  const ValueId id = site.graph.add_value(std::move(value));
+  site.info.parameters.push_back(id);
+  return id;
+}
+
+// Keras counts a vector's own length as both of its fans.
+ValueId vector_parameter(LayerSite& site, const char* suffix, std::int64_t length,
+                         const config::Initializer& initializer) {
+  const auto fan = static_cast<double>(length);
+  return parameter(site, suffix, {length}, {fan, fan}, initializer);
+}
+
+ValueId activated(const LayerSite& site, ValueId x, config::Activation function) {
+  if (function == config::Activation::kLinear) return x;
+  if (function == config::Activation::kSoftmax) return emit(site, graph::Softmax{}, {x});
+  return emit(site, graph::Activate{resolve_activation(function)}, {x});
+}
+
+// Divides the channels, or leaves them when the op's rule is going to refuse the groups anyway.
+std::int64_t per_group(std::int64_t channels, std::int64_t groups) {
+  return groups > 0 ? channels / groups : channels;
+}
+
+double area(const config::Pair& size) { return static_cast<double>(size.height * size.width); }
+
+void expect_positive(const LayerSite& site, const char* what, std::int64_t number) {
+  if (number < 1) fail(site, what, " is ", number, ", expected 1 or more");
+}
+
+ValueId add(const config::ConvLayer& layer, LayerSite& site) {
+  expect_positive(site, "filters", layer.filters);
+  const ValueId x = only_input(site);
+  const std::int64_t channels = per_group(channels_of(site, x), layer.groups);
+  const auto window = resolve_window(layer.kernel_size, layer.strides, layer.dilation_rate,
+                                     layer.padding, site.graph[x].shape);
+  const double pixels = area(layer.kernel_size);
+  const Fans fans{pixels * static_cast<double>(channels),
+                  pixels * static_cast<double>(layer.filters)};
+  std::vector<ValueId> inputs{
+      x, parameter(site, "kernel",
+                   {layer.kernel_size.height, layer.kernel_size.width, channels, layer.filters},
+                   fans, layer.kernel_initializer, layer.kernel_regularizer.l2)};
+  if (layer.use_bias) {
+    inputs.push_back(vector_parameter(site, "bias", layer.filters, layer.bias_initializer));
+  }
+  const ValueId y = emit(site, graph::Conv{window, layer.groups, layer.use_bias, {}}, inputs);
+  return activated(site, y, layer.activation);
+}
+
+// The kernel of a depthwise convolution. Keras has [kh, kw, in, multiplier] and takes its fans from
+// that shape.
+ValueId depthwise_kernel(LayerSite& site, const config::Pair& size, std::int64_t channels,
+                         std::int64_t multiplier, const config::Initializer& initializer,
+                         double l2) {
+  const Fans fans{area(size) * static_cast<double>(channels),
+                  area(size) * static_cast<double>(multiplier)};
+  return parameter(site, "depthwise_kernel", {size.height, size.width, 1, channels * multiplier},
+                   fans, initializer, l2);
+}
+
+ValueId add(const config::DepthwiseConvLayer& layer, LayerSite& site) {
+  expect_positive(site, "depth_multiplier", layer.depth_multiplier);
+  const ValueId x = only_input(site);
+  const std::int64_t channels = channels_of(site, x);
+  const auto window = resolve_window(layer.kernel_size, layer.strides, layer.dilation_rate,
+                                     layer.padding, site.graph[x].shape);
+  std::vector<ValueId> inputs{
+      x, depthwise_kernel(site, layer.kernel_size, channels, layer.depth_multiplier,
+                          layer.depthwise_initializer, layer.depthwise_regularizer.l2)};
+  if (layer.use_bias) {
+    inputs.push_back(
+        vector_parameter(site, "bias", channels * layer.depth_multiplier, layer.bias_initializer));
+  }
+  const ValueId y = emit(site, graph::Conv{window, channels, layer.use_bias, {}}, inputs);
+  return activated(site, y, layer.activation);
+}
+
+ValueId add(const config::SeparableConvLayer& layer, LayerSite& site) {
+  expect_positive(site, "filters", layer.filters);
+  expect_positive(site, "depth_multiplier", layer.depth_multiplier);
+  const ValueId x = only_input(site);
+  const std::int64_t channels = channels_of(site, x);
+  const std::int64_t middle = channels * layer.depth_multiplier;
+  const auto window = resolve_window(layer.kernel_size, layer.strides, layer.dilation_rate,
+                                     layer.padding, site.graph[x].shape);
+  const ValueId depthwise =
+      depthwise_kernel(site, layer.kernel_size, channels, layer.depth_multiplier,
+                       layer.depthwise_initializer, layer.depthwise_regularizer.l2);
+  const Fans fans{static_cast<double>(middle), static_cast<double>(layer.filters)};
+  const ValueId pointwise = parameter(site, "pointwise_kernel", {1, 1, middle, layer.filters}, fans,
+                                      layer.pointwise_initializer, layer.pointwise_regularizer.l2);
+  const ValueId between = emit(site, graph::Conv{window, channels, false, {}}, {x, depthwise});
+  std::vector<ValueId> inputs{between, pointwise};
+  if (layer.use_bias) {
+    inputs.push_back(vector_parameter(site, "bias", layer.filters, layer.bias_initializer));
+  }
+  const ValueId y = emit(site, graph::Conv{{}, 1, layer.use_bias, {}}, inputs);
+  return activated(site, y, layer.activation);
+}
+
+ValueId pool(LayerSite& site, graph::Pool::Kind kind, const config::Pair& size,
+             const std::optional<config::Pair>& strides, const config::Padding& padding) {
+  const ValueId x = only_input(site);
+  const auto window =
+      resolve_window(size, strides.value_or(size), {1, 1}, padding, site.graph[x].shape);
+  return emit(site, graph::Pool{kind, window, false}, {x});
+}
+
+ValueId add(const config::MaxPoolLayer& layer, LayerSite& site) {
+  return pool(site, graph::Pool::Kind::kMax, layer.pool_size, layer.strides, layer.padding);
+}
+
+ValueId add(const config::AveragePoolLayer& layer, LayerSite& site) {
+  return pool(site, graph::Pool::Kind::kAverage, layer.pool_size, layer.strides, layer.padding);
+}
+
+ValueId add(const config::GlobalAveragePoolLayer&, LayerSite& site) {
+  return emit(site, graph::GlobalPool{graph::Pool::Kind::kAverage}, {only_input(site)});
+}
+
+ValueId add(const config::GlobalMaxPoolLayer&, LayerSite& site) {
+  return emit(site, graph::GlobalPool{graph::Pool::Kind::kMax}, {only_input(site)});
+}
+
+ValueId add(const config::DenseLayer& layer, LayerSite& site) {
+  expect_positive(site, "units", layer.units);
+  const ValueId x = only_input(site);
+  const std::int64_t features = channels_of(site, x);
+  const Fans fans{static_cast<double>(features), static_cast<double>(layer.units)};
+  std::vector<ValueId> inputs{x, parameter(site, "kernel", {features, layer.units}, fans,
+                                           layer.kernel_initializer, layer.kernel_regularizer.l2)};
+  if (layer.use_bias) {
+    inputs.push_back(vector_parameter(site, "bias", layer.units, layer.bias_initializer));
+  }
+  return activated(site, emit(site, graph::Dense{layer.use_bias, {}}, inputs), layer.activation);
+}
+
+ValueId add(const config::FlattenLayer&, LayerSite& site) {
+  const ValueId x = only_input(site);
+  return emit(site, graph::Reshape{{kBatch, site.graph[x].shape.elements()}}, {x});
+}
+
+ValueId add(const config::ReshapeLayer& layer, LayerSite& site) {
+  const ValueId x = only_input(site);
+  const std::int64_t elements = site.graph[x].shape.elements();
+  std::vector<std::int64_t> dims{kBatch};
+  std::int64_t known = 1;
+  for (const std::int64_t dim : layer.target_shape) {
+    if (dim != -1) known *= dim;
+  }
+  const auto open = std::count(layer.target_shape.begin(), layer.target_shape.end(), -1);
+  if (open > 1) fail(site, "target_shape has ", open, " entries of -1, expected at most one");
+  if (open == 1 && (known <= 0 || elements % known != 0)) {
+    fail(site, "target_shape: the other entries make ", known, ", which does not divide the ",
+         elements, " numbers of a sample of the input ", to_string(site.graph[x].shape));
+  }
+  for (const std::int64_t dim : layer.target_shape) {
+    dims.push_back(dim == -1 ? elements / known : dim);
+  }
+  return emit(site, graph::Reshape{Shape(std::move(dims))}, {x});
+}
+
+ValueId add(const config::DropoutLayer& layer, LayerSite& site) {
+  const graph::Dropout op{static_cast<float>(layer.rate), site.dropouts, site.seed};
+  const ValueId y = emit(site, op, {only_input(site)});
+  ++site.dropouts;
+  return y;
+}
+
+// gamma or beta; a constant where the layer has none, so that the ops need no second form.
+ValueId scale_or_shift(LayerSite& site, const char* suffix, bool present, std::int64_t channels,
+                       const config::Initializer& initializer, double constant) {
+  if (present) return vector_parameter(site, suffix, channels, initializer);
+  Value value = kept(site, suffix, {channels}, Role::kParameter);
+  value.initial = {graph::Initial::Kind::kConstant, constant, 0};
+  return site.graph.add_value(std::move(value));
+}
+
+ValueId statistic(LayerSite& site, const char* suffix, std::int64_t channels, double initial) {
+  Value value = kept(site, suffix, {channels}, Role::kStatistic);
+  value.initial = {graph::Initial::Kind::kConstant, initial, 0};
+  const ValueId id = site.graph.add_value(std::move(value));
+  site.info.parameters.push_back(id);
+  return id;
+}
+
+ValueId add(const config::BatchNormLayer& layer, LayerSite& site) {
+  const ValueId x = only_input(site);
+  const std::int64_t channels = channels_of(site, x);
+  const auto epsilon = static_cast<float>(layer.epsilon);
+  const ValueId gamma =
+      scale_or_shift(site, "gamma", layer.scale, channels, layer.gamma_initializer, 1);
+  const ValueId beta =
+      scale_or_shift(site, "beta", layer.center, channels, layer.beta_initializer, 0);
+  const ValueId mean = statistic(site, "moving_mean", channels, 0);
+  const ValueId variance = statistic(site, "moving_variance", channels, 1);
+  const auto made = site.graph.add(graph::BatchNorm{epsilon, {}}, {x, gamma, beta}, site.info.name,
+                                   site.info.loc);
+  site.graph.add(graph::UpdateStatistics{static_cast<float>(layer.momentum), epsilon},
+                 {mean, variance, made[1], made[2]}, site.info.name, site.info.loc);
+  return made[0];
+}
+
+ValueId add(const config::ActivationLayer& layer, LayerSite& site) {
+  const bool has_alpha = layer.function == config::Activation::kLeakyRelu ||
+                         layer.function == config::Activation::kElu;
+  if (layer.alpha && !has_alpha) fail(site, "only leaky_relu and elu have an alpha; remove it");
+  const ValueId x = only_input(site);
+  if (layer.function == config::Activation::kSoftmax) return emit(site, graph::Softmax{}, {x});
+  return emit(site, graph::Activate{resolve_activation(layer.function, layer.alpha)}, {x});
+}
+
+ValueId add(const config::ReluLayer& layer, LayerSite& site) {
+  const auto function = layer.max_value ? config::Activation::kRelu6 : config::Activation::kRelu;
+  return emit(site, graph::Activate{resolve_activation(function)}, {only_input(site)});
+}
+
+ValueId add(const config::ZeroPadLayer& layer, LayerSite& site) {
+  const auto& p = layer.padding;
+  return emit(site, graph::ZeroPad{p[0], p[1], p[2], p[3]}, {only_input(site)});
+}
+
+ValueId add(const config::AddLayer&, LayerSite& site) {
+  return emit(site, graph::Add{}, site.inputs);
+}
+
+ValueId add(const config::ConcatenateLayer&, LayerSite& site) {
+  return emit(site, graph::Concat{}, site.inputs);
+}
+
+}  // namespace
+
+graph::Activation resolve_activation(config::Activation function, std::optional<double> alpha) {
+  using Kind = graph::Activation::Kind;
+  switch (function) {
+    case config::Activation::kLinear:
+    case config::Activation::kSoftmax:
+      return {Kind::kLinear, 0};
+    case config::Activation::kRelu:
+      return {Kind::kRelu, 0};
+    case config::Activation::kRelu6:
+      return {Kind::kRelu6, 0};
+    case config::Activation::kLeakyRelu:
+      return {Kind::kLeakyRelu, static_cast<float>(alpha.value_or(0.3))};
+    case config::Activation::kElu:
+      return {Kind::kElu, static_cast<float>(alpha.value_or(1.0))};
+    case config::Activation::kSigmoid:
+      return {Kind::kSigmoid, 0};
+    case config::Activation::kTanh:
+      return {Kind::kTanh, 0};
+    case config::Activation::kGelu:
+      return {Kind::kGelu, 0};
+    case config::Activation::kSwish:
+      return {Kind::kSwish, 0};
+  }
+  return {};
+}
+
+ValueId add_layer(const config::LayerKind& layer, LayerSite& site) {
+  return std::visit([&](const auto& each) { return add(each, site); }, layer);
+}
+
+}  // namespace trainer::model

@@ -1,0 +1,71 @@
+#include <map>
+#include <set>
+
+#include "model/build.h"
+
+namespace trainer::model {
+namespace {
+
+KindNames names(const config::ConvLayer&) { return {"Conv2D", "conv2d"}; }
+KindNames names(const config::DepthwiseConvLayer&) {
+  return {"DepthwiseConv2D", "depthwise_conv2d"};
+}
+KindNames names(const config::SeparableConvLayer&) {
+  return {"SeparableConv2D", "separable_conv2d"};
+}
+KindNames names(const config::MaxPoolLayer&) { return {"MaxPooling2D", "max_pooling2d"}; }
+KindNames names(const config::AveragePoolLayer&) {
+  return {"AveragePooling2D", "average_pooling2d"};
+}
+KindNames names(const config::GlobalAveragePoolLayer&) {
+  return {"GlobalAveragePooling2D", "global_average_pooling2d"};
+}
+KindNames names(const config::GlobalMaxPoolLayer&) {
+  return {"GlobalMaxPooling2D", "global_max_pooling2d"};
+}
+KindNames names(const config::DenseLayer&) { return {"Dense", "dense"}; }
+KindNames names(const config::FlattenLayer&) { return {"Flatten", "flatten"}; }
+KindNames names(const config::ReshapeLayer&) { return {"Reshape", "reshape"}; }
+KindNames names(const config::DropoutLayer&) { return {"Dropout", "dropout"}; }
+KindNames names(const config::BatchNormLayer&) {
+  return {"BatchNormalization", "batch_normalization"};
+}
+KindNames names(const config::ActivationLayer&) { return {"Activation", "activation"}; }
+KindNames names(const config::ReluLayer&) { return {"ReLU", "re_lu"}; }
+KindNames names(const config::ZeroPadLayer&) { return {"ZeroPadding2D", "zero_padding2d"}; }
+KindNames names(const config::AddLayer&) { return {"Add", "add"}; }
+KindNames names(const config::ConcatenateLayer&) { return {"Concatenate", "concatenate"}; }
+
+}  // namespace
+
+KindNames names_of(const config::LayerKind& layer) {
+  return std::visit([](const auto& each) { return names(each); }, layer);
+}
+
+std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
+                                     std::vector<Diagnostic>& errors) {
+  std::map<std::string, SourceLoc> taken;
+  for (const config::Layer& layer : layers) {
+    if (layer.name.empty()) continue;
+    if (layer.name == "input") {
+      errors.push_back({layer.loc, "layer name 'input' means the image; choose another name"});
+    } else if (const auto [other, fresh] = taken.emplace(layer.name, layer.loc); !fresh) {
+      errors.push_back({layer.loc, concat("two layers are named '", layer.name, "' (the other: ",
+                                          to_string(other->second), "); names must be unique")});
+    }
+  }
+  std::vector<std::string> result;
+  std::map<std::string, int> count;
+  for (const config::Layer& layer : layers) {
+    std::string name = layer.name;
+    while (name.empty() || (layer.name.empty() && taken.contains(name))) {
+      const std::string start = names_of(layer.kind).automatic;
+      const int number = count[start]++;
+      name = number == 0 ? start : concat(start, "_", number);
+    }
+    result.push_back(name);
+  }
+  return result;
+}
+
+}  // namespace trainer::model

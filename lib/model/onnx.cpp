@@ -1,0 +1,300 @@
+// The ONNX writer. Images are [batch, channels, height, width] inside, as ONNX has them; the input
+// and what flattens them are transposed. https://github.com/onnx/onnx/blob/main/onnx/onnx.proto
+#include <cmath>
+#include <map>
+
+#include "base/protobuf.h"
+#include "model/export.h"
+#include "model/kept.h"
+
+namespace trainer::model {
+namespace {
+
+using graph::ValueId;
+using Ints = std::vector<std::int64_t>;
+
+constexpr int kIrVersion = 7, kOpset = 13;
+constexpr int kFloat = 1, kInt64 = 7;                                      // TensorProto.DataType
+constexpr int kAttributeFloat = 1, kAttributeInt = 2, kAttributeInts = 7;  // AttributeProto.Type
+
+ProtoMessage attribute(const char* name, std::int64_t value) {
+  return ProtoMessage().text(1, name).number(3, value).number(20, kAttributeInt);
+}
+ProtoMessage attribute(const char* name, float value) {
+  return ProtoMessage().text(1, name).real(2, value).number(20, kAttributeFloat);
+}
+ProtoMessage attribute(const char* name, const Ints& values) {
+  ProtoMessage message;
+  message.text(1, name);
+  for (const std::int64_t value : values) message.number(8, value);
+  return message.number(20, kAttributeInts);
+}
+
+ProtoMessage value_info(const std::string& name, const Shape& shape) {
+  ProtoMessage dims;
+  for (const std::int64_t dim : shape.dims()) {
+    ProtoMessage one;
+    if (dim == kBatch) one.text(2, "batch");
+    if (dim != kBatch) one.number(1, dim);
+    dims.message(1, one);
+  }
+  const ProtoMessage tensor = ProtoMessage().number(1, kFloat).message(2, dims);
+  return ProtoMessage().text(1, name).message(2, ProtoMessage().message(1, tensor));
+}
+
+// [kh, kw, in, out] -> [out, in, kh, kw]
+std::vector<float> to_oihw(const Shape& shape, const std::vector<float>& kernel) {
+  const std::int64_t pixels = shape[0] * shape[1], in = shape[2], out = shape[3];
+  std::vector<float> values(kernel.size());
+  for (std::int64_t p = 0; p < pixels; ++p) {
+    for (std::int64_t i = 0; i < in; ++i) {
+      for (std::int64_t o = 0; o < out; ++o) {
+        values[static_cast<std::size_t>((o * in + i) * pixels + p)] =
+            kernel[static_cast<std::size_t>((p * in + i) * out + o)];
+      }
+    }
+  }
+  return values;
+}
+
+class Writer {
+ public:
+  Writer(const graph::Graph& graph, const Kept& kept) : graph_(graph), kept_(kept) {}
+
+  std::string write() {
+    const ValueId images = graph_.inputs.at(0);
+    names_[images] = "images";
+    for (node_ = 0; node_ < static_cast<int>(graph_.nodes.size()); ++node_) {
+      std::visit([&](const auto& op) { add(op); }, at().op);
+      if (names_.contains(graph_.outputs[0])) break;
+    }
+    const ValueId logits = graph_.outputs.at(0);
+    emit("Identity", {name(logits)}, "logits", {});
+    body_.text(2, "trainer");
+    body_.message(11, value_info("images", graph_[images].shape));
+    body_.message(12, value_info("logits", graph_[logits].shape));
+    ProtoMessage model;
+    model.number(1, kIrVersion).text(2, "trainer").message(7, body_);
+    model.message(8, ProtoMessage().number(2, kOpset));
+    return model.bytes();
+  }
+
+ private:
+  using Attributes = std::vector<ProtoMessage>;
+
+  const graph::Node& at() const { return graph_.nodes[static_cast<std::size_t>(node_)]; }
+  ValueId in(std::size_t i) const { return at().inputs[i]; }
+  ValueId out() const { return at().outputs[0]; }
+  bool image(ValueId id) const { return graph_[id].shape.rank() == 4; }
+  const std::string& name(ValueId id) const { return names_.at(id); }
+  std::string fresh() const { return concat(at().name, ':', count_++); }
+
+  std::string emit(const char* op, const std::vector<std::string>& inputs, std::string output,
+                   const Attributes& attributes) {
+    ProtoMessage node;
+    for (const std::string& input : inputs) node.text(1, input);
+    node.text(2, output).text(3, output).text(4, op);
+    for (const ProtoMessage& each : attributes) node.message(5, each);
+    body_.message(1, node);
+    return output;
+  }
+  std::string emit(const char* op, const std::vector<std::string>& inputs,
+                   const Attributes& attributes = {}) {
+    return emit(op, inputs, fresh(), attributes);
+  }
+  void set(const std::string& value) { names_[out()] = value; }
+
+  std::string initializer(const std::string& label, const Ints& dims, int type, const void* data,
+                          std::size_t bytes) {
+    ProtoMessage tensor;
+    for (const std::int64_t dim : dims) tensor.number(1, dim);
+    tensor.number(2, type).text(8, label);
+    tensor.text(9, {static_cast<const char*>(data), bytes});
+    body_.message(5, tensor);
+    return label;
+  }
+  std::string constant(const Ints& dims, const std::vector<float>& values) {
+    return initializer(fresh(), dims, kFloat, values.data(), values.size() * sizeof(float));
+  }
+  std::string integers(const Ints& values) {
+    return initializer(fresh(), {static_cast<std::int64_t>(values.size())}, kInt64, values.data(),
+                       values.size() * sizeof(std::int64_t));
+  }
+  // A parameter as it is.
+  std::string kept(ValueId id) {
+    const checkpoint::Tensor& tensor = kept_.at(graph_[id].name);
+    return initializer(graph_[id].name, tensor.shape.dims(), kFloat, tensor.values.data(),
+                       tensor.values.size() * sizeof(float));
+  }
+
+  std::string to_nchw(const std::string& x) {
+    return emit("Transpose", {x}, {attribute("perm", Ints{0, 3, 1, 2})});
+  }
+  std::string to_nhwc(const std::string& x) {
+    return emit("Transpose", {x}, {attribute("perm", Ints{0, 2, 3, 1})});
+  }
+
+  static Attributes window(const graph::Window& w) {
+    return {
+        attribute("kernel_shape", Ints{w.size[0], w.size[1]}),
+        attribute("strides", Ints{w.stride[0], w.stride[1]}),
+        attribute("pads", Ints{w.pad_before[0], w.pad_before[1], w.pad_after[0], w.pad_after[1]})};
+  }
+
+  std::string activated(const graph::Activation& function, const std::string& x) {
+    using Kind = graph::Activation::Kind;
+    switch (function.kind) {
+      case Kind::kLinear:
+        return x;
+      case Kind::kRelu:
+        return emit("Relu", {x});
+      case Kind::kRelu6:
+        return emit("Clip", {x, constant({}, {0}), constant({}, {6})});
+      case Kind::kLeakyRelu:
+        return emit("LeakyRelu", {x}, {attribute("alpha", function.alpha)});
+      case Kind::kElu:
+        return emit("Elu", {x}, {attribute("alpha", function.alpha)});
+      case Kind::kSigmoid:
+        return emit("Sigmoid", {x});
+      case Kind::kTanh:
+        return emit("Tanh", {x});
+      case Kind::kSwish:
+        return emit("Mul", {x, emit("Sigmoid", {x})});
+      case Kind::kGelu: {
+        const std::string erf =
+            emit("Erf", {emit("Mul", {x, constant({}, {static_cast<float>(std::sqrt(0.5))})})});
+        const std::string sum = emit("Add", {erf, constant({}, {1})});
+        return emit("Mul", {emit("Mul", {x, sum}), constant({}, {0.5f})});
+      }
+    }
+    return x;
+  }
+
+  void add(const graph::Preprocess& op) {
+    const auto channels = static_cast<std::int64_t>(op.mean.size());
+    std::string x = emit("Mul", {name(in(0)), constant({}, {op.scale})});
+    x = emit("Sub", {x, constant({channels}, op.mean)});
+    x = emit("Div", {x, constant({channels}, op.std)});
+    set(image(out()) ? to_nchw(x) : x);
+  }
+
+  void add(const graph::Conv& op) {
+    const Shape& shape = graph_[in(1)].shape;
+    const checkpoint::Tensor& kernel = kept_.at(graph_[in(1)].name);
+    const std::vector<float> values = to_oihw(shape, kernel.values);
+    std::vector<std::string> inputs{
+        name(in(0)), initializer(graph_[in(1)].name, {shape[3], shape[2], shape[0], shape[1]},
+                                 kFloat, values.data(), values.size() * sizeof(float))};
+    if (op.bias) inputs.push_back(kept(in(2)));
+    Attributes attributes = window(op.window);
+    attributes.push_back(
+        attribute("dilations", Ints{op.window.dilation[0], op.window.dilation[1]}));
+    attributes.push_back(attribute("group", op.groups));
+    set(activated(op.activation, emit("Conv", inputs, attributes)));
+  }
+
+  void add(const graph::Dense& op) {
+    std::string x = emit("MatMul", {name(in(0)), kept(in(1))});
+    if (op.bias) x = emit("Add", {x, kept(in(2))});
+    set(activated(op.activation, x));
+  }
+
+  void add(const graph::Pool& op) {
+    const bool max = op.kind == graph::Pool::Kind::kMax;
+    set(emit(max ? "MaxPool" : "AveragePool", {name(in(0))}, window(op.window)));
+  }
+
+  void add(const graph::GlobalPool& op) {
+    const bool max = op.kind == graph::Pool::Kind::kMax;
+    const std::string x = emit(max ? "GlobalMaxPool" : "GlobalAveragePool", {name(in(0))});
+    set(emit("Flatten", {x}, {attribute("axis", std::int64_t{1})}));
+  }
+
+  void add(const graph::Activate& op) { set(activated(op.activation, name(in(0)))); }
+  void add(const graph::Softmax&) {
+    const std::int64_t axis = image(in(0)) ? 1 : -1;
+    set(emit("Softmax", {name(in(0))}, {attribute("axis", axis)}));
+  }
+
+  // The training form: its moving statistics are inputs of the node that updates them.
+  void add(const graph::BatchNorm& op) {
+    for (const int user : graph_.consumers(at().outputs[1])) {
+      const graph::Node& update = graph_.nodes[static_cast<std::size_t>(user)];
+      if (!std::holds_alternative<graph::UpdateStatistics>(update.op)) continue;
+      const std::vector<std::string> inputs{name(in(0)), kept(in(1)), kept(in(2)),
+                                            kept(update.inputs[0]), kept(update.inputs[1])};
+      const std::string y = emit("BatchNormalization", inputs, {attribute("epsilon", op.epsilon)});
+      set(activated(op.activation, y));
+    }
+  }
+
+  void add(const graph::Dropout&) { set(name(in(0))); }
+
+  void add(const graph::Add&) {
+    std::string sum = name(in(0));
+    for (std::size_t i = 1; i < at().inputs.size(); ++i) sum = emit("Add", {sum, name(in(i))});
+    set(sum);
+  }
+
+  void add(const graph::Concat&) {
+    std::vector<std::string> inputs;
+    for (const ValueId id : at().inputs) inputs.push_back(name(id));
+    set(emit("Concat", inputs, {attribute("axis", std::int64_t{image(in(0)) ? 1 : -1})}));
+  }
+
+  void add(const graph::Reshape& op) {
+    std::string x = image(in(0)) ? to_nhwc(name(in(0))) : name(in(0));
+    Ints shape = op.shape.dims();
+    shape[0] = -1;
+    x = emit("Reshape", {x, integers(shape)});
+    set(image(out()) ? to_nchw(x) : x);
+  }
+
+  void add(const graph::ZeroPad& op) {
+    const Ints pads{0, 0, op.top, op.left, 0, 0, op.bottom, op.right};
+    set(emit("Pad", {name(in(0)), integers(pads)}));
+  }
+
+  // Not in a forward graph of model's, which the loss ends.
+  [[noreturn]] void refuse() const {
+    throw ConfigError(
+        at().loc, concat(at().name, ": ", graph::name_of(at().op), " cannot be exported to ONNX"));
+  }
+  void add(const graph::Loss&) {}
+  void add(const graph::UpdateStatistics&) {}
+  void add(const graph::Slice&) { refuse(); }
+  void add(const graph::Crop&) { refuse(); }
+  void add(const graph::BatchNormInference&) { refuse(); }
+  void add(const graph::FoldBatchNorm&) { refuse(); }
+  void add(const graph::ConvBackwardData&) { refuse(); }
+  void add(const graph::ConvBackwardWeights&) { refuse(); }
+  void add(const graph::ConvMaxPool&) { refuse(); }
+  void add(const graph::ConvMaxPoolBackwardWeights&) { refuse(); }
+  void add(const graph::DenseBackwardData&) { refuse(); }
+  void add(const graph::DenseBackwardWeights&) { refuse(); }
+  void add(const graph::PoolBackward&) { refuse(); }
+  void add(const graph::GlobalPoolBackward&) { refuse(); }
+  void add(const graph::ActivateBackward&) { refuse(); }
+  void add(const graph::SoftmaxBackward&) { refuse(); }
+  void add(const graph::BatchNormBackward&) { refuse(); }
+  void add(const graph::BatchNormInferenceBackward&) { refuse(); }
+  void add(const graph::L2Penalty&) { refuse(); }
+  void add(const graph::Update&) { refuse(); }
+
+  const graph::Graph& graph_;
+  const Kept& kept_;
+  int node_ = 0;
+  mutable int count_ = 0;
+  std::map<ValueId, std::string> names_;
+  ProtoMessage body_;
+};
+
+}  // namespace
+
+void export_onnx(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
+                 const Path& path) {
+  const Kept kept(graph, tensors);
+  write_file_atomic(path, Writer(graph, kept).write());
+}
+
+}  // namespace trainer::model

@@ -1,0 +1,83 @@
+// keras.applications.ResNet50, version 1 (He et al., arXiv:1512.03385): the stride is in the first
+// 1x1 convolution of a block, not in the 3x3 as in torchvision.
+#include "model/backbone.h"
+
+namespace trainer::model {
+namespace {
+
+class Builder {
+ public:
+  std::vector<config::Layer> build() && {
+    struct Stage {
+      std::int64_t filters;
+      int blocks, stride;
+    };
+    constexpr Stage kStages[] = {{64, 3, 1}, {128, 4, 2}, {256, 6, 2}, {512, 3, 2}};
+    add("conv1_pad", config::ZeroPadLayer{{3, 3, 3, 3}});
+    convolution("conv1_conv", 64, 7, 2, config::Padding::Kind::kValid);
+    normalise("conv1_bn");
+    relu("conv1_relu");
+    add("pool1_pad", config::ZeroPadLayer{{1, 1, 1, 1}});
+    add("pool1_pool", config::MaxPoolLayer{{3, 3}, config::Pair{2, 2}, {}});
+    int stage_number = 1;
+    for (const Stage& stage : kStages) {
+      ++stage_number;
+      for (int i = 1; i <= stage.blocks; ++i) {
+        bottleneck(concat("conv", stage_number, "_block", i), stage.filters,
+                   i == 1 ? stage.stride : 1, i == 1);
+      }
+    }
+    return std::move(layers_);
+  }
+
+ private:
+  void add(const std::string& name, config::LayerKind kind, std::vector<std::string> inputs = {}) {
+    layers_.push_back(named(name, std::move(kind), std::move(inputs)));
+  }
+  void convolution(const std::string& name, std::int64_t filters, std::int64_t size,
+                   std::int64_t stride, config::Padding::Kind padding,
+                   const std::string& input = "") {
+    config::ConvLayer conv;
+    conv.filters = filters;
+    conv.kernel_size = {size, size};
+    conv.strides = {stride, stride};
+    conv.padding.kind = padding;
+    add(name, conv, input.empty() ? std::vector<std::string>{} : std::vector<std::string>{input});
+  }
+  void normalise(const std::string& name, const std::string& input = "") {
+    config::BatchNormLayer norm;
+    norm.epsilon = 1.001e-5;
+    add(name, norm, input.empty() ? std::vector<std::string>{} : std::vector<std::string>{input});
+  }
+  void relu(const std::string& name) {
+    add(name, config::ActivationLayer{config::Activation::kRelu, {}});
+  }
+
+  // Keras sorts its layers by depth, so that the shortcut's stand between those of the third
+  // convolution.
+  void bottleneck(const std::string& block, std::int64_t filters, std::int64_t stride,
+                  bool shortcut) {
+    const std::string input = layers_.back().name;
+    constexpr auto kValid = config::Padding::Kind::kValid;
+    convolution(block + "_1_conv", filters, 1, stride, kValid);
+    normalise(block + "_1_bn");
+    relu(block + "_1_relu");
+    convolution(block + "_2_conv", filters, 3, 1, config::Padding::Kind::kSame);
+    normalise(block + "_2_bn");
+    relu(block + "_2_relu");
+    if (shortcut) convolution(block + "_0_conv", 4 * filters, 1, stride, kValid, input);
+    convolution(block + "_3_conv", 4 * filters, 1, 1, kValid, block + "_2_relu");
+    if (shortcut) normalise(block + "_0_bn", block + "_0_conv");
+    normalise(block + "_3_bn", block + "_3_conv");
+    add(block + "_add", config::AddLayer{}, {shortcut ? block + "_0_bn" : input, block + "_3_bn"});
+    relu(block + "_out");
+  }
+
+  std::vector<config::Layer> layers_;
+};
+
+}  // namespace
+
+std::vector<config::Layer> resnet50_features() { return Builder().build(); }
+
+}  // namespace trainer::model

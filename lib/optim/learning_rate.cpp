@@ -1,0 +1,119 @@
+// Learning-rate schedules. `t` is the number of updates since the schedule began, as Keras counts.
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+#include "optim/optim.h"
+
+namespace trainer::optim {
+namespace {
+
+// The rate after t updates.
+using Rate = std::function<double(double t)>;
+
+constexpr double kPi = 3.14159265358979323846;
+
+// What a schedule starts from.
+struct Start {
+  double base;
+  const Length& length;
+  double duration;  // updates that it has: the training's, without the warm-up
+};
+
+double at_least_one(double steps) { return std::max(steps, 1.0); }
+
+double steps_or(const std::optional<config::Duration>& duration, const Start& start) {
+  return at_least_one(duration ? steps_of(*duration, start.length) : start.duration);
+}
+
+Rate rate(const config::ConstantSchedule&, const Start& start) {
+  return [base = start.base](double) { return base; };
+}
+
+// base * factor^floor(t / every)
+Rate rate(const config::StepSchedule& s, const Start& start) {
+  const double every = at_least_one(steps_of(s.every, start.length));
+  return
+      [=, base = start.base](double t) { return base * std::pow(s.factor, std::floor(t / every)); };
+}
+
+// base * decay_rate^(t / decay_every), the exponent rounded down with staircase
+Rate rate(const config::ExponentialSchedule& s, const Start& start) {
+  const double every = at_least_one(steps_of(s.decay_every, start.length));
+  return [=, base = start.base](double t) {
+    const double exponent = s.staircase ? std::floor(t / every) : t / every;
+    return base * std::pow(s.decay_rate, exponent);
+  };
+}
+
+// base * ((1 - alpha) * (1 + cos(pi t / decay_over)) / 2 + alpha)
+Rate rate(const config::CosineSchedule& s, const Start& start) {
+  const double over = steps_or(s.decay_over, start);
+  return [=, alpha = s.alpha, base = start.base](double t) {
+    const double cosine = 0.5 * (1 + std::cos(kPi * std::min(t, over) / over));
+    return base * ((1 - alpha) * cosine + alpha);
+  };
+}
+
+// (base - end) * (1 - t / decay_over)^power + end
+Rate rate(const config::PolynomialSchedule& s, const Start& start) {
+  const double over = steps_or(s.decay_over, start);
+  return [=, end = s.end_learning_rate, power = s.power, base = start.base](double t) {
+    return (base - end) * std::pow(1 - std::min(t, over) / over, power) + end;
+  };
+}
+
+double scaled_peak(const config::RampUpSchedule& s, int replicas) {
+  switch (s.scale) {
+    case config::RampUpSchedule::Scale::kNone:
+      return s.peak;
+    case config::RampUpSchedule::Scale::kLinear:
+      return s.peak * replicas;
+    case config::RampUpSchedule::Scale::kSqrt:
+      return s.peak * std::sqrt(replicas);
+  }
+  return s.peak;
+}
+
+Rate rate(const config::RampUpSchedule& s, const Start& start) {
+  const double peak = scaled_peak(s, start.length.replicas);
+  const double per_epoch = start.length.steps_per_epoch;
+  return [=](double t) {
+    double epoch = t / per_epoch;
+    if (s.by == config::RampUpSchedule::By::kEpoch) epoch = std::floor(epoch);
+    if (epoch < s.ramp_epochs) return s.start + (peak - s.start) / s.ramp_epochs * epoch;
+    const double after = epoch - s.ramp_epochs - s.sustain_epochs;
+    if (after < 0) return peak;
+    return (peak - s.floor) * std::pow(s.decay, after) + s.floor;
+  };
+}
+
+}  // namespace
+
+double steps_of(const config::Duration& duration, const Length& length) {
+  switch (duration.unit) {
+    case config::Duration::Unit::kSteps:
+      return duration.count;
+    case config::Duration::Unit::kEpochs:
+      return duration.count * length.steps_per_epoch;
+    case config::Duration::Unit::kSeconds:
+      break;
+  }
+  throw std::logic_error("a schedule cannot be measured in seconds");
+}
+
+LearningRate learning_rate(const config::Schedule& schedule, double base, const Length& length) {
+  const bool own_ramp = std::holds_alternative<config::RampUpSchedule>(schedule.kind);
+  const bool warms = schedule.warm_up && !own_ramp;
+  const double warm = warms ? steps_of(schedule.warm_up->over, length) : 0;
+  const double factor = warms ? schedule.warm_up->start_factor : 1;
+  const Start start{base, length, static_cast<double>(length.total_steps) - warm};
+  const Rate after = std::visit([&](const auto& each) { return rate(each, start); }, schedule.kind);
+  return [=](std::int64_t step) {
+    const auto t = static_cast<double>(step);
+    if (t < warm) return base * (factor + (1 - factor) * t / warm);
+    return after(t - warm);
+  };
+}
+
+}  // namespace trainer::optim

@@ -1,0 +1,34 @@
+// Config -> update rule, and learning-rate schedules as pure functions of progress.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "config/config.h"
+#include "graph/graph.h"
+
+namespace trainer::optim {
+
+struct UpdateSpec {
+  graph::Update update;      // l2 and learning_rate_multiplier are filled in for each parameter
+  double learning_rate = 0;  // base, before the schedule
+};
+UpdateSpec update_spec(const config::Optimizer& optimizer);
+
+// The model with the learning-rate multipliers of its layers. Throws ConfigError when a pattern matches no
+// layer with parameters.
+graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& optimizer);
+
+// What a schedule needs to know of the training's length.
+struct Length {
+  double steps_per_epoch = 1;  // optimizer updates
+  std::int64_t total_steps = 1;
+  int replicas = 1;
+};
+double steps_of(const config::Duration& duration, const Length& length);  // kSeconds is refused by the reader
+
+// The learning rate of update number `step` (from 0). Pure; may be called in any order.
+using LearningRate = std::function<double(std::int64_t step)>;
+LearningRate learning_rate(const config::Schedule& schedule, double base, const Length& length);
+
+}  // namespace trainer::optim

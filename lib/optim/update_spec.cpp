@@ -1,0 +1,59 @@
+#include "optim/optim.h"
+
+namespace trainer::optim {
+namespace {
+
+UpdateSpec spec(const config::Sgd& sgd) {
+  UpdateSpec spec;
+  spec.update.rule = graph::SgdRule{static_cast<float>(sgd.momentum), sgd.nesterov};
+  spec.update.weight_decay = static_cast<float>(sgd.weight_decay);
+  spec.learning_rate = sgd.learning_rate;
+  return spec;
+}
+
+UpdateSpec spec(const config::RmsProp& rms) {
+  UpdateSpec spec;
+  spec.update.rule =
+      graph::RmsPropRule{static_cast<float>(rms.rho), static_cast<float>(rms.momentum),
+                         static_cast<float>(rms.epsilon), rms.centered};
+  spec.update.weight_decay = static_cast<float>(rms.weight_decay);
+  spec.learning_rate = rms.learning_rate;
+  return spec;
+}
+
+UpdateSpec spec(const config::Adam& adam) {
+  UpdateSpec spec;
+  spec.update.rule =
+      graph::AdamRule{static_cast<float>(adam.beta_1), static_cast<float>(adam.beta_2),
+                      static_cast<float>(adam.epsilon), adam.amsgrad};
+  spec.learning_rate = adam.learning_rate;
+  return spec;
+}
+
+UpdateSpec spec(const config::AdamW& adam) {
+  UpdateSpec result =
+      spec(config::Adam{adam.learning_rate, adam.beta_1, adam.beta_2, adam.epsilon, adam.amsgrad});
+  result.update.weight_decay = static_cast<float>(adam.weight_decay);
+  return result;
+}
+
+graph::Clip clip(const config::Optimizer& optimizer) {
+  using Kind = graph::Clip::Kind;
+  if (optimizer.clip_value) return {Kind::kValue, static_cast<float>(*optimizer.clip_value)};
+  if (optimizer.clip_norm) return {Kind::kNorm, static_cast<float>(*optimizer.clip_norm)};
+  if (optimizer.global_clip_norm) {
+    return {Kind::kGlobalNorm, static_cast<float>(*optimizer.global_clip_norm)};
+  }
+  return {};
+}
+
+}  // namespace
+
+UpdateSpec update_spec(const config::Optimizer& optimizer) {
+  UpdateSpec result = std::visit([](const auto& each) { return spec(each); }, optimizer.kind);
+  result.update.clip = clip(optimizer);
+  result.update.ema = static_cast<float>(optimizer.ema.value_or(0));
+  return result;
+}
+
+}  // namespace trainer::optim

@@ -1,0 +1,110 @@
+#include "train/benchmark.h"
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <vector>
+
+#include "optim/optim.h"
+
+namespace trainer::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kWindows = 10;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
+}
+
+// Calls use(batch) for each batch and measures samples a second in windows.
+Throughput measure(const data::Dataset& dataset, const config::Config& config, double seconds,
+                   const std::function<void(const data::Batch&)>& use) {
+  data::LoaderOptions options;
+  options.batch_size = config.train.batch_size;
+  options.seed = config.seed;
+  options.shuffle = config.data.shuffle;
+  options.prefetch = config.data.prefetch;
+  options.threads = config.data.threads;
+  const auto loader = data::make_loader(dataset, options);
+  const auto step = [&] {
+    const data::Batch* batch = loader->next();
+    const std::int64_t count = batch->range.count;
+    use(*batch);
+    loader->release();
+    return count;
+  };
+  const Clock::time_point begin = Clock::now();
+  do step();
+  while (seconds_between(begin, Clock::now()) < seconds / kWindows);
+
+  Throughput result;
+  std::vector<double> rates;
+  const double waited = loader->seconds_waited();
+  const Clock::time_point measured = Clock::now();
+  for (int window = 0; window < kWindows; ++window) {
+    const Clock::time_point start = Clock::now();
+    std::int64_t samples = 0;
+    double elapsed = 0;
+    do {
+      samples += step();
+      ++result.steps;
+      elapsed = seconds_between(start, Clock::now());
+    } while (elapsed < seconds / kWindows);
+    rates.push_back(static_cast<double>(samples) / elapsed);
+  }
+  result.wait_share = (loader->seconds_waited() - waited) / seconds_between(measured, Clock::now());
+  std::sort(rates.begin(), rates.end());
+  result.low = rates.front();
+  result.high = rates.back();
+  result.images_per_second = (rates[(kWindows - 1) / 2] + rates[kWindows / 2]) / 2;
+  return result;
+}
+
+}  // namespace
+
+Throughput measure_training(Engine& engine, const data::Dataset& dataset,
+                            const config::Config& config, double seconds) {
+  const StepPlan plan = plan_steps(config, dataset.size());
+  const auto rate = optim::learning_rate(
+      config.schedule, optim::update_spec(config.optimizer).learning_rate,
+      {static_cast<double>(plan.steps_per_epoch), std::max<std::int64_t>(plan.total_steps, 1), 1});
+  backend::Scalars scalars;
+  scalars.update = 0;
+  return measure(dataset, config, seconds, [&](const data::Batch& batch) {
+    scalars.learning_rate = static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
+    ++scalars.update;
+    scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
+    engine.step(batch.range.count, batch.images, batch.labels, scalars);
+  });
+}
+
+Throughput measure_input(const data::Dataset& dataset, const config::Config& config,
+                         double seconds) {
+  // What peers count too: the numbers that the first layer reads.
+  const config::Normalize normalize = config::normalize_of(config.data);
+  const Shape shape = dataset.image_shape();
+  const auto channels = static_cast<std::size_t>(shape[2]);
+  const std::size_t row = static_cast<std::size_t>(shape[1]) * channels;
+  std::vector<float> scale(row), shift(row), numbers;
+  for (std::size_t i = 0; i < row; ++i) {
+    const auto of = [c = i % channels](const std::vector<double>& list, double otherwise) {
+      return list.empty() ? otherwise : list[std::min(c, list.size() - 1)];
+    };
+    scale[i] = static_cast<float>(normalize.scale / of(normalize.std, 1));
+    shift[i] = static_cast<float>(-of(normalize.mean, 0) / of(normalize.std, 1));
+  }
+  return measure(dataset, config, seconds, [&](const data::Batch& batch) {
+    if (dataset.image_type() != DType::kUInt8) return;
+    const auto rows = static_cast<std::size_t>(batch.range.count * shape[0]);
+    numbers.resize(rows * row);
+    const auto* from = static_cast<const std::uint8_t*>(batch.images);
+    float* to = numbers.data();
+    for (std::size_t r = 0; r < rows; ++r, from += row, to += row) {
+      for (std::size_t i = 0; i < row; ++i) to[i] = static_cast<float>(from[i]) * scale[i] + shift[i];
+    }
+  });
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,212 @@
+#include "train/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "model/model.h"
+#include "optim/optim.h"
+
+namespace trainer::train {
+namespace {
+
+bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
+}
+
+backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm algorithm) {
+  using Choice = backend::CompileOptions::Convolution;
+  switch (algorithm) {
+    case config::ConvolutionAlgorithm::kAuto:
+      return Choice::kAuto;
+    case config::ConvolutionAlgorithm::kDirect:
+      return Choice::kDirect;
+    case config::ConvolutionAlgorithm::kWinograd:
+      return Choice::kWinograd;
+  }
+  return Choice::kAuto;
+}
+
+// The model with every layer's output as an output of the graph, in training form.
+graph::Graph probe_graph(const graph::Graph& model) {
+  graph::Graph probe = model;
+  probe.outputs.clear();
+  for (const graph::LayerInfo& layer : model.layers) {
+    if (layer.output != graph::kNoValue && model.producer(layer.output) >= 0) {
+      probe.outputs.push_back(layer.output);
+    }
+  }
+  return probe;
+}
+
+}  // namespace
+
+compile::Options compile_options(const config::Config& config, const backend::Backend& backend) {
+  compile::Options options;
+  options.capabilities = backend.capabilities();
+  options.update = optim::update_spec(config.optimizer).update;
+  if (config.train.precision == config::Precision::kBFloat16) {
+    options.activations = DType::kBFloat16;
+    if (!backend.supports(DType::kBFloat16)) {
+      throw ConfigError(config.train.loc,
+                        concat("train.precision: bfloat16 is not supported by this device (",
+                               backend.describe(), "); use float32"));
+    }
+  }
+  return options;
+}
+
+Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
+               Use use)
+    : model_(optim::scale_learning_rates(model, config.optimizer)),
+      backend_(backend),
+      prediction_(use == Use::kPredict),
+      batch_(config.train.batch_size),
+      evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
+  const compile::Options options = compile_options(config, backend);
+  compile_.convolution = convolution_of(config.parallel.convolution);
+  const graph::Graph evaluation = compile::evaluation_graph(model_, options, prediction_);
+  outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
+  if (use == Use::kTrain) {
+    const graph::Graph training = compile::training_graph(model_, options);
+    has_penalty_ = training.outputs.size() > 2;
+    variables_ = backend.allocate(training);
+    compile_.max_samples = batch_;
+    compile_.guard = 1;  // the losses
+    train_ = backend.compile(training, *variables_, compile_);
+    compile_.guard = -1;
+  } else {
+    variables_ = backend.allocate(evaluation);
+  }
+  compile_.max_samples = evaluation_batch_;
+  evaluate_ = backend.compile(evaluation, *variables_, compile_);
+  const auto most = static_cast<std::size_t>(std::max(batch_, evaluation_batch_));
+  logits_.resize(most * static_cast<std::size_t>(outputs_));
+  losses_.resize(most);
+}
+
+void Engine::initialise(std::uint64_t seed) {
+  std::map<std::string, std::vector<float>> parameters;
+  for (const graph::Value& value : variables_->values()) {
+    std::vector<float> values = model::initial_values(value, seed);
+    // An average starts as a copy of what it averages.
+    const std::string suffix = "/average";
+    if (value.role == graph::Role::kSlot && value.name.ends_with(suffix)) {
+      values = parameters.at(value.name.substr(0, value.name.size() - suffix.size()));
+    }
+    variables_->write(value.name, values);
+    if (value.role == graph::Role::kParameter) parameters[value.name] = std::move(values);
+  }
+}
+
+void Engine::write(const std::vector<checkpoint::Tensor>& tensors) {
+  std::set<std::string> names;
+  for (const graph::Value& value : variables_->values()) names.insert(value.name);
+  for (const checkpoint::Tensor& tensor : tensors) {
+    if (names.contains(tensor.name)) variables_->write(tensor.name, tensor.values);
+    const std::string average = tensor.name + "/average";
+    if (names.contains(average)) variables_->write(average, tensor.values);
+  }
+}
+
+std::vector<checkpoint::Tensor> Engine::tensors() const {
+  std::vector<checkpoint::Tensor> tensors;
+  for (const graph::Value& value : variables_->values()) {
+    checkpoint::Tensor tensor{value.name, value.shape, {}};
+    tensor.values.resize(static_cast<std::size_t>(value.shape.elements()));
+    variables_->read(value.name, tensor.values);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void Engine::load(const checkpoint::TensorFile& file, const std::string& path) {
+  std::map<std::string, const checkpoint::Tensor*> by_name;
+  for (const checkpoint::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
+  std::string problems;
+  for (const graph::Value& value : variables_->values()) {
+    const auto found = by_name.find(value.name);
+    if (found == by_name.end()) {
+      problems += concat("\n  ", value.name, " ", to_string(value.shape), " is missing");
+    } else if (found->second->shape != value.shape) {
+      problems += concat("\n  ", value.name, " has shape ", to_string(found->second->shape),
+                         ", the model needs ", to_string(value.shape));
+    }
+    if (found != by_name.end()) by_name.erase(found);
+  }
+  // An evaluation has no use for optimizer slots; everything else must have its place.
+  if (train_) {
+    for (const auto& [name, tensor] : by_name) {
+      problems += concat("\n  ", name, " ", to_string(tensor->shape), " has no place in the model");
+    }
+  }
+  if (!problems.empty()) {
+    throw DataError(path, "does not fit the model that the config describes:" + problems +
+                              "\nUse the config that the checkpoint was made with.");
+  }
+  for (const checkpoint::Tensor& tensor : file.tensors) {
+    if (!by_name.contains(tensor.name)) variables_->write(tensor.name, tensor.values);
+  }
+}
+
+std::string Engine::parameters_sha256() const {
+  std::vector<checkpoint::Tensor> kept;
+  std::map<std::string, graph::Role> roles;
+  for (const graph::Value& value : variables_->values()) roles[value.name] = value.role;
+  for (checkpoint::Tensor& tensor : tensors()) {
+    if (roles[tensor.name] != graph::Role::kSlot) kept.push_back(std::move(tensor));
+  }
+  return checkpoint::sha256_of(kept);
+}
+
+bool Engine::step(std::int64_t samples, const void* images, const void* labels,
+                  const backend::Scalars& scalars) {
+  const void* inputs[] = {images, labels};
+  float* outputs[] = {logits_.data(), losses_.data(), &penalty_};
+  train_->run(samples, inputs, std::span(outputs, has_penalty_ ? 3 : 2), scalars);
+  return all_finite(std::span(losses_).first(static_cast<std::size_t>(samples)));
+}
+
+void Engine::evaluate(std::int64_t samples, const void* images, const void* labels) {
+  const void* inputs[] = {images, labels};
+  float* outputs[] = {logits_.data(), losses_.data()};
+  const std::size_t count = prediction_ ? 1 : 2;
+  evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), {});
+}
+
+backend::MemoryReport Engine::memory() const {
+  return train_ ? train_->memory() : evaluate_->memory();
+}
+
+std::string Engine::find_not_finite(std::int64_t samples, const void* images, const void* labels,
+                                    const backend::Scalars& scalars) {
+  for (const checkpoint::Tensor& tensor : tensors()) {
+    if (!all_finite(tensor.values)) return "variable " + tensor.name;
+  }
+  graph::Graph probe = probe_graph(model_);
+  compile_.max_samples = samples;
+  const auto program = backend_.compile(probe, *variables_, compile_);
+  std::vector<std::vector<float>> values;
+  std::vector<float*> outputs;
+  for (const graph::ValueId id : probe.outputs) {
+    values.emplace_back(static_cast<std::size_t>(probe[id].shape.elements() * samples));
+    outputs.push_back(values.back().data());
+  }
+  const void* inputs[] = {images, labels};
+  backend::Scalars quiet = scalars;
+  quiet.apply = false;
+  program->run(samples, inputs, outputs, quiet);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (all_finite(values[i])) continue;
+    for (const graph::LayerInfo& layer : model_.layers) {
+      if (layer.output == probe.outputs[i]) {
+        return concat("layer ", layer.name, layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,79 @@
+// A model on a device: its variables, its training program and its evaluation program.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "checkpoint/checkpoint.h"
+#include "compile/compile.h"
+#include "config/config.h"
+#include "graph/graph.h"
+
+namespace trainer::train {
+
+// The compile options that a config asks of a backend. Throws ConfigError when the backend cannot run the
+// precision.
+compile::Options compile_options(const config::Config& config, const backend::Backend& backend);
+
+class Engine {
+ public:
+  // What a program is built for.
+  enum class Use { kTrain, kEvaluate, kPredict };
+
+  // `model` is the forward graph of model::build_model. kTrain has all three programs' abilities,
+  // kEvaluate evaluates and predicts without labels being needed for kPredict only.
+  Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend, Use use);
+
+  // Fills all variables from their initialisers.
+  void initialise(std::uint64_t seed);
+  // Sets some variables, and the weight averages that start as copies of them.
+  void write(const std::vector<checkpoint::Tensor>& tensors);
+  const graph::Graph& model() const { return model_; }
+  // All variables, in the order of the graph.
+  std::vector<checkpoint::Tensor> tensors() const;
+  // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another shape
+  // or has no place; `slots` false: optimizer slots may be absent (evaluation).
+  void load(const checkpoint::TensorFile& file, const std::string& path);
+  // SHA-256 over parameters and statistics in name order.
+  std::string parameters_sha256() const;
+  std::vector<graph::Value> variables() const { return variables_->values(); }
+
+  // One call of the training program; logits [samples, outputs] and losses [samples] are filled.
+  // Returns whether the losses were all finite; the parameters are unchanged when they were not.
+  bool step(std::int64_t samples, const void* images, const void* labels,
+            const backend::Scalars& scalars);
+  // The evaluation program on up to evaluation_batch() samples. labels may be null for kPredict.
+  void evaluate(std::int64_t samples, const void* images, const void* labels);
+  std::span<const float> logits() const { return logits_; }
+  std::span<const float> losses() const { return losses_; }
+  double penalty() const { return static_cast<double>(penalty_); }  // of the last training step
+
+  std::int64_t outputs() const { return outputs_; }  // logits a sample
+  std::int64_t batch() const { return batch_; }
+  std::int64_t evaluation_batch() const { return evaluation_batch_; }
+  backend::MemoryReport memory() const;
+  backend::Executable& training_program() { return *train_; }
+  backend::Executable& evaluation_program() { return *evaluate_; }
+
+  // After a step that was not finite: the first layer, in order, whose output is not, for the same batch;
+  // "" when all are finite. Names a parameter when one is not finite itself.
+  std::string find_not_finite(std::int64_t samples, const void* images, const void* labels,
+                              const backend::Scalars& scalars);
+
+ private:
+  graph::Graph model_;
+  backend::Backend& backend_;
+  std::unique_ptr<backend::Variables> variables_;
+  std::unique_ptr<backend::Executable> train_, evaluate_;
+  bool prediction_ = false, has_penalty_ = false;
+  std::int64_t outputs_ = 0, batch_ = 0, evaluation_batch_ = 0;
+  backend::CompileOptions compile_;
+  std::vector<float> logits_, losses_;
+  float penalty_ = 0;
+};
+
+}  // namespace trainer::train

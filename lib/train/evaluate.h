@@ -1,0 +1,33 @@
+// Exact evaluation: every sample of a split once.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "data/data.h"
+#include "train/engine.h"
+#include "train/metrics.h"
+
+namespace trainer::train {
+
+struct EvaluateOptions {
+  graph::LossKind loss = graph::LossKind::kSoftmaxCrossEntropy;
+  std::int64_t top_k = 0;
+  // Called with each batch's sample indices and the engine's logits, when set.
+  std::function<void(const data::Batch&, std::span<const float> logits)> each_batch;
+  // Asked between batches; true ends the evaluation and gives nothing.
+  std::function<bool()> cancelled;
+};
+
+// What the config says: its loss and top k.
+EvaluateOptions evaluate_options(const config::Config& config);
+
+// Nothing when it was cancelled.
+std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
+                                const EvaluateOptions& options);
+
+// The class index of each label of a batch: indices as they are, the largest of float targets.
+std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch);
+
+}  // namespace trainer::train

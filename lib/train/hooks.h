@@ -1,0 +1,109 @@
+// Hooks watch a run and may ask it to save or stop; the loop decides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "config/config.h"
+#include "train/metrics.h"
+
+namespace trainer::train {
+
+// What a hook is told at the start of a run.
+struct RunInfo {
+  std::string name;
+  Path dir;
+  std::vector<std::string> classes;
+  std::int64_t total_steps = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t first_step = 0;     // > 0 when resumed
+  std::int64_t global_batch = 0;
+  int devices = 1;                 // for the articles' closing lines
+};
+
+// After each step. The averages are over the steps since the last log line.
+struct Progress {
+  std::int64_t step = 0;      // steps done
+  double epoch = 0;           // epochs done
+  std::int64_t samples = 0;   // of this step
+  double loss = 0;            // mean of this step's samples, L2 penalty included
+  double accuracy = 0;        // of this step's samples
+  double learning_rate = 0;
+  double step_seconds = 0;    // wall time from the step before
+  double wait_seconds = 0;    // of it, waiting for data
+  double elapsed = 0;         // seconds since the run started (this process)
+};
+
+struct Evaluation {
+  std::string split;  // "validation", "test"
+  std::int64_t step = 0;
+  double epoch = 0;
+  double seconds = 0;
+  Metrics metrics;
+};
+
+struct Finish {
+  std::int64_t steps = 0;
+  double seconds = 0;             // of this process's training, evaluation included
+  double images_per_second = 0;   // article Z: global batch / mean step time
+  std::string reason;             // "done", "interrupted", "early stop"
+  std::string parameters_sha256;
+  std::vector<Evaluation> evaluations;  // the last ones, one a split
+};
+
+enum class Request { kContinue, kSave, kStop };
+
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void on_start(const RunInfo&) {}
+  virtual Request on_step(const Progress&) { return Request::kContinue; }
+  virtual Request on_evaluation(const Evaluation&) { return Request::kContinue; }
+  virtual void on_checkpoint(const Path&) {}
+  virtual void on_finish(const Finish&) {}
+  // State that resume must restore, as text; "" for none.
+  virtual std::string name() const = 0;
+  virtual std::string save() const { return ""; }
+  virtual void restore(const std::string&) {}
+};
+
+// ---- The hooks, one a file below hooks/ ----------------------------------------------------------
+
+// The terminal: a progress line on a TTY, plain lines every `log_every` otherwise; evaluations; the
+// articles' closing lines. Writes nothing when quiet but errors and the final line.
+std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
+                                         const config::Duration& log_every);
+// --json: one object a line. Steps as "log_every" says.
+std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
+// metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of steps that
+// will be done again are dropped.
+std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
+// TensorBoard event file in the run directory.
+std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);
+// Asks to stop when the metric has not improved for `patience` evaluations.
+std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
+
+// Tells when something that happens every so many steps, epochs or seconds is due.
+class Every {
+ public:
+  Every(const config::Duration& duration, std::int64_t steps_per_epoch);
+  // Called once after each step, in order. `elapsed` in seconds.
+  bool due(std::int64_t step, double elapsed);
+
+ private:
+  config::Duration duration_;
+  std::int64_t steps_per_epoch_;
+  double last_ = 0;  // elapsed at the last time, for seconds
+};
+
+// The metric of a name such as "validation/accuracy" or "test/loss", when the evaluation has it.
+std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name);
+// Whether larger is better.
+bool larger_is_better(const std::string& metric);
+
+}  // namespace trainer::train

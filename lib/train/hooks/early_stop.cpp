@@ -1,0 +1,74 @@
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "train/hooks.h"
+
+namespace trainer::train {
+namespace {
+
+class EarlyStopHook : public Hook {
+ public:
+  explicit EarlyStopHook(const config::EarlyStop& options) : options_(options) {}
+
+  std::string name() const override { return "early_stop"; }
+
+  Request on_evaluation(const Evaluation& evaluation) override {
+    const std::optional<double> value = metric_of(evaluation, options_.metric);
+    if (!value) return Request::kContinue;
+    if (improves(*value)) {
+      best_ = value;
+      waited_ = 0;
+      return Request::kContinue;
+    }
+    ++waited_;
+    return waited_ >= options_.patience ? Request::kStop : Request::kContinue;
+  }
+
+  // "BEST WAITED", BEST as a hexadecimal float, which reads back to the same bits; "none" without.
+  std::string save() const override {
+    if (!best_ && waited_ == 0) return "";
+    char best[40] = "none";
+    if (best_) std::snprintf(best, sizeof best, "%a", *best_);
+    return concat(best, " ", waited_);
+  }
+
+  void restore(const std::string& text) override {
+    const std::size_t space = text.find(' ');
+    const std::string best = text.substr(0, space);
+    const std::string waited = space == std::string::npos ? "" : text.substr(space + 1);
+    char* end = nullptr;
+    const double value = std::strtod(best.c_str(), &end);
+    const bool number = !best.empty() && *end == '\0' && std::isfinite(value);
+    const bool digits = !waited.empty() && waited.size() < 19 &&
+                        waited.find_first_not_of("0123456789") == std::string::npos;
+    if ((!number && best != "none") || !digits) {
+      throw DataError("checkpoint", "the state of early_stop is '" + text +
+                                        "', expected a number or none, and a count of evaluations");
+    }
+    best_ = number ? std::optional(value) : std::nullopt;
+    waited_ = std::stoll(waited);
+  }
+
+ private:
+  // A value that is not a number never does.
+  bool improves(double value) const {
+    if (!std::isfinite(value)) return false;
+    if (!best_) return true;
+    const double gain = larger_is_better(options_.metric) ? value - *best_ : *best_ - value;
+    return gain > options_.min_delta;
+  }
+
+  config::EarlyStop options_;
+  std::optional<double> best_;
+  std::int64_t waited_ = 0;  // evaluations without improvement
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop) {
+  return std::make_unique<EarlyStopHook>(early_stop);
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,108 @@
+#include <nlohmann/json.hpp>
+
+#include "train/hooks.h"
+#include "train/hooks/window.h"
+
+namespace trainer::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class JsonHook : public Hook {
+ public:
+  JsonHook(std::ostream& out, const config::Duration& log_every)
+      : out_(out), log_every_(log_every) {}
+
+  std::string name() const override { return "json"; }
+
+  void on_start(const RunInfo& info) override {
+    info_ = info;
+    step_ = info.first_step;
+    every_.emplace(log_every_, info.steps_per_epoch);
+    write({{"event", "start"},
+           {"run", info.dir.string()},
+           {"total_steps", info.total_steps},
+           {"steps_per_epoch", info.steps_per_epoch},
+           {"first_step", info.first_step},
+           {"global_batch", info.global_batch}});
+  }
+
+  Request on_step(const Progress& p) override {
+    step_ = p.step;
+    window_.add(p);
+    // The first step is always told: it shows how long the start took.
+    const bool first = p.step == info_.first_step + 1;
+    if (!every_->due(p.step, p.elapsed) && !first) return Request::kContinue;
+    write({{"event", "step"},
+           {"step", p.step},
+           {"epoch", p.epoch},
+           {"loss", rounded(p.loss, 9)},
+           {"accuracy", p.accuracy},
+           {"learning_rate", rounded(p.learning_rate, 7)},
+           {"images_per_second", window_.images_per_second()},
+           {"wait_share", window_.wait_share()},
+           {"elapsed", p.elapsed}});
+    window_ = {};
+    return Request::kContinue;
+  }
+
+  Request on_evaluation(const Evaluation& e) override {
+    Json line{{"event", "evaluation"},
+              {"split", e.split},
+              {"step", e.step},
+              {"epoch", e.epoch},
+              {"loss", e.metrics.loss},
+              {"accuracy", e.metrics.accuracy},
+              {"accuracy_low", e.metrics.accuracy_interval.low},
+              {"accuracy_high", e.metrics.accuracy_interval.high}};
+    if (e.metrics.top_k > 0) {
+      line["top_k"] = e.metrics.top_k;
+      line["top_k_accuracy"] = e.metrics.top_k_accuracy;
+    }
+    line["count"] = e.metrics.count;
+    line["seconds"] = e.seconds;
+    write(line);
+    return Request::kContinue;
+  }
+
+  void on_checkpoint(const Path& path) override {
+    write({{"event", "checkpoint"}, {"path", path.string()}, {"step", step_}});
+  }
+
+  void on_finish(const Finish& finish) override {
+    Json metrics = Json::object();
+    for (const Evaluation& e : finish.evaluations) {
+      metrics[e.split] = {
+          {"loss", e.metrics.loss}, {"accuracy", e.metrics.accuracy}, {"count", e.metrics.count}};
+    }
+    write({{"event", "finished"},
+           {"run", info_.dir.string()},
+           {"steps", finish.steps},
+           {"seconds", finish.seconds},
+           {"images_per_second", finish.images_per_second},
+           {"reason", finish.reason},
+           {"metrics", metrics},
+           {"parameters_sha256", finish.parameters_sha256}});
+  }
+
+ private:
+  // What is not finite becomes null, and what is not UTF-8 in a path U+FFFD: JSON has neither.
+  void write(const Json& line) {
+    out_ << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
+  }
+
+  std::ostream& out_;
+  config::Duration log_every_;
+  std::optional<Every> every_;
+  RunInfo info_;
+  std::int64_t step_ = 0;
+  Window window_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every) {
+  return std::make_unique<JsonHook>(out, log_every);
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,317 @@
+#include "train/loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <numeric>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "model/import.h"
+#include "train/evaluate.h"
+#include "train/freeze_check.h"
+#include "train/signals.h"
+#include "train/state.h"
+
+namespace trainer::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+class Loop {
+ public:
+  explicit Loop(Job& job)
+      : job_(job),
+        config_(job.config),
+        plan_(job.plan),
+        store_(checkpoint_folder(job.run), config_.run.keep),
+        rate_(optim::learning_rate(
+            config_.schedule, optim::update_spec(config_.optimizer).learning_rate,
+            {static_cast<double>(plan_.steps_per_epoch), plan_.total_steps, 1})),
+        checkpoint_due_(config_.run.checkpoint_every, plan_.steps_per_epoch),
+        evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch) {}
+
+  Finish run() {
+    begin();
+    std::string reason = state_.step >= plan_.total_steps ? "already done" : "done";
+    if (state_.evaluation_due && state_.step < plan_.total_steps) {
+      evaluate_between();
+      save();
+      if (state_.evaluation_due) return finish("interrupted");
+    }
+    if (state_.stopped) reason = "early stop";
+    const auto loader = open_loader();
+    double waited = 0;
+    while (state_.step < plan_.total_steps && !state_.stopped) {
+      const Clock::time_point step_start = Clock::now();
+      Progress progress = step(*loader);
+      progress.wait_seconds = loader->seconds_waited() - waited;
+      waited = loader->seconds_waited();
+      progress.step_seconds = seconds_since(step_start);
+      progress.elapsed = seconds_since(start_);
+      steps_seconds_ += progress.step_seconds;
+      samples_ += progress.samples;
+      Request request = tell([&](Hook& hook) { return hook.on_step(progress); });
+
+      if (evaluation_due_.due(state_.step, progress.elapsed) && state_.step < plan_.total_steps) {
+        request = std::max(request, evaluate_between());
+      }
+      const bool signalled = SignalWatch::received() != nullptr;
+      const bool due = checkpoint_due_.due(state_.step, progress.elapsed);
+      state_.stopped = state_.stopped || request == Request::kStop;
+      if (due || request != Request::kContinue || signalled) save();
+      if (signalled) {
+        reason = "interrupted";
+        break;
+      }
+      if (state_.stopped) reason = "early stop";
+    }
+    return finish(reason);
+  }
+
+ private:
+  // Starts from the last checkpoint when asked to, from the initialisers otherwise.
+  void begin() {
+    job_.engine.initialise(config_.seed);
+    if (job_.start == Start::kResume) resume();
+    if (state_.step == 0) import_weights();
+    frozen_.emplace(job_.engine);
+    RunInfo info;
+    info.name = config_.name;
+    info.dir = job_.run;
+    info.classes = job_.data.classes;
+    info.total_steps = plan_.total_steps;
+    info.steps_per_epoch = plan_.steps_per_epoch;
+    info.first_step = state_.step;
+    info.global_batch = plan_.batch * plan_.accumulate;
+    for (const auto& hook : job_.hooks) {
+      const auto saved = state_.hooks.find(hook->name());
+      if (saved != state_.hooks.end()) hook->restore(saved->second);
+      hook->on_start(info);
+    }
+    if (state_.step == 0) save();
+  }
+
+  void import_weights() {
+    const model::Import import = model::import_weights(job_.engine.model(), config_.model);
+    job_.engine.write(import.tensors);
+    const model::ImportReport& report = import.report;
+    if (!report.initialised.empty() || !report.extra.empty()) job_.warn(report.text());
+  }
+
+  void resume() {
+    std::vector<std::string> warnings;
+    const auto file = store_.load_latest(warnings);
+    for (const std::string& warning : warnings) job_.warn(warning);
+    if (!file) {
+      job_.warn("no checkpoint in " + checkpoint_folder(job_.run).string() + ": starting anew");
+      return;
+    }
+    const std::string path = checkpoint_folder(job_.run).string();
+    state_ = from_metadata(file->metadata, config_, job_.data, path);
+    job_.engine.load(*file, path);
+    saved_ = to_metadata(state_, config_, job_.data);
+    // The run may have been killed after it saved its best and before it marked it.
+    if (state_.best && state_.best_step == state_.step) store_.mark_best(state_.step);
+  }
+
+  std::unique_ptr<data::Loader> open_loader() const {
+    data::LoaderOptions options;
+    options.batch_size = plan_.batch;
+    options.seed = config_.seed;
+    options.shuffle = config_.data.shuffle;
+    options.prefetch = config_.data.prefetch;
+    options.threads = config_.data.threads;
+    options.first_step = plan_.batches(state_.step).first;
+    const StepPlan::Batches last = plan_.batches(std::max<std::int64_t>(plan_.total_steps - 1, 0));
+    options.end_step = std::max(options.first_step, last.first + last.count);
+    return data::make_loader(*job_.data.train, options);
+  }
+
+  // One update from `accumulate` batches.
+  Progress step(data::Loader& loader) {
+    const StepPlan::Batches batches = plan_.batches(state_.step);
+    Progress progress;
+    progress.samples = plan_.samples_of(state_.step);
+    backend::Scalars scalars;
+    scalars.learning_rate = static_cast<float>(rate_(state_.step));
+    scalars.update = static_cast<std::uint64_t>(state_.step + 1);
+    scalars.loss_scale = 1.0 / static_cast<double>(progress.samples);
+    double loss = 0, correct = 0;
+    for (std::int64_t i = 0; i < batches.count; ++i) {
+      const data::Batch* batch = loader.next();
+      scalars.accumulate = i > 0;
+      scalars.apply = i + 1 == batches.count;
+      if (!job_.engine.step(batch->range.count, batch->images, batch->labels, scalars)) {
+        stop_not_finite(*batch, scalars);
+      }
+      const auto count = static_cast<std::size_t>(batch->range.count);
+      const auto losses = job_.engine.losses().first(count);
+      loss = std::accumulate(losses.begin(), losses.end(), loss);
+      correct += static_cast<double>(count_correct(*batch));
+      scalars.first_sample += static_cast<std::uint64_t>(batch->range.count);
+      loader.release();
+    }
+    ++state_.step;
+    progress.step = state_.step;
+    progress.epoch = plan_.epoch(state_.step);
+    progress.loss = loss / static_cast<double>(progress.samples) + job_.engine.penalty();
+    progress.accuracy = correct / static_cast<double>(progress.samples);
+    progress.learning_rate = static_cast<double>(scalars.learning_rate);
+    return progress;
+  }
+
+  std::int64_t count_correct(const data::Batch& batch) const {
+    const std::vector<std::int32_t> labels = label_indices(*job_.data.train, batch);
+    const std::int64_t n = job_.engine.outputs();
+    std::int64_t correct = 0;
+    for (std::size_t s = 0; s < labels.size(); ++s) {
+      const float* row = job_.engine.logits().data() + static_cast<std::int64_t>(s) * n;
+      const std::int32_t predicted =
+          n == 1 ? static_cast<std::int32_t>(row[0] > 0)
+                 : static_cast<std::int32_t>(std::max_element(row, row + n) - row);
+      correct += predicted == labels[s] ? 1 : 0;
+    }
+    return correct;
+  }
+
+  [[noreturn]] void stop_not_finite(const data::Batch& batch, const backend::Scalars& scalars) {
+    const std::string where =
+        job_.engine.find_not_finite(batch.range.count, batch.images, batch.labels, scalars);
+    throw_not_finite(concat("the loss is not finite at step ", state_.step + 1, " (epoch ",
+                            static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1,
+                            ", learning rate ", scalars.learning_rate, ")",
+                            where.empty() ? "" : ": first seen in " + where,
+                            ". The parameters were not updated"));
+  }
+
+  std::optional<Evaluation> evaluate_split(const char* name, const data::Dataset* dataset) {
+    if (dataset == nullptr) return std::nullopt;
+    const Clock::time_point begin = Clock::now();
+    EvaluateOptions options = evaluate_options(config_);
+    options.cancelled = [] { return SignalWatch::received() != nullptr; };
+    const std::optional<Metrics> metrics = evaluate(job_.engine, *dataset, options);
+    if (!metrics) return std::nullopt;
+    return Evaluation{name, state_.step, plan_.epoch(state_.step), seconds_since(begin), *metrics};
+  }
+
+  // On the validation split, or on the test split where there is none.
+  Request evaluate_between() {
+    const bool validation = job_.data.validation != nullptr;
+    between_ = evaluate_split(validation ? "validation" : "test",
+                              validation ? job_.data.validation.get() : job_.data.test.get());
+    const bool wanted = validation || job_.data.test != nullptr;
+    state_.evaluation_due = wanted && !between_;
+    if (!between_) return Request::kContinue;
+    return note(*between_, true);
+  }
+
+  // Tells the hooks, and saves and marks a new best. The test split never chooses.
+  Request note(const Evaluation& evaluation, bool may_stop) {
+    const Request request = tell([&](Hook& hook) { return hook.on_evaluation(evaluation); });
+    if (may_stop && request == Request::kStop) state_.stopped = true;
+    const std::string& name = config_.run.best;
+    const std::optional<double> value = name.empty() ? std::nullopt : metric_of(evaluation, name);
+    const bool better =
+        value &&
+        (!state_.best || (larger_is_better(name) ? *value > *state_.best : *value < *state_.best));
+    if (better) {
+      state_.best = value;
+      state_.best_step = state_.step;
+      save();
+      store_.mark_best(state_.step);
+    }
+    return request;
+  }
+
+  // Nothing to do when the last checkpoint says it all already.
+  void save() {
+    for (const auto& hook : job_.hooks) {
+      if (const std::string text = hook->save(); !text.empty()) state_.hooks[hook->name()] = text;
+    }
+    checkpoint::Metadata metadata = to_metadata(state_, config_, job_.data);
+    if (metadata == saved_) return;
+    const std::vector<checkpoint::Tensor> tensors = job_.engine.tensors();
+    check_finite(tensors);
+    const Path path = store_.save(state_.step, tensors, metadata);
+    saved_ = std::move(metadata);
+    for (const auto& hook : job_.hooks) hook->on_checkpoint(path);
+  }
+
+  // A loss may be finite and its gradient not: such parameters never replace a good checkpoint.
+  void check_finite(const std::vector<checkpoint::Tensor>& tensors) const {
+    for (const checkpoint::Tensor& tensor : tensors) {
+      if (std::all_of(tensor.values.begin(), tensor.values.end(),
+                      [](float v) { return std::isfinite(v); })) {
+        continue;
+      }
+      throw_not_finite(concat("variable ", tensor.name, " is not finite after step ", state_.step,
+                              " (learning rate ", rate_(std::max<std::int64_t>(state_.step - 1, 0)),
+                              ")"));
+    }
+  }
+
+  [[noreturn]] void throw_not_finite(const std::string& what) const {
+    const auto saved = store_.list();
+    throw CheckError(concat(
+        what, ". Last good checkpoint: ", saved.empty() ? "none" : saved.back().path.string(),
+        ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume."));
+  }
+
+  Finish finish(const std::string& reason) {
+    Finish finish;
+    const bool interrupted = reason == "interrupted";
+    if (!interrupted) {
+      for (const auto& [name, dataset] : {std::pair{"validation", job_.data.validation.get()},
+                                          std::pair{"test", job_.data.test.get()}}) {
+        const bool known = between_ && between_->split == name && between_->step == state_.step;
+        const auto evaluation = known ? between_ : evaluate_split(name, dataset);
+        if (!evaluation) continue;
+        if (!known) note(*evaluation, false);
+        finish.evaluations.push_back(*evaluation);
+      }
+      save();
+    }
+    frozen_->check(job_.engine);
+    finish.steps = state_.step;
+    finish.seconds = seconds_since(start_);
+    finish.images_per_second =
+        steps_seconds_ > 0 ? static_cast<double>(samples_) / steps_seconds_ : 0;
+    finish.reason = SignalWatch::received() != nullptr ? "interrupted" : reason;
+    finish.parameters_sha256 = job_.engine.parameters_sha256();
+    for (const auto& hook : job_.hooks) hook->on_finish(finish);
+    return finish;
+  }
+
+  template <class Call>
+  Request tell(const Call& call) {
+    Request strongest = Request::kContinue;
+    for (const auto& hook : job_.hooks) strongest = std::max(strongest, call(*hook));
+    return strongest;
+  }
+
+  Job& job_;
+  const config::Config& config_;
+  const StepPlan& plan_;
+  SignalWatch signals_;
+  checkpoint::Store store_;
+  optim::LearningRate rate_;
+  Every checkpoint_due_, evaluation_due_;
+  RunState state_;
+  checkpoint::Metadata saved_;  // of the last checkpoint; it has the step
+  std::optional<FreezeCheck> frozen_;
+  Clock::time_point start_ = Clock::now();
+  std::optional<Evaluation> between_;  // the last one before the end
+  double steps_seconds_ = 0;
+  std::int64_t samples_ = 0;
+};
+
+}  // namespace
+
+Finish train(Job& job) { return Loop(job).run(); }
+
+}  // namespace trainer::train

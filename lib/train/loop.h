@@ -1,0 +1,35 @@
+// The training loop.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "config/config.h"
+#include "data/data.h"
+#include "optim/optim.h"
+#include "train/engine.h"
+#include "train/hooks.h"
+#include "train/plan.h"
+#include "train/run_dir.h"
+
+namespace trainer::train {
+
+struct Job {
+  const config::Config& config;
+  const data::Datasets& data;
+  Engine& engine;
+  StepPlan plan;
+  Path run;
+  Start start = Start::kFresh;
+  std::vector<std::unique_ptr<Hook>> hooks;
+  std::function<void(const std::string&)> warn;  // what the user should know; one line each
+};
+
+// Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The run folder
+// must be ready and locked. Returns what the hooks were told at the end; `reason` "interrupted" after a
+// signal. Throws CheckError when a loss is not finite, naming layer, step, learning rate and last checkpoint.
+Finish train(Job& job);
+
+}  // namespace trainer::train

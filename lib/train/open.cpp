@@ -1,0 +1,42 @@
+#include "train/open.h"
+
+#include "base/error.h"
+
+namespace trainer::train {
+
+data::Datasets open_training_data(const config::Config& config) {
+  data::Datasets data = data::open_datasets(config.data, config.seed);
+  if (!data.train) throw ConfigError(config.data.loc, "data.train: is missing; training needs it");
+  return data;
+}
+
+model::SampleSpec sample_spec(const data::Datasets& data) {
+  return {data.image_shape, data.image_type, data.label_is_index, data.num_classes};
+}
+
+std::unique_ptr<backend::Backend> open_backend(const config::Config& config) {
+  const config::Parallel& parallel = config.parallel;
+  if (parallel.device == config::Parallel::Device::kCuda || (parallel.gpus != "0" && parallel.gpus != "all")) {
+    throw ConfigError(parallel.loc, "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
+  }
+  backend::CpuOptions options;
+  options.threads = static_cast<int>(parallel.threads.value_or(0));
+  options.lanes = static_cast<int>(parallel.lanes.value_or(0));
+  return backend::open_cpu_backend(options);
+}
+
+std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
+                                              const Output& output) {
+  std::vector<std::unique_ptr<Hook>> hooks;
+  if (output.json) {
+    hooks.push_back(make_json_hook(out, config.run.log_every));
+  } else {
+    hooks.push_back(make_progress_hook(out, output.is_tty, output.quiet, config.run.log_every));
+  }
+  hooks.push_back(make_metrics_files_hook(config.run.summary_every));
+  if (config.run.tensorboard) hooks.push_back(make_tensorboard_hook(config.run.summary_every));
+  if (config.train.early_stop) hooks.push_back(make_early_stop_hook(*config.train.early_stop));
+  return hooks;
+}
+
+}  // namespace trainer::train

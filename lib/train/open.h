@@ -1,0 +1,33 @@
+// From a config to the things a run is made of.
+#pragma once
+
+#include <memory>
+#include <ostream>
+#include <vector>
+
+#include "backend/backend.h"
+#include "config/config.h"
+#include "data/data.h"
+#include "model/model.h"
+#include "train/hooks.h"
+
+namespace trainer::train {
+
+// All splits; throws ConfigError when there is no training split.
+data::Datasets open_training_data(const config::Config& config);
+
+model::SampleSpec sample_spec(const data::Datasets& data);
+
+// The device that the config asks for. Throws DeviceError when this machine or build lacks it.
+std::unique_ptr<backend::Backend> open_backend(const config::Config& config);
+
+// Where a run's progress goes.
+struct Output {
+  bool is_tty = false;
+  bool quiet = false;
+  bool json = false;
+};
+std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
+                                              const Output& output);
+
+}  // namespace trainer::train

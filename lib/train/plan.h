@@ -1,0 +1,36 @@
+// How a run is cut into steps: the one place that knows it.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+
+namespace trainer::train {
+
+// A step is one update of the parameters, from `accumulate` batches; it never spans two epochs, so that the
+// last step of an epoch may have fewer batches and a short last one.
+struct StepPlan {
+  std::int64_t samples = 0;            // of the training split
+  std::int64_t batch = 1;
+  std::int64_t accumulate = 1;
+  std::int64_t batches_per_epoch = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t total_steps = 0;
+
+  // Batches [first, first + count) of the whole run that make up a step.
+  struct Batches {
+    std::int64_t first, count;
+  };
+  Batches batches(std::int64_t step) const;
+  // Samples of a step: the true number that its gradient is divided by.
+  std::int64_t samples_of(std::int64_t step) const;
+  double epoch(std::int64_t steps_done) const {
+    return static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch);
+  }
+};
+
+StepPlan plan_steps(const config::Config& config, std::int64_t samples);
+
+}  // namespace trainer::train

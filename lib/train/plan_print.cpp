@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "train/plan_report.h"
+#include "train/table.h"
+
+namespace trainer::train {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string bytes(std::int64_t count) {
+  const auto value = static_cast<double>(count);
+  if (count >= 10 << 20) return fixed(value / (1 << 20), 1) + " MiB";
+  if (count >= 10 << 10) return fixed(value / (1 << 10), 1) + " KiB";
+  return std::to_string(count) + " bytes";
+}
+
+std::string samples(std::int64_t count) { return count > 0 ? grouped(count) + " samples" : "none"; }
+
+void print_settings(const PlanReport& plan, std::ostream& out) {
+  out << "config\n";
+  Table table({"", "", ""});
+  for (const PlanReport::Setting& setting : plan.settings) {
+    table.add({setting.key, setting.value, setting.origin});
+  }
+  table.print(out, "  ");
+}
+
+// Whether a layer does not simply start from its initialisers and train.
+bool is_transferred(const model::LayerRow& row) {
+  return !row.weights.empty() || !row.trainable || row.batch_norm == "moving";
+}
+
+std::string weights_of(const model::LayerRow& row) {
+  if (row.parameters == 0) return "";
+  return row.weights.empty() ? "initialisers" : Path(row.weights).filename().string();
+}
+
+std::string training_of(const model::LayerRow& row) {
+  std::string text = row.trainable ? "trained" : "frozen";
+  if (!row.batch_norm.empty()) text += ", " + row.batch_norm + " statistics";
+  return row.parameters == 0 ? "" : text;
+}
+
+void print_layers(const PlanReport& plan, std::ostream& out) {
+  out << "\nmodel\n";
+  if (plan.layers.empty()) {
+    out << "  unknown without the data; give model.input and data.num_classes to plan without it\n";
+    return;
+  }
+  const bool transfer = std::any_of(plan.layers.begin(), plan.layers.end(), is_transferred);
+  std::vector<std::string> titles{"layer (type)", "output shape", "parameters", "trainable",
+                                  "FLOPs"};
+  if (transfer) titles.insert(titles.end(), {"weights", "training"});
+  Table table(titles, {2, 3, 4});
+  for (const model::LayerRow& row : plan.layers) {
+    std::vector<std::string> cells{row.name + " (" + row.kind + ")", row.output_shape,
+                                   grouped(row.parameters), grouped(row.trainable_parameters),
+                                   grouped(row.flops)};
+    if (transfer) cells.insert(cells.end(), {weights_of(row), training_of(row)});
+    table.add(cells);
+  }
+  std::vector<std::string> total{"total", "", grouped(plan.parameters), grouped(plan.trainable),
+                                 grouped(plan.flops)};
+  if (transfer) total.insert(total.end(), {"", ""});
+  table.add(total);
+  table.print(out, "  ");
+  out << "  FLOPs: forward, one sample\n";
+}
+
+void print_data(const PlanReport& plan, std::ostream& out) {
+  const PlannedData& data = plan.data;
+  out << "\ndata\n";
+  if (!data.unknown.empty()) {
+    out << "  sizes unknown: " << data.unknown << '\n';
+  } else {
+    Table table({"", ""});
+    table.add({"train", samples(data.train)});
+    table.add({"validation", samples(data.validation)});
+    table.add({"test", samples(data.test)});
+    table.print(out, "  ");
+  }
+  if (data.sample) {
+    out << "  images " << to_string(data.sample->image) << ' ' << to_string(data.sample->image_type)
+        << ", " << data.sample->classes << " classes\n";
+  }
+}
+
+void print_steps(const PlanReport& plan, std::ostream& out) {
+  out << "\nsteps\n";
+  if (!plan.steps) {
+    out << "  unknown without the data\n";
+    return;
+  }
+  const StepPlan& steps = *plan.steps;
+  Table table({"", ""});
+  table.add(
+      {"global batch",
+       concat(steps.batch * steps.accumulate, " (", steps.batch, " a replica x 1 replica",
+              steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
+  table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
+  table.add({"total steps", concat(grouped(steps.total_steps), " (",
+                                   short_number(steps.epoch(steps.total_steps)), " epochs)")});
+  if (steps.steps_per_epoch > 0) {
+    table.add({"last step of an epoch", samples(steps.samples_of(steps.steps_per_epoch - 1))});
+  }
+  if (plan.flops > 0) {
+    const double work =
+        3.0 * static_cast<double>(plan.flops) * static_cast<double>(steps.batch * steps.accumulate);
+    table.add({"work a step", concat("about ", short_number(work / 1e9),
+                                     " GFLOP (backward counted as twice the forward)")});
+  }
+  table.print(out, "  ");
+}
+
+void print_rates(const PlanReport& plan, std::ostream& out) {
+  if (plan.rates.empty()) return;
+  out << "\nlearning rate: " << short_number(plan.rates.front().rate) << " to "
+      << short_number(plan.rates.back().rate) << ", lowest " << short_number(plan.lowest_rate)
+      << ", highest " << short_number(plan.highest_rate) << '\n';
+  if (plan.lowest_rate == plan.highest_rate) return;
+  Table table({"step", "epoch", "learning rate"}, {0, 1, 2});
+  for (const RatePoint& point : plan.rates) {
+    table.add({grouped(point.step + 1), fixed(point.epoch, 2), short_number(point.rate)});
+  }
+  table.print(out, "  ");
+}
+
+void print_kept(const PlanReport& plan, std::ostream& out) {
+  if (plan.layers.empty()) return;
+  out << "\nkept in memory and in a checkpoint\n";
+  Table table({"", ""}, {1});
+  table.add({"parameters and statistics", bytes(plan.parameters * 4)});
+  table.add({"optimizer slots", bytes(plan.slots * 4)});
+  table.print(out, "  ");
+}
+
+Json rates_json(const PlanReport& plan) {
+  Json points = Json::array();
+  for (const RatePoint& point : plan.rates) {
+    points.push_back(
+        {{"step", point.step + 1}, {"epoch", point.epoch}, {"learning_rate", point.rate}});
+  }
+  if (plan.rates.empty()) return nullptr;
+  return {{"first", plan.rates.front().rate},
+          {"last", plan.rates.back().rate},
+          {"lowest", plan.lowest_rate},
+          {"highest", plan.highest_rate},
+          {"points", std::move(points)}};
+}
+
+Json data_json(const PlannedData& data) {
+  if (!data.unknown.empty()) return {{"unknown", data.unknown}};
+  return {{"train", data.train},
+          {"validation", data.validation},
+          {"test", data.test},
+          {"classes", data.classes},
+          {"image", data.sample->image.dims()},
+          {"type", to_string(data.sample->image_type)}};
+}
+
+}  // namespace
+
+void print_plan(const PlanReport& plan, std::ostream& out) {
+  print_settings(plan, out);
+  print_layers(plan, out);
+  print_data(plan, out);
+  print_steps(plan, out);
+  print_rates(plan, out);
+  print_kept(plan, out);
+}
+
+void print_device(const DevicePlan& device, std::ostream& out) {
+  out << "\ndevice\n";
+  Table table({"", ""});
+  table.add({"backend", device.backend});
+  if (device.engine) {
+    const backend::MemoryReport memory = device.engine->memory();
+    table.add({"parameters, statistics, slots", bytes(memory.variables)});
+    table.add({"gradients", bytes(memory.gradients)});
+    table.add({"activations", bytes(memory.activations)});
+    table.add({"reordered weights", bytes(memory.derived)});
+    table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
+  }
+  table.print(out, "  ");
+}
+
+void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out) {
+  Json json = {{"event", "plan"}};
+  Json settings = Json::array(), layers = Json::array();
+  for (const PlanReport::Setting& setting : plan.settings) {
+    settings.push_back(
+        {{"key", setting.key}, {"value", setting.value}, {"origin", setting.origin}});
+  }
+  for (const model::LayerRow& row : plan.layers) {
+    layers.push_back({{"name", row.name},
+                      {"type", row.kind},
+                      {"output_shape", row.output_shape},
+                      {"parameters", row.parameters},
+                      {"trainable", row.trainable_parameters},
+                      {"flops", row.flops}});
+  }
+  json["config"] = std::move(settings);
+  json["layers"] = std::move(layers);
+  json["parameters"] = plan.parameters;
+  json["trainable_parameters"] = plan.trainable;
+  json["flops"] = plan.flops;
+  json["data"] = data_json(plan.data);
+  if (plan.steps) {
+    json["batch_size"] = plan.steps->batch;
+    json["accumulate"] = plan.steps->accumulate;
+    json["global_batch"] = plan.steps->batch * plan.steps->accumulate;
+    json["steps_per_epoch"] = plan.steps->steps_per_epoch;
+    json["total_steps"] = plan.steps->total_steps;
+  }
+  json["learning_rate"] = rates_json(plan);
+  json["backend"] = device.backend;
+  if (device.engine) {
+    const backend::MemoryReport memory = device.engine->memory();
+    json["memory"] = {{"variables", memory.variables},
+                      {"gradients", memory.gradients},
+                      {"activations", memory.activations},
+                      {"derived", memory.derived}};
+    json["compile_seconds"] = device.compile_seconds;
+  }
+  out << json.dump() << '\n';
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,163 @@
+#include "train/plan_report.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "compile/compile.h"
+#include "data/data.h"
+#include "optim/optim.h"
+#include "train/open.h"
+
+namespace trainer::train {
+namespace {
+
+constexpr std::int64_t kMostPoints = 11;
+constexpr std::int64_t kMostSamples = 100'000;  // of the learning rate, for its range
+
+std::string describe(const config::Origin& origin) {
+  const std::string place = to_string(origin.loc);
+  switch (origin.kind) {
+    case config::Origin::Kind::kDefault:
+      return "default";
+    case config::Origin::Kind::kFile:
+      return place;
+    case config::Origin::Kind::kSet:
+      return place.empty() ? "--set" : place;
+    case config::Origin::Kind::kEnvironment:
+      return concat("$", origin.detail, origin.loc.known() ? " at " + place : "");
+  }
+  return "";
+}
+
+std::vector<PlanReport::Setting> settings_of(const config::LoadedConfig& loaded) {
+  std::vector<PlanReport::Setting> settings;
+  for (const auto& [key, value] : config::leaves(loaded.config)) {
+    const auto origin = loaded.origins.find(key);
+    settings.push_back(
+        {key, value, origin == loaded.origins.end() ? "default" : describe(origin->second)});
+  }
+  return settings;
+}
+
+void add_layers(PlanReport& plan, const config::Config& config, const graph::Graph& model) {
+  plan.layers = model::layer_table(model);
+  for (const model::LayerRow& row : plan.layers) {
+    plan.parameters += row.parameters;
+    plan.trainable += row.trainable_parameters;
+    plan.flops += row.flops;
+  }
+  const auto slots = graph::slots_of(optim::update_spec(config.optimizer).update);
+  plan.slots = plan.trainable * static_cast<std::int64_t>(slots.size());
+}
+
+void add_rates(PlanReport& plan, const config::Config& config) {
+  const StepPlan& steps = *plan.steps;
+  const optim::LearningRate rate =
+      optim::learning_rate(config.schedule, optim::update_spec(config.optimizer).learning_rate,
+                           {static_cast<double>(steps.steps_per_epoch), steps.total_steps, 1});
+  const std::int64_t last = steps.total_steps - 1;
+  if (last < 0) return;
+  const std::int64_t points = std::min(kMostPoints, steps.total_steps);
+  for (std::int64_t i = 0; i < points; ++i) {
+    const std::int64_t step = points == 1 ? 0 : last * i / (points - 1);
+    plan.rates.push_back({step, steps.epoch(step), rate(step)});
+  }
+  plan.lowest_rate = plan.highest_rate = plan.rates[0].rate;
+  const std::int64_t stride = std::max<std::int64_t>(1, steps.total_steps / kMostSamples);
+  for (std::int64_t step = 0; step <= last; step += stride) {
+    plan.lowest_rate = std::min(plan.lowest_rate, rate(step));
+    plan.highest_rate = std::max(plan.highest_rate, rate(step));
+  }
+}
+
+// What the config alone says of the samples: bytes, unless something else is known.
+std::optional<model::SampleSpec> sample_of(const config::Config& config) {
+  const auto named = static_cast<std::int64_t>(config.data.classes.size());
+  const std::int64_t classes = config.data.num_classes.value_or(named);
+  if (config.model.input.size() != 3 || classes < 1) return std::nullopt;
+  return model::SampleSpec{Shape(config.model.input), DType::kUInt8, true, classes};
+}
+
+}  // namespace
+
+PlannedData plan_data(const config::Config& config) {
+  PlannedData planned;
+  try {
+    const data::Datasets data = open_training_data(config);
+    const auto size = [](const std::unique_ptr<data::Dataset>& set) {
+      return set ? set->size() : 0;
+    };
+    planned.sample = sample_spec(data);
+    planned.classes = data.classes;
+    planned.train = size(data.train);
+    planned.validation = size(data.validation);
+    planned.test = size(data.test);
+  } catch (const DataError& error) {
+    planned.unknown = error.what();
+    planned.sample = sample_of(config);
+    planned.classes = config.data.classes;
+  }
+  return planned;
+}
+
+std::optional<graph::Graph> plan_model(const config::Config& config, const PlannedData& data) {
+  if (!data.sample) return std::nullopt;
+  return model::build_model(config.model, config.data, *data.sample, config.seed);
+}
+
+PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
+                     const std::optional<graph::Graph>& model) {
+  PlanReport plan;
+  plan.settings = settings_of(loaded);
+  plan.data = data;
+  if (model) add_layers(plan, loaded.config, *model);
+  if (data.train > 0) {
+    plan.steps = plan_steps(loaded.config, data.train);
+    add_rates(plan, loaded.config);
+  }
+  return plan;
+}
+
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config,
+                       backend::Backend& backend) {
+  DevicePlan device;
+  device.backend = backend.describe();
+  if (!model) return device;
+  const auto start = std::chrono::steady_clock::now();
+  device.engine = std::make_unique<Engine>(*model, config, backend, Engine::Use::kTrain);
+  device.compile_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return device;
+}
+
+void check_pass(const std::string& pass) {
+  const std::vector<std::string> names = compile::pass_names();
+  if (pass.empty() || pass == "all" || std::find(names.begin(), names.end(), pass) != names.end()) {
+    return;
+  }
+  std::string list = "all";
+  for (const std::string& name : names) list += ", " + name;
+  throw ConfigError(
+      {}, concat("--print-after ", pass, ": no pass has this name; expected one of ", list));
+}
+
+void print_graphs(const graph::Graph& model, const config::Config& config,
+                  const backend::Backend& backend, const std::string& pass, std::ostream& out) {
+  compile::Options options = compile_options(config, backend);
+  options.print_after = pass;
+  options.print_to = &out;
+  out << "\ntraining graph\n";
+  compile::training_graph(model, options);
+  out << "\nevaluation graph\n";
+  compile::evaluation_graph(model, options);
+}
+
+void print_programs(Engine& engine, std::ostream& out) {
+  out << "\ntraining program\n";
+  engine.training_program().print(out);
+  out << "\nevaluation program\n";
+  engine.evaluation_program().print(out);
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,75 @@
+// What a config means, without training: what `trainer plan` prints.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "config/config.h"
+#include "model/model.h"
+#include "train/engine.h"
+#include "train/plan.h"
+
+namespace trainer::train {
+
+// What a plan knows of the data.
+struct PlannedData {
+  std::optional<model::SampleSpec> sample;  // what a model can be built for
+  std::vector<std::string> classes;
+  std::int64_t train = 0, validation = 0, test = 0;  // samples; 0: none, or unknown
+  std::string unknown;  // why the data could not be opened; "" when it could
+};
+// Opens the data set. When that fails, the sample is what the config says, if it says enough:
+// model.input and the classes.
+PlannedData plan_data(const config::Config& config);
+
+// The model, when enough is known to build it.
+std::optional<graph::Graph> plan_model(const config::Config& config, const PlannedData& data);
+
+struct RatePoint {
+  std::int64_t step = 0;
+  double epoch = 0, rate = 0;
+};
+
+// The part that is the same on every machine.
+struct PlanReport {
+  struct Setting {
+    std::string key, value, origin;
+  };
+  std::vector<Setting> settings;
+  PlannedData data;
+  std::vector<model::LayerRow> layers;
+  std::int64_t parameters = 0, trainable = 0, flops = 0;  // flops: forward, one sample
+  std::int64_t slots = 0;  // numbers the optimizer and the weight average keep
+  std::optional<StepPlan> steps;
+  std::vector<RatePoint> rates;  // first, last and at most nine between
+  double lowest_rate = 0, highest_rate = 0;
+};
+PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
+                     const std::optional<graph::Graph>& model);
+
+// The part that depends on the machine. Without a model only the backend is known.
+struct DevicePlan {
+  std::string backend;
+  std::unique_ptr<Engine> engine;
+  double compile_seconds = 0;
+};
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config,
+                       backend::Backend& backend);
+
+void print_plan(const PlanReport& plan, std::ostream& out);
+void print_device(const DevicePlan& device, std::ostream& out);
+// Both as one line of JSON, {"event":"plan",...}.
+void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
+
+// Throws ConfigError listing the passes unless `pass` is one, "all" or "".
+void check_pass(const std::string& pass);
+// The training and the evaluation graph after a pass, or after every one for "all".
+void print_graphs(const graph::Graph& model, const config::Config& config,
+                  const backend::Backend& backend, const std::string& pass, std::ostream& out);
+void print_programs(Engine& engine, std::ostream& out);
+
+}  // namespace trainer::train

@@ -1,0 +1,51 @@
+#include "train/run_dir.h"
+
+#include "base/error.h"
+
+namespace trainer::train {
+namespace fs = std::filesystem;
+
+Path run_folder(const config::Config& config) {
+  return config.run.dir.empty() ? Path("runs") / config.name : Path(config.run.dir);
+}
+
+Path checkpoint_folder(const Path& run) { return run / "checkpoints"; }
+
+Path config_file(const Path& run) { return run / "config.yaml"; }
+
+void prepare_run_folder(const Path& run, const config::Config& config, Start start) {
+  std::error_code error;
+  fs::create_directories(checkpoint_folder(run), error);
+  if (error) {
+    throw ConfigError(config.run.loc,
+                      concat("run.dir: cannot create ", run.string(), ": ", error.message()));
+  }
+  const bool used = !fs::is_empty(checkpoint_folder(run));
+  if (used && start == Start::kFresh) {
+    throw ConfigError(config.run.loc,
+                      concat("run.dir: ", run.string(), " already holds the checkpoints of a run; ",
+                             "continue it with --resume, replace it with --overwrite, or choose "
+                             "another folder with --run-dir"));
+  }
+  if (start == Start::kOverwrite) {
+    for (const char* name :
+         {"checkpoints", "metrics.csv", "metrics.jsonl", "tensorboard", "data_report.txt"}) {
+      fs::remove_all(run / name);
+    }
+    fs::create_directories(checkpoint_folder(run));
+  }
+  write_file_atomic(config_file(run), config::to_yaml(config));
+}
+
+void write_data_report(const Path& run, const data::Datasets& data) {
+  std::string text;
+  for (const auto& [name, dataset] :
+       {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},
+        std::pair{"test", data.test.get()}}) {
+    if (dataset == nullptr) continue;
+    for (const std::string& line : dataset->report()) text += concat(name, ": ", line, "\n");
+  }
+  if (!text.empty()) write_file_atomic(run / "data_report.txt", text);
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,31 @@
+// A run's folder: what it holds and where.
+//
+//   <run>/config.yaml          the effective config, every value written out
+//   <run>/checkpoints/         step-XXXXXXXX.safetensors, best.safetensors
+//   <run>/metrics.csv, metrics.jsonl, tensorboard/
+//   <run>/data_report.txt      files that were skipped or replaced, and why; absent when none were
+//   <run>/lock                 held while a process trains here
+#pragma once
+
+#include <string>
+
+#include "base/files.h"
+#include "config/config.h"
+#include "data/data.h"
+
+namespace trainer::train {
+
+Path run_folder(const config::Config& config);      // run.dir, or runs/<name>
+Path checkpoint_folder(const Path& run);
+Path config_file(const Path& run);
+
+enum class Start { kFresh, kResume, kOverwrite };
+
+// Makes the folder ready. kFresh refuses (ConfigError) a folder that holds checkpoints and says what to do;
+// kOverwrite removes what an earlier run left; kResume needs nothing: without checkpoints it starts anew.
+void prepare_run_folder(const Path& run, const config::Config& config, Start start);
+
+// Writes data_report.txt when there is something to report.
+void write_data_report(const Path& run, const data::Datasets& data);
+
+}  // namespace trainer::train

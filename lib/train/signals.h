@@ -1,0 +1,18 @@
+// SIGINT and SIGTERM: the first asks the loop to save and stop, a second SIGINT ends the process at once.
+#pragma once
+
+namespace trainer::train {
+
+// Installs the handlers for as long as it lives.
+class SignalWatch {
+ public:
+  SignalWatch();
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  // The name of the signal that came ("SIGTERM"), or null.
+  static const char* received();
+};
+
+}  // namespace trainer::train

@@ -1,0 +1,137 @@
+#include "train/state.h"
+
+#include <charconv>
+#include <cstdio>
+
+#include "base/error.h"
+
+namespace trainer::train {
+namespace {
+
+const std::string kHookPrefix = "hook.";
+
+// Seventeen digits give a double back exactly.
+std::string exact(double value) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+// What must be the same for a resumed run to go on as if it had never stopped.
+checkpoint::Metadata identity(const config::Config& config, const data::Datasets& data) {
+  return {{"seed", std::to_string(config.seed)},
+          {"train.batch_size", std::to_string(config.train.batch_size)},
+          {"optimizer.accumulate", std::to_string(config.optimizer.accumulate)},
+          {"data.shuffle", config.data.shuffle ? "true" : "false"},
+          {"training data", data.train ? data.train->fingerprint() : ""}};
+}
+
+std::string join_lines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  return text;
+}
+
+std::string join_dims(const Shape& shape) {
+  std::string text;
+  for (const std::int64_t dim : shape.dims())
+    text += (text.empty() ? "" : " ") + std::to_string(dim);
+  return text;
+}
+
+template <class Number>
+Number number(const checkpoint::Metadata& metadata, const std::string& key,
+              const std::string& path) {
+  const auto found = metadata.find(key);
+  Number value{};
+  if (found == metadata.end())
+    throw DataError(path, "lacks \"" + key + "\": not a checkpoint of a run");
+  const std::string& text = found->second;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) {
+    throw DataError(path, concat("\"", key, "\" is \"", text, "\", expected a number"));
+  }
+  return value;
+}
+
+}  // namespace
+
+checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
+                                 const data::Datasets& data) {
+  checkpoint::Metadata metadata = identity(config, data);
+  metadata["step"] = std::to_string(state.step);
+  if (state.best) {
+    metadata["best"] = exact(*state.best);
+    metadata["best_step"] = std::to_string(state.best_step);
+  }
+  if (state.evaluation_due) metadata["evaluation_due"] = "true";
+  if (state.stopped) metadata["stopped"] = "true";
+  for (const auto& [name, text] : state.hooks) metadata[kHookPrefix + name] = text;
+  metadata["classes"] = join_lines(data.classes);
+  metadata["image_shape"] = join_dims(data.image_shape);
+  metadata["image_type"] = to_string(data.image_type);
+  metadata["config"] = config::to_yaml(config);
+  return metadata;
+}
+
+RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
+                       const data::Datasets& data, const std::string& path) {
+  RunState state;
+  state.step = step_of(metadata, path);
+  std::string problems;
+  const auto compare = [&](const std::string& key, const std::string& now) {
+    const auto found = metadata.find(key);
+    const std::string was = found == metadata.end() ? "" : found->second;
+    if (was != now) problems += concat("\n  ", key, " was ", was, ", is ", now);
+  };
+  for (const auto& [key, value] : identity(config, data)) compare(key, value);
+  if (classes_of(metadata) != data.classes) compare("classes", join_lines(data.classes));
+  if (!problems.empty()) {
+    throw DataError(path, "cannot be resumed: the run would not go on as it was" + problems +
+                              "\nRestore these values, or start a new run in another folder.");
+  }
+  if (metadata.contains("best")) {
+    state.best = number<double>(metadata, "best", path);
+    state.best_step = number<std::int64_t>(metadata, "best_step", path);
+  }
+  state.evaluation_due = metadata.contains("evaluation_due");
+  // Whoever takes early_stop out of the config wants the run to go on.
+  state.stopped = metadata.contains("stopped") && config.train.early_stop.has_value();
+  for (const auto& [key, text] : metadata) {
+    if (key.starts_with(kHookPrefix)) state.hooks[key.substr(kHookPrefix.size())] = text;
+  }
+  return state;
+}
+
+std::vector<std::string> classes_of(const checkpoint::Metadata& metadata) {
+  std::vector<std::string> classes;
+  const auto found = metadata.find("classes");
+  if (found == metadata.end()) return classes;
+  std::istringstream lines(found->second);
+  for (std::string line; std::getline(lines, line);) classes.push_back(line);
+  return classes;
+}
+
+std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path) {
+  return number<std::int64_t>(metadata, "step", path);
+}
+
+std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata) {
+  const auto found = metadata.find("image_shape");
+  if (found == metadata.end()) return std::nullopt;
+  std::vector<std::int64_t> dims;
+  std::istringstream words(found->second);
+  for (std::int64_t dim = 0; words >> dim;) dims.push_back(dim);
+  return Shape(dims);
+}
+
+std::optional<DType> image_type_of(const checkpoint::Metadata& metadata) {
+  const auto found = metadata.find("image_type");
+  if (found == metadata.end()) return std::nullopt;
+  for (const DType type : {DType::kUInt8, DType::kFloat32}) {
+    if (found->second == to_string(type)) return type;
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,44 @@
+// What a checkpoint holds besides tensors, as text.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "data/data.h"
+
+namespace trainer::train {
+
+// The sample order, the augmentation, dropout and the schedule are functions of the seed and the
+// step, so the step is all there is to save of them.
+struct RunState {
+  std::int64_t step = 0;       // updates done
+  std::optional<double> best;  // value of run.best so far
+  std::int64_t best_step = 0;
+  bool evaluation_due = false;               // a signal cut the evaluation of this step off
+  bool stopped = false;                      // by a hook: early stop
+  std::map<std::string, std::string> hooks;  // by hook name
+};
+
+// `data_fingerprint` is of the training split.
+checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
+                                 const data::Datasets& data);
+
+// Checks that the checkpoint belongs to this config and data. Throws DataError naming each
+// difference that would change what the run computes: seed, batch size, accumulation, shuffling,
+// training data, classes.
+RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
+                       const data::Datasets& data, const std::string& path);
+
+// The class names that a checkpoint carries, and the updates it has behind it. `path` is for
+// messages.
+std::vector<std::string> classes_of(const checkpoint::Metadata& metadata);
+std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path);
+// The samples that the run was trained on; nothing when the checkpoint does not say.
+std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata);
+std::optional<DType> image_type_of(const checkpoint::Metadata& metadata);
+
+}  // namespace trainer::train

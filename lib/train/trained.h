@@ -1,0 +1,42 @@
+// What a run has learnt, opened again from its checkpoint.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "data/data.h"
+#include "model/model.h"
+
+namespace trainer::train {
+
+struct Trained {
+  std::string path;  // as the user named it: a run folder or a file
+  checkpoint::TensorFile file;
+  config::Config config;  // the run's, with the overrides
+  std::vector<std::string> classes;
+  std::int64_t step = 0;
+  // What the model was trained on.
+  std::optional<Shape> image_shape;
+  std::optional<DType> image_type;
+};
+
+// Opens a run's newest checkpoint, its best one, or a checkpoint file. The overrides change the
+// config that the checkpoint carries. Throws DataError when it carries none.
+Trained open_trained(const std::string& run_or_file, bool best,
+                     const std::vector<config::Override>& overrides,
+                     const config::Environment& environment,
+                     const std::function<void(const std::string&)>& warn);
+
+// What the model needs to know of the samples, to be built without the data set.
+model::SampleSpec sample_spec(const Trained& trained);
+
+// One split of the run's data. Throws DataError naming both lists when its classes are not those
+// that the run was trained on.
+data::Datasets open_split(const Trained& trained, const std::string& split);
+const data::Dataset& split_of(const data::Datasets& data, const std::string& split);
+
+}  // namespace trainer::train

@@ -1,0 +1,93 @@
+"""Starting and measuring trainer and its peers."""
+
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+CONFIG = HERE / "cnn.yaml"
+
+# Page faults cost PyTorch up to half its speed; which setting helps depends on the shapes.
+MALLOC = {
+    "default": {},
+    "no-mmap": {
+        "MALLOC_MMAP_THRESHOLD_": "4294967296",
+        "MALLOC_TRIM_THRESHOLD_": "17179869184",
+        "MALLOC_MMAP_MAX_": "0",
+        "MALLOC_TOP_PAD_": "536870912",
+    },
+    "huge-pages": {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"},
+}
+# Spinning OpenMP threads are fastest on a machine of one's own and ruinous on a shared one.
+WAIT = {"default": {}, "passive": {"OMP_WAIT_POLICY": "passive"}}
+
+
+def find_trainer(given=None):
+    path = pathlib.Path(given or os.environ.get("TRAINER", ROOT / "build/release/apps/trainer/trainer"))
+    if not path.is_file():
+        sys.exit(f"{path} is not there: build it (cmake --preset release && cmake --build --preset release) or set TRAINER")
+    return path.resolve()
+
+
+def events(text):
+    for line in text.splitlines():
+        if line.startswith("{"):
+            yield json.loads(line)
+
+
+class Peer:
+    """One warm process of a peer at one setting."""
+
+    def __init__(self, script, malloc="default", wait="default", **options):
+        self.name = " ".join([script, *(f"{key}={value}" for key, value in options.items()), f"malloc={malloc}", f"wait={wait}"])
+        command = [sys.executable, HERE / "peers" / f"{script}_cnn.py"]
+        for key, value in options.items():
+            if value is True:
+                command.append(f"--{key.replace('_', '-')}")
+            elif value is not False:
+                command += [f"--{key.replace('_', '-')}", str(value)]
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True,
+            env={**os.environ, **MALLOC[malloc], **WAIT[wait]},
+        )
+
+    def wait_for(self, event):
+        for line in self.process.stdout:
+            if line.startswith("{"):
+                message = json.loads(line)
+                if message["event"] == event:
+                    return message
+        self.errors.seek(0)
+        raise RuntimeError(f"{self.name} ended early:\n{self.errors.read()[-2000:]}")
+
+    def measure(self, seconds):
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()
+        return self.wait_for("measured")["images_per_second"]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def settings_of(text):
+    """`a.b=c` strings as --set arguments."""
+    return [word for setting in text for word in ("--set", setting)]
+
+
+def run_trainer(trainer, *arguments):
+    done = subprocess.run([trainer, *arguments, "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"trainer {' '.join(map(str, arguments))} failed ({done.returncode}):\n{done.stderr}")
+    return list(events(done.stdout))
+
+
+def summary(values):
+    middle = statistics.median(values)
+    return f"{middle:8.0f} images/s  (lowest {min(values):.0f}, highest {max(values):.0f}, {len(values)} rounds)"

@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Installs what the tests need, builds, and runs all of them: without sanitizers, then under ASan and UBSan, then the
+# threaded parts under TSan. The last output is ctest's summary of the full suite.
+#
+#   scripts/test.sh [--quick]     --quick leaves the sanitizers out
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+quick=
+[[ ${1:-} == --quick ]] && quick=1
+jobs=$(nproc)
+
+say() { echo "==== $1 (after $SECONDS s)"; }
+
+launcher=()
+if command -v ccache > /dev/null; then
+  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+fi
+
+build() {  # PRESET [TARGETS...]
+  local preset=$1
+  shift
+  say "build $preset"
+  mkdir -p "build/$preset"
+  # Under sanitizers GCC 12 warns of overflows in the standard library that are none.
+  local werror=OFF
+  [[ $preset == release ]] && werror=ON
+  cmake --preset "$preset" -DTRAINER_TESTS=ON -DTRAINER_WERROR=$werror "${launcher[@]}" > "build/$preset/configure.log" 2>&1 ||
+    { cat "build/$preset/configure.log"; return 1; }
+  cmake --build --preset "$preset" -j "$jobs" ${1:+--target "$@"} -- --quiet
+}
+
+# The summary alone when all is well: the suite runs several times.
+run_tests() {  # PRESET CTEST_ARGS...
+  local preset=$1
+  shift
+  say "test $preset"
+  ctest --preset "$preset" -j "$jobs" --no-tests=error "$@" > "build/$preset/ctest.log" 2>&1 ||
+    { cat "build/$preset/ctest.log"; return 1; }
+  grep -E 'tests passed|Total Test time' "build/$preset/ctest.log"
+}
+
+say "install"
+scripts/install_deps.sh --test
+scripts/check_layers.py
+if [[ -z ${TRAINER_SHARED_DATA:-} && -d ../shared/data ]]; then
+  TRAINER_SHARED_DATA=$(cd ../shared/data && pwd)
+  export TRAINER_SHARED_DATA
+fi
+
+build release
+
+if [[ -z $quick ]]; then
+  # End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost.
+  build asan
+  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts' --exclude-regex '^e2e:'
+
+  # OpenMP's own threads are not known to TSan, so layers run on one of them here. Of the backend, what runs on lanes.
+  build tsan test_base test_data test_backend test_train
+  OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$root/test/tsan.supp" \
+    run_tests tsan --tests-regex '^(base|data|train):|^backend:.*(lane|batch|runs|calls|update)'
+fi
+
+say "test release"
+ctest --preset release -j "$jobs" --no-tests=error

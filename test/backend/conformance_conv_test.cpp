@@ -1,0 +1,184 @@
+// The conformance table: convolutions, alone and with a max pooling.
+#include <doctest/doctest.h>
+
+#include "backend/harness.h"
+
+namespace trainer::test {
+namespace {
+
+using graph::Activation;
+using graph::ValueId;
+using graph::Window;
+using Convolution = backend::CompileOptions::Convolution;
+
+struct Spec {
+  std::int64_t kernel_h = 3, kernel_w = 3, stride = 1, dilation = 1, groups = 1;
+  std::array<std::int64_t, 4> pad{};  // top, bottom, left, right
+  std::int64_t in = 16, out = 16, height = 7, width = 9;
+  bool bias = true;
+  Activation activation{};
+};
+
+Window window_of(const Spec& s) {
+  return {{s.kernel_h, s.kernel_w},
+          {s.stride, s.stride},
+          {s.dilation, s.dilation},
+          {s.pad[0], s.pad[2]},
+          {s.pad[1], s.pad[3]}};
+}
+
+// Forward, and both gradients of a convolution without activation.
+void convolution(Builder& b, const Spec& s) {
+  const Window window = window_of(s);
+  const ValueId x = b.input({kBatch, s.height, s.width, s.in});
+  const ValueId kernel = b.parameter({s.kernel_h, s.kernel_w, s.in / s.groups, s.out});
+  std::vector<ValueId> inputs{x, kernel};
+  if (s.bias) inputs.push_back(b.parameter({s.out}));
+  b.output(b.add1(graph::Conv{window, s.groups, s.bias, s.activation}, inputs));
+  const ValueId dy =
+      b.input({kBatch, window.output(s.height, 0), window.output(s.width, 1), s.out});
+  b.output(b.add1(graph::ConvBackwardData{window, s.groups, {kBatch, s.height, s.width, s.in}},
+                  {dy, kernel}));
+  const auto gradients =
+      b.add(graph::ConvBackwardWeights{window, s.groups, s.bias, b.graph[kernel].shape}, {x, dy});
+  for (const ValueId id : gradients) b.output(id);
+}
+
+Case row(const std::string& name, const Spec& spec, std::vector<std::int64_t> batches = {3}) {
+  return {name, [spec](Builder& b) { convolution(b, spec); }, std::move(batches)};
+}
+
+void conv_max_pool(Builder& b, const Spec& s) {
+  const graph::Conv conv{window_of(s), 1, s.bias, s.activation};
+  const Window pool{{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}};
+  const ValueId x = b.input({kBatch, s.height, s.width, s.in});
+  const ValueId kernel = b.parameter({s.kernel_h, s.kernel_w, s.in, s.out});
+  std::vector<ValueId> inputs{x, kernel};
+  if (s.bias) inputs.push_back(b.parameter({s.out}));
+  const auto y = b.add(graph::ConvMaxPool{conv, pool}, inputs);
+  b.output(y[0]);
+  const ValueId dy = b.input(b.graph[y[0]].shape);
+  for (const ValueId id :
+       b.add(graph::ConvMaxPoolBackwardWeights{conv, pool, b.graph[kernel].shape},
+             {x, dy, y[0], y[1]})) {
+    b.output(id);
+  }
+}
+
+Case stem(const std::string& name, const Spec& spec, std::vector<std::int64_t> batches = {3}) {
+  return {name, [spec](Builder& b) { conv_max_pool(b, spec); }, std::move(batches)};
+}
+
+constexpr Activation kRelu{Activation::Kind::kRelu, 0};
+
+}  // namespace
+
+TEST_CASE("convolution: kernels, strides, dilation, padding") {
+  check(row("1x1", {.kernel_h = 1, .kernel_w = 1}, {1, 2, 5}));
+  check(row("1x1 stride 2", {.kernel_h = 1, .kernel_w = 1, .stride = 2}));
+  check(row("3x3 valid", {}, {1, 2, 5}));
+  check(row("3x3 same", {.pad = {1, 1, 1, 1}}, {1, 2, 5}));
+  check(row("3x3 stride 2, padded below and right", {.stride = 2, .pad = {0, 1, 0, 1}}));
+  check(row("3x3 stride 3", {.stride = 3, .pad = {1, 1, 1, 1}}));
+  check(row("3x3 dilation 2", {.dilation = 2, .pad = {2, 2, 2, 2}}));
+  check(row("3x3 padded unevenly", {.pad = {2, 0, 1, 2}}));
+  check(row("2x4", {.kernel_h = 2, .kernel_w = 4, .pad = {0, 1, 1, 2}}));
+  check(row("5x5", {.kernel_h = 5, .kernel_w = 5, .pad = {2, 2, 2, 2}}));
+  check(row("5x5 stride 2", {.kernel_h = 5, .kernel_w = 5, .stride = 2, .pad = {1, 2, 1, 2}}));
+  check(row("7x7 stride 2, three channels", {.kernel_h = 7,
+                                             .kernel_w = 7,
+                                             .stride = 2,
+                                             .pad = {2, 3, 2, 3},
+                                             .in = 3,
+                                             .out = 32,
+                                             .height = 15,
+                                             .width = 13}));
+  check(row("as large as the image", {.kernel_h = 7, .kernel_w = 9}));
+}
+
+TEST_CASE("convolution: channels") {
+  for (const std::int64_t in : {1, 3, 4, 5, 8, 16, 17, 32, 64}) {
+    for (const std::int64_t out : {1, 5, 16, 20, 64}) {
+      check(row(
+          concat(in, " to ", out),
+          {.pad = {1, 1, 1, 1}, .in = in, .out = out, .height = 5, .width = 6, .bias = out != 16},
+          {2}));
+    }
+  }
+}
+
+TEST_CASE("convolution: groups and depthwise") {
+  check(row("2 groups of 16", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 32, .out = 32}));
+  check(row("2 groups of 3", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 6, .out = 4}));
+  check(row("4 groups, 1x1", {.kernel_h = 1, .kernel_w = 1, .groups = 4, .in = 8, .out = 12}));
+  for (const std::int64_t channels : {3, 16, 17, 32}) {
+    for (const std::int64_t multiplier : {1, 2}) {
+      check(row(
+          concat("depthwise ", channels, " x ", multiplier),
+          {.groups = channels, .pad = {1, 1, 1, 1}, .in = channels, .out = channels * multiplier},
+          {2}));
+    }
+  }
+  check(row("depthwise stride 2", {.stride = 2, .groups = 16, .pad = {0, 1, 0, 1}}));
+}
+
+TEST_CASE("convolution: activations") {
+  using Kind = Activation::Kind;
+  for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
+                          Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
+    const Activation activation{kind, kind == Kind::kLeakyRelu ? 0.3f : 1.0f};
+    check(row(graph::to_string(kind),
+              {.in = 16, .out = 20, .height = 4, .width = 5, .activation = activation}));
+  }
+}
+
+TEST_CASE("convolution: forced algorithms") {
+  for (const Convolution algorithm : {Convolution::kDirect, Convolution::kWinograd}) {
+    Case c = row(algorithm == Convolution::kDirect ? "direct" : "winograd",
+                 {.pad = {1, 1, 1, 1}, .in = 64, .out = 48, .height = 9, .width = 10}, {1, 4});
+    c.convolution = algorithm;
+    c.tolerance = 1e-4;
+    check(c);
+    // Where Winograd cannot be had, something else does the work.
+    c = row("forced on a 5x5", {.kernel_h = 5, .kernel_w = 5, .in = 17}, {2});
+    c.convolution = algorithm;
+    check(c);
+  }
+}
+
+TEST_CASE("convolution with max pooling") {
+  for (const std::int64_t kernel : {1, 3, 5}) {
+    for (const std::int64_t in : {1, 3}) {
+      for (const bool relu : {true, false}) {
+        check(stem(concat(kernel, "x", kernel, ", ", in, " channels", relu ? ", relu" : ""),
+                   {.kernel_h = kernel,
+                    .kernel_w = kernel,
+                    .in = in,
+                    .out = 20,
+                    .height = 11,
+                    .width = 14,
+                    .activation = relu ? kRelu : Activation{}}));
+      }
+    }
+  }
+  check(stem("odd output drops a row and a column",
+             {.in = 1, .out = 32, .height = 9, .width = 11, .activation = kRelu}, {1, 2, 5}));
+  check(stem(
+      "same padding",
+      {.pad = {1, 1, 1, 1}, .in = 3, .out = 16, .height = 9, .width = 8, .activation = kRelu}));
+  check(stem("uneven padding, no bias", {.pad = {0, 2, 1, 0},
+                                         .in = 4,
+                                         .out = 5,
+                                         .height = 8,
+                                         .width = 9,
+                                         .bias = false,
+                                         .activation = kRelu}));
+  // compile::trim() cuts what the pooling does not read.
+  check(stem(
+      "cut below and right",
+      {.pad = {0, -1, 0, -2}, .in = 3, .out = 16, .height = 9, .width = 12, .activation = kRelu}));
+  check(stem("as in the MNIST model",
+             {.in = 1, .out = 32, .height = 28, .width = 28, .activation = kRelu}, {2}));
+}
+
+}  // namespace trainer::test

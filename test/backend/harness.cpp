@@ -1,0 +1,260 @@
+#include "backend/harness.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <memory>
+
+#include "base/random.h"
+
+namespace trainer::test {
+namespace {
+
+using backend::CompileOptions;
+using graph::Graph;
+using graph::ValueId;
+
+std::uint16_t bf16_bits(float x) {
+  const auto bits = std::bit_cast<std::uint32_t>(x);
+  return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// Values as a host gives them: in the input's own type.
+std::vector<char> packed(const std::vector<double>& values, DType type) {
+  std::vector<char> bytes(values.size() * size_of(type));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    char* to = bytes.data() + i * size_of(type);
+    const auto put = [to](auto value) { std::memcpy(to, &value, sizeof value); };
+    switch (type) {
+      case DType::kFloat32:
+        put(static_cast<float>(values[i]));
+        break;
+      case DType::kBFloat16:
+        put(bf16_bits(static_cast<float>(values[i])));
+        break;
+      case DType::kUInt8:
+        put(static_cast<std::uint8_t>(values[i]));
+        break;
+      case DType::kInt32:
+        put(static_cast<std::int32_t>(values[i]));
+        break;
+    }
+  }
+  return bytes;
+}
+
+// Without an update phase every lane has gradients of its own; statistics are those of the whole
+// batch.
+bool same_on_all_lanes(const Graph& graph, ValueId id) {
+  if (graph[id].shape.batched()) return true;
+  const int producer = graph.producer(id);
+  return producer >= 0 && std::holds_alternative<graph::BatchNorm>(
+                              graph.nodes[static_cast<std::size_t>(producer)].op);
+}
+
+void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
+  Builder builder(setup.type);
+  c.build(builder);
+  Graph& graph = builder.graph;
+  if (setup.lanes > 1) {
+    std::erase_if(graph.outputs, [&](ValueId id) { return !same_on_all_lanes(graph, id); });
+    if (graph.outputs.empty()) return;
+  }
+  graph::verify(graph);
+
+  CompileOptions options;
+  options.max_samples = samples;
+  options.convolution = c.convolution;
+  Runner runner(open(setup), graph, options);
+  Reference reference(graph);
+  std::vector<std::vector<double>> inputs;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const graph::Value& value = graph.values[i];
+    const bool kept = graph::is_kept(value.role);
+    if (!kept && value.role != graph::Role::kInput) continue;
+    const auto values =
+        content(value.shape.batched() ? value.shape.with_batch(samples) : value.shape,
+                builder.fills[i], kept ? setup.type : value.type, i);
+    if (kept) {
+      runner.write(value.name, values);
+      reference.kept[value.name] = values;
+    } else {
+      inputs.push_back(values);
+    }
+  }
+  backend::Scalars scalars;
+  scalars.loss_scale = 1.0 / static_cast<double>(samples);
+  const auto expected = reference.run(samples, inputs, scalars);
+  const double tolerance = setup.type == DType::kFloat32 ? c.tolerance : 2e-2;
+  // The second run finds memory as the first left it.
+  for (int run = 0; run < 2; ++run) {
+    const auto got = runner.run(samples, inputs, scalars);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const double d = distance(got[i], expected[i]);
+      CHECK_MESSAGE(d <= tolerance, c.name, ", ", to_string(setup), ", batch ", samples, ", run ",
+                    run, ", output ", i, " (", graph[graph.outputs[i]].name,
+                    "): relative distance ", d);
+      if (!(d <= tolerance)) return;
+    }
+  }
+}
+
+}  // namespace
+
+std::string to_string(const Setup& setup) {
+  return concat(setup.instruction_set, ", ", setup.lanes, " lanes, ", to_string(setup.type));
+}
+
+backend::Backend& open(const Setup& setup) {
+  static std::map<std::pair<int, std::string>, std::unique_ptr<backend::Backend>> opened;
+  auto& backend = opened[{setup.lanes, setup.instruction_set}];
+  if (!backend) {
+    backend::CpuOptions options;
+    options.threads = 2;
+    options.lanes = setup.lanes;
+    options.instruction_set = setup.instruction_set;
+    backend = backend::open_cpu_backend(options);
+  }
+  return *backend;
+}
+
+std::vector<Setup> setups() {
+  static const std::vector<Setup> all = [] {
+    std::vector<Setup> made;
+    for (const char* isa : {"x86-64-v4", "x86-64-v3"}) {
+      for (const int lanes : {1, 2}) {
+        for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
+          const Setup setup{lanes, isa, type};
+          try {
+            if (open(setup).supports(type)) made.push_back(setup);
+          } catch (const DeviceError&) {  // a processor without these instructions
+          }
+        }
+      }
+    }
+    return made;
+  }();
+  return all;
+}
+
+ValueId Builder::filled(graph::Value value, const Fill& fill) {
+  fills.resize(graph.values.size());
+  fills.push_back(fill);
+  return graph.add_value(std::move(value));
+}
+
+ValueId Builder::input(Shape shape, Fill fill) { return input(std::move(shape), type_, fill); }
+
+ValueId Builder::input(Shape shape, DType type, Fill fill) {
+  graph::Value value;
+  value.name = concat("input", graph.inputs.size());
+  value.shape = std::move(shape);
+  value.type = type;
+  value.role = graph::Role::kInput;
+  graph.inputs.push_back(filled(std::move(value), fill));
+  return graph.inputs.back();
+}
+
+ValueId Builder::parameter(Shape shape, Fill fill) {
+  graph::Value value;
+  value.name = concat("parameter", graph.values.size());
+  value.shape = std::move(shape);
+  value.role = graph::Role::kParameter;
+  return filled(std::move(value), fill);
+}
+
+std::vector<ValueId> Builder::add(const graph::Op& op, const std::vector<ValueId>& inputs) {
+  const bool folds = std::holds_alternative<graph::FoldBatchNorm>(op);
+  auto made = graph.add(op, inputs, concat(graph::name_of(op), graph.nodes.size()), {},
+                        folds ? graph::Phase::kPrepare : graph::Phase::kForward);
+  for (const ValueId id : made) {
+    if (folds) graph[id].role = graph::Role::kDerived;
+  }
+  if (std::holds_alternative<graph::Preprocess>(op)) graph[made[0]].type = type_;
+  fills.resize(graph.values.size());
+  return made;
+}
+
+void check(const Case& c) {
+  for (const Setup& setup : setups()) {
+    if (setup.type == DType::kBFloat16 && !c.bf16) continue;
+    for (const std::int64_t samples : c.batches) {
+      try {
+        check_setup(c, setup, samples);
+      } catch (const std::exception& error) {
+        FAIL_CHECK(c.name, ", ", to_string(setup), ", batch ", samples, ": ",
+                   std::string(error.what()));
+      }
+    }
+  }
+}
+
+double distance(const std::vector<float>& a, const std::vector<double>& b) {
+  if (a.size() != b.size()) return HUGE_VAL;
+  double difference = 0, size = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const double d = static_cast<double>(a[i]) - b[i];
+    difference += d * d;
+    size += b[i] * b[i];
+  }
+  return std::sqrt(difference) / std::max(std::sqrt(size), 1e-3);
+}
+
+std::vector<double> content(const Shape& shape, const Fill& fill, DType type, std::uint64_t seed) {
+  Random random(7, Stream::kSynthetic, seed);
+  std::vector<double> values(static_cast<std::size_t>(shape.elements()));
+  for (double& value : values) {
+    const float v = random.uniform(static_cast<float>(fill.low), static_cast<float>(fill.high));
+    value = static_cast<double>(v);
+    if (fill.whole) value = std::floor(value);
+    if (type == DType::kBFloat16) {
+      value = static_cast<double>(std::bit_cast<float>(std::uint32_t{bf16_bits(v)} << 16));
+    }
+  }
+  return values;
+}
+
+Runner::Runner(backend::Backend& backend, const Graph& graph, const CompileOptions& options)
+    : graph_(graph),
+      variables_(backend.allocate(graph)),
+      executable_(backend.compile(graph, *variables_, options)) {}
+
+std::vector<std::vector<float>> Runner::run(std::int64_t samples,
+                                            const std::vector<std::vector<double>>& inputs,
+                                            const backend::Scalars& scalars) {
+  std::vector<std::vector<char>> bytes;
+  std::vector<const void*> from;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    bytes.push_back(packed(inputs[i], graph_[graph_.inputs[i]].type));
+    from.push_back(bytes.back().data());
+  }
+  std::vector<std::vector<float>> outputs;
+  std::vector<float*> to;
+  for (const ValueId id : graph_.outputs) {
+    const Shape& shape = graph_[id].shape;
+    const Shape whole = shape.batched() ? shape.with_batch(samples) : shape;
+    outputs.emplace_back(static_cast<std::size_t>(whole.elements()), NAN);
+    to.push_back(outputs.back().data());
+  }
+  executable_->run(samples, from, to, scalars);
+  return outputs;
+}
+
+void Runner::write(const std::string& name, const std::vector<double>& values) {
+  variables_->write(name, std::vector<float>(values.begin(), values.end()));
+}
+
+std::vector<float> Runner::read(const std::string& name) const {
+  for (const graph::Value& value : variables_->values()) {
+    if (value.name != name) continue;
+    std::vector<float> values(static_cast<std::size_t>(value.shape.elements()));
+    variables_->read(name, values);
+    return values;
+  }
+  throw std::logic_error("no variable " + name);
+}
+
+}  // namespace trainer::test

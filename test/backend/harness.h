@@ -1,0 +1,92 @@
+// Small graphs run on a backend and by the reference, and the two compared.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "graph/graph.h"
+#include "support/reference.h"
+
+namespace trainer::test {
+
+// How a backend is opened and what type activations have.
+struct Setup {
+  int lanes = 1;
+  std::string instruction_set;
+  DType type = DType::kFloat32;
+};
+std::string to_string(const Setup& setup);
+// All that this machine can run.
+std::vector<Setup> setups();
+// Opened once for each kind of setup.
+backend::Backend& open(const Setup& setup);
+
+// What a value is filled with: uniform numbers in [low, high), whole ones if `whole`.
+struct Fill {
+  double low = -1, high = 1;
+  bool whole = false;
+};
+
+// Builds a graph of one op or a few.
+class Builder {
+ public:
+  explicit Builder(DType type) : type_(type) {}
+
+  graph::ValueId input(Shape shape, Fill fill = {});  // of the activations' type
+  graph::ValueId input(Shape shape, DType type, Fill fill);
+  graph::ValueId parameter(Shape shape, Fill fill = {-0.5, 0.5});
+  std::vector<graph::ValueId> add(const graph::Op& op, const std::vector<graph::ValueId>& inputs);
+  graph::ValueId add1(const graph::Op& op, const std::vector<graph::ValueId>& inputs) {
+    return add(op, inputs)[0];
+  }
+  void output(graph::ValueId id) { graph.outputs.push_back(id); }
+  DType type() const { return type_; }
+
+  graph::Graph graph;
+  std::vector<Fill> fills;  // one a value
+
+ private:
+  graph::ValueId filled(graph::Value value, const Fill& fill);
+  DType type_;
+};
+
+// One row of the conformance table.
+struct Case {
+  std::string name;
+  std::function<void(Builder&)> build;
+  std::vector<std::int64_t> batches{3};
+  double tolerance = 1e-5;  // relative, in float32
+  bool bf16 = true;         // whether it is also run in bfloat16, to 2e-2
+  backend::CompileOptions::Convolution convolution = backend::CompileOptions::Convolution::kAuto;
+};
+
+// Runs a case in all setups; a failure names case, setup and output.
+void check(const Case& c);
+
+// |a - b| / |b|, Euclidean, with a floor under |b|.
+double distance(const std::vector<float>& a, const std::vector<double>& b);
+
+// The deterministic content of a value.
+std::vector<double> content(const Shape& shape, const Fill& fill, DType type, std::uint64_t seed);
+
+// A model's variables and one executable, run with double-precision inputs as the reference is.
+class Runner {
+ public:
+  Runner(backend::Backend& backend, const graph::Graph& graph,
+         const backend::CompileOptions& options);
+  std::vector<std::vector<float>> run(std::int64_t samples,
+                                      const std::vector<std::vector<double>>& inputs,
+                                      const backend::Scalars& scalars = {});
+  void write(const std::string& name, const std::vector<double>& values);
+  std::vector<float> read(const std::string& name) const;
+  backend::Executable& executable() { return *executable_; }
+
+ private:
+  graph::Graph graph_;
+  std::unique_ptr<backend::Variables> variables_;
+  std::unique_ptr<backend::Executable> executable_;
+};
+
+}  // namespace trainer::test

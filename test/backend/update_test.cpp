@@ -1,0 +1,279 @@
+// The update phase: each rule with all that comes before and after it, against the reference and
+// against Keras's numbers.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "backend/harness.h"
+#include "optim/optim.h"
+#include "support/model.h"
+
+namespace trainer::test {
+namespace {
+
+using graph::AdamRule;
+using graph::Clip;
+using graph::Phase;
+using graph::RmsPropRule;
+using graph::Role;
+using graph::SgdRule;
+using graph::Update;
+using graph::ValueId;
+
+// Parameters of these lengths whose gradients are inputs: a dense layer's of one input, x = 1.
+graph::Graph update_graph(const std::vector<std::int64_t>& lengths, const Update& update) {
+  Builder b(DType::kFloat32);
+  const ValueId x = b.input({kBatch, 1}, {1, 1});
+  std::vector<std::pair<ValueId, ValueId>> pairs;
+  for (std::size_t i = 0; i < lengths.size(); ++i) {
+    const ValueId w = b.parameter({1, lengths[i]});
+    b.graph[w].name = concat("w", i);
+    const ValueId g = b.add1(graph::DenseBackwardWeights{}, {x, b.input({kBatch, lengths[i]})});
+    b.graph[g].name = concat("w", i, "/gradient");
+    b.graph[g].role = Role::kGradient;
+    pairs.emplace_back(w, g);
+  }
+  for (const auto& [w, g] : pairs) {
+    std::vector<ValueId> inputs{w, g};
+    for (const graph::Slot& slot : graph::slots_of(update)) {
+      graph::Value value;
+      value.name = concat(b.graph[w].name, "/", slot.name);
+      value.shape = b.graph[w].shape;
+      value.role = Role::kSlot;
+      inputs.push_back(b.graph.add_value(value));
+    }
+    b.graph.add(update, inputs, "update", {}, Phase::kUpdate);
+  }
+  graph::verify(b.graph);
+  return b.graph;
+}
+
+// The second is longer than a lane takes at once.
+const std::vector<std::int64_t> kLengths{5, 20000, 33};
+
+std::vector<std::vector<double>> inputs_of_step(std::int64_t samples, std::uint64_t step) {
+  std::vector<std::vector<double>> inputs{
+      std::vector<double>(static_cast<std::size_t>(samples), 1.0)};
+  for (std::size_t i = 0; i < kLengths.size(); ++i) {
+    inputs.push_back(content({samples, kLengths[i]}, {}, DType::kFloat32, 100 * step + i));
+  }
+  return inputs;
+}
+
+std::map<std::string, std::vector<double>> starting_values(const graph::Graph& graph) {
+  std::map<std::string, std::vector<double>> starting;
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    const graph::Value& value = graph.values[i];
+    if (!graph::is_kept(value.role)) continue;
+    starting.try_emplace(value.name, static_cast<std::size_t>(value.shape.elements()), 0.0);
+    if (value.role != Role::kParameter) continue;
+    starting[value.name] = content(value.shape, {-0.5, 0.5}, DType::kFloat32, i);
+    // An average starts as its parameter, whose value comes before it.
+    if (graph.find(value.name + "/average") != graph::kNoValue) {
+      starting[value.name + "/average"] = starting[value.name];
+    }
+  }
+  return starting;
+}
+
+Update plain(const graph::UpdateRule& rule) {
+  Update update;
+  update.rule = rule;
+  return update;
+}
+
+struct Run {
+  std::string name;
+  Update update;
+};
+
+std::vector<Run> runs() {
+  std::vector<Run> rules{
+      {"sgd", plain(SgdRule{})},
+      {"momentum", plain(SgdRule{0.9f, false})},
+      {"nesterov", plain(SgdRule{0.9f, true})},
+      {"rmsprop", plain(RmsPropRule{})},
+      {"rmsprop with momentum", plain(RmsPropRule{0.8f, 0.9f, 1e-5f, false})},
+      {"centered rmsprop", plain(RmsPropRule{0.9f, 0, 1e-3f, true})},
+      {"centered rmsprop with momentum", plain(RmsPropRule{0.9f, 0.5f, 1e-3f, true})},
+      {"adam", plain(AdamRule{})},
+      {"amsgrad", plain(AdamRule{0.8f, 0.9f, 1e-4f, true})}};
+  std::vector<Run> all;
+  for (const Run& rule : rules) {
+    all.push_back(rule);
+    const auto with = [&](const char* what, const auto& change) {
+      Run run = rule;
+      run.name += concat(", ", what);
+      change(run.update);
+      all.push_back(run);
+    };
+    with("value clipped", [](Update& u) { u.clip = {Clip::Kind::kValue, 0.3f}; });
+    with("norm clipped, l2", [](Update& u) {
+      u.clip = {Clip::Kind::kNorm, 1.0f};
+      u.l2 = 0.1f;
+    });
+    with("global norm clipped, average", [](Update& u) {
+      u.clip = {Clip::Kind::kGlobalNorm, 2.0f};
+      u.ema = 0.9f;
+    });
+    with("l2, decay, average, multiplier", [](Update& u) {
+      u.l2 = 0.05f;
+      u.weight_decay = 0.1f;
+      u.ema = 0.8f;
+      u.learning_rate_multiplier = 0.5f;
+    });
+  }
+  return all;
+}
+
+backend::Scalars scalars_of_step(std::uint64_t step) {
+  backend::Scalars scalars;
+  scalars.update = step;
+  scalars.learning_rate = 0.01f / static_cast<float>(step);
+  return scalars;
+}
+
+void check_kept(const std::string& name, const Runner& runner, const Reference& reference) {
+  for (const auto& [value, expected] : reference.kept) {
+    const double d = distance(runner.read(value), expected);
+    CHECK_MESSAGE(d < 1e-5, name, ", ", value, ": relative distance ", d);
+  }
+}
+
+bool is_float32(const Setup& setup) { return setup.type == DType::kFloat32; }
+
+}  // namespace
+
+TEST_CASE("rules over 20 steps") {
+  std::vector<std::vector<std::vector<double>>> inputs;
+  for (std::uint64_t step = 0; step <= 20; ++step) inputs.push_back(inputs_of_step(1, step));
+  for (const Run& run : runs()) {
+    const graph::Graph graph = update_graph(kLengths, run.update);
+    std::vector<std::vector<float>> first;  // the same bits with any lanes
+    Reference reference(graph);
+    const auto starting = starting_values(graph);
+    reference.kept = starting;
+    for (std::uint64_t step = 1; step <= 20; ++step) {
+      reference.run(1, inputs[step], scalars_of_step(step));
+    }
+    for (const Setup& setup : setups()) {
+      if (!is_float32(setup)) continue;
+      Runner runner(open(setup), graph, {});
+      for (const auto& [name, values] : starting) runner.write(name, values);
+      for (std::uint64_t step = 1; step <= 20; ++step) {
+        runner.run(1, inputs[step], scalars_of_step(step));
+      }
+      check_kept(concat(run.name, ", ", to_string(setup)), runner, reference);
+      if (setup.instruction_set != setups()[0].instruction_set) continue;
+      std::vector<std::vector<float>> values;
+      for (const auto& [name, expected] : reference.kept) values.push_back(runner.read(name));
+      if (first.empty()) first = values;
+      CHECK_MESSAGE(values == first, run.name, ": other bits with ", to_string(setup));
+    }
+  }
+}
+
+TEST_CASE("gradients of several calls summed into one update") {
+  for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kGlobalNorm}) {
+    Update update = plain(AdamRule{});
+    update.clip = {clip, 1.0f};
+    const graph::Graph graph = update_graph(kLengths, update);
+    for (const Setup& setup : setups()) {
+      if (!is_float32(setup)) continue;
+      backend::CompileOptions options;
+      options.max_samples = 5;
+      Runner runner(open(setup), graph, options);
+      Reference reference(graph);
+      reference.kept = starting_values(graph);
+      for (const auto& [name, values] : reference.kept) runner.write(name, values);
+      for (std::uint64_t call = 0; call < 12; ++call) {
+        backend::Scalars scalars = scalars_of_step(call / 3 + 1);
+        scalars.accumulate = call % 3 != 0;
+        scalars.apply = call % 3 == 2;
+        // Fewer samples than lanes, and as many as fit.
+        const std::int64_t samples = call % 3 == 1 ? 1 : 5;
+        const auto inputs = inputs_of_step(samples, call);
+        runner.run(samples, inputs, scalars);
+        reference.run(samples, inputs, scalars);
+        if (call % 3 == 1) check_kept("before the update", runner, reference);
+      }
+      check_kept(concat("accumulation, ", to_string(setup)), runner, reference);
+    }
+  }
+}
+
+TEST_CASE("a guarded output that is not finite stops the update") {
+  graph::Graph graph = update_graph({4}, plain(SgdRule{}));
+  graph.outputs.push_back(graph.add1(graph::Activate{{graph::Activation::Kind::kRelu, 0}},
+                                     {graph.inputs[1]}, "guarded", {}));
+  std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
+                   [](const auto& a, const auto& b) { return a.phase < b.phase; });
+  for (const Setup& setup : setups()) {
+    if (!is_float32(setup)) continue;
+    backend::CompileOptions options;
+    options.max_samples = 2;
+    options.guard = 0;
+    Runner runner(open(setup), graph, options);
+    backend::Scalars scalars;
+    scalars.learning_rate = 1;
+    std::vector<std::vector<double>> inputs{{1, 1}, {1, 2, 3, 4, 1, 2, 3, 4}};
+    runner.run(2, inputs, scalars);
+    const std::vector<float> after_good{-2, -4, -6, -8};
+    CHECK(runner.read("w0") == after_good);
+    inputs[1][6] = HUGE_VAL;
+    runner.run(2, inputs, scalars);
+    CHECK(runner.read("w0") == after_good);
+    inputs[1][6] = 3;
+    runner.run(2, inputs, scalars);
+    CHECK(runner.read("w0") == std::vector<float>{-4, -8, -12, -16});
+  }
+}
+
+// Fixtures: test/keras/make_fixtures.py.
+TEST_CASE("optimizers give Keras's numbers") {
+  std::ifstream file(TEST_SOURCE_DIR "/keras/optimizers.json");
+  const nlohmann::json fixture = nlohmann::json::parse(file);
+  for (const auto& c : fixture["cases"]) {
+    const config::Config config =
+        config_of("{layers: [flatten, dense: 2]}", "optimizer: " + c["optimizer"].dump() + "\n");
+    const optim::UpdateSpec spec = optim::update_spec(config.optimizer);
+    const graph::Graph graph = update_graph({5, 4}, spec.update);
+    Runner runner(open(setups()[0]), graph, {});
+    for (std::size_t t = 0; t < 2; ++t) {
+      const auto initial = fixture["initial"][t].get<std::vector<double>>();
+      runner.write(concat("w", t), initial);
+      if (spec.update.ema > 0) runner.write(concat("w", t, "/average"), initial);
+    }
+    const double scale = c["scale"];
+    for (std::uint64_t step = 0; step < 200; ++step) {
+      std::vector<std::vector<double>> inputs{
+          {1.0}, std::vector<double>(5), std::vector<double>(4)};
+      for (std::size_t t = 0; t < 2; ++t) {
+        for (std::size_t i = 0; i < inputs[t + 1].size(); ++i) {
+          inputs[t + 1][i] = scale * std::sin(0.1 * static_cast<double>(step) +
+                                              static_cast<double>(i) + 2 * static_cast<double>(t));
+        }
+      }
+      backend::Scalars scalars;
+      scalars.learning_rate = static_cast<float>(spec.learning_rate);
+      scalars.update = step + 1;
+      runner.run(1, inputs, scalars);
+      if ((step + 1) % 20 != 0) continue;
+      const std::size_t row = step / 20;
+      for (std::size_t t = 0; t < 2; ++t) {
+        const auto check_values = [&](const char* key, const std::string& name) {
+          const double d =
+              distance(runner.read(name), c[key][row][t].template get<std::vector<double>>());
+          CHECK_MESSAGE(d < 2e-5, c["name"].template get<std::string>(), " after ", step + 1,
+                        " updates, ", name, ": relative distance ", d);
+        };
+        check_values("values", concat("w", t));
+        if (c.contains("averages")) check_values("averages", concat("w", t, "/average"));
+      }
+    }
+  }
+}
+
+}  // namespace trainer::test

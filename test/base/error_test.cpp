@@ -1,0 +1,28 @@
+#include "base/error.h"
+
+#include <doctest/doctest.h>
+
+namespace trainer {
+
+TEST_CASE("a location prints as file:line:column, or as much of it as is known") {
+  CHECK(to_string(SourceLoc{"configs/x.yaml", 41, 7}) == "configs/x.yaml:41:7");
+  CHECK(to_string(SourceLoc{"configs/x.yaml"}) == "configs/x.yaml");
+  CHECK(to_string(SourceLoc{}).empty());
+  CHECK_FALSE(SourceLoc{}.known());
+}
+
+TEST_CASE("a config error lists every diagnostic, one a line") {
+  const ConfigError error({{{"a.yaml", 1, 2}, "first"}, {{}, "second"}});
+  CHECK(std::string(error.what()) == "a.yaml:1:2: error: first\nerror: second");
+  CHECK(error.code() == kExitConfig);
+  CHECK(error.diagnostics().size() == 2);
+}
+
+TEST_CASE("each error carries its exit code") {
+  CHECK(DataError("a.idx", "is damaged").code() == kExitData);
+  CHECK(std::string(DataError("a.idx", "is damaged").what()) == "a.idx: is damaged");
+  CHECK(DeviceError("lost").code() == kExitDevice);
+  CHECK(CheckError("differs").code() == kExitCheck);
+}
+
+}  // namespace trainer

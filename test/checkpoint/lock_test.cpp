@@ -1,0 +1,54 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <optional>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+
+namespace trainer::checkpoint {
+
+TEST_CASE("a second process is told who holds the run, and gets it when the first is killed") {
+  const TemporaryFolder folder;
+  std::array<int, 2> pipe{};
+  REQUIRE(::pipe(pipe.data()) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    const RunLock lock(folder.path());
+    if (::write(pipe[1], "x", 1) != 1) ::_exit(1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  REQUIRE(::read(pipe[0], &byte, 1) == 1);
+  try {
+    const RunLock lock(folder.path());
+    FAIL("got a lock that another process holds");
+  } catch (const Error& error) {
+    CHECK(error.code() == kExitConfig);
+    const std::string message = error.what();
+    CHECK(message.find("process " + std::to_string(child)) != std::string::npos);
+    CHECK(message.find(folder.path().string()) != std::string::npos);
+  }
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  CHECK_NOTHROW(RunLock(folder.path()));
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+TEST_CASE("the lock is given back, and makes the folder it needs") {
+  const TemporaryFolder folder;
+  const Path run = folder.path() / "runs" / "a";
+  std::optional<RunLock> lock;
+  lock.emplace(run);
+  CHECK_THROWS_AS(RunLock{run}, Error);
+  lock.reset();
+  CHECK_NOTHROW(RunLock{run});
+}
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,191 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+
+namespace trainer::checkpoint {
+namespace {
+
+std::vector<Tensor> some_tensors() {
+  return {{"z/kernel", Shape{2, 3}, {1, -2, 3.5f, 0, 1e-30f, 6}},
+          {"a/bias", Shape{3}, {0.25f, -0.0f, std::numeric_limits<float>::infinity()}},
+          {"scalar", Shape{}, {42}},
+          {"empty", Shape{0, 4}, {}}};
+}
+
+// A safetensors file put together by hand.
+Path write_raw(const TemporaryFolder& folder, const std::string& header, std::string_view data) {
+  std::string content(8, '\0');
+  const std::uint64_t length = header.size();
+  std::memcpy(content.data(), &length, 8);
+  const Path path = folder.path() / "raw.safetensors";
+  write_file_atomic(path, content + header + std::string(data));
+  return path;
+}
+
+template <class T>
+std::string raw_bytes(std::initializer_list<T> values) {
+  std::string text;
+  for (const T value : values) text.append(reinterpret_cast<const char*>(&value), sizeof value);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("tensors and metadata come back bit by bit, in order") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a.safetensors";
+  const auto tensors = some_tensors();
+  write_safetensors(path, tensors, {{"step", "100"}, {"classes", "[\"cat\",\"dög\"]"}});
+  const TensorFile file = read_safetensors(path);
+  REQUIRE(file.tensors.size() == tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    CHECK(file.tensors[i].name == tensors[i].name);
+    CHECK(file.tensors[i].shape == tensors[i].shape);
+    REQUIRE(file.tensors[i].values.size() == tensors[i].values.size());
+    if (tensors[i].values.empty()) continue;
+    CHECK(std::memcmp(file.tensors[i].values.data(), tensors[i].values.data(),
+                      tensors[i].values.size() * sizeof(float)) == 0);
+  }
+  CHECK(file.metadata.at("step") == "100");
+  CHECK(file.metadata.at("classes") == "[\"cat\",\"dög\"]");
+  CHECK(file.metadata.at("sha256").size() == 64);
+  CHECK(file.metadata.count("trainer") == 1);
+}
+
+TEST_CASE("the file follows the published layout") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a.safetensors";
+  write_safetensors(path, {{"w", Shape{2}, {1, 2}}}, {});
+  const Bytes bytes = read_file(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), 8);
+  CHECK(length % 8 == 0);
+  CHECK(bytes.size() == 8 + length + 8);
+  const std::string header(bytes.begin() + 8, bytes.begin() + 8 + static_cast<long>(length));
+  CHECK(header.front() == '{');
+  CHECK(header.find(R"("w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]})") !=
+        std::string::npos);
+}
+
+TEST_CASE("half, bfloat16 and double tensors become float") {
+  const TemporaryFolder folder;
+  const std::string header = R"({"h":{"dtype":"F16","shape":[4],"data_offsets":[0,8]},)"
+                             R"("b":{"dtype":"BF16","shape":[2],"data_offsets":[8,12]},)"
+                             R"("d":{"dtype":"F64","shape":[1],"data_offsets":[12,20]}})";
+  const std::string data = raw_bytes<std::uint16_t>({0x3C00, 0xC000, 0x0001, 0x7C00}) +
+                           raw_bytes<std::uint16_t>({0x3F80, 0xC049}) + raw_bytes<double>({0.1});
+  const TensorFile file = read_safetensors(write_raw(folder, header, data));
+  REQUIRE(file.tensors.size() == 3);
+  CHECK(file.tensors[0].values ==
+        std::vector<float>{1, -2, 0x1p-24f, std::numeric_limits<float>::infinity()});
+  CHECK(file.tensors[1].values == std::vector<float>{1, -3.140625f});
+  CHECK(file.tensors[2].values == std::vector<float>{0.1f});
+}
+
+TEST_CASE("every flipped byte and every cut is noticed") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a.safetensors";
+  write_safetensors(path, some_tensors(), {{"step", "7"}});
+  const Bytes whole = read_file(path);
+  std::uint64_t header = 0;
+  std::memcpy(&header, whole.data(), 8);
+  int unnoticed = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    Bytes damaged = whole;
+    damaged[i] ^= 0x41;
+    write_file_atomic(path, damaged);
+    try {
+      const TensorFile file = read_safetensors(path);
+      // Names and metadata are not under the checksum; a change there must at least show.
+      const bool in_data = i >= 8 + header;
+      std::string names;
+      for (const Tensor& tensor : file.tensors) {
+        names += tensor.name + to_string(tensor.shape) + ";";
+      }
+      const bool same = names == "z/kernel[2, 3];a/bias[3];scalar[];empty[0, 4];";
+      const auto step = file.metadata.find("step");
+      const auto version = file.metadata.find("trainer");
+      const bool same_metadata = step != file.metadata.end() && step->second == "7" &&
+                                 version != file.metadata.end() && version->second == "1" &&
+                                 file.metadata.count("sha256") == 1;
+      if (in_data || (same && same_metadata)) ++unnoticed;
+    } catch (const DataError&) {
+    }
+  }
+  CHECK(unnoticed == 0);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    write_file_atomic(path, std::span(whole).first(size));
+    CHECK_THROWS_AS(read_safetensors(path), DataError);
+  }
+  Bytes longer = whole;
+  longer.push_back(0);
+  write_file_atomic(path, longer);
+  CHECK_THROWS_WITH_AS(read_safetensors(path), doctest::Contains("end at byte"), DataError);
+}
+
+TEST_CASE("wrong headers are refused, with what is wrong") {
+  const TemporaryFolder folder;
+  const auto refuses = [&](const std::string& header, const char* why) {
+    CAPTURE(header);
+    const Path path = write_raw(folder, header, "01234567");
+    CHECK_THROWS_WITH_AS(read_safetensors(path), doctest::Contains(why), DataError);
+  };
+  refuses(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+          R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+          "tensor b: overlaps");
+  refuses(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "leaves a gap");
+  refuses(R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "truncated");
+  refuses(R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "needs 12 bytes");
+  refuses(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "end at byte 4 of 8");
+  refuses(R"({"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}})", "I64");
+  refuses(R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", "shape");
+  refuses(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
+          "impossibly large");
+  refuses(R"({"a":{"dtype":"F32","shape":[2]}})", "tensor a: needs");
+  refuses(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+          R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
+          "twice");
+  refuses(R"({"a": nonsense})", "no valid JSON");
+
+  std::string huge(8, '\xff');
+  write_file_atomic(folder.path() / "huge", huge + "{}      ");
+  CHECK_THROWS_WITH_AS(read_safetensors(folder.path() / "huge"), doctest::Contains("limit"),
+                       DataError);
+}
+
+TEST_CASE("a file of another kind is called what it is") {
+  const TemporaryFolder folder;
+  std::vector<std::string> warnings;
+  const auto is = [&](const char* name, std::string_view content, const char* kind) {
+    const Path path = folder.path() / name;
+    write_file_atomic(path, content);
+    CHECK_THROWS_WITH_AS(load(path, false, warnings), doctest::Contains(kind), DataError);
+  };
+  using namespace std::string_view_literals;
+  is("a.h5", "\x89HDF\r\n\x1a\n and more"sv, "is an HDF5 file");
+  is("a.yaml", "name: x\nmodel:\n", "is a YAML file");
+  is("a.npz", "PK\x03\x04 and more"sv, "is a zip archive");
+  is("a.gz", "\x1f\x8b\x08 and more more"sv, "is a gzip file");
+  is("a.txt", "hello, this is a text", "is a text file");
+  is("empty", "", "is an empty file");
+  is("a.png", "\x89PNG\r\n\x1a\n123456", "is a PNG image");
+}
+
+TEST_CASE("the digest of tensors depends on names' order and values, not on the list's order") {
+  auto tensors = some_tensors();
+  const std::string digest = sha256_of(tensors);
+  std::swap(tensors[0], tensors[2]);
+  CHECK(sha256_of(tensors) == digest);
+  tensors[0].values[0] += 1;
+  CHECK(sha256_of(tensors) != digest);
+  // Nothing but the bytes of 1.0f.
+  CHECK(sha256_of({{"w", Shape{1}, {1}}}) ==
+        "e00e5eb9444182f352323374ef4e08ebcb784725fdd4fd612d7730540b3e0c8c");
+}
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,150 @@
+#include <doctest/doctest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+
+namespace trainer::checkpoint {
+namespace {
+
+std::vector<Tensor> tensors_of(float value) {
+  return {{"w", Shape{1000}, std::vector<float>(1000, value)}};
+}
+
+Path save(Store& store, std::int64_t step) {
+  return store.save(step, tensors_of(static_cast<float>(step)), {{"step", std::to_string(step)}});
+}
+
+std::vector<std::int64_t> steps(const Store& store) {
+  std::vector<std::int64_t> result;
+  for (const Saved& saved : store.list()) result.push_back(saved.step);
+  return result;
+}
+
+void damage(const Path& path) {
+  Bytes bytes = read_file(path);
+  bytes[bytes.size() / 2] ^= 1;
+  write_file_atomic(path, bytes);
+}
+
+}  // namespace
+
+TEST_CASE("the newest are kept, and the best besides") {
+  const TemporaryFolder folder;
+  Store store(folder.path(), 2);
+  std::vector<std::string> warnings;
+  CHECK_FALSE(store.load_latest(warnings));
+  CHECK(save(store, 100) == folder.path() / "step-00000100.safetensors");
+  store.mark_best(100);
+  for (const int step : {200, 300, 400}) save(store, step);
+  CHECK(steps(store) == std::vector<std::int64_t>{300, 400});
+  CHECK(store.load_latest(warnings)->metadata.at("step") == "400");
+  CHECK(load(folder.path(), true, warnings).metadata.at("step") == "100");
+  store.mark_best(400);
+  store.mark_best(400);
+  CHECK(load(folder.path(), true, warnings).metadata.at("step") == "400");
+  CHECK(warnings.empty());
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+    CAPTURE(entry.path().string());
+    CHECK(entry.path().string().find(".tmp.") == std::string::npos);
+    ++files;
+  }
+  CHECK(files == 3);
+  CHECK_THROWS_WITH_AS(store.mark_best(100), doctest::Contains("step-00000100"), DataError);
+}
+
+TEST_CASE("steps beyond eight digits sort as numbers") {
+  const TemporaryFolder folder;
+  Store store(folder.path(), 2);
+  save(store, 99999999);
+  save(store, 100000000);
+  CHECK(steps(store) == std::vector<std::int64_t>{99999999, 100000000});
+}
+
+TEST_CASE("a damaged newest checkpoint is skipped with a warning") {
+  const TemporaryFolder folder;
+  Store store(folder.path(), 3);
+  for (const int step : {1, 2, 3}) save(store, step);
+  damage(store.list().back().path);
+  std::vector<std::string> warnings;
+  CHECK(store.load_latest(warnings)->metadata.at("step") == "2");
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("step-00000003") != std::string::npos);
+
+  for (const Saved& saved : store.list()) {
+    if (saved.step < 3) damage(saved.path);
+  }
+  warnings.clear();
+  CHECK_FALSE(store.load_latest(warnings));
+  CHECK(warnings.size() == 3);
+  warnings.clear();
+  CHECK_THROWS_WITH_AS(load(folder.path(), false, warnings), doctest::Contains("no whole"),
+                       DataError);
+}
+
+TEST_CASE("a save after a resume from an older step removes the abandoned later ones") {
+  const TemporaryFolder folder;
+  Store store(folder.path(), 2);
+  for (const int step : {10, 20}) save(store, step);
+  damage(store.list().back().path);
+  save(store, 15);
+  CHECK(steps(store) == std::vector<std::int64_t>{10, 15});
+  std::vector<std::string> warnings;
+  CHECK(store.load_latest(warnings)->metadata.at("step") == "15");
+  CHECK(warnings.empty());
+}
+
+TEST_CASE("a run folder and its checkpoints folder both name the run") {
+  const TemporaryFolder folder;
+  Store store(folder.path() / "checkpoints", 2);
+  const Path path = save(store, 5);
+  std::vector<std::string> warnings;
+  CHECK(load(folder.path(), false, warnings).metadata.at("step") == "5");
+  CHECK(load(folder.path() / "checkpoints", false, warnings).metadata.at("step") == "5");
+  CHECK(load(path, false, warnings).tensors[0].values == std::vector<float>(1000, 5));
+  CHECK_THROWS_WITH_AS(load(folder.path(), true, warnings), doctest::Contains("best"), DataError);
+  CHECK_THROWS_WITH_AS(load(folder.path() / "nothing", false, warnings),
+                       doctest::Contains("no such file"), DataError);
+}
+
+TEST_CASE("leftovers of a killed write go when the store opens") {
+  const TemporaryFolder folder;
+  const Path leftover = folder.path() / "step-00000007.safetensors.tmp.4711";
+  write_file_atomic(leftover, "half");
+  const Store store(folder.path(), 2);
+  CHECK_FALSE(std::filesystem::exists(leftover));
+}
+
+TEST_CASE("killed at any moment, a whole checkpoint is there") {
+  const TemporaryFolder folder;
+  std::int64_t reached = 0;
+  for (int round = 0; round < 12; ++round) {
+    const pid_t child = ::fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+      Store store(folder.path(), 1);
+      for (std::int64_t step = reached + 1;; ++step) {
+        save(store, step);
+        store.mark_best(step);
+      }
+    }
+    ::usleep(static_cast<useconds_t>(20000 + 3100 * round));
+    ::kill(child, SIGKILL);
+    ::waitpid(child, nullptr, 0);
+    std::vector<std::string> warnings;
+    const auto file = Store(folder.path(), 1).load_latest(warnings);
+    CHECK(warnings.empty());
+    if (!file && reached == 0) continue;  // killed before the first save ended
+    REQUIRE(file);
+    const std::int64_t step = std::stoll(file->metadata.at("step"));
+    CHECK(step >= reached);
+    CHECK(file->tensors[0].values == std::vector<float>(1000, static_cast<float>(step)));
+    reached = step;
+  }
+  CHECK(reached > 0);
+}
+
+}  // namespace trainer::checkpoint

@@ -1,0 +1,71 @@
+// test/bad: wrong configs and, beside each, the exact messages. `# set: a.b=c` in the first lines
+// gives an override. TRAINER_UPDATE_GOLDEN=1 writes the messages anew.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "base/files.h"
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+std::vector<Override> overrides_of(const std::string& text) {
+  static const std::string kMark = "# set: ";
+  std::vector<Override> overrides;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line) && line.starts_with(kMark);) {
+    const std::size_t equals = line.find('=');
+    overrides.push_back(
+        {line.substr(kMark.size(), equals - kMark.size()), line.substr(equals + 1), "--set"});
+  }
+  return overrides;
+}
+
+TEST_CASE("every bad config yields exactly its messages") {
+  const bool update = std::getenv("TRAINER_UPDATE_GOLDEN") != nullptr;
+  std::set<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(TEST_SOURCE_DIR "/bad")) {
+    if (entry.path().extension() == ".yaml") files.insert(entry.path());
+  }
+  CHECK(files.size() >= 20);
+  for (const std::filesystem::path& file : files) {
+    CAPTURE(file.filename().string());
+    const std::string text = read_text_file(file);
+    std::string found;
+    try {
+      parse_config(text, file.filename().string(), overrides_of(text),
+                   {{"TEN", "010"}, {"WORD", "many"}, {"EMPTY", ""}});
+    } catch (const ConfigError& error) {
+      CHECK(error.code() == kExitConfig);
+      found = std::string(error.what()) + '\n';
+    }
+    CHECK(!found.empty());
+    const std::filesystem::path golden = std::filesystem::path(file).replace_extension(".txt");
+    if (update) write_file_atomic(golden, found);
+    CHECK(read_text_file(golden) == found);
+  }
+}
+
+TEST_CASE("a config with five mistakes yields five located errors") {
+  const std::string file = TEST_SOURCE_DIR "/bad/five_mistakes.yaml";
+  try {
+    load_config(file, {}, {});
+    FAIL("the config was taken");
+  } catch (const ConfigError& error) {
+    REQUIRE(error.diagnostics().size() == 5);
+    int line = 0;
+    for (const Diagnostic& diagnostic : error.diagnostics()) {
+      CHECK(diagnostic.loc.file == file);
+      CHECK(diagnostic.loc.line >= line);
+      CHECK(diagnostic.loc.column > 0);
+      line = diagnostic.loc.line;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace trainer::config

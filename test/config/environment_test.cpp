@@ -1,0 +1,56 @@
+#include <doctest/doctest.h>
+
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+std::string path_of(const std::string& path, const Environment& environment) {
+  return parse(kModel + kTrain + "data: {format: digits, path: " + path + "}\n", {}, environment)
+      .config.data.path;
+}
+
+TEST_CASE("variables are replaced in plain and quoted texts") {
+  CHECK(path_of("\"${DIR}/mnist\"", {{"DIR", "/data"}}) == "/data/mnist");
+  CHECK(path_of("\"${DIR:-datasets}/${SET:-mnist}\"", {{"SET", "fashion"}}) == "datasets/fashion");
+  CHECK(path_of("'${DIR:-a b: c}'", {}) == "a b: c");
+  CHECK(path_of("'${DIR:-default}'", {{"DIR", ""}}) == "default");
+  CHECK(path_of("\"$$HOME/$${X}/$1\"", {}) == "$HOME/${X}/$1");
+  CHECK(parse("name: ${RUN}-x\n" + kSmall, {}, {{"RUN", "r"}}).config.name == "r-x");
+}
+
+TEST_CASE("replaced texts are parsed as what they are used for") {
+  const std::string text = kModel + kData +
+                           "train: {epochs: \"${EPOCHS:-5}\", batch_size: \"${BATCH}\"}\n"
+                           "optimizer: ${OPTIMIZER:-sgd}\n"
+                           "run: {tensorboard: \"${BOARD}\"}\n";
+  const LoadedConfig loaded = parse(text, {}, {{"BATCH", "16"}, {"BOARD", "false"}});
+  CHECK(loaded.config.train.epochs == 5.0);
+  CHECK(loaded.config.train.batch_size == 16);
+  CHECK(!loaded.config.run.tensorboard);
+  CHECK(std::holds_alternative<Sgd>(loaded.config.optimizer.kind));
+}
+
+TEST_CASE("an optional value may be empty") {
+  const std::string text = kModel + kTrain + "data: {format: digits, path: d, limit: \"${N:-}\"}\n";
+  CHECK(!parse(text).config.data.limit.has_value());
+  CHECK(parse(text, {}, {{"N", "3"}}).config.data.limit == 3);
+}
+
+TEST_CASE("origins name the variable that was used") {
+  const LoadedConfig loaded =
+      parse(kModel + kTrain + "data: {format: digits, path: \"${DIR:-x}\", limit: \"${N:-3}\"}\n",
+            {}, {{"DIR", "/data"}});
+  CHECK(loaded.origins.at("data.path").kind == Origin::Kind::kEnvironment);
+  CHECK(loaded.origins.at("data.path").detail == "DIR");
+  CHECK(loaded.origins.at("data.limit").kind == Origin::Kind::kFile);
+}
+
+TEST_CASE("an unset variable is reported once, where it stands") {
+  CHECK(mistakes(kModel + kTrain + "data: {format: digits, path: \"${DIR}\"}\n") ==
+        "x.yaml:3:30: error: the environment variable DIR is not set; set it, or write "
+        "${DIR:-default}");
+}
+
+}  // namespace
+}  // namespace trainer::config

@@ -1,0 +1,130 @@
+#include <doctest/doctest.h>
+
+#include "base/files.h"
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+TEST_CASE("sections and layers know where they stand") {
+  const Config config = parse(
+                            "name: n\n"
+                            "model:\n"
+                            "  layers:\n"
+                            "    - flatten\n"
+                            "    - dense: {units: 3}\n" +
+                            kData + kTrain)
+                            .config;
+  CHECK(to_string(config.model.loc) == "x.yaml:2:1");
+  CHECK(to_string(config.model.layers[0].loc) == "x.yaml:4:7");
+  CHECK(to_string(config.model.layers[1].loc) == "x.yaml:5:7");
+  CHECK(to_string(config.data.loc) == "x.yaml:6:1");
+  CHECK(to_string(config.train.loc) == "x.yaml:7:1");
+}
+
+TEST_CASE("the name is the file's unless it is given") {
+  CHECK(parse_config(kSmall, "some/where/run_7.yaml", {}, {}).config.name == "run_7");
+  CHECK(parse_config("name: a\n" + kSmall, "b.yaml", {}, {}).config.name == "a");
+}
+
+TEST_CASE("empty sections keep the defaults") {
+  const Config config =
+      parse(kSmall + "optimizer:\nschedule:\nparallel: {}\nevaluate:\nrun:\n").config;
+  CHECK(std::holds_alternative<Adam>(config.optimizer.kind));
+  CHECK(config.run.keep == 2);
+  CHECK(config.evaluate.top_k == 5);
+}
+
+TEST_CASE("origins tell files from defaults") {
+  const LoadedConfig loaded = parse(kModel + kData + "train: {epochs: 1, batch_size: 8}\n");
+  CHECK(loaded.origins.at("train.batch_size").kind == Origin::Kind::kFile);
+  CHECK(to_string(loaded.origins.at("train.batch_size").loc) == "x.yaml:3:32");
+  CHECK(loaded.origins.at("train.precision").kind == Origin::Kind::kDefault);
+  CHECK(loaded.origins.at("model.layers[1].dense.units").kind == Origin::Kind::kFile);
+  for (const auto& [path, value] : leaves(loaded.config)) {
+    CAPTURE(path);
+    CHECK(loaded.origins.count(path) == 1);
+  }
+}
+
+TEST_CASE("merge keys take over what the map does not give") {
+  const auto layers = parse(
+                          "model:\n"
+                          "  layers:\n"
+                          "    - conv: &base {filters: 8, kernel_size: 5, activation: relu}\n"
+                          "    - conv: {<<: *base, filters: 16}\n"
+                          "    - conv: {<<: [{filters: 4}, *base]}\n" +
+                          kData + kTrain)
+                          .config.model.layers;
+  const auto& second = std::get<ConvLayer>(layers[1].kind);
+  CHECK(second.filters == 16);
+  CHECK(second.kernel_size == Pair{5, 5});
+  CHECK(second.activation == Activation::kRelu);
+  CHECK(std::get<ConvLayer>(layers[2].kind).filters == 4);
+  CHECK(std::get<ConvLayer>(layers[2].kind).kernel_size == Pair{5, 5});
+}
+
+TEST_CASE("an aliased mistake is reported where the alias stands") {
+  CHECK(mistakes("model: {layers: [dense: &d {units: 1}, dense: *d]}\n" + kData +
+                 "train: {epochs: 1, early_stop: &e [x]}\n"
+                 "evaluate: *e\n")
+            .find("x.yaml:4:11: error: evaluate: expected a map") != std::string::npos);
+}
+
+TEST_CASE("aliases cannot blow the reader up") {
+  std::string text = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 12; ++i) {
+    text += concat("a", i, ": &a", i, " [");
+    for (int j = 0; j < 10; ++j) text += concat(j ? ", " : "", "*a", i - 1);
+    text += "]\n";
+  }
+  CHECK(mistakes(text).find("aliases multiply") != std::string::npos);
+  CHECK(!mistakes("a: &a [*a]\n" + kSmall).empty());
+  CHECK(!mistakes(std::string(100000, '[')).empty());
+}
+
+TEST_CASE("a document marker, a byte order mark and DOS line ends do no harm") {
+  CHECK(mistakes("---\n" + kSmall).empty());
+  CHECK(mistakes("\xEF\xBB\xBF" + kSmall).empty());
+  CHECK(mistakes("model: {layers: [flatten]}\r\ndata: {format: digits, path: d}\r\ntrain: {epochs: "
+                 "1}\r\n")
+            .empty());
+}
+
+TEST_CASE("every byte sequence is a config or a ConfigError") {
+  const std::string text = rich_config();
+  const Environment environment{{"SET", "s"}};
+  for (std::size_t i = 0; i < text.size(); i += 7) {
+    std::string cut = text.substr(0, i), hole = text, other = text;
+    hole.erase(i, 3);
+    other[i] = "{}[]:,&*'\"#\n\t!|>%@`\xff"[i % 20];
+    for (const std::string& wrong : {cut, hole, other}) {
+      try {
+        parse(wrong, {}, environment);
+      } catch (const ConfigError& error) {
+        for (const Diagnostic& diagnostic : error.diagnostics()) {
+          CHECK_MESSAGE(diagnostic.loc.line > 0, diagnostic.message);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("a missing file is named") {
+  CHECK_THROWS_WITH_AS(load_config("no/such.yaml", {}, {}),
+                       "no/such.yaml: error: no such file; give the path of a YAML config",
+                       ConfigError);
+}
+
+TEST_CASE("a file is read with its path as written") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "tiny.yaml";
+  write_file_atomic(path, kSmall);
+  const LoadedConfig loaded = load_config(path, {}, {});
+  CHECK(loaded.config.name == "tiny");
+  CHECK(loaded.config.data.path == "d");
+  CHECK(loaded.config.data.loc.file == path);
+}
+
+}  // namespace
+}  // namespace trainer::config

@@ -1,0 +1,89 @@
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+void check_round_trip(const Config& config) {
+  const std::string text = to_yaml(config);
+  CAPTURE(text);
+  const Config again = parse_config(text, "effective.yaml", {}, {}).config;
+  CHECK(leaves(again) == leaves(config));
+  CHECK(to_yaml(again) == text);
+}
+
+TEST_CASE("the effective config reads back to the same values") {
+  check_round_trip(parse(kSmall).config);
+  check_round_trip(parse(rich_config()).config);
+  check_round_trip(parse("model: {dense_classifier: {hidden_units: [256, 32], dropout: 0.1}}\n"
+                         "data: {format: idx, train: {images: \"a$$b\", labels: ' c'}}\n"
+                         "train: {epochs: 0.5, early_stop: {patience: 2}}\n"
+                         "schedule: {ramp_up: {scale: linear}}\noptimizer: sgd\n",
+                         {{"data.validation_split", "0.5", "--set"}})
+                       .config);
+  for (const char* schedule : {"step", "cosine", "polynomial", "constant",
+                               "{cosine: {decay_over: 10 steps}}", "{step: {every: 2 epochs}}"}) {
+    check_round_trip(parse(kSmall + "schedule: " + schedule + "\n").config);
+  }
+}
+
+TEST_CASE("every text survives the effective config") {
+  for (const std::string name :
+       {"",   "null", "~", "yes",  "010", "1e3",          "-",   "a: b", "#x", "'",
+        "\"", "\\",   "$", "${X}", "$$",  "\n\t\x01\x7f", "ü日", " a ",  "[",  "*a"}) {
+    Config config = parse(kSmall).config;
+    config.data.path = "p" + name;
+    config.data.classes = {name};
+    check_round_trip(config);
+  }
+}
+
+TEST_CASE("whole numbers are printed with all digits") {
+  const LoadedConfig loaded = parse(kModel + kData +
+                                    "train: {epochs: 100000}\n"
+                                    "run: {log_every: 1000000 steps}\n");
+  check_round_trip(loaded.config);
+  CHECK(to_yaml(loaded.config).find("epochs: 100000\n") != std::string::npos);
+  CHECK(to_string(loaded.config.run.log_every) == "1000000 steps");
+}
+
+TEST_CASE("leaves are values by dotted path, in schema order") {
+  const auto all = leaves(parse(rich_config()).config);
+  const auto value = [&](const std::string& path) {
+    for (const auto& [key, text] : all) {
+      if (key == path) return text;
+    }
+    return std::string("(missing)");
+  };
+  CHECK(all.front().first == "name");
+  CHECK(value("model.input") == "[32, 24, 3]");
+  CHECK(value("model.layers[2].conv.filters") == "32");
+  CHECK(value("model.layers[2].conv.kernel_size") == "[3, 5]");
+  CHECK(value("model.layers[2].conv.kernel_initializer") == "he_normal");
+  CHECK(value("model.layers[2].conv.bias_initializer.constant.value") == "0.1");
+  CHECK(value("model.layers[2].conv.inputs") == "[z]");
+  CHECK(value("optimizer.rmsprop.learning_rate") == "5.0e-04");
+  CHECK(value("schedule.exponential.decay_every") == "100 steps");
+  CHECK(value("data.normalize.std") == "[0.5]");
+  CHECK(value("train.epochs") == "null");
+  CHECK(value("train.precision") == "bfloat16");
+}
+
+TEST_CASE("every config of the project loads and reads back") {
+  int count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    CAPTURE(entry.path().filename().string());
+    const Config config = load_config(entry.path(), {}, {}).config;
+    CHECK(config.name == entry.path().stem().string());
+    check_round_trip(config);
+    ++count;
+  }
+  CHECK(count >= 4);
+}
+
+}  // namespace
+}  // namespace trainer::config

@@ -1,0 +1,112 @@
+// What the JSON Schema says, and what Python's jsonschema says with it.
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+using Json = nlohmann::json;
+
+TEST_CASE("the schema is closed and names every key of a config") {
+  const Json schema = Json::parse(json_schema());
+  CHECK(schema["$schema"] == "https://json-schema.org/draft/2020-12/schema");
+  CHECK(schema["additionalProperties"] == false);
+  CHECK(schema["required"] == Json{"model", "data", "train"});
+  for (const auto& [path, value] : leaves(parse(kSmall).config)) {
+    CHECK(schema["properties"].contains(path.substr(0, path.find('.'))));
+  }
+}
+
+// Every map in the schema forbids other keys, every property is described, every $ref leads
+// somewhere.
+void check_node(const Json& node, const Json& definitions, int& maps) {
+  if (node.is_object() && node.contains("properties") && node.value("type", "") == "object") {
+    ++maps;
+    CHECK(node["additionalProperties"] == false);
+    for (const auto& [key, property] : node["properties"].items()) {
+      CAPTURE(key);
+      CHECK(property.contains("description"));
+    }
+  }
+  if (node.is_object() && node.contains("$ref") && node["$ref"].is_string()) {
+    const std::string name = node["$ref"].get<std::string>().substr(std::string("#/$defs/").size());
+    CHECK_MESSAGE(definitions.contains(name), name);
+  }
+  for (const auto& child : node) {
+    if (child.is_structured()) check_node(child, definitions, maps);
+  }
+}
+
+TEST_CASE("every part of the schema is closed and described") {
+  const Json schema = Json::parse(json_schema());
+  int maps = 0;
+  check_node(schema, schema["$defs"], maps);
+  CHECK(maps > 30);
+}
+
+// valid/ must all pass and invalid/ must all fail in check_schema.py.
+TEST_CASE("a validator from outside agrees with the reader") {
+  if (std::system("python3 -c 'import jsonschema, yaml' 2>/dev/null") != 0) {
+    MESSAGE("skipped: needs the Python packages jsonschema and PyYAML");
+    return;
+  }
+  const TemporaryFolder folder;
+  const Path valid = folder.path() / "valid", invalid = folder.path() / "invalid";
+  std::filesystem::create_directories(valid);
+  std::filesystem::create_directories(invalid);
+  write_file_atomic(folder.path() / "schema.json", json_schema());
+
+  int count = 0;
+  const auto add_valid = [&](const std::string& text) {
+    const Config config = parse(text, {}, {{"SET", "s"}}).config;
+    write_file_atomic(valid / concat(count++, ".yaml"), text);
+    write_file_atomic(valid / concat(count++, ".yaml"), to_yaml(config));
+  };
+  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() == ".yaml") add_valid(read_text_file(entry.path()));
+  }
+  add_valid(kSmall);
+  add_valid(rich_config());
+  add_valid(kSmall + "optimizer:\nschedule: cosine\nrun:\nparallel: {}\n");
+  add_valid(kModel + kData + "train: {epochs: \"${N:-3}\", max_steps: null}\n");
+  add_valid(kSmall + "schedule: {ramp_up: {scale: linear, by: step}}\noptimizer: {sgd: }\n");
+
+  for (const std::string& text :
+       {kSmall + "speed: 1\n",
+        kModel + kData,
+        kModel + kData + "train: {epochs: 1, max_steps: 2}\n",
+        kSmall + "optimizer: {adam: , sgd: }\n",
+        kSmall + "optimizer: {clip_norm: 1}\n",
+        kSmall + "optimizer: {sgd: , clip_norm: 1, clip_value: 1}\n",
+        kSmall + "optimizer: {sgd: {momentun: 1}}\n",
+        kSmall + "optimizer: adamm\n",
+        kSmall + "run: {log_every: 10}\n",
+        kSmall + "run: {log_every: 10 stepz}\n",
+        kSmall + "schedule: {step: {every: 3 seconds}}\n",
+        kSmall + "run: {keep: 0}\n",
+        kSmall + "run: {tensorboard: 1}\n",
+        kSmall + "evaluate: {top_k: 1.5}\n",
+        "model: {layers: [dense: 0]}\n" + kData + kTrain,
+        "model: {layers: [conv: {kernel_size: 3}]}\n" + kData + kTrain,
+        "model: {layers: [conv: {filters: 3, padding: full}]}\n" + kData + kTrain,
+        "model: {layers: [flaten]}\n" + kData + kTrain,
+        "model: {layers: [flatten], dense_classifier: {hidden_units: [1]}}\n" + kData + kTrain,
+        "model: {layers: [flatten], input: [28, 28]}\n" + kData + kTrain,
+        kModel + "data: {format: image_folders, path: d}\n" + kTrain,
+        kModel + "data: {format: idx, path: d, validation_split: 1}\n" + kTrain}) {
+    CHECK(!mistakes(text).empty());
+    write_file_atomic(invalid / concat(count++, ".yaml"), text);
+  }
+  const std::string command = concat("python3 '", TEST_SOURCE_DIR, "/config/check_schema.py' '",
+                                     folder.path().string(), "'");
+  CHECK(std::system(command.c_str()) == 0);
+}
+
+}  // namespace
+}  // namespace trainer::config

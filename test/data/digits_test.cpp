@@ -1,0 +1,85 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "base/files.h"
+#include "data/data.h"
+
+namespace trainer::data {
+namespace {
+
+std::string digest(const Path& path) {
+  Sha256 sha;
+  sha.update(read_file(path));
+  return sha.hex();
+}
+
+}  // namespace
+
+TEST_CASE("the digits are the same every time, and a longer set starts with a shorter one") {
+  const TemporaryFolder folder;
+  const Path a = folder.path() / "a";
+  const Path b = folder.path() / "b";
+  generate_digits(a, 300, 50);
+  generate_digits(b, 400, 50);
+  CHECK(digest(a / "t10k-images-idx3-ubyte") == digest(b / "t10k-images-idx3-ubyte"));
+  CHECK(digest(a / "t10k-labels-idx1-ubyte") == digest(b / "t10k-labels-idx1-ubyte"));
+  const Bytes shorter = read_file(a / "train-images-idx3-ubyte");
+  const Bytes longer = read_file(b / "train-images-idx3-ubyte");
+  CHECK(std::equal(shorter.begin() + 16, shorter.end(), longer.begin() + 16));
+}
+
+TEST_CASE("files that are there are left alone") {
+  const TemporaryFolder folder;
+  generate_digits(folder.path(), 30, 10);
+  const auto before = std::filesystem::last_write_time(folder.path() / "train-images-idx3-ubyte");
+  generate_digits(folder.path(), 40, 10);
+  CHECK(std::filesystem::last_write_time(folder.path() / "train-images-idx3-ubyte") == before);
+  std::filesystem::remove(folder.path() / "t10k-labels-idx1-ubyte");
+  generate_digits(folder.path(), 30, 10);
+  CHECK(std::filesystem::exists(folder.path() / "t10k-labels-idx1-ubyte"));
+}
+
+TEST_CASE("the digits open as a data set of ten classes, with ink in the middle") {
+  const TemporaryFolder folder;
+  generate_digits(folder.path(), 1000, 100);
+  config::Data config;
+  config.format = config::DataFormat::kDigits;
+  config.path = folder.path();
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(sets.train->size() == 1000);
+  CHECK(sets.test->size() == 100);
+  CHECK(sets.num_classes == 10);
+  CHECK(sets.image_shape == Shape{28, 28, 1});
+
+  // The mean images of two classes differ: there is something to learn.
+  std::vector<std::vector<double>> mean(10, std::vector<double>(784));
+  std::vector<int> counts(10);
+  for (std::int64_t i = 0; i < 1000; ++i) {
+    Bytes image(784);
+    std::int32_t label = -1;
+    sets.train->get(i, image.data(), &label);
+    REQUIRE(label >= 0);
+    REQUIRE(label < 10);
+    ++counts[static_cast<std::size_t>(label)];
+    int ink = 0;
+    for (std::size_t p = 0; p < 784; ++p) {
+      mean[static_cast<std::size_t>(label)][p] += image[p];
+      ink += image[p] > 100;
+    }
+    CHECK(ink > 8);
+    CHECK(ink < 400);
+  }
+  for (std::size_t a = 0; a < 10; ++a) {
+    CHECK(counts[a] > 60);
+    for (std::size_t b = 0; b < a; ++b) {
+      double distance = 0;
+      for (std::size_t p = 0; p < 784; ++p) {
+        distance += std::abs(mean[a][p] / counts[a] - mean[b][p] / counts[b]);
+      }
+      CHECK(distance / 784 > 4);
+    }
+  }
+}
+
+}  // namespace trainer::data

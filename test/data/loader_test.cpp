@@ -1,0 +1,170 @@
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+#include "base/error.h"
+#include "data/data.h"
+
+namespace trainer::data {
+namespace {
+
+// Sample i is two floats [i, 2i] with the label i % 10. Reading sample `bad` fails; odd samples are
+// slow, so that threads finish out of order.
+class FakeDataset final : public Dataset {
+ public:
+  explicit FakeDataset(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
+  std::int64_t size() const override { return size_; }
+  Shape image_shape() const override { return {1, 2, 1}; }
+  DType image_type() const override { return DType::kFloat32; }
+  bool label_is_index() const override { return true; }
+  std::int64_t label_width() const override { return 1; }
+  void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
+    ++reads;
+    if (index == bad_) throw DataError("fake.jpg", "sample " + std::to_string(index));
+    if (index % 16 == 1) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    const float pixels[] = {static_cast<float>(index), static_cast<float>(2 * index)};
+    std::memcpy(image, pixels, sizeof pixels);
+    const auto number = static_cast<std::int32_t>(index % 10);
+    std::memcpy(label, &number, sizeof number);
+  }
+  std::string fingerprint() const override { return "fake"; }
+
+  mutable std::atomic<std::int64_t> reads{0};
+
+ private:
+  std::int64_t size_, bad_;
+};
+
+// Everything that a loader delivers, as numbers.
+std::vector<std::vector<double>> drain(Loader& loader) {
+  std::vector<std::vector<double>> result;
+  while (const Batch* batch = loader.next()) {
+    std::vector<double> numbers{static_cast<double>(batch->range.epoch),
+                                static_cast<double>(batch->range.first)};
+    REQUIRE(batch->indices.size() == static_cast<std::size_t>(batch->range.count));
+    for (std::size_t i = 0; i < batch->indices.size(); ++i) {
+      const float* image = static_cast<const float*>(batch->images) + 2 * i;
+      CHECK(image[0] == static_cast<float>(batch->indices[i]));
+      numbers.push_back(image[0]);
+      numbers.push_back(image[1]);
+      numbers.push_back(static_cast<const std::int32_t*>(batch->labels)[i]);
+    }
+    result.push_back(std::move(numbers));
+    loader.release();
+  }
+  CHECK(loader.next() == nullptr);
+  return result;
+}
+
+LoaderOptions options_of(std::int64_t threads, std::int64_t prefetch, std::int64_t first = 0) {
+  LoaderOptions options;
+  options.batch_size = 32;
+  options.seed = 11;
+  options.shuffle = true;
+  options.first_step = first;
+  options.end_step = 3 * batches_per_epoch(200, 32);
+  options.threads = threads;
+  options.prefetch = prefetch;
+  return options;
+}
+
+}  // namespace
+
+TEST_CASE("batches are the same for any number of threads and any depth") {
+  const FakeDataset dataset(200);
+  const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
+  REQUIRE(expected.size() == 21);
+  // 200 = 6 * 32 + 8: the seventh batch is short, and each epoch has its own order.
+  CHECK(expected[6].size() == 2 + 3 * 8);
+  CHECK(expected[7] != expected[0]);
+  for (const std::int64_t threads : {1, 2, 4}) {
+    for (const std::int64_t prefetch : {1, 2, 7, 50}) {
+      CAPTURE(threads);
+      CAPTURE(prefetch);
+      CHECK(drain(*make_loader(dataset, options_of(threads, prefetch))) == expected);
+    }
+  }
+}
+
+TEST_CASE("a start in mid-epoch gives the rest of the sequence, and reads only that") {
+  const FakeDataset dataset(200);
+  const auto whole = drain(*make_loader(dataset, options_of(2, 3)));
+  for (const std::int64_t threads : {0, 3}) {
+    dataset.reads = 0;
+    const auto tail = drain(*make_loader(dataset, options_of(threads, 3, 9)));
+    CHECK(tail == std::vector(whole.begin() + 9, whole.end()));
+    CHECK(dataset.reads == 200 - 64 + 200);
+  }
+}
+
+TEST_CASE("an error arrives at the batch where it happened") {
+  const FakeDataset dataset(200, 70);
+  for (const std::int64_t threads : {0, 1, 4}) {
+    LoaderOptions options = options_of(threads, 4);
+    options.shuffle = false;
+    const auto loader = make_loader(dataset, options);
+    for (int i = 0; i < 2; ++i) {
+      REQUIRE(loader->next() != nullptr);
+      loader->release();
+    }
+    for (int i = 0; i < 2; ++i) {
+      CHECK_THROWS_WITH_AS(loader->next(), "fake.jpg: sample 70", DataError);
+    }
+  }
+}
+
+TEST_CASE("a loader can be dropped at any moment") {
+  const FakeDataset dataset(200);
+  for (int taken = 0; taken < 6; ++taken) {
+    LoaderOptions options = options_of(3, 2);
+    options.end_step.reset();
+    const auto loader = make_loader(dataset, options);
+    for (int i = 0; i < taken; ++i) {
+      REQUIRE(loader->next() != nullptr);
+      if (i + 1 < taken) loader->release();
+    }
+    // Here the threads wait for a free place, or are in the middle of reading.
+    if (taken % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+TEST_CASE("threads read ahead no further than they were told") {
+  const FakeDataset dataset(1000);
+  LoaderOptions options = options_of(2, 3);
+  options.end_step.reset();
+  const auto loader = make_loader(dataset, options);
+  REQUIRE(loader->next() != nullptr);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  CHECK(dataset.reads <= 32 * 4);
+  CHECK(dataset.reads >= 32);
+}
+
+TEST_CASE("misuse and empty sets are errors") {
+  const FakeDataset dataset(200);
+  for (const std::int64_t threads : {0, 1}) {
+    const auto loader = make_loader(dataset, options_of(threads, 2));
+    REQUIRE(loader->next() != nullptr);
+    CHECK_THROWS_AS(loader->next(), std::logic_error);
+    CHECK(loader->seconds_waited() >= 0);
+  }
+  CHECK_THROWS_AS(make_loader(FakeDataset(0), LoaderOptions{}), DataError);
+  LoaderOptions options;
+  options.batch_size = 0;
+  CHECK_THROWS_AS(make_loader(dataset, options), ConfigError);
+}
+
+TEST_CASE("the choice of threads can be seen, and made") {
+  const FakeDataset dataset(200);
+  CHECK(make_loader(dataset, options_of(2, 5))->describe() == "2 threads, 5 batches ahead");
+  CHECK(make_loader(dataset, options_of(1, 1))->describe() == "1 thread, 1 batch ahead");
+  CHECK(make_loader(dataset, options_of(0, 1))->describe() == "no reading ahead");
+  config::Data config;
+  config.format = config::DataFormat::kSynthetic;
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(make_loader(*sets.train, {})->describe() == "no reading ahead");
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,92 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "data/data.h"
+
+namespace trainer::data {
+namespace {
+
+std::vector<std::int64_t> order(std::int64_t size, std::uint64_t seed, std::int64_t epoch) {
+  const Sampler sampler(size, seed, true);
+  std::vector<std::int64_t> result;
+  for (std::int64_t i = 0; i < size; ++i) result.push_back(sampler.index(epoch, i));
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("each epoch is a permutation, whatever the size") {
+  for (const std::int64_t size : {1, 2, 3, 7, 255, 256, 257, 1000, 4097, 60000}) {
+    auto sorted = order(size, 42, 3);
+    std::sort(sorted.begin(), sorted.end());
+    bool whole = true;
+    for (std::int64_t i = 0; i < size; ++i) whole &= sorted[static_cast<std::size_t>(i)] == i;
+    CAPTURE(size);
+    CHECK(whole);
+  }
+}
+
+TEST_CASE("epochs and seeds give different orders, the same ones give the same") {
+  CHECK(order(1000, 1, 0) == order(1000, 1, 0));
+  CHECK(order(1000, 1, 0) != order(1000, 1, 1));
+  CHECK(order(1000, 1, 0) != order(1000, 2, 0));
+  const Sampler plain(10, 1, false);
+  for (std::int64_t i = 0; i < 10; ++i) CHECK(plain.index(4, i) == i);
+}
+
+TEST_CASE("many positions at once are the same as one by one") {
+  const Sampler sampler(1000, 5, true);
+  std::vector<std::int64_t> several(100);
+  sampler.indices(2, 300, several);
+  for (std::size_t i = 0; i < several.size(); ++i) {
+    CHECK(several[i] == sampler.index(2, 300 + static_cast<std::int64_t>(i)));
+  }
+}
+
+// Chi-squared tests at six standard deviations: a wrong permutation fails, a fair one never does.
+TEST_CASE("over epochs, every sample comes to every place equally often") {
+  constexpr std::int64_t kSize = 50;
+  constexpr int kEpochs = 20000;
+  std::vector<int> first(kSize), distance(kSize);
+  std::map<std::vector<std::int64_t>, int> triples;
+  for (int epoch = 0; epoch < kEpochs; ++epoch) {
+    const Sampler sampler(kSize, 9, true);
+    const std::int64_t a = sampler.index(epoch, 0);
+    const std::int64_t b = sampler.index(epoch, 1);
+    ++first[static_cast<std::size_t>(a)];
+    ++distance[static_cast<std::size_t>((b - a + kSize) % kSize)];
+    ++triples[order(3, 9, epoch)];
+  }
+  const auto chi = [](auto begin, auto end, double expected) {
+    double sum = 0;
+    for (; begin != end; ++begin) sum += (*begin - expected) * (*begin - expected) / expected;
+    return sum;
+  };
+  CHECK(distance[0] == 0);
+  const double places = kSize - 1;
+  CHECK(std::abs(chi(first.begin(), first.end(), kEpochs / 50.0) - places) <
+        6 * std::sqrt(2 * places));
+  CHECK(std::abs(chi(distance.begin() + 1, distance.end(), kEpochs / 49.0) - (places - 1)) <
+        6 * std::sqrt(2 * places));
+  REQUIRE(triples.size() == 6);
+  std::vector<int> counts;
+  for (const auto& [triple, count] : triples) counts.push_back(count);
+  CHECK(chi(counts.begin(), counts.end(), kEpochs / 6.0) < 5 + 6 * std::sqrt(10.0));
+}
+
+TEST_CASE("batches of an epoch, the last one short") {
+  CHECK(batches_per_epoch(10, 4) == 3);
+  CHECK(batches_per_epoch(8, 4) == 2);
+  CHECK(batches_per_epoch(3, 4) == 1);
+  const BatchRange last = batch_range(10, 4, 5);
+  CHECK(last.epoch == 1);
+  CHECK(last.first == 8);
+  CHECK(last.count == 2);
+  CHECK(batch_range(10, 4, 6).epoch == 2);
+  CHECK(batch_range(10, 4, 6).count == 4);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,202 @@
+// The commands on a small run, as a user types them.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string small_config(const Workspace& work, const std::string& more = "") {
+  return work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
+optimizer: {adam: {learning_rate: 3.0e-3}}
+train: {epochs: 12, batch_size: 32}
+)") + more);
+}
+
+void write_npy(const Path& path, const std::vector<int>& dims) {
+  std::string shape;
+  std::size_t count = 1;
+  for (const int dim : dims) {
+    shape += std::to_string(dim) + ", ";
+    count *= static_cast<std::size_t>(dim);
+  }
+  std::string header = "{'descr': '|u1', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.append((64 - (header.size() + 11) % 64) % 64, ' ');
+  header += '\n';
+  std::ofstream file(path, std::ios::binary);
+  file << "\x93NUMPY\x01" << '\0' << static_cast<char>(header.size() & 255)
+       << static_cast<char>(header.size() >> 8) << header << std::string(count, '\x40');
+}
+
+}  // namespace
+
+TEST_CASE("a run learns, and evaluate repeats its numbers") {
+  const Workspace work;
+  const Result trained = run({"train", small_config(work), "--json", "--run-dir", work / "run"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const Json test = trained.event("finished").at("metrics").at("test");
+  CHECK(test.at("accuracy").get<double>() > 0.8);
+  CHECK(test.at("count") == 250);
+  CHECK(std::filesystem::exists(work / "run" / "config.yaml"));
+
+  const Result evaluated = run({"evaluate", work / "run", "--json"});
+  INFO(evaluated.err);
+  REQUIRE(evaluated.code == 0);
+  const Json json = evaluated.event("evaluated");
+  CHECK(json.at("loss") == test.at("loss"));
+  CHECK(json.at("accuracy") == test.at("accuracy"));
+  CHECK(json.at("count") == test.at("count"));
+  CHECK(json.at("split") == "test");
+  CHECK(json.at("accuracy_low") < json.at("accuracy"));
+  CHECK(json.at("accuracy_high") > json.at("accuracy"));
+  CHECK(json.at("per_class").size() == 10);
+  std::int64_t diagonal = 0, all = 0;
+  for (std::size_t r = 0; r < 10; ++r) {
+    for (std::size_t c = 0; c < 10; ++c) {
+      const auto count = json.at("confusion").at(r).at(c).get<std::int64_t>();
+      all += count;
+      diagonal += r == c ? count : 0;
+    }
+  }
+  CHECK(all == 250);
+  CHECK(static_cast<double>(diagonal) / 250 == doctest::Approx(test.at("accuracy").get<double>()));
+
+  const Result text = run({"evaluate", work / "run"});
+  CHECK(has(text.out, "precision"));
+  CHECK(has(text.out, "true \\ predicted"));
+  const Result brief = run({"evaluate", work / "run", "--quiet"});
+  CHECK(std::count(brief.out.begin(), brief.out.end(), '\n') == 1);
+  const Result train_split = run({"evaluate", work / "run", "--split", "train", "--json"});
+  CHECK(train_split.event("evaluated").at("count") == 600);
+  // Without a validation split nothing was chosen as the best.
+  CHECK(run({"evaluate", work / "run", "--best"}).code == 3);
+}
+
+TEST_CASE("the best checkpoint is kept and can be evaluated") {
+  const Workspace work;
+  const Result trained = run({"train", small_config(work), "--json", "--run-dir", work / "run",
+                              "--epochs", "4", "--set", "data.validation_split=0.2"});
+  REQUIRE(trained.code == 0);
+  double best = 0;
+  for (const Json& line : trained.lines()) {
+    if (line.at("event") == "evaluation" && line.at("split") == "validation") {
+      best = std::max(best, line.at("accuracy").get<double>());
+    }
+  }
+  const Result evaluated =
+      run({"evaluate", work / "run", "--best", "--split", "validation", "--json"});
+  REQUIRE(evaluated.code == 0);
+  CHECK(evaluated.event("evaluated").at("accuracy") == best);
+  CHECK(evaluated.event("evaluated").at("count") == 120);
+}
+
+TEST_CASE("predict agrees with evaluate and takes files") {
+  const Workspace work;
+  REQUIRE(run({"train", small_config(work), "--run-dir", work / "run", "--epochs", "3"}).code == 0);
+  const Json evaluated = run({"evaluate", work / "run", "--json"}).event("evaluated");
+  const Result split = run({"predict", work / "run", "--format", "jsonl"});
+  INFO(split.err);
+  REQUIRE(split.code == 0);
+  const auto lines = split.lines();
+  REQUIRE(lines.size() == 250);
+  int right = 0;
+  for (const Json& line : lines) {
+    double sum = 0;
+    for (const auto& p : line.at("probabilities")) sum += p.get<double>();
+    CHECK(sum == doctest::Approx(1));
+    CHECK(line.at("probabilities").at(line.at("class").get<std::string>()) ==
+          line.at("probability"));
+    right += line.at("class") == line.at("label") ? 1 : 0;
+  }
+  CHECK(right / 250.0 == doctest::Approx(evaluated.at("accuracy").get<double>()));
+
+  const Result file = run({"predict", work / "run", work.data() + "/t10k-images-idx3-ubyte",
+                           "--format", "jsonl", "--limit", "7"});
+  INFO(file.err);
+  REQUIRE(file.code == 0);
+  REQUIRE(file.lines().size() == 7);
+  for (std::size_t i = 0; i < 7; ++i) {
+    CHECK(file.lines()[i].at("probabilities") == lines[i].at("probabilities"));
+    CHECK_FALSE(file.lines()[i].contains("label"));
+  }
+  const Result csv = run({"predict", work / "run", "--format", "csv", "--limit", "3"});
+  CHECK(csv.out.starts_with("index,class,probability,label,p_0,p_1,"));
+  CHECK(std::count(csv.out.begin(), csv.out.end(), '\n') == 4);
+
+  write_npy(work / "right.npy", {2, 28, 28});
+  CHECK(run({"predict", work / "run", work / "right.npy"}).code == 0);
+  write_npy(work / "wrong.npy", {2, 32, 32, 3});
+  const Result wrong = run({"predict", work / "run", work / "wrong.npy"});
+  CHECK(wrong.code == 3);
+  CHECK(has(wrong.err, "[32, 32, 3]"));
+  CHECK(has(wrong.err, "[28, 28, 1]"));
+}
+
+TEST_CASE("plan says what a config means, with and without its data") {
+  const Workspace work;
+  const std::string config = small_config(work);
+  const Result text = run({"plan", config, "--epochs", "2", "--print-after", "all", "--program"});
+  INFO(text.err);
+  REQUIRE(text.code == 0);
+  for (const char* part :
+       {"config.yaml:", "default", "--epochs", "conv2d_1 (Conv2D)", "steps per epoch",
+        "after fuse_activation:", "training program", "evaluation program"}) {
+    CAPTURE(part);
+    CHECK(has(text.out, part));
+  }
+  const Result json = run({"plan", config, "--json"});
+  const Json plan = json.event("plan");
+  CHECK(json.lines().size() == 1);
+  CHECK(plan.at("steps_per_epoch") == 19);
+  CHECK(plan.at("total_steps") == 12 * 19);
+  CHECK(plan.at("data").at("train") == 600);
+
+  const Arguments lost{"plan", config, "--json", "--set", "data.path=/nowhere"};
+  const Json blind = run(lost).event("plan");
+  CHECK(has(blind.at("data").at("unknown"), "/nowhere"));
+  CHECK(blind.at("layers").empty());
+  Arguments told = lost;
+  told.insert(told.end(), {"--set", "model.input=[28, 28, 1]", "--set", "data.num_classes=10"});
+  const Result known = run(told);
+  CHECK(known.code == 0);
+  CHECK(known.event("plan").at("parameters") == plan.at("parameters"));
+  CHECK(known.event("plan").contains("memory"));
+}
+
+TEST_CASE("output is JSON lines alone, or nothing but the end") {
+  const Workspace work;
+  const std::string config = small_config(work);
+  const Result json = run({"train", config, "--json", "--run-dir", work / "json", "--epochs", "1"});
+  REQUIRE(json.code == 0);
+  const auto lines = json.lines();
+  CHECK(lines.front().at("event") == "start");
+  CHECK(lines.back().at("event") == "finished");
+  const Result quiet =
+      run({"train", config, "--quiet", "--run-dir", work / "quiet", "--epochs", "1"});
+  CHECK(quiet.code == 0);
+  CHECK(std::count(quiet.out.begin(), quiet.out.end(), '\n') <= 2);
+  CHECK(quiet.err.empty());
+}
+
+TEST_CASE("small commands") {
+  CHECK(Json::parse(run({"schema"}).out).contains("properties"));
+  CHECK(run({"devices", "--json"}).event("devices").contains("cpu"));
+  const Workspace work;
+  const Result measured = run({"benchmark", small_config(work), "--seconds", "0.3", "--json"});
+  INFO(measured.err);
+  REQUIRE(measured.code == 0);
+  CHECK(measured.event("benchmark").at("images_per_second").get<double>() > 0);
+  CHECK(run({"benchmark", small_config(work), "--seconds", "0.2", "--input-only"}).code == 0);
+}
+
+}  // namespace trainer::e2e

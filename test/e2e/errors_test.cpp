@@ -1,0 +1,106 @@
+// What goes wrong has its exit code and says what to do.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a config with five mistakes gives five lines") {
+  const std::string config = std::string(TEST_SOURCE_DIR) + "/bad/five_mistakes.yaml";
+  for (const char* command : {"train", "plan", "validate", "benchmark"}) {
+    CAPTURE(command);
+    const Result result = run({command, config});
+    CHECK(result.code == 2);
+    CHECK(result.out.empty());
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 5);
+    CHECK(has(result.err, "five_mistakes.yaml:"));
+  }
+}
+
+TEST_CASE("validate looks at every config") {
+  const std::string configs = std::string(PROJECT_SOURCE_DIR) + "/configs/";
+  const Result good = run({"validate", configs + "mnist.yaml", configs + "digits.yaml"});
+  CHECK(good.code == 0);
+  CHECK(std::count(good.out.begin(), good.out.end(), '\n') == 2);
+  const std::string bad = std::string(TEST_SOURCE_DIR) + "/bad/five_mistakes.yaml";
+  const Result mixed = run({"validate", bad, configs + "mnist.yaml"});
+  CHECK(mixed.code == 2);
+  CHECK(has(mixed.out, "mnist.yaml: ok"));
+}
+
+TEST_CASE("a wrong command line is a config error") {
+  for (const Arguments& arguments :
+       {Arguments{},
+        {"trian"},
+        {"train"},
+        {"train", "x.yaml", "--no-such"},
+        {"evaluate", "x", "--split", "tset"},
+        {"predict", "x", "--format", "xml"},
+        {"plan", std::string(PROJECT_SOURCE_DIR) + "/configs/mnist.yaml", "--print-after", "fsue"},
+        {"train", std::string(PROJECT_SOURCE_DIR) + "/configs/mnist.yaml", "--set", "train"}}) {
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    CHECK_FALSE(result.err.empty());
+    CHECK(result.out.empty());
+  }
+  CHECK(run({"--help"}).code == 0);
+  CHECK(run({"--version"}).code == 0);
+}
+
+TEST_CASE("missing data names the path and what to do") {
+  const Workspace work;
+  const std::string config = work.config(
+      std::string(kModel) + "data: {format: idx, path: /nowhere/at/all}\ntrain: {epochs: 1}\n");
+  const Result result = run({"train", config, "--run-dir", work / "run"});
+  CHECK(result.code == 3);
+  CHECK(has(result.err, "/nowhere/at/all"));
+  CHECK(has(result.err, "data.path"));
+  CHECK(run({"evaluate", work / "none"}).code == 3);
+  CHECK(run({"predict", work / "none"}).code == 3);
+}
+
+TEST_CASE("a loss that is not finite ends the run and names the place") {
+  const Workspace work;
+  const std::string config = work.config("data: {format: idx, path: " + work.data() + R"(}
+model:
+  layers:
+    - conv: {filters: 6, kernel_size: 3, activation: relu}
+    - max_pool: 2
+    - flatten
+    - dense: {units: 32, activation: relu}
+    - dense: {units: 10, name: last}
+optimizer: {sgd: {learning_rate: 1.0e10}}
+train: {epochs: 5, batch_size: 32}
+)");
+  const Result result = run({"train", config, "--run-dir", work / "run"});
+  CHECK(result.code == 5);
+  CHECK(has(result.err, "step "));
+  CHECK((has(result.err, "layer ") || has(result.err, "variable ")));
+  CHECK(has(result.err, "config.yaml:"));
+  CHECK(has(result.err, "learning rate 1e+10"));
+  CHECK(has(result.err, "step-00000000.safetensors"));
+  CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+}
+
+TEST_CASE("evaluation refuses other classes") {
+  const Workspace work;
+  const std::string config = work.config(
+      kModel + ("data: {format: idx, path: " + work.data() + "}\ntrain: {max_steps: 3}\n"));
+  REQUIRE(run({"train", config, "--run-dir", work / "run"}).code == 0);
+  const Result result =
+      run({"evaluate", work / "run", "--set", "data.classes=[a, b, c, d, e, f, g, h, i, j]"});
+  CHECK(result.code == 3);
+  CHECK(has(result.err, "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"));
+  CHECK(has(result.err, "[a, b, c, d, e, f, g, h, i, j]"));
+}
+
+}  // namespace trainer::e2e

@@ -1,0 +1,75 @@
+// What must not depend on the machine's parallelism, and what must depend on the seed.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+std::string sha256_of(const Workspace& work, const std::string& config, const Arguments& more) {
+  static int count = 0;
+  Arguments arguments{"train", config, "--json", "--run-dir",
+                      work / ("run" + std::to_string(count++))};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Result result = run(arguments);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return result.event("finished").at("parameters_sha256");
+}
+
+}  // namespace
+
+TEST_CASE("the same seed gives the same bits, another one others") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const std::string once = sha256_of(work, config, {});
+  CHECK(once.size() == 64);
+  CHECK(sha256_of(work, config, {}) == once);
+  CHECK(sha256_of(work, config, {"--seed", "8"}) != once);
+}
+
+TEST_CASE("loader threads and prefetching do not change the result") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const std::string once = sha256_of(work, config, {});
+  for (const char* threads : {"1", "2", "4"}) {
+    for (const char* prefetch : {"1", "8"}) {
+      CAPTURE(threads);
+      CAPTURE(prefetch);
+      CHECK(sha256_of(work, config,
+                      {"--set", std::string("data.threads=") + threads, "--set",
+                       std::string("data.prefetch=") + prefetch}) == once);
+    }
+  }
+}
+
+TEST_CASE("lanes agree") {
+  const Workspace work;
+  const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
+optimizer: {sgd: {learning_rate: 0.01}}
+train: {max_steps: 20, batch_size: 32}
+run: {log_every: 1 steps}
+)"));
+  std::vector<std::vector<double>> losses;
+  for (const char* lanes : {"1", "2"}) {
+    const Result result =
+        run({"train", config, "--json", "--run-dir", work / (std::string("lanes") + lanes), "--set",
+             "parallel.threads=2", "--set", std::string("parallel.lanes=") + lanes});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    losses.emplace_back();
+    for (const Json& line : result.lines()) {
+      if (line.at("event") == "step") losses.back().push_back(line.at("loss"));
+    }
+  }
+  REQUIRE(losses[0].size() == 20);
+  REQUIRE(losses[1].size() == 20);
+  for (std::size_t i = 0; i < 20; ++i) {
+    CAPTURE(i);
+    CHECK(std::abs(losses[0][i] - losses[1][i]) <= 1e-4 * losses[0][i]);
+  }
+}
+
+}  // namespace trainer::e2e

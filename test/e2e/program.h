@@ -1,0 +1,70 @@
+// Runs the program itself as a user would.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+
+namespace trainer::e2e {
+
+using Json = nlohmann::json;
+using Arguments = std::vector<std::string>;
+
+struct Result {
+  int code = -1;  // exit code, or -signal
+  std::string out, err;
+  std::vector<Json> lines() const;  // of standard output, each parsed; throws when one is not JSON
+  Json event(const std::string& name) const;  // the last one of this name; null when there is none
+};
+
+// A process that runs `trainer` with its outputs in files of a temporary folder.
+class Program {
+ public:
+  explicit Program(const Arguments& arguments);
+  ~Program();  // kills it
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+  pid_t pid() const { return pid_; }
+  void signal(int number);
+  std::string output() const;  // so far
+  // Whether `text` turned up in the output so many times before the process ended, within a minute.
+  bool wait_for(const std::string& text, int times = 1);
+  Result wait();
+
+ private:
+  bool ended();
+  TemporaryFolder folder_;
+  pid_t pid_ = -1;
+  bool reaped_ = false;
+  int status_ = 0;
+};
+
+Result run(const Arguments& arguments);
+
+// Folders with a small drawn data set and configs, for one test.
+class Workspace {
+ public:
+  Workspace();
+  Path operator/(const std::string& name) const { return folder_.path() / name; }
+  const std::string& data() const { return data_; }
+  // Writes config.yaml and returns its path. Each option replaces one of the lines below its
+  // section.
+  std::string config(const std::string& sections) const;
+
+ private:
+  TemporaryFolder folder_;
+  std::string data_;
+};
+
+// A small convolutional net with batch norm and dropout.
+extern const char* const kModel;
+// The same with everything that a resume must restore: momentum, accumulation, weight average.
+std::string rich_config(const Workspace& work);
+
+}  // namespace trainer::e2e

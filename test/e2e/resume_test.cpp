@@ -1,0 +1,212 @@
+// A run that is stopped in any way and resumed ends as the one that was not.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include "checkpoint/checkpoint.h"
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+Arguments train(const std::string& config, const Path& dir, const Arguments& more = {}) {
+  Arguments arguments{"train", config, "--json", "--run-dir", dir};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+// All tensors of the last checkpoint: slots and averages too.
+std::vector<checkpoint::Tensor> last_tensors(const Path& dir) {
+  std::vector<std::string> warnings;
+  auto tensors = checkpoint::load(dir, false, warnings).tensors;
+  CHECK(warnings.empty());
+  return tensors;
+}
+
+void check_same(const Path& one, const Path& other) {
+  const auto a = last_tensors(one), b = last_tensors(other);
+  REQUIRE(a.size() == b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    INFO("tensor ", a[i].name);
+    CHECK(a[i].name == b[i].name);
+    CHECK(a[i].values == b[i].values);
+  }
+}
+
+std::string steps_column(const Path& csv) {
+  std::ifstream file(csv);
+  std::string steps;
+  for (std::string line; std::getline(file, line);) steps += line.substr(0, line.find(',')) + ' ';
+  return steps;
+}
+
+struct Reference {
+  Workspace work;
+  std::string config = rich_config(work);
+  Json finished;
+
+  Reference() {
+    const Result result = run(train(config, work / "whole"));
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    finished = result.event("finished");
+    CHECK(finished.at("reason") == "done");
+    CHECK(finished.at("steps") == 80);
+  }
+
+  void check(const Result& result, const Path& dir) const {
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    const Json now = result.event("finished");
+    CHECK(now.at("parameters_sha256") == finished.at("parameters_sha256"));
+    CHECK(now.at("metrics") == finished.at("metrics"));
+    check_same(work / "whole", dir);
+    CHECK(steps_column(dir / "metrics.csv") == steps_column(work / "whole" / "metrics.csv"));
+  }
+};
+
+}  // namespace
+
+TEST_CASE("killed at random moments and resumed") {
+  const Reference reference;
+  for (const unsigned seed : {1u, 2u, 3u, 4u, 5u}) {
+    CAPTURE(seed);
+    const Path dir = reference.work / ("killed" + std::to_string(seed));
+    std::mt19937 random(seed);
+    int killed = 0;
+    for (int kill = 0; kill < 4; ++kill) {
+      Program program(train(reference.config, dir, {"--resume"}));
+      if (kill > 0) {  // the first kill may come before the program has done anything
+        program.wait_for("\"event\":\"step\"", 1 + static_cast<int>(random() % 25));
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+      program.signal(SIGKILL);
+      killed += program.wait().code == -SIGKILL ? 1 : 0;
+    }
+    CHECK(killed > 0);
+    reference.check(run(train(reference.config, dir, {"--resume"})), dir);
+  }
+}
+
+TEST_CASE("interrupted by SIGTERM in mid-epoch") {
+  const Reference reference;
+  const Path dir = reference.work / "stopped";
+  Program program(train(reference.config, dir));
+  REQUIRE(program.wait_for("\"step\":13,"));
+  program.signal(SIGTERM);
+  const Result stopped = program.wait();
+  if (stopped.event("finished").at("reason") == "done") return;  // it was faster than the signal
+  CHECK(stopped.code == 75);
+  CHECK(stopped.event("finished").at("reason") == "interrupted");
+  CHECK_FALSE(stopped.event("checkpoint").is_null());
+  reference.check(run(train(reference.config, dir, {"--resume"})), dir);
+}
+
+TEST_CASE("a damaged newest checkpoint is skipped with a warning") {
+  const Reference reference;
+  const Path dir = reference.work / "damaged";
+  REQUIRE(run(train(reference.config, dir, {"--set", "train.max_steps=21"})).code == 0);
+  const Path newest = dir / "checkpoints" / "step-00000021.safetensors";
+  REQUIRE(std::filesystem::exists(newest));
+  std::fstream file(newest, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-50, std::ios::end);
+  file.put('\x5a');
+  file.put('\x77');
+  file.close();
+  // The schedule follows the length of the run, so that only the damage is looked at here.
+  const Result resumed =
+      run(train(reference.config, dir, {"--resume", "--set", "train.max_steps=21"}));
+  CHECK(resumed.code == 0);
+  CHECK(resumed.err.find("warning: ") != std::string::npos);
+  CHECK(resumed.err.find("step-00000021") != std::string::npos);
+  CHECK(resumed.event("start").at("first_step") == 14);
+  const Path whole = reference.work / "whole21";
+  const Result once = run(train(reference.config, whole, {"--set", "train.max_steps=21"}));
+  CHECK(resumed.event("finished").at("parameters_sha256") ==
+        once.event("finished").at("parameters_sha256"));
+  check_same(whole, dir);
+}
+
+TEST_CASE("a run that is done is not done again") {
+  const Reference reference;
+  const Result again = run(train(reference.config, reference.work / "whole", {"--resume"}));
+  CHECK(again.code == 0);
+  CHECK(again.event("start").at("first_step") == 80);
+  CHECK(again.event("finished").at("parameters_sha256") ==
+        reference.finished.at("parameters_sha256"));
+}
+
+TEST_CASE("an early stop is for good, wherever the run is interrupted") {
+  const Workspace work;
+  const std::string config =
+      work.config(kModel + ("data: {format: idx, validation_split: 0.5, path: " + work.data() + R"(}
+optimizer: {adam: {learning_rate: 1.0e-2}}
+train: {epochs: 100, batch_size: 32, early_stop: {metric: validation/loss, patience: 2}}
+run: {evaluate_every: 2 steps, checkpoint_every: 7 steps}
+)"));
+  const Result whole = run(train(config, work / "whole"));
+  INFO(whole.err);
+  REQUIRE(whole.code == 0);
+  const Json finished = whole.event("finished");
+  REQUIRE(finished.at("reason") == "early stop");
+  const Result again = run(train(config, work / "whole", {"--resume"}));
+  CHECK(again.event("finished").at("reason") == "early stop");
+  CHECK(again.event("finished").at("steps") == finished.at("steps"));
+
+  // Interrupted again and again, so that some signals fall into an evaluation.
+  Result last;
+  int interruptions = 0;
+  do {
+    Program program(train(config, work / "parts", {"--resume"}));
+    if (interruptions < 12 && program.wait_for("\"event\":\"start\"")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(interruptions % 5));
+      program.signal(SIGTERM);
+    }
+    last = program.wait();
+  } while (last.code == 75 && ++interruptions < 100);
+  CHECK(interruptions > 0);
+  INFO(last.err);
+  REQUIRE(last.code == 0);
+  CHECK(last.event("finished").at("reason") == "early stop");
+  CHECK(last.event("finished").at("steps") == finished.at("steps"));
+  CHECK(last.event("finished").at("parameters_sha256") == finished.at("parameters_sha256"));
+  std::vector<std::string> warnings;
+  CHECK(checkpoint::sha256_of(checkpoint::load(work / "parts", true, warnings).tensors) ==
+        checkpoint::sha256_of(checkpoint::load(work / "whole", true, warnings).tensors));
+}
+
+TEST_CASE("a resume that would not go on as it was is refused") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const Arguments few{"--set", "train.max_steps=5"};
+  REQUIRE(run(train(config, work / "run", few)).code == 0);
+  const Result other = run(train(config, work / "run", {"--resume", "--batch-size", "16"}));
+  CHECK(other.code == 3);
+  CHECK(other.err.find("train.batch_size was 32, is 16") != std::string::npos);
+}
+
+TEST_CASE("a folder in use or used is refused") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  Program first(train(config, work / "run", {"--set", "train.max_steps=1000000"}));
+  REQUIRE(first.wait_for("\"event\":\"step\""));
+  for (const Arguments& more : {Arguments{}, {"--resume"}, {"--overwrite"}}) {
+    const Result second = run(train(config, work / "run", more));
+    CHECK(second.code == 2);
+    CHECK(second.err.find(std::to_string(first.pid())) != std::string::npos);
+  }
+  first.signal(SIGTERM);
+  CHECK(first.wait().code == 75);
+  const Result used = run(train(config, work / "run"));
+  CHECK(used.code == 2);
+  CHECK(used.err.find("--resume") != std::string::npos);
+  CHECK(used.err.find("--overwrite") != std::string::npos);
+  CHECK(run(train(config, work / "run", {"--overwrite", "--set", "train.max_steps=3"})).code == 0);
+}
+
+}  // namespace trainer::e2e

@@ -1,0 +1,227 @@
+#include <doctest/doctest.h>
+
+#include "graph/graph.h"
+
+namespace trainer::graph {
+namespace {
+
+const SourceLoc kLoc{"m.yaml", 7, 3};
+
+Typed f32(Shape shape) { return {std::move(shape), DType::kFloat32}; }
+Typed bf16(Shape shape) { return {std::move(shape), DType::kBFloat16}; }
+Typed u8(Shape shape) { return {std::move(shape), DType::kUInt8}; }
+Typed i32(Shape shape) { return {std::move(shape), DType::kInt32}; }
+
+std::string text(const std::vector<Typed>& types) {
+  std::string all;
+  for (const Typed& type : types) {
+    if (!all.empty()) all += ' ';
+    all += concat(to_string(type.shape), " ", to_string(type.type));
+  }
+  return all;
+}
+
+std::string shape(const Op& op, const std::vector<Typed>& inputs) {
+  return text(infer(op, inputs, "layer", kLoc));
+}
+
+// The message of the error that infer() throws.
+std::string wrong(const Op& op, const std::vector<Typed>& inputs) {
+  try {
+    infer(op, inputs, "layer", kLoc);
+  } catch (const ConfigError& error) {
+    REQUIRE(error.diagnostics().size() == 1);
+    CHECK(error.diagnostics()[0].loc.line == 7);
+    return error.diagnostics()[0].message;
+  }
+  return "";
+}
+
+Window window(std::int64_t size, std::int64_t stride = 1, std::int64_t pad = 0) {
+  return {{size, size}, {stride, stride}, {1, 1}, {pad, pad}, {pad, pad}};
+}
+
+const Typed kImage = f32({kBatch, 8, 9, 4});
+const Activation kRelu{Activation::Kind::kRelu, 0};
+
+}  // namespace
+
+TEST_CASE("the output of a window is rounded down and 0 where it does not fit") {
+  CHECK(window(3).output(8, 0) == 6);
+  CHECK(window(3, 2).output(8, 0) == 3);
+  CHECK(window(3, 2, 1).output(8, 0) == 4);
+  CHECK(window(8).output(8, 0) == 1);
+  CHECK(window(9).output(8, 0) == 0);
+  Window dilated = window(3);
+  dilated.dilation = {1, 3};
+  CHECK(dilated.output(8, 0) == 6);
+  CHECK(dilated.output(8, 1) == 2);
+  dilated.pad_after = {0, 1};
+  CHECK(dilated.output(8, 1) == 3);
+}
+
+TEST_CASE("preprocess gives float32 images") {
+  const Preprocess op{1, {0, 0, 0}, {1, 1, 1}};
+  CHECK(shape(op, {u8({kBatch, 4, 5, 3})}) == "[batch, 4, 5, 3] float32");
+  CHECK(shape(op, {f32({kBatch, 4, 5, 3})}) == "[batch, 4, 5, 3] float32");
+}
+
+TEST_CASE("convolution shapes, forward and backward") {
+  const Conv op{window(3, 2, 1), 2, true, kRelu};
+  const Typed kernel = f32({3, 3, 2, 6}), bias = f32({6}), y = f32({kBatch, 4, 5, 6});
+  CHECK(shape(op, {kImage, kernel, bias}) == "[batch, 4, 5, 6] float32");
+  CHECK(shape(op, {bf16(kImage.shape), kernel, bias}) == "[batch, 4, 5, 6] bfloat16");
+  CHECK(shape(ConvBackwardData{op.window, 2, kImage.shape}, {y, kernel}) ==
+        "[batch, 8, 9, 4] float32");
+  CHECK(shape(ConvBackwardWeights{op.window, 2, true, kernel.shape}, {kImage, bf16(y.shape)}) ==
+        "[3, 3, 2, 6] float32 [6] float32");
+  CHECK(shape(ConvBackwardWeights{op.window, 2, false, kernel.shape}, {kImage, y}) ==
+        "[3, 3, 2, 6] float32");
+}
+
+TEST_CASE("the fused convolution and max pooling gives an index of bytes") {
+  const ConvMaxPool op{{window(3), 1, true, kRelu}, window(2, 2)};
+  const Typed kernel = f32({3, 3, 4, 6}), bias = f32({6}), y = f32({kBatch, 3, 3, 6});
+  CHECK(shape(op, {kImage, kernel, bias}) == "[batch, 3, 3, 6] float32 [batch, 3, 3, 6] uint8");
+  CHECK(shape(ConvMaxPoolBackwardWeights{op.conv, op.pool, kernel.shape},
+              {kImage, y, y, u8(y.shape)}) == "[3, 3, 4, 6] float32 [6] float32");
+}
+
+TEST_CASE("dense shapes keep the type of the input, gradients of weights are float32") {
+  const Typed x = bf16({kBatch, 5}), kernel = f32({5, 3}), dy = f32({kBatch, 3});
+  CHECK(shape(Dense{true, {}}, {x, kernel, f32({3})}) == "[batch, 3] bfloat16");
+  CHECK(shape(DenseBackwardData{5}, {dy, kernel}) == "[batch, 5] float32");
+  CHECK(shape(DenseBackwardWeights{true}, {x, dy}) == "[5, 3] float32 [3] float32");
+}
+
+TEST_CASE("pooling shapes") {
+  const Pool max{Pool::Kind::kMax, window(3, 2, 1), true};
+  const Typed y = f32({kBatch, 4, 5, 4});
+  CHECK(shape(max, {kImage}) == "[batch, 4, 5, 4] float32 [batch, 4, 5, 4] uint8");
+  CHECK(shape(Pool{Pool::Kind::kAverage, window(2, 2), false}, {kImage}) ==
+        "[batch, 4, 4, 4] float32");
+  CHECK(shape(PoolBackward{Pool::Kind::kMax, max.window, kImage.shape, {}}, {y, u8(y.shape)}) ==
+        "[batch, 8, 9, 4] float32");
+  CHECK(shape(PoolBackward{Pool::Kind::kMax, max.window, kImage.shape, kRelu},
+              {y, u8(y.shape), y}) == "[batch, 8, 9, 4] float32");
+  CHECK(shape(GlobalPool{}, {kImage}) == "[batch, 4] float32");
+  CHECK(shape(GlobalPoolBackward{Pool::Kind::kAverage, kImage.shape}, {f32({kBatch, 4})}) ==
+        "[batch, 8, 9, 4] float32");
+  CHECK(shape(GlobalPoolBackward{Pool::Kind::kMax, kImage.shape},
+              {f32({kBatch, 4}), kImage, f32({kBatch, 4})}) == "[batch, 8, 9, 4] float32");
+}
+
+TEST_CASE("element-wise ops keep the shape") {
+  const Typed x = bf16({kBatch, 7});
+  for (const Op& op : {Op{Activate{kRelu}}, Op{Softmax{}}, Op{Dropout{}}}) {
+    CHECK(shape(op, {x}) == "[batch, 7] bfloat16");
+  }
+  for (const Op& op : {Op{ActivateBackward{kRelu}}, Op{SoftmaxBackward{}}, Op{Add{}}}) {
+    CHECK(shape(op, {x, x}) == "[batch, 7] bfloat16");
+  }
+}
+
+TEST_CASE("batch norm shapes, of images and of rows") {
+  const Typed x = bf16({kBatch, 8, 9, 4}), c = f32({4});
+  CHECK(shape(BatchNorm{}, {x, c, c}) == "[batch, 8, 9, 4] bfloat16 [4] float32 [4] float32");
+  CHECK(shape(BatchNorm{}, {f32({kBatch, 4}), c, c}) ==
+        "[batch, 4] float32 [4] float32 [4] float32");
+  CHECK(shape(BatchNormBackward{}, {x, x, c, c, c}) ==
+        "[batch, 8, 9, 4] bfloat16 [4] float32 [4] float32");
+  CHECK(shape(BatchNormBackward{1e-3f, kRelu}, {x, x, c, c, c, x}) ==
+        "[batch, 8, 9, 4] bfloat16 [4] float32 [4] float32");
+  CHECK(shape(UpdateStatistics{}, {c, c, c, c}) == "[4] float32 [4] float32");
+  CHECK(shape(BatchNormInference{}, {x, c, c, c, c}) == "[batch, 8, 9, 4] bfloat16");
+  CHECK(shape(BatchNormInferenceBackward{}, {x, x, c, c, c}) ==
+        "[batch, 8, 9, 4] bfloat16 [4] float32 [4] float32");
+  CHECK(shape(FoldBatchNorm{1e-3f, true}, {f32({3, 3, 2, 4}), c, c, c, c, c}) ==
+        "[3, 3, 2, 4] float32 [4] float32");
+  CHECK(shape(FoldBatchNorm{1e-3f, false}, {f32({3, 3, 2, 4}), c, c, c, c}) ==
+        "[3, 3, 2, 4] float32 [4] float32");
+}
+
+TEST_CASE("shapes of ops that move values") {
+  const Typed narrow = f32({kBatch, 8, 9, 2});
+  CHECK(shape(Concat{}, {kImage, narrow, narrow}) == "[batch, 8, 9, 8] float32");
+  CHECK(shape(Slice{1, 3}, {kImage}) == "[batch, 8, 9, 2] float32");
+  CHECK(shape(Reshape{{kBatch, 288}}, {kImage}) == "[batch, 288] float32");
+  CHECK(shape(ZeroPad{1, 2, 3, 4}, {kImage}) == "[batch, 11, 16, 4] float32");
+  CHECK(shape(Crop{1, 2, 3, 4}, {kImage}) == "[batch, 5, 2, 4] float32");
+}
+
+TEST_CASE("a loss gives float32, and its gradient the type of the logits") {
+  const Typed logits = bf16({kBatch, 10});
+  CHECK(shape(Loss{}, {logits, i32({kBatch})}) == "[batch] float32");
+  CHECK(shape(Loss{LossKind::kMeanSquaredError, 0, true}, {logits, f32({kBatch, 10})}) ==
+        "[batch] float32 [batch, 10] bfloat16");
+  CHECK(shape(L2Penalty{}, {f32({3, 3})}) == "[1] float32");
+}
+
+TEST_CASE("an update gives the parameter and its slots") {
+  const Typed w = f32({3, 2});
+  CHECK(shape(Update{SgdRule{}, {}, 0, 0, 1, 0}, {w, w}) == "[3, 2] float32");
+  CHECK(infer(Update{SgdRule{0.9f, true}, {}, 0, 0, 1, 0}, {w, w, w}, "u", kLoc).size() == 2);
+  CHECK(infer(Update{AdamRule{}, {}, 0, 0, 1, 0.99f}, {w, w, w, w, w}, "u", kLoc).size() == 4);
+  CHECK_THROWS_AS(infer(Update{AdamRule{}, {}, 0, 0, 1, 0}, {w, w, w}, "u", kLoc),
+                  std::logic_error);
+}
+
+TEST_CASE("shape errors say what was expected and what to do") {
+  const Typed flat = f32({kBatch, 10}), tiny = f32({kBatch, 3, 3, 64});
+  CHECK(wrong(Conv{window(5), 1, false, {}}, {tiny, f32({5, 5, 64, 8})}) ==
+        "layer: window 5x5 does not fit into 3x3 (input [batch, 3, 3, 64]); use a smaller window, "
+        "padding: same, or fewer strides and poolings before it");
+  Window dilated = window(3);
+  dilated.dilation = {2, 2};
+  CHECK(wrong(Conv{dilated, 1, false, {}}, {tiny, f32({3, 3, 64, 8})}).find("dilated by 2x2") !=
+        std::string::npos);
+  CHECK(wrong(Conv{window(3), 1, false, {}}, {flat, f32({3, 3, 10, 8})}) ==
+        "layer: expects an image [batch, height, width, channels], but its input is [batch, 10]; "
+        "move it before the layer that flattens, or add a reshape");
+  CHECK(wrong(Conv{window(3), 3, false, {}}, {tiny, f32({3, 3, 21, 9})}) ==
+        "layer: groups: 3 does not divide the 64 channels of the input [batch, 3, 3, 64]");
+  CHECK(wrong(Conv{window(3), 2, false, {}}, {tiny, f32({3, 3, 32, 9})}) ==
+        "layer: groups: 2 does not divide the 9 filters");
+  CHECK(wrong(Dense{false, {}}, {tiny, f32({64, 8})}) ==
+        "layer: expects [batch, features], but its input is [batch, 3, 3, 64]; put flatten or "
+        "global_average_pooling before it");
+  CHECK(wrong(Dense{false, {}}, {flat, f32({9, 8})}) ==
+        "layer: kernel is [9, 8], expected [10, units] for the input [batch, 10]");
+  CHECK(wrong(Dense{true, {}}, {flat, f32({10, 8}), f32({7})}) ==
+        "layer: bias is [7], expected [8]");
+  CHECK(wrong(Pool{Pool::Kind::kMax, window(2, 2, 2), false}, {tiny}) ==
+        "layer: padding of 2 and 2 pixels leaves windows of 2 without a pixel of the image; pad by "
+        "less than the pool size");
+  CHECK(
+      wrong(Pool{Pool::Kind::kMax, window(17, 17), false}, {f32({kBatch, 20, 20, 1})}) ==
+      "layer: a max pooling window of 17x17 is larger than 256 pixels; use global_max_pooling, or "
+      "two poolings in a row");
+  CHECK(wrong(Softmax{}, {tiny}).find("before the softmax") != std::string::npos);
+  CHECK(wrong(Add{}, {flat}) ==
+        "layer: expects at least two inputs, got 1; name them with inputs: [first, second]");
+  CHECK(wrong(Add{}, {flat, tiny}) ==
+        "layer: adds values of one shape, but its inputs are [batch, 10] and [batch, 3, 3, 64]");
+  CHECK(wrong(Concat{}, {tiny, kImage}).find("[batch, 3, 3, 64] and [batch, 8, 9, 4]") !=
+        std::string::npos);
+  CHECK(wrong(Concat{}, {tiny, flat}).find("joins along the channels") != std::string::npos);
+  CHECK(wrong(Reshape{{kBatch, 9, 9}}, {flat}) ==
+        "layer: cannot reshape [batch, 10] (10 numbers a sample) to [batch, 9, 9]");
+  CHECK(wrong(Slice{4, 12}, {flat}) == "layer: channels 4 to 12 are not all in [batch, 10]");
+  CHECK(wrong(Crop{2, 1, 0, 0}, {tiny}) == "layer: nothing is left of [batch, 3, 3, 64]");
+  CHECK(wrong(ZeroPad{-1, 0, 0, 0}, {tiny}) == "layer: padding must be 0 or more");
+  CHECK(wrong(Dropout{1.0f, 0, 0}, {flat}).find("rate is 1, expected") != std::string::npos);
+  CHECK(wrong(BatchNorm{}, {tiny, f32({64}), f32({63})}) == "layer: beta is [63], expected [64]");
+  CHECK(wrong(Preprocess{1, {0, 0}, {1, 1}}, {u8({kBatch, 4, 4, 3})})
+            .find("one, or one per channel") == std::string::npos);
+  CHECK(wrong(Preprocess{1, {0, 0}, {1, 1}}, {u8({kBatch, 4, 4, 3})})
+            .find("the images have 3 channels") != std::string::npos);
+  CHECK(wrong(Loss{LossKind::kBinaryCrossEntropy, 0, false}, {flat, i32({kBatch})})
+            .find("end it with dense: {units: 1}") != std::string::npos);
+  CHECK(wrong(Loss{}, {flat, f32({kBatch, 9})}) ==
+        "layer: the label is [batch, 9], expected [batch, 10]");
+  CHECK(wrong(Loss{}, {flat, u8({kBatch})}).find("expected int32 class indices") !=
+        std::string::npos);
+  CHECK(wrong(Activate{kRelu}, {u8({kBatch, 3})}).find("floating-point") != std::string::npos);
+}
+
+}  // namespace trainer::graph

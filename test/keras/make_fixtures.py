@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Writes the numbers of Keras 3 that the tests hold trainer against, so that the tests need no Keras:
+
+    optimizers.json   parameters over 200 updates with gradients of a formula
+    schedules.json    learning rates at 200 steps
+    layers.json       outputs and gradients of single layers, losses
+    training/*.json   losses of 50 training steps of small models
+
+Run it after a change of the cases, not of Keras:
+
+    scripts/python_env.sh keras -- test/keras/make_fixtures.py
+
+Option and layer names are those of a trainer config. Each file states its formulas.
+"""
+
+import json
+import math
+import pathlib
+
+import numpy as np
+import cases
+from keras_model import keras, make_loss, make_model, make_optimizer, train, weight_names
+
+HERE = pathlib.Path(__file__).resolve().parent
+
+
+def digits(values):
+    """Nine significant digits hold a float32 exactly; nested lists for arrays."""
+    if isinstance(values, (list, tuple)):
+        return [digits(value) for value in values]
+    array = np.asarray(values)
+    if array.ndim:
+        return [digits(value) for value in array]
+    return float(f"{float(array):.9g}")
+
+
+def write(name, content):
+    path = HERE / name
+    path.parent.mkdir(exist_ok=True)
+    lines = [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in content.items() if key != "cases"]
+    if "cases" in content:
+        rows = ",\n".join(json.dumps(case) for case in content["cases"])
+        lines.append(f'"cases": [\n{rows}\n]')
+    path.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+    print(f"{path.relative_to(HERE)}: {path.stat().st_size} bytes")
+
+
+def optimizers():
+    initial = [[0.5, -0.25, 1.0, 0.0, -1.5], [0.1, 0.2, -0.3, 2.0]]
+    content = {
+        "keras": keras.__version__,
+        "gradient": "float32(scale * sin(0.1 * step + index + 2 * tensor)) computed in double, step from 0",
+        "values": "after 20, 40, ... 200 updates, all tensors; averages likewise, where the optimizer keeps them",
+        "initial": initial,
+        "cases": [],
+    }
+    for name, config, scale in cases.OPTIMIZERS:
+        keras.backend.clear_session()
+        variables = [keras.Variable(np.array(values, np.float32)) for values in initial]
+        optimizer = make_optimizer(config)
+        optimizer.build(variables)
+        values, averages = [], []
+        for step in range(200):
+            gradients = [
+                np.array([scale * math.sin(0.1 * step + i + 2 * t) for i in range(len(initial[t]))], np.float32)
+                for t in range(len(initial))
+            ]
+            optimizer.apply([keras.ops.convert_to_tensor(g) for g in gradients])
+            if (step + 1) % 20 == 0:
+                values.append(digits([v.numpy() for v in variables]))
+                if optimizer.use_ema:
+                    averages.append(digits([v.numpy() for v in optimizer._model_variables_moving_average]))
+        case = {"name": name, "optimizer": config, "scale": scale, "values": values}
+        if averages:
+            case["averages"] = averages
+        content["cases"].append(case)
+    write("optimizers.json", content)
+
+
+def ramp_up(epoch, start, peak, floor, ramp_epochs, sustain_epochs, decay):
+    if epoch < ramp_epochs:
+        return (peak - start) / ramp_epochs * epoch + start
+    if epoch < ramp_epochs + sustain_epochs:
+        return peak
+    return (peak - floor) * decay ** (epoch - ramp_epochs - sustain_epochs) + floor
+
+
+def schedules():
+    s = keras.optimizers.schedules
+    base = 0.05
+    made = [
+        ("exponential", {"exponential": {"decay_every": "30 steps", "decay_rate": 0.7}},
+         s.ExponentialDecay(base, 30, 0.7)),
+        ("exponential_staircase", {"exponential": {"decay_every": "30 steps", "decay_rate": 0.7, "staircase": True}},
+         s.ExponentialDecay(base, 30, 0.7, staircase=True)),
+        ("exponential_epochs", {"exponential": {"decay_every": "2 epochs", "decay_rate": 0.9}},
+         s.ExponentialDecay(base, 50, 0.9)),
+        ("cosine", {"cosine": {"decay_over": "150 steps"}}, s.CosineDecay(base, 150)),
+        ("cosine_alpha", {"cosine": {"decay_over": "150 steps", "alpha": 0.1}}, s.CosineDecay(base, 150, alpha=0.1)),
+        ("cosine_warm_up", {"cosine": {"decay_over": "120 steps"}, "warm_up": {"over": "40 steps"}},
+         s.CosineDecay(0.0, 120, warmup_target=base, warmup_steps=40)),
+        ("cosine_warm_up_alpha",
+         {"cosine": {"decay_over": "120 steps", "alpha": 0.2}, "warm_up": {"over": "1 epoch", "start_factor": 0.1}},
+         s.CosineDecay(0.1 * base, 120, alpha=0.2, warmup_target=base, warmup_steps=25)),
+        ("polynomial", {"polynomial": {"decay_over": "150 steps", "end_learning_rate": 0.001}},
+         s.PolynomialDecay(base, 150, 0.001)),
+        ("polynomial_square", {"polynomial": {"decay_over": "6 epochs", "power": 2.0}},
+         s.PolynomialDecay(base, 150, 1e-4, power=2.0)),
+        ("step", {"step": {"every": "60 steps", "factor": 0.5}}, lambda step: base * 0.5 ** (step // 60)),
+    ]
+    content = {
+        "keras": keras.__version__,
+        "about": "learning rates of updates 0..199; Keras computes them in float32; ramp_up and step are plain Python",
+        "learning_rate": base,
+        "steps_per_epoch": 25,
+        "total_steps": 200,
+        "cases": [],
+    }
+    for name, config, schedule in made:
+        values = [float(schedule(step)) for step in range(200)]
+        content["cases"].append({"name": name, "schedule": config, "values": digits(values)})
+    article_w = {"start": 1e-5, "peak": 5e-5, "floor": 1e-5, "ramp_epochs": 3, "sustain_epochs": 1, "decay": 0.8}
+    for by in ("epoch", "step"):
+        values = [ramp_up(step // 25 if by == "epoch" else step / 25, **article_w) for step in range(200)]
+        content["cases"].append(
+            {"name": f"ramp_up_{by}", "schedule": {"ramp_up": {**article_w, "by": by}}, "values": digits(values)}
+        )
+    write("schedules.json", content)
+
+
+def formula(shape, scale, phase):
+    """Short decimal numbers without a pattern that a wrong index could repeat."""
+    count = int(np.prod(shape))
+    return np.round([scale * math.sin(1.7 * i + phase + 0.01 * i * i) for i in range(count)], 3).reshape(shape)
+
+
+def layers():
+    import tensorflow as tf
+
+    content = {
+        "keras": keras.__version__,
+        "about": "y = layer(x); dx and dweights are the gradients of sum(y * dy). Flat, in Keras's order; training mode. "
+                 "statistics: the moving ones after the one call. losses: each sample's, and the gradient of their mean",
+        "cases": [],
+        "losses": [],
+    }
+    for name, entry, shape in cases.LAYERS:
+        model = make_model(shape[1:], [entry])
+        for number, (weight_name, weight) in enumerate(weight_names(model)):
+            if "moving" not in weight_name:
+                offset = 1.0 if weight_name.endswith("gamma") else 0.0
+                weight.assign(offset + formula(weight.shape, 0.5, number + 1))
+        before = [(n, w.numpy()) for n, w in weight_names(model)]
+        x = tf.constant(formula(shape, 2.0, 0), tf.float32)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = model(x, training=True)
+            dy = tf.constant(formula(y.shape, 1.0, 5), tf.float32)
+            total = tf.reduce_sum(y * dy)
+        dx, dweights = tape.gradient(total, [x, model.trainable_variables])
+        case = {"name": name, "layer": entry, "x_shape": list(shape), "x": x, "y_shape": list(y.shape), "y": y, "dy": dy,
+                "dx": dx}
+        flat = {key: digits(value.numpy().ravel()) if key in ("x", "y", "dy", "dx") else value
+                for key, value in case.items()}
+        flat["weights"] = {
+            n.split("/")[1]: {"shape": list(w.shape), "values": digits(w.ravel())} for n, w in before if "moving" not in n
+        }
+        flat["dweights"] = {
+            v.name: digits(g.numpy().ravel()) for v, g in zip(model.trainable_variables, dweights)
+        }
+        statistics = {n.split("/")[1]: digits(w.numpy()) for n, w in weight_names(model) if "moving" in n}
+        if statistics:
+            flat["statistics"] = statistics
+        content["cases"].append(flat)
+
+    for name, kind, smoothing, logits_shape in cases.LOSSES:
+        logits = tf.constant(formula(logits_shape, 3.0, 2), tf.float32)
+        if kind == "softmax_cross_entropy":
+            labels = [(2 * i + 1) % logits_shape[1] for i in range(logits_shape[0])]
+            targets = tf.one_hot(labels, logits_shape[1])
+        elif kind == "binary_cross_entropy":
+            labels = [(i * i + 1) % 2 for i in range(logits_shape[0])]
+            targets = tf.constant(np.array(labels, np.float32).reshape(-1, 1))
+        else:
+            targets = tf.constant(formula(logits_shape, 1.0, 3), tf.float32)
+            labels = digits(targets.numpy())
+        function = {
+            "softmax_cross_entropy": lambda: keras.losses.categorical_crossentropy(
+                targets, logits, from_logits=True, label_smoothing=smoothing),
+            "binary_cross_entropy": lambda: keras.losses.binary_crossentropy(
+                targets, logits, from_logits=True, label_smoothing=smoothing),
+            "mean_squared_error": lambda: keras.losses.mean_squared_error(targets, logits),
+        }[kind]
+        with tf.GradientTape() as tape:
+            tape.watch(logits)
+            values = function()
+            mean = tf.reduce_mean(values)
+        content["losses"].append({
+            "name": name, "loss": kind, "label_smoothing": smoothing, "shape": list(logits_shape),
+            "logits": digits(logits.numpy().ravel()), "labels": labels, "losses": digits(values.numpy()),
+            "dlogits": digits(tape.gradient(mean, logits).numpy().ravel()),
+        })
+    write("layers.json", content)
+
+
+def training():
+    for name, model_config, optimizer_config in cases.TRAINING:
+        shape = model_config["input"]
+        classes = cases.CLASSES if model_config["loss"] != "binary_cross_entropy" else 2
+        model = make_model(shape, model_config["layers"])
+        weights = []
+        for number, (weight_name, weight) in enumerate(weight_names(model)):
+            scale, offset = cases.weight_formula(weight_name, weight.shape)
+            values = cases.weight_values(weight.shape, number, scale, offset)
+            weight.assign(values)
+            weights.append({"name": weight_name, "shape": list(weight.shape), "scale": scale, "offset": offset})
+        loss = make_loss(model_config["loss"], model_config.get("label_smoothing", 0.0), classes)
+        batches = [cases.batch(shape, step, model_config["loss"], classes) for step in range(cases.STEPS)]
+        losses = train(model, make_optimizer(optimizer_config), loss, batches)
+        images, labels = batches[0]
+        evaluation = float(loss(labels, model(images, training=False)))
+        final = {n: digits(w.numpy().ravel()) for n, w in weight_names(model) if w.numpy().size <= 16}
+        write(f"training/{name}.json", {
+            "keras": keras.__version__,
+            "images": "pixel i of sample s is ((i*31 + s*17 + (i*s)%23 + label*i*5) % 256), uint8, x / 255; row by row",
+            "labels": "sample s has label s % classes; batch of step t: samples t*batch_size ... of the epoch, "
+                      "s modulo samples",
+            "initial": "element i of weight number n is float32(offset + scale * sin(i + 1 + n)) computed in double",
+            "model": model_config, "optimizer": optimizer_config,
+            "classes": classes, "samples": cases.SAMPLES, "batch_size": cases.BATCH, "steps": cases.STEPS,
+            "weights": weights, "losses": digits(losses),
+            "evaluation_loss_of_first_batch": digits(evaluation), "final": final,
+        })
+
+
+if __name__ == "__main__":
+    optimizers()
+    schedules()
+    layers()
+    training()

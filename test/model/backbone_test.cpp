@@ -1,0 +1,204 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "compile/compile.h"
+#include "support/model.h"
+
+namespace trainer::model {
+namespace {
+
+std::string shape_text(const Shape& shape) {
+  std::string text;
+  for (std::size_t i = 1; i < shape.rank(); ++i) text += concat(i > 1 ? "x" : "", shape[i]);
+  return text;
+}
+
+// "global_average_pooling2d_3" -> "global_average_pooling2d": the number depends on the session.
+std::string label(const std::string& name) {
+  return name.starts_with("global_") ? name.substr(0, name.find("2d") + 2) : name;
+}
+
+// The layers whose outputs a layer reads.
+std::string inputs_of(const graph::Graph& graph, const graph::LayerInfo& layer) {
+  std::map<graph::ValueId, std::string> outputs;
+  for (const graph::LayerInfo& other : graph.layers) outputs[other.output] = other.name;
+  std::string names;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.name != layer.name || layer.name == "input") continue;
+    for (const graph::ValueId id : node.inputs) {
+      if (!outputs.contains(id) || outputs[id] == layer.name) continue;
+      names += concat(names.empty() ? "" : ",", outputs[id]);
+    }
+  }
+  return names.empty() ? "-" : names;
+}
+
+void check_table(const std::string& file, const std::string& backbone, const Shape& image,
+                 std::int64_t classes) {
+  const bool top = backbone.find("include_top: true") != std::string::npos;
+  const bool pooled = backbone.find("pooling") != std::string::npos;
+  const std::string head = top ? ""
+                           : pooled
+                               ? ", head: [{dense: {units: 4, name: head}}]"
+                               : ", head: [{flatten: {name: f}}, {dense: {units: 4, name: head}}]";
+  const auto graph =
+      test::build("{backbone: " + backbone + head + "}", test::sample(image, classes));
+  const auto rows = layer_table(graph);
+  std::ifstream in(std::string(TEST_SOURCE_DIR) + "/keras/backbones/" + file + ".txt");
+  REQUIRE(in.good());
+  std::size_t i = 0;
+  for (std::string line; std::getline(in, line); ++i) {
+    REQUIRE(i < rows.size());
+    const graph::LayerInfo& layer = graph.layers[i];
+    std::ostringstream ours;
+    ours << label(layer.name) << ' ' << layer.kind << ' ' << shape_text(graph[layer.output].shape)
+         << ' ' << rows[i].parameters << ' ' << inputs_of(graph, layer);
+    CHECK(ours.str() == line);
+  }
+  const std::size_t rest = top ? 0 : pooled ? 1 : 2;
+  CHECK(i + rest == rows.size());
+}
+
+std::vector<std::string> trained(const std::string& freeze) {
+  const auto graph =
+      test::build("{backbone: {name: vgg16, freeze: " + freeze + "}, head: [flatten, dense: 4]}",
+                  test::sample({32, 32, 3}, 4));
+  std::vector<std::string> names;
+  for (const graph::LayerInfo& layer : graph.layers) {
+    if (layer.trainable && layer.name != "input") names.push_back(layer.name);
+  }
+  return names;
+}
+
+const std::vector<std::string> kHead{"flatten", "dense"};
+std::vector<std::string> with_head(std::vector<std::string> names) {
+  names.insert(names.end(), kHead.begin(), kHead.end());
+  return names;
+}
+
+template <class T>
+int count(const graph::Graph& graph) {
+  int number = 0;
+  for (const graph::Node& node : graph.nodes) number += std::holds_alternative<T>(node.op);
+  return number;
+}
+
+}  // namespace
+
+TEST_CASE("backbones have Keras's layers, in its order, with its shapes and numbers") {
+  check_table("vgg16", "{name: vgg16}", {224, 224, 3}, 4);
+  check_table("vgg16_top", "{name: vgg16, include_top: true}", {64, 96, 3}, 10);
+  check_table("mobilenet_v2", "{name: mobilenet_v2}", {224, 224, 3}, 4);
+  check_table("mobilenet_v2_odd", "{name: mobilenet_v2, alpha: 0.35, pooling: avg}", {101, 67, 3},
+              4);
+  check_table("mobilenet_v2_wide", "{name: mobilenet_v2, alpha: 1.3, pooling: max}", {96, 96, 3},
+              4);
+  check_table("mobilenet_v2_top", "{name: mobilenet_v2, alpha: 0.5, include_top: true}",
+              {160, 160, 3}, 7);
+  check_table("resnet50", "{name: resnet50}", {224, 224, 3}, 4);
+  check_table("resnet50_top", "{name: resnet50, include_top: true}", {97, 64, 3}, 5);
+}
+
+TEST_CASE("freeze counts as Python slices Keras's layer list") {
+  const std::vector<std::string> last4{"block5_conv1", "block5_conv2", "block5_conv3",
+                                       "block5_pool"};
+  CHECK(trained("'[:-4]'") == with_head(last4));
+  CHECK(trained("'[0:15]'") == with_head(last4));
+  CHECK(trained("15") == with_head(last4));  // the input layer is the first
+  CHECK(trained("all") == kHead);
+  CHECK(trained("'[:]'") == kHead);
+  CHECK(trained("'[:100]'") == kHead);
+  CHECK(trained("none").size() == 18 + 2);
+  CHECK(trained("'[:1]'").size() == 18 + 2);
+  CHECK(trained("'[5:2]'").size() == 18 + 2);
+  CHECK(trained("'[-4:-3]'").size() == 17 + 2);
+  CHECK(trained("[block1_*, block2_*, block3_*, block4_*]") == with_head(last4));
+  CHECK(trained("'block?_conv1'").size() == 13 + 2);
+}
+
+TEST_CASE("patterns that match nothing and counts beyond the list are mistakes") {
+  CHECK_THROWS_WITH_AS(trained("[block9_*]"), doctest::Contains("no layer is named 'block9_*'"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(trained("20"), doctest::Contains("is 20, but the backbone has 19 layers"),
+                       ConfigError);
+}
+
+TEST_CASE("images below 32 pixels are refused as Keras refuses them") {
+  CHECK_THROWS_WITH_AS(
+      test::build("{backbone: vgg16, head: [flatten, dense: 4]}", test::sample({31, 64, 3}, 4)),
+      doctest::Contains("at least 32x32"), ConfigError);
+}
+
+TEST_CASE("a frozen prefix has no backward nodes, no gradients and fused activations") {
+  const auto graph =
+      test::build("{backbone: {name: vgg16, freeze: '[:-4]'}, head: [flatten, dense: 4]}",
+                  test::sample({32, 32, 3}, 4));
+  const auto training = compile::training_graph(graph, {});
+  std::set<std::string> backward;
+  int gradients = 0;
+  for (const graph::Node& node : training.nodes) {
+    if (node.phase == graph::Phase::kBackward || node.phase == graph::Phase::kUpdate)
+      backward.insert(node.name);
+  }
+  for (const graph::Value& value : training.values)
+    gradients += value.role == graph::Role::kGradient;
+  CHECK(gradients == 3 * 2 + 2);
+  for (const std::string& name : backward)
+    CHECK((name.starts_with("block5") || name == "dense" || name == "flatten"));
+  CHECK(count<graph::ConvBackwardData>(training) == 2);  // block5_conv1 needs none for its input
+  CHECK(count<graph::Activate>(training) == 0);
+}
+
+TEST_CASE("frozen batch norm is folded in training, once; no statistics change") {
+  const auto graph = test::build(
+      "{backbone: {name: mobilenet_v2, freeze: all}, head: [global_average_pool, dense: 4]}",
+      test::sample({64, 64, 3}, 4));
+  const auto training = compile::training_graph(graph, {});
+  CHECK(count<graph::FoldBatchNorm>(training) == 52);
+  CHECK(count<graph::BatchNorm>(training) + count<graph::BatchNormInference>(training) == 0);
+  CHECK(count<graph::UpdateStatistics>(training) == 0);
+  CHECK(count<graph::Activate>(training) + count<graph::ZeroPad>(training) == 0);
+  CHECK(count<graph::ConvBackwardData>(training) + count<graph::ConvBackwardWeights>(training) ==
+        0);
+  for (const graph::Node& node : training.nodes) {
+    CHECK((node.phase == graph::Phase::kPrepare) ==
+          std::holds_alternative<graph::FoldBatchNorm>(node.op));
+  }
+}
+
+TEST_CASE("batch_norm: eval trains gamma and beta and leaves the statistics") {
+  const auto graph = test::build(
+      "{backbone: {name: mobilenet_v2, batch_norm: eval, freeze: '[:-10]'}, "
+      "head: [global_average_pool, dense: 4]}",
+      test::sample({64, 64, 3}, 4));
+  const auto training = compile::training_graph(graph, {});
+  CHECK(count<graph::BatchNorm>(training) + count<graph::UpdateStatistics>(training) == 0);
+  CHECK(count<graph::BatchNormInferenceBackward>(training) > 0);
+  const auto rows = layer_table(graph);
+  for (const LayerRow& row : rows) {
+    if (row.kind == "BatchNormalization") CHECK(row.batch_norm == "moving");
+  }
+}
+
+TEST_CASE("the table names the source of weights, what is trained and the batch norm's mode") {
+  const auto rows =
+      layer_table(test::build("{backbone: {name: mobilenet_v2, weights: w.h5, freeze: '[:-3]'}, "
+                              "head: [global_average_pool, dense: 4]}",
+                              test::sample({64, 64, 3}, 4)));
+  std::map<std::string, LayerRow> by_name;
+  for (const LayerRow& row : rows) by_name[row.name] = row;
+  CHECK(by_name["Conv1"].weights == "w.h5");
+  CHECK_FALSE(by_name["Conv1"].trainable);
+  CHECK(by_name["Conv1"].trainable_parameters == 0);
+  CHECK(by_name["bn_Conv1"].batch_norm == "moving");
+  CHECK(by_name["Conv_1_bn"].batch_norm == "batch");
+  CHECK(by_name["Conv_1_bn"].trainable_parameters == 2 * 1280);
+  CHECK(by_name["dense"].weights.empty());
+  CHECK(by_name["Conv1_relu"].weights.empty());
+}
+
+}  // namespace trainer::model

@@ -1,0 +1,284 @@
+#include "model/import.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+#include <map>
+
+#include "base/zip.h"
+#include "checkpoint/weights.h"
+#include "model/export.h"
+#include "support/model.h"
+
+namespace trainer::model {
+namespace {
+
+using checkpoint::Tensor;
+
+const std::string kLayers = R"([
+  {conv: {filters: 4, name: first_conv}}, {batch_norm: {name: first_bn}},
+  {depthwise_conv: {depth_multiplier: 2, use_bias: false, name: deep}},
+  {separable_conv: {filters: 5, kernel_size: 1, name: both}}, {relu: {max_value: 6, name: cut}},
+  {global_average_pool: {name: pool}}, {dropout: {name: drop}}, {dense: {units: 3, name: last}}])";
+
+struct Model {
+  config::Config config;
+  graph::Graph graph;
+};
+Model model_of(const std::string& weights, const std::string& layers = kLayers,
+               const std::string& more = "") {
+  Model model;
+  model.config =
+      test::config_of("{layers: " + layers + ", weights: \"" + weights + "\"" + more + "}");
+  model.graph = build_model(model.config.model, model.config.data, test::sample({8, 8, 3}, 3), 1);
+  return model;
+}
+
+std::string fixture(const std::string& name) {
+  return std::string(TEST_SOURCE_DIR) + "/keras/weights/" + name;
+}
+
+std::vector<std::string> names_of(const graph::Graph& graph) {
+  std::vector<std::string> names;
+  for (const graph::LayerInfo& layer : graph.layers) {
+    for (const graph::ValueId id : layer.parameters) names.push_back(graph[id].name);
+  }
+  return names;
+}
+
+// The formula of make_weight_files.py.
+void check_values(const Model& model, const std::vector<Tensor>& tensors) {
+  std::map<std::string, const Tensor*> by_name;
+  for (const Tensor& tensor : tensors) by_name[tensor.name] = &tensor;
+  float number = 0;
+  for (const std::string& name : names_of(model.graph)) {
+    number += 1;
+    CAPTURE(name);
+    REQUIRE(by_name.contains(name));
+    const Tensor& tensor = *by_name[name];
+    CHECK(tensor.shape == model.graph[model.graph.find(name)].shape);
+    std::size_t wrong = 0;
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      wrong += tensor.values[i] != number + static_cast<float>(i) / 1024;
+    }
+    CHECK(wrong == 0);
+  }
+}
+
+// Every parameter and statistic with numbers of its own.
+std::vector<Tensor> counted(const graph::Graph& graph) {
+  std::vector<Tensor> tensors;
+  float number = 0;
+  for (const graph::Value& value : graph.values) {
+    if (!graph::is_kept(value.role)) continue;
+    Tensor tensor{value.name, value.shape, {}};
+    for (std::int64_t i = 0; i < value.shape.elements(); ++i) tensor.values.push_back(number += 1);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+std::string message_of(const Model& model) {
+  try {
+    import_weights(model.graph, model.config.model);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every file that Keras writes gives every weight its place and numbers") {
+  for (const char* file : {"applications.h5", "keras3.keras", "nested.h5", "arrays.npz"}) {
+    CAPTURE(file);
+    const Model model = model_of(fixture(file));
+    const Import import = import_weights(model.graph, model.config.model);
+    check_values(model, import.tensors);
+    CHECK(import.report.loaded.size() == 12);
+    CHECK(import.report.complete());
+    // nested.h5 has a layer more than the model.
+    CHECK(import.report.extra.size() == (std::string(file) == "nested.h5" ? 2 : 0));
+  }
+}
+
+TEST_CASE("the .weights.h5 that a .keras holds loads on its own") {
+  const std::string archive = fixture("keras3.keras");
+  const Bytes content = read_file(archive);
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "x.weights.h5";
+  for (const ZipMember& member : zip_members(content, archive)) {
+    if (member.name != "model.weights.h5") continue;
+    Bytes unpacked(zip_size(content, member, archive));
+    unzip(content, member, unpacked, archive);
+    write_file_atomic(path, unpacked);
+  }
+  const Model model = model_of(path);
+  check_values(model, import_weights(model.graph, model.config.model).tensors);
+}
+
+TEST_CASE("missing, extra and ill-shaped tensors are named") {
+  const std::string layers = R"([{conv: {filters: 5, name: first_conv}}, {global_average_pool: {}},
+                                 {dense: {units: 3, name: other}}])";
+  const std::string found = message_of(model_of(fixture("keras3.keras"), layers));
+  CHECK(found.find("0 tensors loaded, 2 missing, 2 of another shape") != std::string::npos);
+  CHECK(found.find("missing:\n    other/kernel\n    other/bias") != std::string::npos);
+  CHECK(found.find("first_conv/kernel: [3, 3, 3, 4] in the file, [3, 3, 3, 5] in the model") !=
+        std::string::npos);
+  CHECK(found.find("first_bn/0") != std::string::npos);
+}
+
+TEST_CASE("allow_missing leaves tensors as initialised and says so") {
+  const std::string layers = R"([{conv: {filters: 4, name: first_conv}}, {global_average_pool: {}},
+                                 {dense: {units: 3, name: last}}])";
+  const Model model = model_of(fixture("arrays.npz"), layers, ", allow_missing: [last]");
+  const Import import = import_weights(model.graph, model.config.model);
+  CHECK(import.report.loaded ==
+        std::vector<std::string>{"first_conv/kernel", "first_conv/bias", "last/bias"});
+  CHECK(import.report.initialised == std::vector<std::string>{"last/kernel"});
+  CHECK(import.tensors.size() == 3);
+}
+
+TEST_CASE("a missing file says which file Keras has and how to name it") {
+  const auto config = test::config_of(
+      "{backbone: {name: mobilenet_v2, alpha: 0.5, weights: nowhere.h5}, head: "
+      "[global_average_pool, dense: 3]}");
+  const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+  CHECK_THROWS_WITH_AS(
+      import_weights(graph, config.model),
+      doctest::Contains("mobilenet_v2_weights_tf_dim_ordering_tf_kernels_0.5_224_no_top.h5"),
+      DataError);
+  CHECK_THROWS_WITH_AS(import_weights(graph, config.model),
+                       doctest::Contains("model.backbone.weights"), DataError);
+}
+
+TEST_CASE("files that are no weights, or cut off, are refused by name") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "w.h5";
+  write_file_atomic(path, "layers: [dense]\n");
+  CHECK(message_of(model_of(path)).find("is a text file; expected Keras .h5") != std::string::npos);
+  const Bytes whole = read_file(fixture("applications.h5"));
+  for (const std::size_t size : {std::size_t{9}, std::size_t{600}, whole.size() / 2}) {
+    write_file_atomic(path, std::span(whole).first(size));
+    CHECK(message_of(model_of(path)).find(path.string()) == 0);
+  }
+}
+
+TEST_CASE("exported files come back bit for bit") {
+  const TemporaryFolder folder;
+  for (const char* name : {"x.h5", "x.weights.h5", "x.safetensors"}) {
+    CAPTURE(name);
+    const Path path = folder.path() / name;
+    const Model model = model_of(path);
+    const std::vector<Tensor> tensors = counted(model.graph);
+    if (path.extension() == ".safetensors") {
+      export_safetensors(model.graph, tensors, path);
+    } else {
+      export_keras_h5(model.graph, tensors, path);
+    }
+    const Import import = import_weights(model.graph, model.config.model);
+    CHECK(import.report.extra.empty());
+    CHECK(checkpoint::sha256_of(import.tensors) == checkpoint::sha256_of(tensors));
+  }
+}
+
+TEST_CASE("exports take the weight average in place of the parameter") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "x.safetensors";
+  const Model model = model_of(path);
+  std::vector<Tensor> tensors = counted(model.graph);
+  tensors.push_back({"last/bias/average", {3}, {7, 8, 9}});
+  export_safetensors(model.graph, tensors, path);
+  for (const Tensor& tensor : checkpoint::read_weights(path)) {
+    if (tensor.name == "last/bias") CHECK(tensor.values == std::vector<float>{7, 8, 9});
+    CHECK(tensor.name != "last/bias/average");
+  }
+  tensors.erase(tensors.begin());
+  CHECK_THROWS_WITH_AS(export_safetensors(model.graph, tensors, path),
+                       doctest::Contains("first_conv/kernel"), DataError);
+}
+
+TEST_CASE("torchvision's VGG16 is renamed and transposed") {
+  std::vector<Tensor> file{{"features.2.weight", {2, 1, 1, 3}, {1, 2, 3, 4, 5, 6}},
+                           {"features.28.bias", {2}, {1, 2}},
+                           {"classifier.3.weight", {2, 3}, {1, 2, 3, 4, 5, 6}}};
+  // Two channels of 7x7 pixels, one output: element c * 49 + p goes to p * 2 + c.
+  Tensor first{"classifier.0.weight", {1, 98}, {}};
+  for (int i = 0; i < 98; ++i) first.values.push_back(static_cast<float>(i));
+  file.push_back(first);
+  const auto renamed = from_torchvision(config::Backbone::Name::kVgg16, file);
+  REQUIRE(renamed.size() == 4);
+  CHECK(renamed[0].name == "block1_conv2/kernel");
+  CHECK(renamed[0].shape == Shape{1, 3, 1, 2});
+  CHECK(renamed[0].values == std::vector<float>{1, 4, 2, 5, 3, 6});
+  CHECK(renamed[1].name == "block5_conv3/bias");
+  CHECK(renamed[2].name == "fc2/kernel");
+  CHECK(renamed[2].values == std::vector<float>{1, 4, 2, 5, 3, 6});
+  CHECK(renamed[3].name == "fc1/kernel");
+  CHECK(renamed[3].values[0] == 0);
+  CHECK(renamed[3].values[1] == 49);
+  CHECK(renamed[3].values[2] == 1);
+}
+
+TEST_CASE("a whole state dict of torchvision's ResNet50 fills Keras's network") {
+  const auto config =
+      test::config_of("{backbone: {name: resnet50, include_top: true, weights: w}}");
+  const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 10), 1);
+  std::vector<Tensor> file;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    file.push_back(
+        {name, shape, std::vector<float>(static_cast<std::size_t>(shape.elements()), 0.5f)});
+  };
+  const auto norm = [&](const std::string& name, std::int64_t n) {
+    for (const char* suffix : {".weight", ".bias", ".running_mean", ".running_var"})
+      add(name + suffix, {n});
+    add(name + ".num_batches_tracked", {});
+  };
+  add("conv1.weight", {64, 3, 7, 7});
+  norm("bn1", 64);
+  const std::int64_t widths[] = {64, 128, 256, 512};
+  const int blocks[] = {3, 4, 6, 3};
+  std::int64_t in = 64;
+  for (int l = 0; l < 4; ++l) {
+    const std::int64_t w = widths[l];
+    for (int b = 0; b < blocks[l]; ++b) {
+      const std::string p = concat("layer", l + 1, '.', b, '.');
+      add(p + "conv1.weight", {w, in, 1, 1});
+      add(p + "conv2.weight", {w, w, 3, 3});
+      add(p + "conv3.weight", {4 * w, w, 1, 1});
+      norm(p + "bn1", w);
+      norm(p + "bn2", w);
+      norm(p + "bn3", 4 * w);
+      if (b == 0) add(p + "downsample.0.weight", {4 * w, in, 1, 1});
+      if (b == 0) norm(p + "downsample.1", 4 * w);
+      in = 4 * w;
+    }
+  }
+  add("fc.weight", {10, 2048});
+  add("fc.bias", {10});
+  const Import import =
+      match_weights(graph, from_torchvision(config::Backbone::Name::kResNet50, file), {});
+  CHECK(import.report.complete());
+  CHECK(import.report.extra.empty());
+  CHECK(import.report.loaded.size() == 53 * 2 + 53 * 4 + 2);
+}
+
+TEST_CASE("the real MobileNetV2 of Keras loads whole") {
+  const char* shared = std::getenv("TRAINER_SHARED_DATA");
+  if (shared == nullptr) return;
+  const std::string path =
+      std::string(shared) +
+      "/weights/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5";
+  const auto config = test::config_of("{backbone: {name: mobilenet_v2, weights: \"" + path +
+                                      "\"}, head: [global_average_pool, dense: 2]}");
+  const auto graph = build_model(config.model, config.data, test::sample({224, 224, 3}, 2), 1);
+  const Import import = import_weights(graph, config.model);
+  CHECK(import.report.loaded.size() == 260);
+  CHECK(import.report.missing.empty());
+  CHECK(import.report.extra.empty());
+  std::size_t numbers = 0;
+  for (const Tensor& tensor : import.tensors) numbers += tensor.values.size();
+  CHECK(numbers == 2257984);
+}
+
+}  // namespace trainer::model

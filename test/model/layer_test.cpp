@@ -1,0 +1,196 @@
+#include <doctest/doctest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "support/model.h"
+
+namespace trainer::model {
+namespace {
+
+// The first node of this layer.
+const graph::Node& node(const graph::Graph& graph, const std::string& layer) {
+  for (const graph::Node& each : graph.nodes) {
+    if (each.name == layer) return each;
+  }
+  throw std::runtime_error("no layer " + layer);
+}
+
+template <class T>
+const T& op(const graph::Graph& graph, const std::string& layer) {
+  return std::get<T>(node(graph, layer).op);
+}
+
+}  // namespace
+
+TEST_CASE("images are scaled first, mean and std broadcast to the channels") {
+  const auto graph =
+      test::build("{layers: [flatten, dense: {units: 2}]}", test::sample({2, 2, 3}, 2),
+                  "data: {format: synthetic, normalize: {scale: 0.5, mean: [0.25], "
+                  "std: [1, 2, 3]}}\n");
+  const auto& preprocess = op<graph::Preprocess>(graph, "input");
+  CHECK(preprocess.scale == 0.5f);
+  CHECK(preprocess.mean == std::vector<float>{0.25f, 0.25f, 0.25f});
+  CHECK(preprocess.std == std::vector<float>{1, 2, 3});
+  CHECK(graph[graph.inputs[0]].name == "images");
+  CHECK(graph[graph.inputs[0]].type == DType::kUInt8);
+  CHECK(graph[graph.inputs[1]].type == DType::kInt32);
+}
+
+TEST_CASE("the graph ends with logits and the loss") {
+  const auto graph =
+      test::build("{layers: [flatten, dense: {units: 3}], loss: mean_squared_error}", [] {
+        auto spec = test::sample({2, 2, 1}, 3);
+        spec.label_is_index = false;
+        spec.image_type = DType::kFloat32;
+        return spec;
+      }());
+  CHECK(graph[graph.inputs[1]].shape == Shape{kBatch, 3});
+  CHECK(graph[graph.outputs[0]].shape == Shape{kBatch, 3});
+  CHECK(graph[graph.outputs[1]].shape == Shape{kBatch});
+  const auto& loss = std::get<graph::Loss>(graph.nodes.back().op);
+  CHECK(loss.kind == graph::LossKind::kMeanSquaredError);
+  CHECK_FALSE(loss.gradient);
+}
+
+TEST_CASE("padding same puts the odd pixel below and to the right") {
+  const auto graph = test::build(R"(
+  layers:
+    - conv: {filters: 2, kernel_size: 3, strides: 2, padding: same, name: even}
+    - conv: {filters: 2, kernel_size: [4, 3], padding: same, dilation_rate: [1, 2], name: big}
+    - max_pool: {pool_size: 3, strides: 2, padding: same, name: pool}
+    - conv: {filters: 2, kernel_size: 3, padding: [1, 2, 0, 3], name: given}
+    - flatten
+    - dense: {units: 2})",
+                                 test::sample({28, 27, 1}, 2));
+  const auto& even = op<graph::Conv>(graph, "even").window;
+  CHECK(even.pad_before == std::array<std::int64_t, 2>{0, 1});
+  CHECK(even.pad_after == std::array<std::int64_t, 2>{1, 1});
+  const auto& big = op<graph::Conv>(graph, "big").window;
+  CHECK(big.pad_before == std::array<std::int64_t, 2>{1, 2});
+  CHECK(big.pad_after == std::array<std::int64_t, 2>{2, 2});
+  const auto& pool = op<graph::Pool>(graph, "pool").window;
+  CHECK(pool.pad_before == std::array<std::int64_t, 2>{0, 0});
+  CHECK(pool.pad_after == std::array<std::int64_t, 2>{1, 1});
+  const auto& given = op<graph::Conv>(graph, "given").window;
+  CHECK(given.pad_before == std::array<std::int64_t, 2>{1, 0});
+  CHECK(given.pad_after == std::array<std::int64_t, 2>{2, 3});
+}
+
+TEST_CASE("batch norm without scale or center has a constant in its place") {
+  const auto graph = test::build(
+      "{layers: [batch_norm: {scale: false, center: false, momentum: 0.9, epsilon: 0.1}, flatten, "
+      "dense: {units: 2}]}",
+      test::sample({2, 2, 3}, 2));
+  const graph::Value& gamma = graph[graph.find("batch_normalization/gamma")];
+  const graph::Value& beta = graph[graph.find("batch_normalization/beta")];
+  CHECK_FALSE(gamma.trainable);
+  CHECK(gamma.initial.a == 1);
+  CHECK_FALSE(beta.trainable);
+  CHECK(beta.initial.a == 0);
+  CHECK(graph[graph.find("batch_normalization/moving_variance")].initial.a == 1);
+  CHECK(graph.layers[1].parameters.size() == 2);
+  CHECK(std::get<graph::UpdateStatistics>(graph.nodes[2].op).momentum == 0.9f);
+  CHECK(std::get<graph::UpdateStatistics>(graph.nodes[2].op).epsilon == 0.1f);
+}
+
+TEST_CASE("regularisation, trainability and place of a parameter") {
+  const auto graph = test::build(R"(
+  layers:
+    - flatten
+    - dense: {units: 2, kernel_regularizer: {l2: 0.01}})",
+                                 test::sample({2, 2, 1}, 2));
+  const graph::Value& kernel = graph[graph.find("dense/kernel")];
+  CHECK(kernel.l2 == 0.01f);
+  CHECK(kernel.trainable);
+  CHECK(kernel.loc.line == 4);
+  CHECK(graph[graph.find("dense/bias")].l2 == 0);
+}
+
+TEST_CASE("dropouts draw different masks") {
+  const auto graph =
+      test::build("{layers: [flatten, dropout: 0.2, dropout: 0.2, dense: {units: 2}]}",
+                  test::sample({2, 2, 1}, 2), "seed: 99\n");
+  CHECK(op<graph::Dropout>(graph, "dropout").layer != op<graph::Dropout>(graph, "dropout_1").layer);
+  CHECK(op<graph::Dropout>(graph, "dropout").seed == 99);
+}
+
+TEST_CASE("activations take Keras's default slopes") {
+  const auto graph = test::build(R"(
+  layers:
+    - activation: leaky_relu
+    - activation: {function: elu, alpha: 0.5}
+    - activation: elu
+    - flatten
+    - dense: {units: 2})",
+                                 test::sample({2, 2, 1}, 2));
+  CHECK(op<graph::Activate>(graph, "activation").activation.alpha == 0.3f);
+  CHECK(op<graph::Activate>(graph, "activation_1").activation.alpha == 0.5f);
+  CHECK(op<graph::Activate>(graph, "activation_2").activation.alpha == 1.0f);
+}
+
+TEST_CASE("any acyclic graph can be written with names") {
+  const auto graph = test::build(R"(
+  layers:
+    - conv: {filters: 4, padding: same, name: left}
+    - conv: {filters: 4, padding: same, name: right, inputs: [input]}
+    - add: {name: sum, inputs: [left, right]}
+    - concatenate: {name: all, inputs: [sum, input, left]}
+    - global_max_pool
+    - dense: {units: 2})",
+                                 test::sample({6, 6, 3}, 2));
+  CHECK(graph[node(graph, "all").outputs[0]].shape == Shape{kBatch, 6, 6, 11});
+  CHECK(node(graph, "right").inputs[0] == node(graph, "left").inputs[0]);
+}
+
+TEST_CASE("a dense classifier is flatten, hidden layers and logits") {
+  const auto graph =
+      test::build("{dense_classifier: {hidden_units: [8, 4], dropout: 0.1, activation: tanh}}",
+                  test::sample({3, 3, 1}, 7));
+  std::string names;
+  for (const auto& layer : graph.layers) names += concat(layer.name, " ");
+  CHECK(names == "input flatten dense dropout dense_1 dropout_1 dense_2 ");
+  CHECK(graph[graph.outputs[0]].shape == Shape{kBatch, 7});
+  CHECK(graph[graph.find("dense_1/kernel")].shape == Shape{8, 4});
+}
+
+TEST_CASE("a dense classifier of two classes may have one logit") {
+  const auto graph =
+      test::build("{dense_classifier: {hidden_units: [8]}, loss: binary_cross_entropy}",
+                  test::sample({3, 3, 1}, 2));
+  CHECK(graph[graph.outputs[0]].shape == Shape{kBatch, 1});
+}
+
+// test/keras/layers.json: shapes that Keras itself gives.
+TEST_CASE("layers have the shapes of Keras's") {
+  std::ifstream file(std::string(TEST_SOURCE_DIR) + "/keras/layers.json");
+  REQUIRE(file);
+  int compared = 0;
+  const auto fixture = nlohmann::json::parse(file);
+  for (const auto& example : fixture["cases"]) {
+    const auto x = example["x_shape"].get<std::vector<std::int64_t>>();
+    if (x.size() != 4) continue;
+    const std::string name = example["name"];
+    CAPTURE(name);
+    const auto graph =
+        test::build(concat("{layers: [", example["layer"].dump(), ", flatten, dense: {units: 2}]}"),
+                    test::sample({x[1], x[2], x[3]}, 2));
+    auto y = example["y_shape"].get<std::vector<std::int64_t>>();
+    y[0] = kBatch;
+    CHECK(graph[graph.layers[1].output].shape == Shape(y));
+    std::int64_t weights = 0;
+    for (const auto& [key, numbers] : example["weights"].items()) {
+      weights += static_cast<std::int64_t>(numbers["values"].size());
+    }
+    std::int64_t ours = 0;
+    for (const graph::ValueId id : graph.layers[1].parameters) {
+      if (graph[id].role == graph::Role::kParameter) ours += graph[id].shape.elements();
+    }
+    CHECK(ours == weights);
+    ++compared;
+  }
+  CHECK(compared > 15);
+}
+
+}  // namespace trainer::model

@@ -1,0 +1,157 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "optim/optim.h"
+
+namespace trainer::optim {
+namespace {
+
+using config::Duration;
+
+Duration steps(double count) { return {count, Duration::Unit::kSteps}; }
+Duration epochs(double count) { return {count, Duration::Unit::kEpochs}; }
+
+LearningRate make(config::ScheduleKind kind, const Length& length,
+                  std::optional<config::WarmUp> warm_up = {}) {
+  config::Schedule schedule;
+  schedule.kind = std::move(kind);
+  schedule.warm_up = warm_up;
+  return learning_rate(schedule, 0.1, length);
+}
+
+const Length kLength{50, 500, 1};
+
+}  // namespace
+
+TEST_CASE("durations in updates") {
+  CHECK(steps_of(steps(30), kLength) == 30);
+  CHECK(steps_of(epochs(1.5), kLength) == 75);
+  CHECK_THROWS_AS(steps_of({1, Duration::Unit::kSeconds}, kLength), std::logic_error);
+}
+
+TEST_CASE("constant") {
+  const auto rate = make(config::ConstantSchedule{}, kLength);
+  CHECK(rate(0) == 0.1);
+  CHECK(rate(100000) == 0.1);
+}
+
+TEST_CASE("step: a factor every so many updates") {
+  const auto rate = make(config::StepSchedule{epochs(2), 0.5}, kLength);
+  CHECK(rate(99) == doctest::Approx(0.1));
+  CHECK(rate(100) == doctest::Approx(0.05));
+  CHECK(rate(350) == doctest::Approx(0.0125));
+}
+
+TEST_CASE("exponential, smooth and in stairs") {
+  const auto smooth = make(config::ExponentialSchedule{steps(40), 0.7, false}, kLength);
+  CHECK(smooth(60) == doctest::Approx(0.1 * std::pow(0.7, 1.5)));
+  const auto stairs = make(config::ExponentialSchedule{steps(40), 0.7, true}, kLength);
+  CHECK(stairs(79) == doctest::Approx(0.07));
+  CHECK(stairs(80) == doctest::Approx(0.049));
+}
+
+TEST_CASE("cosine: half a wave, then alpha") {
+  const auto rate = make(config::CosineSchedule{steps(200), 0.2}, kLength);
+  CHECK(rate(0) == doctest::Approx(0.1));
+  CHECK(rate(100) == doctest::Approx(0.1 * (0.8 * 0.5 + 0.2)));
+  CHECK(rate(200) == doctest::Approx(0.02));
+  CHECK(rate(300) == doctest::Approx(0.02));
+}
+
+TEST_CASE("cosine takes the whole training when no length is given, less the warm-up") {
+  CHECK(make(config::CosineSchedule{}, kLength)(500) == doctest::Approx(0));
+  const auto warm = make(config::CosineSchedule{}, kLength, config::WarmUp{steps(100), 0});
+  CHECK(warm(300) == doctest::Approx(0.05));
+  CHECK(warm(500) == doctest::Approx(0));
+}
+
+TEST_CASE("polynomial") {
+  const auto rate = make(config::PolynomialSchedule{steps(100), 0.01, 2}, kLength);
+  CHECK(rate(0) == doctest::Approx(0.1));
+  CHECK(rate(50) == doctest::Approx(0.09 * 0.25 + 0.01));
+  CHECK(rate(1000) == doctest::Approx(0.01));
+}
+
+TEST_CASE("warm-up is linear and the schedule starts after it") {
+  const auto rate =
+      make(config::StepSchedule{steps(10), 0.5}, kLength, config::WarmUp{epochs(1), 0.2});
+  CHECK(rate(0) == doctest::Approx(0.02));
+  CHECK(rate(25) == doctest::Approx(0.06));
+  CHECK(rate(50) == doctest::Approx(0.1));
+  CHECK(rate(60) == doctest::Approx(0.05));
+}
+
+TEST_CASE("ramp up, sustain, decay, by whole epochs") {
+  config::RampUpSchedule s;
+  s.sustain_epochs = 2;
+  const auto rate = make(s, kLength);
+  CHECK(rate(0) == doctest::Approx(1e-5));
+  CHECK(rate(49) == doctest::Approx(1e-5));
+  CHECK(rate(50) == doctest::Approx(1e-5 + 4e-5 / 5));
+  CHECK(rate(5 * 50) == doctest::Approx(5e-5));
+  CHECK(rate(7 * 50) == doctest::Approx(5e-5));
+  CHECK(rate(8 * 50) == doctest::Approx(4e-5 * 0.8 + 1e-5));
+  CHECK(rate(9 * 50 + 3) == doctest::Approx(4e-5 * 0.64 + 1e-5));
+}
+
+TEST_CASE("ramp up by steps moves within an epoch") {
+  config::RampUpSchedule s;
+  s.by = config::RampUpSchedule::By::kStep;
+  const auto rate = make(s, kLength);
+  CHECK(rate(25) == doctest::Approx(1e-5 + 4e-5 / 5 / 2));
+  CHECK(rate(300) == doctest::Approx(4e-5 * 0.8 + 1e-5));
+}
+
+TEST_CASE("ramp up takes no warm-up and may have no ramp at all") {
+  config::RampUpSchedule s;
+  s.ramp_epochs = 0;
+  const auto rate = make(s, kLength, config::WarmUp{epochs(1), 0});
+  CHECK(rate(0) == doctest::Approx(5e-5));
+}
+
+TEST_CASE("the peak alone scales with the replicas") {
+  config::RampUpSchedule s;
+  s.scale = config::RampUpSchedule::Scale::kLinear;
+  const Length four{50, 500, 4};
+  CHECK(make(s, four)(0) == doctest::Approx(1e-5));
+  CHECK(make(s, four)(250) == doctest::Approx(20e-5));
+  CHECK(make(s, four)(300) == doctest::Approx(19e-5 * 0.8 + 1e-5));
+  s.scale = config::RampUpSchedule::Scale::kSqrt;
+  CHECK(make(s, four)(250) == doctest::Approx(10e-5));
+  s.scale = config::RampUpSchedule::Scale::kNone;
+  CHECK(make(s, four)(250) == doctest::Approx(5e-5));
+}
+
+// test/keras/schedules.json: what Keras itself computes, in float32.
+TEST_CASE("schedules equal Keras's over 200 steps") {
+  std::ifstream file(std::string(TEST_SOURCE_DIR) + "/keras/schedules.json");
+  REQUIRE(file);
+  const auto fixture = nlohmann::json::parse(file);
+  const Length length{fixture["steps_per_epoch"].get<double>(),
+                      fixture["total_steps"].get<std::int64_t>(), 1};
+  REQUIRE(fixture["cases"].size() > 0);
+  for (const auto& example : fixture["cases"]) {
+    const std::string name = example["name"];
+    CAPTURE(name);
+    const std::string text =
+        "model: {layers: [flatten, dense: {units: 10}]}\ndata: {format: synthetic}\n"
+        "train: {epochs: 1}\nschedule: " +
+        example["schedule"].dump() + "\n";
+    const auto config = config::parse_config(text, "test.yaml", {}, {}).config;
+    const auto rate = learning_rate(config.schedule, fixture["learning_rate"], length);
+    const auto& values = example["values"];
+    double largest = 0;
+    for (const double value : values) largest = std::max(largest, value);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      CAPTURE(i);
+      const double expected = values[i];
+      const double error = std::abs(rate(static_cast<std::int64_t>(i)) - expected);
+      CHECK(error <= 1e-5 * expected + 1e-7 * largest);
+    }
+  }
+}
+
+}  // namespace trainer::optim

@@ -1,0 +1,41 @@
+#include <doctest/doctest.h>
+
+#include "compile/compile.h"
+#include "optim/optim.h"
+#include "support/model.h"
+
+namespace trainer::optim {
+
+TEST_CASE(
+    "learning-rate multipliers reach the updates of the layers they match; the last match counts") {
+  const auto config = test::config_of(
+      "{layers: [flatten, {dense: {units: 3, name: block5_a}}, {dense: {units: 3, name: "
+      "block5_b}}, {dense: {units: 3, name: top}}]}",
+      "optimizer: {sgd: , learning_rate_multiplier: [{match: 'block5_*', value: 0.1}, "
+      "{match: '*_b', value: 0}]}\n");
+  graph::Graph graph = model::build_model(config.model, config.data, test::sample({2, 2, 1}, 3), 1);
+  graph = scale_learning_rates(std::move(graph), config.optimizer);
+  compile::Options options;
+  options.update = update_spec(config.optimizer).update;
+  int updates = 0;
+  for (const graph::Node& node : compile::training_graph(graph, options).nodes) {
+    const auto* update = std::get_if<graph::Update>(&node.op);
+    if (update == nullptr) continue;
+    ++updates;
+    const float expected = node.name == "block5_a" ? 0.1f : node.name == "block5_b" ? 0.0f : 1.0f;
+    CHECK(update->learning_rate_multiplier == expected);
+  }
+  CHECK(updates == 6);
+}
+
+TEST_CASE("a multiplier that matches no layer is a mistake") {
+  const auto config = test::config_of(
+      "{layers: [flatten, dense: 3]}",
+      "optimizer: {sgd: , learning_rate_multiplier: [{match: flatten, value: 2}]}\n");
+  const auto graph = model::build_model(config.model, config.data, test::sample({2, 2, 1}, 3), 1);
+  CHECK_THROWS_WITH_AS(scale_learning_rates(graph, config.optimizer),
+                       doctest::Contains("no layer with parameters is named 'flatten'"),
+                       ConfigError);
+}
+
+}  // namespace trainer::optim

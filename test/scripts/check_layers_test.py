@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""scripts/check_layers.py must name each kind of violation, and accept the tree as it is."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TABLE = """
+| folder | holds | may include |
+| --- | --- | --- |
+| base | helpers | - |
+| config | reader | base |
+| graph | ops | base |
+| backend | kernels | base graph |
+| train | loop | all but backend/cpu |
+"""
+
+
+class CheckLayers(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = pathlib.Path(temporary.name)
+        self.write("lib/README.md", TABLE)
+        self.write("lib/base/error.h", "")
+        self.write("lib/backend/cpu/conv.h", '#include "graph/op.h"\n#include "dnnl.hpp"\n')
+        self.write("lib/graph/op.h", '#include "base/error.h"\n#include <vector>\n')
+        self.write("lib/graph/CMakeLists.txt", "trainer_library(graph SOURCES op.cpp\n  DEPENDS base)\n")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def check(self, root=None):
+        done = subprocess.run(
+            [sys.executable, ROOT / "scripts/check_layers.py", root or self.root], capture_output=True, text=True
+        )
+        return done.returncode, done.stderr
+
+    def fails(self, message):
+        code, text = self.check()
+        self.assertEqual(code, 1, text)
+        self.assertIn(message, text)
+
+    def test_good_tree(self):
+        self.assertEqual(self.check(), (0, ""))
+
+    def test_this_repository(self):
+        self.assertEqual(self.check(ROOT), (0, ""))
+
+    def test_include_not_allowed(self):
+        self.write("lib/graph/print.cpp", '// text\n#include "config/config.h"\n')
+        self.fails('lib/graph/print.cpp:2: lib/graph may not include "config/config.h" (may include: base)')
+
+    def test_inner_folder(self):
+        self.write("lib/train/loop.cpp", '#include "backend/cpu/conv.h"\n')
+        self.fails('lib/train/loop.cpp:1: lib/train may not include "backend/cpu/conv.h"')
+
+    def test_folder_missing_in_table(self):
+        self.write("lib/extra/x.h", "")
+        self.fails("lib/extra: not in the table")
+
+    def test_row_that_points_forward(self):
+        self.write("lib/README.md", TABLE.replace("| base | helpers | - |", "| base | helpers | graph |"))
+        self.fails("base may include graph, which is not a row above it")
+
+    def test_depends_not_allowed(self):
+        self.write("lib/graph/CMakeLists.txt", "trainer_library(graph SOURCES op.cpp DEPENDS base config LINK x)\n")
+        self.fails("DEPENDS of graph names config")
+
+    def test_depends_forgotten(self):
+        self.write("lib/graph/CMakeLists.txt", "trainer_library(graph SOURCES op.cpp)\n")
+        self.fails("graph includes base/ but its DEPENDS does not name it")
+
+    def test_third_party_owner(self):
+        self.write("lib/train/read.cpp", "#include <yaml-cpp/yaml.h>\n")
+        self.fails("<yaml-cpp/yaml.h> may only be included in lib/config")
+
+
+if __name__ == "__main__":
+    unittest.main()

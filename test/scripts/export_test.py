@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""What `trainer export` writes, in the programs that read it: Keras (h5) and onnxruntime (ONNX) give the probabilities
+that `trainer predict` gives, to 1e-5; safetensors holds every tensor.
+
+    export_test.py TRAINER        exits 77 when neither Keras nor onnxruntime can be imported
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+import numpy as np  # noqa: E402
+
+LAYERS = """
+    - conv: {filters: 8, strides: 2, padding: same, activation: relu, name: c1}
+    - batch_norm: {name: n1}
+    - zero_pad: {padding: [1, 0, 0, 1], name: z1}
+    - depthwise_conv: {depth_multiplier: 2, padding: same, name: d1}
+    - relu: {max_value: 6, name: r1}
+    - separable_conv: {filters: 8, padding: same, activation: swish, name: s1}
+    - conv: {filters: 8, kernel_size: 1, activation: gelu, name: c2}
+    - add: {inputs: [s1, c2], name: a1}
+    - average_pool: {pool_size: 3, strides: 2, padding: same, name: p1}
+    - max_pool: {name: p2}
+    - concatenate: {inputs: [p2, p2], name: k1}
+    - flatten: {name: f1}
+    - dropout: {rate: 0.2, name: o1}
+    - dense: {units: 16, activation: elu, name: e1}
+    - dense: {units: 5, name: e2}
+"""
+CONFIG = """name: exported
+model:
+  {model}
+data:
+  format: synthetic
+  normalize: {{scale: 0.01, mean: [0.1, 0.2, 0.3], std: [0.5, 0.6, 0.7]}}
+  synthetic: {{shape: [{size}, {size}, 3], classes: 5, train_samples: 64, test_samples: 16}}
+train: {{max_steps: 8, batch_size: 16}}
+run: {{dir: {run}, tensorboard: false}}
+"""
+
+
+def run(trainer, *arguments):
+    done = subprocess.run([trainer, *map(str, arguments)], capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(f"trainer {' '.join(map(str, arguments))} failed: {done.stderr}")
+    return done.stdout
+
+
+def softmax(logits):
+    shifted = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return shifted / shifted.sum(axis=1, keepdims=True)
+
+
+def normalised(images):
+    return ((images.astype(np.float32) * 0.01 - [0.1, 0.2, 0.3]) / [0.5, 0.6, 0.7]).astype(np.float32)
+
+
+def plain_model(keras, size):
+    layers = keras.layers
+    x = images = keras.Input((size, size, 3))
+    x = layers.Conv2D(8, 3, strides=2, padding="same", activation="relu", name="c1")(x)
+    x = layers.BatchNormalization(name="n1")(x)
+    x = layers.ZeroPadding2D(((1, 0), (0, 1)), name="z1")(x)
+    x = layers.DepthwiseConv2D(3, depth_multiplier=2, padding="same", name="d1")(x)
+    x = layers.ReLU(6.0, name="r1")(x)
+    a = layers.SeparableConv2D(8, 3, padding="same", activation="swish", name="s1")(x)
+    b = layers.Conv2D(8, 1, activation=lambda v: keras.activations.gelu(v, approximate=False), name="c2")(a)
+    x = layers.Add(name="a1")([a, b])
+    x = layers.AveragePooling2D(3, 2, padding="same", name="p1")(x)
+    x = layers.MaxPooling2D(name="p2")(x)
+    x = layers.Concatenate(name="k1")([x, x])
+    x = layers.Dropout(0.2, name="o1")(layers.Flatten(name="f1")(x))
+    x = layers.Dense(5, name="e2")(layers.Dense(16, activation="elu", name="e1")(x))
+    return keras.Model(images, x)
+
+
+def backbone_model(keras, size):
+    backbone = keras.applications.MobileNetV2(weights=None, include_top=False, input_shape=(size, size, 3))
+    x = keras.layers.GlobalAveragePooling2D(name="pool")(backbone.output)
+    return keras.Model(backbone.input, keras.layers.Dense(5, name="e2")(x))
+
+
+# With random weights and untrained statistics the features of so many layers are next to nothing.
+SHARED = os.environ.get("TRAINER_SHARED_DATA")
+WEIGHTS = f", weights: {SHARED}/weights/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5" if SHARED else ""
+CASES = {
+    "plain": ("layers:" + LAYERS, 33, plain_model),
+    "backbone": ("backbone: {name: mobilenet_v2, batch_norm: eval" + WEIGHTS + "}\n  head: [{global_average_pool: "
+                 "{name: pool}}, {dense: {units: 5, name: e2}}]", 64, backbone_model),
+}
+
+
+def check(what, ours, theirs):
+    error = float(np.abs(ours - theirs).max())
+    print(f"{what}: largest difference of a probability {error:.1e}; they vary by {ours.std(axis=0).max():.1e}")
+    return error < 1e-5
+
+
+def main(trainer):
+    try:
+        import keras
+    except ImportError:
+        keras = None
+    try:
+        import onnxruntime
+    except ImportError:
+        onnxruntime = None
+    if keras is None and onnxruntime is None:
+        return 77
+    right = True
+    for name, (model, size, make) in CASES.items():
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            config = folder / "exported.yaml"
+            config.write_text(CONFIG.format(model=model, size=size, run=folder / "run"))
+            run(trainer, "train", config, "--quiet")
+            images = np.random.default_rng(3).integers(0, 256, (16, size, size, 3), np.uint8)
+            np.save(folder / "images.npy", images)
+            lines = run(trainer, "predict", folder / "run", folder / "images.npy", "--format", "jsonl").splitlines()
+            ours = []
+            for line in lines:
+                values = json.loads(line)["probabilities"]
+                ours.append(list(values.values()) if isinstance(values, dict) else values)
+            ours = np.array(ours, np.float64)
+            if keras is not None:
+                for file in ("x.h5", "x.weights.h5"):
+                    run(trainer, "export", folder / "run", "--format", "keras_h5", "--output", folder / file)
+                    network = make(keras, size)
+                    network.load_weights(folder / file)
+                    right &= check(f"{name} {file}", ours, softmax(np.asarray(network(normalised(images), training=False))))
+            if onnxruntime is not None:
+                run(trainer, "export", folder / "run", "--format", "onnx", "--output", folder / "x.onnx")
+                session = onnxruntime.InferenceSession(folder / "x.onnx", providers=["CPUExecutionProvider"])
+                logits, = session.run(["logits"], {"images": images.astype(np.float32)})
+                right &= check(f"{name} x.onnx", ours, softmax(logits))
+                try:
+                    import onnx
+                    onnx.checker.check_model(onnx.load(folder / "x.onnx"), full_check=True)
+                except ImportError:
+                    pass
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

@@ -1,0 +1,32 @@
+// Models written as YAML, for tests.
+#pragma once
+
+#include <string>
+
+#include "config/config.h"
+#include "model/model.h"
+
+namespace trainer::test {
+
+// `model` is the model section of a config; `rest` whole other sections.
+inline config::Config config_of(const std::string& model, const std::string& rest = "") {
+  const std::string data =
+      rest.find("data:") == std::string::npos ? "data: {format: synthetic}\n" : "";
+  const std::string text = "model: " + model + "\n" + data + "train: {epochs: 1}\n" + rest;
+  return config::parse_config(text, "test.yaml", {}, {}).config;
+}
+
+inline model::SampleSpec sample(Shape image, std::int64_t classes) {
+  model::SampleSpec spec;
+  spec.image = std::move(image);
+  spec.classes = classes;
+  return spec;
+}
+
+inline graph::Graph build(const std::string& model, const model::SampleSpec& spec,
+                          const std::string& rest = "") {
+  const config::Config config = config_of(model, rest);
+  return model::build_model(config.model, config.data, spec, config.seed);
+}
+
+}  // namespace trainer::test

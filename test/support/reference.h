@@ -1,0 +1,87 @@
+// The meaning of a graph in plain double-precision loops, straight from the formulas in graph/op.h:
+// what backends are held against.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "graph/graph.h"
+
+namespace trainer::test {
+
+// Values in logical layout, row-major, with the number of samples filled in.
+struct Tensor {
+  Shape shape;
+  std::vector<double> data;
+
+  double& operator[](std::int64_t i) { return data[static_cast<std::size_t>(i)]; }
+  double operator[](std::int64_t i) const { return data[static_cast<std::size_t>(i)]; }
+  std::int64_t size() const { return static_cast<std::int64_t>(data.size()); }
+  std::int64_t channels() const { return shape[shape.rank() - 1]; }
+};
+
+double to_bf16(double x);  // rounded
+
+double activate(const graph::Activation& activation, double x);
+// The derivative at input x.
+double activation_slope(const graph::Activation& activation, double x);
+
+class Reference {
+ public:
+  explicit Reference(graph::Graph graph);
+
+  // Parameters, statistics and slots by name; zeros at first.
+  std::map<std::string, std::vector<double>> kept;
+
+  // One call of backend::Executable::run(): returns the graph's outputs and changes `kept`. Values
+  // of type bfloat16 are rounded where they are made.
+  std::vector<std::vector<double>> run(std::int64_t samples,
+                                       const std::vector<std::vector<double>>& inputs,
+                                       const backend::Scalars& scalars = {});
+  // A value of the last run.
+  const std::vector<double>& value(graph::ValueId id) const {
+    return values_[static_cast<std::size_t>(id)].data;
+  }
+
+ private:
+  void run_node(const graph::Node& node, const backend::Scalars& scalars);
+  double global_norm() const;
+
+  graph::Graph graph_;
+  std::vector<Tensor> values_;
+  std::map<graph::ValueId, std::vector<double>> gradient_sums_;
+};
+
+// What an op's function sees: its inputs and its zero-filled outputs.
+struct Site {
+  std::vector<Tensor*> inputs, outputs;
+  const backend::Scalars& scalars;
+  double gradient_norm;  // over all parameters
+
+  Tensor& in(std::size_t i) const { return *inputs.at(i); }
+  Tensor& out(std::size_t i) const { return *outputs.at(i); }
+};
+
+// Convolutions and poolings (reference_windows.cpp).
+void evaluate(const graph::Conv& op, const Site& s);
+void evaluate(const graph::ConvBackwardData& op, const Site& s);
+void evaluate(const graph::ConvBackwardWeights& op, const Site& s);
+void evaluate(const graph::ConvMaxPool& op, const Site& s);
+void evaluate(const graph::ConvMaxPoolBackwardWeights& op, const Site& s);
+void evaluate(const graph::Pool& op, const Site& s);
+void evaluate(const graph::PoolBackward& op, const Site& s);
+void evaluate(const graph::GlobalPool& op, const Site& s);
+void evaluate(const graph::GlobalPoolBackward& op, const Site& s);
+
+// Optimizer rules (reference_update.cpp).
+void evaluate(const graph::Update& op, const Site& s);
+// The norm of a parameter's gradient, with that of its penalty.
+double norm_of(const Tensor& w, const Tensor& gradient, float l2);
+
+// The derivative of an activation that can be told from its output.
+double slope_at_output(const graph::Activation& activation, double y);
+
+}  // namespace trainer::test

@@ -1,0 +1,90 @@
+#include <algorithm>
+#include <cmath>
+
+#include "support/reference.h"
+
+namespace trainer::test {
+namespace {
+
+double number(float x) { return static_cast<double>(x); }
+
+// One element's new value; `slot` is its state.
+double step(const graph::SgdRule& r, double g, double w, double rate, double, double** slot) {
+  if (r.momentum == 0) return w - rate * g;
+  const double m = number(r.momentum);
+  double& v = *slot[0];
+  v = m * v - rate * g;
+  return w + (r.nesterov ? m * v - rate * g : v);
+}
+
+double step(const graph::RmsPropRule& r, double g, double w, double rate, double, double** slot) {
+  const double rho = number(r.rho), momentum = number(r.momentum);
+  double& square = **slot++;
+  square = rho * square + (1 - rho) * g * g;
+  double* velocity = momentum != 0 ? *slot++ : nullptr;
+  double d = square + number(r.epsilon);
+  if (r.centered) {
+    double& mean = **slot++;
+    mean = rho * mean + (1 - rho) * g;
+    d -= mean * mean;
+  }
+  if (velocity == nullptr) return w - rate * g / std::sqrt(d);
+  *velocity = momentum * *velocity + rate * g / std::sqrt(d);
+  return w - *velocity;
+}
+
+double step(const graph::AdamRule& r, double g, double w, double rate, double t, double** slot) {
+  const double b1 = number(r.beta_1), b2 = number(r.beta_2);
+  double &m = *slot[0], &v = *slot[1];
+  m += (g - m) * (1 - b1);
+  v += (g * g - v) * (1 - b2);
+  double second = v;
+  if (r.amsgrad) second = *slot[2] = std::max(*slot[2], v);
+  const double a = rate * std::sqrt(1 - std::pow(b2, t)) / (1 - std::pow(b1, t));
+  return w - a * m / (std::sqrt(second) + number(r.epsilon));
+}
+
+}  // namespace
+
+double norm_of(const Tensor& w, const Tensor& gradient, float l2) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < w.size(); ++i) {
+    const double g = gradient[i] + 2 * number(l2) * w[i];
+    sum += g * g;
+  }
+  return std::sqrt(sum);
+}
+
+void evaluate(const graph::Update& op, const Site& s) {
+  using Kind = graph::Clip::Kind;
+  Tensor& parameter = s.in(0);
+  const std::size_t averages = op.ema > 0 ? 1 : 0;
+  const double rate = number(s.scalars.learning_rate) * number(op.learning_rate_multiplier);
+  const double limit = number(op.clip.limit);
+  double scale = 1;
+  if (op.clip.kind == Kind::kNorm || op.clip.kind == Kind::kGlobalNorm) {
+    const double norm =
+        op.clip.kind == Kind::kNorm ? norm_of(parameter, s.in(1), op.l2) : s.gradient_norm;
+    if (norm > limit) scale = limit / norm;
+  }
+  for (std::int64_t i = 0; i < parameter.size(); ++i) {
+    double& w = parameter[i];
+    double g = (s.in(1)[i] + 2 * number(op.l2) * w) * scale;
+    if (op.clip.kind == Kind::kValue) g = std::clamp(g, -limit, limit);
+    w -= rate * number(op.weight_decay) * w;
+    double* slot[4] = {};
+    for (std::size_t k = 2; k + averages < s.inputs.size(); ++k) slot[k - 2] = &s.in(k)[i];
+    w = std::visit(
+        [&](const auto& rule) {
+          return step(rule, g, w, rate, static_cast<double>(s.scalars.update), slot);
+        },
+        op.rule);
+    if (averages > 0) {
+      double& average = (*s.inputs.back())[i];
+      const double keep = s.scalars.update == 1 ? 0 : number(op.ema);
+      average = keep * average + (1 - keep) * w;
+    }
+  }
+}
+
+}  // namespace trainer::test

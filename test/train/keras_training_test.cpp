@@ -1,0 +1,137 @@
+// Whole training runs give Keras's losses, step by step. Fixtures: test/keras/make_fixtures.py,
+// whose files hold the formulas of images, labels and initial weights.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "model/model.h"
+#include "optim/optim.h"
+#include "train/engine.h"
+
+using namespace trainer;
+using nlohmann::json;
+
+namespace {
+
+config::Config config_of(const json& run) {
+  json text;
+  text["model"] = run["model"];
+  text["optimizer"] = run["optimizer"];
+  text["data"] = {{"format", "synthetic"}};
+  text["train"] = {{"max_steps", run["steps"]}, {"batch_size", run["batch_size"]}};
+  return config::parse_config(text.dump(), "fixture", {}, {}).config;
+}
+
+// Keras 3 calls the kernel of a depthwise layer, though not that of a separable one, just kernel.
+std::string keras_name(const std::string& name) {
+  return name == "depthwise_conv2d/depthwise_kernel" ? "depthwise_conv2d/kernel" : name;
+}
+
+void set_weights(train::Engine& engine, const json& run) {
+  checkpoint::TensorFile file;
+  file.tensors = engine.tensors();
+  for (checkpoint::Tensor& tensor : file.tensors) {
+    std::size_t n = 0;
+    for (const json& weight : run["weights"]) {
+      if (weight["name"] == keras_name(tensor.name)) {
+        for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+          const double angle = static_cast<double>(i + 1 + n);
+          tensor.values[i] = static_cast<float>(weight["offset"].get<double>() +
+                                                weight["scale"].get<double>() * std::sin(angle));
+        }
+      }
+      ++n;
+    }
+  }
+  engine.load(file, "fixture");
+}
+
+struct Batch {
+  std::vector<std::uint8_t> images;
+  std::vector<std::int32_t> labels;
+};
+
+Batch batch_of(const json& run, std::int64_t step) {
+  Batch batch;
+  const auto size = run["batch_size"].get<std::int64_t>(),
+             samples = run["samples"].get<std::int64_t>();
+  const auto classes = run["classes"].get<std::int64_t>();
+  const auto shape = run["model"]["input"].get<std::vector<std::int64_t>>();
+  const std::int64_t pixels = shape[0] * shape[1] * shape[2];
+  // In order, epoch after epoch; the last batch of an epoch is short.
+  const std::int64_t first = step % ((samples + size - 1) / size) * size;
+  for (std::int64_t s = first; s < std::min(first + size, samples); ++s) {
+    const std::int64_t label = s % classes;
+    for (std::int64_t i = 0; i < pixels; ++i) {
+      batch.images.push_back(
+          static_cast<std::uint8_t>((i * 31 + s * 17 + i * s % 23 + label * i * 5) % 256));
+    }
+    batch.labels.push_back(static_cast<std::int32_t>(label));
+  }
+  return batch;
+}
+
+double mean(std::span<const float> values) {
+  return std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+void compare(const json& run, int lanes) {
+  const config::Config config = config_of(run);
+  const auto shape = run["model"]["input"].get<std::vector<std::int64_t>>();
+  model::SampleSpec spec;
+  spec.image = Shape(shape);
+  spec.classes = run["classes"].get<std::int64_t>();
+  backend::CpuOptions options;
+  options.threads = options.lanes = lanes;
+  const auto backend = backend::open_cpu_backend(options);
+  train::Engine engine(model::build_model(config.model, config.data, spec, config.seed), config,
+                       *backend, train::Engine::Use::kTrain);
+  engine.initialise(config.seed);
+  set_weights(engine, run);
+  const double rate = optim::update_spec(config.optimizer).learning_rate;
+  double worst = 0;
+  for (std::int64_t step = 0; step < run["steps"].get<std::int64_t>(); ++step) {
+    const Batch batch = batch_of(run, step);
+    backend::Scalars scalars;
+    scalars.learning_rate = static_cast<float>(rate);
+    scalars.update = static_cast<std::uint64_t>(step + 1);
+    const std::size_t count = batch.labels.size();
+    scalars.loss_scale = 1.0 / static_cast<double>(count);
+    REQUIRE(engine.step(static_cast<std::int64_t>(count), batch.images.data(), batch.labels.data(),
+                        scalars));
+    const double loss = mean(engine.losses().first(count)) + engine.penalty();
+    const double expected = run["losses"][static_cast<std::size_t>(step)].get<double>();
+    // Rounding differs and grows from step to step.
+    const double tolerance = 2e-6 * (1 + static_cast<double>(step) / 5);
+    worst = std::max(worst, std::abs(loss - expected) / expected / tolerance);
+  }
+  CHECK(worst < 1);
+  // The statistics and the parameters that the fixture keeps.
+  for (const checkpoint::Tensor& tensor : engine.tensors()) {
+    const auto final = run["final"].find(keras_name(tensor.name));
+    if (final == run["final"].end()) continue;
+    INFO(tensor.name);
+    for (std::size_t i = 0; i < tensor.values.size(); ++i) {
+      CHECK(static_cast<double>(tensor.values[i]) ==
+            doctest::Approx((*final)[i].get<double>()).epsilon(2e-3));
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("fifty steps of training give Keras's losses") {
+  int runs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TEST_SOURCE_DIR "/keras/training")) {
+    const json run = json::parse(std::ifstream(entry.path()));
+    INFO(entry.path().filename().string());
+    compare(run, 1);
+    compare(run, 2);
+    ++runs;
+  }
+  CHECK(runs >= 6);
+}

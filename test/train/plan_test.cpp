@@ -1,0 +1,53 @@
+#include "train/plan.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+
+using namespace trainer;
+using namespace trainer::train;
+
+namespace {
+
+config::Config config_with(std::int64_t batch, std::int64_t accumulate) {
+  config::Config config;
+  config.train.batch_size = batch;
+  config.train.epochs = 2;
+  config.optimizer.accumulate = accumulate;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "plan: every sample of an epoch is in exactly one step, short batches and steps included") {
+  for (const std::int64_t samples : {1, 7, 8, 9, 100, 101}) {
+    for (const std::int64_t accumulate : {1, 2, 3}) {
+      const StepPlan plan = plan_steps(config_with(8, accumulate), samples);
+      CHECK(plan.total_steps == 2 * plan.steps_per_epoch);
+      std::int64_t next = 0;
+      for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+        std::int64_t seen = 0;
+        for (std::int64_t i = 0; i < plan.steps_per_epoch; ++i) {
+          const std::int64_t step = epoch * plan.steps_per_epoch + i;
+          CHECK(plan.batches(step).first == next);
+          next += plan.batches(step).count;
+          seen += plan.samples_of(step);
+        }
+        CHECK(seen == samples);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "plan: fractional epochs round up to a step, max_steps is taken as it is, no samples is an "
+    "error") {
+  config::Config config = config_with(8, 1);
+  config.train.epochs = 0.5;
+  CHECK(plan_steps(config, 36).total_steps == 3);
+  config.train.epochs.reset();
+  config.train.max_steps = 17;
+  CHECK(plan_steps(config, 36).total_steps == 17);
+  CHECK_THROWS_AS(plan_steps(config, 0), ConfigError);
+}
