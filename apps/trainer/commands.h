@@ -47,7 +47,7 @@ struct PredictArguments {
 int predict(const PredictArguments& arguments);
 
 struct ExportArguments {
-  std::string run;  // a run folder or a checkpoint
+  std::string run;     // a run folder or a checkpoint
   std::string format;  // keras_h5, safetensors, onnx
   std::string output;
   bool best = false;
@@ -56,7 +56,7 @@ struct ExportArguments {
 int export_model(const ExportArguments& arguments);
 
 struct BenchmarkArguments : ConfigArguments {
-  double seconds = 5;    // measured time, after a warm-up
+  double seconds = 5;       // measured time, after a warm-up
   bool input_only = false;  // the input pipeline alone
   bool synthetic = false;   // synthetic data of the config's shape in place of its own
 };

@@ -32,7 +32,8 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides) 
             for (const std::string& setting : settings) {
               const auto equals = setting.find('=');
               if (equals == std::string::npos) {
-                throw ConfigError({}, "--set " + setting + ": expected key=value, e.g. --set train.epochs=3");
+                throw ConfigError(
+                    {}, "--set " + setting + ": expected key=value, e.g. --set train.epochs=3");
               }
               overrides.push_back({setting.substr(0, equals), setting.substr(equals + 1), "--set"});
             }
@@ -61,7 +62,8 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides) 
 void add_config(CLI::App& command, ConfigArguments& arguments) {
   command.add_option("config", arguments.path, "Config file (YAML)")->required();
   add_overrides(command, arguments.overrides);
-  command.add_flag("--json", arguments.json, "One JSON object a line on standard output, nothing else");
+  command.add_flag("--json", arguments.json,
+                   "One JSON object a line on standard output, nothing else");
   command.add_flag("--quiet", arguments.quiet, "No progress");
 }
 
@@ -77,34 +79,42 @@ int run(int argc, char** argv) {
       "  trainer train configs/mnist.yaml --resume\n"
       "  trainer evaluate runs/mnist\n"
       "  trainer plan configs/mnist.yaml\n"
-      "Exit codes: 0 done, 2 config, 3 data, 4 device, 5 a check did not hold, 75 interrupted and saved.");
+      "Exit codes: 0 done, 2 config, 3 data, 4 device, 5 a check did not hold, 75 interrupted and "
+      "saved.");
   int code = kExitOk;
 
   TrainArguments train_arguments;
   CLI::App* train_command = app.add_subcommand("train", "Build and run the job");
   add_config(*train_command, train_arguments);
-  train_command->add_flag("--resume", train_arguments.resume, "Go on from the run's last checkpoint");
-  train_command->add_flag("--overwrite", train_arguments.overwrite, "Replace an earlier run in this folder");
+  train_command->add_flag("--resume", train_arguments.resume,
+                          "Go on from the run's last checkpoint");
+  train_command->add_flag("--overwrite", train_arguments.overwrite,
+                          "Replace an earlier run in this folder");
   train_command->callback([&] { code = train(train_arguments); });
 
   EvaluateArguments evaluate_arguments;
   CLI::App* evaluate_command =
       app.add_subcommand("evaluate", "Metrics of a run or checkpoint on a split");
-  evaluate_command->add_option("run", evaluate_arguments.run, "Run folder or checkpoint")->required();
+  evaluate_command->add_option("run", evaluate_arguments.run, "Run folder or checkpoint")
+      ->required();
   evaluate_command->add_option("--split", evaluate_arguments.split, "test, validation or train")
       ->check(CLI::IsMember({"test", "validation", "train"}));
-  evaluate_command->add_flag("--best", evaluate_arguments.best, "The best checkpoint, not the last");
+  evaluate_command->add_flag("--best", evaluate_arguments.best,
+                             "The best checkpoint, not the last");
   add_overrides(*evaluate_command, evaluate_arguments.overrides);
-  evaluate_command->add_flag("--json", evaluate_arguments.json, "One JSON object on standard output");
+  evaluate_command->add_flag("--json", evaluate_arguments.json,
+                             "One JSON object on standard output");
   evaluate_command->add_flag("--quiet", evaluate_arguments.quiet, "Only the line of results");
   evaluate_command->callback([&] { code = evaluate(evaluate_arguments); });
 
   PredictArguments predict_arguments;
   CLI::App* predict_command = app.add_subcommand("predict", "Class probabilities of images");
   predict_command->add_option("run", predict_arguments.run, "Run folder or checkpoint")->required();
-  predict_command->add_option("images", predict_arguments.images,
-                              "IDX, NPY or NPZ files with images; a split of the run's data when left out");
-  predict_command->add_option("--split", predict_arguments.split, "Which split when no files are given")
+  predict_command->add_option(
+      "images", predict_arguments.images,
+      "IDX, NPY or NPZ files with images; a split of the run's data when left out");
+  predict_command
+      ->add_option("--split", predict_arguments.split, "Which split when no files are given")
       ->check(CLI::IsMember({"test", "validation", "train"}));
   predict_command->add_option("--format", predict_arguments.format, "table, csv or jsonl")
       ->check(CLI::IsMember({"table", "csv", "jsonl"}));
@@ -118,8 +128,9 @@ int run(int argc, char** argv) {
   CLI::App* export_command = app.add_subcommand("export", "A trained model for other programs");
   export_command->add_option("run", export_arguments.run, "Run folder or checkpoint")->required();
   export_command
-      ->add_option("--format", export_arguments.format,
-                   "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors or onnx")
+      ->add_option(
+          "--format", export_arguments.format,
+          "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors or onnx")
       ->check(CLI::IsMember({"keras_h5", "safetensors", "onnx"}))
       ->required();
   export_command->add_option("--output", export_arguments.output, "File to write")
@@ -133,7 +144,8 @@ int run(int argc, char** argv) {
   CLI::App* benchmark_command = app.add_subcommand("benchmark", "Throughput, after a warm-up");
   add_config(*benchmark_command, benchmark_arguments);
   benchmark_command->add_option("--seconds", benchmark_arguments.seconds, "Time to measure");
-  benchmark_command->add_flag("--input-only", benchmark_arguments.input_only, "The input pipeline alone");
+  benchmark_command->add_flag("--input-only", benchmark_arguments.input_only,
+                              "The input pipeline alone");
   benchmark_command->add_flag("--synthetic", benchmark_arguments.synthetic, "Synthetic data");
   benchmark_command->callback([&] { code = benchmark(benchmark_arguments); });
 
@@ -150,12 +162,13 @@ int run(int argc, char** argv) {
   data_command->callback([&] { code = data(data_arguments); });
 
   PlanArguments plan_arguments;
-  CLI::App* plan_command =
-      app.add_subcommand("plan", "What a config means: values and their origins, layers, steps, memory");
+  CLI::App* plan_command = app.add_subcommand(
+      "plan", "What a config means: values and their origins, layers, steps, memory");
   add_config(*plan_command, plan_arguments);
   plan_command->add_option("--print-after", plan_arguments.print_after,
                            "Print the graphs after a compiler pass, or all");
-  plan_command->add_flag("--program", plan_arguments.program, "Print what the device runs, step by step");
+  plan_command->add_flag("--program", plan_arguments.program,
+                         "Print what the device runs, step by step");
   plan_command->callback([&] { code = plan(plan_arguments); });
 
   std::vector<std::string> validate_paths;

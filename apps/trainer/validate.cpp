@@ -4,7 +4,8 @@
 
 namespace trainer::app {
 
-int validate(const std::vector<std::string>& paths, const std::vector<config::Override>& overrides) {
+int validate(const std::vector<std::string>& paths,
+             const std::vector<config::Override>& overrides) {
   int code = kExitOk;
   for (const std::string& path : paths) {
     try {

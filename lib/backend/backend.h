@@ -15,8 +15,8 @@
 
 namespace trainer::backend {
 
-// The kept values of a model on a device: parameters, statistics, optimizer slots, averages. Shared by
-// the executables compiled with them. Read and write in logical layout, float32.
+// The kept values of a model on a device: parameters, statistics, optimizer slots, averages. Shared
+// by the executables compiled with them. Read and write in logical layout, float32.
 class Variables {
  public:
   virtual ~Variables() = default;
@@ -31,13 +31,12 @@ struct Scalars {
   std::uint64_t update = 1;        // 1-based number of the update, Adam's t
   double loss_scale = 1;           // 1 / true samples of the global batch
   std::uint64_t first_sample = 0;  // position of this call's first sample in the global batch
-  bool accumulate = false;         // add to the gradients of the calls before instead of replacing them
-  bool apply = true;               // update the parameters; moving averages follow every call
+  bool accumulate = false;  // add to the gradients of the calls before instead of replacing them
+  bool apply = true;        // update the parameters; moving averages follow every call
 };
 
-
 struct MemoryReport {
-  std::int64_t variables = 0;    // bytes of parameters, statistics, slots
+  std::int64_t variables = 0;  // bytes of parameters, statistics, slots
   std::int64_t gradients = 0;
   std::int64_t activations = 0;  // arenas
   std::int64_t derived = 0;      // reordered and folded weights
@@ -80,8 +79,8 @@ class Backend {
 struct CpuOptions {
   int threads = 0;  // 0: all cores this process may use
   int lanes = 0;    // 0: chosen. Micro-batches run side by side, each by threads / lanes threads
-  // Which of the kernels compiled for several instruction sets to use ("x86-64-v3", "x86-64-v4"); the
-  // best that this processor runs when empty.
+  // Which of the kernels compiled for several instruction sets to use ("x86-64-v3", "x86-64-v4");
+  // the best that this processor runs when empty.
   std::string instruction_set;
 };
 std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options);

@@ -9,8 +9,7 @@ std::string to_string(const SourceLoc& loc) {
 
 std::string to_string(const Diagnostic& diagnostic) {
   const std::string place = to_string(diagnostic.loc);
-  return place.empty() ? "error: " + diagnostic.message
-                       : place + ": error: " + diagnostic.message;
+  return place.empty() ? "error: " + diagnostic.message : place + ": error: " + diagnostic.message;
 }
 
 namespace {

@@ -40,11 +40,12 @@ std::string to_string(const Diagnostic& diagnostic);  // "file:line:col: error: 
 // The process's exit codes. They are part of the command line's contract.
 enum ExitCode {
   kExitOk = 0,
-  kExitConfig = 2,       // the config or the command line is wrong
-  kExitData = 3,         // a file of the data set, a checkpoint or a weight file is wrong or missing
-  kExitDevice = 4,       // a device or a peer failed
-  kExitCheck = 5,        // a promise did not hold: diverged, frozen parameter changed, replicas differ
-  kExitInterrupted = 75  // stopped by a signal after a checkpoint was written (EX_TEMPFAIL: try again)
+  kExitConfig = 2,  // the config or the command line is wrong
+  kExitData = 3,    // a file of the data set, a checkpoint or a weight file is wrong or missing
+  kExitDevice = 4,  // a device or a peer failed
+  kExitCheck = 5,   // a promise did not hold: diverged, frozen parameter changed, replicas differ
+  kExitInterrupted =
+      75  // stopped by a signal after a checkpoint was written (EX_TEMPFAIL: try again)
 };
 
 // The base of all errors that reach main(): a message for the user and an exit code.
@@ -80,6 +81,12 @@ class DataError : public Error {
 class DeviceError : public Error {
  public:
   explicit DeviceError(const std::string& message) : Error(kExitDevice, message) {}
+};
+
+// Another replica or worker has gone, hangs or has failed. The message names it.
+class PeerError : public DeviceError {
+ public:
+  explicit PeerError(const std::string& message) : DeviceError(message) {}
 };
 
 // Something the program promises did not hold.

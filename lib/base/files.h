@@ -34,7 +34,8 @@ void remove_leftovers(const Path& folder);
 // Flushes a file or folder to the disk. Throws DataError.
 void sync_path(const Path& path);
 
-// CRC-32C (Castagnoli), as in iSCSI and TensorFlow's record files; crc32c("123456789") = 0xe3069283.
+// CRC-32C (Castagnoli), as in iSCSI and TensorFlow's record files; crc32c("123456789") =
+// 0xe3069283.
 std::uint32_t crc32c(std::span<const std::uint8_t> bytes, std::uint32_t crc = 0);
 
 // SHA-256 in several pieces; hex() ends it.

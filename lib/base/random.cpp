@@ -18,7 +18,8 @@ float Random::normal() {
   // 1 - u lies in (0, 1], so the logarithm is finite.
   const double u = 1.0 - static_cast<double>(next_u64() >> 11) * 0x1.0p-53;
   const double v = static_cast<double>(next_u64() >> 11) * 0x1.0p-53;
-  return static_cast<float>(std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * 3.14159265358979323846 * v));
+  return static_cast<float>(std::sqrt(-2.0 * std::log(u)) *
+                            std::cos(2.0 * 3.14159265358979323846 * v));
 }
 
 }  // namespace trainer

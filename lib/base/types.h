@@ -11,7 +11,7 @@ namespace trainer {
 
 enum class DType { kFloat32, kBFloat16, kUInt8, kInt32 };
 
-std::size_t size_of(DType type);   // bytes of one element
+std::size_t size_of(DType type);    // bytes of one element
 const char* to_string(DType type);  // "float32", "bfloat16", "uint8", "int32"
 
 // The batch dimension of a value whose first dimension is "as many samples as there are".

@@ -1,9 +1,9 @@
 // Checkpoints: everything a run needs to go on as if it had never stopped, in one safetensors file.
 //
-// File: safetensors (https://github.com/huggingface/safetensors): u64 little-endian header length, JSON
-// header, raw little-endian tensors. Parameters, statistics and slots are float32 under their names; the
-// header's __metadata__ holds "trainer" (format version), "sha256" of the tensor bytes, and the State's
-// fields as strings. Readable by the safetensors package.
+// File: safetensors (https://github.com/huggingface/safetensors): u64 little-endian header length,
+// JSON header, raw little-endian tensors. Parameters, statistics and slots are float32 under their
+// names; the header's __metadata__ holds "trainer" (format version), "sha256" of the tensor bytes,
+// and the State's fields as strings. Readable by the safetensors package.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +32,11 @@ struct TensorFile {
   Metadata metadata;
 };
 
-// Plain safetensors. Reading checks lengths, offsets and, when the file has one, the checksum; accepts
-// F32, F16, BF16 and F64 tensors and converts them to float. Throws DataError that names what is wrong.
-void write_safetensors(const Path& path, const std::vector<Tensor>& tensors, const Metadata& metadata);
+// Plain safetensors. Reading checks lengths, offsets and, when the file has one, the checksum;
+// accepts F32, F16, BF16 and F64 tensors and converts them to float. Throws DataError that names
+// what is wrong.
+void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
+                       const Metadata& metadata);
 TensorFile read_safetensors(const Path& path);
 
 // ---- A run's checkpoints: <run>/checkpoints/step-00000100.safetensors ---------------------------
@@ -46,10 +48,12 @@ struct Saved {
 
 class Store {
  public:
-  // Keeps the newest `keep` (at least 1) checkpoints and the best one besides. Creates the folder and
-  // removes what killed writers left, so only the process that holds the run's lock may make one.
+  // Keeps the newest `keep` (at least 1) checkpoints and the best one besides. Creates the folder
+  // and removes what killed writers left, so only the process that holds the run's lock may make
+  // one.
   Store(Path folder, std::int64_t keep);
-  // Also removes checkpoints of later steps: a run that was resumed before them has left them behind.
+  // Also removes checkpoints of later steps: a run that was resumed before them has left them
+  // behind.
   Path save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata);
   // Makes best.safetensors a hard link to (or copy of) the checkpoint of `step`, which must exist.
   void mark_best(std::int64_t step);

@@ -11,26 +11,28 @@ namespace trainer::compile {
 
 // What a backend can fuse; plain facts, so that passes need to know no backend.
 struct Capabilities {
-  bool fuse_activation = true;         // into conv, dense, batch norm
-  bool fuse_conv_max_pool = false;     // ConvMaxPool for few input channels
+  bool fuse_activation = true;              // into conv, dense, batch norm
+  bool fuse_conv_max_pool = false;          // ConvMaxPool for few input channels
   std::int64_t conv_max_pool_channels = 4;  // most input channels; kernels 1x1, 3x3 and 5x5
 };
 
 struct Options {
   Capabilities capabilities;
-  DType activations = DType::kFloat32;  // kBFloat16: activations and their gradients; parameters stay float32
-  graph::Update update;                 // the optimizer, without the per-parameter fields
-  std::string print_after;              // name of a pass, "all", or ""
+  DType activations =
+      DType::kFloat32;      // kBFloat16: activations and their gradients; parameters stay float32
+  graph::Update update;     // the optimizer, without the per-parameter fields
+  std::string print_after;  // name of a pass, "all", or ""
   std::ostream* print_to = nullptr;
 };
 
-// The training graph: inputs images, labels; outputs logits, loss (one number a sample) and, when the
-// model has any, the L2 penalty. Its update nodes are in phase kUpdate.
+// The training graph: inputs images, labels; outputs logits, loss (one number a sample) and, when
+// the model has any, the L2 penalty. Its update nodes are in phase kUpdate.
 graph::Graph training_graph(const graph::Graph& model, const Options& options);
 
-// The evaluation graph: inference form, batch norm folded; outputs logits and loss. `prediction` has
-// no labels and gives logits only. With weight averages, reads those instead of the parameters.
-graph::Graph evaluation_graph(const graph::Graph& model, const Options& options, bool prediction = false);
+// The evaluation graph: inference form, batch norm folded; outputs logits and loss. `prediction`
+// has no labels and gives logits only. With weight averages, reads those instead of the parameters.
+graph::Graph evaluation_graph(const graph::Graph& model, const Options& options,
+                              bool prediction = false);
 
 // The names of the passes, in order.
 std::vector<std::string> pass_names();

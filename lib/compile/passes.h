@@ -19,8 +19,8 @@ using graph::ValueId;
 
 // Prediction: the loss and the labels go.
 Graph remove_loss(Graph graph, const Options& options);
-// Parameters of frozen layers get no update; their batch norm, and that of layers which ask for it, uses
-// the moving statistics.
+// Parameters of frozen layers get no update; their batch norm, and that of layers which ask for it,
+// uses the moving statistics.
 Graph freeze(Graph graph, const Options& options);
 // With weight averages: reads "<parameter>/average" in place of each trained parameter.
 Graph read_averages(Graph graph, const Options& options);
@@ -34,8 +34,8 @@ Graph fold_batch_norm(Graph graph, const Options& options);
 Graph fuse_activation(Graph graph, const Options& options);
 // The first convolution and the max pooling after it become one op, where the backend has it.
 Graph fuse_conv_max_pool(Graph graph, const Options& options);
-// A convolution before a pooling that drops the last row or column does not compute them, nor the pixels
-// that only they would read.
+// A convolution before a pooling that drops the last row or column does not compute them, nor the
+// pixels that only they would read.
 Graph trim(Graph graph, const Options& options);
 // Activations take options.activations; the logits of a dense layer and the loss stay float32.
 Graph precision(Graph graph, const Options& options);

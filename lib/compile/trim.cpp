@@ -35,7 +35,8 @@ std::optional<Extent> extent_needed(const Graph& graph, ValueId id) {
   if (window == nullptr || node.inputs[0] != id) return std::nullopt;
   Extent read = extent_read(*window, extent_of(graph[node.outputs[0]].shape));
   const Extent all = extent_of(graph[id].shape);
-  for (std::size_t axis = 0; axis < 2; ++axis) read[axis] = std::clamp(read[axis], std::int64_t{1}, all[axis]);
+  for (std::size_t axis = 0; axis < 2; ++axis)
+    read[axis] = std::clamp(read[axis], std::int64_t{1}, all[axis]);
   return read;
 }
 
@@ -50,8 +51,8 @@ void set_extent(Graph& graph, ValueId id, const Extent& extent) {
   graph[id].shape[2] = extent[1];
 }
 
-// Gives a convolution's output the extent that is needed, and its input with it. Only where the padding
-// stays at least zero, which libraries ask for; our own ConvMaxPool takes a negative one.
+// Gives a convolution's output the extent that is needed, and its input with it. Only where the
+// padding stays at least zero, which libraries ask for; our own ConvMaxPool takes a negative one.
 void trim(Graph& graph, Node& node) {
   if (node.outputs.empty() || graph[node.outputs[0]].shape.rank() != 4) return;
   const std::optional<Extent> needed = extent_needed(graph, node.outputs[0]);
@@ -65,9 +66,8 @@ void trim(Graph& graph, Node& node) {
     const Extent padding = padding_for(conv->window, input, *needed);
     const int maker = graph.producer(node.inputs[0]);
     // What the convolution leaves unread must go too: its maker is trimmed when its turn comes.
-    const bool follows =
-        maker >= 0 && only_consumer(graph, node.inputs[0]) >= 0 &&
-        std::holds_alternative<graph::ConvMaxPool>(node_at(graph, maker).op);
+    const bool follows = maker >= 0 && only_consumer(graph, node.inputs[0]) >= 0 &&
+                         std::holds_alternative<graph::ConvMaxPool>(node_at(graph, maker).op);
     if ((padding[0] < 0 || padding[1] < 0) && !follows) return;
     conv->window.pad_after = {std::max<std::int64_t>(padding[0], 0),
                               std::max<std::int64_t>(padding[1], 0)};

@@ -1,8 +1,8 @@
 // The config: one plain struct per section of the YAML file, each field with its default.
 //
 // The same field lists (config/fields.h) read a file, print the effective config and write the JSON
-// Schema; nothing else in the program looks a key up by its name. Optional values that the user left
-// out and that the program chooses are std::optional.
+// Schema; nothing else in the program looks a key up by its name. Optional values that the user
+// left out and that the program chooses are std::optional.
 //
 // To add an option: a field here, a line in fields.h. Names are Keras's where Keras has one.
 #pragma once
@@ -47,18 +47,37 @@ struct Padding {
 };
 
 enum class Activation {
-  kLinear, kRelu, kRelu6, kLeakyRelu, kElu, kSigmoid, kTanh, kGelu, kSwish, kSoftmax
+  kLinear,
+  kRelu,
+  kRelu6,
+  kLeakyRelu,
+  kElu,
+  kSigmoid,
+  kTanh,
+  kGelu,
+  kSwish,
+  kSoftmax
 };
 
 // Keras's initialisers of the same names. The variance-scaling ones use fan-in and fan-out as Keras
 // computes them; normal ones are truncated at two standard deviations where Keras's are.
 struct Initializer {
   enum class Kind {
-    kGlorotUniform, kGlorotNormal, kHeUniform, kHeNormal, kLecunUniform, kLecunNormal,
-    kRandomUniform, kRandomNormal, kTruncatedNormal, kZeros, kOnes, kConstant
+    kGlorotUniform,
+    kGlorotNormal,
+    kHeUniform,
+    kHeNormal,
+    kLecunUniform,
+    kLecunNormal,
+    kRandomUniform,
+    kRandomNormal,
+    kTruncatedNormal,
+    kZeros,
+    kOnes,
+    kConstant
   };
   Kind kind = Kind::kGlorotUniform;
-  double value = 0;               // constant
+  double value = 0;                 // constant
   double low = -0.05, high = 0.05;  // random_uniform
   double mean = 0, stddev = 0.05;   // random_normal, truncated_normal
   bool operator==(const Initializer&) const = default;
@@ -150,7 +169,7 @@ struct ActivationLayer {
   Activation function = Activation::kRelu;  // `activation: relu` is short for this
   std::optional<double> alpha;  // slope of leaky_relu (Keras: 0.3) or scale of elu (1.0)
 };
-struct ReluLayer {  // Keras's ReLU; an activation with a class of its own
+struct ReluLayer {                  // Keras's ReLU; an activation with a class of its own
   std::optional<double> max_value;  // 6 or none
 };
 struct ZeroPadLayer {
@@ -168,8 +187,9 @@ using LayerKind =
 // One entry of a layer list: `- conv: {filters: 32}`, `- flatten`, `- dropout: 0.5`.
 struct Layer {
   LayerKind kind;
-  std::string name;                 // Keras's automatic name (conv2d, conv2d_1, ...) when empty
-  std::vector<std::string> inputs;  // names of layers; the previous layer when empty; "input" is the image
+  std::string name;  // Keras's automatic name (conv2d, conv2d_1, ...) when empty
+  std::vector<std::string>
+      inputs;  // names of layers; the previous layer when empty; "input" is the image
   SourceLoc loc;
 };
 
@@ -186,8 +206,8 @@ struct DenseClassifier {
   SourceLoc loc;
 };
 
-// Which layers of a backbone are not trained. Positions are those of Keras's `model.layers`, the input
-// layer being number 0.
+// Which layers of a backbone are not trained. Positions are those of Keras's `model.layers`, the
+// input layer being number 0.
 struct Freeze {
   enum class Kind { kNone, kAll, kCount, kSlice, kPatterns };
   Kind kind = Kind::kNone;
@@ -220,28 +240,46 @@ struct Model {
   std::optional<Backbone> backbone;
   std::vector<Layer> head;  // the layers after the backbone
   std::string weights;      // a file for layers or dense_classifier; the initialisers when empty
-  std::vector<std::string> allow_missing;  // of `weights`
+  std::vector<std::string> allow_missing;          // of `weights`
   LossKind loss = LossKind::kSoftmaxCrossEntropy;  // softmax and binary take logits
-  double label_smoothing = 0;  // in [0, 1), softmax and binary cross-entropy
+  double label_smoothing = 0;                      // in [0, 1), softmax and binary cross-entropy
   SourceLoc loc;
 };
 
 // Random changes of a training image, applied in the order of the list. Ranges and conventions are
-// torchvision's transforms of the same names; rotation, shift and zoom are Keras's layers (bilinear,
-// the image mirrored beyond its edges).
-struct RandomFlipHorizontal { double probability = 0.5; };
-struct RandomFlipVertical { double probability = 0.5; };
+// torchvision's transforms of the same names; rotation, shift and zoom are Keras's layers
+// (bilinear, the image mirrored beyond its edges).
+struct RandomFlipHorizontal {
+  double probability = 0.5;
+};
+struct RandomFlipVertical {
+  double probability = 0.5;
+};
 struct RandomResizedCrop {  // stands first: it chooses what is cut out of the file's image
-  std::vector<double> scale{0.08, 1};         // share of the area
+  std::vector<double> scale{0.08, 1};        // share of the area
   std::vector<double> ratio{0.75, 4.0 / 3};  // width / height
 };
-struct RandomRotation { double degrees = 0; };                // required; uniform in [-degrees, degrees]
-struct RandomShift { double height = 0.1, width = 0.1; };     // largest share of the image's side
-struct RandomZoom { double factor = 0.1; };                   // size times a number in [1 - f, 1 + f]
-struct Brightness { double factor = 0.2; };                   // times a number in [1 - f, 1 + f]
-struct Contrast { double factor = 0.2; };
-struct Saturation { double factor = 0.2; };
-struct Hue { double factor = 0.05; };                         // share of the circle, at most 0.5
+struct RandomRotation {
+  double degrees = 0;
+};  // required; uniform in [-degrees, degrees]
+struct RandomShift {
+  double height = 0.1, width = 0.1;
+};  // largest share of the image's side
+struct RandomZoom {
+  double factor = 0.1;
+};  // size times a number in [1 - f, 1 + f]
+struct Brightness {
+  double factor = 0.2;
+};  // times a number in [1 - f, 1 + f]
+struct Contrast {
+  double factor = 0.2;
+};
+struct Saturation {
+  double factor = 0.2;
+};
+struct Hue {
+  double factor = 0.05;
+};  // share of the circle, at most 0.5
 struct RandomErasing {
   double probability = 0.5;
   std::vector<double> scale{0.02, 0.33};
@@ -263,7 +301,7 @@ struct Split {
   std::string path;    // a folder (idx, image_folder), an .npz or .csv file
   std::string images;  // idx or npy file, or the array's name in the .npz
   std::string labels;
-  std::string glob;    // image_folder: e.g. train/**/*.jpeg, below path when that is given
+  std::string glob;  // image_folder: e.g. train/**/*.jpeg, below path when that is given
   std::vector<Augmentation> augment;  // train only
   SourceLoc loc;
 };
@@ -288,48 +326,73 @@ struct Synthetic {
 
 struct Normalize {
   double scale = 1.0 / 255.0;     // x * scale, then (x - mean) / std per channel
-  std::vector<double> mean;        // one number, or one per channel; 0 when empty
-  std::vector<double> std;         // likewise; 1 when empty
-  bool reverse_channels = false;   // RGB becomes BGR before all that; mean and std count in BGR
+  std::vector<double> mean;       // one number, or one per channel; 0 when empty
+  std::vector<double> std;        // likewise; 1 when empty
+  bool reverse_channels = false;  // RGB becomes BGR before all that; mean and std count in BGR
 };
 
 struct Data {
   DataFormat format = DataFormat::kIdx;
-  std::string path;                   // the folder of all splits, where the format has one
-  std::vector<std::string> classes;   // names in label order; "0", "1", ... when empty
+  std::string path;                         // the folder of all splits, where the format has one
+  std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
   std::optional<std::int64_t> num_classes;  // known from the names or the labels when left out
   Split train;
-  Split validation;                   // optional
-  Split test;                         // optional
-  double validation_split = 0;        // fraction of train set aside, when validation is not given
-  std::optional<std::int64_t> limit;  // use only the first N training samples
-  std::optional<Normalize> normalize;         // at most one of the two; Normalize{} when neither
+  Split validation;                    // optional
+  Split test;                          // optional
+  double validation_split = 0;         // fraction of train set aside, when validation is not given
+  std::optional<std::int64_t> limit;   // use only the first N training samples
+  std::optional<Normalize> normalize;  // at most one of the two; Normalize{} when neither
   std::optional<PreprocessPreset> preprocess;
   Synthetic synthetic;
   // Formats of image files only, down to max_file_size.
-  std::vector<std::int64_t> resize;       // [height, width]; model.input's when left out
-  std::optional<std::int64_t> channels;   // 1 or 3; model.input's, or 3
+  std::vector<std::int64_t> resize;      // [height, width]; model.input's when left out
+  std::optional<std::int64_t> channels;  // 1 or 3; model.input's, or 3
   Interpolation interpolation = Interpolation::kBilinear;
   bool antialias = true;
   Fit fit = Fit::kStretch;
-  double crop_fraction = 1;               // fit: crop keeps this share of the shorter side
-  bool scaled_decode = true;              // JPEG at 1/2, 1/4, 1/8 where that is still large enough
+  double crop_fraction = 1;   // fit: crop keeps this share of the shorter side
+  bool scaled_decode = true;  // JPEG at 1/2, 1/4, 1/8 where that is still large enough
   OnError on_error = OnError::kFail;
-  double error_budget = 0.01;             // files; a share of them when below 1
+  double error_budget = 0.01;  // files; a share of them when below 1
   ImageCache cache = ImageCache::kNone;
-  std::string cache_dir = "cache";        // of cache: disk
+  std::string cache_dir = "cache";  // of cache: disk
   std::int64_t max_pixels = 100'000'000;
-  std::int64_t max_file_size = 256 << 20; // bytes
+  std::int64_t max_file_size = 256 << 20;  // bytes
   bool shuffle = true;
   std::optional<std::int64_t> prefetch;  // batches ready ahead; chosen when left out
   std::optional<std::int64_t> threads;   // loader threads; chosen when left out
   SourceLoc loc;
 };
 
-struct Sgd { double learning_rate = 0.01; double momentum = 0; bool nesterov = false; double weight_decay = 0; };
-struct RmsProp { double learning_rate = 1e-3; double rho = 0.9; double momentum = 0; double epsilon = 1e-7; bool centered = false; double weight_decay = 0; };
-struct Adam { double learning_rate = 1e-3; double beta_1 = 0.9; double beta_2 = 0.999; double epsilon = 1e-7; bool amsgrad = false; };
-struct AdamW { double learning_rate = 1e-3; double weight_decay = 4e-3; double beta_1 = 0.9; double beta_2 = 0.999; double epsilon = 1e-7; bool amsgrad = false; };
+struct Sgd {
+  double learning_rate = 0.01;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+struct RmsProp {
+  double learning_rate = 1e-3;
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-7;
+  bool centered = false;
+  double weight_decay = 0;
+};
+struct Adam {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+};
+struct AdamW {
+  double learning_rate = 1e-3;
+  double weight_decay = 4e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+};
 using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW>;
 
 // The learning rate of the layers whose name matches; the last match counts.
@@ -347,17 +410,31 @@ struct Optimizer {
   std::optional<double> global_clip_norm;  // all by the common norm (global_clipnorm)
   std::int64_t accumulate = 1;             // batches summed into one update
   std::vector<LearningRateMultiplier> learning_rate_multiplier;
-  std::optional<double> ema;               // momentum of the weight average used by evaluation (Keras: 0.99)
+  std::optional<double> ema;  // momentum of the weight average used by evaluation (Keras: 0.99)
   SourceLoc loc;
 };
 
 // Schedules: the learning rate as a function of progress. `peak`s and rates that are left out are
 // the optimizer's learning_rate.
 struct ConstantSchedule {};
-struct StepSchedule { Duration every{1, Duration::Unit::kEpochs}; double factor = 0.1; };  // lr * factor^floor(t / every)
-struct ExponentialSchedule { Duration decay_every{1, Duration::Unit::kEpochs}; double decay_rate = 0.9; bool staircase = false; };
-struct CosineSchedule { std::optional<Duration> decay_over; double alpha = 0; };  // Keras CosineDecay; the whole training when left out
-struct PolynomialSchedule { std::optional<Duration> decay_over; double end_learning_rate = 1e-4; double power = 1; };  // Keras PolynomialDecay
+struct StepSchedule {
+  Duration every{1, Duration::Unit::kEpochs};
+  double factor = 0.1;
+};  // lr * factor^floor(t / every)
+struct ExponentialSchedule {
+  Duration decay_every{1, Duration::Unit::kEpochs};
+  double decay_rate = 0.9;
+  bool staircase = false;
+};
+struct CosineSchedule {
+  std::optional<Duration> decay_over;
+  double alpha = 0;
+};  // Keras CosineDecay; the whole training when left out
+struct PolynomialSchedule {
+  std::optional<Duration> decay_over;
+  double end_learning_rate = 1e-4;
+  double power = 1;
+};  // Keras PolynomialDecay
 // Article W (Martin Gorner's form), by epoch: linear from start to peak over ramp_epochs, peak for
 // sustain_epochs, then (peak - floor) * decay^(epoch - ramp - sustain) + floor.
 struct RampUpSchedule {
@@ -367,15 +444,26 @@ struct RampUpSchedule {
   double ramp_epochs = 5;
   double sustain_epochs = 0;
   double decay = 0.8;
-  enum class By { kEpoch, kStep } by = By::kEpoch;   // whether progress moves by whole epochs or by steps
-  enum class Scale { kNone, kLinear, kSqrt } scale = Scale::kNone;  // of the peak, by the number of replicas
+  enum class By {
+    kEpoch,
+    kStep
+  } by = By::kEpoch;  // whether progress moves by whole epochs or by steps
+  enum class Scale {
+    kNone,
+    kLinear,
+    kSqrt
+  } scale = Scale::kNone;  // of the peak, by the number of replicas
 };
-using ScheduleKind = std::variant<ConstantSchedule, StepSchedule, ExponentialSchedule, CosineSchedule,
-                                  PolynomialSchedule, RampUpSchedule>;
-struct WarmUp { Duration over{1, Duration::Unit::kEpochs}; double start_factor = 0; };  // linear from lr * start_factor
+using ScheduleKind = std::variant<ConstantSchedule, StepSchedule, ExponentialSchedule,
+                                  CosineSchedule, PolynomialSchedule, RampUpSchedule>;
+struct WarmUp {
+  Duration over{1, Duration::Unit::kEpochs};
+  double start_factor = 0;
+};  // linear from lr * start_factor
 struct Schedule {
   ScheduleKind kind = ConstantSchedule{};
-  std::optional<WarmUp> warm_up;  // before any of them but ramp_up; the schedule's own progress starts after it
+  std::optional<WarmUp>
+      warm_up;  // before any of them but ramp_up; the schedule's own progress starts after it
   SourceLoc loc;
 };
 
@@ -389,9 +477,9 @@ struct EarlyStop {
 };
 
 struct Train {
-  std::optional<double> epochs;          // one of epochs and max_steps is required
+  std::optional<double> epochs;  // one of epochs and max_steps is required
   std::optional<std::int64_t> max_steps;
-  std::int64_t batch_size = 32;          // per replica
+  std::int64_t batch_size = 32;  // per replica
   Precision precision = Precision::kFloat32;
   std::optional<EarlyStop> early_stop;
   SourceLoc loc;
@@ -401,9 +489,9 @@ enum class ConvolutionAlgorithm { kAuto, kDirect, kWinograd };
 
 struct Parallel {
   enum class Device { kAuto, kCpu, kCuda } device = Device::kAuto;
-  std::string gpus = "0";                 // a number or "all"; 0 on the CPU
-  std::optional<std::int64_t> threads;    // processor cores to use; all when left out
-  std::optional<std::int64_t> lanes;      // micro-batches computed side by side; chosen when left out
+  std::string gpus = "0";               // a number or "all"; 0 on the CPU
+  std::optional<std::int64_t> threads;  // processor cores to use; all when left out
+  std::optional<std::int64_t> lanes;    // micro-batches computed side by side; chosen when left out
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;
   SourceLoc loc;
 };
@@ -414,10 +502,11 @@ struct Evaluate {
 };
 
 struct Run {
-  std::string dir;                         // runs/<name> when empty
+  std::string dir;  // runs/<name> when empty
   Duration checkpoint_every{1, Duration::Unit::kEpochs};
   std::int64_t keep = 2;
-  std::string best = "validation/accuracy";  // metric whose best checkpoint is kept too; "" for none
+  std::string best =
+      "validation/accuracy";  // metric whose best checkpoint is kept too; "" for none
   Duration log_every{10, Duration::Unit::kSteps};
   Duration summary_every{100, Duration::Unit::kSteps};  // TensorBoard and metrics files
   Duration evaluate_every{1, Duration::Unit::kEpochs};
@@ -426,7 +515,7 @@ struct Run {
 };
 
 struct Config {
-  std::string name;       // the file's name without .yaml when empty
+  std::string name;  // the file's name without .yaml when empty
   std::uint64_t seed = 42;
   Model model;
   Data data;

@@ -502,10 +502,8 @@ void fields(V& v, Data& s) {
     at_least(0));
   v("cache", s.cache, "Where decoded images are kept; default none.", any());
   v("cache_dir", s.cache_dir, "Folder of cache: disk; default cache.", any());
-  v("max_pixels", s.max_pixels, "Largest image that is decoded; default 100 million.",
-    at_least(1));
-  v("max_file_size", s.max_file_size, "Largest image file in bytes; default 256 MiB.",
-    at_least(1));
+  v("max_pixels", s.max_pixels, "Largest image that is decoded; default 100 million.", at_least(1));
+  v("max_file_size", s.max_file_size, "Largest image file in bytes; default 256 MiB.", at_least(1));
   v("shuffle", s.shuffle, "Whether each epoch has an order of its own; default true.", any());
   v("prefetch", s.prefetch, "Batches kept ready ahead; chosen when left out.", at_least(1));
   v("threads", s.threads, "Threads that load; chosen when left out.", at_least(1));

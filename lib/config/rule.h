@@ -80,9 +80,8 @@ inline const Spellings<LossKind>& spellings(LossKind) {
 }
 inline const Spellings<Backbone::Name>& spellings(Backbone::Name) {
   using Name = Backbone::Name;
-  static const Spellings<Name> kNames{{Name::kVgg16, "vgg16"},
-                                      {Name::kMobileNetV2, "mobilenet_v2"},
-                                      {Name::kResNet50, "resnet50"}};
+  static const Spellings<Name> kNames{
+      {Name::kVgg16, "vgg16"}, {Name::kMobileNetV2, "mobilenet_v2"}, {Name::kResNet50, "resnet50"}};
   return kNames;
 }
 inline const Spellings<Backbone::Pooling>& spellings(Backbone::Pooling) {
@@ -121,9 +120,8 @@ inline const Spellings<OnError>& spellings(OnError) {
   return kNames;
 }
 inline const Spellings<ImageCache>& spellings(ImageCache) {
-  static const Spellings<ImageCache> kNames{{ImageCache::kNone, "none"},
-                                            {ImageCache::kMemory, "memory"},
-                                            {ImageCache::kDisk, "disk"}};
+  static const Spellings<ImageCache> kNames{
+      {ImageCache::kNone, "none"}, {ImageCache::kMemory, "memory"}, {ImageCache::kDisk, "disk"}};
   return kNames;
 }
 inline const Spellings<PreprocessPreset>& spellings(PreprocessPreset) {

@@ -54,7 +54,8 @@ class DiskCache final : public PixelCache {
       : path_(folder / ("images-" + key + ".bin")),
         image_bytes_(image_bytes),
         count_(static_cast<std::size_t>(count)),
-        bytes_(count_ * (sizeof(std::uint64_t) + image_bytes)) {
+        bytes_(count_ * (sizeof(std::uint64_t) + image_bytes)),
+        verified_(count_) {
     std::error_code error;
     std::filesystem::create_directories(folder, error);
     if (error) throw DataError(folder.string(), "cannot be created: " + error.message());
@@ -74,20 +75,27 @@ class DiskCache final : public PixelCache {
 
   bool load(std::int64_t index, Pixels& out) override {
     const auto i = static_cast<std::size_t>(index);
-    const std::uint64_t mark = std::atomic_ref(marks()[i]).load(std::memory_order_acquire);
-    if (mark == 0) return false;
+    if (!verified_[i].load(std::memory_order_acquire)) {
+      const std::lock_guard lock(lock_of(i));
+      if (marks()[i] == 0 || marks()[i] != mark_of({image(i), image_bytes_})) return false;
+      verified_[i].store(true, std::memory_order_release);
+    }
     out.reset(1, static_cast<int>(image_bytes_), 1);
     std::memcpy(out.data(), image(i), image_bytes_);
-    return mark == mark_of({out.data(), image_bytes_});
+    return true;
   }
+  // Two batches at the border of two epochs may hold the same image: the first to come writes it.
   void store(std::int64_t index, const Pixels& from) override {
     const auto i = static_cast<std::size_t>(index);
+    const std::lock_guard lock(lock_of(i));
+    if (verified_[i].load(std::memory_order_relaxed)) return;
     std::memcpy(image(i), from.data(), image_bytes_);
-    std::atomic_ref(marks()[i])
-        .store(mark_of({from.data(), image_bytes_}), std::memory_order_release);
+    marks()[i] = mark_of({from.data(), image_bytes_});
+    verified_[i].store(true, std::memory_order_release);
   }
 
  private:
+  std::mutex& lock_of(std::size_t i) { return locks_[i % locks_.size()]; }
   // Never 0, which marks an image that is not there.
   static std::uint64_t mark_of(std::span<const std::uint8_t> bytes) {
     return std::uint64_t{crc32c(bytes)} | std::uint64_t{1} << 32;
@@ -113,6 +121,8 @@ class DiskCache final : public PixelCache {
   Path path_;
   std::size_t image_bytes_, count_, bytes_;
   void* memory_ = nullptr;
+  std::vector<std::atomic<bool>> verified_;  // what this process has written or checked
+  std::array<std::mutex, 64> locks_;         // guard what is not verified yet
 };
 
 }  // namespace

@@ -22,10 +22,10 @@ class Dataset {
  public:
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
-  virtual Shape image_shape() const = 0;            // [height, width, channels]
-  virtual DType image_type() const = 0;             // kUInt8 or kFloat32
-  virtual bool label_is_index() const = 0;          // int32 class, else float32 targets
-  virtual std::int64_t label_width() const = 0;     // 1 for indices, else numbers a sample
+  virtual Shape image_shape() const = 0;         // [height, width, channels]
+  virtual DType image_type() const = 0;          // kUInt8 or kFloat32
+  virtual bool label_is_index() const = 0;       // int32 class, else float32 targets
+  virtual std::int64_t label_width() const = 0;  // 1 for indices, else numbers a sample
   // Copies sample `index` to `image` (image_shape().elements() of image_type()) and its label to
   // `label` (int32 or label_width() floats). Throws DataError naming the file and the sample.
   // Where is_random(), the image is a function of the seed, the epoch and the index.
@@ -56,10 +56,11 @@ struct Datasets {
 };
 // Opens what the config names; `only` (train, validation, test) opens just that split. Checks that
 // counts of images and labels agree and that labels lie in [0, classes).
-Datasets open_datasets(const config::Data& data, std::uint64_t seed, std::optional<std::string> only = {});
+Datasets open_datasets(const config::Data& data, std::uint64_t seed,
+                       std::optional<std::string> only = {});
 
-// The images of one IDX, NPY or NPZ file, told apart by their content. Only an NPZ file may have labels
-// beside them; otherwise all labels are 0.
+// The images of one IDX, NPY or NPZ file, told apart by their content. Only an NPZ file may have
+// labels beside them; otherwise all labels are 0.
 struct Images {
   std::unique_ptr<Dataset> dataset;
   bool labelled = false;
@@ -71,8 +72,8 @@ Images open_images(const std::string& path);
 void generate_digits(const std::string& folder, std::int64_t train_samples = 20000,
                      std::int64_t test_samples = 4000);
 
-// The sample that stands at `position` of `epoch`: a permutation of [0, size) that depends on nothing
-// but (seed, epoch), or the identity without shuffle. position < size.
+// The sample that stands at `position` of `epoch`: a permutation of [0, size) that depends on
+// nothing but (seed, epoch), or the identity without shuffle. position < size.
 class Sampler {
  public:
   Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
@@ -98,8 +99,8 @@ struct BatchRange {
 // A batch in memory that the loader owns. Valid until release().
 struct Batch {
   BatchRange range;
-  const void* images = nullptr;  // count samples, packed
-  const void* labels = nullptr;  // count labels
+  const void* images = nullptr;       // count samples, packed
+  const void* labels = nullptr;       // count labels
   std::vector<std::int64_t> indices;  // which samples
 };
 

@@ -27,7 +27,8 @@ enum class Role {
   kDerived      // computed from kept values in the prepare phase, again whenever they change
 };
 
-// The phase a node runs in. prepare: once after parameters changed; the others: every step, in order.
+// The phase a node runs in. prepare: once after parameters changed; the others: every step, in
+// order.
 enum class Phase { kPrepare, kForward, kBackward, kReduce, kUpdate };
 
 // The initial content of a kept value. Uniform in [a, b), normal (mean a, deviation b), the same
@@ -45,17 +46,17 @@ struct Value {
   SourceLoc loc;
   // Kept values only.
   Initial initial;
-  bool trainable = false;                 // kParameter: has an update
-  float l2 = 0;                           // kParameter: regularisation factor
-  float learning_rate_multiplier = 1;     // kParameter
-  bool decay = true;                      // kParameter: takes part in weight decay
+  bool trainable = false;              // kParameter: has an update
+  float l2 = 0;                        // kParameter: regularisation factor
+  float learning_rate_multiplier = 1;  // kParameter
+  bool decay = true;                   // kParameter: takes part in weight decay
 };
 
 struct Node {
   Op op;
   std::vector<ValueId> inputs;
   std::vector<ValueId> outputs;
-  std::string name;   // of the layer it comes from
+  std::string name;  // of the layer it comes from
   Phase phase = Phase::kForward;
   SourceLoc loc;
 };
@@ -63,12 +64,12 @@ struct Node {
 // What one layer of the config became, for tables and for freezing.
 struct LayerInfo {
   std::string name;
-  std::string kind;               // Keras's class name: "Conv2D", "MaxPooling2D"
+  std::string kind;  // Keras's class name: "Conv2D", "MaxPooling2D"
   ValueId output = kNoValue;
   std::vector<ValueId> parameters;  // parameters and statistics
   bool trainable = true;
   bool moving_statistics = false;  // batch norm: uses them in training too, and leaves them alone
-  std::string weights;             // file that its parameters start from; the initialisers when empty
+  std::string weights;  // file that its parameters start from; the initialisers when empty
   SourceLoc loc;
 };
 
@@ -108,12 +109,13 @@ struct Typed {
 std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const std::string& name,
                          const SourceLoc& loc);
 
-// Index of the input that output `i` of an op is the same memory as, or -1. Update's outputs are the
-// parameter and its slots, UpdateStatistics's both statistics; as values they are activations.
+// Index of the input that output `i` of an op is the same memory as, or -1. Update's outputs are
+// the parameter and its slots, UpdateStatistics's both statistics; as values they are activations.
 int alias_of(const Op& op, int output);
 
 // The kept values that an update needs beside its parameter, in the order of its inputs: named
-// "<parameter>/<name>", of the parameter's shape. `copy`: starts as the parameter does, otherwise as 0.
+// "<parameter>/<name>", of the parameter's shape. `copy`: starts as the parameter does, otherwise
+// as 0.
 struct Slot {
   std::string name;
   bool copy = false;
@@ -124,10 +126,11 @@ std::vector<Slot> slots_of(const Update& update);
 std::int64_t flops(const Graph& graph, const Node& node);
 
 // Emits the gradient nodes of `node` into the graph: given the gradients of its outputs (kNoValue
-// where none flows), returns the gradient of each input (kNoValue where none is needed: see wanted).
-// May add an output to `node` itself: a max pooling's index, and a loss's gradient of the logits, for
-// which no output gradient has to be given.
-std::vector<ValueId> differentiate(Graph& graph, int node, const std::vector<ValueId>& output_gradients,
+// where none flows), returns the gradient of each input (kNoValue where none is needed: see
+// wanted). May add an output to `node` itself: a max pooling's index, and a loss's gradient of the
+// logits, for which no output gradient has to be given.
+std::vector<ValueId> differentiate(Graph& graph, int node,
+                                   const std::vector<ValueId>& output_gradients,
                                    const std::vector<bool>& wanted);
 
 // Throws std::logic_error when an invariant does not hold: every input made before its use, one

@@ -1,11 +1,11 @@
 // The vocabulary of the graph: a closed set of operations, each a struct of attributes.
 //
 // Images are [batch, height, width, channels]; convolution kernels [kh, kw, in / groups, out]
-// (depthwise: groups = in, out = in * multiplier, the same bytes as Keras's [kh, kw, in, multiplier]);
-// dense kernels [in, units]. Each struct's comment lists inputs -> outputs.
+// (depthwise: groups = in, out = in * multiplier, the same bytes as Keras's [kh, kw, in,
+// multiplier]); dense kernels [in, units]. Each struct's comment lists inputs -> outputs.
 //
-// Adding an op: a struct here, graph/ops/<op>.cpp (shape, gradient), backend/<each>/<op>.cpp, rows in
-// test/backend/conformance_test.cpp. The compiler points at everything forgotten.
+// Adding an op: a struct here, graph/ops/<op>.cpp (shape, gradient), backend/<each>/<op>.cpp, rows
+// in test/backend/conformance_test.cpp. The compiler points at everything forgotten.
 #pragma once
 
 #include <array>
@@ -25,8 +25,8 @@ struct Activation {
   float alpha = 0;
   bool operator==(const Activation&) const = default;
   bool linear() const { return kind == Kind::kLinear; }
-  // Whether the derivative can be computed from the output alone; only then can it be fused into the
-  // op before it in a training graph.
+  // Whether the derivative can be computed from the output alone; only then can it be fused into
+  // the op before it in a training graph.
   bool differentiable_from_output() const { return kind != Kind::kGelu && kind != Kind::kSwish; }
 };
 const char* to_string(Activation::Kind kind);
@@ -39,32 +39,65 @@ struct Window {
   std::array<std::int64_t, 2> pad_before{0, 0};  // top, left
   std::array<std::int64_t, 2> pad_after{0, 0};   // bottom, right
   bool operator==(const Window&) const = default;
-  // Output extent along an axis for an input extent, rounded down; <= 0 when the window does not fit.
+  // Output extent along an axis for an input extent, rounded down; <= 0 when the window does not
+  // fit.
   std::int64_t output(std::int64_t input, int axis) const;
 };
 
 // uint8 or float image -> float image: (x * scale - mean[c]) / std[c]. mean and std have one entry
 // per channel. With reverse_channels channel c reads the image's channel channels - 1 - c.
-struct Preprocess { float scale = 1; std::vector<float> mean, std; bool reverse_channels = false; };
+struct Preprocess {
+  float scale = 1;
+  std::vector<float> mean, std;
+  bool reverse_channels = false;
+};
 
 // x, kernel, [bias] -> y
-struct Conv { Window window; std::int64_t groups = 1; bool bias = false; Activation activation; };
+struct Conv {
+  Window window;
+  std::int64_t groups = 1;
+  bool bias = false;
+  Activation activation;
+};
 // dy, kernel -> dx. `input` is the shape of x.
-struct ConvBackwardData { Window window; std::int64_t groups = 1; Shape input; };
+struct ConvBackwardData {
+  Window window;
+  std::int64_t groups = 1;
+  Shape input;
+};
 // x, dy -> dkernel, [dbias]. `kernel` is the kernel's shape.
-struct ConvBackwardWeights { Window window; std::int64_t groups = 1; bool bias = false; Shape kernel; };
+struct ConvBackwardWeights {
+  Window window;
+  std::int64_t groups = 1;
+  bool bias = false;
+  Shape kernel;
+};
 
-// A convolution over few channels, its activation and a max pooling in one pass over memory. Negative
-// padding after the image leaves the last pixels unread:
-// x, kernel, [bias] -> y, index (uint8: position in the pooling window that won, row by row).
-struct ConvMaxPool { Conv conv; Window pool; };
+// A convolution over few channels, its activation and a max pooling in one pass over memory.
+// Negative padding after the image leaves the last pixels unread: x, kernel, [bias] -> y, index
+// (uint8: position in the pooling window that won, row by row).
+struct ConvMaxPool {
+  Conv conv;
+  Window pool;
+};
 // x, dy, y, index -> dkernel, [dbias]. No gradient for x.
-struct ConvMaxPoolBackwardWeights { Conv conv; Window pool; Shape kernel; };
+struct ConvMaxPoolBackwardWeights {
+  Conv conv;
+  Window pool;
+  Shape kernel;
+};
 
 // x [batch, in], kernel [in, units], [bias] -> y [batch, units]
-struct Dense { bool bias = false; Activation activation; };
-struct DenseBackwardData { std::int64_t inputs = 0; };  // dy, kernel -> dx
-struct DenseBackwardWeights { bool bias = false; };     // x, dy -> dkernel, [dbias]
+struct Dense {
+  bool bias = false;
+  Activation activation;
+};
+struct DenseBackwardData {
+  std::int64_t inputs = 0;
+};  // dy, kernel -> dx
+struct DenseBackwardWeights {
+  bool bias = false;
+};  // x, dy -> dkernel, [dbias]
 
 // x -> y; max with keep_index also -> index (uint8: winner's position in the window, row by row).
 // The average is over the pixels inside the image. Padding never wins a maximum.
@@ -75,65 +108,129 @@ struct Pool {
   bool keep_index = false;
 };
 // max: dy, index, [y] -> dx; average: dy, [y] -> dx. With an activation, y is given and dy is first
-// multiplied with its derivative at y: the gradient before the activation that preceded the pooling.
-struct PoolBackward { Pool::Kind kind = Pool::Kind::kMax; Window window; Shape input; Activation activation; };
+// multiplied with its derivative at y: the gradient before the activation that preceded the
+// pooling.
+struct PoolBackward {
+  Pool::Kind kind = Pool::Kind::kMax;
+  Window window;
+  Shape input;
+  Activation activation;
+};
 // x [batch, h, w, c] -> [batch, c]; max: the first of equal maxima gets the gradient.
-struct GlobalPool { Pool::Kind kind = Pool::Kind::kAverage; };
+struct GlobalPool {
+  Pool::Kind kind = Pool::Kind::kAverage;
+};
 // average: dy -> dx; max: dy, x, y -> dx
-struct GlobalPoolBackward { Pool::Kind kind = Pool::Kind::kAverage; Shape input; };
+struct GlobalPoolBackward {
+  Pool::Kind kind = Pool::Kind::kAverage;
+  Shape input;
+};
 
-struct Activate { Activation activation; };  // x -> y
+struct Activate {
+  Activation activation;
+};  // x -> y
 // s, dy -> dx, where s is y when activation.differentiable_from_output(), else x
-struct ActivateBackward { Activation activation; };
+struct ActivateBackward {
+  Activation activation;
+};
 struct Softmax {};          // x [batch, n] -> y, over the last dimension
 struct SoftmaxBackward {};  // y, dy -> dx
 
-// Training: x, gamma, beta -> y, mean, inverse_std, over all but the last dimension, biased variance.
-struct BatchNorm { float epsilon = 1e-3f; Activation activation; };
-// x, dy, gamma, mean, inverse_std, [y] -> dx, dgamma, dbeta; y is given when there is an activation.
-struct BatchNormBackward { float epsilon = 1e-3f; Activation activation; };
-// moving_mean, moving_variance, mean, inverse_std -> both, in place: moving * momentum + batch * (1 -
-// momentum). The batch variance is the biased one, as in Keras.
-struct UpdateStatistics { float momentum = 0.99f; float epsilon = 1e-3f; };
+// Training: x, gamma, beta -> y, mean, inverse_std, over all but the last dimension, biased
+// variance.
+struct BatchNorm {
+  float epsilon = 1e-3f;
+  Activation activation;
+};
+// x, dy, gamma, mean, inverse_std, [y] -> dx, dgamma, dbeta; y is given when there is an
+// activation.
+struct BatchNormBackward {
+  float epsilon = 1e-3f;
+  Activation activation;
+};
+// moving_mean, moving_variance, mean, inverse_std -> both, in place: moving * momentum + batch * (1
+// - momentum). The batch variance is the biased one, as in Keras.
+struct UpdateStatistics {
+  float momentum = 0.99f;
+  float epsilon = 1e-3f;
+};
 // x, gamma, beta, mean, variance -> y
-struct BatchNormInference { float epsilon = 1e-3f; Activation activation; };
+struct BatchNormInference {
+  float epsilon = 1e-3f;
+  Activation activation;
+};
 // x, dy, gamma, mean, variance, [y] -> dx, dgamma, dbeta
-struct BatchNormInferenceBackward { float epsilon = 1e-3f; Activation activation; };
+struct BatchNormInferenceBackward {
+  float epsilon = 1e-3f;
+  Activation activation;
+};
 // kernel, [bias], gamma, beta, mean, variance -> kernel, bias that do both in one convolution
-struct FoldBatchNorm { float epsilon = 1e-3f; bool bias = false; };
+struct FoldBatchNorm {
+  float epsilon = 1e-3f;
+  bool bias = false;
+};
 
-// x -> y, and dy -> dx: the same op with the same `layer` draws the same mask. Elements are kept with
-// probability 1 - rate and divided by it; the draw is a function of (seed, layer, step, position of
-// the sample in the global batch, element).
-struct Dropout { float rate = 0.5f; std::uint32_t layer = 0; std::uint64_t seed = 0; };
+// x -> y, and dy -> dx: the same op with the same `layer` draws the same mask. Elements are kept
+// with probability 1 - rate and divided by it; the draw is a function of (seed, layer, step,
+// position of the sample in the global batch, element).
+struct Dropout {
+  float rate = 0.5f;
+  std::uint32_t layer = 0;
+  std::uint64_t seed = 0;
+};
 
-struct Add {};      // n inputs of one shape -> sum
-struct Concat {};   // n inputs -> joined along the last dimension
-struct Slice { std::int64_t begin = 0, end = 0; };  // channels [begin, end) of the last dimension
-struct Reshape { Shape shape; };  // row-major NHWC order; [batch, ...]
-struct ZeroPad { std::int64_t top = 0, bottom = 0, left = 0, right = 0; };
-struct Crop { std::int64_t top = 0, bottom = 0, left = 0, right = 0; };
+struct Add {};     // n inputs of one shape -> sum
+struct Concat {};  // n inputs -> joined along the last dimension
+struct Slice {
+  std::int64_t begin = 0, end = 0;
+};  // channels [begin, end) of the last dimension
+struct Reshape {
+  Shape shape;
+};  // row-major NHWC order; [batch, ...]
+struct ZeroPad {
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
+};
+struct Crop {
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
+};
 
 enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredError };
 // logits [batch, n], labels -> loss [batch], [dlogits]. The gradient is of sum(loss) * loss_scale,
 // loss_scale being the run-time scalar 1 / (true samples of the global batch).
-// Labels are int32 [batch] class indices, or float32 [batch, n] targets. Binary: n is 1 and the label
-// is 0 or 1, or n labels as targets. mean_squared_error takes the mean over n; int32 labels mean one-hot.
-struct Loss { LossKind kind = LossKind::kSoftmaxCrossEntropy; float label_smoothing = 0; bool gradient = false; };
+// Labels are int32 [batch] class indices, or float32 [batch, n] targets. Binary: n is 1 and the
+// label is 0 or 1, or n labels as targets. mean_squared_error takes the mean over n; int32 labels
+// mean one-hot.
+struct Loss {
+  LossKind kind = LossKind::kSoftmaxCrossEntropy;
+  float label_smoothing = 0;
+  bool gradient = false;
+};
 // w -> [1]: factor * sum(w^2)
-struct L2Penalty { float factor = 0; };
+struct L2Penalty {
+  float factor = 0;
+};
 
 // ---- Optimizer rules ---------------------------------------------------------------------------
 // g is the gradient, w the parameter, lr the run-time learning rate, t the 1-based update number.
 
-// v = momentum * v - lr * g; w += nesterov ? momentum * v - lr * g : v. Without momentum: w -= lr * g.
-struct SgdRule { float momentum = 0; bool nesterov = false; };
+// v = momentum * v - lr * g; w += nesterov ? momentum * v - lr * g : v. Without momentum: w -= lr *
+// g.
+struct SgdRule {
+  float momentum = 0;
+  bool nesterov = false;
+};
 // Keras RMSprop: r = rho r + (1-rho) g^2; [m = rho m + (1-rho) g]; d = r [- m^2] + eps;
 // momentum: v = momentum v + lr g / sqrt(d), w -= v; else w -= lr g / sqrt(d)
-struct RmsPropRule { float rho = 0.9f, momentum = 0, epsilon = 1e-7f; bool centered = false; };
+struct RmsPropRule {
+  float rho = 0.9f, momentum = 0, epsilon = 1e-7f;
+  bool centered = false;
+};
 // Keras Adam: m += (g - m)(1 - b1); v += (g^2 - v)(1 - b2); a = lr sqrt(1 - b2^t) / (1 - b1^t);
 // w -= a m / (sqrt(v) + eps), v replaced by its running maximum with amsgrad
-struct AdamRule { float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f; bool amsgrad = false; };
+struct AdamRule {
+  float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
+  bool amsgrad = false;
+};
 using UpdateRule = std::variant<SgdRule, RmsPropRule, AdamRule>;
 
 struct Clip {
@@ -141,10 +238,10 @@ struct Clip {
   float limit = 0;
 };
 
-// parameter, gradient, slots... [, average] -> in place. In this order: g += 2 * l2 * w (the gradient
-// of L2Penalty), clip, w -= lr * weight_decay * w (decoupled, as Keras), the rule, then the average:
-// average = ema * average + (1 - ema) * w when ema > 0 (at the first update average = w, as Keras). The
-// learning rate is multiplied by learning_rate_multiplier.
+// parameter, gradient, slots... [, average] -> in place. In this order: g += 2 * l2 * w (the
+// gradient of L2Penalty), clip, w -= lr * weight_decay * w (decoupled, as Keras), the rule, then
+// the average: average = ema * average + (1 - ema) * w when ema > 0 (at the first update average =
+// w, as Keras). The learning rate is multiplied by learning_rate_multiplier.
 struct Update {
   UpdateRule rule;
   Clip clip;
@@ -154,14 +251,15 @@ struct Update {
   float ema = 0;
 };
 
-using Op = std::variant<
-    Preprocess, Conv, ConvBackwardData, ConvBackwardWeights, ConvMaxPool, ConvMaxPoolBackwardWeights,
-    Dense, DenseBackwardData, DenseBackwardWeights, Pool, PoolBackward, GlobalPool,
-    GlobalPoolBackward, Activate, ActivateBackward, Softmax, SoftmaxBackward, BatchNorm,
-    BatchNormBackward, UpdateStatistics, BatchNormInference, BatchNormInferenceBackward,
-    FoldBatchNorm, Dropout, Add, Concat, Slice, Reshape, ZeroPad, Crop, Loss, L2Penalty, Update>;
+using Op =
+    std::variant<Preprocess, Conv, ConvBackwardData, ConvBackwardWeights, ConvMaxPool,
+                 ConvMaxPoolBackwardWeights, Dense, DenseBackwardData, DenseBackwardWeights, Pool,
+                 PoolBackward, GlobalPool, GlobalPoolBackward, Activate, ActivateBackward, Softmax,
+                 SoftmaxBackward, BatchNorm, BatchNormBackward, UpdateStatistics,
+                 BatchNormInference, BatchNormInferenceBackward, FoldBatchNorm, Dropout, Add,
+                 Concat, Slice, Reshape, ZeroPad, Crop, Loss, L2Penalty, Update>;
 
-const char* name_of(const Op& op);               // "conv", "conv_backward_data", ...
-std::string describe(const Op& op);              // attributes, for printing: "3x3 stride 2 relu"
+const char* name_of(const Op& op);   // "conv", "conv_backward_data", ...
+std::string describe(const Op& op);  // attributes, for printing: "3x3 stride 2 relu"
 
 }  // namespace trainer::graph

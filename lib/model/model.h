@@ -12,7 +12,7 @@ namespace trainer::model {
 
 // What the data set says about its samples.
 struct SampleSpec {
-  Shape image;            // [height, width, channels]
+  Shape image;  // [height, width, channels]
   DType image_type = DType::kUInt8;
   bool label_is_index = true;  // int32 class index; otherwise float32 targets of `classes` numbers
   std::int64_t classes = 0;
@@ -34,8 +34,9 @@ struct LayerRow {
   std::int64_t trainable_parameters = 0;
   std::int64_t flops = 0;  // forward, one sample
   bool trainable = true;
-  std::string weights;     // file that its parameters start from; "" for the initialisers
-  std::string batch_norm;  // "batch" or "moving": the statistics used in training; "" for other layers
+  std::string weights;  // file that its parameters start from; "" for the initialisers
+  std::string
+      batch_norm;  // "batch" or "moving": the statistics used in training; "" for other layers
 };
 std::vector<LayerRow> layer_table(const graph::Graph& graph);
 

@@ -15,8 +15,8 @@ struct UpdateSpec {
 };
 UpdateSpec update_spec(const config::Optimizer& optimizer);
 
-// The model with the learning-rate multipliers of its layers. Throws ConfigError when a pattern matches no
-// layer with parameters.
+// The model with the learning-rate multipliers of its layers. Throws ConfigError when a pattern
+// matches no layer with parameters.
 graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& optimizer);
 
 // What a schedule needs to know of the training's length.
@@ -25,7 +25,8 @@ struct Length {
   std::int64_t total_steps = 1;
   int replicas = 1;
 };
-double steps_of(const config::Duration& duration, const Length& length);  // kSeconds is refused by the reader
+double steps_of(const config::Duration& duration,
+                const Length& length);  // kSeconds is refused by the reader
 
 // The learning rate of update number `step` (from 0). Pure; may be called in any order.
 using LearningRate = std::function<double(std::int64_t step)>;

@@ -102,7 +102,8 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
     const auto* from = static_cast<const std::uint8_t*>(batch.images);
     float* to = numbers.data();
     for (std::size_t r = 0; r < rows; ++r, from += row, to += row) {
-      for (std::size_t i = 0; i < row; ++i) to[i] = static_cast<float>(from[i]) * scale[i] + shift[i];
+      for (std::size_t i = 0; i < row; ++i)
+        to[i] = static_cast<float>(from[i]) * scale[i] + shift[i];
     }
   });
 }

@@ -13,14 +13,15 @@ struct Throughput {
   double images_per_second = 0;  // median over windows of about a tenth of the time
   double low = 0, high = 0;      // slowest and fastest window
   std::int64_t steps = 0;
-  double wait_share = 0;         // of the time, waiting for data
+  double wait_share = 0;  // of the time, waiting for data
 };
 
-// Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of it. The engine's
-// variables change.
-Throughput measure_training(Engine& engine, const data::Dataset& dataset, const config::Config& config,
-                            double seconds);
+// Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of it. The
+// engine's variables change.
+Throughput measure_training(Engine& engine, const data::Dataset& dataset,
+                            const config::Config& config, double seconds);
 // Reads batches as a run would, and throws them away.
-Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds);
+Throughput measure_input(const data::Dataset& dataset, const config::Config& config,
+                         double seconds);
 
 }  // namespace trainer::train

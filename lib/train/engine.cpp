@@ -202,7 +202,8 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* images, co
     if (all_finite(values[i])) continue;
     for (const graph::LayerInfo& layer : model_.layers) {
       if (layer.output == probe.outputs[i]) {
-        return concat("layer ", layer.name, layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");
+        return concat("layer ", layer.name,
+                      layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");
       }
     }
   }

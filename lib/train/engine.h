@@ -15,8 +15,8 @@
 
 namespace trainer::train {
 
-// The compile options that a config asks of a backend. Throws ConfigError when the backend cannot run the
-// precision.
+// The compile options that a config asks of a backend. Throws ConfigError when the backend cannot
+// run the precision.
 compile::Options compile_options(const config::Config& config, const backend::Backend& backend);
 
 class Engine {
@@ -26,7 +26,8 @@ class Engine {
 
   // `model` is the forward graph of model::build_model. kTrain has all three programs' abilities,
   // kEvaluate evaluates and predicts without labels being needed for kPredict only.
-  Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend, Use use);
+  Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
+         Use use);
 
   // Fills all variables from their initialisers.
   void initialise(std::uint64_t seed);
@@ -35,8 +36,8 @@ class Engine {
   const graph::Graph& model() const { return model_; }
   // All variables, in the order of the graph.
   std::vector<checkpoint::Tensor> tensors() const;
-  // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another shape
-  // or has no place; `slots` false: optimizer slots may be absent (evaluation).
+  // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another
+  // shape or has no place; `slots` false: optimizer slots may be absent (evaluation).
   void load(const checkpoint::TensorFile& file, const std::string& path);
   // SHA-256 over parameters and statistics in name order.
   std::string parameters_sha256() const;
@@ -59,7 +60,8 @@ class Engine {
   backend::Executable& training_program() { return *train_; }
   backend::Executable& evaluation_program() { return *evaluate_; }
 
-  // After a step that was not finite: the first layer, in order, whose output is not, for the same batch;
+  // After a step that was not finite: the first layer, in order, whose output is not, for the same
+  // batch;
   // "" when all are finite. Names a parameter when one is not finite itself.
   std::string find_not_finite(std::int64_t samples, const void* images, const void* labels,
                               const backend::Scalars& scalars);

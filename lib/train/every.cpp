@@ -13,11 +13,14 @@ bool Every::due(std::int64_t step, double elapsed) {
     last_ = elapsed;
     return true;
   }
-  // Due when a multiple of the period lies in (step - 1, step]: also for periods that are no whole steps.
+  // Due when a multiple of the period lies in (step - 1, step]: also for periods that are no whole
+  // steps.
   const double period = duration_.unit == config::Duration::Unit::kSteps
                             ? duration_.count
                             : duration_.count * static_cast<double>(steps_per_epoch_);
-  const auto done = [&](std::int64_t s) { return std::floor(static_cast<double>(s) / period + 1e-9); };
+  const auto done = [&](std::int64_t s) {
+    return std::floor(static_cast<double>(s) / period + 1e-9);
+  };
   return done(step) > done(step - 1);
 }
 
@@ -27,7 +30,8 @@ std::optional<double> metric_of(const Evaluation& evaluation, const std::string&
   const std::string metric = name.substr(prefix.size());
   if (metric == "loss") return evaluation.metrics.loss;
   if (metric == "accuracy") return evaluation.metrics.accuracy;
-  if (metric == "top_k_accuracy" && evaluation.metrics.top_k > 0) return evaluation.metrics.top_k_accuracy;
+  if (metric == "top_k_accuracy" && evaluation.metrics.top_k > 0)
+    return evaluation.metrics.top_k_accuracy;
   return std::nullopt;
 }
 

@@ -21,22 +21,22 @@ struct RunInfo {
   std::vector<std::string> classes;
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
-  std::int64_t first_step = 0;     // > 0 when resumed
+  std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  int devices = 1;                 // for the articles' closing lines
+  int devices = 1;  // for the articles' closing lines
 };
 
 // After each step. The averages are over the steps since the last log line.
 struct Progress {
-  std::int64_t step = 0;      // steps done
-  double epoch = 0;           // epochs done
-  std::int64_t samples = 0;   // of this step
-  double loss = 0;            // mean of this step's samples, L2 penalty included
-  double accuracy = 0;        // of this step's samples
+  std::int64_t step = 0;     // steps done
+  double epoch = 0;          // epochs done
+  std::int64_t samples = 0;  // of this step
+  double loss = 0;           // mean of this step's samples, L2 penalty included
+  double accuracy = 0;       // of this step's samples
   double learning_rate = 0;
-  double step_seconds = 0;    // wall time from the step before
-  double wait_seconds = 0;    // of it, waiting for data
-  double elapsed = 0;         // seconds since the run started (this process)
+  double step_seconds = 0;  // wall time from the step before
+  double wait_seconds = 0;  // of it, waiting for data
+  double elapsed = 0;       // seconds since the run started (this process)
 };
 
 struct Evaluation {
@@ -49,9 +49,9 @@ struct Evaluation {
 
 struct Finish {
   std::int64_t steps = 0;
-  double seconds = 0;             // of this process's training, evaluation included
-  double images_per_second = 0;   // article Z: global batch / mean step time
-  std::string reason;             // "done", "interrupted", "early stop"
+  double seconds = 0;            // of this process's training, evaluation included
+  double images_per_second = 0;  // article Z: global batch / mean step time
+  std::string reason;            // "done", "interrupted", "early stop"
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last ones, one a split
 };
@@ -72,7 +72,8 @@ class Hook {
   virtual void restore(const std::string&) {}
 };
 
-// ---- The hooks, one a file below hooks/ ----------------------------------------------------------
+// ---- The hooks, one a file below hooks/
+// ----------------------------------------------------------
 
 // The terminal: a progress line on a TTY, plain lines every `log_every` otherwise; evaluations; the
 // articles' closing lines. Writes nothing when quiet but errors and the final line.
@@ -80,8 +81,8 @@ std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool qu
                                          const config::Duration& log_every);
 // --json: one object a line. Steps as "log_every" says.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
-// metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of steps that
-// will be done again are dropped.
+// metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
+// steps that will be done again are dropped.
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
 // TensorBoard event file in the run directory.
 std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);

@@ -27,9 +27,10 @@ struct Job {
   std::function<void(const std::string&)> warn;  // what the user should know; one line each
 };
 
-// Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The run folder
-// must be ready and locked. Returns what the hooks were told at the end; `reason` "interrupted" after a
-// signal. Throws CheckError when a loss is not finite, naming layer, step, learning rate and last checkpoint.
+// Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The
+// run folder must be ready and locked. Returns what the hooks were told at the end; `reason`
+// "interrupted" after a signal. Throws CheckError when a loss is not finite, naming layer, step,
+// learning rate and last checkpoint.
 Finish train(Job& job);
 
 }  // namespace trainer::train

@@ -42,7 +42,8 @@ std::vector<Metrics::PerClass> Metrics::per_class() const {
   return rows;
 }
 
-MetricsAccumulator::MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k)
+MetricsAccumulator::MetricsAccumulator(graph::LossKind loss, std::int64_t outputs,
+                                       std::int64_t top_k)
     : loss_(loss), outputs_(outputs), top_k_(top_k), classes_(outputs == 1 ? 2 : outputs) {
   if (top_k_ >= classes_ || top_k_ < 2) top_k_ = 0;
   sums_.classes = classes_;

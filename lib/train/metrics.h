@@ -19,16 +19,19 @@ Interval wilson(std::int64_t correct, std::int64_t count);
 
 struct Metrics {
   std::int64_t count = 0;
-  double loss = 0;                      // mean over the samples
+  double loss = 0;  // mean over the samples
   std::int64_t correct = 0;
   double accuracy = 0;
   Interval accuracy_interval;
-  std::int64_t top_k = 0;               // 0 when not reported
+  std::int64_t top_k = 0;  // 0 when not reported
   double top_k_accuracy = 0;
   std::vector<std::int64_t> confusion;  // classes x classes, row = true class, column = predicted
   std::int64_t classes = 0;
 
-  struct PerClass { double precision = 0, recall = 0, f1 = 0; std::int64_t support = 0; };
+  struct PerClass {
+    double precision = 0, recall = 0, f1 = 0;
+    std::int64_t support = 0;
+  };
   std::vector<PerClass> per_class() const;
 };
 
@@ -37,7 +40,8 @@ class MetricsAccumulator {
  public:
   // `outputs`: logits a sample. One logit (binary) predicts class 1 when > 0, and classes is 2.
   MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k);
-  void add(std::span<const float> logits, std::span<const float> losses, std::span<const std::int32_t> labels);
+  void add(std::span<const float> logits, std::span<const float> losses,
+           std::span<const std::int32_t> labels);
   Metrics result() const;
 
  private:

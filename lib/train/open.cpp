@@ -16,8 +16,10 @@ model::SampleSpec sample_spec(const data::Datasets& data) {
 
 std::unique_ptr<backend::Backend> open_backend(const config::Config& config) {
   const config::Parallel& parallel = config.parallel;
-  if (parallel.device == config::Parallel::Device::kCuda || (parallel.gpus != "0" && parallel.gpus != "all")) {
-    throw ConfigError(parallel.loc, "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
+  if (parallel.device == config::Parallel::Device::kCuda ||
+      (parallel.gpus != "0" && parallel.gpus != "all")) {
+    throw ConfigError(parallel.loc,
+                      "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
   }
   backend::CpuOptions options;
   options.threads = static_cast<int>(parallel.threads.value_or(0));

@@ -18,7 +18,8 @@ StepPlan plan_steps(const config::Config& config, std::int64_t samples) {
   if (config.train.max_steps) {
     plan.total_steps = *config.train.max_steps;
   } else {
-    const double steps = config.train.epochs.value_or(1) * static_cast<double>(plan.steps_per_epoch);
+    const double steps =
+        config.train.epochs.value_or(1) * static_cast<double>(plan.steps_per_epoch);
     plan.total_steps = static_cast<std::int64_t>(std::ceil(steps));
   }
   return plan;

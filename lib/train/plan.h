@@ -9,10 +9,10 @@
 
 namespace trainer::train {
 
-// A step is one update of the parameters, from `accumulate` batches; it never spans two epochs, so that the
-// last step of an epoch may have fewer batches and a short last one.
+// A step is one update of the parameters, from `accumulate` batches; it never spans two epochs, so
+// that the last step of an epoch may have fewer batches and a short last one.
 struct StepPlan {
-  std::int64_t samples = 0;            // of the training split
+  std::int64_t samples = 0;  // of the training split
   std::int64_t batch = 1;
   std::int64_t accumulate = 1;
   std::int64_t batches_per_epoch = 0;

@@ -15,14 +15,15 @@
 
 namespace trainer::train {
 
-Path run_folder(const config::Config& config);      // run.dir, or runs/<name>
+Path run_folder(const config::Config& config);  // run.dir, or runs/<name>
 Path checkpoint_folder(const Path& run);
 Path config_file(const Path& run);
 
 enum class Start { kFresh, kResume, kOverwrite };
 
-// Makes the folder ready. kFresh refuses (ConfigError) a folder that holds checkpoints and says what to do;
-// kOverwrite removes what an earlier run left; kResume needs nothing: without checkpoints it starts anew.
+// Makes the folder ready. kFresh refuses (ConfigError) a folder that holds checkpoints and says
+// what to do; kOverwrite removes what an earlier run left; kResume needs nothing: without
+// checkpoints it starts anew.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
 
 // Writes data_report.txt when there is something to report.

@@ -1,4 +1,5 @@
-// SIGINT and SIGTERM: the first asks the loop to save and stop, a second SIGINT ends the process at once.
+// SIGINT and SIGTERM: the first asks the loop to save and stop, a second SIGINT ends the process at
+// once.
 #pragma once
 
 namespace trainer::train {

@@ -42,7 +42,8 @@ Trained open_trained(const std::string& run_or_file, bool best,
 model::SampleSpec sample_spec(const Trained& trained) {
   model::SampleSpec spec;
   if (!trained.image_shape) {
-    throw DataError(trained.path, "does not say which images it was trained on: it is of an older version");
+    throw DataError(trained.path,
+                    "does not say which images it was trained on: it is of an older version");
   }
   spec.image = *trained.image_shape;
   spec.image_type = trained.image_type.value_or(DType::kUInt8);

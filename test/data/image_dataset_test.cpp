@@ -218,6 +218,24 @@ TEST_CASE("caches give the uncached images, also in the next process") {
       CHECK(batches(*open_datasets(config, 1).train, 3) == expected);
     }
   }
+  // Few images, many threads, several epochs: the same image is wanted by several batches at once.
+  fs::remove_all(config.cache_dir);
+  const Datasets shared = open_datasets(config, 1);
+  LoaderOptions options;
+  options.batch_size = shared.train->size();
+  options.threads = 4;
+  options.prefetch = 8;
+  options.end_step = 8;
+  const auto loader = make_loader(*shared.train, options);
+  const std::size_t bytes =
+      static_cast<std::size_t>(shared.train->size() * shared.image_shape.elements());
+  std::vector<std::byte> first;
+  while (const Batch* batch = loader->next()) {
+    const auto* images = static_cast<const std::byte*>(batch->images);
+    if (first.empty()) first.assign(images, images + bytes);
+    CHECK(std::equal(first.begin(), first.end(), images));
+    loader->release();
+  }
   // A half-written image does not pass.
   const fs::path file = fs::directory_iterator(config.cache_dir)->path();
   {

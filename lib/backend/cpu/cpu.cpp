@@ -39,9 +39,7 @@ Machine inspect(const std::string& instruction_set) {
 class CpuBackend : public Backend {
  public:
   CpuBackend(int threads, int lanes, const std::string& instruction_set)
-      : machine_(inspect(instruction_set)),
-        lanes_(lanes, threads / lanes),
-        arenas_(lanes) {}
+      : machine_(inspect(instruction_set)), lanes_(lanes, threads / lanes), arenas_(lanes) {}
 
   std::string describe() const override {
     const dnnl_version_t* version = dnnl_version();

@@ -1,8 +1,8 @@
 // Our own vector kernels: everything that oneDNN does slower than memory allows, or not at all.
 //
-// The same source is compiled for each instruction set (simd/<isa>.cpp); kernels_for() picks a table at
-// run time. Blocked planes are [h, w, block] of one (sample, channel block); see Layout. All kernels are
-// single-threaded and pure functions of their arguments.
+// The same source is compiled for each instruction set (simd/<isa>.cpp); kernels_for() picks a
+// table at run time. Blocked planes are [h, w, block] of one (sample, channel block); see Layout.
+// All kernels are single-threaded and pure functions of their arguments.
 #pragma once
 
 #include <cstdint>
@@ -68,16 +68,17 @@ struct Typed {
 
   // Adds to moments [blocks * block]; shift [blocks * block].
   void (*moments)(const PlaneShape&, const T* x, const float* shift, Moments* moments);
-  // y = gate((x - mean) * a + b), gate as an activation: relu, relu6, leaky_relu or none. The mean is
-  // taken off first: channels that hardly vary would lose their digits otherwise.
-  void (*scale_shift)(const PlaneShape&, const T* x, const float* mean, const float* a, const float* b,
-                      Gate gate, float alpha, T* y);
+  // y = gate((x - mean) * a + b), gate as an activation: relu, relu6, leaky_relu or none. The mean
+  // is taken off first: channels that hardly vary would lose their digits otherwise.
+  void (*scale_shift)(const PlaneShape&, const T* x, const float* mean, const float* a,
+                      const float* b, Gate gate, float alpha, T* y);
   // Adds to sums: .sum of g, .square of g * (x - mean) * inverse_std, where g = dy * gate'(y).
   void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
                     const float* inverse_std, Gate gate, float alpha, Moments* sums);
   // dx = p * g + q * (x - mean) + r per channel
   void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
-                        const float* p, const float* q, const float* r, Gate gate, float alpha, T* dx);
+                        const float* p, const float* q, const float* r, Gate gate, float alpha,
+                        T* dx);
 
   void (*add)(T* y, const T* const* x, int count, std::int64_t elements);
   // Keeps element i of sample s with the draw of (key, counter {i / 4, step, sample, layer}).
@@ -114,7 +115,8 @@ struct Kernels {
   void (*sgd)(const UpdateRun&, float momentum, bool nesterov);
   void (*rms_prop)(const UpdateRun&, float rho, float momentum, float epsilon, bool centered);
   // `rate` is learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
-  void (*adam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, bool amsgrad, float rate);
+  void (*adam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, bool amsgrad,
+               float rate);
 };
 
 // The best table this processor can run, or null when there is none (x86-64-v3 is the least).

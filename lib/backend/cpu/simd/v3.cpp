@@ -8,7 +8,15 @@ namespace {
 #include "backend/cpu/simd/table.inl"
 }  // namespace
 
-const Kernels kTable = {B,   "x86-64-v3", typed<float>(), typed<BFloat16>(), sum, sum_of_squares, gradient_square,
-                        sgd, rms_prop,     adam};
+const Kernels kTable = {B,
+                        "x86-64-v3",
+                        typed<float>(),
+                        typed<BFloat16>(),
+                        sum,
+                        sum_of_squares,
+                        gradient_square,
+                        sgd,
+                        rms_prop,
+                        adam};
 
 }  // namespace trainer::backend::cpu::simd::v3
