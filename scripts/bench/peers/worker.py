@@ -20,6 +20,7 @@ def arguments(modes):
     parser.add_argument("--mode", choices=modes, default=modes[0])
     parser.add_argument("--channels-last", action="store_true")
     parser.add_argument("--inter-op", type=int, default=1, help="operations side by side (Keras)")
+    parser.add_argument("--ranks", type=int, default=1, help="processes, each with a batch of its own (PyTorch)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     return parser.parse_args()
 
