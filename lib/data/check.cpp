@@ -29,7 +29,7 @@ FileCheck check_file(const std::string& path, const config::Data& data) {
     hash.update(bytes);
     result.hash = hash.hex();
     result.info = read_header(bytes, path, limits);
-    decode(bytes, path, limits, 3, 1, pixels, &result.warning);
+    decode(bytes, path, result.info, 3, 1, pixels, &result.warning);
   } catch (const DataError& error) {
     result.error = error.what();
   }

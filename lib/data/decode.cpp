@@ -146,9 +146,8 @@ ImageInfo read_header(File file, const std::string& path, const ImageLimits& lim
   return info;
 }
 
-void decode(File file, const std::string& path, const ImageLimits& limits, int channels, int reduce,
+void decode(File file, const std::string& path, const ImageInfo& info, int channels, int reduce,
             Pixels& out, std::string* warning) {
-  const ImageInfo info = read_header(file, path, limits);
   if (info.kind == "JPEG") {
     decode_jpeg(file, path, channels, reduce, out, warning);
   } else {

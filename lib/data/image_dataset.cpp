@@ -128,7 +128,7 @@ class ImageDataset final : public Dataset {
                                                          config_.fit, config_.crop_fraction);
     const bool jpeg = info.kind == "JPEG";
     const int reduce = jpeg && config_.scaled_decode && !whole ? decode_reduction(geometry) : 1;
-    decode(s.file, path, limits_, channels_, reduce, s.decoded);
+    decode(s.file, path, info, channels_, reduce, s.decoded);
     return reduced(geometry, reduce, s.decoded.height(), s.decoded.width());
   }
 
@@ -198,7 +198,7 @@ class ImageDataset final : public Dataset {
     const Geometry geometry = crop(info.height, info.width);
     const int reduce =
         info.kind == "JPEG" && config_.scaled_decode ? decode_reduction(geometry) : 1;
-    decode(s.file, path, limits_, channels_, reduce, s.decoded);
+    decode(s.file, path, info, channels_, reduce, s.decoded);
     resize_to(reduced(geometry, reduce, s.decoded.height(), s.decoded.width()), out);
   }
 

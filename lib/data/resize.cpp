@@ -1,6 +1,7 @@
 // Resizing rows first, so that the pass that vectorises best sees the larger image; each output row
 // is finished while it is in the cache.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -93,6 +94,30 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   return result;
 }
 
+// Weights of the last axes seen: the images of a set have few sizes.
+const ResizeWeights& weights_of(const ResizeAxis& axis, config::Interpolation interpolation,
+                                bool antialias, int multiple) {
+  struct Kept {
+    ResizeAxis axis;
+    config::Interpolation interpolation = config::Interpolation::kBilinear;
+    bool antialias = false;
+    int multiple = 0;
+    ResizeWeights weights;
+  };
+  thread_local std::array<Kept, 32> kept;
+  thread_local std::size_t oldest = 0;
+  for (const Kept& one : kept) {
+    if (one.multiple == multiple && one.axis == axis && one.interpolation == interpolation &&
+        one.antialias == antialias) {
+      return one.weights;
+    }
+  }
+  Kept& place = kept[oldest++ % kept.size()];
+  place = {axis, interpolation, antialias, multiple,
+           make_weights(axis, interpolation, antialias, multiple)};
+  return place.weights;
+}
+
 ResizeAxis axis_of(int input, int size) { return {0, input, size, 0, size}; }
 
 // Python's round(), which torchvision's crop uses: halves to even.
@@ -107,9 +132,9 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
   static const ResizeRows kRows =
       __builtin_cpu_supports("avx2") ? avx2_resize_rows() : plain_resize_rows();
   const int channels = in.channels();
-  const ResizeWeights down = make_weights(vertical_axis, interpolation, antialias, kVerticalTaps);
-  const ResizeWeights across =
-      make_weights(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps);
+  const ResizeWeights& down = weights_of(vertical_axis, interpolation, antialias, kVerticalTaps);
+  const ResizeWeights& across =
+      weights_of(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps);
   // Only the columns that some output reads.
   const int left = across.first.front();
   const int right = std::min(across.first.back() + across.taps, horizontal_axis.input);

@@ -58,33 +58,60 @@ int to_bytes(__m128i sums, int shift) {
   return _mm_cvtsi128_si32(_mm_packus_epi16(packed, packed));
 }
 
-void horizontal_rgb(const std::int16_t* row, const ResizeWeights& weights, int count,
-                    std::uint8_t* out) {
+// The red, green and blue sums of one output pixel, shifted down; the fourth number means nothing.
+__m128i rgb_sum(const std::int16_t* from, const std::int16_t* values, int taps, int shift) {
   // Two pixels r0 g0 b0 r1 g1 b1 become the pairs r0 r1, g0 g1, b0 b1.
-  const __m256i pairs = _mm256_broadcastsi128_si256(
-      _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1));
+  const __m128i pairs = _mm_setr_epi8(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11, -1, -1, -1, -1);
   // Of four weights the first two for the lower half, the others for the upper.
   const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6,
                                           7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+  __m256i sum = _mm256_setzero_si256();
+  int k = 0;
+  for (; k + 4 <= taps; k += 4, from += 12) {
+    const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 6));
+    const __m256i pixels =
+        _mm256_shuffle_epi8(_mm256_set_m128i(high, low), _mm256_broadcastsi128_si256(pairs));
+    long long four;
+    std::memcpy(&four, values + k, sizeof four);
+    const __m256i w = _mm256_shuffle_epi8(_mm256_set1_epi64x(four), spread);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pixels, w));
+  }
+  __m128i total = _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+  if (k < taps) {
+    const __m128i two = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    int pair;
+    std::memcpy(&pair, values + k, sizeof pair);
+    total =
+        _mm_add_epi32(total, _mm_madd_epi16(_mm_shuffle_epi8(two, pairs), _mm_set1_epi32(pair)));
+  }
+  const __m128i half = _mm_set1_epi32(1 << (shift - 1));
+  return _mm_sra_epi32(_mm_add_epi32(total, half), _mm_cvtsi32_si128(shift));
+}
+
+// The colours of four pixels; their fourth numbers are dropped.
+__m128i pack_rgb(__m128i a, __m128i b, __m128i c, __m128i d) {
+  const __m128i colours = _mm_setr_epi8(0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, -1, -1, -1, -1);
+  const __m128i bytes = _mm_packus_epi16(_mm_packs_epi32(a, b), _mm_packs_epi32(c, d));
+  return _mm_shuffle_epi8(bytes, colours);
+}
+
+void horizontal_rgb(const std::int16_t* row, const ResizeWeights& weights, int count,
+                    std::uint8_t* out) {
   const int taps = weights.taps, shift = weights.shift + kRowFraction;
   const int* first = &weights.first[0];
   const std::int16_t* values = &weights.values[0];
-  for (int x = 0; x < count; ++x, values += taps) {
-    const std::int16_t* from = row + 3 * first[x];
-    __m256i sum = _mm256_setzero_si256();
-    for (int k = 0; k < taps; k += 4, from += 12) {
-      const __m128i low = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-      const __m128i high = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from + 6));
-      const __m256i pixels = _mm256_shuffle_epi8(_mm256_set_m128i(high, low), pairs);
-      long long four;
-      std::memcpy(&four, values + k, sizeof four);
-      const __m256i w = _mm256_shuffle_epi8(_mm256_set1_epi64x(four), spread);
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(pixels, w));
-    }
-    const int bytes = to_bytes(
-        _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1)), shift);
-    // Four bytes are written where the next pixel writes over the fourth.
-    std::memcpy(out + 3 * x, &bytes, x + 1 < count ? 4 : 3);
+  const auto sum = [&](int x) {
+    return rgb_sum(row + 3 * first[x], values + static_cast<long>(x) * taps, taps, shift);
+  };
+  int x = 0;
+  for (; x + 4 <= count; x += 4) {
+    const __m128i four = pack_rgb(sum(x), sum(x + 1), sum(x + 2), sum(x + 3));
+    std::memcpy(out + 3 * x, &four, 12);
+  }
+  for (; x < count; ++x) {
+    const __m128i one = pack_rgb(sum(x), __m128i{}, __m128i{}, __m128i{});
+    std::memcpy(out + 3 * x, &one, 3);
   }
 }
 

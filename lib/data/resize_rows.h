@@ -18,7 +18,7 @@ struct ResizeWeights {
   std::vector<std::int16_t> values;
 };
 // `taps` is rounded up to a multiple of these.
-inline constexpr int kVerticalTaps = 2, kRgbTaps = 4, kGreyTaps = 8;
+inline constexpr int kVerticalTaps = 2, kRgbTaps = 2, kGreyTaps = 8;
 // A row handed to horizontal() is readable for this many elements beyond its end.
 inline constexpr int kRowSlack = 64;
 
