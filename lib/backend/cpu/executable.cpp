@@ -112,7 +112,7 @@ void CpuExecutable::find_stale(const std::vector<Share>& shares) {
       const std::int64_t count = shares[lane].piece_count(i);
       if (i > 0 && count == shares[lane].piece_count(i - 1)) continue;
       for (DerivedStore::Entry* entry : program(static_cast<int>(lane), count).derived) {
-        if (entry->version == variables_.version() || !seen.insert(entry).second) continue;
+        if (entry->version == variables_.version_of(*entry) || !seen.insert(entry).second) continue;
         stale_[entry->level].push_back(entry);
       }
     }
@@ -125,7 +125,7 @@ void CpuExecutable::make_derived(int lane, int lanes) {
     for (std::size_t i = static_cast<std::size_t>(lane); i < level.size();
          i += static_cast<std::size_t>(lanes)) {
       level[i]->make();
-      level[i]->version = variables_.version();
+      level[i]->version = variables_.version_of(*level[i]);
     }
     barrier_.wait(lanes);
   }
@@ -144,7 +144,7 @@ void CpuExecutable::run(std::int64_t samples, std::span<const void* const> input
   const Call call{samples, inputs, outputs, scalars};
   finite_ = true;
   lanes_.run([&](int lane) { run_lane(lane, call, shares, active); });
-  if (updates_ && finite_) variables_.changed();
+  if (updates_ && finite_) variables_.changed_by_step();
 }
 
 void CpuExecutable::run_lane(int lane, const Call& call, const std::vector<Share>& shares,

@@ -266,12 +266,23 @@ float* Lowering::kept(std::size_t i) {
   return is_prepared(id) ? prepared_.at(id) : variables_.at(graph_[id].name);
 }
 
+bool Lowering::stepped(ValueId id) const {
+  if (!is_prepared(id)) return variables_.stepped(graph_[id].name);
+  const auto& inputs = graph_.nodes[static_cast<std::size_t>(graph_.producer(id))].inputs;
+  return std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) { return stepped(input); });
+}
+
+bool Lowering::is_fixed(std::size_t i) const {
+  return gradients_ == nullptr || !stepped(node_->inputs[i]);
+}
+
 Buffer Lowering::derived(std::size_t i, const std::string& key, std::int64_t bytes,
                          const Prepare& prepare) {
   const ValueId id = node_->inputs[i];
   const float* from = kept(i);
   DerivedStore::Entry& entry = variables_.derived().get(
       concat(prepared_key(id), "#", key), 1, bytes, [&](char* to) { return prepare(from, to); });
+  entry.stepped = stepped(id);
   derived_.push_back(&entry);
   const Buffer buffer = fixed_buffer(entry.memory.data());
   use(buffer);
@@ -286,6 +297,7 @@ void Lowering::prepare_output(std::size_t i,
   DerivedStore::Entry& entry = variables_.derived().get(
       prepared_key(id), 0, bytes, [&](char* to) { return create(reinterpret_cast<float*>(to)); });
   prepared_[id] = entry.memory.as<float>();
+  entry.stepped = stepped(id);
   derived_.push_back(&entry);
 }
 

@@ -9,6 +9,18 @@ namespace {
 // Elements from one tensor to the next: whole cache lines, so that no two tensors share one.
 std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
 
+// What the update phase writes.
+std::set<std::string> stepped_values(const graph::Graph& graph) {
+  std::set<std::string> names;
+  for (const graph::Node& node : graph.nodes) {
+    if (node.phase != graph::Phase::kUpdate) continue;
+    for (const graph::ValueId input : node.inputs) {
+      if (graph::is_kept(graph[input].role)) names.insert(graph[input].name);
+    }
+  }
+  return names;
+}
+
 }  // namespace
 
 DerivedStore::Entry& DerivedStore::get(
@@ -31,7 +43,7 @@ std::int64_t DerivedStore::bytes() const {
   return total;
 }
 
-CpuVariables::CpuVariables(const graph::Graph& graph) {
+CpuVariables::CpuVariables(const graph::Graph& graph) : stepped_(stepped_values(graph)) {
   int slot_count = 0;
   bool averages = false;
   for (const graph::Node& node : graph.nodes) {
@@ -98,7 +110,8 @@ void CpuVariables::read(std::string_view name, std::span<float> to) const {
 
 void CpuVariables::write(std::string_view name, std::span<const float> from) {
   std::copy(from.begin(), from.end(), at(std::string(name)));
-  changed();
+  ++version_;
+  ++written_;
 }
 
 std::int64_t CpuVariables::bytes() const {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,7 @@ class DerivedStore {
     int level = 0;  // made after all entries of lower levels
     Memory memory;
     std::function<void()> make;
+    bool stepped = false;       // made from something that training steps change
     std::uint64_t version = 0;  // of the variables it was made from; 0: never made
   };
   // The entry of this key, created with `create` when new.
@@ -63,9 +65,14 @@ class CpuVariables : public Variables {
   float* flat_average() const { return average_.as<float>(); }
   std::int64_t bytes() const;
 
-  // Rises with every change.
-  std::uint64_t version() const { return version_; }
-  void changed() { ++version_; }
+  // Whether training steps change this value: trained parameters with their slots and averages,
+  // moving statistics. Everything else changes by write() alone.
+  bool stepped(const std::string& name) const { return stepped_.contains(name); }
+  // Rises with every change that an entry depends on.
+  std::uint64_t version_of(const DerivedStore::Entry& entry) const {
+    return entry.stepped ? version_ : written_;
+  }
+  void changed_by_step() { ++version_; }
   DerivedStore& derived() { return derived_; }
 
  private:
@@ -76,7 +83,9 @@ class CpuVariables : public Variables {
   std::int64_t flat_count_ = 0;
   Memory flat_, average_, rest_;
   std::vector<Memory> slots_;
-  std::uint64_t version_ = 1;
+  std::set<std::string> stepped_;
+  std::uint64_t version_ = 1;  // of all values
+  std::uint64_t written_ = 1;  // of those that steps leave alone
   DerivedStore derived_;
 };
 
