@@ -9,6 +9,8 @@
 #include "checkpoint/checkpoint.h"
 #include "model/import.h"
 #include "train/evaluate.h"
+#include "train/feature_cache.h"
+#include "train/feed.h"
 #include "train/freeze_check.h"
 #include "train/signals.h"
 #include "train/state.h"
@@ -44,13 +46,13 @@ class Loop {
       if (state_.evaluation_due) return finish("interrupted");
     }
     if (state_.stopped) reason = "early stop";
-    const auto loader = open_loader();
+    const auto feed = open_feed();
     double waited = 0;
     while (state_.step < plan_.total_steps && !state_.stopped) {
       const Clock::time_point step_start = Clock::now();
-      Progress progress = step(*loader);
-      progress.wait_seconds = loader->seconds_waited() - waited;
-      waited = loader->seconds_waited();
+      Progress progress = step(*feed);
+      progress.wait_seconds = feed->seconds_waited() - waited;
+      waited = feed->seconds_waited();
       progress.step_seconds = seconds_since(step_start);
       progress.elapsed = seconds_since(start_);
       steps_seconds_ += progress.step_seconds;
@@ -80,6 +82,7 @@ class Loop {
     if (job_.start == Start::kResume) resume();
     if (state_.step == 0) import_weights();
     frozen_.emplace(job_.engine);
+    open_features();
     RunInfo info;
     info.name = config_.name;
     info.dir = job_.run;
@@ -119,7 +122,19 @@ class Loop {
     if (state_.best && state_.best_step == state_.step) store_.mark_best(state_.step);
   }
 
-  std::unique_ptr<data::Loader> open_loader() const {
+  void open_features() {
+    const FeaturePlan plan = plan_features(config_, job_.engine, feature_splits(job_.data),
+                                           plan_.epoch(plan_.total_steps));
+    if (plan.reason_matters && !plan.reason.empty()) {
+      job_.warn("features of the frozen layers are " + describe(plan));
+    }
+    features_ = FeatureCaches(plan, config_, job_.engine, job_.data, job_.run);
+    if (!features_.problem().empty()) {
+      job_.warn("features of the frozen layers are not kept: " + features_.problem());
+    }
+  }
+
+  std::unique_ptr<Feed> open_feed() const {
     data::LoaderOptions options;
     options.batch_size = plan_.batch;
     options.seed = config_.seed;
@@ -129,11 +144,12 @@ class Loop {
     options.first_step = plan_.batches(state_.step).first;
     const StepPlan::Batches last = plan_.batches(std::max<std::int64_t>(plan_.total_steps - 1, 0));
     options.end_step = std::max(options.first_step, last.first + last.count);
-    return data::make_loader(*job_.data.train, options);
+    return std::make_unique<Feed>(*job_.data.train, features_.of(job_.data.train.get()),
+                                  job_.engine, options);
   }
 
   // One update from `accumulate` batches.
-  Progress step(data::Loader& loader) {
+  Progress step(Feed& feed) {
     const StepPlan::Batches batches = plan_.batches(state_.step);
     Progress progress;
     progress.samples = plan_.samples_of(state_.step);
@@ -143,18 +159,19 @@ class Loop {
     scalars.loss_scale = 1.0 / static_cast<double>(progress.samples);
     double loss = 0, correct = 0;
     for (std::int64_t i = 0; i < batches.count; ++i) {
-      const data::Batch* batch = loader.next();
+      const data::Batch& batch = feed.next();
+      const void* input = feed.input(batch);
       scalars.accumulate = i > 0;
       scalars.apply = i + 1 == batches.count;
-      if (!job_.engine.step(batch->range.count, batch->images, batch->labels, scalars)) {
-        stop_not_finite(*batch, scalars);
+      if (!job_.engine.step_on(batch.range.count, input, batch.labels, scalars)) {
+        stop_not_finite(batch, input, scalars);
       }
-      const auto count = static_cast<std::size_t>(batch->range.count);
+      const auto count = static_cast<std::size_t>(batch.range.count);
       const auto losses = job_.engine.losses().first(count);
       loss = std::accumulate(losses.begin(), losses.end(), loss);
-      correct += static_cast<double>(count_correct(*batch));
-      scalars.first_sample += static_cast<std::uint64_t>(batch->range.count);
-      loader.release();
+      correct += static_cast<double>(count_correct(batch));
+      scalars.first_sample += static_cast<std::uint64_t>(batch.range.count);
+      feed.release();
     }
     ++state_.step;
     progress.step = state_.step;
@@ -179,9 +196,10 @@ class Loop {
     return correct;
   }
 
-  [[noreturn]] void stop_not_finite(const data::Batch& batch, const backend::Scalars& scalars) {
+  [[noreturn]] void stop_not_finite(const data::Batch& batch, const void* input,
+                                    const backend::Scalars& scalars) {
     const std::string where =
-        job_.engine.find_not_finite(batch.range.count, batch.images, batch.labels, scalars);
+        job_.engine.find_not_finite(batch.range.count, input, batch.labels, scalars);
     throw_not_finite(concat("the loss is not finite at step ", state_.step + 1, " (epoch ",
                             static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1,
                             ", learning rate ", scalars.learning_rate, ")",
@@ -194,7 +212,8 @@ class Loop {
     const Clock::time_point begin = Clock::now();
     EvaluateOptions options = evaluate_options(config_);
     options.cancelled = [] { return SignalWatch::received() != nullptr; };
-    const std::optional<Metrics> metrics = evaluate(job_.engine, *dataset, options);
+    const std::optional<Metrics> metrics =
+        evaluate(job_.engine, *dataset, options, features_.of(dataset));
     if (!metrics) return std::nullopt;
     return Evaluation{name, state_.step, plan_.epoch(state_.step), seconds_since(begin), *metrics};
   }
@@ -304,6 +323,7 @@ class Loop {
   RunState state_;
   checkpoint::Metadata saved_;  // of the last checkpoint; it has the step
   std::optional<FreezeCheck> frozen_;
+  FeatureCaches features_;
   Clock::time_point start_ = Clock::now();
   std::optional<Evaluation> between_;  // the last one before the end
   double steps_seconds_ = 0;

@@ -143,6 +143,14 @@ void print_kept(const PlanReport& plan, std::ostream& out) {
   table.print(out, "  ");
 }
 
+std::string cut_of(const FrozenPrefix& prefix) {
+  const std::int64_t row =
+      prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
+  return concat("up to ", prefix.layer(),
+                ", computed without gradient: ", to_string(prefix.shape()), " ",
+                to_string(prefix.type()), ", ", bytes(row), " a sample");
+}
+
 Json rates_json(const PlanReport& plan) {
   Json points = Json::array();
   for (const RatePoint& point : plan.rates) {
@@ -189,6 +197,10 @@ void print_device(const DevicePlan& device, std::ostream& out) {
     table.add({"activations", bytes(memory.activations)});
     table.add({"reordered weights", bytes(memory.derived)});
     table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
+    if (const FrozenPrefix* prefix = device.engine->prefix()) {
+      table.add({"frozen layers", cut_of(*prefix)});
+      table.add({"their features", device.features});
+    }
   }
   table.print(out, "  ");
 }
@@ -230,6 +242,12 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
                       {"activations", memory.activations},
                       {"derived", memory.derived}};
     json["compile_seconds"] = device.compile_seconds;
+    if (const FrozenPrefix* prefix = device.engine->prefix()) {
+      json["frozen"] = {{"layer", prefix->layer()},
+                        {"shape", prefix->shape().dims()},
+                        {"type", to_string(prefix->type())},
+                        {"features", device.features}};
+    }
   }
   out << json.dump() << '\n';
 }

@@ -93,6 +93,7 @@ PlannedData plan_data(const config::Config& config) {
     planned.train = size(data.train);
     planned.validation = size(data.validation);
     planned.test = size(data.test);
+    planned.splits = feature_splits(data);
   } catch (const DataError& error) {
     planned.unknown = error.what();
     planned.sample = sample_of(config);
@@ -119,8 +120,8 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   return plan;
 }
 
-DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config,
-                       backend::Backend& backend) {
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
+                       const config::Config& config, backend::Backend& backend) {
   DevicePlan device;
   device.backend = backend.describe();
   if (!model) return device;
@@ -128,6 +129,12 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::C
   device.engine = std::make_unique<Engine>(*model, config, backend, Engine::Use::kTrain);
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  device.features = "unknown without the data";
+  if (data.train > 0) {
+    const StepPlan steps = plan_steps(config, data.train);
+    device.features = describe(
+        plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps)));
+  }
   return device;
 }
 
@@ -147,13 +154,23 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
   compile::Options options = compile_options(config, backend);
   options.print_after = pass;
   options.print_to = &out;
+  const compile::FrozenSplit split = compile::split_frozen(model, options);
+  const bool frozen = split.reason.empty();
+  if (frozen) {
+    out << "\ngraph of the frozen layers\n";
+    compile::evaluation_graph(split.prefix, options, true);
+  }
   out << "\ntraining graph\n";
-  compile::training_graph(model, options);
+  compile::training_graph(frozen ? split.suffix : model, options);
   out << "\nevaluation graph\n";
-  compile::evaluation_graph(model, options);
+  compile::evaluation_graph(frozen ? split.suffix : model, options);
 }
 
 void print_programs(Engine& engine, std::ostream& out) {
+  if (engine.prefix() != nullptr) {
+    out << "\nprogram of the frozen layers\n";
+    engine.prefix()->program().print(out);
+  }
   out << "\ntraining program\n";
   engine.training_program().print(out);
   out << "\nevaluation program\n";

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "model/model.h"
 #include "train/engine.h"
+#include "train/feature_cache.h"
 #include "train/plan.h"
 
 namespace trainer::train {
@@ -20,6 +21,7 @@ struct PlannedData {
   std::optional<model::SampleSpec> sample;  // what a model can be built for
   std::vector<std::string> classes;
   std::int64_t train = 0, validation = 0, test = 0;  // samples; 0: none, or unknown
+  std::vector<FeatureSplit> splits;                  // the same; empty when unknown
   std::string unknown;  // why the data could not be opened; "" when it could
 };
 // Opens the data set. When that fails, the sample is what the config says, if it says enough:
@@ -56,9 +58,10 @@ struct DevicePlan {
   std::string backend;
   std::unique_ptr<Engine> engine;
   double compile_seconds = 0;
+  std::string features;  // what becomes of the features of frozen layers; "" without such layers
 };
-DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config,
-                       backend::Backend& backend);
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
+                       const config::Config& config, backend::Backend& backend);
 
 void print_plan(const PlanReport& plan, std::ostream& out);
 void print_device(const DevicePlan& device, std::ostream& out);
