@@ -83,8 +83,10 @@ void remove_others(const Path& folder, const std::string& prefix, const Path& ke
 }  // namespace
 
 FeaturePlan plan_features(const config::Config& config, const Engine& engine,
-                          const std::vector<FeatureSplit>& splits, double epochs) {
+                          const std::vector<FeatureSplit>& splits, double epochs,
+                          std::size_t stage) {
   const CacheFeatures choice = config.train.cache_features;
+  const bool insists = demanded(choice) && stage == 0;
   FeaturePlan plan;
   if (choice == CacheFeatures::kOff) {
     plan.reason = "train.cache_features is off";
@@ -93,7 +95,7 @@ FeaturePlan plan_features(const config::Config& config, const Engine& engine,
   const FrozenPrefix* prefix = engine.prefix();
   if (prefix == nullptr) {
     plan.reason = engine.no_prefix_reason();
-    if (demanded(choice)) refuse(config, plan.reason);
+    if (insists) refuse(config, plan.reason);
     return plan;
   }
   if (epochs <= 1 && choice == CacheFeatures::kAuto) {
@@ -104,7 +106,7 @@ FeaturePlan plan_features(const config::Config& config, const Engine& engine,
   for (const FeatureSplit& split : splits) {
     if (split.random) {
       plan.reason = concat("the images of the ", split.name, " split change at random");
-      if (demanded(choice)) refuse(config, plan.reason);
+      if (insists) refuse(config, plan.reason);
       continue;
     }
     plan.splits.push_back(split.name);

@@ -30,10 +30,11 @@ struct FeaturePlan {
   std::int64_t bytes = 0;           // of all of them
 };
 
-// The choice for a run of so many epochs. Throws ConfigError when the config demands a cache that
-// is not possible.
+// The choice for a run that has so many epochs to go in `stage` and later ones. Throws ConfigError
+// when the config demands a cache that is not possible; a later stage does without.
 FeaturePlan plan_features(const config::Config& config, const Engine& engine,
-                          const std::vector<FeatureSplit>& splits, double epochs);
+                          const std::vector<FeatureSplit>& splits, double epochs,
+                          std::size_t stage = 0);
 // One line: "in memory, 25,088 float32 numbers a sample after flatten, 95.7 MiB", or the reason.
 std::string describe(const FeaturePlan& plan);
 

@@ -12,7 +12,9 @@
 #include "train/feature_cache.h"
 #include "train/feed.h"
 #include "train/freeze_check.h"
+#include "train/open.h"
 #include "train/signals.h"
+#include "train/stages.h"
 #include "train/state.h"
 
 namespace trainer::train {
@@ -31,9 +33,9 @@ class Loop {
         config_(job.config),
         plan_(job.plan),
         store_(checkpoint_folder(job.run), config_.run.keep),
-        rate_(optim::learning_rate(
-            config_.schedule, optim::update_spec(config_.optimizer).learning_rate,
-            {static_cast<double>(plan_.steps_per_epoch), plan_.total_steps, 1})),
+        rate_(learning_rate_of(config_, plan_)),
+        stages_(config_, plan_),
+        stage_models_(stage_models(config_, sample_spec(job.data), stages_.first_steps())),
         checkpoint_due_(config_.run.checkpoint_every, plan_.steps_per_epoch),
         evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch) {}
 
@@ -46,10 +48,14 @@ class Loop {
       if (state_.evaluation_due) return finish("interrupted");
     }
     if (state_.stopped) reason = "early stop";
-    const auto feed = open_feed();
+    auto feed = open_feed();
     double waited = 0;
     while (state_.step < plan_.total_steps && !state_.stopped) {
       const Clock::time_point step_start = Clock::now();
+      if (begin_stage()) {
+        feed = open_feed();
+        waited = 0;
+      }
       Progress progress = step(*feed);
       progress.wait_seconds = feed->seconds_waited() - waited;
       waited = feed->seconds_waited();
@@ -116,15 +122,33 @@ class Loop {
     }
     const std::string path = checkpoint_folder(job_.run).string();
     state_ = from_metadata(file->metadata, config_, job_.data, path);
+    enter(stages_.after(state_.step));
     job_.engine.load(*file, path);
     saved_ = to_metadata(state_, config_, job_.data);
     // The run may have been killed after it saved its best and before it marked it.
     if (state_.best && state_.best_step == state_.step) store_.mark_best(state_.step);
   }
 
+  // Freezes what the next step's stage has frozen; whether that is anything new.
+  bool begin_stage() {
+    const std::size_t stage = stages_.of(state_.step);
+    if (stage == state_.stage) return false;
+    frozen_->check(job_.engine);
+    enter(stage);
+    frozen_.emplace(job_.engine);
+    open_features();
+    return true;
+  }
+
+  void enter(std::size_t stage) {
+    if (stage != 0) job_.engine.change_frozen(stage_models_[stage]);
+    state_.stage = stage;
+  }
+
   void open_features() {
+    const std::int64_t first = stages_.first_steps()[state_.stage];
     const FeaturePlan plan = plan_features(config_, job_.engine, feature_splits(job_.data),
-                                           plan_.epoch(plan_.total_steps));
+                                           plan_.epoch(plan_.total_steps - first), state_.stage);
     if (plan.reason_matters && !plan.reason.empty()) {
       job_.warn("features of the frozen layers are " + describe(plan));
     }
@@ -319,6 +343,8 @@ class Loop {
   SignalWatch signals_;
   checkpoint::Store store_;
   optim::LearningRate rate_;
+  Stages stages_;
+  std::vector<graph::Graph> stage_models_;
   Every checkpoint_due_, evaluation_due_;
   RunState state_;
   checkpoint::Metadata saved_;  // of the last checkpoint; it has the step

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "base/error.h"
 #include "compile/compile.h"
 #include "data/data.h"
 #include "optim/optim.h"
 #include "train/open.h"
+#include "train/stages.h"
 
 namespace trainer::train {
 namespace {
@@ -53,9 +55,7 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
 
 void add_rates(PlanReport& plan, const config::Config& config) {
   const StepPlan& steps = *plan.steps;
-  const optim::LearningRate rate =
-      optim::learning_rate(config.schedule, optim::update_spec(config.optimizer).learning_rate,
-                           {static_cast<double>(steps.steps_per_epoch), steps.total_steps, 1});
+  const optim::LearningRate rate = learning_rate_of(config, steps);
   const std::int64_t last = steps.total_steps - 1;
   if (last < 0) return;
   const std::int64_t points = std::min(kMostPoints, steps.total_steps);
@@ -68,6 +68,31 @@ void add_rates(PlanReport& plan, const config::Config& config) {
   for (std::int64_t step = 0; step <= last; step += stride) {
     plan.lowest_rate = std::min(plan.lowest_rate, rate(step));
     plan.highest_rate = std::max(plan.highest_rate, rate(step));
+  }
+}
+
+void add_stages(PlanReport& plan, const config::Config& config) {
+  plan.changes.resize(plan.layers.size());
+  if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
+  const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
+  std::vector<std::int64_t> first(entries.size() + 1);
+  std::iota(first.begin(), first.end(), 0);  // what is frozen does not depend on the steps
+  const auto models = stage_models(config, *plan.data.sample, first);
+  if (plan.steps) first = Stages(config, *plan.steps).first_steps();
+  std::vector<model::LayerRow> before = plan.layers;
+  for (std::size_t stage = 1; stage < models.size(); ++stage) {
+    const config::Unfreeze& entry = entries[stage - 1];
+    PlanReport::Stage row{to_string(entry.at), plan.steps ? first[stage] : -1, 0, 0,
+                          entry.learning_rate_multiplier};
+    const std::vector<model::LayerRow> now = model::layer_table(models[stage]);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      row.trainable += now[i].trainable_parameters;
+      row.layers += now[i].trainable_parameters > 0 ? 1 : 0;
+      if (now[i].parameters == 0 || now[i].trainable == before[i].trainable) continue;
+      plan.changes[i] += concat("; after ", row.at, now[i].trainable ? " trained" : " frozen");
+    }
+    plan.stages.push_back(row);
+    before = now;
   }
 }
 
@@ -117,6 +142,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
     plan.steps = plan_steps(loaded.config, data.train);
     add_rates(plan, loaded.config);
   }
+  if (model) add_stages(plan, loaded.config);
   return plan;
 }
 

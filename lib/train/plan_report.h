@@ -46,6 +46,15 @@ struct PlanReport {
   std::vector<model::LayerRow> layers;
   std::int64_t parameters = 0, trainable = 0, flops = 0;  // flops: forward, one sample
   std::int64_t slots = 0;  // numbers the optimizer and the weight average keep
+  // model.backbone.unfreeze, by entry.
+  struct Stage {
+    std::string at;
+    std::int64_t step = -1;                  // updates before it; -1: unknown
+    std::int64_t trainable = 0, layers = 0;  // parameters trained from there on, and their layers
+    double learning_rate_multiplier = 1;
+  };
+  std::vector<Stage> stages;
+  std::vector<std::string> changes;  // by layer: "; after 3 epochs trained"
   std::optional<StepPlan> steps;
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
