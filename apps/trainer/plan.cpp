@@ -15,7 +15,7 @@ int plan(const PlanArguments& arguments) {
   const std::optional<graph::Graph> model = train::plan_model(config, data);
   const train::PlanReport report = train::make_plan(loaded, data, model);
   const auto backend = train::open_backend(config);
-  const train::DevicePlan device = train::plan_device(model, config, *backend);
+  const train::DevicePlan device = train::plan_device(model, data, config, *backend);
   if (arguments.json) {
     train::print_plan_json(report, device, std::cout);
   } else {

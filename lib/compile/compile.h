@@ -34,6 +34,17 @@ graph::Graph training_graph(const graph::Graph& model, const Options& options);
 graph::Graph evaluation_graph(const graph::Graph& model, const Options& options,
                               bool prediction = false);
 
+// A model cut where training begins to matter: what lies before depends on frozen layers and the
+// image alone, with nothing random in it.
+struct FrozenSplit {
+  graph::Graph prefix;  // images -> features, for evaluation_graph(prefix, options, true)
+  graph::Graph suffix;  // features, labels -> logits, loss: a model as any; has all kept values
+  std::string layer;    // whose output the features are
+  std::string reason;   // why there is no such place; "" when there is
+};
+// The latest place at which a single value is all that the rest needs.
+FrozenSplit split_frozen(const graph::Graph& model, const Options& options);
+
 // The names of the passes, in order.
 std::vector<std::string> pass_names();
 

@@ -121,6 +121,23 @@ class Checker {
     if (!backbone.allow_missing.empty() && backbone.weights.empty()) {
       report("model.backbone.allow_missing", "needs weights, a file with the tensors");
     }
+    check_unfreeze(backbone);
+  }
+
+  // Steps and epochs cannot be compared without the data.
+  void check_unfreeze(const Backbone& backbone) {
+    for (std::size_t i = 0; i < backbone.unfreeze.size(); ++i) {
+      const std::string path = concat("model.backbone.unfreeze[", i, "].at");
+      const Duration& at = backbone.unfreeze[i].at;
+      if (decoded_.broken.contains(path)) continue;
+      if (at.count <= 0) report(path, "must lie after the start; what is frozen there is `freeze`");
+      if (i == 0) continue;
+      const Duration& before = backbone.unfreeze[i - 1].at;
+      if (at.unit == before.unit && at.count <= before.count) {
+        report(path, concat("is ", to_string(at), ", not after the ", to_string(before),
+                            " of the entry before; list them in the order in which they come"));
+      }
+    }
   }
 
   void check_layers(const char* list, const std::vector<Layer>& layers) {
@@ -341,9 +358,25 @@ class Checker {
                "data.validation_split");
       }
     }
+    check_cache_features();
     if (config_.parallel.gpus != "0") {
       report("parallel.gpus",
              "must be 0: this version trains on the CPU; found '" + config_.parallel.gpus + "'");
+    }
+  }
+
+  void check_cache_features() {
+    const CacheFeatures cache = config_.train.cache_features;
+    if (cache == CacheFeatures::kAuto || cache == CacheFeatures::kOff) return;
+    const bool none =
+        !config_.model.backbone || config_.model.backbone->freeze.kind == Freeze::Kind::kNone;
+    if (none) {
+      report("train.cache_features",
+             "there are no frozen layers whose features could be kept: set model.backbone.freeze");
+    } else if (!config_.data.train.augment.empty()) {
+      report("train.cache_features",
+             "data.train.augment makes the features different in every epoch: remove it, or use "
+             "auto or off");
     }
   }
 

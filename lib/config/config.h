@@ -217,6 +217,14 @@ struct Freeze {
   bool operator==(const Freeze&) const = default;
 };
 
+// From step `at` of the run on, other layers are frozen than before.
+struct Unfreeze {
+  Duration at{1, Duration::Unit::kEpochs};  // required; steps or epochs
+  Freeze freeze;                            // what stays frozen from there on; nothing by default
+  double learning_rate_multiplier = 1;      // of the schedule's rate, from there on
+  SourceLoc loc;
+};
+
 // A network of Keras's applications, with its layer names, up to the features.
 struct Backbone {
   enum class Name { kVgg16, kMobileNetV2, kResNet50 };
@@ -226,6 +234,7 @@ struct Backbone {
   bool include_top = false;  // the classifier too, without its softmax, for the data set's classes
   enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // without the top
   Freeze freeze;
+  std::vector<Unfreeze> unfreeze;  // by rising `at`; one may stand without the list
   // Of the layers that are trained: statistics of the batch, or the moving ones, which then stay.
   enum class BatchNorm { kTrain, kEval } batch_norm = BatchNorm::kTrain;
   std::vector<std::string> allow_missing;  // tensors ("predictions/*") that may stay as initialised
@@ -476,11 +485,17 @@ struct EarlyStop {
   SourceLoc loc;
 };
 
+// Whether the outputs of the frozen layers are kept, so that they are computed once an image. auto:
+// where that is possible, in memory if it fits, otherwise in a file of the run folder; on: the
+// same, and an error where it is not possible; memory, disk: as on, kept there.
+enum class CacheFeatures { kAuto, kOn, kMemory, kDisk, kOff };
+
 struct Train {
   std::optional<double> epochs;  // one of epochs and max_steps is required
   std::optional<std::int64_t> max_steps;
   std::int64_t batch_size = 32;  // per replica
   Precision precision = Precision::kFloat32;
+  CacheFeatures cache_features = CacheFeatures::kAuto;
   std::optional<EarlyStop> early_stop;
   SourceLoc loc;
 };

@@ -270,6 +270,16 @@ void fields(V& v, DenseClassifier& s) {
 }
 
 template <class V>
+void fields(V& v, Unfreeze& s) {
+  v.located(s.loc);
+  v("at", s.at, "Steps or epochs after which it takes effect, e.g. 3 epochs.", no_seconds().must());
+  v("freeze", s.freeze, "Layers that stay frozen from there on, as in freeze; default none.",
+    any());
+  v("learning_rate_multiplier", s.learning_rate_multiplier,
+    "The learning rate from there on is multiplied by this; default 1.", above(0));
+}
+
+template <class V>
 void fields(V& v, Backbone& s) {
   v.located(s.loc);
   v.shorthand("name");
@@ -285,6 +295,9 @@ void fields(V& v, Backbone& s) {
   v("freeze", s.freeze,
     "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a number of "
     "first layers, names with * and ?, all or none; default none.",
+    any());
+  v("unfreeze", s.unfreeze,
+    "Later changes of freeze: {at: 3 epochs, freeze: \"[:-20]\"}, or a list of such; default none.",
     any());
   v("batch_norm", s.batch_norm,
     "Trained layers normalise with the batch (train) or with the moving statistics, which then "
@@ -659,6 +672,10 @@ void fields(V& v, Train& s) {
   v.group({"epochs", "max_steps"}, true);
   v("batch_size", s.batch_size, "Samples a step and replica; default 32.", at_least(1));
   v("precision", s.precision, "Arithmetic of the layers; default float32.", any());
+  v("cache_features", s.cache_features,
+    "Whether outputs of frozen layers are kept, once an image: auto, on, memory, disk or off; "
+    "default auto.",
+    any());
   v("early_stop", s.early_stop, "Stop when a metric no longer improves; default never.", any());
 }
 

@@ -150,6 +150,14 @@ inline const Spellings<Precision>& spellings(Precision) {
                                            {Precision::kBFloat16, "bf16"}};
   return kNames;
 }
+inline const Spellings<CacheFeatures>& spellings(CacheFeatures) {
+  static const Spellings<CacheFeatures> kNames{{CacheFeatures::kAuto, "auto"},
+                                               {CacheFeatures::kOn, "on"},
+                                               {CacheFeatures::kMemory, "memory"},
+                                               {CacheFeatures::kDisk, "disk"},
+                                               {CacheFeatures::kOff, "off"}};
+  return kNames;
+}
 inline const Spellings<ConvolutionAlgorithm>& spellings(ConvolutionAlgorithm) {
   using Algorithm = ConvolutionAlgorithm;
   static const Spellings<Algorithm> kNames{{Algorithm::kAuto, "auto"},

@@ -74,7 +74,7 @@ class Describer {
     Schema schema;
     schema.kind = Kind::kList;
     schema.item.push_back(schema_of(inner, rule));
-    schema.bare_item = std::is_same_v<T, double>;
+    schema.bare_item = std::is_same_v<T, double> || std::is_same_v<T, Unfreeze>;
     schema.rule = rule;
     return schema;
   }
@@ -125,6 +125,13 @@ void expand_top(Node& node, const Schema& schema) {
 
 void expand(Node& node, const Schema& schema) {
   expand_top(node, schema);
+  if (schema.kind == Schema::Kind::kList && schema.bare_item && node.kind == Node::Kind::kMap) {
+    Node list = node;
+    list.kind = Node::Kind::kList;
+    list.entries.clear();
+    list.items.push_back(std::move(node));
+    node = std::move(list);
+  }
   for (Entry& entry : node.entries) {
     if (const Field* field = schema.find(entry.key)) expand(entry.value, field->schema);
   }

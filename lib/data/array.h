@@ -82,6 +82,7 @@ class MemoryDataset final : public Dataset {
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override;
   bool in_memory() const override { return true; }
   std::string fingerprint() const override;
+  std::string content_key() const override;
 
   std::int64_t max_label() const;
   // Throws DataError naming file and sample unless every label lies in [0, num_classes).

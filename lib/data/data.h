@@ -23,7 +23,7 @@ class Dataset {
   virtual ~Dataset() = default;
   virtual std::int64_t size() const = 0;
   virtual Shape image_shape() const = 0;         // [height, width, channels]
-  virtual DType image_type() const = 0;          // kUInt8 or kFloat32
+  virtual DType image_type() const = 0;          // kUInt8 or kFloat32; of features also kBFloat16
   virtual bool label_is_index() const = 0;       // int32 class, else float32 targets
   virtual std::int64_t label_width() const = 0;  // 1 for indices, else numbers a sample
   // Copies sample `index` to `image` (image_shape().elements() of image_type()) and its label to
@@ -43,6 +43,8 @@ class Dataset {
   virtual bool in_memory() const { return false; }
   // What tells one data set's content from another's, cheaply: for resume checks.
   virtual std::string fingerprint() const = 0;
+  // The same, for what is kept of the images from run to run: also tells changed files apart.
+  virtual std::string content_key() const { return fingerprint(); }
 };
 
 // The splits of a config. Absent ones are null.

@@ -80,6 +80,10 @@ class ImageDataset final : public Dataset {
     add(recipe());
     return concat(size(), " image files, ", to_string(image_shape()), " crc32c ", std::hex, crc);
   }
+  std::string content_key() const override {
+    return concat(fingerprint(), ' ', cache_key(), " seed ", seed_, " on_error ",
+                  static_cast<int>(config_.on_error));
+  }
 
  private:
   const ImageFile& file(std::int64_t index) const {

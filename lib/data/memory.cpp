@@ -104,6 +104,11 @@ std::string MemoryDataset::fingerprint() const {
   return concat(size(), " x ", to_string(shape_), " ", to_string(type_), " crc32c ", std::hex, crc);
 }
 
+std::string MemoryDataset::content_key() const {
+  const std::size_t bytes = static_cast<std::size_t>(size()) * image_bytes_;
+  return concat(fingerprint(), " all ", std::hex, crc32c({images_.bytes(), bytes}));
+}
+
 std::int64_t MemoryDataset::max_label() const {
   return indices_.empty() ? -1 : *std::max_element(indices_.begin(), indices_.end());
 }

@@ -33,6 +33,7 @@ class View final : public Dataset {
   std::string describe(std::int64_t index) const override { return base_->describe(at(index)); }
   std::vector<std::string> report() const override { return base_->report(); }
   std::string fingerprint() const override { return base_->fingerprint() + ", " + what_; }
+  std::string content_key() const override { return base_->content_key() + ", " + what_; }
 
  private:
   std::int64_t at(std::int64_t index) const { return indices_[static_cast<std::size_t>(index)]; }

@@ -50,6 +50,7 @@ struct Value {
   float l2 = 0;                        // kParameter: regularisation factor
   float learning_rate_multiplier = 1;  // kParameter
   bool decay = true;                   // kParameter: takes part in weight decay
+  std::int64_t updates_before = 0;     // kParameter: updates of the run before it was trained
 };
 
 struct Node {

@@ -241,7 +241,8 @@ struct Clip {
 // parameter, gradient, slots... [, average] -> in place. In this order: g += 2 * l2 * w (the
 // gradient of L2Penalty), clip, w -= lr * weight_decay * w (decoupled, as Keras), the rule, then
 // the average: average = ema * average + (1 - ema) * w when ema > 0 (at the first update average =
-// w, as Keras). The learning rate is multiplied by learning_rate_multiplier.
+// w, as Keras). The learning rate is multiplied by learning_rate_multiplier. A parameter that was
+// frozen at first counts its own updates from 1: Adam corrects the bias of slots that start at 0.
 struct Update {
   UpdateRule rule;
   Clip clip;
@@ -249,6 +250,7 @@ struct Update {
   float weight_decay = 0;
   float learning_rate_multiplier = 1;
   float ema = 0;
+  std::uint64_t updates_before = 0;  // of the run, before this parameter was trained
 };
 
 using Op =

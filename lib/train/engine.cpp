@@ -62,29 +62,54 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
                Use use)
     : model_(optim::scale_learning_rates(model, config.optimizer)),
       backend_(backend),
+      options_(compile_options(config, backend)),
+      optimizer_(config.optimizer),
+      use_(use),
       prediction_(use == Use::kPredict),
       batch_(config.train.batch_size),
       evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
-  const compile::Options options = compile_options(config, backend);
   compile_.convolution = convolution_of(config.parallel.convolution);
-  const graph::Graph evaluation = compile::evaluation_graph(model_, options, prediction_);
-  outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
-  if (use == Use::kTrain) {
-    const graph::Graph training = compile::training_graph(model_, options);
-    has_penalty_ = training.outputs.size() > 2;
-    variables_ = backend.allocate(training);
-    compile_.max_samples = batch_;
-    compile_.guard = 1;  // the losses
-    train_ = backend.compile(training, *variables_, compile_);
-    compile_.guard = -1;
-  } else {
-    variables_ = backend.allocate(evaluation);
-  }
-  compile_.max_samples = evaluation_batch_;
-  evaluate_ = backend.compile(evaluation, *variables_, compile_);
+  build();
   const auto most = static_cast<std::size_t>(std::max(batch_, evaluation_batch_));
   logits_.resize(most * static_cast<std::size_t>(outputs_));
   losses_.resize(most);
+}
+
+void Engine::build() {
+  compile::FrozenSplit split = compile::split_frozen(model_, options_);
+  no_prefix_ = split.reason;
+  rest_ = no_prefix_.empty() ? std::move(split.suffix) : model_;
+  const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
+  outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
+  prefix_.reset();
+  evaluate_.reset();
+  train_.reset();
+  if (use_ == Use::kTrain) {
+    const graph::Graph training = compile::training_graph(rest_, options_);
+    has_penalty_ = training.outputs.size() > 2;
+    variables_ = backend_.allocate(training);
+    compile_.max_samples = batch_;
+    compile_.guard = 1;  // the losses
+    train_ = backend_.compile(training, *variables_, compile_);
+    compile_.guard = -1;
+  } else {
+    variables_ = backend_.allocate(evaluation);
+  }
+  compile_.max_samples = evaluation_batch_;
+  evaluate_ = backend_.compile(evaluation, *variables_, compile_);
+  if (!no_prefix_.empty()) return;
+  backend::CompileOptions options = compile_;
+  options.max_samples =
+      use_ == Use::kTrain ? std::max(batch_, evaluation_batch_) : evaluation_batch_;
+  options.same_for_any_batch = !prediction_;  // of a single image, speed matters more
+  prefix_ = std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, options);
+}
+
+void Engine::change_frozen(const graph::Graph& model) {
+  const std::vector<checkpoint::Tensor> kept = tensors();
+  model_ = optim::scale_learning_rates(model, optimizer_);
+  build();
+  write(kept);
 }
 
 void Engine::initialise(std::uint64_t seed) {
@@ -161,31 +186,37 @@ std::string Engine::parameters_sha256() const {
   return checkpoint::sha256_of(kept);
 }
 
-bool Engine::step(std::int64_t samples, const void* images, const void* labels,
-                  const backend::Scalars& scalars) {
-  const void* inputs[] = {images, labels};
+const void* Engine::input_of(std::int64_t samples, const void* images) {
+  return prefix_ ? prefix_->run(samples, images) : images;
+}
+
+bool Engine::step_on(std::int64_t samples, const void* input, const void* labels,
+                     const backend::Scalars& scalars) {
+  const void* inputs[] = {input, labels};
   float* outputs[] = {logits_.data(), losses_.data(), &penalty_};
   train_->run(samples, inputs, std::span(outputs, has_penalty_ ? 3 : 2), scalars);
   return all_finite(std::span(losses_).first(static_cast<std::size_t>(samples)));
 }
 
-void Engine::evaluate(std::int64_t samples, const void* images, const void* labels) {
-  const void* inputs[] = {images, labels};
+void Engine::evaluate_on(std::int64_t samples, const void* input, const void* labels) {
+  const void* inputs[] = {input, labels};
   float* outputs[] = {logits_.data(), losses_.data()};
   const std::size_t count = prediction_ ? 1 : 2;
   evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), {});
 }
 
 backend::MemoryReport Engine::memory() const {
-  return train_ ? train_->memory() : evaluate_->memory();
+  backend::MemoryReport report = train_ ? train_->memory() : evaluate_->memory();
+  if (prefix_) report.activations += prefix_->bytes();
+  return report;
 }
 
-std::string Engine::find_not_finite(std::int64_t samples, const void* images, const void* labels,
+std::string Engine::find_not_finite(std::int64_t samples, const void* input, const void* labels,
                                     const backend::Scalars& scalars) {
   for (const checkpoint::Tensor& tensor : tensors()) {
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
-  graph::Graph probe = probe_graph(model_);
+  graph::Graph probe = probe_graph(rest_);
   compile_.max_samples = samples;
   const auto program = backend_.compile(probe, *variables_, compile_);
   std::vector<std::vector<float>> values;
@@ -194,13 +225,13 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* images, co
     values.emplace_back(static_cast<std::size_t>(probe[id].shape.elements() * samples));
     outputs.push_back(values.back().data());
   }
-  const void* inputs[] = {images, labels};
+  const void* inputs[] = {input, labels};
   backend::Scalars quiet = scalars;
   quiet.apply = false;
   program->run(samples, inputs, outputs, quiet);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (all_finite(values[i])) continue;
-    for (const graph::LayerInfo& layer : model_.layers) {
+    for (const graph::LayerInfo& layer : rest_.layers) {
       if (layer.output == probe.outputs[i]) {
         return concat("layer ", layer.name,
                       layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");

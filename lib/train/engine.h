@@ -1,4 +1,6 @@
-// A model on a device: its variables, its training program and its evaluation program.
+// A model on a device: its variables, its training program and its evaluation program. Where the
+// first layers are frozen, both take the features that those make, which a program of their own
+// computes of the images.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +14,7 @@
 #include "compile/compile.h"
 #include "config/config.h"
 #include "graph/graph.h"
+#include "train/frozen_prefix.h"
 
 namespace trainer::train {
 
@@ -34,6 +37,9 @@ class Engine {
   // Sets some variables, and the weight averages that start as copies of them.
   void write(const std::vector<checkpoint::Tensor>& tensors);
   const graph::Graph& model() const { return model_; }
+  // Goes on with other layers frozen, and in everything else the same model. Optimizer slots of
+  // parameters that were and are trained are kept, those of others start anew.
+  void change_frozen(const graph::Graph& model);
   // All variables, in the order of the graph.
   std::vector<checkpoint::Tensor> tensors() const;
   // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another
@@ -43,12 +49,27 @@ class Engine {
   std::string parameters_sha256() const;
   std::vector<graph::Value> variables() const { return variables_->values(); }
 
+  // The frozen layers at the start of the model; null, with the reason, when there are none.
+  const FrozenPrefix* prefix() const { return prefix_.get(); }
+  const std::string& no_prefix_reason() const { return no_prefix_; }
+  // What the programs take of these images: the features where there is a prefix, the images
+  // themselves otherwise. Valid until the next call.
+  const void* input_of(std::int64_t samples, const void* images);
+
   // One call of the training program; logits [samples, outputs] and losses [samples] are filled.
   // Returns whether the losses were all finite; the parameters are unchanged when they were not.
   bool step(std::int64_t samples, const void* images, const void* labels,
-            const backend::Scalars& scalars);
+            const backend::Scalars& scalars) {
+    return step_on(samples, input_of(samples, images), labels, scalars);
+  }
   // The evaluation program on up to evaluation_batch() samples. labels may be null for kPredict.
-  void evaluate(std::int64_t samples, const void* images, const void* labels);
+  void evaluate(std::int64_t samples, const void* images, const void* labels) {
+    evaluate_on(samples, input_of(samples, images), labels);
+  }
+  // The same, given what input_of() gives.
+  bool step_on(std::int64_t samples, const void* input, const void* labels,
+               const backend::Scalars& scalars);
+  void evaluate_on(std::int64_t samples, const void* input, const void* labels);
   std::span<const float> logits() const { return logits_; }
   std::span<const float> losses() const { return losses_; }
   double penalty() const { return static_cast<double>(penalty_); }  // of the last training step
@@ -62,15 +83,21 @@ class Engine {
 
   // After a step that was not finite: the first layer, in order, whose output is not, for the same
   // batch;
-  // "" when all are finite. Names a parameter when one is not finite itself.
-  std::string find_not_finite(std::int64_t samples, const void* images, const void* labels,
+  // "" when all are finite. Names a parameter when one is not finite itself. `input` as in step_on.
+  std::string find_not_finite(std::int64_t samples, const void* input, const void* labels,
                               const backend::Scalars& scalars);
 
  private:
-  graph::Graph model_;
+  void build();
+  graph::Graph model_, rest_;  // rest_: what comes after the prefix, or the whole model
   backend::Backend& backend_;
+  compile::Options options_;
+  config::Optimizer optimizer_;
+  Use use_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> train_, evaluate_;
+  std::unique_ptr<FrozenPrefix> prefix_;
+  std::string no_prefix_;
   bool prediction_ = false, has_penalty_ = false;
   std::int64_t outputs_ = 0, batch_ = 0, evaluation_batch_ = 0;
   backend::CompileOptions compile_;

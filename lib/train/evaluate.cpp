@@ -30,17 +30,20 @@ EvaluateOptions evaluate_options(const config::Config& config) {
 }
 
 std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
-                                const EvaluateOptions& options) {
+                                const EvaluateOptions& options, data::FeatureDataset* features) {
   MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k);
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
   loading.augment = false;
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
-  const auto loader = data::make_loader(dataset, loading);
+  const bool ready = features != nullptr && features->complete();
+  const auto loader = data::make_loader(ready ? *features : dataset, loading);
   while (const data::Batch* batch = loader->next()) {
     if (options.cancelled && options.cancelled()) return std::nullopt;
     const auto count = static_cast<std::size_t>(batch->range.count);
-    engine.evaluate(batch->range.count, batch->images, batch->labels);
+    const void* input = ready ? batch->images : engine.input_of(batch->range.count, batch->images);
+    if (features != nullptr && !ready) features->store(*batch, input);
+    engine.evaluate_on(batch->range.count, input, batch->labels);
     const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));
     metrics.add(logits, engine.losses().first(count), label_indices(dataset, *batch));
     if (options.each_batch) options.each_batch(*batch, logits);

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/data.h"
+#include "data/features.h"
 #include "train/engine.h"
 #include "train/metrics.h"
 
@@ -23,9 +24,11 @@ struct EvaluateOptions {
 // What the config says: its loss and top k.
 EvaluateOptions evaluate_options(const config::Config& config);
 
-// Nothing when it was cancelled.
+// Nothing when it was cancelled. `features` of the data set, when they are kept, stand for the
+// images once all are there, and are completed otherwise.
 std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
-                                const EvaluateOptions& options);
+                                const EvaluateOptions& options,
+                                data::FeatureDataset* features = nullptr);
 
 // The class index of each label of a batch: indices as they are, the largest of float targets.
 std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch);

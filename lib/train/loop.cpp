@@ -9,8 +9,12 @@
 #include "checkpoint/checkpoint.h"
 #include "model/import.h"
 #include "train/evaluate.h"
+#include "train/feature_cache.h"
+#include "train/feed.h"
 #include "train/freeze_check.h"
+#include "train/open.h"
 #include "train/signals.h"
+#include "train/stages.h"
 #include "train/state.h"
 
 namespace trainer::train {
@@ -29,9 +33,9 @@ class Loop {
         config_(job.config),
         plan_(job.plan),
         store_(checkpoint_folder(job.run), config_.run.keep),
-        rate_(optim::learning_rate(
-            config_.schedule, optim::update_spec(config_.optimizer).learning_rate,
-            {static_cast<double>(plan_.steps_per_epoch), plan_.total_steps, 1})),
+        rate_(learning_rate_of(config_, plan_)),
+        stages_(config_, plan_),
+        stage_models_(stage_models(config_, sample_spec(job.data), stages_.first_steps())),
         checkpoint_due_(config_.run.checkpoint_every, plan_.steps_per_epoch),
         evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch) {}
 
@@ -44,13 +48,17 @@ class Loop {
       if (state_.evaluation_due) return finish("interrupted");
     }
     if (state_.stopped) reason = "early stop";
-    const auto loader = open_loader();
+    auto feed = open_feed();
     double waited = 0;
     while (state_.step < plan_.total_steps && !state_.stopped) {
       const Clock::time_point step_start = Clock::now();
-      Progress progress = step(*loader);
-      progress.wait_seconds = loader->seconds_waited() - waited;
-      waited = loader->seconds_waited();
+      if (begin_stage()) {
+        feed = open_feed();
+        waited = 0;
+      }
+      Progress progress = step(*feed);
+      progress.wait_seconds = feed->seconds_waited() - waited;
+      waited = feed->seconds_waited();
       progress.step_seconds = seconds_since(step_start);
       progress.elapsed = seconds_since(start_);
       steps_seconds_ += progress.step_seconds;
@@ -80,6 +88,7 @@ class Loop {
     if (job_.start == Start::kResume) resume();
     if (state_.step == 0) import_weights();
     frozen_.emplace(job_.engine);
+    open_features();
     RunInfo info;
     info.name = config_.name;
     info.dir = job_.run;
@@ -113,13 +122,43 @@ class Loop {
     }
     const std::string path = checkpoint_folder(job_.run).string();
     state_ = from_metadata(file->metadata, config_, job_.data, path);
+    enter(stages_.after(state_.step));
     job_.engine.load(*file, path);
     saved_ = to_metadata(state_, config_, job_.data);
     // The run may have been killed after it saved its best and before it marked it.
     if (state_.best && state_.best_step == state_.step) store_.mark_best(state_.step);
   }
 
-  std::unique_ptr<data::Loader> open_loader() const {
+  // Freezes what the next step's stage has frozen; whether that is anything new.
+  bool begin_stage() {
+    const std::size_t stage = stages_.of(state_.step);
+    if (stage == state_.stage) return false;
+    frozen_->check(job_.engine);
+    enter(stage);
+    frozen_.emplace(job_.engine);
+    open_features();
+    return true;
+  }
+
+  void enter(std::size_t stage) {
+    if (stage != 0) job_.engine.change_frozen(stage_models_[stage]);
+    state_.stage = stage;
+  }
+
+  void open_features() {
+    const std::int64_t first = stages_.first_steps()[state_.stage];
+    const FeaturePlan plan = plan_features(config_, job_.engine, feature_splits(job_.data),
+                                           plan_.epoch(plan_.total_steps - first), state_.stage);
+    if (plan.reason_matters && !plan.reason.empty()) {
+      job_.warn("features of the frozen layers are " + describe(plan));
+    }
+    features_ = FeatureCaches(plan, config_, job_.engine, job_.data, job_.run);
+    if (!features_.problem().empty()) {
+      job_.warn("features of the frozen layers are not kept: " + features_.problem());
+    }
+  }
+
+  std::unique_ptr<Feed> open_feed() const {
     data::LoaderOptions options;
     options.batch_size = plan_.batch;
     options.seed = config_.seed;
@@ -129,11 +168,12 @@ class Loop {
     options.first_step = plan_.batches(state_.step).first;
     const StepPlan::Batches last = plan_.batches(std::max<std::int64_t>(plan_.total_steps - 1, 0));
     options.end_step = std::max(options.first_step, last.first + last.count);
-    return data::make_loader(*job_.data.train, options);
+    return std::make_unique<Feed>(*job_.data.train, features_.of(job_.data.train.get()),
+                                  job_.engine, options);
   }
 
   // One update from `accumulate` batches.
-  Progress step(data::Loader& loader) {
+  Progress step(Feed& feed) {
     const StepPlan::Batches batches = plan_.batches(state_.step);
     Progress progress;
     progress.samples = plan_.samples_of(state_.step);
@@ -143,18 +183,19 @@ class Loop {
     scalars.loss_scale = 1.0 / static_cast<double>(progress.samples);
     double loss = 0, correct = 0;
     for (std::int64_t i = 0; i < batches.count; ++i) {
-      const data::Batch* batch = loader.next();
+      const data::Batch& batch = feed.next();
+      const void* input = feed.input(batch);
       scalars.accumulate = i > 0;
       scalars.apply = i + 1 == batches.count;
-      if (!job_.engine.step(batch->range.count, batch->images, batch->labels, scalars)) {
-        stop_not_finite(*batch, scalars);
+      if (!job_.engine.step_on(batch.range.count, input, batch.labels, scalars)) {
+        stop_not_finite(batch, input, scalars);
       }
-      const auto count = static_cast<std::size_t>(batch->range.count);
+      const auto count = static_cast<std::size_t>(batch.range.count);
       const auto losses = job_.engine.losses().first(count);
       loss = std::accumulate(losses.begin(), losses.end(), loss);
-      correct += static_cast<double>(count_correct(*batch));
-      scalars.first_sample += static_cast<std::uint64_t>(batch->range.count);
-      loader.release();
+      correct += static_cast<double>(count_correct(batch));
+      scalars.first_sample += static_cast<std::uint64_t>(batch.range.count);
+      feed.release();
     }
     ++state_.step;
     progress.step = state_.step;
@@ -179,9 +220,10 @@ class Loop {
     return correct;
   }
 
-  [[noreturn]] void stop_not_finite(const data::Batch& batch, const backend::Scalars& scalars) {
+  [[noreturn]] void stop_not_finite(const data::Batch& batch, const void* input,
+                                    const backend::Scalars& scalars) {
     const std::string where =
-        job_.engine.find_not_finite(batch.range.count, batch.images, batch.labels, scalars);
+        job_.engine.find_not_finite(batch.range.count, input, batch.labels, scalars);
     throw_not_finite(concat("the loss is not finite at step ", state_.step + 1, " (epoch ",
                             static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1,
                             ", learning rate ", scalars.learning_rate, ")",
@@ -194,7 +236,8 @@ class Loop {
     const Clock::time_point begin = Clock::now();
     EvaluateOptions options = evaluate_options(config_);
     options.cancelled = [] { return SignalWatch::received() != nullptr; };
-    const std::optional<Metrics> metrics = evaluate(job_.engine, *dataset, options);
+    const std::optional<Metrics> metrics =
+        evaluate(job_.engine, *dataset, options, features_.of(dataset));
     if (!metrics) return std::nullopt;
     return Evaluation{name, state_.step, plan_.epoch(state_.step), seconds_since(begin), *metrics};
   }
@@ -300,10 +343,13 @@ class Loop {
   SignalWatch signals_;
   checkpoint::Store store_;
   optim::LearningRate rate_;
+  Stages stages_;
+  std::vector<graph::Graph> stage_models_;
   Every checkpoint_due_, evaluation_due_;
   RunState state_;
   checkpoint::Metadata saved_;  // of the last checkpoint; it has the step
   std::optional<FreezeCheck> frozen_;
+  FeatureCaches features_;
   Clock::time_point start_ = Clock::now();
   std::optional<Evaluation> between_;  // the last one before the end
   double steps_seconds_ = 0;

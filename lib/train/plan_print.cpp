@@ -61,11 +61,14 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
                                   "FLOPs"};
   if (transfer) titles.insert(titles.end(), {"weights", "training"});
   Table table(titles, {2, 3, 4});
-  for (const model::LayerRow& row : plan.layers) {
+  for (std::size_t i = 0; i < plan.layers.size(); ++i) {
+    const model::LayerRow& row = plan.layers[i];
     std::vector<std::string> cells{row.name + " (" + row.kind + ")", row.output_shape,
                                    grouped(row.parameters), grouped(row.trainable_parameters),
                                    grouped(row.flops)};
-    if (transfer) cells.insert(cells.end(), {weights_of(row), training_of(row)});
+    if (transfer) {
+      cells.insert(cells.end(), {weights_of(row), training_of(row) + plan.changes[i]});
+    }
     table.add(cells);
   }
   std::vector<std::string> total{"total", "", grouped(plan.parameters), grouped(plan.trainable),
@@ -74,6 +77,20 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
   table.add(total);
   table.print(out, "  ");
   out << "  FLOPs: forward, one sample\n";
+}
+
+void print_stages(const PlanReport& plan, std::ostream& out) {
+  if (plan.stages.empty()) return;
+  out << "\nunfreeze\n";
+  Table table({"after", "steps", "trainable", "in layers", "learning rate times"}, {1, 2, 3, 4});
+  table.add({"start", "0", grouped(plan.trainable), "", "1"});
+  for (const PlanReport::Stage& stage : plan.stages) {
+    const bool never = plan.steps && stage.step >= plan.steps->total_steps;
+    table.add({stage.at + (never ? " (the run ends before)" : ""),
+               stage.step < 0 ? "unknown" : grouped(stage.step), grouped(stage.trainable),
+               grouped(stage.layers), short_number(stage.learning_rate_multiplier)});
+  }
+  table.print(out, "  ");
 }
 
 void print_data(const PlanReport& plan, std::ostream& out) {
@@ -143,6 +160,14 @@ void print_kept(const PlanReport& plan, std::ostream& out) {
   table.print(out, "  ");
 }
 
+std::string cut_of(const FrozenPrefix& prefix) {
+  const std::int64_t row =
+      prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
+  return concat("up to ", prefix.layer(),
+                ", computed without gradient: ", to_string(prefix.shape()), " ",
+                to_string(prefix.type()), ", ", bytes(row), " a sample");
+}
+
 Json rates_json(const PlanReport& plan) {
   Json points = Json::array();
   for (const RatePoint& point : plan.rates) {
@@ -172,6 +197,7 @@ Json data_json(const PlannedData& data) {
 void print_plan(const PlanReport& plan, std::ostream& out) {
   print_settings(plan, out);
   print_layers(plan, out);
+  print_stages(plan, out);
   print_data(plan, out);
   print_steps(plan, out);
   print_rates(plan, out);
@@ -189,6 +215,10 @@ void print_device(const DevicePlan& device, std::ostream& out) {
     table.add({"activations", bytes(memory.activations)});
     table.add({"reordered weights", bytes(memory.derived)});
     table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
+    if (const FrozenPrefix* prefix = device.engine->prefix()) {
+      table.add({"frozen layers", cut_of(*prefix)});
+      table.add({"their features", device.features});
+    }
   }
   table.print(out, "  ");
 }
@@ -210,6 +240,12 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   }
   json["config"] = std::move(settings);
   json["layers"] = std::move(layers);
+  for (const PlanReport::Stage& stage : plan.stages) {
+    json["unfreeze"].push_back({{"at", stage.at},
+                                {"step", stage.step < 0 ? Json() : Json(stage.step)},
+                                {"trainable", stage.trainable},
+                                {"learning_rate_multiplier", stage.learning_rate_multiplier}});
+  }
   json["parameters"] = plan.parameters;
   json["trainable_parameters"] = plan.trainable;
   json["flops"] = plan.flops;
@@ -230,6 +266,12 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
                       {"activations", memory.activations},
                       {"derived", memory.derived}};
     json["compile_seconds"] = device.compile_seconds;
+    if (const FrozenPrefix* prefix = device.engine->prefix()) {
+      json["frozen"] = {{"layer", prefix->layer()},
+                        {"shape", prefix->shape().dims()},
+                        {"type", to_string(prefix->type())},
+                        {"features", device.features}};
+    }
   }
   out << json.dump() << '\n';
 }

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
 
 #include "base/error.h"
 #include "compile/compile.h"
 #include "data/data.h"
 #include "optim/optim.h"
 #include "train/open.h"
+#include "train/stages.h"
 
 namespace trainer::train {
 namespace {
@@ -53,9 +55,7 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
 
 void add_rates(PlanReport& plan, const config::Config& config) {
   const StepPlan& steps = *plan.steps;
-  const optim::LearningRate rate =
-      optim::learning_rate(config.schedule, optim::update_spec(config.optimizer).learning_rate,
-                           {static_cast<double>(steps.steps_per_epoch), steps.total_steps, 1});
+  const optim::LearningRate rate = learning_rate_of(config, steps);
   const std::int64_t last = steps.total_steps - 1;
   if (last < 0) return;
   const std::int64_t points = std::min(kMostPoints, steps.total_steps);
@@ -68,6 +68,31 @@ void add_rates(PlanReport& plan, const config::Config& config) {
   for (std::int64_t step = 0; step <= last; step += stride) {
     plan.lowest_rate = std::min(plan.lowest_rate, rate(step));
     plan.highest_rate = std::max(plan.highest_rate, rate(step));
+  }
+}
+
+void add_stages(PlanReport& plan, const config::Config& config) {
+  plan.changes.resize(plan.layers.size());
+  if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
+  const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
+  std::vector<std::int64_t> first(entries.size() + 1);
+  std::iota(first.begin(), first.end(), 0);  // what is frozen does not depend on the steps
+  const auto models = stage_models(config, *plan.data.sample, first);
+  if (plan.steps) first = Stages(config, *plan.steps).first_steps();
+  std::vector<model::LayerRow> before = plan.layers;
+  for (std::size_t stage = 1; stage < models.size(); ++stage) {
+    const config::Unfreeze& entry = entries[stage - 1];
+    PlanReport::Stage row{to_string(entry.at), plan.steps ? first[stage] : -1, 0, 0,
+                          entry.learning_rate_multiplier};
+    const std::vector<model::LayerRow> now = model::layer_table(models[stage]);
+    for (std::size_t i = 0; i < now.size(); ++i) {
+      row.trainable += now[i].trainable_parameters;
+      row.layers += now[i].trainable_parameters > 0 ? 1 : 0;
+      if (now[i].parameters == 0 || now[i].trainable == before[i].trainable) continue;
+      plan.changes[i] += concat("; after ", row.at, now[i].trainable ? " trained" : " frozen");
+    }
+    plan.stages.push_back(row);
+    before = now;
   }
 }
 
@@ -93,6 +118,7 @@ PlannedData plan_data(const config::Config& config) {
     planned.train = size(data.train);
     planned.validation = size(data.validation);
     planned.test = size(data.test);
+    planned.splits = feature_splits(data);
   } catch (const DataError& error) {
     planned.unknown = error.what();
     planned.sample = sample_of(config);
@@ -116,11 +142,12 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
     plan.steps = plan_steps(loaded.config, data.train);
     add_rates(plan, loaded.config);
   }
+  if (model) add_stages(plan, loaded.config);
   return plan;
 }
 
-DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config,
-                       backend::Backend& backend) {
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
+                       const config::Config& config, backend::Backend& backend) {
   DevicePlan device;
   device.backend = backend.describe();
   if (!model) return device;
@@ -128,6 +155,12 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::C
   device.engine = std::make_unique<Engine>(*model, config, backend, Engine::Use::kTrain);
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  device.features = "unknown without the data";
+  if (data.train > 0) {
+    const StepPlan steps = plan_steps(config, data.train);
+    device.features = describe(
+        plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps)));
+  }
   return device;
 }
 
@@ -147,13 +180,23 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
   compile::Options options = compile_options(config, backend);
   options.print_after = pass;
   options.print_to = &out;
+  const compile::FrozenSplit split = compile::split_frozen(model, options);
+  const bool frozen = split.reason.empty();
+  if (frozen) {
+    out << "\ngraph of the frozen layers\n";
+    compile::evaluation_graph(split.prefix, options, true);
+  }
   out << "\ntraining graph\n";
-  compile::training_graph(model, options);
+  compile::training_graph(frozen ? split.suffix : model, options);
   out << "\nevaluation graph\n";
-  compile::evaluation_graph(model, options);
+  compile::evaluation_graph(frozen ? split.suffix : model, options);
 }
 
 void print_programs(Engine& engine, std::ostream& out) {
+  if (engine.prefix() != nullptr) {
+    out << "\nprogram of the frozen layers\n";
+    engine.prefix()->program().print(out);
+  }
   out << "\ntraining program\n";
   engine.training_program().print(out);
   out << "\nevaluation program\n";

@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "model/model.h"
 #include "train/engine.h"
+#include "train/feature_cache.h"
 #include "train/plan.h"
 
 namespace trainer::train {
@@ -20,6 +21,7 @@ struct PlannedData {
   std::optional<model::SampleSpec> sample;  // what a model can be built for
   std::vector<std::string> classes;
   std::int64_t train = 0, validation = 0, test = 0;  // samples; 0: none, or unknown
+  std::vector<FeatureSplit> splits;                  // the same; empty when unknown
   std::string unknown;  // why the data could not be opened; "" when it could
 };
 // Opens the data set. When that fails, the sample is what the config says, if it says enough:
@@ -44,6 +46,15 @@ struct PlanReport {
   std::vector<model::LayerRow> layers;
   std::int64_t parameters = 0, trainable = 0, flops = 0;  // flops: forward, one sample
   std::int64_t slots = 0;  // numbers the optimizer and the weight average keep
+  // model.backbone.unfreeze, by entry.
+  struct Stage {
+    std::string at;
+    std::int64_t step = -1;                  // updates before it; -1: unknown
+    std::int64_t trainable = 0, layers = 0;  // parameters trained from there on, and their layers
+    double learning_rate_multiplier = 1;
+  };
+  std::vector<Stage> stages;
+  std::vector<std::string> changes;  // by layer: "; after 3 epochs trained"
   std::optional<StepPlan> steps;
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
@@ -56,9 +67,10 @@ struct DevicePlan {
   std::string backend;
   std::unique_ptr<Engine> engine;
   double compile_seconds = 0;
+  std::string features;  // what becomes of the features of frozen layers; "" without such layers
 };
-DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config,
-                       backend::Backend& backend);
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
+                       const config::Config& config, backend::Backend& backend);
 
 void print_plan(const PlanReport& plan, std::ostream& out);
 void print_device(const DevicePlan& device, std::ostream& out);

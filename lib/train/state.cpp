@@ -60,6 +60,7 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
                                  const data::Datasets& data) {
   checkpoint::Metadata metadata = identity(config, data);
   metadata["step"] = std::to_string(state.step);
+  if (state.stage > 0) metadata["freeze_stage"] = std::to_string(state.stage);
   if (state.best) {
     metadata["best"] = exact(*state.best);
     metadata["best_step"] = std::to_string(state.best_step);
@@ -114,6 +115,11 @@ std::vector<std::string> classes_of(const checkpoint::Metadata& metadata) {
 
 std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path) {
   return number<std::int64_t>(metadata, "step", path);
+}
+
+std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& path) {
+  return metadata.contains("freeze_stage") ? number<std::size_t>(metadata, "freeze_stage", path)
+                                           : 0;
 }
 
 std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata) {

@@ -16,6 +16,7 @@ namespace trainer::train {
 // step, so the step is all there is to save of them.
 struct RunState {
   std::int64_t step = 0;       // updates done
+  std::size_t stage = 0;       // of model.backbone.unfreeze, the one of the last update
   std::optional<double> best;  // value of run.best so far
   std::int64_t best_step = 0;
   bool evaluation_due = false;               // a signal cut the evaluation of this step off
@@ -37,6 +38,8 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
 // messages.
 std::vector<std::string> classes_of(const checkpoint::Metadata& metadata);
 std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path);
+// The stage that the tensors of the checkpoint are of.
+std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& path);
 // The samples that the run was trained on; nothing when the checkpoint does not say.
 std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata);
 std::optional<DType> image_type_of(const checkpoint::Metadata& metadata);

@@ -1,6 +1,7 @@
 #include "train/trained.h"
 
 #include "base/error.h"
+#include "train/stages.h"
 #include "train/state.h"
 
 namespace trainer::train {
@@ -32,6 +33,8 @@ Trained open_trained(const std::string& run_or_file, bool best,
   }
   trained.config =
       config::parse_config(text->second, run_or_file + ":config", overrides, environment).config;
+  // The averages that evaluation reads are those of the parameters trained last.
+  trained.config = config_of_stage(std::move(trained.config), stage_of(metadata, run_or_file));
   trained.classes = classes_of(metadata);
   trained.step = step_of(metadata, run_or_file);
   trained.image_shape = image_shape_of(metadata);

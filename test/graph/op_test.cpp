@@ -41,7 +41,7 @@ TEST_CASE("attributes print short, defaults not at all") {
   CHECK(describe(Activate{{Activation::Kind::kLeakyRelu, 0.3f}}) == "leaky_relu 0.3");
   CHECK(describe(Loss{LossKind::kSoftmaxCrossEntropy, 0.1f, true}) ==
         "softmax_cross_entropy smoothing 0.1 gradient");
-  CHECK(describe(Update{SgdRule{0.9f, true}, {Clip::Kind::kNorm, 2}, 0.5f, 0, 1, 0}) ==
+  CHECK(describe(Update{SgdRule{0.9f, true}, {Clip::Kind::kNorm, 2}, 0.5f, 0, 1, 0, 0}) ==
         "sgd momentum 0.9 nesterov clip norm 2 l2 0.5");
 }
 
@@ -60,7 +60,7 @@ TEST_CASE("only updates alias their inputs") {
 TEST_CASE("slots of each rule, in the order of the update's inputs") {
   const auto names = [](const UpdateRule& rule, float ema) {
     std::string joined;
-    for (const Slot& slot : slots_of(Update{rule, {}, 0, 0, 1, ema})) {
+    for (const Slot& slot : slots_of(Update{rule, {}, 0, 0, 1, ema, 0})) {
       joined += slot.name + (slot.copy ? "* " : " ");
     }
     return joined;

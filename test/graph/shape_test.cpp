@@ -159,10 +159,10 @@ TEST_CASE("a loss gives float32, and its gradient the type of the logits") {
 
 TEST_CASE("an update gives the parameter and its slots") {
   const Typed w = f32({3, 2});
-  CHECK(shape(Update{SgdRule{}, {}, 0, 0, 1, 0}, {w, w}) == "[3, 2] float32");
-  CHECK(infer(Update{SgdRule{0.9f, true}, {}, 0, 0, 1, 0}, {w, w, w}, "u", kLoc).size() == 2);
-  CHECK(infer(Update{AdamRule{}, {}, 0, 0, 1, 0.99f}, {w, w, w, w, w}, "u", kLoc).size() == 4);
-  CHECK_THROWS_AS(infer(Update{AdamRule{}, {}, 0, 0, 1, 0}, {w, w, w}, "u", kLoc),
+  CHECK(shape(Update{SgdRule{}, {}, 0, 0, 1, 0, 0}, {w, w}) == "[3, 2] float32");
+  CHECK(infer(Update{SgdRule{0.9f, true}, {}, 0, 0, 1, 0, 0}, {w, w, w}, "u", kLoc).size() == 2);
+  CHECK(infer(Update{AdamRule{}, {}, 0, 0, 1, 0.99f, 0}, {w, w, w, w, w}, "u", kLoc).size() == 4);
+  CHECK_THROWS_AS(infer(Update{AdamRule{}, {}, 0, 0, 1, 0, 0}, {w, w, w}, "u", kLoc),
                   std::logic_error);
 }
 

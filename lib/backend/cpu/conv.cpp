@@ -41,18 +41,21 @@ memory::desc bias_desc(std::int64_t channels) {
   return {{channels}, memory::data_type::f32, memory::format_tag::x};
 }
 
+// What a choice is made for where it may not depend on the number of samples.
+constexpr std::int64_t kUsualSamples = 16;
+
 enum class Direction { kForward, kBackwardData, kBackwardWeights };
 
 // Predicts whether Winograd F(4x4, 3x3) beats the direct convolution, by counting multiply-adds and
 // weighing the transforms; the constants were fitted to measurements of both on one AVX-512 core. A
-// rule and not a timing, so that the same config gives the same bits every time. The kernel of a
-// `fixed` one is transformed beforehand.
-bool winograd_pays(Direction direction, const Shape& x, const Shape& y, const Shape& kernel,
-                   bool fixed) {
+// rule and not a timing, so that the same config gives the same bits every time. `n`: samples to
+// decide for. The kernel of a `fixed` one is transformed beforehand.
+bool winograd_pays(Direction direction, std::int64_t n, const Shape& x, const Shape& y,
+                   const Shape& kernel, bool fixed) {
   const double in = static_cast<double>(kernel[2]), out = static_cast<double>(kernel[3]);
   const Shape& tiled = direction == Direction::kBackwardData ? x : y;
-  const double tiles = static_cast<double>(x[0] * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
-  const double direct = static_cast<double>(y[0] * y[1] * y[2]) * in * out * 9;
+  const double tiles = static_cast<double>(n * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
+  const double direct = static_cast<double>(n * y[1] * y[2]) * in * out * 9;
   const double factor = direction == Direction::kForward        ? 1.0
                         : direction == Direction::kBackwardData ? 1.35
                                                                 : 1.2;
@@ -73,10 +76,11 @@ std::vector<algorithm> candidates(const Lowering& l, Direction direction,
                                   const Shape& x, const Shape& y, const Shape& kernel,
                                   bool fixed = false) {
   using Choice = CompileOptions::Convolution;
+  const std::int64_t n = l.same_for_any_batch() ? kUsualSamples : x[0];
   const bool winograd =
       winograd_fits(window, groups, type) && l.machine().block == 16 &&
       (l.convolution() == Choice::kWinograd ||
-       (l.convolution() == Choice::kAuto && winograd_pays(direction, x, y, kernel, fixed)));
+       (l.convolution() == Choice::kAuto && winograd_pays(direction, n, x, y, kernel, fixed)));
   if (winograd) return {algorithm::convolution_winograd, algorithm::convolution_direct};
   return {algorithm::convolution_direct};
 }
@@ -158,6 +162,8 @@ void lower(const graph::Conv& op, Lowering& l) {
     return forward_descriptor(l, p, kind, a, shaped(x0.shape, in, x0.type),
                               shaped(y_shape, out, x0.type), op.bias, attributes);
   });
+  // oneDNN cuts the sums of the transformed tiles up by the number of tiles.
+  if (algorithms.front() == algorithm::convolution_winograd) l.size_matters();
   const Operand x = l.input(0, choice.x);
   const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand y = l.output(0, choice.y);

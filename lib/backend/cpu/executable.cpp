@@ -71,6 +71,7 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
   }
   // The usual size now, other sizes (the last batch of an epoch) when they come.
   const std::vector<Share> shares = split(options.max_samples);
+  if (options.same_for_any_batch) fix_samples(shares[0].piece_count(shares[0].pieces - 1));
   for (int lane = 0; lane < lanes.count(); ++lane) {
     const Share& share = shares[static_cast<std::size_t>(lane)];
     for (std::int64_t i = 0; i < share.pieces; ++i) program(lane, share.piece_count(i));
@@ -90,14 +91,35 @@ std::vector<CpuExecutable::Share> CpuExecutable::split(std::int64_t samples) con
   return shares;
 }
 
-Lowered& CpuExecutable::program(int lane, std::int64_t samples) {
+// Where a sample's bits depend on how many are computed with it, all pieces are computed as if they
+// were full. `most`: samples of the largest.
+void CpuExecutable::fix_samples(std::int64_t most) {
+  if (!program(0, most).size_matters) return;
+  micro_batch_ = most;
+  fixed_samples_ = most;
+}
+
+const char* CpuExecutable::input_of_piece(LaneState& state, std::size_t input, const char* host,
+                                          std::int64_t count, std::int64_t bytes_a_sample) const {
+  if (fixed_samples_ == 0 || count == fixed_samples_ || bytes_a_sample == 0) return host;
+  while (state.inputs.size() <= input) state.inputs.emplace_back();
+  Memory& full = state.inputs[input];
+  if (full.bytes() == 0) {
+    full = Memory(fixed_samples_ * bytes_a_sample);
+    std::memset(full.data(), 0, static_cast<std::size_t>(full.bytes()));
+  }
+  std::memcpy(full.data(), host, static_cast<std::size_t>(count * bytes_a_sample));
+  return full.data();
+}
+
+Lowered& CpuExecutable::program(int lane, std::int64_t count) {
+  const std::int64_t samples = program_samples(count);
   LaneState& state = states_[static_cast<std::size_t>(lane)];
   std::unique_ptr<Lowered>& lowered = state.programs[samples];
   if (!lowered) {
     // Primitives plan for the number of threads that they will run with.
     omp_set_num_threads(lanes_.threads_per_lane());
-    Lowering lowering(graph_, samples, machine_, variables_, state.gradients.as<float>(),
-                      options_.convolution);
+    Lowering lowering(graph_, samples, machine_, variables_, state.gradients.as<float>(), options_);
     lowered = std::make_unique<Lowered>(lowering.lower());
     lowered->bind(arenas_.get(lane, lowered->arena_bytes));
   }
@@ -177,16 +199,18 @@ void CpuExecutable::run_lane(int lane, const Call& call, const std::vector<Share
 void CpuExecutable::run_piece(int lane, const Call& call, const Share& share, std::int64_t piece,
                               int active) {
   const std::int64_t first = share.piece_first(piece), count = share.piece_count(piece);
-  Lowered& lowered = *states_[static_cast<std::size_t>(lane)].programs.at(count);
+  LaneState& state = states_[static_cast<std::size_t>(lane)];
+  Lowered& lowered = *state.programs.at(program_samples(count));
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
     const Lowered::Port& port = lowered.inputs[i];
     if (port.buffer < 0) continue;
     const char* host = static_cast<const char*>(call.inputs[i]) + first * port.bytes_a_sample;
+    host = input_of_piece(state, i, host, count, port.bytes_a_sample);
     lowered.pointers[static_cast<std::size_t>(port.buffer)] = const_cast<char*>(host);
   }
   RunContext context;
   context.pointers = lowered.pointers.data();
-  context.samples = count;
+  context.samples = lowered.samples;
   context.first_sample = call.scalars.first_sample + static_cast<std::uint64_t>(first);
   context.scalars = &call.scalars;
   context.lane = lane;

@@ -42,8 +42,9 @@ class CpuExecutable : public Executable {
     std::int64_t piece_count(std::int64_t i) const { return piece_first(i + 1) - piece_first(i); }
   };
   struct LaneState {
-    Memory gradients;  // of one micro-batch
-    Memory sum;        // of all of them, when there are several
+    Memory gradients;            // of one micro-batch
+    Memory sum;                  // of all of them, when there are several
+    std::vector<Memory> inputs;  // of a fixed piece that is not full
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
   struct Call {
@@ -55,6 +56,13 @@ class CpuExecutable : public Executable {
 
   std::vector<Share> split(std::int64_t samples) const;
   Lowered& program(int lane, std::int64_t samples);
+  // The samples of the program that computes a piece of so many.
+  std::int64_t program_samples(std::int64_t count) const {
+    return fixed_samples_ > 0 ? fixed_samples_ : count;
+  }
+  void fix_samples(std::int64_t most);
+  const char* input_of_piece(LaneState& state, std::size_t input, const char* host,
+                             std::int64_t count, std::int64_t bytes_a_sample) const;
   void find_stale(const std::vector<Share>& shares);
   void make_derived(int lane, int lanes);
   void run_lane(int lane, const Call& call, const std::vector<Share>& shares, int active);
@@ -68,7 +76,8 @@ class CpuExecutable : public Executable {
   Arenas& arenas_;
   const Machine& machine_;
   CompileOptions options_;
-  std::int64_t micro_batch_;  // most samples a program takes
+  std::int64_t micro_batch_;        // most samples a program takes
+  std::int64_t fixed_samples_ = 0;  // all programs are for so many, when a sample's bits need that
   std::vector<LaneState> states_;
   UpdatePhase update_;
   bool updates_ = false;            // has an update phase

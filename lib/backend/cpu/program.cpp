@@ -46,14 +46,13 @@ void Lowered::bind(char* arena) {
 }
 
 Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
-                   CpuVariables& variables, float* gradients,
-                   CompileOptions::Convolution convolution)
+                   CpuVariables& variables, float* gradients, const CompileOptions& options)
     : graph_(graph),
       samples_(samples),
       machine_(machine),
       variables_(variables),
       gradients_(gradients),
-      convolution_(convolution),
+      options_(options),
       used_(graph.values.size(), false) {}
 
 Lowered Lowering::lower() {
@@ -76,6 +75,7 @@ Lowered Lowering::lower() {
   plan_memory(lowered);
   lowered.steps = std::move(steps_);
   lowered.derived = std::move(derived_);
+  lowered.size_matters = size_matters_;
   lowered.constants = std::move(constants_);
   return lowered;
 }

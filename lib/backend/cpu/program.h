@@ -77,6 +77,7 @@ struct Machine {
 // What a lowered program needs at run time.
 struct Lowered {
   std::vector<Step> steps;
+  bool size_matters = false;          // a sample's bits depend on how many are computed with it
   std::size_t update_begin = 0;       // steps from here on are of the update phase: moving averages
   std::vector<char*> pointers;        // table, complete after bind()
   std::vector<std::int64_t> offsets;  // arena offset of each buffer, or -1 when it lies elsewhere
@@ -98,7 +99,7 @@ struct Lowered {
 class Lowering {
  public:
   Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
-           CpuVariables& variables, float* gradients, CompileOptions::Convolution convolution);
+           CpuVariables& variables, float* gradients, const CompileOptions& options);
 
   // Lowers the forward and backward phases.
   Lowered lower();
@@ -106,7 +107,9 @@ class Lowering {
   // ---- For the lowering of single ops ----
   const Machine& machine() const { return machine_; }
   const simd::Kernels& kernels() const { return *machine_.kernels; }
-  CompileOptions::Convolution convolution() const { return convolution_; }
+  CompileOptions::Convolution convolution() const { return options_.convolution; }
+  bool same_for_any_batch() const { return options_.same_for_any_batch; }
+  void size_matters() { size_matters_ = true; }
   std::int64_t samples() const { return samples_; }
   const graph::Node& node() const { return *node_; }
   std::size_t input_count() const { return node_->inputs.size(); }
@@ -160,7 +163,8 @@ class Lowering {
   const Machine& machine_;
   CpuVariables& variables_;
   float* gradients_;  // this lane's flat gradient buffer
-  CompileOptions::Convolution convolution_;
+  CompileOptions options_;
+  bool size_matters_ = false;
 
   const graph::Node* node_ = nullptr;
   std::map<graph::ValueId, std::vector<Operand>> placed_;

@@ -117,14 +117,15 @@ void UpdatePhase::update(const Segment& segment, std::int64_t first, std::int64_
   run.learning_rate = scalars.learning_rate * op.learning_rate_multiplier;
   run.weight_decay = op.weight_decay;
   // Keras starts the average as the weights after the first update.
-  run.ema = scalars.update == 1 ? 0 : op.ema;
+  const std::uint64_t update = scalars.update - op.updates_before;
+  run.ema = update == 1 ? 0 : op.ema;
   if (const auto* sgd = std::get_if<graph::SgdRule>(&op.rule)) {
     kernels_.sgd(run, sgd->momentum, sgd->nesterov);
   } else if (const auto* rms = std::get_if<graph::RmsPropRule>(&op.rule)) {
     kernels_.rms_prop(run, rms->rho, rms->momentum, rms->epsilon, rms->centered);
   } else {
     const auto& adam = std::get<graph::AdamRule>(op.rule);
-    const double t = static_cast<double>(scalars.update);
+    const double t = static_cast<double>(update);
     const double rate = static_cast<double>(run.learning_rate) *
                         std::sqrt(1 - std::pow(static_cast<double>(adam.beta_2), t)) /
                         (1 - std::pow(static_cast<double>(adam.beta_1), t));

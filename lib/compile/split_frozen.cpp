@@ -1,0 +1,122 @@
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+#include "compile/passes.h"
+
+namespace trainer::compile {
+namespace {
+
+// By value: whether training changes it, or it differs from one time to the next, or it is not made
+// of the image alone.
+std::vector<bool> changing_values(const Graph& graph, ValueId labels) {
+  std::vector<bool> changing = depends_on_trainable(graph);
+  if (labels != kNoValue) changing[index(labels)] = true;
+  for (const Node& node : graph.nodes) {
+    const bool any = std::holds_alternative<graph::Dropout>(node.op) ||
+                     std::holds_alternative<graph::BatchNorm>(node.op) ||
+                     std::any_of(node.inputs.begin(), node.inputs.end(),
+                                 [&](ValueId id) { return changing[index(id)]; });
+    for (const ValueId id : node.outputs) changing[index(id)] = any;
+  }
+  return changing;
+}
+
+ValueId labels_of(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    if (std::holds_alternative<graph::Loss>(node.op)) return node.inputs[1];
+  }
+  return kNoValue;
+}
+
+bool has_weights(const Graph& graph, const Node& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return graph[id].role == Role::kParameter; });
+}
+
+// The nodes before the cut, and the one value of theirs that the others read.
+struct Cut {
+  std::vector<bool> before;
+  ValueId value = kNoValue;
+};
+
+// Values that nodes before make, or the images, and that others, or the caller, read.
+std::set<ValueId> read_across(const Graph& graph, const std::vector<bool>& before) {
+  std::set<ValueId> made(graph.inputs.begin(), graph.inputs.end());
+  std::set<ValueId> read(graph.outputs.begin(), graph.outputs.end()), across;
+  made.erase(labels_of(graph));
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (before[i]) {
+      made.insert(node.outputs.begin(), node.outputs.end());
+    } else {
+      read.insert(node.inputs.begin(), node.inputs.end());
+    }
+  }
+  std::set_intersection(made.begin(), made.end(), read.begin(), read.end(),
+                        std::inserter(across, across.end()));
+  return across;
+}
+
+// The latest place at which one value is all that the rest needs. Padding belongs to the
+// convolution after it.
+Cut find_cut(const Graph& graph, const std::vector<bool>& changing) {
+  Cut best, now;
+  now.before.assign(graph.nodes.size(), false);
+  bool weights = false;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (std::any_of(node.outputs.begin(), node.outputs.end(),
+                    [&](ValueId id) { return changing[index(id)]; })) {
+      continue;
+    }
+    now.before[i] = true;
+    weights = weights || has_weights(graph, node);
+    if (!weights || std::holds_alternative<graph::ZeroPad>(node.op)) continue;
+    const std::set<ValueId> across = read_across(graph, now.before);
+    if (across.size() != 1 || *across.begin() != node.outputs[0]) continue;
+    best = now;
+    best.value = node.outputs[0];
+  }
+  return best;
+}
+
+Graph part(const Graph& graph, const std::vector<bool>& removed) {
+  Graph part = graph;
+  remove_nodes(part, removed);
+  return part;
+}
+
+}  // namespace
+
+FrozenSplit split_frozen(const Graph& model, const Options& options) {
+  FrozenSplit split;
+  const Graph graph = freeze(model, options);
+  if (std::none_of(graph.values.begin(), graph.values.end(), [](const Value& value) {
+        return value.role == Role::kParameter && value.trainable;
+      })) {
+    split.reason = "no layer is trained";
+    return split;
+  }
+  const ValueId labels = labels_of(graph);
+  const Cut cut = find_cut(graph, changing_values(graph, labels));
+  if (cut.value == kNoValue) {
+    split.reason = "no layers at the start of the model are frozen";
+    return split;
+  }
+  std::vector<bool> after = cut.before;
+  after.flip();
+  split.prefix = part(graph, after);
+  std::erase(split.prefix.inputs, labels);
+  split.prefix.outputs = {cut.value};
+  split.suffix = part(graph, cut.before);
+  for (ValueId& input : split.suffix.inputs) {
+    if (input != labels) input = cut.value;
+  }
+  split.suffix[cut.value].role = Role::kInput;
+  split.suffix[cut.value].type = options.activations;
+  split.layer = graph.nodes[static_cast<std::size_t>(graph.producer(cut.value))].name;
+  return split;
+}
+
+}  // namespace trainer::compile

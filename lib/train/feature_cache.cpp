@@ -1,0 +1,176 @@
+#include "train/feature_cache.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+
+namespace trainer::train {
+namespace {
+
+using config::CacheFeatures;
+using Where = FeaturePlan::Where;
+
+// Features may take this share of the memory that is free, the rest being for the system's own
+// cache of files and for other programs.
+constexpr std::int64_t kMemoryShare = 4;  // 1 / 4
+
+std::int64_t number_after(const char* path, const std::string& word) {
+  std::ifstream file(path);
+  for (std::string key; file >> key;) {
+    std::int64_t value = 0;
+    if (key == word && file >> value) return value;
+  }
+  return std::numeric_limits<std::int64_t>::max() / 1024;
+}
+
+// Bytes that programs may still take: of the machine, or of the control group when that is less.
+std::int64_t available_memory() {
+  const std::int64_t machine = number_after("/proc/meminfo", "MemAvailable:") * 1024;
+  std::ifstream limit("/sys/fs/cgroup/memory.max"), used("/sys/fs/cgroup/memory.current");
+  std::int64_t most = 0, taken = 0;
+  if (!(limit >> most) || !(used >> taken)) return machine;
+  return std::min(machine, std::max<std::int64_t>(most - taken, 0));
+}
+
+bool demanded(CacheFeatures choice) {
+  return choice != CacheFeatures::kAuto && choice != CacheFeatures::kOff;
+}
+
+std::int64_t row_bytes(const FrozenPrefix& prefix) {
+  return prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
+}
+
+[[noreturn]] void refuse(const config::Config& config, const std::string& reason) {
+  throw ConfigError(config.train.loc,
+                    concat("train.cache_features: ", reason, "; use auto or off"));
+}
+
+Where choose(CacheFeatures choice, std::int64_t bytes) {
+  if (choice == CacheFeatures::kMemory) return Where::kMemory;
+  if (choice == CacheFeatures::kDisk) return Where::kDisk;
+  return bytes <= available_memory() / kMemoryShare ? Where::kMemory : Where::kDisk;
+}
+
+std::string hash_of(const std::string& text) {
+  Sha256 hash;
+  hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  return hash.hex();
+}
+
+// The preprocessing and the network to the last digit, which a printed graph rounds.
+std::string settings_of(const config::Config& config) {
+  std::string text;
+  for (const auto& [key, value] : config::leaves(config)) {
+    if (key.starts_with("data.normalize") || key == "data.preprocess" ||
+        key == "model.backbone.name" || key == "model.backbone.alpha") {
+      text += key + "=" + value + "\n";
+    }
+  }
+  return text;
+}
+
+// Features of the same split that were made of other images or weights.
+void remove_others(const Path& folder, const std::string& prefix, const Path& keep) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && entry.path() != keep) std::filesystem::remove(entry.path());
+  }
+}
+
+}  // namespace
+
+FeaturePlan plan_features(const config::Config& config, const Engine& engine,
+                          const std::vector<FeatureSplit>& splits, double epochs,
+                          std::size_t stage) {
+  const CacheFeatures choice = config.train.cache_features;
+  const bool insists = demanded(choice) && stage == 0;
+  FeaturePlan plan;
+  if (choice == CacheFeatures::kOff) {
+    plan.reason = "train.cache_features is off";
+    return plan;
+  }
+  const FrozenPrefix* prefix = engine.prefix();
+  if (prefix == nullptr) {
+    plan.reason = engine.no_prefix_reason();
+    if (insists) refuse(config, plan.reason);
+    return plan;
+  }
+  if (epochs <= 1 && choice == CacheFeatures::kAuto) {
+    plan.reason = "one epoch reads no image twice";
+    return plan;
+  }
+  plan.reason_matters = true;
+  for (const FeatureSplit& split : splits) {
+    if (split.random) {
+      plan.reason = concat("the images of the ", split.name, " split change at random");
+      if (insists) refuse(config, plan.reason);
+      continue;
+    }
+    plan.splits.push_back(split.name);
+    plan.bytes += split.samples * row_bytes(*prefix);
+  }
+  if (!plan.splits.empty()) plan.where = choose(choice, plan.bytes);
+  return plan;
+}
+
+std::string describe(const FeaturePlan& plan) {
+  if (plan.where == Where::kNowhere) return "not kept: " + plan.reason;
+  std::string names;
+  for (const std::string& split : plan.splits) names += (names.empty() ? "" : ", ") + split;
+  return concat("kept ", plan.where == Where::kMemory ? "in memory" : "in files of the run folder",
+                " from the first epoch on: ", names, ", ", plan.bytes >> 20, " MiB",
+                plan.reason.empty() ? "" : "; otherwise not: " + plan.reason);
+}
+
+std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
+  std::vector<FeatureSplit> splits;
+  for (const auto& [name, dataset] :
+       {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},
+        std::pair{"test", data.test.get()}}) {
+    if (dataset != nullptr) splits.push_back({name, dataset->size(), dataset->is_random()});
+  }
+  return splits;
+}
+
+FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
+                             const Engine& engine, const data::Datasets& data, const Path& run) {
+  if (plan.where == Where::kNowhere) return;
+  try {
+    open(plan, config, engine, data, run);
+  } catch (const DataError& error) {
+    if (demanded(config.train.cache_features)) throw;
+    caches_.clear();
+    problem_ = error.what();
+  }
+}
+
+void FeatureCaches::open(const FeaturePlan& plan, const config::Config& config,
+                         const Engine& engine, const data::Datasets& data, const Path& run) {
+  const FrozenPrefix& prefix = *engine.prefix();
+  const Path folder = run / "features";
+  const std::string made_by =
+      plan.where == Where::kDisk ? prefix.key() + settings_of(config) : std::string();
+  for (const std::string& split : plan.splits) {
+    const data::Dataset* images = split == "train"        ? data.train.get()
+                                  : split == "validation" ? data.validation.get()
+                                                          : data.test.get();
+    Path file;
+    if (plan.where == Where::kDisk) {
+      const std::string key = hash_of(made_by + images->content_key()).substr(0, 32);
+      file = folder / concat(split, "-", key, ".bin");
+      remove_others(folder, split + "-", file);
+    }
+    caches_[images] =
+        std::make_unique<data::FeatureDataset>(*images, prefix.shape(), prefix.type(), file);
+  }
+}
+
+data::FeatureDataset* FeatureCaches::of(const data::Dataset* images) const {
+  const auto found = caches_.find(images);
+  return found == caches_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,43 @@
+#include "train/feed.h"
+
+#include <algorithm>
+
+namespace trainer::train {
+
+Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, Engine& engine,
+           const data::LoaderOptions& options)
+    : images_(images), features_(features), engine_(engine), options_(options) {
+  open();
+}
+
+// While features are missing, images are read to the end of the epoch and no further.
+void Feed::open() {
+  if (loader_) waited_ += loader_->seconds_waited();
+  ready_ = features_ != nullptr && features_->complete();
+  data::LoaderOptions options = options_;
+  if (features_ != nullptr && !ready_) {
+    const std::int64_t epoch = data::batches_per_epoch(images_.size(), options.batch_size);
+    options.end_step = std::min(*options.end_step, (options.first_step / epoch + 1) * epoch);
+  }
+  loader_end_ = *options.end_step;
+  loader_ = data::make_loader(ready_ ? *features_ : images_, options);
+}
+
+const data::Batch& Feed::next() {
+  if (options_.first_step == loader_end_) open();
+  return *loader_->next();
+}
+
+const void* Feed::input(const data::Batch& batch) {
+  if (ready_) return batch.images;
+  const void* input = engine_.input_of(batch.range.count, batch.images);
+  if (features_ != nullptr) features_->store(batch, input);
+  return input;
+}
+
+void Feed::release() {
+  loader_->release();
+  ++options_.first_step;
+}
+
+}  // namespace trainer::train

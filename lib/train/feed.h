@@ -1,0 +1,38 @@
+// Batches for the training: images, and from the epoch on in which all features are kept, features.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "data/features.h"
+#include "train/engine.h"
+
+namespace trainer::train {
+
+class Feed {
+ public:
+  // `features` of `images`, or null. `options.end_step` must be given.
+  Feed(const data::Dataset& images, data::FeatureDataset* features, Engine& engine,
+       const data::LoaderOptions& options);
+
+  // The next batch; the one before must have been released.
+  const data::Batch& next();
+  // What the engine's step_on() takes for it. Features that had to be computed are kept.
+  const void* input(const data::Batch& batch);
+  void release();
+  double seconds_waited() const { return waited_ + loader_->seconds_waited(); }
+
+ private:
+  void open();
+
+  const data::Dataset& images_;
+  data::FeatureDataset* features_;
+  Engine& engine_;
+  data::LoaderOptions options_;  // first_step: the next batch
+  std::unique_ptr<data::Loader> loader_;
+  std::int64_t loader_end_ = 0;
+  bool ready_ = false;  // the loader gives features
+  double waited_ = 0;   // of loaders that are done
+};
+
+}  // namespace trainer::train
