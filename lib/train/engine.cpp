@@ -58,6 +58,18 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
   return options;
 }
 
+graph::Graph training_model(const graph::Graph& model, const config::Config& config) {
+  graph::Graph trained = model;
+  if (!config::mixes_samples(config.data)) return trained;
+  for (const graph::Node& node : trained.nodes) {
+    if (!std::holds_alternative<graph::Loss>(node.op)) continue;
+    graph::Value& labels = trained[node.inputs[1]];
+    labels.type = DType::kFloat32;
+    labels.shape = trained[node.inputs[0]].shape;
+  }
+  return trained;
+}
+
 Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
                Use use)
     : model_(optim::scale_learning_rates(model, config.optimizer)),
@@ -70,7 +82,9 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
   const graph::Graph evaluation = compile::evaluation_graph(model_, options, prediction_);
   outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
   if (use == Use::kTrain) {
-    const graph::Graph training = compile::training_graph(model_, options);
+    const graph::Graph trained = training_model(model_, config);
+    probe_ = probe_graph(trained);
+    const graph::Graph training = compile::training_graph(trained, options);
     has_penalty_ = training.outputs.size() > 2;
     variables_ = backend.allocate(training);
     compile_.max_samples = batch_;
@@ -185,13 +199,12 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* images, co
   for (const checkpoint::Tensor& tensor : tensors()) {
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
-  graph::Graph probe = probe_graph(model_);
   compile_.max_samples = samples;
-  const auto program = backend_.compile(probe, *variables_, compile_);
+  const auto program = backend_.compile(probe_, *variables_, compile_);
   std::vector<std::vector<float>> values;
   std::vector<float*> outputs;
-  for (const graph::ValueId id : probe.outputs) {
-    values.emplace_back(static_cast<std::size_t>(probe[id].shape.elements() * samples));
+  for (const graph::ValueId id : probe_.outputs) {
+    values.emplace_back(static_cast<std::size_t>(probe_[id].shape.elements() * samples));
     outputs.push_back(values.back().data());
   }
   const void* inputs[] = {images, labels};
@@ -201,7 +214,7 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* images, co
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (all_finite(values[i])) continue;
     for (const graph::LayerInfo& layer : model_.layers) {
-      if (layer.output == probe.outputs[i]) {
+      if (layer.output == probe_.outputs[i]) {
         return concat("layer ", layer.name,
                       layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");
       }

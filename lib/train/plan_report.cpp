@@ -148,7 +148,7 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
   options.print_after = pass;
   options.print_to = &out;
   out << "\ntraining graph\n";
-  compile::training_graph(model, options);
+  compile::training_graph(training_model(model, config), options);
   out << "\nevaluation graph\n";
   compile::evaluation_graph(model, options);
 }
