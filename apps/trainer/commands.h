@@ -37,9 +37,12 @@ int evaluate(const EvaluateArguments& arguments);
 
 struct PredictArguments {
   std::string run;
-  std::vector<std::string> images;  // image or array files; a split of the config's data when empty
+  // Image files, folders of them or array files; a split of the config's data when empty.
+  std::vector<std::string> images;
   std::string split = "test";
-  std::string format = "table";  // table, csv, jsonl
+  std::string format = "table";     // table, csv, jsonl
+  std::optional<std::int64_t> top;  // classes shown, the likeliest first
+  bool skip_damaged = false;        // image files that cannot be read are named and left out
   std::optional<std::int64_t> limit;
   bool best = false;
   std::vector<config::Override> overrides;

@@ -112,12 +112,24 @@ int run(int argc, char** argv) {
   predict_command->add_option("run", predict_arguments.run, "Run folder or checkpoint")->required();
   predict_command->add_option(
       "images", predict_arguments.images,
-      "IDX, NPY or NPZ files with images; a split of the run's data when left out");
+      "Image files, folders of them, or IDX, NPY or NPZ files; a split of the run's data when left "
+      "out");
   predict_command
       ->add_option("--split", predict_arguments.split, "Which split when no files are given")
       ->check(CLI::IsMember({"test", "validation", "train"}));
   predict_command->add_option("--format", predict_arguments.format, "table, csv or jsonl")
       ->check(CLI::IsMember({"table", "csv", "jsonl"}));
+  predict_command->add_option("--top", predict_arguments.top, "Show the K likeliest classes")
+      ->type_name("K")
+      ->check(CLI::PositiveNumber);
+  predict_command
+      ->add_option_function<std::string>(
+          "--on-error",
+          [&predict_arguments](const std::string& value) {
+            predict_arguments.skip_damaged = value == "skip";
+          },
+          "fail at an image file that cannot be read, or name and skip it; default fail")
+      ->check(CLI::IsMember({"fail", "skip"}));
   predict_command->add_option("--limit", predict_arguments.limit, "Only the first N images")
       ->check(CLI::PositiveNumber);
   predict_command->add_flag("--best", predict_arguments.best, "The best checkpoint, not the last");
