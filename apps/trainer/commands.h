@@ -75,6 +75,7 @@ int data(const DataArguments& arguments);
 struct PlanArguments : ConfigArguments {
   std::string print_after;  // a compiler pass, or "all"
   bool program = false;     // also what the backend runs, step by step
+  std::string plot;         // write the learning-rate curve to this SVG file
 };
 int plan(const PlanArguments& arguments);
 

@@ -181,6 +181,9 @@ int run(int argc, char** argv) {
                            "Print the graphs after a compiler pass, or all");
   plan_command->add_flag("--program", plan_arguments.program,
                          "Print what the device runs, step by step");
+  plan_command
+      ->add_option("--plot", plan_arguments.plot, "Write the learning-rate curve to this SVG file")
+      ->type_name("FILE");
   plan_command->callback([&] { code = plan(plan_arguments); });
 
   std::vector<std::string> validate_paths;
