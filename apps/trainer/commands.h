@@ -26,9 +26,10 @@ struct TrainArguments : ConfigArguments {
 int train(const TrainArguments& arguments);
 
 struct EvaluateArguments {
-  std::string run;  // a run folder or a checkpoint
-  std::string split = "test";
+  std::string run;    // a run folder or a checkpoint
+  std::string split;  // test when empty; with follow validation, or test where there is none
   bool best = false;
+  bool follow = false;  // evaluates new checkpoints until the run ends
   std::vector<config::Override> overrides;
   bool json = false;
   bool quiet = false;

@@ -97,10 +97,36 @@ int run(int argc, char** argv) {
       app.add_subcommand("evaluate", "Metrics of a run or checkpoint on a split");
   evaluate_command->add_option("run", evaluate_arguments.run, "Run folder or checkpoint")
       ->required();
-  evaluate_command->add_option("--split", evaluate_arguments.split, "test, validation or train")
+  evaluate_command
+      ->add_option("--split", evaluate_arguments.split,
+                   "test, validation or train; test, or what training evaluates with --follow, "
+                   "when left out")
       ->check(CLI::IsMember({"test", "validation", "train"}));
-  evaluate_command->add_flag("--best", evaluate_arguments.best,
-                             "The best checkpoint, not the last");
+  CLI::Option* best = evaluate_command->add_flag("--best", evaluate_arguments.best,
+                                                 "The best checkpoint, not the last");
+  CLI::Option* follow =
+      evaluate_command
+          ->add_flag("--follow", evaluate_arguments.follow,
+                     "Evaluate each new checkpoint of a run that is going on, until it ends")
+          ->excludes(best);
+  const auto seconds = [&](const char* name, const char* key, const char* help) {
+    evaluate_command
+        ->add_option_function<std::string>(
+            name,
+            [&evaluate_arguments, key, name](const std::string& value) {
+              evaluate_arguments.overrides.push_back({key, value, name});
+            },
+            help)
+        ->type_name("SECONDS")
+        ->check(CLI::NonNegativeNumber)
+        ->needs(follow);
+  };
+  seconds("--start-delay", "evaluate.start_delay_secs",
+          "Before the first evaluation (evaluate.start_delay_secs)");
+  seconds("--throttle", "evaluate.throttle_secs",
+          "Between the starts of two evaluations (evaluate.throttle_secs)");
+  seconds("--timeout", "evaluate.timeout_secs",
+          "Without a new checkpoint, until it gives up (evaluate.timeout_secs)");
   add_overrides(*evaluate_command, evaluate_arguments.overrides);
   evaluate_command->add_flag("--json", evaluate_arguments.json,
                              "One JSON object on standard output");
