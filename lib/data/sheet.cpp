@@ -2,8 +2,10 @@
 #include <stb/stb_easy_font.h>
 #include <stb/stb_image_write.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "data/check.h"
@@ -47,11 +49,15 @@ void draw_text(Sheet& sheet, int x, int y, int most, std::string text) {
   }
 }
 
-// "cat", or of a mixed sample "cat 70% dog 30%".
+// "cat", or of a mixed sample "cat 70% dog 30%", the larger share first.
 std::string label_text(const std::vector<float>& shares, const std::vector<std::string>& classes) {
+  std::vector<std::size_t> order(shares.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
+  if (shares[order[0]] == 1) return classes[order[0]];
   std::string text;
-  for (std::size_t c = 0; c < shares.size(); ++c) {
-    if (shares[c] == 1) return classes[c];
+  for (const std::size_t c : order) {
     if (shares[c] == 0) continue;
     text += concat(text.empty() ? "" : " ", classes[c], ' ', std::lround(100 * shares[c]), '%');
   }
