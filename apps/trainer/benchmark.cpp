@@ -12,7 +12,7 @@ int benchmark(const BenchmarkArguments& arguments) {
   config::Config config =
       config::load_config(arguments.path, arguments.overrides, environment()).config;
   if (arguments.synthetic) config.data.format = config::DataFormat::kSynthetic;
-  const data::Datasets data = data::open_datasets(config.data, config.seed, "train");
+  const data::Datasets data = train::open_training_data(config, "train");
   train::Throughput result;
   if (arguments.input_only) {
     result = train::measure_input(*data.train, config, arguments.seconds);

@@ -26,9 +26,10 @@ struct TrainArguments : ConfigArguments {
 int train(const TrainArguments& arguments);
 
 struct EvaluateArguments {
-  std::string run;  // a run folder or a checkpoint
-  std::string split = "test";
+  std::string run;    // a run folder or a checkpoint
+  std::string split;  // test when empty; with follow validation, or test where there is none
   bool best = false;
+  bool follow = false;  // evaluates new checkpoints until the run ends
   std::vector<config::Override> overrides;
   bool json = false;
   bool quiet = false;
@@ -37,9 +38,12 @@ int evaluate(const EvaluateArguments& arguments);
 
 struct PredictArguments {
   std::string run;
-  std::vector<std::string> images;  // image or array files; a split of the config's data when empty
+  // Image files, folders of them or array files; a split of the config's data when empty.
+  std::vector<std::string> images;
   std::string split = "test";
-  std::string format = "table";  // table, csv, jsonl
+  std::string format = "table";     // table, csv, jsonl
+  std::optional<std::int64_t> top;  // classes shown, the likeliest first
+  bool skip_damaged = false;        // image files that cannot be read are named and left out
   std::optional<std::int64_t> limit;
   bool best = false;
   std::vector<config::Override> overrides;
@@ -72,6 +76,7 @@ int data(const DataArguments& arguments);
 struct PlanArguments : ConfigArguments {
   std::string print_after;  // a compiler pass, or "all"
   bool program = false;     // also what the backend runs, step by step
+  std::string plot;         // write the learning-rate curve to this SVG file
 };
 int plan(const PlanArguments& arguments);
 

@@ -4,25 +4,45 @@
 
 #include "commands.h"
 #include "model/model.h"
+#include "train/follow.h"
 #include "train/open.h"
 #include "train/report.h"
 #include "train/trained.h"
 
 namespace trainer::app {
 
+namespace {
+
+int follow(const EvaluateArguments& arguments) {
+  train::FollowOptions options{
+      arguments.run, arguments.split, arguments.overrides, environment(), {}, warn};
+  const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
+  if (arguments.json) {
+    options.hooks.push_back(train::make_json_hook(std::cout, never));
+  } else {
+    options.hooks.push_back(train::make_progress_hook(std::cout, false, arguments.quiet, never));
+  }
+  const train::Followed followed = train::follow(std::move(options));
+  train::print_followed(followed, arguments.run, arguments.json, std::cout);
+  return followed.reason == "interrupted" ? kExitInterrupted : kExitOk;
+}
+
+}  // namespace
+
 int evaluate(const EvaluateArguments& arguments) {
+  if (arguments.follow) return follow(arguments);
+  const std::string split = arguments.split.empty() ? "test" : arguments.split;
   const train::Trained trained =
       train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
-  const data::Datasets data = train::open_split(trained, arguments.split);
+  const data::Datasets data = train::open_split(trained, split);
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
                                                 train::sample_spec(data), trained.config.seed);
   const auto backend = train::open_backend(trained.config);
   train::Engine engine(model, trained.config, *backend, train::Engine::Use::kEvaluate);
   engine.load(trained.file, trained.path);
-  const auto metrics = train::evaluate(engine, train::split_of(data, arguments.split),
+  const auto metrics = train::evaluate(engine, train::split_of(data, split),
                                        train::evaluate_options(trained.config));
-  const train::EvaluationReport report{arguments.run, trained.step, arguments.split, data.classes,
-                                       *metrics};
+  const train::EvaluationReport report{arguments.run, trained.step, split, data.classes, *metrics};
   if (arguments.json) {
     train::print_report_json(report, std::cout);
   } else {

@@ -97,10 +97,36 @@ int run(int argc, char** argv) {
       app.add_subcommand("evaluate", "Metrics of a run or checkpoint on a split");
   evaluate_command->add_option("run", evaluate_arguments.run, "Run folder or checkpoint")
       ->required();
-  evaluate_command->add_option("--split", evaluate_arguments.split, "test, validation or train")
+  evaluate_command
+      ->add_option("--split", evaluate_arguments.split,
+                   "test, validation or train; test, or what training evaluates with --follow, "
+                   "when left out")
       ->check(CLI::IsMember({"test", "validation", "train"}));
-  evaluate_command->add_flag("--best", evaluate_arguments.best,
-                             "The best checkpoint, not the last");
+  CLI::Option* best = evaluate_command->add_flag("--best", evaluate_arguments.best,
+                                                 "The best checkpoint, not the last");
+  CLI::Option* follow =
+      evaluate_command
+          ->add_flag("--follow", evaluate_arguments.follow,
+                     "Evaluate each new checkpoint of a run that is going on, until it ends")
+          ->excludes(best);
+  const auto seconds = [&](const char* name, const char* key, const char* help) {
+    evaluate_command
+        ->add_option_function<std::string>(
+            name,
+            [&evaluate_arguments, key, name](const std::string& value) {
+              evaluate_arguments.overrides.push_back({key, value, name});
+            },
+            help)
+        ->type_name("SECONDS")
+        ->check(CLI::NonNegativeNumber)
+        ->needs(follow);
+  };
+  seconds("--start-delay", "evaluate.start_delay_secs",
+          "Before the first evaluation (evaluate.start_delay_secs)");
+  seconds("--throttle", "evaluate.throttle_secs",
+          "Between the starts of two evaluations (evaluate.throttle_secs)");
+  seconds("--timeout", "evaluate.timeout_secs",
+          "Without a new checkpoint, until it gives up (evaluate.timeout_secs)");
   add_overrides(*evaluate_command, evaluate_arguments.overrides);
   evaluate_command->add_flag("--json", evaluate_arguments.json,
                              "One JSON object on standard output");
@@ -112,12 +138,24 @@ int run(int argc, char** argv) {
   predict_command->add_option("run", predict_arguments.run, "Run folder or checkpoint")->required();
   predict_command->add_option(
       "images", predict_arguments.images,
-      "IDX, NPY or NPZ files with images; a split of the run's data when left out");
+      "Image files, folders of them, or IDX, NPY or NPZ files; a split of the run's data when left "
+      "out");
   predict_command
       ->add_option("--split", predict_arguments.split, "Which split when no files are given")
       ->check(CLI::IsMember({"test", "validation", "train"}));
   predict_command->add_option("--format", predict_arguments.format, "table, csv or jsonl")
       ->check(CLI::IsMember({"table", "csv", "jsonl"}));
+  predict_command->add_option("--top", predict_arguments.top, "Show the K likeliest classes")
+      ->type_name("K")
+      ->check(CLI::PositiveNumber);
+  predict_command
+      ->add_option_function<std::string>(
+          "--on-error",
+          [&predict_arguments](const std::string& value) {
+            predict_arguments.skip_damaged = value == "skip";
+          },
+          "fail at an image file that cannot be read, or name and skip it; default fail")
+      ->check(CLI::IsMember({"fail", "skip"}));
   predict_command->add_option("--limit", predict_arguments.limit, "Only the first N images")
       ->check(CLI::PositiveNumber);
   predict_command->add_flag("--best", predict_arguments.best, "The best checkpoint, not the last");
@@ -169,6 +207,9 @@ int run(int argc, char** argv) {
                            "Print the graphs after a compiler pass, or all");
   plan_command->add_flag("--program", plan_arguments.program,
                          "Print what the device runs, step by step");
+  plan_command
+      ->add_option("--plot", plan_arguments.plot, "Write the learning-rate curve to this SVG file")
+      ->type_name("FILE");
   plan_command->callback([&] { code = plan(plan_arguments); });
 
   std::vector<std::string> validate_paths;

@@ -1,8 +1,11 @@
 #include <iostream>
 
+#include "base/error.h"
+#include "base/files.h"
 #include "commands.h"
 #include "train/open.h"
 #include "train/plan_report.h"
+#include "train/rate_plot.h"
 
 namespace trainer::app {
 
@@ -14,6 +17,10 @@ int plan(const PlanArguments& arguments) {
   const train::PlannedData data = train::plan_data(config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
   const train::PlanReport report = train::make_plan(loaded, data, model);
+  if (!arguments.plot.empty()) {
+    if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
+    write_file_atomic(arguments.plot, train::rate_plot(config, *report.steps));
+  }
   const auto backend = train::open_backend(config);
   const train::DevicePlan device = train::plan_device(model, data, config, *backend);
   if (arguments.json) {

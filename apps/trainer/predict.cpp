@@ -10,20 +10,28 @@ namespace trainer::app {
 int predict(const PredictArguments& arguments) {
   const train::Trained trained =
       train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
-  const auto inputs =
-      train::open_prediction_inputs(trained, arguments.images, arguments.split, warn);
+  const auto inputs = train::open_prediction_inputs(trained, arguments.images, arguments.split,
+                                                    arguments.skip_damaged, warn);
   const graph::Graph model =
       model::build_model(trained.config.model, trained.config.data,
                          train::sample_spec(trained, inputs), trained.config.seed);
   const auto backend = train::open_backend(trained.config);
   train::Engine engine(model, trained.config, *backend, train::Engine::Use::kPredict);
   engine.load(trained.file, trained.path);
-  train::PredictionWriter writer(arguments.format, trained.classes, inputs, std::cout);
+  train::PredictionWriter writer(arguments.format, trained.classes, inputs, arguments.top,
+                                 std::cout);
   writer.header();
+  std::int64_t skipped = 0;
+  const auto each = [&](const train::PredictionInput& input, const train::Prediction& prediction) {
+    if (prediction.error.empty()) return writer.write(input, prediction);
+    ++skipped;
+    warn("skipped: " + prediction.error);
+  };
   for (const train::PredictionInput& input : inputs) {
     train::predict(engine, input, trained.config.model.loss, arguments.limit,
-                   [&](const train::Prediction& prediction) { writer.write(input, prediction); });
+                   [&](const train::Prediction& prediction) { each(input, prediction); });
   }
+  if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
   return kExitOk;
 }
 

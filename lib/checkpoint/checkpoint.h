@@ -67,6 +67,10 @@ class Store {
   std::int64_t keep_;
 };
 
+// The checkpoints that a folder holds now, by step, oldest first, for readers that hold no lock. A
+// run that is going on may remove any of them at any time.
+std::vector<Saved> list_checkpoints(const Path& folder);
+
 // What a user named: a run folder (its newest whole checkpoint; `best`: its best), or a file.
 TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings);
 
@@ -85,5 +89,9 @@ class RunLock {
  private:
   int fd_ = -1;
 };
+
+// Whether a process trains in the run folder, without getting in the way of one that is about to:
+// by what <run>/lock says. True for a process of another machine, of which nothing more is known.
+bool is_in_use(const Path& run);
 
 }  // namespace trainer::checkpoint

@@ -1,16 +1,27 @@
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <string>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 
 namespace trainer::checkpoint {
+namespace {
+
+std::string host_name() {
+  std::array<char, 256> host{};
+  ::gethostname(host.data(), host.size() - 1);
+  return host.data();
+}
+
+}  // namespace
 
 // The kernel drops the lock with the process, however it ends; the text in the file is only for the
 // message, and the file stays: removing it would let two processes lock two files of one name.
@@ -33,9 +44,7 @@ RunLock::RunLock(const Path& run) {
                 concat(run.string(), ": the run folder is in use by ", holder,
                        "; wait for it to end, stop it, or choose another folder with --run-dir"));
   }
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  const std::string text = concat("process ", ::getpid(), " on ", host.data(), "\n");
+  const std::string text = concat("process ", ::getpid(), " on ", host_name(), "\n");
   if (::ftruncate(fd_, 0) != 0 ||
       ::pwrite(fd_, text.data(), text.size(), 0) != static_cast<ssize_t>(text.size())) {
     const int code = errno;
@@ -49,6 +58,15 @@ RunLock::~RunLock() {
     // Only the text for messages is left behind.
   }
   ::close(fd_);
+}
+
+// The lock is not tried: holding it for a moment could turn a starting run away.
+bool is_in_use(const Path& run) {
+  std::ifstream file(run / "lock");
+  std::string process, on, host;
+  pid_t pid = 0;
+  if (!(file >> process >> pid >> on >> host)) return false;
+  return host != host_name() || ::kill(pid, 0) == 0 || errno == EPERM;
 }
 
 }  // namespace trainer::checkpoint

@@ -124,6 +124,8 @@ void Store::mark_best(std::int64_t step) {
 
 std::vector<Saved> Store::list() const { return list_folder(folder_); }
 
+std::vector<Saved> list_checkpoints(const Path& folder) { return list_folder(folder); }
+
 std::optional<TensorFile> Store::load_latest(std::vector<std::string>& warnings) const {
   return load_newest(folder_, warnings);
 }

@@ -224,8 +224,10 @@ class Checker {
     if (!split.glob.empty() && config_.data.format != DataFormat::kImageFolder) {
       report(path + ".glob", "belongs to format: image_folder only");
     }
-    if (!split.augment.empty() && !is_image_format(config_.data.format)) {
-      report(path + ".augment", "works with the formats image_folder and csv only");
+    const bool single = !std::all_of(split.augment.begin(), split.augment.end(), is_mixing);
+    if (single && !is_image_format(config_.data.format)) {
+      report(path + ".augment",
+             "works with the formats image_folder and csv only, but for mixup and cutmix");
     }
   }
 
@@ -244,6 +246,11 @@ class Checker {
     const auto& list = config_.data.train.augment;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const std::string path = concat("data.train.augment[", i, ']');
+      if (is_mixing(list[i])) {
+        check_mixing(path);
+      } else if (i > 0 && is_mixing(list[i - 1])) {
+        report(path, "mixup and cutmix stand last: they mix what the other changes have made");
+      }
       if (const auto* crop = std::get_if<RandomResizedCrop>(&list[i].kind)) {
         if (i > 0) report(path, "random_resized_crop must stand first");
         if (!ordered(crop->scale) || !ordered(crop->ratio)) {
@@ -254,6 +261,14 @@ class Checker {
           report(path, "scale and ratio are [least, largest]");
         }
       }
+    }
+  }
+
+  void check_mixing(const std::string& path) {
+    if (config_.model.loss == LossKind::kMeanSquaredError) {
+      report(path,
+             "makes labels that are shares of classes, for softmax_cross_entropy and "
+             "binary_cross_entropy only; model.loss is mean_squared_error");
     }
   }
 

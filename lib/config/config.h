@@ -295,9 +295,17 @@ struct RandomErasing {
   std::vector<double> ratio{0.3, 3.3};
   std::int64_t value = 0;  // of the erased pixels
 };
-using AugmentationKind =
-    std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop, RandomRotation,
-                 RandomShift, RandomZoom, Brightness, Contrast, Saturation, Hue, RandomErasing>;
+// The last two mix images and labels with those of another training sample. They stand last; of
+// several, one is drawn for each sample.
+struct MixUp {
+  double alpha = 1;
+};  // share of the sample itself: Beta(alpha, alpha)
+struct CutMix {
+  double alpha = 1;
+};  // a rectangle of the other image, of the area 1 - Beta(alpha, alpha)
+using AugmentationKind = std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop,
+                                      RandomRotation, RandomShift, RandomZoom, Brightness, Contrast,
+                                      Saturation, Hue, RandomErasing, MixUp, CutMix>;
 struct Augmentation {
   AugmentationKind kind;
   SourceLoc loc;
@@ -514,6 +522,10 @@ struct Parallel {
 struct Evaluate {
   std::optional<std::int64_t> batch_size;  // the training batch size when left out
   std::int64_t top_k = 5;                  // also reported, when there are more classes than that
+  // Of `evaluate --follow`, in seconds; the first two are those of Estimator's EvalSpec.
+  double start_delay_secs = 120;  // before the first evaluation
+  double throttle_secs = 600;     // at least, between the starts of two evaluations
+  double timeout_secs = 3600;     // without a new checkpoint: give up
 };
 
 struct Run {
@@ -545,6 +557,10 @@ struct Config {
 // The numbers of data.normalize or data.preprocess.
 Normalize normalize_of(const Data& data);
 bool is_image_format(DataFormat format);
+// Whether it mixes two samples.
+bool is_mixing(const Augmentation& augmentation);
+// Whether the training split has mixed samples, and with them shares of classes for labels.
+bool mixes_samples(const Data& data);
 
 // ---- Reading and writing -----------------------------------------------------------------------
 

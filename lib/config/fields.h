@@ -417,6 +417,18 @@ void fields(V& v, RandomErasing& s) {
 }
 
 template <class V>
+void fields(V& v, MixUp& s) {
+  v.shorthand("alpha");
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha); default 1.", above(0));
+}
+
+template <class V>
+void fields(V& v, CutMix& s) {
+  v.shorthand("alpha");
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha); default 1.", above(0));
+}
+
+template <class V>
 void fields(V& v, Augmentation& s) {
   v.definition("augmentation");
   v.located(s.loc);
@@ -433,6 +445,9 @@ void fields(V& v, Augmentation& s) {
   kind<Saturation>(v, s.kind, "saturation", "Paler or more vivid.");
   kind<Hue>(v, s.kind, "hue", "Other colours.");
   kind<RandomErasing>(v, s.kind, "random_erasing", "A rectangle filled with one value.");
+  kind<MixUp>(v, s.kind, "mixup", "Image and label averaged with another sample's; stands last.");
+  kind<CutMix>(v, s.kind, "cutmix",
+               "A rectangle of another sample's image, and its share of the label; stands last.");
 }
 
 template <class V>
@@ -694,6 +709,14 @@ void fields(V& v, Evaluate& s) {
   v("batch_size", s.batch_size, "Samples a batch; the training batch size when left out.",
     at_least(1));
   v("top_k", s.top_k, "Also report whether the label is among the k best; default 5.", at_least(1));
+  v("start_delay_secs", s.start_delay_secs,
+    "evaluate --follow: seconds before the first evaluation; default 120.", at_least(0));
+  v("throttle_secs", s.throttle_secs,
+    "evaluate --follow: least seconds between the starts of two evaluations; default 600.",
+    at_least(0));
+  v("timeout_secs", s.timeout_secs,
+    "evaluate --follow: ends when no new checkpoint came for so many seconds; default 3600.",
+    above(0));
 }
 
 template <class V>

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "config/config.h"
 
 namespace trainer::config {
@@ -23,6 +25,15 @@ Normalize normalize_of(const Data& data) {
 
 bool is_image_format(DataFormat format) {
   return format == DataFormat::kImageFolder || format == DataFormat::kCsv;
+}
+
+bool is_mixing(const Augmentation& augmentation) {
+  return std::holds_alternative<MixUp>(augmentation.kind) ||
+         std::holds_alternative<CutMix>(augmentation.kind);
+}
+
+bool mixes_samples(const Data& data) {
+  return std::any_of(data.train.augment.begin(), data.train.augment.end(), is_mixing);
 }
 
 }  // namespace trainer::config

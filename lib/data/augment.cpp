@@ -38,7 +38,10 @@ void apply(const config::RandomFlipVertical& op, Random& random, Pixels& image) 
   }
 }
 
+// These work on more than one image of the final size.
 void apply(const config::RandomResizedCrop&, Random&, Pixels&) {}
+void apply(const config::MixUp&, Random&, Pixels&) {}
+void apply(const config::CutMix&, Random&, Pixels&) {}
 
 // Beyond the edges the image is mirrored, the edge pixel being repeated (Keras's reflect).
 int mirror(int i, int size) {

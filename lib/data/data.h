@@ -66,8 +66,21 @@ Datasets open_datasets(const config::Data& data, std::uint64_t seed,
 struct Images {
   std::unique_ptr<Dataset> dataset;
   bool labelled = false;
+  // Why sample `index`, which was read, is not an image but zeros; "" when it is one. Absent where
+  // that cannot be.
+  std::function<std::string(std::int64_t index)> damage = {};
 };
 Images open_images(const std::string& path);
+
+// Whether a file holds arrays, to be opened by open_images, and not one image: by its first bytes.
+bool is_array_file(const std::string& path);
+// The image files that a path stands for: itself, or those below a folder, hidden ones left out,
+// sorted. Throws DataError when there are none.
+std::vector<std::string> image_files(const std::string& path);
+// These files, decoded and resized as an evaluation split of `data` (resize and channels given)
+// does; all labels are 0. They are read when they are asked for. `skip`: a damaged file gives zeros
+// and a reason in place of a DataError.
+Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip);
 
 // Writes the embedded ten-class digit set as the four MNIST-named IDX files below `folder`, unless
 // they are there already. Deterministic.

@@ -116,7 +116,7 @@ using Augmentations = std::vector<config::Augmentation>;
 // torchvision's RandomResizedCrop.get_params; none when the list does not start with one.
 std::optional<Geometry> random_crop_geometry(const Augmentations& list, Random& random, int height,
                                              int width, int out_height, int out_width);
-// All but random_resized_crop, on an image of the final size.
+// All but random_resized_crop, mixup and cutmix, on an image of the final size.
 void augment(const Augmentations& list, Random& random, Pixels& image);
 
 // ---- The data set ------------------------------------------------------------------------------
@@ -137,6 +137,9 @@ std::vector<std::string> class_names(const config::Data& data, const config::Spl
 // has no file, a folder is no class, a csv line is wrong.
 ImageList list_images(const config::Data& data, const config::Split& split,
                       const std::vector<std::string>& classes);
+
+// The files below a folder that are named like images, sorted; hidden ones are left out.
+std::vector<std::string> images_below(const std::string& folder);
 
 // The split of an image format with this name; where data.path alone is given, its sub-folder of
 // that name (validation also as val). An empty path and glob when there is none.

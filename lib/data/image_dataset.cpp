@@ -28,6 +28,7 @@ class ImageDataset final : public Dataset {
         channels_(static_cast<int>(data.channels.value_or(3))),
         report_(list_.notes) {
     if (training) augment_ = data.train.augment;
+    std::erase_if(augment_, config::is_mixing);  // which is done to this data set, not in it
     crops_ = !augment_.empty() &&
              std::holds_alternative<config::RandomResizedCrop>(augment_.front().kind);
     if (config_.on_error == config::OnError::kSkip) remove_damaged();

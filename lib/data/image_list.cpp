@@ -279,6 +279,15 @@ std::vector<std::string> csv_classes(const std::string& path) {
 
 }  // namespace
 
+std::vector<std::string> images_below(const std::string& folder) {
+  std::vector<std::string> files;
+  walk(folder, [&](const fs::path& path) {
+    if (is_image_name(path)) files.push_back(path.string());
+  });
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 config::Split image_split(const config::Data& data, const std::string& name) {
   config::Split split = name == "train" ? data.train : name == "test" ? data.test : data.validation;
   if (!split.path.empty() || !split.glob.empty() || data.path.empty()) return split;

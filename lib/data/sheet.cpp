@@ -2,12 +2,15 @@
 #include <stb/stb_easy_font.h>
 #include <stb/stb_image_write.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "base/error.h"
 #include "data/check.h"
 #include "data/image.h"
+#include "data/mix.h"
 
 namespace trainer::data {
 namespace {
@@ -46,15 +49,31 @@ void draw_text(Sheet& sheet, int x, int y, int most, std::string text) {
   }
 }
 
+// "cat", or of a mixed sample "cat 70% dog 30%", the larger share first.
+std::string label_text(const std::vector<float>& shares, const std::vector<std::string>& classes) {
+  std::vector<std::size_t> order(shares.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return shares[a] > shares[b]; });
+  if (shares[order[0]] == 1) return classes[order[0]];
+  std::string text;
+  for (const std::size_t c : order) {
+    if (shares[c] == 0) continue;
+    text += concat(text.empty() ? "" : " ", classes[c], ' ', std::lround(100 * shares[c]), '%');
+  }
+  return text;
+}
+
 }  // namespace
 
 void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t samples,
                  const std::string& path) {
-  const Datasets data = open_datasets(config, seed, "train");
-  const Dataset& set = *data.train;
-  if (set.image_type() != DType::kUInt8 || !set.label_is_index()) {
+  Datasets data = open_datasets(config, seed, "train");
+  if (data.image_type != DType::kUInt8 || !data.label_is_index) {
     throw ConfigError(config.loc, "data: a sheet needs images of bytes and labels of one class");
   }
+  data.train = mix_samples(std::move(data.train), config.train.augment, data.num_classes, seed);
+  const Dataset& set = *data.train;
   const Shape shape = set.image_shape();
   const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
   const int channels = static_cast<int>(shape[2]);
@@ -67,16 +86,16 @@ void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t sa
       static_cast<std::size_t>(sheet.width) * static_cast<std::size_t>(sheet.height) * 3, 255);
   const Sampler order(set.size(), seed, config.shuffle);
   std::vector<std::uint8_t> image(static_cast<std::size_t>(shape.elements()));
+  std::vector<float> label(static_cast<std::size_t>(data.num_classes));
   for (int i = 0; i < count; ++i) {
-    std::int32_t label = 0;
-    set.get(order.index(0, i), 0, image.data(), &label);
+    set.get(order.index(0, i), 0, image.data(), label.data());
     const int left = kGap + i % columns * cell_width, top = kGap + i / columns * cell_height;
     for (int y = 0; y < height; ++y) {
       for (int x = 0; x < width; ++x) {
         sheet.set(left + x, top + y, image.data() + (y * width + x) * channels, channels);
       }
     }
-    draw_text(sheet, left, top + height + 2, width, data.classes[static_cast<std::size_t>(label)]);
+    draw_text(sheet, left, top + height + 2, width, label_text(label, data.classes));
   }
   Bytes png;
   const auto append = [](void* context, void* bytes, int size) {

@@ -58,6 +58,18 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
   return options;
 }
 
+graph::Graph training_model(const graph::Graph& model, bool mixes_samples) {
+  graph::Graph trained = model;
+  if (!mixes_samples) return trained;
+  for (const graph::Node& node : trained.nodes) {
+    if (!std::holds_alternative<graph::Loss>(node.op)) continue;
+    graph::Value& labels = trained[node.inputs[1]];
+    labels.type = DType::kFloat32;
+    labels.shape = trained[node.inputs[0]].shape;
+  }
+  return trained;
+}
+
 Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
                Use use)
     : model_(optim::scale_learning_rates(model, config.optimizer)),
@@ -65,6 +77,7 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
       options_(compile_options(config, backend)),
       optimizer_(config.optimizer),
       use_(use),
+      mixes_samples_(config::mixes_samples(config.data)),
       prediction_(use == Use::kPredict),
       batch_(config.train.batch_size),
       evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
@@ -85,7 +98,9 @@ void Engine::build() {
   evaluate_.reset();
   train_.reset();
   if (use_ == Use::kTrain) {
-    const graph::Graph training = compile::training_graph(rest_, options_);
+    const graph::Graph trained = training_model(rest_, mixes_samples_);
+    probe_ = probe_graph(trained);
+    const graph::Graph training = compile::training_graph(trained, options_);
     has_penalty_ = training.outputs.size() > 2;
     variables_ = backend_.allocate(training);
     compile_.max_samples = batch_;
@@ -216,13 +231,12 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* input, con
   for (const checkpoint::Tensor& tensor : tensors()) {
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
-  graph::Graph probe = probe_graph(rest_);
   compile_.max_samples = samples;
-  const auto program = backend_.compile(probe, *variables_, compile_);
+  const auto program = backend_.compile(probe_, *variables_, compile_);
   std::vector<std::vector<float>> values;
   std::vector<float*> outputs;
-  for (const graph::ValueId id : probe.outputs) {
-    values.emplace_back(static_cast<std::size_t>(probe[id].shape.elements() * samples));
+  for (const graph::ValueId id : probe_.outputs) {
+    values.emplace_back(static_cast<std::size_t>(probe_[id].shape.elements() * samples));
     outputs.push_back(values.back().data());
   }
   const void* inputs[] = {input, labels};
@@ -232,7 +246,7 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* input, con
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (all_finite(values[i])) continue;
     for (const graph::LayerInfo& layer : rest_.layers) {
-      if (layer.output == probe.outputs[i]) {
+      if (layer.output == probe_.outputs[i]) {
         return concat("layer ", layer.name,
                       layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");
       }

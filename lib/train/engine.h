@@ -21,6 +21,9 @@ namespace trainer::train {
 // The compile options that a config asks of a backend. Throws ConfigError when the backend cannot
 // run the precision.
 compile::Options compile_options(const config::Config& config, const backend::Backend& backend);
+// The model as it is trained: with mixed samples it takes float rows for labels, while evaluation
+// keeps class indices.
+graph::Graph training_model(const graph::Graph& model, bool mixes_samples);
 
 class Engine {
  public:
@@ -94,11 +97,13 @@ class Engine {
   compile::Options options_;
   config::Optimizer optimizer_;
   Use use_;
+  bool mixes_samples_ = false;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> train_, evaluate_;
   std::unique_ptr<FrozenPrefix> prefix_;
   std::string no_prefix_;
   bool prediction_ = false, has_penalty_ = false;
+  graph::Graph probe_;  // of find_not_finite: the training model with all layers' outputs
   std::int64_t outputs_ = 0, batch_ = 0, evaluation_batch_ = 0;
   backend::CompileOptions compile_;
   std::vector<float> logits_, losses_;

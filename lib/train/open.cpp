@@ -1,12 +1,18 @@
 #include "train/open.h"
 
 #include "base/error.h"
+#include "data/mix.h"
 
 namespace trainer::train {
 
-data::Datasets open_training_data(const config::Config& config) {
-  data::Datasets data = data::open_datasets(config.data, config.seed);
+data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {
+  data::Datasets data = data::open_datasets(config.data, config.seed, std::move(only));
   if (!data.train) throw ConfigError(config.data.loc, "data.train: is missing; training needs it");
+  if (config::mixes_samples(config.data)) {
+    const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
+    data.train = data::mix_samples(std::move(data.train), config.data.train.augment,
+                                   one_logit ? 1 : data.num_classes, config.seed);
+  }
   return data;
 }
 

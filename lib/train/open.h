@@ -2,7 +2,9 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <ostream>
+#include <string>
 #include <vector>
 
 #include "backend/backend.h"
@@ -13,8 +15,10 @@
 
 namespace trainer::train {
 
-// All splits; throws ConfigError when there is no training split.
-data::Datasets open_training_data(const config::Config& config);
+// All splits, or `only` one; throws ConfigError when there is no training split. Training samples
+// are mixed when the config says so: their labels are then shares of classes, the others' are not.
+data::Datasets open_training_data(const config::Config& config,
+                                  std::optional<std::string> only = {});
 
 model::SampleSpec sample_spec(const data::Datasets& data);
 

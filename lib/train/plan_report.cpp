@@ -187,7 +187,8 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
     compile::evaluation_graph(split.prefix, options, true);
   }
   out << "\ntraining graph\n";
-  compile::training_graph(frozen ? split.suffix : model, options);
+  compile::training_graph(
+      training_model(frozen ? split.suffix : model, config::mixes_samples(config.data)), options);
   out << "\nevaluation graph\n";
   compile::evaluation_graph(frozen ? split.suffix : model, options);
 }

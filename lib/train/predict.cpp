@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 
 #include "base/error.h"
 #include "train/evaluate.h"
@@ -28,8 +29,26 @@ std::int32_t predicted_class(std::span<const float> logits) {
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
+// How image files become what the model takes.
+config::Data image_data(const Trained& trained, const std::string& first,
+                        const std::function<void(const std::string&)>& warn) {
+  config::Data data = trained.config.data;
+  const Shape image = sample_spec(trained).image;
+  if (image[2] != 1 && image[2] != 3) {
+    throw DataError(first, concat("is an image file, of 1 or 3 channels, but the model of ",
+                                  trained.path, " takes ", to_string(image)));
+  }
+  if (!config::is_image_format(data.format)) {
+    warn(concat(first, ": the model was trained on arrays; image files are stretched to ", image[0],
+                " x ", image[1], image[2] == 1 ? " and made grey" : ""));
+  }
+  data.resize = {image[0], image[1]};
+  data.channels = image[2];
+  return data;
+}
+
 void check_shape(const Trained& trained, const PredictionInput& input) {
-  const Shape shape = input.dataset->image_shape();
+  const Shape shape = input.dataset().image_shape();
   if (!trained.image_shape || shape == *trained.image_shape) return;
   throw DataError(input.name,
                   concat("holds images of shape ", to_string(shape), ", but the model of ",
@@ -42,25 +61,41 @@ void check_shape(const Trained& trained, const PredictionInput& input) {
 
 std::vector<PredictionInput> open_prediction_inputs(
     const Trained& trained, const std::vector<std::string>& files, const std::string& split,
-    const std::function<void(const std::string&)>& warn) {
+    bool skip, const std::function<void(const std::string&)>& warn) {
   std::vector<PredictionInput> inputs;
   if (files.empty()) {
     data::Datasets data = open_split(trained, split);
     auto& dataset = split == "train"        ? data.train
                     : split == "validation" ? data.validation
                                             : data.test;
-    inputs.push_back({split, std::move(dataset), true});
+    inputs.push_back({split, {std::move(dataset), true}, false});
   }
+  std::vector<std::string> images;  // image files that follow one another
+  const auto flush = [&] {
+    if (images.empty()) return;
+    const std::string first = images.front();
+    inputs.push_back(
+        {first, data::open_image_files(image_data(trained, first, warn), std::move(images), skip),
+         true});
+    images.clear();
+  };
   for (const std::string& file : files) {
-    data::Images images = data::open_images(file);
-    inputs.push_back({file, std::move(images.dataset), images.labelled});
+    if (std::filesystem::is_regular_file(file) ? !data::is_array_file(file)
+                                               : std::filesystem::is_directory(file)) {
+      std::vector<std::string> more = data::image_files(file);
+      std::move(more.begin(), more.end(), std::back_inserter(images));
+    } else {
+      flush();
+      inputs.push_back({file, data::open_images(file), false});
+    }
   }
+  flush();
   for (const PredictionInput& input : inputs) {
     check_shape(trained, input);
-    const DType type = input.dataset->image_type();
-    if (type != inputs[0].dataset->image_type()) {
+    const DType type = input.dataset().image_type();
+    if (type != inputs[0].dataset().image_type()) {
       throw DataError(input.name, concat("holds ", to_string(type), " images, but ", inputs[0].name,
-                                         " holds ", to_string(inputs[0].dataset->image_type()),
+                                         " holds ", to_string(inputs[0].dataset().image_type()),
                                          "; predict them one after the other"));
     }
     if (trained.image_type && type != *trained.image_type) {
@@ -73,29 +108,37 @@ std::vector<PredictionInput> open_prediction_inputs(
 }
 
 model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs) {
-  const data::Dataset& first = *inputs[0].dataset;
-  return {first.image_shape(), first.image_type(), !inputs[0].labelled || first.label_is_index(),
+  const data::Dataset& first = inputs[0].dataset();
+  return {first.image_shape(), first.image_type(),
+          !inputs[0].images.labelled || first.label_is_index(),
           static_cast<std::int64_t>(trained.classes.size())};
 }
 
 void predict(Engine& engine, const PredictionInput& input, config::LossKind loss,
              std::optional<std::int64_t> limit,
              const std::function<void(const Prediction&)>& each) {
-  const std::int64_t count = std::min(input.dataset->size(), limit.value_or(input.dataset->size()));
+  const std::int64_t count =
+      std::min(input.dataset().size(), limit.value_or(input.dataset().size()));
   data::LoaderOptions loading;
   loading.augment = false;
   loading.batch_size = engine.evaluation_batch();
   loading.end_step = data::batches_per_epoch(count, loading.batch_size);
-  const auto loader = data::make_loader(*input.dataset, loading);
+  const auto loader = data::make_loader(input.dataset(), loading);
   const auto outputs = static_cast<std::size_t>(engine.outputs());
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
     engine.evaluate(batch->range.count, batch->images, nullptr);
-    const std::vector<std::int32_t> labels = label_indices(*input.dataset, *batch);
+    const std::vector<std::int32_t> labels = label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
       const auto logits = engine.logits().subspan(i * outputs, outputs);
-      Prediction prediction{done, predicted_class(logits), probabilities_of(logits, loss), {}};
-      if (input.labelled) prediction.label = labels[i];
+      const std::string damage = input.images.damage ? input.images.damage(done) : "";
+      if (!damage.empty()) {
+        each({done, 0, {}, {}, {}, damage});
+        continue;
+      }
+      Prediction prediction{
+          done, predicted_class(logits), probabilities_of(logits, loss), {}, logits, {}};
+      if (input.images.labelled) prediction.label = labels[i];
       each(prediction);
     }
     loader->release();

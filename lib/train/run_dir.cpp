@@ -13,6 +13,10 @@ Path checkpoint_folder(const Path& run) { return run / "checkpoints"; }
 
 Path config_file(const Path& run) { return run / "config.yaml"; }
 
+Path evaluator_folder(const Path& run, const std::string& split) {
+  return run / "evaluator" / split;
+}
+
 void prepare_run_folder(const Path& run, const config::Config& config, Start start) {
   std::error_code error;
   fs::create_directories(checkpoint_folder(run), error);
@@ -28,8 +32,8 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
                              "another folder with --run-dir"));
   }
   if (start == Start::kOverwrite) {
-    for (const char* name :
-         {"checkpoints", "metrics.csv", "metrics.jsonl", "tensorboard", "data_report.txt"}) {
+    for (const char* name : {"checkpoints", "metrics.csv", "metrics.jsonl", "tensorboard",
+                             "data_report.txt", "evaluator"}) {
       fs::remove_all(run / name);
     }
     fs::create_directories(checkpoint_folder(run));

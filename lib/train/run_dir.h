@@ -5,6 +5,8 @@
 //   <run>/metrics.csv, metrics.jsonl, tensorboard/
 //   <run>/data_report.txt      files that were skipped or replaced, and why; absent when none were
 //   <run>/lock                 held while a process trains here
+//   <run>/evaluator/<split>/   what `evaluate --follow` writes: metrics.csv, metrics.jsonl,
+//                              tensorboard/, and a lock of its own
 #pragma once
 
 #include <string>
@@ -18,6 +20,7 @@ namespace trainer::train {
 Path run_folder(const config::Config& config);  // run.dir, or runs/<name>
 Path checkpoint_folder(const Path& run);
 Path config_file(const Path& run);
+Path evaluator_folder(const Path& run, const std::string& split);
 
 enum class Start { kFresh, kResume, kOverwrite };
 

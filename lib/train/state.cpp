@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "train/plan.h"
 
 namespace trainer::train {
 namespace {
@@ -67,6 +68,11 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
   }
   if (state.evaluation_due) metadata["evaluation_due"] = "true";
   if (state.stopped) metadata["stopped"] = "true";
+  if (data.train) {
+    const StepPlan plan = plan_steps(config, data.train->size());
+    metadata["total_steps"] = std::to_string(plan.total_steps);
+    metadata["steps_per_epoch"] = std::to_string(plan.steps_per_epoch);
+  }
   for (const auto& [name, text] : state.hooks) metadata[kHookPrefix + name] = text;
   metadata["classes"] = join_lines(data.classes);
   metadata["image_shape"] = join_dims(data.image_shape);
@@ -120,6 +126,11 @@ std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& pa
 std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& path) {
   return metadata.contains("freeze_stage") ? number<std::size_t>(metadata, "freeze_stage", path)
                                            : 0;
+}
+
+RunLength length_of(const checkpoint::Metadata& metadata, const std::string& path) {
+  return {number<std::int64_t>(metadata, "total_steps", path),
+          number<std::int64_t>(metadata, "steps_per_epoch", path), metadata.contains("stopped")};
 }
 
 std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata) {

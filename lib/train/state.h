@@ -40,6 +40,12 @@ std::vector<std::string> classes_of(const checkpoint::Metadata& metadata);
 std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path);
 // The stage that the tensors of the checkpoint are of.
 std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& path);
+// How far the run goes, as its newest checkpoint says.
+struct RunLength {
+  std::int64_t total_steps = 0, steps_per_epoch = 1;
+  bool stopped = false;  // early
+};
+RunLength length_of(const checkpoint::Metadata& metadata, const std::string& path);
 // The samples that the run was trained on; nothing when the checkpoint does not say.
 std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata);
 std::optional<DType> image_type_of(const checkpoint::Metadata& metadata);

@@ -25,6 +25,7 @@ TEST_CASE("a second process is told who holds the run, and gets it when the firs
   }
   char byte = 0;
   REQUIRE(::read(pipe[0], &byte, 1) == 1);
+  CHECK(is_in_use(folder.path()));
   try {
     const RunLock lock(folder.path());
     FAIL("got a lock that another process holds");
@@ -36,6 +37,7 @@ TEST_CASE("a second process is told who holds the run, and gets it when the firs
   }
   ::kill(child, SIGKILL);
   ::waitpid(child, nullptr, 0);
+  CHECK(!is_in_use(folder.path()));
   CHECK_NOTHROW(RunLock(folder.path()));
   ::close(pipe[0]);
   ::close(pipe[1]);
@@ -44,11 +46,17 @@ TEST_CASE("a second process is told who holds the run, and gets it when the firs
 TEST_CASE("the lock is given back, and makes the folder it needs") {
   const TemporaryFolder folder;
   const Path run = folder.path() / "runs" / "a";
+  CHECK(!is_in_use(run));
   std::optional<RunLock> lock;
   lock.emplace(run);
+  CHECK(is_in_use(run));
   CHECK_THROWS_AS(RunLock{run}, Error);
   lock.reset();
+  CHECK(!is_in_use(run));
   CHECK_NOTHROW(RunLock{run});
+  // Of a process of another machine nothing is known but that it did not give the lock back.
+  write_file_atomic(run / "lock", std::string("process 1 on another-machine\n"));
+  CHECK(is_in_use(run));
 }
 
 }  // namespace trainer::checkpoint

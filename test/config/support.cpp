@@ -42,7 +42,7 @@ data:
   path: /data/${SET:-default set}
   classes: [no, "010", "a: b", cat]
   num_classes: 4
-  train: all.npz
+  train: {path: all.npz, augment: [mixup: 0.2, cutmix]}
   test: {path: t.npz, images: x, labels: y}
   validation_split: 0.1
   limit: 100
@@ -54,7 +54,7 @@ optimizer: {rmsprop: {learning_rate: 5.0e-4, centered: true}, global_clip_norm: 
 schedule: {exponential: {decay_every: 100 steps, decay_rate: 0.5}, warm_up: {over: 0.5 epochs}}
 train: {max_steps: 1000, batch_size: 16, precision: bf16, early_stop: {metric: validation/accuracy}}
 parallel: {device: cpu, gpus: "0", threads: 3, lanes: 2, convolution: winograd}
-evaluate: {batch_size: 100, top_k: 2}
+evaluate: {batch_size: 100, top_k: 2, start_delay_secs: 1.5, throttle_secs: 0, timeout_secs: 60}
 run: {dir: runs/x, checkpoint_every: 30 seconds, keep: 5, best: "", evaluate_every: 1.5 epochs, tensorboard: false}
 )";
 }

@@ -45,6 +45,39 @@ TEST_CASE("loader threads and prefetching do not change the result") {
   }
 }
 
+TEST_CASE("mixed samples are the same whatever reads them, and after a resume") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const Arguments mixing{"--epochs", "2", "--set", "data.train.augment=[mixup: 0.4, cutmix]"};
+  const std::string once = sha256_of(work, config, mixing);
+  CHECK(sha256_of(work, config, {"--epochs", "2"}) != once);
+  Arguments threads = mixing;
+  threads.insert(threads.end(), {"--set", "data.threads=3"});
+  CHECK(sha256_of(work, config, threads) == once);
+
+  // Stopped after some steps of the first epoch: a constant rate, so that the rest is no other.
+  const Arguments start{"--set", "data.train.augment=[mixup: 0.4, cutmix]", "--set",
+                        "schedule=constant"};
+  const auto part = [&](const char* run_dir, const char* steps, bool resume) {
+    Arguments arguments{"train",
+                        config,
+                        "--json",
+                        "--run-dir",
+                        work / run_dir,
+                        "--set",
+                        std::string("train.max_steps=") + steps};
+    if (resume) arguments.push_back("--resume");
+    arguments.insert(arguments.end(), start.begin(), start.end());
+    const Result result = run(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.event("finished").at("parameters_sha256").get<std::string>();
+  };
+  const std::string whole = part("whole", "13", false);
+  CHECK(part("halves", "6", false) != whole);
+  CHECK(part("halves", "13", true) == whole);
+}
+
 TEST_CASE("lanes agree") {
   const Workspace work;
   const std::string config = work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}

@@ -1,0 +1,179 @@
+#include "data/mix.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace trainer::data {
+namespace {
+
+// In (0, 1), so that the logarithm is finite.
+double open_uniform(Random& random) {
+  return (static_cast<double>(random.next_u64() >> 11) + 0.5) * 0x1.0p-53;
+}
+
+// The logarithm of a number of Gamma(alpha, 1): for small alpha the number itself underflows.
+// Marsaglia and Tsang, "A Simple Method for Generating Gamma Variables", 2000.
+double draw_log_gamma(double alpha, Random& random) {
+  if (alpha < 1) {
+    const double larger = draw_log_gamma(alpha + 1, random);
+    return larger + std::log(open_uniform(random)) / alpha;
+  }
+  const double d = alpha - 1.0 / 3, c = 1 / std::sqrt(9 * d);
+  for (;;) {
+    const double x = static_cast<double>(random.normal()), root = 1 + c * x;
+    if (root <= 0) continue;
+    const double v = root * root * root;
+    if (std::log(open_uniform(random)) < 0.5 * x * x + d - d * v + d * std::log(v)) {
+      return std::log(d * v);
+    }
+  }
+}
+
+double alpha_of(const config::Augmentation& entry) {
+  const auto* cut = std::get_if<config::CutMix>(&entry.kind);
+  return cut != nullptr ? cut->alpha : std::get<config::MixUp>(entry.kind).alpha;
+}
+
+// Half a side of the rectangle to either side of a random centre, cut off at the edges.
+void draw_side(std::int64_t size, double half_share, Random& random, std::int64_t& first,
+               std::int64_t& count) {
+  const auto centre = static_cast<std::int64_t>(random.below(static_cast<std::uint64_t>(size)));
+  const auto half = static_cast<std::int64_t>(half_share * static_cast<double>(size));
+  first = std::max<std::int64_t>(centre - half, 0);
+  count = std::min(centre + half, size) - first;
+}
+
+float mean_of(float a, float b, float share) { return share * a + (1 - share) * b; }
+
+void average(std::span<float> to, std::span<const float> other, float share) {
+  for (std::size_t i = 0; i < to.size(); ++i) to[i] = mean_of(to[i], other[i], share);
+}
+void average(std::span<std::uint8_t> to, std::span<const std::uint8_t> other, float share) {
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    const float mean = mean_of(static_cast<float>(to[i]), static_cast<float>(other[i]), share);
+    to[i] = static_cast<std::uint8_t>(mean + 0.5f);
+  }
+}
+
+class MixedDataset final : public Dataset {
+ public:
+  MixedDataset(std::unique_ptr<Dataset> base, std::vector<config::Augmentation> mixing,
+               std::int64_t label_width, std::uint64_t seed)
+      : base_(std::move(base)),
+        mixing_(std::move(mixing)),
+        label_width_(base_->label_is_index() ? label_width : base_->label_width()),
+        seed_(seed) {}
+
+  std::int64_t size() const override { return base_->size(); }
+  Shape image_shape() const override { return base_->image_shape(); }
+  DType image_type() const override { return base_->image_type(); }
+  bool label_is_index() const override { return false; }
+  std::int64_t label_width() const override { return label_width_; }
+  bool is_random() const override { return true; }
+  bool in_memory() const override { return base_->in_memory(); }
+  std::string describe(std::int64_t index) const override { return base_->describe(index); }
+  std::vector<std::string> report() const override { return base_->report(); }
+  std::string fingerprint() const override {
+    std::string text = base_->fingerprint();
+    for (const config::Augmentation& entry : mixing_) {
+      const bool cut = std::holds_alternative<config::CutMix>(entry.kind);
+      text += concat(", ", cut ? "cutmix " : "mixup ", alpha_of(entry));
+    }
+    return text;
+  }
+
+  using Dataset::get;
+  void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
+    const std::span row(static_cast<float*>(label), static_cast<std::size_t>(label_width_));
+    read(index, epoch, image, row);
+    if (epoch == kNoEpoch || mixing_.empty()) return;
+    const Mixture mixture = draw_mixture(mixing_, seed_, epoch, index, size(), image_shape());
+    thread_local std::vector<std::uint8_t> other;
+    thread_local std::vector<float> other_row;
+    const auto elements = static_cast<std::size_t>(image_shape().elements());
+    other.resize(elements * size_of(image_type()));
+    other_row.resize(row.size());
+    read(mixture.partner, epoch, other.data(), other_row);
+    average(row, other_row, static_cast<float>(mixture.share));
+    if (mixture.cut) {
+      paste(mixture, other.data(), image);
+    } else if (image_type() == DType::kUInt8) {
+      average(std::span(static_cast<std::uint8_t*>(image), elements), other,
+              static_cast<float>(mixture.share));
+    } else {
+      average(std::span(static_cast<float*>(image), elements),
+              std::span(reinterpret_cast<const float*>(other.data()), elements),
+              static_cast<float>(mixture.share));
+    }
+  }
+
+ private:
+  void read(std::int64_t index, std::int64_t epoch, void* image, std::span<float> row) const {
+    if (!base_->label_is_index()) return base_->get(index, epoch, image, row.data());
+    std::int32_t label = 0;
+    base_->get(index, epoch, image, &label);
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const bool one = row.size() == 1 ? label > 0 : static_cast<std::size_t>(label) == c;
+      row[c] = one ? 1.0f : 0.0f;
+    }
+  }
+
+  void paste(const Mixture& mixture, const std::uint8_t* from, void* image) const {
+    const Shape shape = image_shape();
+    const auto pixel = static_cast<std::size_t>(shape[2]) * size_of(image_type());
+    for (std::int64_t y = mixture.top; y < mixture.top + mixture.height; ++y) {
+      const std::size_t at = static_cast<std::size_t>(y * shape[1] + mixture.left) * pixel;
+      std::memcpy(static_cast<std::uint8_t*>(image) + at, from + at,
+                  static_cast<std::size_t>(mixture.width) * pixel);
+    }
+  }
+
+  std::unique_ptr<Dataset> base_;
+  std::vector<config::Augmentation> mixing_;
+  std::int64_t label_width_;
+  std::uint64_t seed_;
+};
+
+}  // namespace
+
+double draw_beta(double alpha, Random& random) {
+  const double a = draw_log_gamma(alpha, random), b = draw_log_gamma(alpha, random);
+  return 1 / (1 + std::exp(b - a));
+}
+
+Mixture draw_mixture(const std::vector<config::Augmentation>& mixing, std::uint64_t seed,
+                     std::int64_t epoch, std::int64_t index, std::int64_t size,
+                     const Shape& image) {
+  Random random(seed, Stream::kMix, static_cast<std::uint64_t>(epoch),
+                static_cast<std::uint64_t>(index));
+  Mixture mixture;
+  mixture.partner = index;
+  if (size > 1) {
+    const std::uint64_t further = 1 + random.below(static_cast<std::uint64_t>(size - 1));
+    mixture.partner = (index + static_cast<std::int64_t>(further)) % size;
+  }
+  const config::Augmentation& entry = mixing[random.below(mixing.size())];
+  mixture.share = draw_beta(alpha_of(entry), random);
+  mixture.cut = std::holds_alternative<config::CutMix>(entry.kind);
+  if (!mixture.cut) return mixture;
+  const double half = 0.5 * std::sqrt(1 - mixture.share);
+  draw_side(image[0], half, random, mixture.top, mixture.height);
+  draw_side(image[1], half, random, mixture.left, mixture.width);
+  // The share that the image really has.
+  mixture.share = 1 - static_cast<double>(mixture.height * mixture.width) /
+                          static_cast<double>(image[0] * image[1]);
+  return mixture;
+}
+
+std::unique_ptr<Dataset> mix_samples(std::unique_ptr<Dataset> dataset,
+                                     const std::vector<config::Augmentation>& augment,
+                                     std::int64_t label_width, std::uint64_t seed) {
+  std::vector<config::Augmentation> mixing;
+  std::copy_if(augment.begin(), augment.end(), std::back_inserter(mixing), config::is_mixing);
+  return std::make_unique<MixedDataset>(std::move(dataset), std::move(mixing), label_width, seed);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,256 @@
+#include "train/follow.h"
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "data/image.h"
+#include "model/model.h"
+#include "train/engine.h"
+#include "train/evaluate.h"
+#include "train/open.h"
+#include "train/run_dir.h"
+#include "train/signals.h"
+#include "train/state.h"
+#include "train/trained.h"
+
+namespace trainer::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+constexpr std::chrono::milliseconds kPoll{100};
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// The split that the training itself would evaluate.
+std::string split_to_follow(const config::Data& data) {
+  const config::Split& split = data.validation;
+  bool validation = data.validation_split > 0 || !split.path.empty() || !split.images.empty() ||
+                    !split.glob.empty();
+  if (!validation && config::is_image_format(data.format)) {
+    const config::Split found = data::image_split(data, "validation");
+    validation = !found.path.empty() || !found.glob.empty();
+  }
+  return validation ? "validation" : "test";
+}
+
+// The step of the last row of a follower before this one; -1 when there is none. A row that a kill
+// cut off does not count.
+std::int64_t last_step(const Path& folder) {
+  std::int64_t step = -1;
+  std::ifstream file(folder / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    const auto row = nlohmann::json::parse(line, nullptr, false);
+    if (row.is_object()) step = row.value("step", step);
+  }
+  return step;
+}
+
+// The model of a checkpoint and the split it is measured on; the same for all of a run, unless it
+// is resumed with another config.
+class Evaluator {
+ public:
+  Evaluator(const Trained& trained, const std::string& split)
+      : config_(trained.config),
+        split_(split),
+        data_(open_split(trained, split)),
+        backend_(open_backend(config_)),
+        engine_(model::build_model(config_.model, config_.data, sample_spec(data_), config_.seed),
+                config_, *backend_, Engine::Use::kEvaluate) {}
+
+  bool fits(const Trained& trained) const {
+    return config::to_yaml(trained.config) == config::to_yaml(config_);
+  }
+  // Nothing when a signal came.
+  std::optional<Metrics> run(const Trained& trained) {
+    engine_.load(trained.file, trained.path);
+    EvaluateOptions options = evaluate_options(config_);
+    options.cancelled = [] { return SignalWatch::received() != nullptr; };
+    return evaluate(engine_, split_of(data_, split_), options);
+  }
+
+ private:
+  config::Config config_;
+  std::string split_;
+  data::Datasets data_;
+  std::unique_ptr<backend::Backend> backend_;
+  Engine engine_;
+};
+
+class Follower {
+ public:
+  explicit Follower(FollowOptions options) : options_(std::move(options)) {}
+
+  Followed run() {
+    if (!wait_for_config()) return interrupted();
+    const config::Config config = config::load_config(config_file(options_.run).string(),
+                                                      options_.overrides, options_.environment)
+                                      .config;
+    timing_ = config.evaluate;
+    if (options_.split.empty()) options_.split = split_to_follow(config.data);
+    const Path folder = evaluator_folder(options_.run, options_.split);
+    const checkpoint::RunLock lock(folder);
+    result_.step = last_step(folder);
+    options_.hooks.push_back(make_metrics_files_hook(config.run.summary_every));
+    if (config.run.tensorboard) {
+      options_.hooks.push_back(make_tensorboard_hook(config.run.summary_every));
+    }
+    while (SignalWatch::received() == nullptr) {
+      if (look() && !length_.stopped && result_.step >= length_.total_steps) return ended("done");
+      if (result_.step >= 0 && length_.stopped && !checkpoint::is_in_use(options_.run)) {
+        return ended("early stop");
+      }
+      check_timeout();
+      std::this_thread::sleep_for(kPoll);
+    }
+    return interrupted();
+  }
+
+ private:
+  Followed ended(const std::string& reason) {
+    result_.reason = reason;
+    return result_;
+  }
+  Followed interrupted() { return ended("interrupted"); }
+
+  // The default timeout applies until the config can be read; its own flags come first.
+  bool wait_for_config() {
+    for (const config::Override& each : options_.overrides) {
+      if (each.path == "evaluate.timeout_secs") timing_.timeout_secs = std::stod(each.value);
+    }
+    bool told = false;
+    while (!std::filesystem::exists(config_file(options_.run))) {
+      if (!told) options_.warn(concat(options_.run.string(), ": no run there yet; waiting for it"));
+      told = true;
+      if (SignalWatch::received() != nullptr) return false;
+      check_timeout();
+      std::this_thread::sleep_for(kPoll);
+    }
+    return true;
+  }
+
+  void check_timeout() const {
+    const bool held_back = pending_ != seen_.step;  // by the throttle
+    if (held_back || seconds_since(newest_at_) < timing_.timeout_secs) return;
+    const bool training = checkpoint::is_in_use(options_.run);
+    throw DataError(
+        options_.run.string(),
+        concat("no new checkpoint for ", timing_.timeout_secs, " seconds; the last one evaluated ",
+               result_.step < 0 ? "is none" : concat("is of step ", result_.step), ". ",
+               training ? "A process still trains there: raise evaluate.timeout_secs (--timeout)"
+                        : "No process trains there: resume the run, and follow it again"));
+  }
+
+  // Evaluates the newest checkpoint when it is new and the time has come. Returns whether the last
+  // one that was evaluated is still the newest.
+  bool look() {
+    const std::vector<checkpoint::Saved> saved =
+        checkpoint::list_checkpoints(checkpoint_folder(options_.run));
+    if (saved.empty()) return false;
+    const checkpoint::Saved& newest = saved.back();
+    std::error_code gone;
+    const auto written = std::filesystem::last_write_time(newest.path, gone);
+    if (gone) return false;
+    if (newest.step == seen_.step && written == written_) return newest.step == result_.step;
+    if (newest.step != pending_) newest_at_ = Clock::now();
+    pending_ = newest.step;
+    if (checkpoint::is_in_use(options_.run) && !due()) return false;
+    if (!evaluate(newest)) return false;
+    seen_ = newest;
+    written_ = written;
+    return newest.step == result_.step;
+  }
+
+  bool due() const {
+    if (seconds_since(start_) < timing_.start_delay_secs) return false;
+    return !evaluated_at_ || seconds_since(*evaluated_at_) >= timing_.throttle_secs;
+  }
+
+  // False when the checkpoint was removed before it was read: there is a newer one then.
+  bool evaluate(const checkpoint::Saved& saved) {
+    std::optional<Trained> trained;
+    try {
+      trained = open_trained(saved.path.string(), false, options_.overrides, options_.environment,
+                             options_.warn);
+    } catch (const DataError& error) {
+      if (!std::filesystem::exists(saved.path)) return false;
+      options_.warn(error.what());
+      return true;
+    }
+    length_ = length_of(trained->file.metadata, trained->path);
+    if (saved.step <= result_.step) return true;  // saved anew, or known from a follower before
+    evaluated_at_ = Clock::now();
+    if (!evaluator_ || !evaluator_->fits(*trained)) {
+      evaluator_.reset();
+      evaluator_.emplace(*trained, options_.split);
+    }
+    const std::optional<Metrics> metrics = evaluator_->run(*trained);
+    if (!metrics) return false;
+    if (!started_) start_hooks(*trained);
+    const double epoch =
+        static_cast<double>(saved.step) / static_cast<double>(length_.steps_per_epoch);
+    const Evaluation evaluation{options_.split, saved.step, epoch, seconds_since(*evaluated_at_),
+                                *metrics};
+    for (const auto& hook : options_.hooks) hook->on_evaluation(evaluation);
+    result_.step = saved.step;
+    ++result_.evaluations;
+    newest_at_ = Clock::now();  // the time that an evaluation takes is not waiting
+    return true;
+  }
+
+  void start_hooks(const Trained& trained) {
+    RunInfo info;
+    info.name = trained.config.name;
+    info.dir = evaluator_folder(options_.run, options_.split);
+    info.classes = trained.classes;
+    info.total_steps = length_.total_steps;
+    info.steps_per_epoch = length_.steps_per_epoch;
+    info.first_step = std::max<std::int64_t>(result_.step, 0);
+    info.global_batch = trained.config.train.batch_size * trained.config.optimizer.accumulate;
+    for (const auto& hook : options_.hooks) hook->on_start(info);
+    started_ = true;
+  }
+
+  FollowOptions options_;
+  SignalWatch signals_;
+  config::Evaluate timing_;
+  Followed result_;
+  RunLength length_{-1, 1, false};
+  checkpoint::Saved seen_{{}, -1};  // read last, as it was written then
+  std::filesystem::file_time_type written_;
+  std::int64_t pending_ = -1;  // the newest step that was listed
+  std::optional<Evaluator> evaluator_;
+  bool started_ = false;
+  Clock::time_point start_ = Clock::now(), newest_at_ = start_;
+  std::optional<Clock::time_point> evaluated_at_;
+};
+
+}  // namespace
+
+Followed follow(FollowOptions options) { return Follower(std::move(options)).run(); }
+
+void print_followed(const Followed& followed, const std::string& run, bool json,
+                    std::ostream& out) {
+  if (json) {
+    nlohmann::ordered_json line{{"event", "followed"},
+                                {"run", run},
+                                {"evaluations", followed.evaluations},
+                                {"step", nullptr},
+                                {"reason", followed.reason}};
+    if (followed.step >= 0) line["step"] = followed.step;
+    out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+    return;
+  }
+  out << run << ": " << followed.evaluations << " checkpoints evaluated, "
+      << (followed.step < 0 ? "none before" : concat("the last of step ", followed.step)) << "; "
+      << (followed.reason == "interrupted" ? "interrupted"
+                                           : "the run has ended: " + followed.reason)
+      << std::endl;
+}
+
+}  // namespace trainer::train

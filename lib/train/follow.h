@@ -1,0 +1,43 @@
+// `trainer evaluate --follow`: evaluates the checkpoints of a run while another process trains it.
+//
+// Timing is that of Estimator's EvalSpec: nothing before start_delay_secs, and throttle_secs
+// between the starts of two evaluations. What is evaluated is the newest checkpoint at that time;
+// those that came and went in between are not. Once nobody trains in the folder any more, nothing
+// is waited for: the last checkpoint is always evaluated. No step is evaluated twice, not even by a
+// follower that was stopped and started again.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "config/config.h"
+#include "train/hooks.h"
+
+namespace trainer::train {
+
+struct FollowOptions {
+  Path run;           // may not exist yet
+  std::string split;  // validation, or test where there is none, when empty
+  std::vector<config::Override> overrides;
+  config::Environment environment;
+  std::vector<std::unique_ptr<Hook>> hooks;  // told of every evaluation, beside the files
+  std::function<void(const std::string&)> warn;
+};
+
+struct Followed {
+  std::int64_t evaluations = 0;
+  std::int64_t step = -1;  // of the last one, of this follower or one before it; -1: none
+  std::string reason;      // "done", "early stop", "interrupted" (by SIGINT or SIGTERM)
+};
+
+// Returns once the last checkpoint of a finished run is evaluated, or on a signal. Throws DataError
+// when no new checkpoint came for evaluate.timeout_secs.
+Followed follow(FollowOptions options);
+
+// The last line: a sentence, or with `json` {"event":"followed",...}.
+void print_followed(const Followed& followed, const std::string& run, bool json, std::ostream& out);
+
+}  // namespace trainer::train

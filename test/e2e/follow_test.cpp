@@ -1,0 +1,172 @@
+// `evaluate --follow` beside a training process, or after it.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+std::string config_of(const Workspace& work) {
+  return work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(, limit: 320}
+optimizer: {adam: {learning_rate: 3.0e-3}}
+train: {epochs: 6, batch_size: 32}
+run: {checkpoint_every: 2 steps, keep: 1, log_every: 100 steps}
+)"));
+}
+
+Arguments train(const std::string& config, const Path& run) {
+  return {"train", config, "--json", "--run-dir", run};
+}
+Arguments follow(const Path& run, const char* timeout = "60") {
+  return {"evaluate", run,          "--follow", "--json",    "--start-delay",
+          "0",        "--throttle", "0",        "--timeout", timeout};
+}
+
+std::vector<Json> rows(const Path& path) {
+  std::vector<Json> parsed;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) parsed.push_back(Json::parse(line));
+  return parsed;
+}
+
+std::vector<std::int64_t> steps_of(const Result& result) {
+  std::vector<std::int64_t> steps;
+  for (const Json& line : result.lines()) {
+    if (line.at("event") == "evaluation") steps.push_back(line.at("step"));
+  }
+  return steps;
+}
+
+const std::string kCheckpoint = "\"event\":\"checkpoint\"";
+
+int count(const std::string& text, const std::string& part) {
+  int found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
+    ++found;
+  }
+  return found;
+}
+
+std::string content(const Path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("a follower beside the training evaluates checkpoints as they come, and the last one") {
+  const Workspace work;
+  const Path dir = work / "run";
+  const std::string config = config_of(work);
+  Program follower(follow(dir));  // before there is a run
+  const Result trained = run(train(config, dir));
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  const Result followed = follower.wait();
+  INFO(followed.err);
+  REQUIRE(followed.code == 0);
+
+  const std::vector<std::int64_t> steps = steps_of(followed);
+  REQUIRE(!steps.empty());
+  CHECK(steps.back() == 60);
+  CHECK(std::set(steps.begin(), steps.end()).size() == steps.size());
+  CHECK(std::is_sorted(steps.begin(), steps.end()));
+  const Json last = followed.event("evaluation");
+  const Json test = trained.event("finished").at("metrics").at("test");
+  CHECK(last.at("split") == "test");
+  CHECK(last.at("loss") == test.at("loss"));
+  CHECK(last.at("accuracy") == test.at("accuracy"));
+  CHECK(last.at("epoch") == 6);
+  const Json end = followed.event("followed");
+  CHECK(end.at("reason") == "done");
+  CHECK(end.at("evaluations") == steps.size());
+
+  // What it leaves lies in a folder of its own.
+  const Path folder = dir / "evaluator" / "test";
+  const auto own = rows(folder / "metrics.jsonl");
+  REQUIRE(own.size() == steps.size());
+  for (std::size_t i = 0; i < own.size(); ++i) CHECK(own[i].at("step") == steps[i]);
+  CHECK(std::filesystem::exists(folder / "metrics.csv"));
+  CHECK(!std::filesystem::is_empty(folder / "tensorboard"));
+
+  // Nothing is left to do for another one, and nothing is written.
+  const std::string metrics = content(dir / "metrics.jsonl");
+  const Result again = run(follow(dir));
+  CHECK(again.code == 0);
+  CHECK(steps_of(again).empty());
+  CHECK(again.event("followed").at("step") == 60);
+  CHECK(rows(folder / "metrics.jsonl") == own);
+  CHECK(content(dir / "metrics.jsonl") == metrics);
+
+  // Another split has its own; the times of the config do not matter once nobody trains.
+  const Result other = run({"evaluate", dir, "--follow", "--json", "--split", "train"});
+  CHECK(other.code == 0);
+  CHECK(steps_of(other) == std::vector<std::int64_t>{60});
+  // The follower's files belong to the run that they measured.
+  REQUIRE(
+      run({"train", config, "--quiet", "--run-dir", dir, "--overwrite", "--epochs", "1"}).code ==
+      0);
+  CHECK(!std::filesystem::exists(dir / "evaluator"));
+  CHECK(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
+}
+
+TEST_CASE("a follower waits for a run that is not done, until a signal or the timeout") {
+  const Workspace work;
+  const Path dir = work / "run";
+  Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});
+  REQUIRE(training.wait_for(kCheckpoint, 3));
+  training.signal(SIGKILL);
+  training.wait();
+
+  Program follower(follow(dir));
+  REQUIRE(follower.wait_for("\"event\":\"evaluation\""));
+  follower.signal(SIGTERM);
+  const Result stopped = follower.wait();
+  CHECK(stopped.code == 75);
+  CHECK(steps_of(stopped).size() == 1);
+  CHECK(stopped.event("followed").at("reason") == "interrupted");
+
+  const Result late = run(follow(dir, "0.3"));
+  CHECK(late.code == 3);
+  CHECK(steps_of(late).empty());
+  CHECK(late.err.find("no new checkpoint for 0.3 seconds") != std::string::npos);
+  CHECK(late.err.find("No process trains there") != std::string::npos);
+  const Result nowhere = run(follow(work / "nowhere", "0.3"));
+  CHECK(nowhere.code == 3);
+  CHECK(nowhere.err.find("waiting for it") != std::string::npos);
+}
+
+TEST_CASE("start delay and throttle hold evaluations back while the run goes on") {
+  const Workspace work;
+  const Path dir = work / "run";
+  Program training({"train", config_of(work), "--json", "--run-dir", dir, "--epochs", "100000"});
+  REQUIRE(training.wait_for(kCheckpoint, 2));
+  Program follower(
+      {"evaluate", dir, "--follow", "--json", "--start-delay", "0", "--throttle", "1000"});
+  Program delayed(
+      {"evaluate", dir, "--follow", "--json", "--start-delay", "1000", "--split", "train"});
+  REQUIRE(follower.wait_for("\"event\":\"evaluation\""));
+  // The run goes on by many checkpoints; the throttle lets none of them pass.
+  REQUIRE(training.wait_for(kCheckpoint, count(training.output(), kCheckpoint) + 10));
+  training.signal(SIGTERM);
+  const std::int64_t last = training.wait().event("finished").at("steps");
+  follower.wait_for("\"step\":" + std::to_string(last) + ",\"epoch\"");
+  delayed.wait_for("\"step\":" + std::to_string(last) + ",\"epoch\"");
+  follower.signal(SIGTERM);
+  delayed.signal(SIGTERM);
+  const std::vector<std::int64_t> steps = steps_of(follower.wait());
+  REQUIRE(steps.size() == 2);
+  CHECK(steps[0] < last);
+  CHECK(steps[1] == last);
+  CHECK(steps_of(delayed.wait()) == std::vector<std::int64_t>{last});
+}
+
+}  // namespace trainer::e2e
