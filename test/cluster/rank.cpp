@@ -1,9 +1,11 @@
 // One rank of a job that only sums, for tests with real processes: who it is comes from the flags
 // and the environment as in `trainer train`. Prints "joined", "step N" and "done" on standard
 // output.
+#include <sched.h>
 #include <unistd.h>
 
 #include <bit>
+#include <csignal>
 #include <cstring>
 #include <iostream>
 #include <limits>
@@ -14,6 +16,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "cluster/gloo_communicator.h"
+#include "cluster/launch.h"
 
 extern char** environ;
 
@@ -101,7 +104,7 @@ float value_of(int rank, std::size_t i) {
 // between ranks.
 void run_bits(Communicator& group, bool tree) {
   std::uint32_t checksum = 0;
-  for (const std::size_t count : {1, 3, 1000, 1031, 200'003}) {
+  for (const std::size_t count : {1, 3, 1000, 1031, 60'003}) {
     std::vector<float> values(count), expected(count);
     for (std::size_t i = 0; i < count; ++i) {
       values[i] = value_of(group.rank(), i);
@@ -128,12 +131,23 @@ void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& option
   std::vector<float> values(static_cast<std::size_t>(number(options, "count", 100'000)));
   for (int step = 0;; ++step) {
     rendezvous.set_phase(concat("training, step ", step));
-    if (step == number(options, "hang-at", -1)) ::pause();
-    if (step == number(options, "leave-at", -1)) return;
-    if (step == number(options, "fail-at", -1)) throw DataError("images/7.jpg", "is damaged");
+    const bool chosen = rendezvous.rank() == number(options, "which", rendezvous.rank());
+    if (chosen && step == number(options, "hang-at", -1)) ::pause();
+    if (chosen && step == number(options, "leave-at", -1)) return;
+    if (chosen && step == number(options, "kill-at", -1)) ::raise(SIGKILL);
+    if (chosen && step == number(options, "fail-at", -1))
+      throw DataError("images/7.jpg", "is damaged");
     group.all_reduce(std::span<float>(values));
     std::cout << "step " << step << std::endl;
   }
+}
+
+// One that no signal but SIGKILL ends, beside one that fails.
+void ignore_signals(const Rendezvous& rendezvous) {
+  if (rendezvous.rank() == 0) throw DataError("images/7.jpg", "is damaged");
+  std::signal(SIGTERM, SIG_IGN);
+  std::cout << "deaf" << std::endl;
+  while (true) ::pause();
 }
 
 void run(const Options& options) {
@@ -142,6 +156,9 @@ void run(const Options& options) {
   const auto rendezvous = std::make_shared<Rendezvous>(
       identity,
       RendezvousOptions{std::chrono::milliseconds(number(options, "timeout", 30'000)), version});
+  cpu_set_t cores;
+  ::sched_getaffinity(0, sizeof cores, &cores);
+  std::cout << "process " << ::getpid() << "\ncores " << CPU_COUNT(&cores) << std::endl;
   try {
     std::cout << "joined as rank " << rendezvous->rank() << " of " << rendezvous->size() << " by "
               << identity.source << " at " << rendezvous->self().address << " local "
@@ -152,6 +169,7 @@ void run(const Options& options) {
     const std::string mode = options.count("mode") > 0 ? options.at("mode") : "sums";
     if (mode == "sums") run_sums(*group, number(options, "steps", 3));
     if (mode == "bits") run_bits(*group, table[0].algorithm == Algorithm::kHalvingDoubling);
+    if (mode == "ignore") ignore_signals(*rendezvous);
     if (mode == "loop") run_loop(*rendezvous, *group, options);
     if (mode == "measure")
       std::cout << to_text(measure(rendezvous, {4096, 1 << 20}, true), rendezvous->size());
@@ -167,7 +185,17 @@ void run(const Options& options) {
 }  // namespace
 }  // namespace trainer::cluster
 
+// `cluster_rank launch N ...` starts N of itself with the remaining arguments.
+int launch_ranks(int argc, char** argv) {
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe")};
+  command.insert(command.end(), argv + 3, argv + argc);
+  return trainer::cluster::launch({std::stoi(argv[2]), std::move(command),
+                                   std::chrono::milliseconds(1500),
+                                   std::chrono::milliseconds(200)});
+}
+
 int main(int argc, char** argv) {
+  if (argc > 2 && std::string(argv[1]) == "launch") return launch_ranks(argc, argv);
   trainer::cluster::Options options;
   for (int i = 1; i + 1 < argc; i += 2) options[argv[i] + 2] = argv[i + 1];
   try {
