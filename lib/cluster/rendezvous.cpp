@@ -66,8 +66,13 @@ class Rendezvous::Link {
   void begin_call(const std::string& call);
   std::optional<std::string> await_verdict(Milliseconds limit);
   std::string with_phase(const std::string& message) const;
-  // The rank that is behind or has left, and what it does: "is alive, but ...".
-  std::optional<std::pair<int, std::string>> straggler(const std::string& call);
+  // Whom to blame, and what it does: "is alive, but ...".
+  struct Blame {
+    int rank;
+    std::string what;
+  };
+  std::optional<Blame> who_left(const std::string& call);
+  std::optional<Blame> who_is_behind(const std::string& call);
   std::string describe(int other) const;
   Handle on_loss(std::function<void()> wake);
 
@@ -85,9 +90,14 @@ class Rendezvous::Link {
   bool read_answer(const std::string& message, std::string& reason);
   std::string wait_message(Clock::time_point deadline, std::string& reason);
   void serve();
+  bool read_messages();
   void handle(const std::string& message);
   void send(const std::string& bytes);
   void lose(const std::string& reason);
+  struct Progress {
+    std::uint64_t state = kPresent, calls = 0;
+  };
+  std::vector<Progress> progress(const std::string& call);
 
   Socket socket_, waker_;
   std::string in_;
@@ -218,7 +228,7 @@ void Rendezvous::Link::serve() {
       heard = now;  // or this process itself stood still
     round = now;
     lock.lock();
-    while (const auto message = take_message(in_)) handle(*message);
+    if (!read_messages()) break;
     if (now - sent >= beat && !ended_) {
       out_ += Writer(kCalls).number(calls_).finish();
       sent = now;
@@ -238,6 +248,17 @@ void Rendezvous::Link::serve() {
   changed_.notify_all();
   lock.unlock();
   socket_ = {};
+}
+
+// With the mutex held. False when what came makes no sense.
+bool Rendezvous::Link::read_messages() {
+  try {
+    while (const auto message = take_message(in_)) handle(*message);
+    return true;
+  } catch (const PeerError& error) {
+    lose(describe(0) + " sent something else than expected: " + error.what());
+    return false;
+  }
 }
 
 void Rendezvous::Link::handle(const std::string& message) {
@@ -340,27 +361,44 @@ std::string Rendezvous::Link::with_phase(const std::string& message) const {
   return phase.empty() ? message : message + ", while " + phase;
 }
 
-std::optional<std::pair<int, std::string>> Rendezvous::Link::straggler(const std::string& call) {
+std::vector<Rendezvous::Link::Progress> Rendezvous::Link::progress(const std::string& call) {
+  std::vector<Progress> all(members.size());
   {
     const std::lock_guard lock(mutex);
-    if (ended_) return std::pair{0, std::string("ended before the others")};
+    if (ended_) {
+      all[0].state = kLeft;
+      return all;
+    }
   }
   const std::uint64_t request = next_request();
-  Reader reader(ask(Writer(kStatus).number(request), request, call.c_str()));
+  const std::string answer = ask(Writer(kStatus).number(request), request, call.c_str());
+  Reader reader(answer);
   reader.number();
-  std::uint64_t fewest = calls_;
-  std::optional<std::pair<int, std::string>> found;
-  for (std::size_t r = 0; r < members.size(); ++r) {
-    const std::uint64_t state = reader.number(), calls = reader.number();
-    const int other = static_cast<int>(r);
-    if (other == rank) continue;
-    if (state == kLeft) return std::pair{other, std::string("ended before the others")};
-    if (calls >= fewest) continue;
-    fewest = calls;
-    found = {other, concat("is alive, but has made only ", calls, " of ", calls_.load(),
-                           " calls: it hangs, or needs longer than ", seconds(timeout))};
+  for (Progress& one : all) {
+    one.state = reader.number();
+    one.calls = reader.number();
   }
-  return found;
+  return all;
+}
+
+std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_left(const std::string& call) {
+  const std::vector<Progress> all = progress(call);
+  for (std::size_t r = 0; r < all.size(); ++r) {
+    if (all[r].state == kLeft) return Blame{static_cast<int>(r), "ended before the others"};
+  }
+  return {};
+}
+
+std::optional<Rendezvous::Link::Blame> Rendezvous::Link::who_is_behind(const std::string& call) {
+  const std::vector<Progress> all = progress(call);
+  const std::uint64_t mine = calls_;
+  const auto last =
+      std::min_element(all.begin(), all.end(),
+                       [](const Progress& a, const Progress& b) { return a.calls < b.calls; });
+  const int other = static_cast<int>(last - all.begin());
+  if (other == rank || last->calls >= mine) return {};
+  return Blame{other, concat("is alive, but has made only ", last->calls, " of ", mine,
+                             " calls: it hangs, or needs longer than ", seconds(timeout))};
 }
 
 Rendezvous::Handle Rendezvous::Link::on_loss(std::function<void()> wake) {
@@ -455,16 +493,21 @@ void Rendezvous::begin_call(const std::string& call) {
 }
 
 void Rendezvous::explain(const std::string& call, const std::string& reason, bool expired) {
+  // A broken connection is known here and at the coordinator at about the same time.
+  const auto moment = std::min(timeout() / 40, Milliseconds(200));
   const auto grace = std::min(timeout() / 4, Milliseconds(2000));
-  auto verdict = expired ? lost() : link_->await_verdict(grace);
+  auto verdict = link_->await_verdict(moment);
   if (!verdict) {
-    const auto straggler = link_->straggler(call);
-    const int culprit = straggler ? straggler->first : rank();
-    const std::string what = straggler ? straggler->second : "cannot go on: " + reason;
-    // All hear of it from the coordinator, so that all name the same.
-    link_->fail(what, culprit);
-    verdict = link_->await_verdict(grace);
-    if (!verdict) verdict = link_->describe(culprit) + " " + what;
+    auto blame = link_->who_left(call);
+    if (!blame && expired) blame = link_->who_is_behind(call);
+    if (!blame && !expired) verdict = link_->await_verdict(grace);
+    if (!verdict) {
+      if (!blame) blame = Link::Blame{rank(), "cannot go on: " + reason};
+      // All hear of it from the coordinator, so that all name the same.
+      link_->fail(blame->what, blame->rank);
+      verdict = link_->await_verdict(grace);
+    }
+    if (!verdict) verdict = link_->describe(blame->rank) + " " + blame->what;
   }
   throw PeerError(link_->with_phase(concat(*verdict, "; noticed by rank ", rank(), " in ", call)));
 }

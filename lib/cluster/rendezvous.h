@@ -28,10 +28,11 @@ struct RendezvousOptions {
   std::string version;  // of the program; all ranks must run the same
 };
 
-// One a process, from the start of the job to its end. Rank 0 listens at identity.master in a
-// thread; every rank, rank 0 too, holds a connection to it over which heartbeats go both ways.
+// One a process and job of two or more ranks, from the start of the job to its end. Rank 0 listens
+// at identity.master in a thread; every rank, rank 0 too, holds a connection to it over which
+// heartbeats go both ways.
 //
-// A rank counts as gone when its connection closes without a leave(), when it is silent for too
+// A rank counts as gone when its connection closes before it has left, when it is silent for too
 // long or when it has said fail(). The coordinator names the first one, and tells all; when rank 0
 // itself is gone, each rank finds out by itself. All calls may come from any thread. SIGPIPE is
 // ignored from then on: Gloo writes to connections that may just have closed.

@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <chrono>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -28,10 +29,17 @@ std::vector<int> numbers(const Process& job, const std::string& word) {
   return found;
 }
 
+// Ended, though perhaps not yet waited for by whoever inherited it.
+bool gone(int process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string stat;
+  return !std::getline(file, stat) || stat.find(") Z ") != std::string::npos;
+}
+
 bool all_gone(const std::vector<int>& processes) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
   for (const int process : processes) {
-    while (::kill(process, 0) == 0) {
+    while (!gone(process)) {
       if (std::chrono::steady_clock::now() > limit) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(2));
     }
