@@ -12,6 +12,7 @@
 #include "cluster/halving_doubling.h"
 #include "cluster/mesh.h"
 #include "cluster/reduce.h"
+#include "cluster/wires.h"
 
 namespace trainer::cluster {
 namespace {
@@ -43,6 +44,7 @@ class GlooCommunicator final : public Communicator {
     run("connecting", [&] {
       if (!device_) device_ = open_device(*rendezvous_);
       mesh_ = Mesh::connect(*rendezvous_, device_, name_);
+      if (uses(Algorithm::kHalvingDoubling)) wires_ = std::make_unique<Wires>(*rendezvous_, name_);
     });
   }
 
@@ -76,6 +78,11 @@ class GlooCommunicator final : public Communicator {
 
   void barrier() override {
     run("barrier", [&] {
+      if (wires_) {
+        std::int64_t nothing = 0;
+        halving_doubling(*wires_, std::span(&nothing, 1));
+        return;
+      }
       gloo::BarrierOptions options(mesh_);
       gloo::barrier(options);
     });
@@ -88,7 +95,7 @@ class GlooCommunicator final : public Communicator {
 
   void abort() noexcept override {
     rendezvous_->fail("has given up");
-    mesh_->abort();
+    close();
   }
 
  private:
@@ -96,14 +103,14 @@ class GlooCommunicator final : public Communicator {
   void run(const std::string& name, Call&& call) {
     rendezvous_->begin_call(name);
     if (mesh_) mesh_->begin_call();
+    if (wires_) wires_->begin_call();
     try {
       call();
     } catch (const Error&) {
       throw;  // from the rendezvous, which knows all
     } catch (const std::exception& error) {
       const bool expired = mesh_ && mesh_->expired();
-      // Ranks that wait for this one, and not for the culprit, learn it now.
-      if (mesh_) mesh_->abort();
+      close();  // ranks that wait for this one, and not for the culprit, learn it now
       rendezvous_->explain(name, error.what(), expired);
     }
   }
@@ -114,7 +121,7 @@ class GlooCommunicator final : public Communicator {
     const Algorithm algorithm = choose(values.size_bytes());
     run(concat("all_reduce of ", values.size_bytes(), " bytes"), [&] {
       if (algorithm == Algorithm::kHalvingDoubling) {
-        halving_doubling(*mesh_, values, scratch_);
+        halving_doubling(*wires_, values);
         return;
       }
       using Options = gloo::AllreduceOptions;
@@ -125,6 +132,16 @@ class GlooCommunicator final : public Communicator {
                                                          : Options::Algorithm::BCUBE);
       gloo::allreduce(options);
     });
+  }
+
+  void close() noexcept {
+    if (mesh_) mesh_->abort();
+    if (wires_) wires_->abort();
+  }
+
+  bool uses(Algorithm algorithm) const {
+    return std::any_of(table_.begin(), table_.end(),
+                       [&](const AlgorithmRow& row) { return row.algorithm == algorithm; });
   }
 
   Algorithm choose(std::size_t bytes) const {
@@ -138,7 +155,7 @@ class GlooCommunicator final : public Communicator {
   AlgorithmTable table_;
   std::string name_;
   std::shared_ptr<Mesh> mesh_;
-  std::vector<std::byte> scratch_;
+  std::unique_ptr<Wires> wires_;
   int duplicates_ = 0;
 };
 

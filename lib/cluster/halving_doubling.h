@@ -4,17 +4,16 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <vector>
 
-#include "cluster/mesh.h"
+#include "cluster/wires.h"
 
 namespace trainer::cluster {
 
 // Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH (2005),
 // section 4.5, with the nearest rank first, so that what is added is (r0 + r1) + (r2 + r3). The
 // number of ranks is a power of two. `scratch` is kept from call to call. Throws gloo::Exception.
-void halving_doubling(Mesh& mesh, std::span<float> values, std::vector<std::byte>& scratch);
-void halving_doubling(Mesh& mesh, std::span<double> values, std::vector<std::byte>& scratch);
-void halving_doubling(Mesh& mesh, std::span<std::int64_t> values, std::vector<std::byte>& scratch);
+void halving_doubling(Wires& wires, std::span<float> values);
+void halving_doubling(Wires& wires, std::span<double> values);
+void halving_doubling(Wires& wires, std::span<std::int64_t> values);
 
 }  // namespace trainer::cluster

@@ -137,6 +137,23 @@ Socket listen_at(const Address& address) {
   wrong(to_string(address), std::string("cannot listen here: ") + std::strerror(errno));
 }
 
+Socket listen_on(const std::string& host, int& port) {
+  std::string reason;
+  const AddressList list = resolve(host, 0, reason);
+  Socket socket(list ? ::socket(list->ai_family, kKind, 0) : -1);
+  sockaddr_storage bound{};
+  socklen_t length = sizeof bound;
+  if (!socket || ::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0 ||
+      ::listen(socket.get(), SOMAXCONN) != 0 ||
+      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &length) != 0) {
+    throw DeviceError(
+        concat("cannot listen on ", host, ": ", reason.empty() ? std::strerror(errno) : reason));
+  }
+  // The port stands at the same place in addresses of both versions.
+  port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);
+  return socket;
+}
+
 Socket connect_to(const Address& address, Clock::time_point deadline, std::string& reason) {
   const AddressList list = resolve(address.host, address.port, reason);
   for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {

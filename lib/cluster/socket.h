@@ -35,6 +35,8 @@ class Socket {
 // because the name by which others know this host need not be an address of its own. Throws
 // ConfigError when the port is in use or the host unknown.
 Socket listen_at(const Address& address);
+// Listens on a numeric address of this host, at a port that the kernel chooses. Throws DeviceError.
+Socket listen_on(const std::string& host, int& port);
 // One attempt to connect until the deadline. No socket and a reason when it fails.
 Socket connect_to(const Address& address, Clock::time_point deadline, std::string& reason);
 // The next waiting connection, not blocking; no socket when there is none.
