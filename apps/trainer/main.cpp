@@ -176,7 +176,7 @@ int run(int argc, char** argv) {
       "launch", "Start ranks of a job on this machine: trainer launch -n 2 -- train CONFIG");
   launch_command->add_option("-n,--workers", launch_arguments.workers, "Number of ranks")
       ->required()
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::Range(1, 1024));
   launch_command
       ->add_option("command", launch_arguments.command,
                    "What each runs, behind --: train CONFIG ...")
