@@ -10,6 +10,7 @@ packages=(
   g++ cmake ninja-build
   libdnnl-dev                              # convolutions and matrix products on the CPU
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
+  libgloo-dev                              # sums between processes
   libssl-dev libdeflate-dev                # checksums, .gz data
   libjpeg62-turbo-dev libturbojpeg0-dev libstb-dev
   libhdf5-dev                              # Keras weight files

@@ -80,6 +80,12 @@ struct PlanArguments : ConfigArguments {
 };
 int plan(const PlanArguments& arguments);
 
+struct LaunchArguments {
+  int workers = 0;
+  std::vector<std::string> command;  // of this program, e.g. train CONFIG
+};
+int launch(const LaunchArguments& arguments);
+
 int validate(const std::vector<std::string>& paths, const std::vector<config::Override>& overrides);
 int schema();
 int devices(bool json);

@@ -212,6 +212,18 @@ int run(int argc, char** argv) {
       ->type_name("FILE");
   plan_command->callback([&] { code = plan(plan_arguments); });
 
+  LaunchArguments launch_arguments;
+  CLI::App* launch_command = app.add_subcommand(
+      "launch", "Start ranks of a job on this machine: trainer launch -n 2 -- train CONFIG");
+  launch_command->add_option("-n,--workers", launch_arguments.workers, "Number of ranks")
+      ->required()
+      ->check(CLI::Range(1, 1024));
+  launch_command
+      ->add_option("command", launch_arguments.command,
+                   "What each runs, behind --: train CONFIG ...")
+      ->required();
+  launch_command->callback([&] { code = launch(launch_arguments); });
+
   std::vector<std::string> validate_paths;
   std::vector<config::Override> validate_overrides;
   CLI::App* validate_command = app.add_subcommand("validate", "All errors of configs at once");

@@ -378,6 +378,11 @@ class Checker {
       report("parallel.gpus",
              "must be 0: this version trains on the CPU; found '" + config_.parallel.gpus + "'");
     }
+    const Duration& timeout = config_.parallel.timeout;
+    if (timeout.unit != Duration::Unit::kSeconds || timeout.count < 1) {
+      report("parallel.timeout",
+             "expected at least '1 second', found '" + to_string(timeout) + "'");
+    }
   }
 
   void check_cache_features() {

@@ -508,6 +508,8 @@ struct Train {
   SourceLoc loc;
 };
 
+// How gradients are summed over processes; see lib/cluster/gloo_communicator.h.
+enum class Collective { kAuto, kRing, kBcube, kHalvingDoubling };
 enum class ConvolutionAlgorithm { kAuto, kDirect, kWinograd };
 
 struct Parallel {
@@ -516,6 +518,9 @@ struct Parallel {
   std::optional<std::int64_t> threads;  // processor cores to use; all when left out
   std::optional<std::int64_t> lanes;    // micro-batches computed side by side; chosen when left out
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;
+  // With several processes: the longest that they wait for each other, in seconds.
+  Duration timeout{60, Duration::Unit::kSeconds};
+  Collective collective = Collective::kAuto;
   SourceLoc loc;
 };
 

@@ -702,6 +702,12 @@ void fields(V& v, Parallel& s) {
   v("threads", s.threads, "Processor cores to use; all when left out.", at_least(1));
   v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.", at_least(1));
   v("convolution", s.convolution, "Algorithm of convolutions; default auto.", any());
+  v("timeout", s.timeout,
+    "Longest time that processes wait for each other; default 60 seconds. One that is silent for "
+    "half of it "
+    "counts as gone.",
+    any());
+  v("collective", s.collective, "How processes sum gradients; default auto.", any());
 }
 
 template <class V>

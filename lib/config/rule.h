@@ -165,6 +165,13 @@ inline const Spellings<ConvolutionAlgorithm>& spellings(ConvolutionAlgorithm) {
                                            {Algorithm::kWinograd, "winograd"}};
   return kNames;
 }
+inline const Spellings<Collective>& spellings(Collective) {
+  static const Spellings<Collective> kNames{{Collective::kAuto, "auto"},
+                                            {Collective::kRing, "ring"},
+                                            {Collective::kBcube, "bcube"},
+                                            {Collective::kHalvingDoubling, "halving_doubling"}};
+  return kNames;
+}
 inline const Spellings<Parallel::Device>& spellings(Parallel::Device) {
   using Device = Parallel::Device;
   static const Spellings<Device> kNames{

@@ -1,0 +1,17 @@
+#include "cluster/launch.h"
+
+#include <filesystem>
+
+#include "commands.h"
+
+namespace trainer::app {
+
+int launch(const LaunchArguments& arguments) {
+  cluster::LaunchOptions options;
+  options.workers = arguments.workers;
+  options.command = {std::filesystem::read_symlink("/proc/self/exe")};
+  options.command.insert(options.command.end(), arguments.command.begin(), arguments.command.end());
+  return cluster::launch(options);
+}
+
+}  // namespace trainer::app

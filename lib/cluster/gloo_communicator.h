@@ -1,0 +1,60 @@
+// A communicator over TCP, for ranks in processes of their own. Gloo carries the bytes.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cluster/communicator.h"
+#include "cluster/rendezvous.h"
+
+namespace trainer::cluster {
+
+// How a sum is formed. n bytes, p ranks:
+//   ring              2 (p - 1) messages of n / p a rank, one after another around the ring
+//   (Gloo's) bcube             as halving_doubling with Gloo's own grouping halving_doubling  log2
+//   p exchanges of halves, nearest rank first, and back: the order of a binary tree,
+//                     (r0 + r1) + (r2 + r3). p must be a power of two. On connections of its own,
+//                     without Gloo.
+enum class Algorithm { kRing, kBcube, kHalvingDoubling };
+const char* to_string(Algorithm algorithm);  // "ring", "bcube", "halving_doubling"
+
+// Messages of up to so many bytes are summed in this way; the last row takes all larger ones too.
+struct AlgorithmRow {
+  std::size_t bytes = 0;
+  Algorithm algorithm = Algorithm::kRing;
+};
+using AlgorithmTable = std::vector<AlgorithmRow>;  // not empty, by bytes
+
+// Every rank makes one with the same table, in the same order as its other communicators. Throws
+// ConfigError when halving_doubling is asked of a number of ranks that is no power of two,
+// PeerError when a rank is gone.
+//
+// Errors of calls are PeerErrors that name the rank, its host, the call and the phase. Once one was
+// thrown, all groups of the rendezvous are of no use.
+std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
+                                        AlgorithmTable table);
+
+// ---- Choosing ----------------------------------------------------------------------------------
+
+// Those that this number of ranks can use.
+std::vector<Algorithm> candidates(int size);
+
+struct Measurement {
+  std::size_t bytes = 0;
+  std::vector<double> seconds;  // by candidate: the median of the slowest rank
+  Algorithm choice = Algorithm::kRing;
+};
+
+// Times all-reduces of each size with each candidate; the same result on every rank. Collective.
+//
+// With `reproducible` the choice is not by time, since other orders of summation give other bits
+// from three ranks on: halving_doubling for a power of two, else ring. Two ranks have but one
+// order.
+std::vector<Measurement> measure(const std::shared_ptr<Rendezvous>& rendezvous,
+                                 std::vector<std::size_t> sizes, bool reproducible);
+AlgorithmTable table_of(const std::vector<Measurement>& measurements);
+// A table for people: a line a size, the choice marked.
+std::string to_text(const std::vector<Measurement>& measurements, int size);
+
+}  // namespace trainer::cluster

@@ -1,0 +1,197 @@
+#include "cluster/identity.h"
+
+#include <charconv>
+
+#include "base/files.h"
+#include "cluster/sources.h"
+
+namespace trainer::cluster {
+namespace {
+
+std::optional<int> to_number(std::string_view text) {
+  int value = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (failure != std::errc{} || end != text.data() + text.size() || value < 0) return {};
+  return value;
+}
+
+std::optional<Claim> claim_of_flags(const IdentityFlags& flags) {
+  if (!flags.rank && !flags.world_size) return {};
+  if (!flags.rank) wrong("--world-size", "needs --rank beside it");
+  if (!flags.world_size) wrong("--rank", "needs --world-size beside it");
+  Claim claim;
+  claim.identity.rank = *flags.rank;
+  claim.identity.size = *flags.world_size;
+  claim.identity.source = "--rank";
+  return claim;
+}
+
+void check_range(const Identity& identity) {
+  if (identity.size < 1) {
+    wrong(identity.source, concat("the world size is ", identity.size, ", expected 1 or more"));
+  }
+  if (identity.rank >= identity.size) {
+    wrong(identity.source, concat("rank ", identity.rank, " of ", identity.size,
+                                  " is out of range, ranks count from 0 to ", identity.size - 1));
+  }
+}
+
+void check_agreement(const Claim& first, const Claim& other) {
+  const Identity &a = first.identity, &b = other.identity;
+  if (first.nests || a.rank < 0 || (a.rank == b.rank && a.size == b.size)) return;
+  wrong(a.source, concat("says rank ", a.rank, " of ", a.size, ", but ", b.source, " says rank ",
+                         b.rank, " of ", b.size, "; take one of the two away"));
+}
+
+// A port that all ranks find by themselves, below those that the kernel gives away.
+int port_of(const std::string& job) {
+  const auto* bytes = reinterpret_cast<const std::uint8_t*>(job.data());
+  return 20000 + static_cast<int>(crc32c({bytes, job.size()}) % 10000);
+}
+
+Address address_or_throw(const std::string& what, const std::string& text) {
+  if (auto address = parse_address(text)) return *address;
+  wrong(what, "expected host:port with a port from 1 to 65535, found '" + text + "'");
+}
+
+// The explicit address replaces what the source knows.
+Address find_master(const IdentityFlags& flags, const Claim& claim,
+                    const config::Environment& environment) {
+  const Identity& identity = claim.identity;
+  if (!flags.master.empty()) return address_or_throw("--master", flags.master);
+  if (identity.source == "TF_CONFIG") return identity.master;
+  const std::string host = text_of(environment, "MASTER_ADDR");
+  const auto port = number_of(environment, "MASTER_PORT");
+  if (port && (*port < 1 || *port > 65535)) {
+    wrong("MASTER_PORT", concat("expected a port from 1 to 65535, found ", *port));
+  }
+  Address master = identity.master;
+  if (!host.empty()) master.host = host;
+  if (master.host.empty() && claim.one_host) master.host = "127.0.0.1";
+  if (master.host.empty()) {
+    wrong(identity.source,
+          "nothing says where rank 0 is; give --master host:port, or set MASTER_ADDR "
+          "and MASTER_PORT");
+  }
+  if (port) {
+    master.port = *port;
+  } else if (!identity.job.empty()) {
+    master.port = port_of(identity.job);
+  } else {
+    wrong(identity.source,
+          "nothing says on which port rank 0 listens; set MASTER_PORT or give --master "
+          "host:port");
+  }
+  return master;
+}
+
+}  // namespace
+
+std::string to_string(const Address& address) {
+  const bool v6 = address.host.find(':') != std::string::npos;
+  return concat(v6 ? "[" : "", address.host, v6 ? "]:" : ":", address.port);
+}
+
+std::optional<Address> parse_address(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return {};
+  std::string_view host = text.substr(0, colon);
+  const auto port = to_number(text.substr(colon + 1));
+  if (!port || *port < 1 || *port > 65535) return {};
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  if (!bracketed && host.find(':') != std::string_view::npos) return {};
+  if (host.find_first_of(" \t/") != std::string_view::npos) return {};
+  return Address{std::string(host), *port};
+}
+
+bool is_loopback(std::string_view host) {
+  return host == "localhost" || host == "::1" || host.substr(0, 4) == "127.";
+}
+
+const char* to_string(Role role) {
+  switch (role) {
+    case Role::kChief:
+      return "chief";
+    case Role::kWorker:
+      return "worker";
+    case Role::kParameterServer:
+      return "ps";
+    case Role::kEvaluator:
+      return "evaluator";
+  }
+  return "";
+}
+
+std::string rank_name(const Identity& identity, int rank) {
+  const auto& [chief, worker, ps, evaluator] = identity.cluster;
+  if (chief.empty() && worker.empty()) return concat("rank ", rank);
+  const int chiefs = static_cast<int>(chief.size());
+  if (rank < chiefs) return "chief at " + to_string(chief[static_cast<std::size_t>(rank)]);
+  const int index = rank - chiefs;
+  return concat("worker:", index, " at ", to_string(worker[static_cast<std::size_t>(index)]));
+}
+
+std::string cluster_text(const Identity& identity) {
+  std::string text = concat("world size: ", identity.size, '\n');
+  const auto add = [&](const char* type, const std::vector<Address>& tasks) {
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+      text += concat(type, ':', i, ": ", to_string(tasks[i]), '\n');
+    }
+  };
+  add("chief", identity.cluster.chief);
+  add("worker", identity.cluster.worker);
+  add("ps", identity.cluster.ps);
+  add("evaluator", identity.cluster.evaluator);
+  return text;
+}
+
+void wrong(const std::string& what, const std::string& message) {
+  throw ConfigError({what, 0, 0}, message);
+}
+
+std::string text_of(const config::Environment& environment, const std::string& name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+std::optional<int> number_of(const config::Environment& environment, const std::string& name) {
+  const std::string text = text_of(environment, name);
+  if (text.empty()) return {};
+  const auto value = to_number(text);
+  if (!value) wrong(name, "expected a number from 0, found '" + text + "'");
+  return value;
+}
+
+Identity identify(const IdentityFlags& flags, const config::Environment& environment) {
+  std::vector<Claim> claims;
+  const auto add = [&](std::optional<Claim> claim) {
+    if (claim) claims.push_back(std::move(*claim));
+  };
+  add(claim_of_flags(flags));
+  add(claim_of_tf_config(environment));
+  add(claim_of_torchrun(environment));
+  add(claim_of_open_mpi(environment));
+  add(claim_of_pmi(environment));
+  add(claim_of_slurm(environment));
+  if (claims.empty()) {
+    if (!flags.master.empty()) wrong("--master", "needs --rank and --world-size beside it");
+    Identity alone;
+    alone.source = "nothing";
+    alone.local_rank = 0;
+    return alone;
+  }
+  for (const Claim& claim : claims) check_range(claim.identity);
+  for (const Claim& claim : claims) check_agreement(claims.front(), claim);
+  Identity identity = claims.front().identity;
+  if (identity.size > 1 || identity.rank < 0) {
+    identity.master = find_master(flags, claims.front(), environment);
+  }
+  if (identity.source != "TF_CONFIG") {
+    identity.role = identity.rank == 0 ? Role::kChief : Role::kWorker;
+    identity.index = identity.rank;
+  }
+  return identity;
+}
+
+}  // namespace trainer::cluster

@@ -1,0 +1,80 @@
+// Who this process is among the processes of a job: its rank, how many there are, where rank 0
+// listens.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::cluster {
+
+struct Address {
+  std::string host;  // a name or a numeric address, without brackets
+  int port = 0;
+  bool operator==(const Address&) const = default;
+};
+std::string to_string(const Address& address);  // "host:port", "[::1]:port"
+// Nothing when the text is not host:port with a port from 1 to 65535.
+std::optional<Address> parse_address(std::string_view text);
+// localhost, 127.x.x.x or ::1.
+bool is_loopback(std::string_view host);
+
+// The tasks of a TF_CONFIG, each by index. `master` is read as chief.
+struct Cluster {
+  std::vector<Address> chief, worker, ps, evaluator;
+  bool operator==(const Cluster&) const = default;
+};
+
+enum class Role { kChief, kWorker, kParameterServer, kEvaluator };
+const char* to_string(Role role);  // "chief", "worker", "ps", "evaluator", as in TF_CONFIG
+
+struct Identity {
+  Role role = Role::kChief;       // rank 0 is the chief
+  int index = 0;                  // of the task among those of its type in TF_CONFIG; else the rank
+  int rank = 0;                   // among chief and workers; -1 for ps and evaluator
+  int size = 1;                   // chief and workers together
+  std::optional<int> local_rank;  // among the ranks of this host, where the launcher says so
+  Address master;                 // where rank 0 listens; port 0 when size is 1
+  Cluster cluster;                // from TF_CONFIG; else empty
+  std::string job;     // the launcher's name for this start of the job; "" when it has none
+  std::string source;  // "--rank", "TF_CONFIG", "RANK", "Slurm", ... or "nothing", for messages
+};
+
+// "worker:1 at host:port" or "rank 1": how messages name a rank before it has joined.
+std::string rank_name(const Identity& identity, int rank);
+// What all ranks must have been told alike, one fact a line.
+std::string cluster_text(const Identity& identity);
+
+// --rank, --world-size, --master host:port.
+struct IdentityFlags {
+  std::optional<int> rank;
+  std::optional<int> world_size;
+  std::string master;
+};
+
+// Decides by the first of these that is there:
+//   1. the flags --rank and --world-size
+//   2. TF_CONFIG: {"cluster": {"chief": [...], "worker": [...], ...}, "task": {"type": ...,
+//   "index": ...}}
+//   3. RANK and WORLD_SIZE (torchrun, `trainer launch`)
+//   4. OMPI_COMM_WORLD_RANK (mpirun of Open MPI)
+//   5. PMI_RANK (mpiexec of MPICH and its kin)
+//   6. SLURM_PROCID within a step of srun
+// The nearest launcher comes first: mpirun starts its helpers as a Slurm step, so the variables of
+// Slurm may describe those. Hence torchrun, mpirun and mpiexec may differ from what surrounds them;
+// any other two sources that differ in rank or size are an error.
+//
+// --master, or MASTER_ADDR and MASTER_PORT, name rank 0's address where the source does not; for
+// Slurm it is the first host of the step, for ranks of one host 127.0.0.1, and the port follows
+// from the job's id.
+//
+// Throws ConfigError.
+Identity identify(const IdentityFlags& flags, const config::Environment& environment);
+
+// Slurm's short form of host names: "n[1-3,07],login" is n1 n2 n3 n07 login. Throws ConfigError.
+std::vector<std::string> expand_nodelist(std::string_view text);
+
+}  // namespace trainer::cluster

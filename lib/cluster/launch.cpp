@@ -1,0 +1,279 @@
+#include "cluster/launch.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <random>
+
+#include "cluster/socket.h"
+#include "cluster/sources.h"
+
+extern char** environ;
+
+namespace trainer::cluster {
+namespace {
+
+std::vector<int> usable_cores() {
+  cpu_set_t set;
+  std::vector<int> cores;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+// The part of worker `i` of `n`; with fewer cores than workers, one core that others have too.
+std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::size_t n) {
+  if (cores.size() < n) return {cores[i % cores.size()]};
+  const auto at = [&](std::size_t part) {
+    return cores.begin() + static_cast<std::ptrdiff_t>(part * cores.size() / n);
+  };
+  return {at(i), at(i + 1)};
+}
+
+std::vector<std::string> environment_of(int rank, int size, int port, const std::string& job,
+                                        std::size_t cores) {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  variables.erase("TF_CONFIG");
+  variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
+  variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(size);
+  variables["MASTER_ADDR"] = "127.0.0.1";
+  variables["MASTER_PORT"] = std::to_string(port);
+  variables["TORCHELASTIC_RUN_ID"] = job;
+  variables.emplace("OMP_NUM_THREADS", std::to_string(cores));
+  std::vector<std::string> texts;
+  for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
+  return texts;
+}
+
+std::vector<char*> pointers(std::vector<std::string>& texts) {
+  std::vector<char*> result;
+  for (std::string& text : texts) result.push_back(text.data());
+  result.push_back(nullptr);
+  return result;
+}
+
+// Writes whole lines behind a prefix.
+class LinePrinter {
+ public:
+  explicit LinePrinter(int rank) : prefix_(concat("[rank ", rank, "] ")) {}
+  void add(const char* bytes, std::size_t size) {
+    text_.append(bytes, size);
+    for (std::size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
+      print(text_.substr(0, end + 1));
+    }
+  }
+  void finish() {
+    if (!text_.empty()) print(text_ + "\n");
+    text_.clear();
+  }
+
+ private:
+  void print(const std::string& line) const {
+    const std::string whole = prefix_ + line;
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, whole.data(), whole.size());
+  }
+  std::string prefix_, text_;
+};
+
+struct Worker {
+  pid_t pid = -1;
+  bool running = true;
+  Socket output;  // the reading end of a pipe; none for rank 0
+  LinePrinter printer{0};
+};
+
+class Launcher {
+ public:
+  explicit Launcher(const LaunchOptions& options);
+  ~Launcher();
+  Launcher(const Launcher&) = delete;
+  Launcher& operator=(const Launcher&) = delete;
+  int wait();
+
+ private:
+  void start(int rank);
+  [[noreturn]] void become_worker(int rank, int output, std::vector<char*>& argv,
+                                  std::vector<char*>& envp, const std::vector<int>& cores) const;
+  void read_signals();
+  void reap();
+  void read_output(Worker& worker);
+  void send(int signal) const;
+  void hurry();
+  bool any_running() const;
+
+  const LaunchOptions& options_;
+  const ReservedPort port_;
+  const std::string job_;
+  const std::vector<int> cores_;
+  const pid_t self_ = ::getpid();
+  sigset_t signals_{}, old_signals_{};
+  Socket signal_file_;
+  std::vector<Worker> workers_;
+  int code_ = 0;
+  std::optional<Clock::time_point> deadline_;  // for those that still run
+  int next_signal_ = SIGTERM;
+};
+
+std::string draw_job() {
+  std::random_device device;
+  return concat("launch-", device(), device());
+}
+
+Launcher::Launcher(const LaunchOptions& options)
+    : options_(options), job_(draw_job()), cores_(usable_cores()) {
+  if (cores_.empty()) throw DeviceError("the kernel does not say which cores may be used");
+  sigemptyset(&signals_);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+  ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
+  signal_file_ = Socket(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
+  for (int rank = 0; rank < options.workers; ++rank) start(rank);
+}
+
+Launcher::~Launcher() {
+  send(SIGKILL);
+  for (const Worker& worker : workers_) {
+    if (worker.running) ::waitpid(worker.pid, nullptr, 0);
+  }
+  ::sigprocmask(SIG_SETMASK, &old_signals_, nullptr);
+}
+
+void Launcher::start(int rank) {
+  int pipe[2] = {-1, -1};
+  if (rank > 0 && ::pipe2(pipe, O_CLOEXEC) != 0) {
+    throw DeviceError(concat("cannot open a pipe: ", std::strerror(errno)));
+  }
+  const Socket writing(pipe[1]);
+  Worker worker;
+  worker.output = Socket(pipe[0]);
+  worker.printer = LinePrinter(rank);
+  const std::vector<int> cores =
+      share_of(cores_, static_cast<std::size_t>(rank), static_cast<std::size_t>(options_.workers));
+  std::vector<std::string> arguments = options_.command;
+  std::vector<std::string> environment =
+      environment_of(rank, options_.workers, port_.number(), job_, cores.size());
+  std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
+  worker.pid = ::fork();
+  if (worker.pid < 0) throw DeviceError(concat("cannot start a process: ", std::strerror(errno)));
+  if (worker.pid == 0) become_worker(rank, pipe[1], argv, envp, cores);
+  if (worker.output) ::fcntl(worker.output.get(), F_SETFL, O_NONBLOCK);
+  workers_.push_back(std::move(worker));
+}
+
+// In the child; only calls that are safe between fork and exec.
+void Launcher::become_worker(int rank, int output, std::vector<char*>& argv,
+                             std::vector<char*>& envp, const std::vector<int>& cores) const {
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != self_) ::_exit(1);  // it died before the line above
+  ::setpgid(0, 0);  // Ctrl-C reaches this process alone, which passes it on once
+  ::sigprocmask(SIG_SETMASK, &old_signals_, nullptr);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof set, &set);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, STDIN_FILENO);
+  if (rank > 0) {
+    ::dup2(output, STDOUT_FILENO);
+    ::dup2(output, STDERR_FILENO);
+  }
+  ::execve(argv[0], argv.data(), envp.data());
+  constexpr char kMessage[] = "cannot start the program of a worker\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  ::_exit(127);
+}
+
+int Launcher::wait() {
+  while (any_running()) {
+    std::vector<pollfd> events{{signal_file_.get(), POLLIN, 0}};
+    for (const Worker& worker : workers_) {
+      if (worker.output) events.push_back({worker.output.get(), POLLIN, 0});
+    }
+    ::poll(events.data(), events.size(), 200);
+    read_signals();
+    for (Worker& worker : workers_) read_output(worker);
+    reap();
+    hurry();
+  }
+  for (Worker& worker : workers_) {
+    read_output(worker);
+    worker.printer.finish();
+  }
+  return code_;
+}
+
+void Launcher::read_signals() {
+  signalfd_siginfo info;
+  while (::read(signal_file_.get(), &info, sizeof info) == sizeof info) {
+    if (info.ssi_signo != SIGCHLD) send(static_cast<int>(info.ssi_signo));
+  }
+}
+
+void Launcher::reap() {
+  for (Worker& worker : workers_) {
+    int status = 0;
+    if (!worker.running || ::waitpid(worker.pid, &status, WNOHANG) != worker.pid) continue;
+    worker.running = false;
+    const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (code == 0 || code_ != 0) continue;
+    code_ = code;
+    deadline_ = Clock::now() + options_.patience;
+  }
+}
+
+void Launcher::read_output(Worker& worker) {
+  char bytes[4096];
+  while (worker.output) {
+    const ssize_t got = ::read(worker.output.get(), bytes, sizeof bytes);
+    if (got > 0) {
+      worker.printer.add(bytes, static_cast<std::size_t>(got));
+    } else if (got == 0) {
+      worker.output = {};
+    } else if (errno != EINTR) {
+      return;
+    }
+  }
+}
+
+void Launcher::send(int signal) const {
+  for (const Worker& worker : workers_) {
+    if (worker.running) ::kill(worker.pid, signal);
+  }
+}
+
+void Launcher::hurry() {
+  if (!deadline_ || Clock::now() < *deadline_) return;
+  send(next_signal_);
+  next_signal_ = SIGKILL;
+  deadline_ = Clock::now() + options_.after_term;
+}
+
+bool Launcher::any_running() const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [](const Worker& worker) { return worker.running; });
+}
+
+}  // namespace
+
+int launch(const LaunchOptions& options) {
+  if (options.workers < 1) wrong("-n", concat("expected 1 or more, found ", options.workers));
+  return Launcher(options).wait();
+}
+
+}  // namespace trainer::cluster

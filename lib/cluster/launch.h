@@ -1,0 +1,30 @@
+// The ranks of a job as processes of this host.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace trainer::cluster {
+
+struct LaunchOptions {
+  int workers = 1;
+  std::vector<std::string> command;  // program and arguments, the same for all
+  // What the others get to end by themselves once one has failed: longer than their own deadline.
+  std::chrono::milliseconds patience{90'000};
+  std::chrono::milliseconds after_term{10'000};  // and then from SIGTERM to SIGKILL
+};
+
+// Starts the workers with torchrun's variables, a free port of 127.0.0.1 for rank 0 and an equal
+// part of the cores that this process may use, and waits for all.
+//
+// Rank 0 has this process's standard output and error; what the others print comes line by line on
+// standard error behind "[rank N] ". SIGINT, SIGTERM and SIGHUP are passed on. When a worker has
+// failed, the others get SIGTERM after `patience` and SIGKILL after `after_term`; when this process
+// dies, the kernel kills them.
+//
+// Returns 0, or the exit code of the worker that was the first to fail (of several found at once,
+// the lowest rank's), 128 + N when signal N ended it. Throws ConfigError or DeviceError.
+int launch(const LaunchOptions& options);
+
+}  // namespace trainer::cluster

@@ -1,0 +1,99 @@
+// The ranks of a job meet: everyone learns who is there, and later who has gone.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/identity.h"
+
+namespace trainer::cluster {
+
+struct Member {
+  std::string name;     // "worker:1" or "rank 1"
+  std::string host;     // as the host calls itself
+  std::string address;  // numeric, where the others reach it
+  std::uint64_t process = 0;
+  int local_rank = 0, local_size = 1;  // among the ranks of the same host
+};
+
+struct RendezvousOptions {
+  // Until all ranks must be here, and the longest that any call may take. A rank that is silent for
+  // half of it counts as gone, so that the others know the culprit before their own calls expire.
+  std::chrono::milliseconds timeout{60'000};
+  std::string version;  // of the program; all ranks must run the same
+};
+
+// One a process and job of two or more ranks, from the start of the job to its end. Rank 0 listens
+// at identity.master in a thread; every rank, rank 0 too, holds a connection to it over which
+// heartbeats go both ways.
+//
+// A rank counts as gone when its connection closes before it has left, when it is silent for too
+// long or when it has said fail(). The coordinator names the first one, and tells all; when rank 0
+// itself is gone, each rank finds out by itself. All calls may come from any thread. SIGPIPE is
+// ignored from then on: Gloo writes to connections that may just have closed.
+class Rendezvous {
+ public:
+  // Returns when all ranks are here. Throws ConfigError when another rank has another cluster,
+  // size, version or the same rank, and when rank 0 cannot listen; PeerError naming the missing
+  // ranks after the timeout.
+  Rendezvous(const Identity& identity, const RendezvousOptions& options);
+  // Leaves in peace, unless an exception is on its way or fail() was called.
+  ~Rendezvous();
+  Rendezvous(const Rendezvous&) = delete;
+  Rendezvous& operator=(const Rendezvous&) = delete;
+
+  int rank() const;
+  int size() const;
+  const std::vector<Member>& members() const;  // by rank
+  const Member& self() const;
+  std::chrono::milliseconds timeout() const;
+  // Drawn by rank 0 at every start: keeps what belongs to this start apart from what an earlier one
+  // left.
+  std::uint64_t generation() const;
+
+  // A store that all ranks share. get() waits for the key. Both throw PeerError.
+  void set(const std::string& key, const std::string& value);
+  std::string get(const std::string& key);
+
+  // Collective: all ranks give the same value, or all throw ConfigError, which names a rank that
+  // differs from rank 0 and the first line in which it does. `key` is part of the message:
+  // "config".
+  void agree(const std::string& key, const std::string& value);
+
+  // This rank cannot go on: all others throw PeerError with this message, "rank 2 (...) <message>".
+  // `culprit` is the rank that is to blame when it is another one.
+  void fail(const std::string& message, std::optional<int> culprit = {}) noexcept;
+  // What is wrong, e.g. "rank 2 (worker:1 on host-b, process 71) was killed or has crashed: ...".
+  std::optional<std::string> lost() const;
+
+  // What this process is doing, for messages: "training, step 120". "" for nothing.
+  void set_phase(const std::string& phase);
+
+  // A name for the next group of ranks: the same on all, as long as all open their groups in the
+  // same order.
+  std::string next_group();
+
+  // For communicators. begin_call() counts a call and throws PeerError once a rank is gone.
+  // explain() is the error of a call that failed with `reason`: it waits a moment for the verdict
+  // on who is to blame.
+  void begin_call(const std::string& call);
+  [[noreturn]] void explain(const std::string& call, const std::string& reason, bool expired);
+  // Calls `wake` (from a thread of this class, or at once) when a rank is gone, until the handle is
+  // destroyed.
+  using Handle = std::shared_ptr<void>;
+  Handle on_loss(std::function<void()> wake);
+
+ private:
+  class Link;
+  std::unique_ptr<class Coordinator> coordinator_;
+  std::unique_ptr<Link> link_;
+  int groups_ = 0;
+  int exceptions_;
+};
+
+}  // namespace trainer::cluster

@@ -1,0 +1,30 @@
+// The single sources of identify(), inside the folder.
+#pragma once
+
+#include <optional>
+
+#include "cluster/identity.h"
+
+namespace trainer::cluster {
+
+// What one source says; master may be missing.
+struct Claim {
+  Identity identity;
+  bool nests = false;     // set by a launcher that may itself run inside another one's job
+  bool one_host = false;  // all ranks are on this host
+};
+
+std::optional<Claim> claim_of_tf_config(const config::Environment& environment);
+std::optional<Claim> claim_of_torchrun(const config::Environment& environment);
+std::optional<Claim> claim_of_open_mpi(const config::Environment& environment);
+std::optional<Claim> claim_of_pmi(const config::Environment& environment);
+std::optional<Claim> claim_of_slurm(const config::Environment& environment);
+
+// Throws ConfigError "what: message".
+[[noreturn]] void wrong(const std::string& what, const std::string& message);
+// The variable as a number from 0; nothing when it is not set. Throws ConfigError.
+std::optional<int> number_of(const config::Environment& environment, const std::string& name);
+// "" when it is not set.
+std::string text_of(const config::Environment& environment, const std::string& name);
+
+}  // namespace trainer::cluster

@@ -1,0 +1,61 @@
+// Plain connections between ranks, used by the thread that calls. Inside the folder.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cluster/rendezvous.h"
+#include "cluster/socket.h"
+
+namespace trainer::cluster {
+
+// A connection to every rank whose number differs from this one's in a single bit. Gloo hands each
+// message from the calling thread to one of its own and back, which costs more than the message
+// where cores are few; here the caller itself sends and receives.
+class Wires {
+ public:
+  // Collective; `name` is the same on all ranks and new. Throws PeerError.
+  Wires(Rendezvous& rendezvous, const std::string& name);
+
+  void begin_call() { deadline_ = Clock::now() + timeout_; }
+  bool expired() const { return Clock::now() >= deadline_; }
+
+  // Sends `out` and receives `in` bytes, both at once. What has come goes to `take` in pieces of a
+  // multiple of 8 bytes, but for the last. Throws std::runtime_error when the connection breaks,
+  // the time is over or abort() was called.
+  static constexpr std::size_t kPiece = 128 << 10;
+  using Take = std::function<void(std::span<const std::byte> piece)>;
+  void exchange(int peer, std::span<const std::byte> out, std::size_t in, const Take& take);
+  // The same into memory.
+  void exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in);
+
+  // Ends all waits and closes the connections, from any thread.
+  void abort() noexcept;
+
+  const int rank, size;
+
+ private:
+  void dial(Rendezvous& rendezvous, const std::string& key, int peer);
+  void accept_one(const Socket& listener, std::uint64_t generation);
+  bool read_greeting(const Socket& socket, std::span<std::byte> bytes) const;
+  Socket& socket_to(int peer);
+  void wait(const Socket& socket, short events) const;
+  std::size_t send_some(const Socket& socket, std::span<const std::byte> out) const;
+  std::size_t receive_some(const Socket& socket, std::span<std::byte> in) const;
+
+  const Milliseconds timeout_;
+  Clock::time_point deadline_;
+  Socket waker_;
+  std::atomic<bool> aborted_{false};
+  std::mutex mutex_;             // of the list, while it is filled
+  std::vector<Socket> sockets_;  // by bit
+  std::vector<std::byte> scratch_;
+  Rendezvous::Handle watch_;
+};
+
+}  // namespace trainer::cluster

@@ -1,0 +1,142 @@
+// What the others do when a rank dies, stops, hangs, fails or comes too late.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <random>
+#include <thread>
+
+#include "cluster/processes.h"
+#include "cluster/socket.h"
+
+namespace trainer::cluster {
+namespace {
+
+const std::vector<std::string> kLoop{"--mode", "loop"};
+
+std::vector<std::string> loop(std::initializer_list<const char*> more) {
+  std::vector<std::string> arguments = kLoop;
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+bool names(const std::string& text, int rank, const Process& process) {
+  return text.find("rank " + std::to_string(rank) + " (on ") != std::string::npos &&
+         text.find("process " + std::to_string(process.pid()) + ")") != std::string::npos;
+}
+
+// All but the victim end with code 4 and name it.
+void expect_named(Processes& ranks, std::size_t victim, const std::string& what) {
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (i == victim) continue;
+    const int code = ranks[i]->wait();
+    const std::string err = ranks[i]->err();
+    CAPTURE(i);
+    INFO(err);
+    CHECK(code == 4);
+    CHECK(names(err, static_cast<int>(victim), *ranks[victim]));
+    CHECK(err.find(what) != std::string::npos);
+    CHECK(err.find("while training, step ") != std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a rank that is killed at a random moment is named by all others, rank 0 too") {
+  std::random_device device;
+  const unsigned seed = device();
+  CAPTURE(seed);
+  std::mt19937 draw(seed);
+  for (int round = 0; round < 6; ++round) {
+    const std::size_t size = round % 2 == 0 ? 2 : 4;
+    const std::size_t victim = round < 2 ? 0 : draw() % size;
+    const char* algorithm = round % 3 == 0 ? "ring" : round % 3 == 1 ? "bcube" : "halving_doubling";
+    CAPTURE(size);
+    CAPTURE(victim);
+    CAPTURE(std::string(algorithm));
+    const ReservedPort port;
+    Processes ranks = start_ranks(static_cast<int>(size), port.number(),
+                                  loop({"--algorithm", algorithm, "--count", "1000000"}));
+    REQUIRE(ranks[victim]->prints("step 1"));
+    std::this_thread::sleep_for(std::chrono::microseconds(draw() % 30'000));
+    ranks[victim]->signal(SIGKILL);
+    expect_named(ranks, victim, "was killed or has crashed");
+  }
+}
+
+TEST_CASE("a rank that is stopped is named by all others within the deadline") {
+  for (const std::size_t victim : {1, 0}) {
+    CAPTURE(victim);
+    const ReservedPort port;
+    Processes ranks = start_ranks(3, port.number(), loop({"--timeout", "4000"}));
+    REQUIRE(ranks[victim]->prints("step 1"));
+    ranks[victim]->signal(SIGSTOP);
+    expect_named(ranks, victim, "has been silent for");
+    // When it goes on it finds that it is alone.
+    ranks[victim]->signal(SIGCONT);
+    CHECK(ranks[victim]->wait() == 4);
+  }
+}
+
+TEST_CASE("a rank that lives but does not take part is named when the deadline is over") {
+  const ReservedPort port;
+  Processes ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(start_rank(
+        rank, 3, port.number(),
+        rank == 2 ? loop({"--timeout", "1500", "--hang-at", "3"}) : loop({"--timeout", "1500"})));
+  }
+  expect_named(ranks, 2, "is alive, but has made only");
+}
+
+TEST_CASE("a rank that fails tells the others its reason") {
+  const ReservedPort port;
+  Processes ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(
+        start_rank(rank, 3, port.number(), rank == 1 ? loop({"--fail-at", "5"}) : kLoop));
+  }
+  CHECK(ranks[1]->wait() == 3);
+  expect_named(ranks, 1, "has failed: images/7.jpg: is damaged");
+}
+
+TEST_CASE("a rank that ends before the others is named") {
+  for (const std::size_t victim : {1, 0}) {
+    CAPTURE(victim);
+    const ReservedPort port;
+    Processes ranks;
+    for (int rank = 0; rank < 3; ++rank) {
+      const bool leaves = static_cast<std::size_t>(rank) == victim;
+      ranks.push_back(
+          start_rank(rank, 3, port.number(), leaves ? loop({"--leave-at", "5"}) : kLoop));
+    }
+    CHECK(ranks[victim]->wait() == 0);
+    expect_named(ranks, victim, "ended before the others");
+  }
+}
+
+TEST_CASE("a rank that comes after the deadline is told, and so are those that waited") {
+  const ReservedPort port;
+  Processes early;
+  early.push_back(start_rank(0, 2, port.number(), {"--timeout", "500"}));
+  CHECK(early[0]->wait() == 4);
+  CHECK(early[0]->err().find("1 of 2 ranks did not join within 0.5 s: rank 1") !=
+        std::string::npos);
+  const auto late = start_rank(1, 2, port.number(), {"--timeout", "500"});
+  CHECK(late->wait() == 4);
+  CHECK(late->err().find("cannot be reached") != std::string::npos);
+}
+
+TEST_CASE("a process that is killed while it waits for the others may come again") {
+  const ReservedPort port;
+  Processes ranks;
+  auto first = start_rank(1, 3, port.number(), {});
+  ranks.push_back(start_rank(0, 3, port.number(), {}));
+  first->signal(SIGKILL);
+  CHECK(first->wait() == -SIGKILL);
+  ranks.push_back(start_rank(1, 3, port.number(), {}));
+  ranks.push_back(start_rank(2, 3, port.number(), {}));
+  for (auto& rank : ranks) CHECK(rank->wait() == 0);
+}
+
+}  // namespace trainer::cluster

@@ -1,0 +1,73 @@
+// Sums between real processes.
+#include <doctest/doctest.h>
+
+#include "cluster/processes.h"
+#include "cluster/socket.h"
+
+namespace trainer::cluster {
+namespace {
+
+void expect_done(Processes& ranks) {
+  for (auto& rank : ranks) {
+    const int code = rank->wait();
+    INFO(rank->err());
+    CHECK(code == 0);
+    CHECK(rank->out().find("done") != std::string::npos);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("every call gives what it should, on two groups at once") {
+  for (const int size : {2, 3, 4}) {
+    for (const char* algorithm : {"ring", "bcube", "halving_doubling"}) {
+      if (size == 3 && std::string(algorithm) == "halving_doubling") continue;
+      CAPTURE(size);
+      CAPTURE(std::string(algorithm));
+      const ReservedPort port;
+      Processes ranks = start_ranks(size, port.number(), {"--algorithm", algorithm});
+      expect_done(ranks);
+    }
+  }
+}
+
+TEST_CASE(
+    "halving_doubling adds in the order of a tree; every algorithm gives all ranks the same bits") {
+  for (const int size : {2, 4, 8}) {
+    for (const char* algorithm : {"ring", "bcube", "halving_doubling"}) {
+      CAPTURE(size);
+      CAPTURE(std::string(algorithm));
+      const ReservedPort port;
+      Processes ranks =
+          start_ranks(size, port.number(), {"--mode", "bits", "--algorithm", algorithm});
+      expect_done(ranks);
+      const auto checksum = [](const Process& rank) {
+        const std::string out = rank.out();
+        return out.substr(out.find("checksum"));
+      };
+      for (const auto& rank : ranks) CHECK(checksum(*rank) == checksum(*ranks[0]));
+    }
+  }
+}
+
+TEST_CASE("halving_doubling wants a power of two") {
+  const ReservedPort port;
+  Processes ranks = start_ranks(3, port.number(), {"--algorithm", "halving_doubling"});
+  for (auto& rank : ranks) CHECK(rank->wait() == 2);
+  CHECK(ranks[1]->err().find("needs 2, 4, 8, ... ranks, but there are 3; use ring") !=
+        std::string::npos);
+}
+
+TEST_CASE("measuring gives all ranks the same table") {
+  const ReservedPort port;
+  Processes ranks = start_ranks(2, port.number(), {"--mode", "measure"});
+  expect_done(ranks);
+  const auto table = [](const Process& rank) {
+    const std::string out = rank.out();
+    return out.substr(out.find("all_reduce of KiB"));
+  };
+  CHECK(table(*ranks[0]) == table(*ranks[1]));
+  CHECK(table(*ranks[0]).find('*') != std::string::npos);
+}
+
+}  // namespace trainer::cluster

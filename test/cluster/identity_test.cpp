@@ -1,0 +1,186 @@
+#include "cluster/identity.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+
+namespace trainer::cluster {
+namespace {
+
+using config::Environment;
+
+std::string message_of(const Environment& environment, const IdentityFlags& flags = {}) {
+  try {
+    identify(flags, environment);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+Environment tf_config(const std::string& cluster, const std::string& task) {
+  return {{"TF_CONFIG", R"({"cluster": )" + cluster + R"(, "task": )" + task + "}"}};
+}
+
+const std::string kArticle = R"({"worker": ["localhost:12345", "localhost:23456"]})";
+
+}  // namespace
+
+TEST_CASE("nothing set: one rank alone") {
+  const Identity identity = identify({}, {{"HOME", "/root"}});
+  CHECK(identity.size == 1);
+  CHECK(identity.rank == 0);
+  CHECK(identity.role == Role::kChief);
+}
+
+TEST_CASE("the flags") {
+  const Identity identity = identify({2, 4, "node1:29500"}, {});
+  CHECK(identity.rank == 2);
+  CHECK(identity.size == 4);
+  CHECK(identity.master == Address{"node1", 29500});
+  CHECK(identity.role == Role::kWorker);
+  CHECK(identity.source == "--rank");
+  CHECK(message_of({}, {4, 4, "a:1"}) ==
+        "--rank: error: rank 4 of 4 is out of range, ranks count from 0 to 3");
+  CHECK(message_of({}, {0, {}, "a:1"}) == "--rank: error: needs --world-size beside it");
+  CHECK(message_of({}, {0, 2, "a"}) ==
+        "--master: error: expected host:port with a port from 1 to 65535, found 'a'");
+  CHECK(message_of({}, {0, 2, ""}).find("give --master host:port") != std::string::npos);
+  CHECK(identify({0, 2, "[::1]:77"}, {}).master == Address{"::1", 77});
+  CHECK(to_string(Address{"::1", 77}) == "[::1]:77");
+}
+
+TEST_CASE("TF_CONFIG: the first worker is chief when there is none") {
+  const Identity first = identify({}, tf_config(kArticle, R"({"type": "worker", "index": 0})"));
+  CHECK(first.rank == 0);
+  CHECK(first.size == 2);
+  CHECK(first.role == Role::kChief);
+  const Identity second = identify({}, tf_config(kArticle, R"({"type": "worker", "index": "1"})"));
+  CHECK(second.rank == 1);
+  CHECK(second.master == Address{"localhost", 12345});
+  CHECK(rank_name(second, 1) == "worker:1 at localhost:23456");
+}
+
+TEST_CASE("TF_CONFIG: chief, ps, workers, evaluator") {
+  const std::string cluster = R"({"master": ["a:1"], "ps": ["b:1"], "worker": ["c:1", "d:1"]})";
+  CHECK(identify({}, tf_config(cluster, R"({"type": "chief", "index": 0})")).rank == 0);
+  const Identity worker = identify({}, tf_config(cluster, R"({"type": "worker", "index": 1})"));
+  CHECK(worker.rank == 2);
+  CHECK(worker.size == 3);
+  const Identity ps = identify({}, tf_config(cluster, R"({"type": "ps", "index": 0})"));
+  CHECK(ps.rank == -1);
+  CHECK(ps.role == Role::kParameterServer);
+  CHECK(ps.master == Address{"a", 1});
+  // Kubeflow does not list the evaluator.
+  CHECK(identify({}, tf_config(cluster, R"({"type": "evaluator", "index": 0})")).role ==
+        Role::kEvaluator);
+}
+
+TEST_CASE("TF_CONFIG: what is wrong is said") {
+  const std::string task = R"({"type": "worker", "index": 0})";
+  const auto error_of = [](const std::string& cluster, const std::string& who) {
+    return message_of(tf_config(cluster, who));
+  };
+  CHECK(message_of({{"TF_CONFIG", "{\"cluster\": {},\n \"task\": x}"}})
+            .find("TF_CONFIG:2:10: error: not JSON: ") == 0);
+  CHECK(message_of({{"TF_CONFIG", "{}"}}) == "TF_CONFIG: error: has no \"cluster\"");
+  CHECK(message_of({{"TF_CONFIG", R"({"cluster": {}})"}}) == "TF_CONFIG: error: has no \"task\"");
+  CHECK(error_of(kArticle, R"({"index": 0})").find("task.type is missing") != std::string::npos);
+  CHECK(error_of(kArticle, R"({"type": "worker"})") == "TF_CONFIG: error: task.index is missing");
+  CHECK(error_of(kArticle, R"({"type": "worker", "index": 2})") ==
+        "TF_CONFIG: error: task.index 2 is out of range: cluster.worker has 2 tasks");
+  CHECK(error_of(kArticle, R"({"type": "worker", "index": -1})")
+            .find("expected a number from 0, found '-1'") != std::string::npos);
+  CHECK(error_of(kArticle, R"({"type": "boss", "index": 0})").find("found 'boss'") !=
+        std::string::npos);
+  CHECK(error_of(R"({"workers": []})", task).find("unknown task type 'workers'") !=
+        std::string::npos);
+  CHECK(error_of(R"({"worker": ["a"]})", task).find("cluster.worker[0]: expected \"host:port\"") !=
+        std::string::npos);
+  CHECK(error_of(R"({"worker": ["a:1", "a:1"]})", task) ==
+        "TF_CONFIG: error: worker:0 and worker:1 have the same address a:1");
+  CHECK(error_of(R"({"worker": ["localhost:1", "b:1"]})", task)
+            .find("worker:0 is at localhost:1, which other hosts "
+                  "cannot reach") != std::string::npos);
+  CHECK(error_of(R"({"ps": ["a:1"]})", task).find("neither a chief nor a worker") !=
+        std::string::npos);
+  CHECK(error_of(R"({"chief": ["a:1", "b:1"]})", task).find("has 2 tasks, expected one") !=
+        std::string::npos);
+}
+
+TEST_CASE("torchrun's variables") {
+  const Environment environment{{"RANK", "3"},
+                                {"WORLD_SIZE", "4"},
+                                {"LOCAL_RANK", "1"},
+                                {"MASTER_ADDR", "10.0.0.1"},
+                                {"MASTER_PORT", "29500"},
+                                {"TORCHELASTIC_RUN_ID", "job7"}};
+  const Identity identity = identify({}, environment);
+  CHECK(identity.rank == 3);
+  CHECK(identity.local_rank == 1);
+  CHECK(identity.master == Address{"10.0.0.1", 29500});
+  CHECK(identity.job == "job7");
+  CHECK(message_of({{"RANK", "3"}}) ==
+        "RANK: error: is set, but WORLD_SIZE is not; set both or none");
+  CHECK(message_of({{"RANK", "x"}, {"WORLD_SIZE", "4"}}) ==
+        "RANK: error: expected a number from 0, found 'x'");
+}
+
+TEST_CASE("Open MPI, PMI and Slurm") {
+  const Environment mpi{{"OMPI_COMM_WORLD_RANK", "1"},
+                        {"OMPI_COMM_WORLD_SIZE", "2"},
+                        {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                        {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                        {"PMIX_NAMESPACE", "123"}};
+  const Identity on_one_host = identify({}, mpi);
+  CHECK(on_one_host.source == "Open MPI");
+  CHECK(on_one_host.master.host == "127.0.0.1");
+  CHECK(on_one_host.master.port >= 20000);
+  CHECK(on_one_host.master.port < 30000);
+  Environment pmi{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
+  CHECK(message_of(pmi).find("nothing says where rank 0 is") != std::string::npos);
+  pmi.insert({{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}});
+  CHECK(identify({}, pmi).master == Address{"h", 5});
+  Environment slurm{{"SLURM_PROCID", "2"},  {"SLURM_STEP_NUM_TASKS", "3"},
+                    {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NODELIST", "n[07-09]"},
+                    {"SLURM_JOB_ID", "11"}, {"SLURM_STEP_ID", "0"}};
+  const Identity step = identify({}, slurm);
+  CHECK(step.rank == 2);
+  CHECK(step.master.host == "n07");
+  CHECK(step.job == "11.0");
+  slurm.erase("SLURM_STEP_NUM_TASKS");  // a batch script is no rank
+  CHECK(identify({}, slurm).size == 1);
+}
+
+TEST_CASE("sources that disagree are an error, unless one launcher runs inside another's job") {
+  Environment both = tf_config(kArticle, R"({"type": "worker", "index": 0})");
+  both.insert({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
+  CHECK(identify({}, both).source == "TF_CONFIG");
+  both["RANK"] = "1";
+  CHECK(message_of(both) ==
+        "TF_CONFIG: error: says rank 0 of 2, but RANK says rank 1 of 2; take one of the two away");
+  Environment nested{{"RANK", "1"},
+                     {"WORLD_SIZE", "4"},
+                     {"MASTER_ADDR", "a"},
+                     {"MASTER_PORT", "1"},
+                     {"SLURM_PROCID", "0"},
+                     {"SLURM_STEP_NUM_TASKS", "2"},
+                     {"SLURM_STEP_NODELIST", "n1"}};
+  CHECK(message_of(nested).find("but Slurm says rank 0 of 2") != std::string::npos);
+  nested["TORCHELASTIC_RUN_ID"] = "none";
+  CHECK(identify({}, nested).size == 4);
+}
+
+TEST_CASE("host lists of Slurm") {
+  using Names = std::vector<std::string>;
+  CHECK(expand_nodelist("n1") == Names{"n1"});
+  CHECK(expand_nodelist("n[1-3,7]") == Names{"n1", "n2", "n3", "n7"});
+  CHECK(expand_nodelist("a,b[09-11],c-1") == Names{"a", "b09", "b10", "b11", "c-1"});
+  CHECK(expand_nodelist("r[1-2]n[1-2].x") == Names{"r1n1.x", "r1n2.x", "r2n1.x", "r2n2.x"});
+  CHECK_THROWS_AS(expand_nodelist("n[1-"), ConfigError);
+  CHECK_THROWS_AS(expand_nodelist("n[3-1]"), ConfigError);
+  CHECK_THROWS_AS(expand_nodelist("n[a]"), ConfigError);
+  CHECK_THROWS_AS(expand_nodelist("a,,b"), ConfigError);
+}
+
+}  // namespace trainer::cluster

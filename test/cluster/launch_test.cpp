@@ -1,0 +1,111 @@
+// Ranks that `launch` starts.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "cluster/processes.h"
+
+namespace trainer::cluster {
+namespace {
+
+std::unique_ptr<Process> launch_ranks(int count, std::vector<std::string> more) {
+  std::vector<std::string> arguments{CLUSTER_RANK, "launch", std::to_string(count)};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return std::make_unique<Process>(arguments);
+}
+
+// The numbers behind `word` in the output of all ranks.
+std::vector<int> numbers(const Process& job, const std::string& word) {
+  std::vector<int> found;
+  std::istringstream text(job.out() + job.err());
+  for (std::string line; std::getline(text, line);) {
+    const auto at = line.find(word + ' ');
+    if (at != std::string::npos) found.push_back(std::stoi(line.substr(at + word.size())));
+  }
+  return found;
+}
+
+// Ended, though perhaps not yet waited for by whoever inherited it.
+bool gone(int process) {
+  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  std::string stat;
+  return !std::getline(file, stat) || stat.find(") Z ") != std::string::npos;
+}
+
+bool all_gone(const std::vector<int>& processes) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  for (const int process : processes) {
+    while (!gone(process)) {
+      if (std::chrono::steady_clock::now() > limit) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  }
+  return true;
+}
+
+bool wait_for(const Process& job, const std::string& word, std::size_t times) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (numbers(job, word).size() < times) {
+    if (std::chrono::steady_clock::now() > limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+}  // namespace
+
+TEST_CASE("launch: ranks sum, rank 0 speaks for all, the others behind their number") {
+  const auto job = launch_ranks(3, {"--steps", "1"});
+  const int code = job->wait();
+  INFO(job->err());
+  CHECK(code == 0);
+  CHECK(job->out().find("joined as rank 0 of 3 by RANK at 127.0.0.1 local 0\n") !=
+        std::string::npos);
+  CHECK(job->out().find("[rank") == std::string::npos);
+  for (const char* line : {"[rank 1] joined as rank 1 of 3", "[rank 2] joined as rank 2 of 3",
+                           "[rank 1] done\n", "[rank 2] done\n"}) {
+    CHECK(job->err().find(line) != std::string::npos);
+  }
+  const int all = static_cast<int>(std::thread::hardware_concurrency());
+  for (const int cores : numbers(*job, "cores")) CHECK(cores <= std::max(1, (all + 2) / 3));
+}
+
+TEST_CASE("launch: the code is that of the first to fail, and the others end by themselves") {
+  SUBCASE("killed") {
+    const auto job = launch_ranks(3, {"--mode", "loop", "--which", "1", "--kill-at", "3"});
+    CHECK(job->wait() == 128 + SIGKILL);
+    CHECK(job->err().find("[rank 2] rank 1 (on ") != std::string::npos);
+    CHECK(all_gone(numbers(*job, "process")));
+  }
+  SUBCASE("an error") {
+    const auto job = launch_ranks(3, {"--mode", "loop", "--which", "2", "--fail-at", "3"});
+    CHECK(job->wait() == 3);
+    CHECK(job->err().find("[rank 2] images/7.jpg: is damaged\n") != std::string::npos);
+  }
+}
+
+TEST_CASE("launch: who does not end by itself is ended") {
+  const auto job = launch_ranks(2, {"--mode", "ignore"});
+  CHECK(job->wait() == 3);
+  CHECK(job->err().find("[rank 1] deaf") != std::string::npos);
+  CHECK(all_gone(numbers(*job, "process")));
+}
+
+TEST_CASE("launch: signals are passed on, and nothing outlives the launcher") {
+  for (const int signal : {SIGTERM, SIGKILL}) {
+    CAPTURE(signal);
+    const auto job = launch_ranks(2, {"--mode", "loop"});
+    REQUIRE(job->prints("step 1"));
+    REQUIRE(wait_for(*job, "process", 2));
+    const std::vector<int> processes = numbers(*job, "process");
+    job->signal(signal);
+    CHECK(job->wait() == (signal == SIGTERM ? 128 + SIGTERM : -SIGKILL));
+    CHECK(all_gone(processes));
+  }
+}
+
+}  // namespace trainer::cluster

@@ -1,0 +1,208 @@
+// One rank of a job that only sums, for tests with real processes: who it is comes from the flags
+// and the environment as in `trainer train`. Prints "joined", "step N" and "done" on standard
+// output.
+#include <sched.h>
+#include <unistd.h>
+
+#include <bit>
+#include <csignal>
+#include <cstring>
+#include <iostream>
+#include <limits>
+#include <map>
+#include <thread>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/random.h"
+#include "cluster/gloo_communicator.h"
+#include "cluster/launch.h"
+
+extern char** environ;
+
+namespace trainer::cluster {
+namespace {
+
+using Options = std::map<std::string, std::string>;  // --name value
+
+int number(const Options& options, const std::string& name, int otherwise) {
+  const auto found = options.find(name);
+  return found == options.end() ? otherwise : std::stoi(found->second);
+}
+
+Identity who_am_i(const Options& options) {
+  config::Environment environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string text = *entry;
+    const auto equals = text.find('=');
+    if (equals != std::string::npos) environment[text.substr(0, equals)] = text.substr(equals + 1);
+  }
+  IdentityFlags flags;
+  if (options.count("rank") > 0) flags.rank = number(options, "rank", 0);
+  if (options.count("world-size") > 0) flags.world_size = number(options, "world-size", 0);
+  if (options.count("master") > 0) flags.master = options.at("master");
+  return identify(flags, environment);
+}
+
+AlgorithmTable table_for(const Options& options) {
+  const std::string name = options.count("algorithm") > 0 ? options.at("algorithm") : "ring";
+  for (const Algorithm algorithm :
+       {Algorithm::kRing, Algorithm::kBcube, Algorithm::kHalvingDoubling}) {
+    if (name == to_string(algorithm)) return {{std::numeric_limits<std::size_t>::max(), algorithm}};
+  }
+  throw ConfigError({}, "--algorithm " + name);
+}
+
+void expect(bool condition, const char* what) {
+  if (!condition) throw CheckError(std::string(what) + " is wrong");
+}
+
+template <class T>
+void check_sum(Communicator& group, std::size_t count, int step) {
+  std::vector<T> values(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    values[i] = static_cast<T>((group.rank() + 1) * (static_cast<int>(i % 13) + step % 5));
+  }
+  group.all_reduce(std::span<T>(values));
+  const int ranks = group.size() * (group.size() + 1) / 2;
+  for (std::size_t i = 0; i < count; ++i) {
+    expect(values[i] == static_cast<T>(ranks * (static_cast<int>(i % 13) + step % 5)), "a sum");
+  }
+}
+
+void check_all(Communicator& group, int step) {
+  for (const std::size_t count : {1, 2, 5, 1023, 1025, 70'001, 400'000})
+    check_sum<float>(group, count, step);
+  check_sum<double>(group, 3001, step);
+  check_sum<std::int64_t>(group, 3001, step);
+  std::vector<int> message(1000, group.rank() == step % group.size() ? step : -1);
+  group.broadcast(std::as_writable_bytes(std::span(message)), step % group.size());
+  expect(message == std::vector<int>(1000, step), "a broadcast");
+  const std::vector<int> mine(3, group.rank());
+  std::vector<int> all(3 * static_cast<std::size_t>(group.size()), -1);
+  group.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  for (std::size_t i = 0; i < all.size(); ++i)
+    expect(all[i] == static_cast<int>(i / 3), "a gathered value");
+  group.barrier();
+}
+
+// Every call, on two groups at once.
+void run_sums(Communicator& group, int steps) {
+  const auto other = group.duplicate();
+  std::thread beside([&] {
+    for (int step = 0; step < steps; ++step) check_all(*other, step + 1);
+  });
+  for (int step = 0; step < steps; ++step) check_all(group, step);
+  beside.join();
+}
+
+float value_of(int rank, std::size_t i) {
+  return Random(7, Stream::kSynthetic, static_cast<std::uint64_t>(rank), i).normal();
+}
+
+// Numbers whose sum depends on the order, against the tree; prints a checksum for comparison
+// between ranks.
+void run_bits(Communicator& group, bool tree) {
+  std::uint32_t checksum = 0;
+  for (const std::size_t count : {1, 3, 1000, 1031, 60'003}) {
+    std::vector<float> values(count), expected(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = value_of(group.rank(), i);
+      std::vector<float> terms;
+      for (int rank = 0; rank < group.size(); ++rank) terms.push_back(value_of(rank, i));
+      for (; terms.size() > 1; terms.resize(terms.size() / 2)) {
+        for (std::size_t k = 0; k < terms.size() / 2; ++k)
+          terms[k] = terms[2 * k] + terms[2 * k + 1];
+      }
+      expected[i] = terms[0];
+    }
+    group.all_reduce(std::span<float>(values));
+    if (tree) {
+      expect(std::memcmp(values.data(), expected.data(), count * sizeof(float)) == 0,
+             "the order of a sum");
+    }
+    checksum = crc32c({reinterpret_cast<const std::uint8_t*>(values.data()), count * sizeof(float)},
+                      checksum);
+  }
+  std::cout << "checksum " << checksum << std::endl;
+}
+
+void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& options) {
+  std::vector<float> values(static_cast<std::size_t>(number(options, "count", 100'000)));
+  for (int step = 0;; ++step) {
+    rendezvous.set_phase(concat("training, step ", step));
+    const bool chosen = rendezvous.rank() == number(options, "which", rendezvous.rank());
+    if (chosen && step == number(options, "hang-at", -1)) ::pause();
+    if (chosen && step == number(options, "leave-at", -1)) return;
+    if (chosen && step == number(options, "kill-at", -1)) ::raise(SIGKILL);
+    if (chosen && step == number(options, "fail-at", -1))
+      throw DataError("images/7.jpg", "is damaged");
+    group.all_reduce(std::span<float>(values));
+    std::cout << "step " << step << std::endl;
+  }
+}
+
+// One that no signal but SIGKILL ends, beside one that fails.
+void ignore_signals(const Rendezvous& rendezvous) {
+  if (rendezvous.rank() == 0) throw DataError("images/7.jpg", "is damaged");
+  std::signal(SIGTERM, SIG_IGN);
+  std::cout << "deaf" << std::endl;
+  while (true) ::pause();
+}
+
+void run(const Options& options) {
+  const Identity identity = who_am_i(options);
+  const std::string version = options.count("version") > 0 ? options.at("version") : "1";
+  const auto rendezvous = std::make_shared<Rendezvous>(
+      identity,
+      RendezvousOptions{std::chrono::milliseconds(number(options, "timeout", 30'000)), version});
+  cpu_set_t cores;
+  ::sched_getaffinity(0, sizeof cores, &cores);
+  std::cout << "process " << ::getpid() << "\ncores " << CPU_COUNT(&cores) << std::endl;
+  try {
+    std::cout << "joined as rank " << rendezvous->rank() << " of " << rendezvous->size() << " by "
+              << identity.source << " at " << rendezvous->self().address << " local "
+              << rendezvous->self().local_rank << std::endl;
+    if (options.count("agree") > 0) rendezvous->agree("config", options.at("agree"));
+    const AlgorithmTable table = table_for(options);
+    const auto group = open_gloo(rendezvous, table);
+    const std::string mode = options.count("mode") > 0 ? options.at("mode") : "sums";
+    if (mode == "sums") run_sums(*group, number(options, "steps", 3));
+    if (mode == "bits") run_bits(*group, table[0].algorithm == Algorithm::kHalvingDoubling);
+    if (mode == "ignore") ignore_signals(*rendezvous);
+    if (mode == "loop") run_loop(*rendezvous, *group, options);
+    if (mode == "measure")
+      std::cout << to_text(measure(rendezvous, {4096, 1 << 20}, true), rendezvous->size());
+  } catch (const PeerError&) {
+    throw;
+  } catch (const Error& error) {
+    rendezvous->fail(std::string("has failed: ") + error.what());
+    throw;
+  }
+  std::cout << "done" << std::endl;
+}
+
+}  // namespace
+}  // namespace trainer::cluster
+
+// `cluster_rank launch N ...` starts N of itself with the remaining arguments.
+int launch_ranks(int argc, char** argv) {
+  std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe")};
+  command.insert(command.end(), argv + 3, argv + argc);
+  return trainer::cluster::launch({std::stoi(argv[2]), std::move(command),
+                                   std::chrono::milliseconds(1500),
+                                   std::chrono::milliseconds(200)});
+}
+
+int main(int argc, char** argv) {
+  if (argc > 2 && std::string(argv[1]) == "launch") return launch_ranks(argc, argv);
+  trainer::cluster::Options options;
+  for (int i = 1; i + 1 < argc; i += 2) options[argv[i] + 2] = argv[i + 1];
+  try {
+    trainer::cluster::run(options);
+  } catch (const trainer::Error& error) {
+    std::cerr << error.what() << std::endl;
+    return error.code();
+  }
+  return 0;
+}

@@ -1,0 +1,216 @@
+// Ranks as threads of this process: what meeting checks.
+#include "cluster/rendezvous.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <future>
+#include <thread>
+
+#include "base/error.h"
+#include "cluster/socket.h"
+
+namespace trainer::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+
+Identity identity_of(int rank, int size, int port) {
+  Identity identity;
+  identity.rank = rank;
+  identity.size = size;
+  identity.master = {"127.0.0.1", port};
+  return identity;
+}
+
+const RendezvousOptions kPatient{milliseconds(30'000), "1"};
+
+// Runs `body(rank)` on a thread each and returns the messages of what they threw, with the exit
+// code.
+std::vector<std::string> on_ranks(int size, const std::function<void(int)>& body) {
+  std::vector<std::string> messages(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        body(rank);
+      } catch (const Error& error) {
+        messages[static_cast<std::size_t>(rank)] = concat(error.code(), ' ', error.what());
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  return messages;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("ranks meet, know each other and share a store") {
+  const ReservedPort port;
+  const auto messages = on_ranks(4, [&](int rank) {
+    Rendezvous here(identity_of(rank, 4, port.number()), kPatient);
+    if (here.rank() != rank || here.size() != 4) throw CheckError("rank or size");
+    if (here.self().address != "127.0.0.1" || here.self().local_rank != rank ||
+        here.self().local_size != 4) {
+      throw CheckError("self");
+    }
+    here.set("key" + std::to_string(rank), std::to_string(here.generation()));
+    if (here.get("key" + std::to_string((rank + 1) % 4)) != std::to_string(here.generation())) {
+      throw CheckError("store");
+    }
+    here.agree("seed", "42");
+    here.agree("seed", "43");
+  });
+  for (const std::string& message : messages) CHECK(message.empty());
+}
+
+TEST_CASE("a value that differs is named with its rank and line") {
+  const ReservedPort port;
+  const auto messages = on_ranks(3, [&](int rank) {
+    Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
+    here.agree("config", rank == 2 ? "seed: 1\nepochs: 9\n" : "seed: 1\nepochs: 5\n");
+  });
+  for (const std::string& message : messages) {
+    CHECK(contains(message, "2 error: rank 2 (on "));
+    CHECK(contains(message, "differs from rank 0 in its config: 'epochs: 9', not 'epochs: 5'"));
+  }
+}
+
+TEST_CASE("missing ranks are named when the time is over") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    Identity identity = identity_of(rank == 0 ? 0 : 2, 4, port.number());
+    Rendezvous here(identity, {milliseconds(600), "1"});
+  });
+  for (const std::string& message : messages) {
+    CHECK(message == "4 2 of 4 ranks did not join within 0.6 s: rank 1, rank 3");
+  }
+}
+
+TEST_CASE("without rank 0 its address is named") {
+  const ReservedPort port;
+  const auto messages = on_ranks(1, [&](int) {
+    Rendezvous here(identity_of(1, 2, port.number()), {milliseconds(300), "1"});
+  });
+  CHECK(contains(messages[0], concat("4 rank 0 (rank 0) cannot be reached at 127.0.0.1:",
+                                     port.number(), " for 0.3 s")));
+  CHECK(contains(messages[0], "Connection refused"));
+}
+
+TEST_CASE("another cluster, size or version is an error on all ranks") {
+  SUBCASE("cluster") {
+    const ReservedPort port;
+    const auto messages = on_ranks(2, [&](int rank) {
+      Identity identity = identity_of(rank, 2, port.number());
+      identity.cluster.worker = {identity.master, {"localhost", rank == 0 ? 7 : 8}};
+      Rendezvous here(identity, kPatient);
+    });
+    for (const std::string& message : messages) {
+      CHECK(contains(message, "2 error: worker:1 on "));
+      CHECK(contains(
+          message,
+          "has another cluster than rank 0: 'worker:1: localhost:8', not 'worker:1: localhost:7'"));
+    }
+  }
+  SUBCASE("size") {
+    const ReservedPort port;
+    const auto messages = on_ranks(2, [&](int rank) {
+      Rendezvous here(identity_of(rank, 2 + rank, port.number()), kPatient);
+    });
+    for (const std::string& message : messages)
+      CHECK(contains(message, "is rank 1 of 3, but rank 0 counts 2 ranks"));
+  }
+  SUBCASE("version") {
+    const ReservedPort port;
+    const auto messages = on_ranks(2, [&](int rank) {
+      Rendezvous here(identity_of(rank, 2, port.number()),
+                      {milliseconds(30'000), rank == 0 ? "1.0" : "1.1"});
+    });
+    for (const std::string& message : messages)
+      CHECK(contains(message, "runs version 1.1, but rank 0 runs 1.0"));
+  }
+}
+
+TEST_CASE("of two processes with one rank the second is refused, and the job goes on") {
+  const ReservedPort port;
+  std::promise<std::string> refusal;
+  const auto messages = on_ranks(4, [&](int thread) {
+    if (thread == 3) {  // the third rank comes when one of the two is out
+      const std::string message = refusal.get_future().get();
+      CHECK(contains(message, "rank 1 is taken by rank 1 (on "));
+      CHECK(contains(message, "two processes were given the same task"));
+      Rendezvous here(identity_of(2, 3, port.number()), kPatient);
+      return;
+    }
+    try {
+      Rendezvous here(identity_of(std::min(thread, 1), 3, port.number()), kPatient);
+    } catch (const ConfigError& error) {
+      refusal.set_value(error.what());
+    }
+  });
+  for (const std::string& message : messages) CHECK(message.empty());
+}
+
+TEST_CASE("a port in use is said at once") {
+  const ReservedPort port;
+  const Socket taken = listen_at({"127.0.0.1", port.number()});
+  const auto messages =
+      on_ranks(1, [&](int) { Rendezvous here(identity_of(0, 2, port.number()), kPatient); });
+  CHECK(contains(messages[0], concat("2 127.0.0.1:", port.number(), ": error: port ", port.number(),
+                                     " is in use")));
+}
+
+TEST_CASE("ranks of another start wait for their own rank 0") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    Identity identity = identity_of(rank, 2, port.number());
+    identity.job = rank == 0 ? "new" : "old";
+    Rendezvous here(identity, {milliseconds(500), "1"});
+  });
+  CHECK(contains(messages[0], "1 of 2 ranks did not join within 0.5 s: rank 1"));
+  CHECK(contains(messages[1], "another job listens there: 'new', not 'old'"));
+}
+
+TEST_CASE("a rank that fails says why, and the others hear it") {
+  const ReservedPort port;
+  const auto messages = on_ranks(3, [&](int rank) {
+    Rendezvous here(identity_of(rank, 3, port.number()), kPatient);
+    here.set_phase("reading data");
+    if (rank == 1) {
+      here.fail("has failed: x.jpg: is damaged");
+    } else {
+      here.get("never set");
+    }
+  });
+  for (const int rank : {0, 2}) {
+    const std::string& message = messages[static_cast<std::size_t>(rank)];
+    CHECK(contains(message, "4 rank 1 (on "));
+    CHECK(contains(message, "has failed: x.jpg: is damaged; noticed by rank "));
+    CHECK(contains(message, "while reading data"));
+  }
+}
+
+TEST_CASE("a stranger does no harm") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    if (rank == 1) {
+      std::string reason;
+      Socket stranger;
+      const auto limit = Clock::now() + milliseconds(20'000);
+      while (!stranger && Clock::now() < limit)
+        stranger = connect_to({"127.0.0.1", port.number()}, limit, reason);
+      std::string text = "GET / HTTP/1.1\r\n\r\n";
+      transmit(stranger, text);
+    }
+    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    here.agree("seed", "1");
+  });
+  for (const std::string& message : messages) CHECK(message.empty());
+}
+
+}  // namespace trainer::cluster
