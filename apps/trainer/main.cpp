@@ -56,6 +56,7 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides) 
   flag("--batch-size", "train.batch_size", "Samples a replica takes a step (train.batch_size)");
   flag("--seed", "seed", "Seed of everything random (seed)");
   flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
+  flag("--replicas", "parallel.replicas", "Copies of the model (parallel.replicas)");
   flag("--gpus", "parallel.gpus", "GPUs to use: a number or all (parallel.gpus)");
 }
 

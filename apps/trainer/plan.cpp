@@ -14,8 +14,7 @@ int plan(const PlanArguments& arguments) {
   const train::PlannedData data = train::plan_data(config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
   const train::PlanReport report = train::make_plan(loaded, data, model);
-  const auto backend = train::open_backend(config);
-  const train::DevicePlan device = train::plan_device(model, config, *backend);
+  const train::DevicePlan device = train::plan_device(model, config);
   if (arguments.json) {
     train::print_plan_json(report, device, std::cout);
   } else {
@@ -25,7 +24,7 @@ int plan(const PlanArguments& arguments) {
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? std::cerr : std::cout;
   if (model && !arguments.print_after.empty()) {
-    train::print_graphs(*model, config, *backend, arguments.print_after, text);
+    train::print_graphs(*model, config, *train::open_backends(config).front(), arguments.print_after, text);
   }
   if (device.engine && arguments.program) train::print_programs(*device.engine, text);
   return kExitOk;

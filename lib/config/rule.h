@@ -157,6 +157,18 @@ inline const Spellings<ConvolutionAlgorithm>& spellings(ConvolutionAlgorithm) {
                                            {Algorithm::kWinograd, "winograd"}};
   return kNames;
 }
+inline const Spellings<Parallel::LrScaling>& spellings(Parallel::LrScaling) {
+  using Scaling = Parallel::LrScaling;
+  static const Spellings<Scaling> kNames{
+      {Scaling::kNone, "none"}, {Scaling::kLinear, "linear"}, {Scaling::kSqrt, "sqrt"}};
+  return kNames;
+}
+inline const Spellings<Parallel::Reduction>& spellings(Parallel::Reduction) {
+  using Reduction = Parallel::Reduction;
+  static const Spellings<Reduction> kNames{{Reduction::kFast, "fast"},
+                                           {Reduction::kOrdered, "ordered"}};
+  return kNames;
+}
 inline const Spellings<Parallel::Device>& spellings(Parallel::Device) {
   using Device = Parallel::Device;
   static const Spellings<Device> kNames{

@@ -29,6 +29,34 @@ backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm
   return Choice::kAuto;
 }
 
+backend::ReductionOptions reduction_of(const config::Parallel& parallel, const EngineGroup& group) {
+  backend::ReductionOptions options;
+  options.communicator = group.gradients;
+  options.statistics = group.statistics;
+  options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
+  options.micro_batches = parallel.micro_batches;
+  options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(0) * (1 << 20));
+  return options;
+}
+
+// Statistics of a batch would differ with the micro-batches it is cut into.
+void check_no_batch_statistics(const graph::Graph& training) {
+  std::vector<Diagnostic> diagnostics;
+  for (const graph::Node& node : training.nodes) {
+    if (!std::holds_alternative<graph::BatchNorm>(node.op)) continue;
+    diagnostics.push_back(
+        {node.loc, concat("layer ", node.name,
+                          ": takes statistics over the batch, so that parallel.reduction: ordered "
+                          "cannot cut it up; freeze the layer, or use reduction: fast with "
+                          "parallel.batch_norm.sync")});
+  }
+  if (!diagnostics.empty()) throw ConfigError(diagnostics);
+}
+
+std::int64_t bytes_a_sample(const graph::Value& value) {
+  return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
+}
+
 // The model with every layer's output as an output of the graph, in training form.
 graph::Graph probe_graph(const graph::Graph& model) {
   graph::Graph probe = model;
@@ -59,7 +87,7 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
 }
 
 Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
-               Use use)
+               Use use, const EngineGroup& group)
     : model_(optim::scale_learning_rates(model, config.optimizer)),
       backend_(backend),
       prediction_(use == Use::kPredict),
@@ -67,11 +95,15 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
       evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
   const compile::Options options = compile_options(config, backend);
   compile_.convolution = convolution_of(config.parallel.convolution);
+  compile_.reduction = reduction_of(config.parallel, group);
+  image_bytes_ = bytes_a_sample(model_[model_.inputs[0]]);
+  label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
   const graph::Graph evaluation = compile::evaluation_graph(model_, options, prediction_);
   outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
   if (use == Use::kTrain) {
     const graph::Graph training = compile::training_graph(model_, options);
     has_penalty_ = training.outputs.size() > 2;
+    if (compile_.reduction.ordered) check_no_batch_statistics(training);
     variables_ = backend.allocate(training);
     compile_.max_samples = batch_;
     compile_.guard = 1;  // the losses
@@ -166,14 +198,17 @@ bool Engine::step(std::int64_t samples, const void* images, const void* labels,
   const void* inputs[] = {images, labels};
   float* outputs[] = {logits_.data(), losses_.data(), &penalty_};
   train_->run(samples, inputs, std::span(outputs, has_penalty_ ? 3 : 2), scalars);
-  return all_finite(std::span(losses_).first(static_cast<std::size_t>(samples)));
+  return train_->finite();
 }
 
-void Engine::evaluate(std::int64_t samples, const void* images, const void* labels) {
+void Engine::evaluate(std::int64_t samples, const void* images, const void* labels,
+                      std::int64_t all_samples) {
   const void* inputs[] = {images, labels};
   float* outputs[] = {logits_.data(), losses_.data()};
   const std::size_t count = prediction_ ? 1 : 2;
-  evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), {});
+  backend::Scalars scalars;
+  scalars.all_samples = all_samples;
+  evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), scalars);
 }
 
 backend::MemoryReport Engine::memory() const {
@@ -186,8 +221,11 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* images, co
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
   graph::Graph probe = probe_graph(model_);
-  compile_.max_samples = samples;
-  const auto program = backend_.compile(probe, *variables_, compile_);
+  // Of this rank alone.
+  backend::CompileOptions options;
+  options.convolution = compile_.convolution;
+  options.max_samples = samples;
+  const auto program = backend_.compile(probe, *variables_, options);
   std::vector<std::vector<float>> values;
   std::vector<float*> outputs;
   for (const graph::ValueId id : probe.outputs) {
@@ -197,6 +235,7 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* images, co
   const void* inputs[] = {images, labels};
   backend::Scalars quiet = scalars;
   quiet.apply = false;
+  quiet.all_samples = samples;
   program->run(samples, inputs, outputs, quiet);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (all_finite(values[i])) continue;

@@ -19,6 +19,12 @@ namespace trainer::train {
 // run the precision.
 compile::Options compile_options(const config::Config& config, const backend::Backend& backend);
 
+// The ranks that an engine is one of. Null where it is alone.
+struct EngineGroup {
+  cluster::Communicator* gradients = nullptr;
+  cluster::Communicator* statistics = nullptr;  // a duplicate, when batch norm shall be of all ranks
+};
+
 class Engine {
  public:
   // What a program is built for.
@@ -27,7 +33,7 @@ class Engine {
   // `model` is the forward graph of model::build_model. kTrain has all three programs' abilities,
   // kEvaluate evaluates and predicts without labels being needed for kPredict only.
   Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
-         Use use);
+         Use use, const EngineGroup& group = {});
 
   // Fills all variables from their initialisers.
   void initialise(std::uint64_t seed);
@@ -44,16 +50,21 @@ class Engine {
   std::vector<graph::Value> variables() const { return variables_->values(); }
 
   // One call of the training program; logits [samples, outputs] and losses [samples] are filled.
-  // Returns whether the losses were all finite; the parameters are unchanged when they were not.
+  // Returns whether the losses were all finite, of all ranks when scalars.apply; the parameters are
+  // unchanged when they were not.
   bool step(std::int64_t samples, const void* images, const void* labels,
             const backend::Scalars& scalars);
   // The evaluation program on up to evaluation_batch() samples. labels may be null for kPredict.
-  void evaluate(std::int64_t samples, const void* images, const void* labels);
+  // `all_samples`: those of all ranks' calls together; 0: these.
+  void evaluate(std::int64_t samples, const void* images, const void* labels,
+                std::int64_t all_samples = 0);
   std::span<const float> logits() const { return logits_; }
   std::span<const float> losses() const { return losses_; }
   double penalty() const { return static_cast<double>(penalty_); }  // of the last training step
 
   std::int64_t outputs() const { return outputs_; }  // logits a sample
+  std::int64_t image_bytes() const { return image_bytes_; }  // of one sample in a batch
+  std::int64_t label_bytes() const { return label_bytes_; }
   std::int64_t batch() const { return batch_; }
   std::int64_t evaluation_batch() const { return evaluation_batch_; }
   backend::MemoryReport memory() const;
@@ -72,7 +83,8 @@ class Engine {
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> train_, evaluate_;
   bool prediction_ = false, has_penalty_ = false;
-  std::int64_t outputs_ = 0, batch_ = 0, evaluation_batch_ = 0;
+  std::int64_t outputs_ = 0, image_bytes_ = 0, label_bytes_ = 0;
+  std::int64_t batch_ = 0, evaluation_batch_ = 0;
   backend::CompileOptions compile_;
   std::vector<float> logits_, losses_;
   float penalty_ = 0;

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "data/data.h"
-#include "train/engine.h"
+#include "train/replicas.h"
 #include "train/metrics.h"
 
 namespace trainer::train {
@@ -24,7 +24,7 @@ struct EvaluateOptions {
 EvaluateOptions evaluate_options(const config::Config& config);
 
 // Nothing when it was cancelled.
-std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
+std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options);
 
 // The class index of each label of a batch: indices as they are, the largest of float targets.

@@ -29,9 +29,7 @@ class Loop {
         config_(job.config),
         plan_(job.plan),
         store_(checkpoint_folder(job.run), config_.run.keep),
-        rate_(optim::learning_rate(
-            config_.schedule, optim::update_spec(config_.optimizer).learning_rate,
-            {static_cast<double>(plan_.steps_per_epoch), plan_.total_steps, 1})),
+        rate_(learning_rate(config_, plan_)),
         checkpoint_due_(config_.run.checkpoint_every, plan_.steps_per_epoch),
         evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch) {}
 
@@ -88,6 +86,7 @@ class Loop {
     info.steps_per_epoch = plan_.steps_per_epoch;
     info.first_step = state_.step;
     info.global_batch = plan_.batch * plan_.accumulate;
+    info.devices = static_cast<int>(plan_.replicas);
     for (const auto& hook : job_.hooks) {
       const auto saved = state_.hooks.find(hook->name());
       if (saved != state_.hooks.end()) hook->restore(saved->second);
@@ -235,6 +234,7 @@ class Loop {
     }
     checkpoint::Metadata metadata = to_metadata(state_, config_, job_.data);
     if (metadata == saved_) return;
+    job_.engine.check_equal();
     const std::vector<checkpoint::Tensor> tensors = job_.engine.tensors();
     check_finite(tensors);
     const Path path = store_.save(state_.step, tensors, metadata);

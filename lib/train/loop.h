@@ -9,9 +9,9 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "optim/optim.h"
-#include "train/engine.h"
 #include "train/hooks.h"
 #include "train/plan.h"
+#include "train/replicas.h"
 #include "train/run_dir.h"
 
 namespace trainer::train {
@@ -19,7 +19,7 @@ namespace trainer::train {
 struct Job {
   const config::Config& config;
   const data::Datasets& data;
-  Engine& engine;
+  Replicas& engine;  // all replicas as one
   StepPlan plan;
   Path run;
   Start start = Start::kFresh;

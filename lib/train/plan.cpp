@@ -7,11 +7,12 @@
 
 namespace trainer::train {
 
-StepPlan plan_steps(const config::Config& config, std::int64_t samples) {
+StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers) {
   if (samples == 0) throw ConfigError(config.data.train.loc, "data.train: has no samples");
   StepPlan plan;
   plan.samples = samples;
-  plan.batch = config.train.batch_size;
+  plan.replicas = config.parallel.replicas * workers;
+  plan.batch = config.train.batch_size * plan.replicas;
   plan.accumulate = config.optimizer.accumulate;
   plan.batches_per_epoch = data::batches_per_epoch(samples, plan.batch);
   plan.steps_per_epoch = (plan.batches_per_epoch + plan.accumulate - 1) / plan.accumulate;
@@ -23,6 +24,20 @@ StepPlan plan_steps(const config::Config& config, std::int64_t samples) {
     plan.total_steps = static_cast<std::int64_t>(std::ceil(steps));
   }
   return plan;
+}
+
+optim::LearningRate learning_rate(const config::Config& config, const StepPlan& plan) {
+  using Scaling = config::Parallel::LrScaling;
+  const Scaling scaling = config.parallel.lr_scaling.value_or(Scaling::kNone);
+  const auto replicas = static_cast<double>(plan.replicas);
+  const double factor = scaling == Scaling::kLinear ? replicas
+                        : scaling == Scaling::kSqrt ? std::sqrt(replicas)
+                                                    : 1;
+  const double base = optim::update_spec(config.optimizer).learning_rate * factor;
+  return optim::learning_rate(config.schedule, base,
+                              {static_cast<double>(plan.steps_per_epoch),
+                               std::max<std::int64_t>(plan.total_steps, 1),
+                               static_cast<int>(plan.replicas)});
 }
 
 StepPlan::Batches StepPlan::batches(std::int64_t step) const {

@@ -104,7 +104,8 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   Table table({"", ""});
   table.add(
       {"global batch",
-       concat(steps.batch * steps.accumulate, " (", steps.batch, " a replica x 1 replica",
+       concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas,
+              " a replica x ", steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
   table.add({"total steps", concat(grouped(steps.total_steps), " (",
@@ -215,7 +216,8 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   json["flops"] = plan.flops;
   json["data"] = data_json(plan.data);
   if (plan.steps) {
-    json["batch_size"] = plan.steps->batch;
+    json["batch_size"] = plan.steps->batch / plan.steps->replicas;
+    json["replicas"] = plan.steps->replicas;
     json["accumulate"] = plan.steps->accumulate;
     json["global_batch"] = plan.steps->batch * plan.steps->accumulate;
     json["steps_per_epoch"] = plan.steps->steps_per_epoch;

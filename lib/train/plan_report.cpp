@@ -53,9 +53,7 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
 
 void add_rates(PlanReport& plan, const config::Config& config) {
   const StepPlan& steps = *plan.steps;
-  const optim::LearningRate rate =
-      optim::learning_rate(config.schedule, optim::update_spec(config.optimizer).learning_rate,
-                           {static_cast<double>(steps.steps_per_epoch), steps.total_steps, 1});
+  const optim::LearningRate rate = learning_rate(config, steps);
   const std::int64_t last = steps.total_steps - 1;
   if (last < 0) return;
   const std::int64_t points = std::min(kMostPoints, steps.total_steps);
@@ -119,13 +117,14 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   return plan;
 }
 
-DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config,
-                       backend::Backend& backend) {
+DevicePlan plan_device(const std::optional<graph::Graph>& model, const config::Config& config) {
   DevicePlan device;
-  device.backend = backend.describe();
+  auto backends = open_backends(config);
+  device.backend = backends.front()->describe();
   if (!model) return device;
   const auto start = std::chrono::steady_clock::now();
-  device.engine = std::make_unique<Engine>(*model, config, backend, Engine::Use::kTrain);
+  device.engine =
+      std::make_unique<Replicas>(*model, config, std::move(backends), Engine::Use::kTrain);
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return device;
@@ -153,11 +152,11 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
   compile::evaluation_graph(model, options);
 }
 
-void print_programs(Engine& engine, std::ostream& out) {
+void print_programs(Replicas& engine, std::ostream& out) {
   out << "\ntraining program\n";
-  engine.training_program().print(out);
+  engine.engine(0).training_program().print(out);
   out << "\nevaluation program\n";
-  engine.evaluation_program().print(out);
+  engine.engine(0).evaluation_program().print(out);
 }
 
 }  // namespace trainer::train

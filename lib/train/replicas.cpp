@@ -1,0 +1,213 @@
+#include "train/replicas.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/part.h"
+#include "cluster/local_group.h"
+
+namespace trainer::train {
+namespace {
+
+using config::Parallel;
+
+// Ordered sums need lanes in a power of two, and as many pieces of the batch as all lanes together.
+std::int64_t lanes_of(const Parallel& parallel, std::int64_t threads) {
+  if (parallel.lanes) return *parallel.lanes;
+  if (parallel.reduction != Parallel::Reduction::kOrdered) return 0;
+  const auto most = std::min(threads, parallel.micro_batches / parallel.replicas);
+  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
+}
+
+// FNV-1a over the bits.
+std::int64_t checksum(std::span<const float> values) {
+  std::uint64_t hash = 0xCBF29CE484222325u;
+  for (const float value : values) {
+    hash = (hash ^ std::bit_cast<std::uint32_t>(value)) * 0x100000001B3u;
+  }
+  return static_cast<std::int64_t>(hash);
+}
+
+// What a batch's samples of one replica are in memory.
+const void* at_sample(const void* samples, std::int64_t first, std::int64_t bytes) {
+  return samples == nullptr ? nullptr : static_cast<const char*>(samples) + first * bytes;
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config) {
+  const Parallel& parallel = config.parallel;
+  if (parallel.device == Parallel::Device::kCuda ||
+      (parallel.gpus != "0" && parallel.gpus != "all")) {
+    throw ConfigError(parallel.loc,
+                      "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
+  }
+  const std::vector<int> cores = backend::available_cores();
+  const std::int64_t all =
+      parallel.threads.value_or(static_cast<std::int64_t>(cores.size()));
+  const std::int64_t threads = std::max<std::int64_t>(1, all / parallel.replicas);
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  for (std::int64_t replica = 0; replica < parallel.replicas; ++replica) {
+    backend::CpuOptions options;
+    options.lanes = static_cast<int>(lanes_of(parallel, threads));
+    const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
+    options.threads = ordered ? options.lanes : static_cast<int>(threads);
+    backends.push_back(backend::open_cpu_backend(options));
+  }
+  return backends;
+}
+
+Replicas::Replicas(const graph::Graph& model, const config::Config& config,
+                   std::vector<std::unique_ptr<backend::Backend>> backends, Engine::Use use,
+                   cluster::Communicator* workers)
+    : workers_(workers), backends_(std::move(backends)), crew_(static_cast<int>(backends_.size())) {
+  const auto replicas = static_cast<int>(backends_.size());
+  const bool alone = replicas == 1 && workers == nullptr;
+  if (!alone) group_ = cluster::make_local_group(replicas, workers);
+  engines_.resize(backends_.size());
+  statistics_.resize(backends_.size());
+  run([&](int replica) {
+    const auto r = static_cast<std::size_t>(replica);
+    EngineGroup group;
+    if (!alone) {
+      group.gradients = group_[r].get();
+      if (config.parallel.batch_norm.sync) {
+        statistics_[r] = group_[r]->duplicate();
+        group.statistics = statistics_[r].get();
+      }
+    }
+    engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
+  });
+  const auto most = static_cast<std::size_t>(std::max(batch(), evaluation_batch()));
+  logits_.resize(most * static_cast<std::size_t>(outputs()));
+  losses_.resize(most);
+}
+
+Replicas::~Replicas() = default;
+
+template <class Work>
+void Replicas::run(const Work& work) {
+  crew_.run(work, [this] {
+    if (!group_.empty()) group_.front()->abort();
+    for (const auto& statistics : statistics_) {
+      if (statistics) statistics->abort();
+    }
+  });
+}
+
+std::string Replicas::describe() const {
+  const std::string one = backends_.front()->describe();
+  return count() == 1 ? one : concat(count(), " replicas, each ", one);
+}
+
+void Replicas::initialise(std::uint64_t seed) {
+  run([&](int replica) { engine(replica).initialise(seed); });
+}
+
+void Replicas::write(const std::vector<checkpoint::Tensor>& tensors) {
+  for (const auto& engine : engines_) engine->write(tensors);
+}
+
+void Replicas::load(const checkpoint::TensorFile& file, const std::string& path) {
+  for (const auto& engine : engines_) engine->load(file, path);
+}
+
+bool Replicas::step(std::int64_t samples, const void* images, const void* labels,
+                    const backend::Scalars& scalars) {
+  std::vector<char> finite(engines_.size());
+  run([&](int replica) {
+    const Part part = part_of(samples, replica, count());
+    Engine& own = engine(replica);
+    backend::Scalars mine = scalars;
+    mine.first_sample += static_cast<std::uint64_t>(part.first);
+    if (mine.all_samples == 0) mine.all_samples = samples;
+    finite[static_cast<std::size_t>(replica)] =
+        own.step(part.count, at_sample(images, part.first, own.image_bytes()),
+                 at_sample(labels, part.first, own.label_bytes()), mine);
+  });
+  gather(samples);
+  for (std::int64_t r = count(); r-- > 0;) {
+    if (part_of(samples, r, count()).count > 0) penalty_ = engine(r).penalty();
+  }
+  // Other workers know only with the update.
+  if (workers_ != nullptr && !scalars.apply) return true;
+  return std::all_of(finite.begin(), finite.end(), [](char one) { return one != 0; });
+}
+
+void Replicas::evaluate(std::int64_t samples, const void* images, const void* labels,
+                        std::int64_t all_samples) {
+  run([&](int replica) {
+    const Part part = part_of(samples, replica, count());
+    Engine& own = engine(replica);
+    own.evaluate(part.count, at_sample(images, part.first, own.image_bytes()),
+                 at_sample(labels, part.first, own.label_bytes()),
+                 all_samples > 0 ? all_samples : samples);
+  });
+  gather(samples);
+}
+
+void Replicas::gather(std::int64_t samples) {
+  const auto width = static_cast<std::size_t>(outputs());
+  for (std::int64_t r = 0; r < count(); ++r) {
+    const Part part = part_of(samples, r, count());
+    const auto first = static_cast<std::size_t>(part.first);
+    const auto size = static_cast<std::size_t>(part.count);
+    std::copy_n(engine(r).logits().begin(), size * width, logits_.begin() + first * width);
+    std::copy_n(engine(r).losses().begin(), size, losses_.begin() + first);
+  }
+}
+
+backend::MemoryReport Replicas::memory() const {
+  backend::MemoryReport all;
+  for (const auto& engine : engines_) {
+    const backend::MemoryReport one = engine->memory();
+    all.variables += one.variables;
+    all.gradients += one.gradients;
+    all.activations += one.activations;
+    all.derived += one.derived;
+  }
+  return all;
+}
+
+std::string Replicas::find_not_finite(std::int64_t samples, const void* images, const void* labels,
+                                      const backend::Scalars& scalars) {
+  for (std::int64_t r = 0; r < count(); ++r) {
+    const Part part = part_of(samples, r, count());
+    if (part.count == 0) continue;
+    Engine& own = engine(r);
+    const std::string where =
+        own.find_not_finite(part.count, at_sample(images, part.first, own.image_bytes()),
+                            at_sample(labels, part.first, own.label_bytes()), scalars);
+    if (!where.empty()) return where;
+  }
+  return "";
+}
+
+void Replicas::check_equal() {
+  if (group_.empty()) return;
+  std::string different;
+  run([&](int replica) {
+    // The same order of tensors everywhere: the graph's.
+    std::vector<std::int64_t> sums;
+    const std::vector<checkpoint::Tensor> tensors = engine(replica).tensors();
+    for (const checkpoint::Tensor& tensor : tensors) sums.push_back(checksum(tensor.values));
+    cluster::Communicator& group = *group_[static_cast<std::size_t>(replica)];
+    std::vector<std::int64_t> all(sums.size() * static_cast<std::size_t>(group.size()));
+    group.all_gather(std::as_bytes(std::span(sums)), std::as_writable_bytes(std::span(all)));
+    if (replica > 0) return;
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      for (std::size_t rank = 1; rank < static_cast<std::size_t>(group.size()); ++rank) {
+        if (all[rank * sums.size() + i] == all[i]) continue;
+        different += concat("\n  ", tensors[i].name, " on rank ", rank);
+      }
+    }
+  });
+  if (different.empty()) return;
+  throw CheckError("variables are not those of rank 0:" + different +
+                   "\nThe replicas no longer train the same model. Go on from the last checkpoint "
+                   "with --resume.");
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,88 @@
+// The copies of a model that share this process's part of every batch, as one: what the loop, the
+// evaluation and the rest of a run see of the devices.
+//
+// Every replica has a backend with its share of the cores and a thread of its own. A batch of n
+// samples is cut into contiguous parts: of R replicas, r has part_of(n, r, R). Gradients are summed
+// over the replicas, so that all make the same update; their parameters are the same bits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "base/crew.h"
+#include "cluster/communicator.h"
+#include "train/engine.h"
+
+namespace trainer::train {
+
+// The CPU backends of a config's replicas. Throws DeviceError when this machine or build lacks
+// what the config asks for.
+std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config);
+
+class Replicas {
+ public:
+  // One replica a backend. `workers` joins this process's replicas to those of others with as many;
+  // null: there are none. It must outlive the replicas.
+  Replicas(const graph::Graph& model, const config::Config& config,
+           std::vector<std::unique_ptr<backend::Backend>> backends, Engine::Use use,
+           cluster::Communicator* workers = nullptr);
+  ~Replicas();
+
+  std::int64_t count() const { return static_cast<std::int64_t>(engines_.size()); }
+  // "cpu, 1 lane x 1 thread, ...", of one replica, with their number.
+  std::string describe() const;
+
+  // As Engine's, on all replicas. Samples are this process's part of the batch: `scalars` are the
+  // step's, first_sample being the position of the part in the global batch, and all_samples the
+  // samples of the global batch.
+  void initialise(std::uint64_t seed);
+  void write(const std::vector<checkpoint::Tensor>& tensors);
+  void load(const checkpoint::TensorFile& file, const std::string& path);
+  bool step(std::int64_t samples, const void* images, const void* labels,
+            const backend::Scalars& scalars);
+  void evaluate(std::int64_t samples, const void* images, const void* labels,
+                std::int64_t all_samples = 0);
+
+  // Of the last call, in the order of its samples.
+  std::span<const float> logits() const { return logits_; }
+  std::span<const float> losses() const { return losses_; }
+  double penalty() const { return penalty_; }
+
+  const graph::Graph& model() const { return engines_.front()->model(); }
+  std::int64_t outputs() const { return engines_.front()->outputs(); }
+  // Samples a call may have.
+  std::int64_t batch() const { return engines_.front()->batch() * count(); }
+  std::int64_t evaluation_batch() const { return engines_.front()->evaluation_batch() * count(); }
+  std::vector<checkpoint::Tensor> tensors() const { return engines_.front()->tensors(); }
+  std::string parameters_sha256() const { return engines_.front()->parameters_sha256(); }
+  std::vector<graph::Value> variables() const { return engines_.front()->variables(); }
+  backend::MemoryReport memory() const;  // of all replicas together
+  Engine& engine(std::int64_t replica) { return *engines_[static_cast<std::size_t>(replica)]; }
+  std::string find_not_finite(std::int64_t samples, const void* images, const void* labels,
+                              const backend::Scalars& scalars);
+
+  // Throws CheckError naming the variable and the ranks, of all workers, when a variable is not the
+  // same bits on all ranks. Collective.
+  void check_equal();
+
+ private:
+  // Runs work(replica) on all at once. An error ends the group: only destruction is left.
+  template <class Work>
+  void run(const Work& work);
+  void gather(std::int64_t samples);
+
+  cluster::Communicator* workers_;
+  std::vector<std::unique_ptr<cluster::Communicator>> group_;  // empty: one replica, no workers
+  std::vector<std::unique_ptr<cluster::Communicator>> statistics_;
+  std::vector<std::unique_ptr<backend::Backend>> backends_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  Crew crew_;
+  std::vector<float> logits_, losses_;
+  double penalty_ = 0;
+};
+
+}  // namespace trainer::train
