@@ -24,7 +24,8 @@ int plan(const PlanArguments& arguments) {
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? std::cerr : std::cout;
   if (model && !arguments.print_after.empty()) {
-    train::print_graphs(*model, config, *train::open_backends(config).front(), arguments.print_after, text);
+    train::print_graphs(*model, config, *train::open_backends(config).front(),
+                        arguments.print_after, text);
   }
   if (device.engine && arguments.program) train::print_programs(*device.engine, text);
   return kExitOk;

@@ -21,8 +21,7 @@ int train(const TrainArguments& arguments) {
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  train::Replicas engine(model, config, train::open_backends(config),
-                         train::Engine::Use::kTrain);
+  train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
 
   if (start != train::Start::kResume) model::check_weights_exist(config.model);
   std::filesystem::create_directories(run);

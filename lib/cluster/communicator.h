@@ -8,18 +8,19 @@
 
 namespace trainer::cluster {
 
-// A group of `size` ranks. Every rank makes the same calls in the same order with the same sizes. One thread a
-// rank at a time; a thread that needs calls of its own takes a duplicate.
+// A group of `size` ranks. Every rank makes the same calls in the same order with the same sizes.
+// One thread a rank at a time; a thread that needs calls of its own takes a duplicate.
 //
-// Every call blocks until done. It throws PeerError when a rank has gone, is silent past the deadline, or has called
-// abort(); the group is of no use afterwards.
+// Every call blocks until done. It throws PeerError when a rank has gone, is silent past the
+// deadline, or has called abort(); the group is of no use afterwards.
 class Communicator {
  public:
   virtual ~Communicator() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  // Sums in place, with the same bits on every rank and in every run. When the group is made for it and its size is
-  // a power of two, in the order of a binary tree over the ranks: (r0 + r1) + (r2 + r3).
+  // Sums in place, with the same bits on every rank and in every run. When the group is made for it
+  // and its size is a power of two, in the order of a binary tree over the ranks: (r0 + r1) + (r2 +
+  // r3).
   virtual void all_reduce(std::span<float> values) = 0;
   virtual void all_reduce(std::span<double> values) = 0;
   virtual void all_reduce(std::span<std::int64_t> values) = 0;
@@ -30,7 +31,8 @@ class Communicator {
   virtual void barrier() = 0;
   // The same ranks, for calls beside this group's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
-  // Wakes every rank that waits in this group with a PeerError, from any thread: this rank has failed.
+  // Wakes every rank that waits in this group with a PeerError, from any thread: this rank has
+  // failed.
   virtual void abort() noexcept = 0;
 };
 

@@ -188,6 +188,7 @@ class LocalCommunicator final : public Communicator {
     shared_->slots[static_cast<std::size_t>(rank_)] = {data, size};
     shared_->meeting.wait();
     if (size == shared_->slots[0].size) return;
+    shared_->meeting.abort(rank_);
     throw std::logic_error(concat("rank ", rank_, " of a group calls with ", size,
                                   " elements, rank 0 with ", shared_->slots[0].size));
   }

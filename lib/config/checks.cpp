@@ -360,16 +360,15 @@ class Checker {
              concat("must be given with ", parallel.replicas,
                     " replicas, whose batch is as many times as large: none, linear or sqrt"));
     }
-    const bool scales =
-        parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone;
+    const bool scales = parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone;
     if (scales && std::holds_alternative<RampUpSchedule>(config_.schedule.kind)) {
       report("parallel.lr_scaling",
              "must be none: ramp_up has learning rates of its own; schedule.ramp_up.scale scales "
              "its peak");
     }
     if (parallel.threads && *parallel.threads < parallel.replicas) {
-      report("parallel.threads", concat("gives fewer than one thread to each of ",
-                                        parallel.replicas, " replicas"));
+      report("parallel.threads",
+             concat("gives fewer than one thread to each of ", parallel.replicas, " replicas"));
     }
   }
 
@@ -378,15 +377,16 @@ class Checker {
   void check_ordered() {
     const Parallel& parallel = config_.parallel;
     if (!is_power_of_two(parallel.micro_batches)) {
-      report("parallel.micro_batches", concat("must be a power of two; found ",
-                                              parallel.micro_batches));
+      report("parallel.micro_batches",
+             concat("must be a power of two; found ", parallel.micro_batches));
       return;
     }
     const std::int64_t lanes = parallel.replicas * parallel.lanes.value_or(1);
     if (parallel.micro_batches % lanes != 0) {
-      report("parallel.micro_batches",
-             concat("must be a multiple of the ", lanes, " lanes of all replicas, each of which "
-                    "computes as many; found ", parallel.micro_batches));
+      report("parallel.micro_batches", concat("must be a multiple of the ", lanes,
+                                              " lanes of all replicas, each of which "
+                                              "computes as many; found ",
+                                              parallel.micro_batches));
     }
   }
 

@@ -497,11 +497,7 @@ struct Parallel {
   std::string gpus = "0";  // a number or "all"; 0 on the CPU
   // Copies of the model in this process, each with its share of the cores and of every batch.
   std::int64_t replicas = 1;
-  enum class LrScaling {
-    kNone,
-    kLinear,
-    kSqrt
-  };
+  enum class LrScaling { kNone, kLinear, kSqrt };
   // Of the optimizer's learning rate, by the number of replicas; must be given for more than one.
   std::optional<LrScaling> lr_scaling;
   // kOrdered: the same bits for any number of replicas and lanes of the same global batch.

@@ -97,7 +97,8 @@ struct BatchRange {
   std::int64_t count = 0;
 };
 
-// A batch in memory that the loader owns: this rank's part of the global one. Valid until release().
+// A batch in memory that the loader owns: this rank's part of the global one. Valid until
+// release().
 struct Batch {
   BatchRange range;                   // of the part
   std::int64_t offset = 0;            // of its first sample in the global batch

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "data/data.h"
-#include "train/replicas.h"
 #include "train/plan.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 

@@ -22,7 +22,8 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
 // The ranks that an engine is one of. Null where it is alone.
 struct EngineGroup {
   cluster::Communicator* gradients = nullptr;
-  cluster::Communicator* statistics = nullptr;  // a duplicate, when batch norm shall be of all ranks
+  cluster::Communicator* statistics =
+      nullptr;  // a duplicate, when batch norm shall be of all ranks
 };
 
 class Engine {
@@ -62,7 +63,7 @@ class Engine {
   std::span<const float> losses() const { return losses_; }
   double penalty() const { return static_cast<double>(penalty_); }  // of the last training step
 
-  std::int64_t outputs() const { return outputs_; }  // logits a sample
+  std::int64_t outputs() const { return outputs_; }          // logits a sample
   std::int64_t image_bytes() const { return image_bytes_; }  // of one sample in a batch
   std::int64_t label_bytes() const { return label_bytes_; }
   std::int64_t batch() const { return batch_; }

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "data/data.h"
-#include "train/replicas.h"
 #include "train/metrics.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 

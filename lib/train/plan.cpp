@@ -34,10 +34,10 @@ optim::LearningRate learning_rate(const config::Config& config, const StepPlan& 
                         : scaling == Scaling::kSqrt ? std::sqrt(replicas)
                                                     : 1;
   const double base = optim::update_spec(config.optimizer).learning_rate * factor;
-  return optim::learning_rate(config.schedule, base,
-                              {static_cast<double>(plan.steps_per_epoch),
-                               std::max<std::int64_t>(plan.total_steps, 1),
-                               static_cast<int>(plan.replicas)});
+  return optim::learning_rate(
+      config.schedule, base,
+      {static_cast<double>(plan.steps_per_epoch), std::max<std::int64_t>(plan.total_steps, 1),
+       static_cast<int>(plan.replicas)});
 }
 
 StepPlan::Batches StepPlan::batches(std::int64_t step) const {

@@ -104,8 +104,8 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   Table table({"", ""});
   table.add(
       {"global batch",
-       concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas,
-              " a replica x ", steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
+       concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " a replica x ",
+              steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
   table.add({"total steps", concat(grouped(steps.total_steps), " (",

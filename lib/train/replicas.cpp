@@ -45,8 +45,7 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
                       "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
   }
   const std::vector<int> cores = backend::available_cores();
-  const std::int64_t all =
-      parallel.threads.value_or(static_cast<std::int64_t>(cores.size()));
+  const std::int64_t all = parallel.threads.value_or(static_cast<std::int64_t>(cores.size()));
   const std::int64_t threads = std::max<std::int64_t>(1, all / parallel.replicas);
   std::vector<std::unique_ptr<backend::Backend>> backends;
   for (std::int64_t replica = 0; replica < parallel.replicas; ++replica) {

@@ -88,8 +88,7 @@ std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options) {
   const int threads =
       options.threads > 0 ? options.threads : static_cast<int>(available_cores().size());
   const int lanes = std::min(options.lanes > 0 ? options.lanes : threads, cpu::kMostLanes);
-  return std::make_unique<cpu::CpuBackend>(std::max(threads, lanes), lanes,
-options);
+  return std::make_unique<cpu::CpuBackend>(std::max(threads, lanes), lanes, options);
 }
 
 }  // namespace trainer::backend

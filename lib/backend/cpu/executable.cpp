@@ -107,8 +107,9 @@ void CpuExecutable::check() const {
   const std::int64_t parts = ranks_of(reduction) * lanes_.count();
   const std::int64_t batches = reduction.micro_batches;
   if ((batches & (batches - 1)) != 0 || batches % parts != 0) {
-    throw std::logic_error(concat("an ordered sum of ", batches, " micro-batches over ", parts,
-                                  " lanes of all ranks: a power of two that they divide is needed"));
+    throw std::logic_error(
+        concat("an ordered sum of ", batches, " micro-batches over ", parts,
+               " lanes of all ranks: a power of two that they divide is needed"));
   }
   if (lanes_.threads_per_lane() != 1 || whole_batch_) {
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
@@ -240,37 +241,45 @@ bool CpuExecutable::reduces(const Scalars& scalars) const {
 
 void CpuExecutable::run(std::int64_t samples, std::span<const void* const> inputs,
                         std::span<float* const> outputs, const Scalars& scalars) {
-  if (samples > options_.max_samples) {
-    throw std::logic_error(
-        concat("compiled for ", options_.max_samples, " samples, called with ", samples));
-  }
-  const std::int64_t all = scalars.all_samples > 0 ? scalars.all_samples : samples;
-  Call call{samples, inputs, outputs, scalars, split(samples, all), 0, 0, false, false};
-  for (std::size_t lane = call.shares.size(); lane-- > 0;) {
-    if (call.shares[lane].count() == 0) continue;
-    call.first_active = static_cast<int>(lane);
-    ++call.active;
-  }
-  call.idle = samples == 0 && updates_ && options_.reduction.statistics != nullptr &&
-              whole_batch_;
-  find_stale(call);
-  prepare_sums(call);
-  finite_ = true;
-  const auto failed = [this] {
-    barrier_.abort();
-    active_barrier_.abort();
-    if (reduction_) reduction_->abort();
-    if (options_.reduction.communicator != nullptr) options_.reduction.communicator->abort();
-    if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort();
-  };
   try {
-    lanes_.run([&](int lane) { run_lane(lane, call); }, failed);
+    Call call{samples, inputs, outputs, scalars, {}, 0, 0, false, false};
+    prepare(call);
+    lanes_.run([&](int lane) { run_lane(lane, call); }, [this] { abort(); });
   } catch (...) {
+    abort();
     barrier_.reset();
     active_barrier_.reset();
     throw;
   }
   if (updates_ && finite_) variables_.changed();
+}
+
+// Wakes whoever waits for this rank or one of its lanes.
+void CpuExecutable::abort() {
+  barrier_.abort();
+  active_barrier_.abort();
+  if (reduction_) reduction_->abort();
+  if (options_.reduction.communicator != nullptr) options_.reduction.communicator->abort();
+  if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort();
+}
+
+void CpuExecutable::prepare(Call& call) {
+  if (call.samples > options_.max_samples) {
+    throw std::logic_error(
+        concat("compiled for ", options_.max_samples, " samples, called with ", call.samples));
+  }
+  const std::int64_t all = call.scalars.all_samples > 0 ? call.scalars.all_samples : call.samples;
+  call.shares = split(call.samples, all);
+  for (std::size_t lane = call.shares.size(); lane-- > 0;) {
+    if (call.shares[lane].count() == 0) continue;
+    call.first_active = static_cast<int>(lane);
+    ++call.active;
+  }
+  call.idle =
+      call.samples == 0 && updates_ && options_.reduction.statistics != nullptr && whole_batch_;
+  find_stale(call);
+  finite_ = true;
+  prepare_sums(call);
 }
 
 // What a call of this kind needs for the first time.
@@ -462,8 +471,8 @@ void CpuExecutable::fold(int lane, const Call& call, std::int64_t piece, Slice s
     sources[k + 1] = state.partial[static_cast<std::size_t>(k)].as<float>() + slice.first;
   }
   const bool last = piece + 1 == pieces;
-  float* to = last ? gradients
-                   : state.partial[static_cast<std::size_t>(waiting)].as<float>() + slice.first;
+  float* to =
+      last ? gradients : state.partial[static_cast<std::size_t>(waiting)].as<float>() + slice.first;
   machine_.kernels->sum(to, sources, waiting + 1, slice.count(), false);
 }
 

@@ -77,7 +77,9 @@ class CpuExecutable : public Executable {
   void find_bucket_steps(Lowered& lowered) const;
   void find_stale(const Call& call);
   void make_derived(int lane, int lanes);
+  void prepare(Call& call);
   void prepare_sums(Call& call);
+  void abort();
   RunContext context_of(int lane, const Call& call, const Lowered& lowered);
   void run_lane(int lane, const Call& call);
   void run_pieces(int lane, const Call& call);

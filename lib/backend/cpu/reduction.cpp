@@ -95,8 +95,7 @@ void Reduction::sum(Slice slice, const std::vector<const float*>& sources, bool 
 }
 
 void Reduction::reduce() const {
-  options_.communicator->all_reduce(
-      std::span(values(), static_cast<std::size_t>(count_) + tail_));
+  options_.communicator->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + tail_));
 }
 
 void Reduction::begin(std::vector<const float*> sources, bool add) {

@@ -53,9 +53,8 @@ void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float
        p += static_cast<std::size_t>(lanes)) {
     const Segment& segment = segments[pieces_[p].segment];
     const std::int64_t at = segment.offset + pieces_[p].first;
-    squares_[p] =
-        kernels_.gradient_square(gradients + at, variables_.flat_parameters() + at,
-                                 segment.update.l2, pieces_[p].last - pieces_[p].first);
+    squares_[p] = kernels_.gradient_square(gradients + at, variables_.flat_parameters() + at,
+                                           segment.update.l2, pieces_[p].last - pieces_[p].first);
   }
   barrier.wait(lanes);
   if (lane == 0) {
