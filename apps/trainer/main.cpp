@@ -172,6 +172,24 @@ int run(int argc, char** argv) {
                          "Print what the device runs, step by step");
   plan_command->callback([&] { code = plan(plan_arguments); });
 
+  VerifyArguments verify_arguments;
+  CLI::App* verify_command = app.add_subcommand(
+      "verify", "Prove by training that replicas, or a resumed run, give what they should");
+  verify_command->add_option("what", verify_arguments.what, "replicas or resume")
+      ->required()
+      ->check(CLI::IsMember({"replicas", "resume"}));
+  add_config(*verify_command, verify_arguments);
+  // Here a list to compare, not one number for the config.
+  verify_command->remove_option(verify_command->get_option("--replicas"));
+  verify_command
+      ->add_option("--replicas", verify_arguments.replicas,
+                   "Numbers of replicas to compare; default 1,2,4")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  verify_command->add_option("--steps", verify_arguments.steps, "Length of the runs")
+      ->check(CLI::Range(2, 1000000000));
+  verify_command->callback([&] { code = verify(verify_arguments); });
+
   std::vector<std::string> validate_paths;
   std::vector<config::Override> validate_overrides;
   CLI::App* validate_command = app.add_subcommand("validate", "All errors of configs at once");

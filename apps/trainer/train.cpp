@@ -28,8 +28,9 @@ int train(const TrainArguments& arguments) {
   const checkpoint::RunLock lock(run);
   train::prepare_run_folder(run, config, start);
   train::write_data_report(run, data);
-  train::Job job{config, data,  engine, train::plan_steps(config, data.train->size()),
-                 run,    start, {},     {}};
+  train::Job job{config, data, engine, train::plan_steps(config, data.train->size())};
+  job.run = run;
+  job.start = start;
   job.hooks = train::make_hooks(config, std::cout,
                                 {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
   job.warn = warn;

@@ -4,6 +4,23 @@
 
 namespace trainer {
 
+void pin_thread(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof set, &set);
+}
+
+Pinned::Pinned(int core) {
+  CPU_ZERO(&before_);
+  ::sched_getaffinity(0, sizeof before_, &before_);
+  pin_thread(core);
+}
+
+Pinned::~Pinned() {
+  if (CPU_COUNT(&before_) > 0) ::sched_setaffinity(0, sizeof before_, &before_);
+}
+
 Crew::Crew(int count, std::function<void(int)> start) : start_(std::move(start)) {
   for (int member = 1; member < count; ++member) {
     threads_.emplace_back([this, member] { serve(member); });

@@ -1,6 +1,8 @@
 // Threads that do a piece of work side by side, again and again.
 #pragma once
 
+#include <sched.h>
+
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -25,6 +27,21 @@ void spin_until(const Condition& condition) {
     }
   }
 }
+
+// Keeps the calling thread on one core; where that is not allowed, nothing changes.
+void pin_thread(int core);
+
+// The same for as long as it lives. Threads started meanwhile inherit it.
+class Pinned {
+ public:
+  explicit Pinned(int core);
+  ~Pinned();
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
 
 class Crew {
  public:

@@ -506,7 +506,7 @@ struct Parallel {
   std::optional<double> bucket_mb;  // MiB of gradients reduced at once; chosen when left out
   ReplicaBatchNorm batch_norm;
   bool deterministic = true;            // false permits sums whose order depends on timing
-  std::optional<bool> pin;              // replicas to their cores; chosen when left out
+  bool pin = false;                     // whether a replica stays on cores of its own
   std::optional<std::int64_t> threads;  // processor cores to use; all when left out
   std::optional<std::int64_t> lanes;    // micro-batches computed side by side; chosen when left out
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;

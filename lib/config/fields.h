@@ -699,7 +699,9 @@ void fields(V& v, Parallel& s) {
     "depends on timing; the CPU has none.",
     any());
   v("pin", s.pin,
-    "Whether each replica's threads stay on cores of their own; chosen when left out.", any());
+    "Whether each replica's threads stay on cores of their own, for machines that do nothing else; "
+    "default false.",
+    any());
   v("threads", s.threads, "Processor cores to use; all when left out.", at_least(1));
   v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.", at_least(1));
   v("convolution", s.convolution, "Algorithm of convolutions; default auto.", any());

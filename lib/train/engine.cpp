@@ -29,13 +29,19 @@ backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm
   return Choice::kAuto;
 }
 
+// MiB of gradients that go to other processes at once.
+constexpr double kRemoteBucket = 4;
+
 backend::ReductionOptions reduction_of(const config::Parallel& parallel, const EngineGroup& group) {
   backend::ReductionOptions options;
   options.communicator = group.gradients;
   options.statistics = group.statistics;
   options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
   options.micro_batches = parallel.micro_batches;
-  options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(0) * (1 << 20));
+  const double chosen = group.remote ? kRemoteBucket : 0;
+  options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(chosen) * (1 << 20));
+  options.extra = group.carried;
+  options.fill = group.carry;
   return options;
 }
 

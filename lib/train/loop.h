@@ -21,10 +21,12 @@ struct Job {
   const data::Datasets& data;
   Replicas& engine;  // all replicas as one
   StepPlan plan;
-  Path run;
+  // The processes that train together; null: this one alone. `plan` and `engine` are made with it.
+  cluster::Communicator* workers = nullptr;
+  Path run = {};
   Start start = Start::kFresh;
-  std::vector<std::unique_ptr<Hook>> hooks;
-  std::function<void(const std::string&)> warn;  // what the user should know; one line each
+  std::vector<std::unique_ptr<Hook>> hooks = {};
+  std::function<void(const std::string&)> warn = {};  // what the user should know; one line each
 };
 
 // Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "base/error.h"
 
@@ -26,16 +27,38 @@ StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int
   return plan;
 }
 
-optim::LearningRate learning_rate(const config::Config& config, const StepPlan& plan) {
+ScaledRate scaled_rate(const config::Config& config, std::int64_t replicas) {
   using Scaling = config::Parallel::LrScaling;
   const Scaling scaling = config.parallel.lr_scaling.value_or(Scaling::kNone);
-  const auto replicas = static_cast<double>(plan.replicas);
-  const double factor = scaling == Scaling::kLinear ? replicas
-                        : scaling == Scaling::kSqrt ? std::sqrt(replicas)
-                                                    : 1;
-  const double base = optim::update_spec(config.optimizer).learning_rate * factor;
+  const auto count = static_cast<double>(replicas);
+  ScaledRate rate;
+  rate.optimizer = optim::update_spec(config.optimizer).learning_rate;
+  switch (scaling) {
+    case Scaling::kNone:
+      rate.scaling = "none";
+      break;
+    case Scaling::kLinear:
+      rate.scaling = "linear";
+      rate.factor = count;
+      break;
+    case Scaling::kSqrt:
+      rate.scaling = "sqrt";
+      rate.factor = std::sqrt(count);
+      break;
+  }
+  return rate;
+}
+
+std::string ScaledRate::text() const {
+  std::ostringstream out;
+  out.precision(4);
+  out << optimizer << " x " << factor << " (" << scaling << ") = " << effective();
+  return out.str();
+}
+
+optim::LearningRate learning_rate(const config::Config& config, const StepPlan& plan) {
   return optim::learning_rate(
-      config.schedule, base,
+      config.schedule, scaled_rate(config, plan.replicas).effective(),
       {static_cast<double>(plan.steps_per_epoch), std::max<std::int64_t>(plan.total_steps, 1),
        static_cast<int>(plan.replicas)});
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "config/config.h"
@@ -35,6 +36,16 @@ struct StepPlan {
 
 // `workers`: processes that train together, each with the config's replicas.
 StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers = 1);
+
+// What parallel.lr_scaling makes of the optimizer's learning rate.
+struct ScaledRate {
+  double optimizer = 0;  // as the config gives it
+  double factor = 1;
+  double effective() const { return optimizer * factor; }
+  std::string text() const;  // "0.001 x 2 (linear) = 0.002"
+  std::string scaling;       // none, linear, sqrt
+};
+ScaledRate scaled_rate(const config::Config& config, std::int64_t replicas);
 
 // The learning rate of every update: the optimizer's, scaled by the number of replicas, through the
 // schedule.

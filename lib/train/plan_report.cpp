@@ -112,6 +112,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   if (model) add_layers(plan, loaded.config, *model);
   if (data.train > 0) {
     plan.steps = plan_steps(loaded.config, data.train);
+    plan.rate = scaled_rate(loaded.config, plan.steps->replicas);
     add_rates(plan, loaded.config);
   }
   return plan;

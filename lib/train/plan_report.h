@@ -45,6 +45,7 @@ struct PlanReport {
   std::int64_t parameters = 0, trainable = 0, flops = 0;  // flops: forward, one sample
   std::int64_t slots = 0;  // numbers the optimizer and the weight average keep
   std::optional<StepPlan> steps;
+  ScaledRate rate;               // of the optimizer, by the number of replicas
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };

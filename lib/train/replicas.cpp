@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
+#include <optional>
 
 #include "base/error.h"
 #include "base/part.h"
@@ -30,6 +30,31 @@ std::int64_t checksum(std::span<const float> values) {
   return static_cast<std::int64_t>(hash);
 }
 
+// The cores of a replica's lanes; none when they shall not be pinned, or when replicas share cores.
+std::vector<int> cores_of(const Parallel& parallel, std::int64_t replica, std::int64_t threads) {
+  const std::vector<int> cores = backend::available_cores();
+  const auto size = static_cast<std::int64_t>(cores.size());
+  if (!parallel.pin || parallel.replicas == 1 || parallel.replicas * threads > size) return {};
+  const auto first = cores.begin() + replica * threads;
+  return {first, first + threads};
+}
+
+std::int64_t threads_of(const Parallel& parallel) {
+  const auto cores = static_cast<std::int64_t>(backend::available_cores().size());
+  return std::max<std::int64_t>(1, parallel.threads.value_or(cores) / parallel.replicas);
+}
+
+// The core of each replica's first lane; none when they are not pinned.
+std::vector<int> pinned_cores(const Parallel& parallel) {
+  std::vector<int> firsts;
+  for (std::int64_t replica = 0; replica < parallel.replicas; ++replica) {
+    const std::vector<int> cores = cores_of(parallel, replica, threads_of(parallel));
+    if (cores.empty()) return {};
+    firsts.push_back(cores.front());
+  }
+  return firsts;
+}
+
 // What a batch's samples of one replica are in memory.
 const void* at_sample(const void* samples, std::int64_t first, std::int64_t bytes) {
   return samples == nullptr ? nullptr : static_cast<const char*>(samples) + first * bytes;
@@ -44,40 +69,47 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
     throw ConfigError(parallel.loc,
                       "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
   }
-  const std::vector<int> cores = backend::available_cores();
-  const std::int64_t all = parallel.threads.value_or(static_cast<std::int64_t>(cores.size()));
-  const std::int64_t threads = std::max<std::int64_t>(1, all / parallel.replicas);
+  const std::int64_t threads = threads_of(parallel);
   std::vector<std::unique_ptr<backend::Backend>> backends;
   for (std::int64_t replica = 0; replica < parallel.replicas; ++replica) {
     backend::CpuOptions options;
     options.lanes = static_cast<int>(lanes_of(parallel, threads));
     const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
     options.threads = ordered ? options.lanes : static_cast<int>(threads);
+    options.cores = cores_of(parallel, replica, threads);
     backends.push_back(backend::open_cpu_backend(options));
   }
   return backends;
 }
 
+bool uses_batch_statistics(const graph::Graph& model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const graph::LayerInfo& layer) {
+    return layer.kind == "BatchNormalization" && layer.trainable && !layer.moving_statistics;
+  });
+}
+
 Replicas::Replicas(const graph::Graph& model, const config::Config& config,
                    std::vector<std::unique_ptr<backend::Backend>> backends, Engine::Use use,
                    cluster::Communicator* workers)
-    : workers_(workers), backends_(std::move(backends)), crew_(static_cast<int>(backends_.size())) {
+    : workers_(workers),
+      backends_(std::move(backends)),
+      pinned_(pinned_cores(config.parallel)),
+      crew_(static_cast<int>(backends_.size()), [this](int replica) {
+        if (!pinned_.empty()) pin_thread(pinned_[static_cast<std::size_t>(replica)]);
+      }) {
   const auto replicas = static_cast<int>(backends_.size());
   const bool alone = replicas == 1 && workers == nullptr;
   if (!alone) group_ = cluster::make_local_group(replicas, workers);
   engines_.resize(backends_.size());
   statistics_.resize(backends_.size());
-  run([&](int replica) {
+  const auto open = [&](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     EngineGroup group;
-    if (!alone) {
-      group.gradients = group_[r].get();
-      if (config.parallel.batch_norm.sync) {
-        statistics_[r] = group_[r]->duplicate();
-        group.statistics = statistics_[r].get();
-      }
-    }
+    if (!alone) group = group_of(replica, config.parallel.batch_norm.sync);
     engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
+  };
+  crew_.run(open, [this] {
+    if (!group_.empty()) group_.front()->abort();
   });
   const auto most = static_cast<std::size_t>(std::max(batch(), evaluation_batch()));
   logits_.resize(most * static_cast<std::size_t>(outputs()));
@@ -86,8 +118,26 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
 
 Replicas::~Replicas() = default;
 
+EngineGroup Replicas::group_of(int replica, bool sync) {
+  const auto r = static_cast<std::size_t>(replica);
+  EngineGroup group;
+  group.gradients = group_[r].get();
+  group.remote = workers_ != nullptr;
+  group.carried = kCarried;
+  group.carry = [this, replica](std::span<float> numbers) {
+    std::fill(numbers.begin(), numbers.end(), 0.0f);
+    if (carry_) carry_(replica, numbers);
+  };
+  if (sync) statistics_[r] = group_[r]->duplicate();
+  group.statistics = statistics_[r].get();
+  return group;
+}
+
 template <class Work>
 void Replicas::run(const Work& work) {
+  // The caller's thread is replica 0's for as long as this takes.
+  std::optional<Pinned> pinned;
+  if (!pinned_.empty()) pinned.emplace(pinned_.front());
   crew_.run(work, [this] {
     if (!group_.empty()) group_.front()->abort();
     for (const auto& statistics : statistics_) {

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -22,6 +23,9 @@ namespace trainer::train {
 // The CPU backends of a config's replicas. Throws DeviceError when this machine or build lacks
 // what the config asks for.
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config);
+
+// Whether a layer normalises by the statistics of the batch it trains on.
+bool uses_batch_statistics(const graph::Graph& model);
 
 class Replicas {
  public:
@@ -65,6 +69,15 @@ class Replicas {
   std::string find_not_finite(std::int64_t samples, const void* images, const void* labels,
                               const backend::Scalars& scalars);
 
+  // Numbers that every replica gives with each update and that are summed over all replicas of all
+  // workers, without a message of their own: what the workers must agree on in every step. `write`
+  // is called on the replica's thread, when its losses and logits of the call are known.
+  static constexpr std::size_t kCarried = 8;
+  using Carry = std::function<void(std::int64_t replica, std::span<float> numbers)>;
+  void carry(Carry write) { carry_ = std::move(write); }
+  // The sums of the last update; empty with one replica and no workers.
+  std::span<const float> carried() const { return engines_.front()->carried(); }
+
   // Throws CheckError naming the variable and the ranks, of all workers, when a variable is not the
   // same bits on all ranks. Collective.
   void check_equal();
@@ -74,12 +87,15 @@ class Replicas {
   template <class Work>
   void run(const Work& work);
   void gather(std::int64_t samples);
+  EngineGroup group_of(int replica, bool sync);  // on the replica's thread
 
   cluster::Communicator* workers_;
   std::vector<std::unique_ptr<cluster::Communicator>> group_;  // empty: one replica, no workers
   std::vector<std::unique_ptr<cluster::Communicator>> statistics_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<int> pinned_;  // the core of each replica's thread; empty: not pinned
+  Carry carry_;
   Crew crew_;
   std::vector<float> logits_, losses_;
   double penalty_ = 0;

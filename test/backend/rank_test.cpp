@@ -74,13 +74,14 @@ class Ranks {
           options.reduction.statistics = statistics_[rank].get();
         }
       }
-      options.max_samples = (max_samples + static_cast<std::int64_t>(count) - 1) /
-                            static_cast<std::int64_t>(count);
+      options.max_samples =
+          (max_samples + static_cast<std::int64_t>(count) - 1) / static_cast<std::int64_t>(count);
       options.guard = group.guard;
       runners_[rank] = std::make_unique<Runner>(*backends_[rank], graph, options);
       auto values = starting_values(graph);
       for (const graph::Value& value : graph.values) {
-        if (value.role == graph::Role::kSlot) values[value.name].assign(values[value.name].size(), 0);
+        if (value.role == graph::Role::kSlot)
+          values[value.name].assign(values[value.name].size(), 0);
       }
       start(*runners_[rank], values);
     });
@@ -202,9 +203,8 @@ TEST_CASE("ordered sums over ranks and lanes give the same bits for every split 
   update.clip = {graph::Clip::Kind::kGlobalNorm, 0.5f};
   update.ema = 0.9f;
   // Sizes that nothing divides, fewer samples than micro-batches, accumulation.
-  const std::vector<Step> steps{{23},         {23},        {16},
-                                {1},          {3},         {23, false, false},
-                                {23, true, false}, {5, true, true}, {7}};
+  const std::vector<Step> steps{
+      {23}, {23}, {16}, {1}, {3}, {23, false, false}, {23, true, false}, {5, true, true}, {7}};
   std::vector<float> losses;
   Group alone = group_of({1});
   alone.reduction.ordered = true;
@@ -225,10 +225,11 @@ TEST_CASE("ordered sums over ranks and lanes give the same bits for every split 
 
 TEST_CASE("ranks give the update of one, whatever their number, lanes and buckets") {
   std::vector<Step> steps;
-  for (const std::int64_t samples : {23, 23, 150, 1, 3, 23, 8, 23, 2, 23}) steps.push_back({samples});
+  for (const std::int64_t samples : {23, 23, 150, 1, 3, 23, 8, 23, 2, 23})
+    steps.push_back({samples});
   const Kept expected = train(kPlain, plain_sgd(), group_of({1}), steps);
-  for (const auto& lanes : std::vector<std::vector<int>>{
-           {1, 1}, {2, 1}, {1, 1, 1}, {2, 2}, {1, 2, 1, 1}}) {
+  for (const auto& lanes :
+       std::vector<std::vector<int>>{{1, 1}, {2, 1}, {1, 1, 1}, {2, 2}, {1, 2, 1, 1}}) {
     for (const std::int64_t bucket : {0, 1000}) {
       Group group = group_of(lanes);
       group.reduction.bucket_bytes = bucket;
@@ -241,8 +242,8 @@ TEST_CASE("ranks give the update of one, whatever their number, lanes and bucket
 }
 
 TEST_CASE("ranks accumulate over calls and clip by the norm of the whole gradient") {
-  const std::vector<Step> steps{{20, false, false}, {20, true, false}, {7, true, true},
-                                {20, false, false}, {1, true, true}};
+  const std::vector<Step> steps{
+      {20, false, false}, {20, true, false}, {7, true, true}, {20, false, false}, {1, true, true}};
   for (const auto clip : {graph::Clip::Kind::kNone, graph::Clip::Kind::kNorm,
                           graph::Clip::Kind::kGlobalNorm, graph::Clip::Kind::kValue}) {
     graph::Update update = plain_sgd();
@@ -283,7 +284,8 @@ TEST_CASE("without synchronous batch norm the ranks' moving statistics are avera
     group.reduction.bucket_bytes = bucket;
     Ranks together(graph, kNormalised, 16, group);
     // Each half by itself, through the same calls.
-    Ranks first(graph, kNormalised, 16, group_of({1})), second(graph, kNormalised, 16, group_of({1}));
+    Ranks first(graph, kNormalised, 16, group_of({1})),
+        second(graph, kNormalised, 16, group_of({1}));
     const std::vector<Step> steps{{16}, {16, false, false}, {16, true, true}, {1}};
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const auto whole = batch(graph, steps[i].samples, kNormalised, i + 1);
@@ -325,8 +327,11 @@ TEST_CASE("without synchronous batch norm the ranks' moving statistics are avera
 }
 
 TEST_CASE("one rank's loss that is not finite stops the update of all ranks") {
-  const Net net{"regression", "{layers: [flatten, batch_norm, dense: 2], loss: mean_squared_error}",
-                {2, 2, 1}, 2, false};
+  const Net net{"regression",
+                "{layers: [flatten, batch_norm, dense: 2], loss: mean_squared_error}",
+                {2, 2, 1},
+                2,
+                false};
   const graph::Graph graph = graph_of(net, plain_sgd());
   for (const std::int64_t bucket : {0, 1}) {
     for (const bool accumulates : {false, true}) {

@@ -26,7 +26,8 @@ void on_all(std::vector<std::unique_ptr<Communicator>>& group,
 // Numbers whose sum depends on the order of the additions.
 float number(int rank, std::size_t i) {
   return std::sin(static_cast<float>(i * 7 + static_cast<std::size_t>(rank) * 131 + 1)) *
-         std::pow(10.0f, static_cast<float>(static_cast<int>(i + static_cast<std::size_t>(rank)) % 7));
+         std::pow(10.0f,
+                  static_cast<float>(static_cast<int>(i + static_cast<std::size_t>(rank)) % 7));
 }
 
 float in_tree(int first, int count, std::size_t i) {

@@ -1,7 +1,6 @@
 #include "backend/cpu/lanes.h"
 
 #include <omp.h>
-#include <sched.h>
 
 namespace trainer::backend::cpu {
 
@@ -28,20 +27,12 @@ void Barrier::reset() {
 Lanes::Lanes(int lanes, int threads_per_lane, const std::vector<int>& cores)
     : threads_per_lane_(threads_per_lane), crew_(lanes, [=](int lane) {
         omp_set_num_threads(threads_per_lane);
-        if (!cores.empty()) pin_to(cores[static_cast<std::size_t>(lane) % cores.size()]);
+        if (!cores.empty()) pin_thread(cores[static_cast<std::size_t>(lane) % cores.size()]);
       }) {}
 
 void Lanes::run(const std::function<void(int)>& work, const std::function<void()>& failed) {
   omp_set_num_threads(threads_per_lane_);
   crew_.run(work, failed);
-}
-
-// A core that may not be used is not worth an error: the system then chooses.
-void pin_to(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  ::sched_setaffinity(0, sizeof set, &set);
 }
 
 }  // namespace trainer::backend::cpu

@@ -47,7 +47,4 @@ class Lanes {
   Crew crew_;
 };
 
-// Keeps the calling thread on one core.
-void pin_to(int core);
-
 }  // namespace trainer::backend::cpu
