@@ -19,8 +19,7 @@ int benchmark(const BenchmarkArguments& arguments) {
   } else {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-    const auto backend = train::open_backend(config);
-    train::Engine engine(model, config, *backend, train::Engine::Use::kTrain);
+    train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
     engine.initialise(config.seed);
     result = train::measure_training(engine, *data.train, config, arguments.seconds);
   }

@@ -86,6 +86,13 @@ struct LaunchArguments {
 };
 int launch(const LaunchArguments& arguments);
 
+struct VerifyArguments : ConfigArguments {
+  std::string what;  // replicas or resume
+  std::vector<std::int64_t> replicas{1, 2, 4};
+  std::int64_t steps = 200;
+};
+int verify(const VerifyArguments& arguments);
+
 int validate(const std::vector<std::string>& paths, const std::vector<config::Override>& overrides);
 int schema();
 int devices(bool json);

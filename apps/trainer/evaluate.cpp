@@ -37,8 +37,8 @@ int evaluate(const EvaluateArguments& arguments) {
   const data::Datasets data = train::open_split(trained, split);
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
                                                 train::sample_spec(data), trained.config.seed);
-  const auto backend = train::open_backend(trained.config);
-  train::Engine engine(model, trained.config, *backend, train::Engine::Use::kEvaluate);
+  train::Replicas engine(model, trained.config, train::open_backends(trained.config),
+                         train::Engine::Use::kEvaluate);
   engine.load(trained.file, trained.path);
   const auto metrics = train::evaluate(engine, train::split_of(data, split),
                                        train::evaluate_options(trained.config));

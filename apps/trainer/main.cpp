@@ -56,6 +56,7 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides) 
   flag("--batch-size", "train.batch_size", "Samples a replica takes a step (train.batch_size)");
   flag("--seed", "seed", "Seed of everything random (seed)");
   flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
+  flag("--replicas", "parallel.replicas", "Copies of the model (parallel.replicas)");
   flag("--gpus", "parallel.gpus", "GPUs to use: a number or all (parallel.gpus)");
 }
 
@@ -223,6 +224,24 @@ int run(int argc, char** argv) {
                    "What each runs, behind --: train CONFIG ...")
       ->required();
   launch_command->callback([&] { code = launch(launch_arguments); });
+
+  VerifyArguments verify_arguments;
+  CLI::App* verify_command = app.add_subcommand(
+      "verify", "Prove by training that replicas, or a resumed run, give what they should");
+  verify_command->add_option("what", verify_arguments.what, "replicas or resume")
+      ->required()
+      ->check(CLI::IsMember({"replicas", "resume"}));
+  add_config(*verify_command, verify_arguments);
+  // Here a list to compare, not one number for the config.
+  verify_command->remove_option(verify_command->get_option("--replicas"));
+  verify_command
+      ->add_option("--replicas", verify_arguments.replicas,
+                   "Numbers of replicas to compare; default 1,2,4")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  verify_command->add_option("--steps", verify_arguments.steps, "Length of the runs")
+      ->check(CLI::Range(2, 1000000000));
+  verify_command->callback([&] { code = verify(verify_arguments); });
 
   std::vector<std::string> validate_paths;
   std::vector<config::Override> validate_overrides;

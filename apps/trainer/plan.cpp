@@ -21,8 +21,7 @@ int plan(const PlanArguments& arguments) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, train::rate_plot(config, *report.steps));
   }
-  const auto backend = train::open_backend(config);
-  const train::DevicePlan device = train::plan_device(model, data, config, *backend);
+  const train::DevicePlan device = train::plan_device(model, data, config);
   if (arguments.json) {
     train::print_plan_json(report, device, std::cout);
   } else {
@@ -32,7 +31,8 @@ int plan(const PlanArguments& arguments) {
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? std::cerr : std::cout;
   if (model && !arguments.print_after.empty()) {
-    train::print_graphs(*model, config, *backend, arguments.print_after, text);
+    train::print_graphs(*model, config, *train::open_backends(config).front(),
+                        arguments.print_after, text);
   }
   if (device.engine && arguments.program) train::print_programs(*device.engine, text);
   return kExitOk;

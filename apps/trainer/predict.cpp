@@ -15,8 +15,8 @@ int predict(const PredictArguments& arguments) {
   const graph::Graph model =
       model::build_model(trained.config.model, trained.config.data,
                          train::sample_spec(trained, inputs), trained.config.seed);
-  const auto backend = train::open_backend(trained.config);
-  train::Engine engine(model, trained.config, *backend, train::Engine::Use::kPredict);
+  train::Replicas engine(model, trained.config, train::open_backends(trained.config),
+                         train::Engine::Use::kPredict);
   engine.load(trained.file, trained.path);
   train::PredictionWriter writer(arguments.format, trained.classes, inputs, arguments.top,
                                  std::cout);

@@ -21,16 +21,16 @@ int train(const TrainArguments& arguments) {
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  const auto backend = train::open_backend(config);
-  train::Engine engine(model, config, *backend, train::Engine::Use::kTrain);
+  train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
 
   if (start != train::Start::kResume) model::check_weights_exist(config.model);
   std::filesystem::create_directories(run);
   const checkpoint::RunLock lock(run);
   train::prepare_run_folder(run, config, start);
   train::write_data_report(run, data);
-  train::Job job{config, data,  engine, train::plan_steps(config, data.train->size()),
-                 run,    start, {},     {}};
+  train::Job job{config, data, engine, train::plan_steps(config, data.train->size())};
+  job.run = run;
+  job.start = start;
   job.hooks = train::make_hooks(config, std::cout,
                                 {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
   job.warn = warn;

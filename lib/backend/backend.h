@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "cluster/communicator.h"
 #include "compile/compile.h"
 #include "graph/graph.h"
 
@@ -31,6 +32,9 @@ struct Scalars {
   std::uint64_t update = 1;        // 1-based number of the update, Adam's t
   double loss_scale = 1;           // 1 / true samples of the global batch
   std::uint64_t first_sample = 0;  // position of this call's first sample in the global batch
+  // Samples of all ranks' calls together; 0: those of this call. With several ranks, this one's are
+  // [n * rank / size, n * (rank + 1) / size) of these n, which may be none.
+  std::int64_t all_samples = 0;
   bool accumulate = false;  // add to the gradients of the calls before instead of replacing them
   bool apply = true;        // update the parameters; moving averages follow every call
 };
@@ -51,13 +55,40 @@ class Executable {
   // copied. Blocks until done.
   virtual void run(std::int64_t samples, std::span<const void* const> inputs,
                    std::span<float* const> outputs, const Scalars& scalars) = 0;
+  // Whether the guarded output of the last call was finite: of this rank, or of all ranks when the
+  // call updates. No rank updates unless all were, those of the calls it accumulates included.
+  virtual bool finite() const = 0;
+  // The sums over the ranks of what ReductionOptions::fill wrote for the last update.
+  virtual std::span<const float> extra() const = 0;
   virtual MemoryReport memory() const = 0;
   // One line a step: what runs, in which layout, by which implementation.
   virtual void print(std::ostream& out) const = 0;
 };
 
+// How the gradients of several ranks become one update. Every rank makes the same calls.
+struct ReductionOptions {
+  // Sums over the ranks; null: there is one. Must outlive the executable.
+  cluster::Communicator* communicator = nullptr;
+  // A duplicate of it: batch norm takes its statistics over all ranks. Null: each rank over its own
+  // samples, and an update leaves the mean of the ranks' moving statistics in all of them.
+  cluster::Communicator* statistics = nullptr;
+  // The same bits for any number of ranks and lanes, both powers of two: the batch of all ranks is
+  // cut into `micro_batches` parts [n * c / micro_batches, n * (c + 1) / micro_batches), each run
+  // by itself, and their gradients are summed in a binary tree. Also without a communicator. A
+  // graph with batch norm in training form is refused.
+  bool ordered = false;
+  std::int64_t micro_batches = 8;  // a power of two; ranks * lanes divides it
+  // Gradients are reduced in buckets of about this size while backward runs; 0: all after it.
+  std::int64_t bucket_bytes = 0;
+  // Numbers that are summed over the ranks beside the gradients of a call that updates. `fill`
+  // writes this rank's once the call's outputs are known, on a thread of the executable.
+  std::size_t extra = 0;
+  std::function<void(std::span<float>)> fill;
+};
+
 struct CompileOptions {
   std::int64_t max_samples = 1;
+  ReductionOptions reduction;
   enum class Convolution { kAuto, kDirect, kWinograd } convolution = Convolution::kAuto;
   // Whether a sample's result must not depend on how many are computed with it in a call, only on
   // max_samples: small calls may then cost as much as larger ones.
@@ -85,7 +116,11 @@ struct CpuOptions {
   // Which of the kernels compiled for several instruction sets to use ("x86-64-v3", "x86-64-v4");
   // the best that this processor runs when empty.
   std::string instruction_set;
+  // Cores that the threads are kept on, one each, in lane order; empty: wherever the system likes.
+  std::vector<int> cores;
 };
+// The cores this process may use: containers and taskset give fewer than the machine has.
+std::vector<int> available_cores();
 std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options);
 
 }  // namespace trainer::backend

@@ -374,6 +374,10 @@ class Checker {
       }
     }
     check_cache_features();
+    check_parallel();
+  }
+
+  void check_parallel() {
     if (config_.parallel.gpus != "0") {
       report("parallel.gpus",
              "must be 0: this version trains on the CPU; found '" + config_.parallel.gpus + "'");
@@ -383,6 +387,8 @@ class Checker {
       report("parallel.timeout",
              "expected at least '1 second', found '" + to_string(timeout) + "'");
     }
+    check_replicas();
+    if (config_.parallel.reduction == Parallel::Reduction::kOrdered) check_ordered();
   }
 
   void check_cache_features() {
@@ -397,6 +403,43 @@ class Checker {
       report("train.cache_features",
              "data.train.augment makes the features different in every epoch: remove it, or use "
              "auto or off");
+    }
+  }
+
+  void check_replicas() {
+    const Parallel& parallel = config_.parallel;
+    if (parallel.replicas > 1 && !parallel.lr_scaling) {
+      report("parallel.lr_scaling",
+             concat("must be given with ", parallel.replicas,
+                    " replicas, whose batch is as many times as large: none, linear or sqrt"));
+    }
+    const bool scales = parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone;
+    if (scales && std::holds_alternative<RampUpSchedule>(config_.schedule.kind)) {
+      report("parallel.lr_scaling",
+             "must be none: ramp_up has learning rates of its own; schedule.ramp_up.scale scales "
+             "its peak");
+    }
+    if (parallel.threads && *parallel.threads < parallel.replicas) {
+      report("parallel.threads",
+             concat("gives fewer than one thread to each of ", parallel.replicas, " replicas"));
+    }
+  }
+
+  static bool is_power_of_two(std::int64_t value) { return (value & (value - 1)) == 0; }
+
+  void check_ordered() {
+    const Parallel& parallel = config_.parallel;
+    if (!is_power_of_two(parallel.micro_batches)) {
+      report("parallel.micro_batches",
+             concat("must be a power of two; found ", parallel.micro_batches));
+      return;
+    }
+    const std::int64_t lanes = parallel.replicas * parallel.lanes.value_or(1);
+    if (parallel.micro_batches % lanes != 0) {
+      report("parallel.micro_batches", concat("must be a multiple of the ", lanes,
+                                              " lanes of all replicas, each of which "
+                                              "computes as many; found ",
+                                              parallel.micro_batches));
     }
   }
 

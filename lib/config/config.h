@@ -512,9 +512,26 @@ struct Train {
 enum class Collective { kAuto, kRing, kBcube, kHalvingDoubling };
 enum class ConvolutionAlgorithm { kAuto, kDirect, kWinograd };
 
+// How batch norm treats a batch that is divided among replicas.
+struct ReplicaBatchNorm {
+  bool sync = false;  // statistics of the whole batch; otherwise each replica's own
+};
+
 struct Parallel {
   enum class Device { kAuto, kCpu, kCuda } device = Device::kAuto;
-  std::string gpus = "0";               // a number or "all"; 0 on the CPU
+  std::string gpus = "0";  // a number or "all"; 0 on the CPU
+  // Copies of the model in this process, each with its share of the cores and of every batch.
+  std::int64_t replicas = 1;
+  enum class LrScaling { kNone, kLinear, kSqrt };
+  // Of the optimizer's learning rate, by the number of replicas; must be given for more than one.
+  std::optional<LrScaling> lr_scaling;
+  // kOrdered: the same bits for any number of replicas and lanes of the same global batch.
+  enum class Reduction { kFast, kOrdered } reduction = Reduction::kFast;
+  std::int64_t micro_batches = 8;   // of a global batch, with kOrdered; a power of two
+  std::optional<double> bucket_mb;  // MiB of gradients reduced at once; chosen when left out
+  ReplicaBatchNorm batch_norm;
+  bool deterministic = true;            // false permits sums whose order depends on timing
+  bool pin = false;                     // whether a replica stays on cores of its own
   std::optional<std::int64_t> threads;  // processor cores to use; all when left out
   std::optional<std::int64_t> lanes;    // micro-batches computed side by side; chosen when left out
   ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;

@@ -695,10 +695,45 @@ void fields(V& v, Train& s) {
 }
 
 template <class V>
+void fields(V& v, ReplicaBatchNorm& s) {
+  v("sync", s.sync,
+    "Whether batch norm in training takes its statistics over all replicas' samples; default "
+    "false: each over its own, and the moving statistics are averaged.",
+    any());
+}
+
+template <class V>
 void fields(V& v, Parallel& s) {
   v.located(s.loc);
   v("device", s.device, "Where to train; default auto.", any());
   v("gpus", s.gpus, "Number of GPUs; default 0.", any());
+  v("replicas", s.replicas,
+    "Copies of the model in this process, each with its share of the cores and of every batch; "
+    "default 1.",
+    within(1, 64));
+  v("lr_scaling", s.lr_scaling,
+    "How the number of replicas scales the optimizer's learning rate; must be given for more than "
+    "one.",
+    any());
+  v("reduction", s.reduction,
+    "ordered: the same bits for any number of replicas of the same global batch; default fast.",
+    any());
+  v("micro_batches", s.micro_batches,
+    "Parts that reduction: ordered cuts the global batch into, a power of two; default 8.",
+    within(1, 4096));
+  v("bucket_mb", s.bucket_mb,
+    "MiB of gradients that are reduced at once while backward still runs; 0: all of them after it; "
+    "chosen when left out.",
+    at_least(0));
+  v("batch_norm", s.batch_norm, "Batch norm with several replicas.", any());
+  v("deterministic", s.deterministic,
+    "Whether a run gives the same bits every time; default true. false permits sums whose order "
+    "depends on timing; the CPU has none.",
+    any());
+  v("pin", s.pin,
+    "Whether each replica's threads stay on cores of their own, for machines that do nothing else; "
+    "default false.",
+    any());
   v("threads", s.threads, "Processor cores to use; all when left out.", at_least(1));
   v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.", at_least(1));
   v("convolution", s.convolution, "Algorithm of convolutions; default auto.", any());

@@ -172,6 +172,18 @@ inline const Spellings<Collective>& spellings(Collective) {
                                             {Collective::kHalvingDoubling, "halving_doubling"}};
   return kNames;
 }
+inline const Spellings<Parallel::LrScaling>& spellings(Parallel::LrScaling) {
+  using Scaling = Parallel::LrScaling;
+  static const Spellings<Scaling> kNames{
+      {Scaling::kNone, "none"}, {Scaling::kLinear, "linear"}, {Scaling::kSqrt, "sqrt"}};
+  return kNames;
+}
+inline const Spellings<Parallel::Reduction>& spellings(Parallel::Reduction) {
+  using Reduction = Parallel::Reduction;
+  static const Spellings<Reduction> kNames{{Reduction::kFast, "fast"},
+                                           {Reduction::kOrdered, "ordered"}};
+  return kNames;
+}
 inline const Spellings<Parallel::Device>& spellings(Parallel::Device) {
   using Device = Parallel::Device;
   static const Spellings<Device> kNames{

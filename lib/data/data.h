@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/part.h"
 #include "base/types.h"
 #include "config/config.h"
 
@@ -111,16 +112,21 @@ struct BatchRange {
   std::int64_t count = 0;
 };
 
-// A batch in memory that the loader owns. Valid until release().
+// A batch in memory that the loader owns: this rank's part of the global one. Valid until
+// release().
 struct Batch {
-  BatchRange range;
+  BatchRange range;                   // of the part
+  std::int64_t offset = 0;            // of its first sample in the global batch
+  std::int64_t global = 0;            // samples of the global batch
   const void* images = nullptr;       // count samples, packed
   const void* labels = nullptr;       // count labels
   std::vector<std::int64_t> indices;  // which samples
 };
 
 struct LoaderOptions {
-  std::int64_t batch_size = 1;
+  std::int64_t batch_size = 1;  // of the global batch
+  std::int64_t rank = 0;        // this loader reads part_of(batch, rank, ranks); it may be empty
+  std::int64_t ranks = 1;
   std::uint64_t seed = 0;
   bool shuffle = false;
   bool augment = true;                   // whether random data sets get the epoch

@@ -36,6 +36,8 @@ class Reader {
       : dataset_(dataset),
         sampler_(dataset.size(), options.seed, options.shuffle),
         batch_size_(options.batch_size),
+        rank_(options.rank),
+        ranks_(options.ranks),
         augment_(options.augment),
         image_bytes_(static_cast<std::size_t>(dataset.image_shape().elements()) *
                      size_of(dataset.image_type())),
@@ -49,7 +51,8 @@ class Reader {
   };
 
   Slot make_slot() const {
-    const auto most = static_cast<std::size_t>(std::min(batch_size_, dataset_.size()));
+    const std::int64_t batch = std::min(batch_size_, dataset_.size());
+    const auto most = static_cast<std::size_t>((batch + ranks_ - 1) / ranks_);
     Slot slot{allocate(most * image_bytes_), allocate(most * label_bytes_), {}};
     slot.batch.images = slot.images.get();
     slot.batch.labels = slot.labels.get();
@@ -60,6 +63,11 @@ class Reader {
   void fill(Slot& slot, std::int64_t step) const {
     Batch& batch = slot.batch;
     batch.range = batch_range(dataset_.size(), batch_size_, step);
+    batch.global = batch.range.count;
+    const Part part = part_of(batch.global, rank_, ranks_);
+    batch.offset = part.first;
+    batch.range.first += part.first;
+    batch.range.count = part.count;
     batch.indices.resize(static_cast<std::size_t>(batch.range.count));
     sampler_.indices(batch.range.epoch, batch.range.first, batch.indices);
     for (std::size_t i = 0; i < batch.indices.size(); ++i) {
@@ -71,7 +79,7 @@ class Reader {
  private:
   const Dataset& dataset_;
   Sampler sampler_;
-  std::int64_t batch_size_;
+  std::int64_t batch_size_, rank_, ranks_;
   bool augment_;
   std::size_t image_bytes_, label_bytes_;
 };

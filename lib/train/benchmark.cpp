@@ -22,7 +22,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 Throughput measure(const data::Dataset& dataset, const config::Config& config, double seconds,
                    const std::function<void(const data::Batch&)>& use) {
   data::LoaderOptions options;
-  options.batch_size = config.train.batch_size;
+  options.batch_size = config.train.batch_size * config.parallel.replicas;
   options.seed = config.seed;
   options.shuffle = config.data.shuffle;
   options.prefetch = config.data.prefetch;
@@ -64,12 +64,10 @@ Throughput measure(const data::Dataset& dataset, const config::Config& config, d
 
 }  // namespace
 
-Throughput measure_training(Engine& engine, const data::Dataset& dataset,
+Throughput measure_training(Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds) {
   const StepPlan plan = plan_steps(config, dataset.size());
-  const auto rate = optim::learning_rate(
-      config.schedule, optim::update_spec(config.optimizer).learning_rate,
-      {static_cast<double>(plan.steps_per_epoch), std::max<std::int64_t>(plan.total_steps, 1), 1});
+  const optim::LearningRate rate = learning_rate(config, plan);
   backend::Scalars scalars;
   scalars.update = 0;
   return measure(dataset, config, seconds, [&](const data::Batch& batch) {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "data/data.h"
-#include "train/engine.h"
 #include "train/plan.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 
@@ -18,7 +18,7 @@ struct Throughput {
 
 // Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of it. The
 // engine's variables change.
-Throughput measure_training(Engine& engine, const data::Dataset& dataset,
+Throughput measure_training(Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds);
 // Reads batches as a run would, and throws them away.
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config,

@@ -29,6 +29,40 @@ backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm
   return Choice::kAuto;
 }
 
+// MiB of gradients that go to other processes at once.
+constexpr double kRemoteBucket = 4;
+
+backend::ReductionOptions reduction_of(const config::Parallel& parallel, const EngineGroup& group) {
+  backend::ReductionOptions options;
+  options.communicator = group.gradients;
+  options.statistics = group.statistics;
+  options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
+  options.micro_batches = parallel.micro_batches;
+  const double chosen = group.remote ? kRemoteBucket : 0;
+  options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(chosen) * (1 << 20));
+  options.extra = group.carried;
+  options.fill = group.carry;
+  return options;
+}
+
+// Statistics of a batch would differ with the micro-batches it is cut into.
+void check_no_batch_statistics(const graph::Graph& training) {
+  std::vector<Diagnostic> diagnostics;
+  for (const graph::Node& node : training.nodes) {
+    if (!std::holds_alternative<graph::BatchNorm>(node.op)) continue;
+    diagnostics.push_back(
+        {node.loc, concat("layer ", node.name,
+                          ": takes statistics over the batch, so that parallel.reduction: ordered "
+                          "cannot cut it up; freeze the layer, or use reduction: fast with "
+                          "parallel.batch_norm.sync")});
+  }
+  if (!diagnostics.empty()) throw ConfigError(diagnostics);
+}
+
+std::int64_t bytes_a_sample(const graph::Value& value) {
+  return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
+}
+
 // The model with every layer's output as an output of the graph, in training form.
 graph::Graph probe_graph(const graph::Graph& model) {
   graph::Graph probe = model;
@@ -71,7 +105,7 @@ graph::Graph training_model(const graph::Graph& model, bool mixes_samples) {
 }
 
 Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
-               Use use)
+               Use use, const EngineGroup& group)
     : model_(optim::scale_learning_rates(model, config.optimizer)),
       backend_(backend),
       options_(compile_options(config, backend)),
@@ -82,6 +116,9 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
       batch_(config.train.batch_size),
       evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
   compile_.convolution = convolution_of(config.parallel.convolution);
+  compile_.reduction = reduction_of(config.parallel, group);
+  image_bytes_ = bytes_a_sample(model_[model_.inputs[0]]);
+  label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
   build();
   const auto most = static_cast<std::size_t>(std::max(batch_, evaluation_batch_));
   logits_.resize(most * static_cast<std::size_t>(outputs_));
@@ -94,6 +131,7 @@ void Engine::build() {
   rest_ = no_prefix_.empty() ? std::move(split.suffix) : model_;
   const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
   outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
+  input_bytes_ = bytes_a_sample(rest_[rest_.inputs[0]]);
   prefix_.reset();
   evaluate_.reset();
   train_.reset();
@@ -102,6 +140,8 @@ void Engine::build() {
     probe_ = probe_graph(trained);
     const graph::Graph training = compile::training_graph(trained, options_);
     has_penalty_ = training.outputs.size() > 2;
+    target_bytes_ = bytes_a_sample(trained[trained.inputs[1]]);
+    if (compile_.reduction.ordered) check_no_batch_statistics(training);
     variables_ = backend_.allocate(training);
     compile_.max_samples = batch_;
     compile_.guard = 1;  // the losses
@@ -201,8 +241,8 @@ std::string Engine::parameters_sha256() const {
   return checkpoint::sha256_of(kept);
 }
 
-const void* Engine::input_of(std::int64_t samples, const void* images) {
-  return prefix_ ? prefix_->run(samples, images) : images;
+const void* Engine::input_of(std::int64_t samples, const void* images, std::int64_t all_samples) {
+  return prefix_ ? prefix_->run(samples, images, all_samples) : images;
 }
 
 bool Engine::step_on(std::int64_t samples, const void* input, const void* labels,
@@ -210,14 +250,17 @@ bool Engine::step_on(std::int64_t samples, const void* input, const void* labels
   const void* inputs[] = {input, labels};
   float* outputs[] = {logits_.data(), losses_.data(), &penalty_};
   train_->run(samples, inputs, std::span(outputs, has_penalty_ ? 3 : 2), scalars);
-  return all_finite(std::span(losses_).first(static_cast<std::size_t>(samples)));
+  return train_->finite();
 }
 
-void Engine::evaluate_on(std::int64_t samples, const void* input, const void* labels) {
+void Engine::evaluate_on(std::int64_t samples, const void* input, const void* labels,
+                         std::int64_t all_samples) {
   const void* inputs[] = {input, labels};
   float* outputs[] = {logits_.data(), losses_.data()};
   const std::size_t count = prediction_ ? 1 : 2;
-  evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), {});
+  backend::Scalars scalars;
+  scalars.all_samples = all_samples;
+  evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), scalars);
 }
 
 backend::MemoryReport Engine::memory() const {
@@ -231,8 +274,11 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* input, con
   for (const checkpoint::Tensor& tensor : tensors()) {
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
-  compile_.max_samples = samples;
-  const auto program = backend_.compile(probe_, *variables_, compile_);
+  // Of this rank alone.
+  backend::CompileOptions options;
+  options.convolution = compile_.convolution;
+  options.max_samples = samples;
+  const auto program = backend_.compile(probe_, *variables_, options);
   std::vector<std::vector<float>> values;
   std::vector<float*> outputs;
   for (const graph::ValueId id : probe_.outputs) {
@@ -242,6 +288,7 @@ std::string Engine::find_not_finite(std::int64_t samples, const void* input, con
   const void* inputs[] = {input, labels};
   backend::Scalars quiet = scalars;
   quiet.apply = false;
+  quiet.all_samples = samples;
   program->run(samples, inputs, outputs, quiet);
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (all_finite(values[i])) continue;

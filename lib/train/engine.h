@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,6 +26,18 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
 // keeps class indices.
 graph::Graph training_model(const graph::Graph& model, bool mixes_samples);
 
+// The ranks that an engine is one of. Null where it is alone.
+struct EngineGroup {
+  cluster::Communicator* gradients = nullptr;
+  // A duplicate, when batch norm shall take its statistics over all ranks.
+  cluster::Communicator* statistics = nullptr;
+  bool remote = false;  // some ranks are in other processes: waiting for them is worth hiding
+  // Numbers that are summed over the ranks with every update, and what writes this rank's; see
+  // backend::ReductionOptions.
+  std::size_t carried = 0;
+  std::function<void(std::span<float>)> carry;
+};
+
 class Engine {
  public:
   // What a program is built for.
@@ -33,7 +46,7 @@ class Engine {
   // `model` is the forward graph of model::build_model. kTrain has all three programs' abilities,
   // kEvaluate evaluates and predicts without labels being needed for kPredict only.
   Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
-         Use use);
+         Use use, const EngineGroup& group = {});
 
   // Fills all variables from their initialisers.
   void initialise(std::uint64_t seed);
@@ -57,27 +70,38 @@ class Engine {
   const std::string& no_prefix_reason() const { return no_prefix_; }
   // What the programs take of these images: the features where there is a prefix, the images
   // themselves otherwise. Valid until the next call.
-  const void* input_of(std::int64_t samples, const void* images);
+  const void* input_of(std::int64_t samples, const void* images, std::int64_t all_samples = 0);
 
   // One call of the training program; logits [samples, outputs] and losses [samples] are filled.
-  // Returns whether the losses were all finite; the parameters are unchanged when they were not.
+  // Returns whether the losses were all finite, of all ranks when scalars.apply; the parameters are
+  // unchanged when they were not.
   bool step(std::int64_t samples, const void* images, const void* labels,
             const backend::Scalars& scalars) {
-    return step_on(samples, input_of(samples, images), labels, scalars);
+    return step_on(samples, input_of(samples, images, scalars.all_samples), labels, scalars);
   }
   // The evaluation program on up to evaluation_batch() samples. labels may be null for kPredict.
-  void evaluate(std::int64_t samples, const void* images, const void* labels) {
-    evaluate_on(samples, input_of(samples, images), labels);
+  // `all_samples`: those of all ranks' calls together; 0: these.
+  void evaluate(std::int64_t samples, const void* images, const void* labels,
+                std::int64_t all_samples = 0) {
+    evaluate_on(samples, input_of(samples, images, all_samples), labels, all_samples);
   }
   // The same, given what input_of() gives.
   bool step_on(std::int64_t samples, const void* input, const void* labels,
                const backend::Scalars& scalars);
-  void evaluate_on(std::int64_t samples, const void* input, const void* labels);
+  void evaluate_on(std::int64_t samples, const void* input, const void* labels,
+                   std::int64_t all_samples = 0);
   std::span<const float> logits() const { return logits_; }
   std::span<const float> losses() const { return losses_; }
+  std::span<const float> carried() const { return train_->extra(); }
   double penalty() const { return static_cast<double>(penalty_); }  // of the last training step
 
   std::int64_t outputs() const { return outputs_; }  // logits a sample
+  // Bytes that a sample takes in a batch: of images, of what input_of() gives, of labels to
+  // evaluate with, of labels to train with.
+  std::int64_t image_bytes() const { return image_bytes_; }
+  std::int64_t input_bytes() const { return input_bytes_; }
+  std::int64_t label_bytes() const { return label_bytes_; }
+  std::int64_t target_bytes() const { return target_bytes_; }
   std::int64_t batch() const { return batch_; }
   std::int64_t evaluation_batch() const { return evaluation_batch_; }
   backend::MemoryReport memory() const;
@@ -104,7 +128,8 @@ class Engine {
   std::string no_prefix_;
   bool prediction_ = false, has_penalty_ = false;
   graph::Graph probe_;  // of find_not_finite: the training model with all layers' outputs
-  std::int64_t outputs_ = 0, batch_ = 0, evaluation_batch_ = 0;
+  std::int64_t outputs_ = 0, image_bytes_ = 0, input_bytes_ = 0, label_bytes_ = 0;
+  std::int64_t target_bytes_ = 0, batch_ = 0, evaluation_batch_ = 0;
   backend::CompileOptions compile_;
   std::vector<float> logits_, losses_;
   float penalty_ = 0;

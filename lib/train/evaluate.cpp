@@ -29,7 +29,7 @@ EvaluateOptions evaluate_options(const config::Config& config) {
   return options;
 }
 
-std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
+std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options, data::FeatureDataset* features) {
   MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k);
   data::LoaderOptions loading;

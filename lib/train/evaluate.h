@@ -7,8 +7,8 @@
 
 #include "data/data.h"
 #include "data/features.h"
-#include "train/engine.h"
 #include "train/metrics.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 
@@ -26,7 +26,7 @@ EvaluateOptions evaluate_options(const config::Config& config);
 
 // Nothing when it was cancelled. `features` of the data set, when they are kept, stand for the
 // images once all are there, and are completed otherwise.
-std::optional<Metrics> evaluate(Engine& engine, const data::Dataset& dataset,
+std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options,
                                 data::FeatureDataset* features = nullptr);
 

@@ -82,7 +82,7 @@ void remove_others(const Path& folder, const std::string& prefix, const Path& ke
 
 }  // namespace
 
-FeaturePlan plan_features(const config::Config& config, const Engine& engine,
+FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
                           const std::vector<FeatureSplit>& splits, double epochs,
                           std::size_t stage) {
   const CacheFeatures choice = config.train.cache_features;
@@ -95,6 +95,11 @@ FeaturePlan plan_features(const config::Config& config, const Engine& engine,
   const FrozenPrefix* prefix = engine.prefix();
   if (prefix == nullptr) {
     plan.reason = engine.no_prefix_reason();
+    if (insists) refuse(config, plan.reason);
+    return plan;
+  }
+  if (engine.has_workers()) {
+    plan.reason = "every worker sees other images in every epoch";
     if (insists) refuse(config, plan.reason);
     return plan;
   }
@@ -136,7 +141,7 @@ std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
 }
 
 FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
-                             const Engine& engine, const data::Datasets& data, const Path& run) {
+                             const Replicas& engine, const data::Datasets& data, const Path& run) {
   if (plan.where == Where::kNowhere) return;
   try {
     open(plan, config, engine, data, run);
@@ -148,7 +153,7 @@ FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& conf
 }
 
 void FeatureCaches::open(const FeaturePlan& plan, const config::Config& config,
-                         const Engine& engine, const data::Datasets& data, const Path& run) {
+                         const Replicas& engine, const data::Datasets& data, const Path& run) {
   const FrozenPrefix& prefix = *engine.prefix();
   const Path folder = run / "features";
   const std::string made_by =

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "data/features.h"
-#include "train/engine.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 
@@ -32,7 +32,7 @@ struct FeaturePlan {
 
 // The choice for a run that has so many epochs to go in `stage` and later ones. Throws ConfigError
 // when the config demands a cache that is not possible; a later stage does without.
-FeaturePlan plan_features(const config::Config& config, const Engine& engine,
+FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
                           const std::vector<FeatureSplit>& splits, double epochs,
                           std::size_t stage = 0);
 // One line: "in memory, 25,088 float32 numbers a sample after flatten, 95.7 MiB", or the reason.
@@ -47,7 +47,7 @@ class FeatureCaches {
   FeatureCaches() = default;
   // Files go below `run`; those of other keys there are removed. The weights must be in place.
   // Throws DataError when the memory or the disk lacks the space, unless the choice is auto.
-  FeatureCaches(const FeaturePlan& plan, const config::Config& config, const Engine& engine,
+  FeatureCaches(const FeaturePlan& plan, const config::Config& config, const Replicas& engine,
                 const data::Datasets& data, const Path& run);
   // The features of a split's data set; null when they are not kept.
   data::FeatureDataset* of(const data::Dataset* images) const;
@@ -55,7 +55,7 @@ class FeatureCaches {
   const std::string& problem() const { return problem_; }
 
  private:
-  void open(const FeaturePlan& plan, const config::Config& config, const Engine& engine,
+  void open(const FeaturePlan& plan, const config::Config& config, const Replicas& engine,
             const data::Datasets& data, const Path& run);
 
   std::string problem_;

@@ -4,7 +4,7 @@
 
 namespace trainer::train {
 
-Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, Engine& engine,
+Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, Replicas& engine,
            const data::LoaderOptions& options)
     : images_(images), features_(features), engine_(engine), options_(options) {
   open();
@@ -30,7 +30,7 @@ const data::Batch& Feed::next() {
 
 const void* Feed::input(const data::Batch& batch) {
   if (ready_) return batch.images;
-  const void* input = engine_.input_of(batch.range.count, batch.images);
+  const void* input = engine_.input_of(batch.range.count, batch.images, batch.global);
   if (features_ != nullptr) features_->store(batch, input);
   return input;
 }

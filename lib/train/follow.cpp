@@ -9,7 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "data/image.h"
 #include "model/model.h"
-#include "train/engine.h"
+#include "train/replicas.h"
 #include "train/evaluate.h"
 #include "train/open.h"
 #include "train/run_dir.h"
@@ -59,9 +59,8 @@ class Evaluator {
       : config_(trained.config),
         split_(split),
         data_(open_split(trained, split)),
-        backend_(open_backend(config_)),
         engine_(model::build_model(config_.model, config_.data, sample_spec(data_), config_.seed),
-                config_, *backend_, Engine::Use::kEvaluate) {}
+                config_, open_backends(config_), Engine::Use::kEvaluate) {}
 
   bool fits(const Trained& trained) const {
     return config::to_yaml(trained.config) == config::to_yaml(config_);
@@ -78,8 +77,7 @@ class Evaluator {
   config::Config config_;
   std::string split_;
   data::Datasets data_;
-  std::unique_ptr<backend::Backend> backend_;
-  Engine engine_;
+  Replicas engine_;
 };
 
 class Follower {

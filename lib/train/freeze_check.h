@@ -4,16 +4,16 @@
 #include <map>
 #include <string>
 
-#include "train/engine.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 
 class FreezeCheck {
  public:
   // Takes note of the engine's frozen parameters and statistics as they are now.
-  explicit FreezeCheck(const Engine& engine);
+  explicit FreezeCheck(const Replicas& engine);
   // Throws CheckError naming every one that differs.
-  void check(const Engine& engine) const;
+  void check(const Replicas& engine) const;
   std::size_t tensors() const { return hashes_.size(); }
 
  private:

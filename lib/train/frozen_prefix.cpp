@@ -59,9 +59,12 @@ FrozenPrefix::FrozenPrefix(const compile::FrozenSplit& split, const compile::Opt
   if (type_ == DType::kBFloat16) rounded_.resize(features_.size());
 }
 
-const void* FrozenPrefix::run(std::int64_t samples, const void* images) {
+const void* FrozenPrefix::run(std::int64_t samples, const void* images,
+                              std::int64_t all_samples) {
   float* output = features_.data();
-  program_->run(samples, {&images, 1}, {&output, 1}, {});
+  backend::Scalars scalars;
+  scalars.all_samples = all_samples;
+  program_->run(samples, {&images, 1}, {&output, 1}, scalars);
   if (type_ != DType::kBFloat16) return features_.data();
   const auto count = static_cast<std::size_t>(samples * shape_.elements());
   for (std::size_t i = 0; i < count; ++i) rounded_[i] = to_bfloat16(features_[i]);

@@ -19,8 +19,8 @@ class FrozenPrefix {
                backend::CompileOptions options);
 
   // The features of so many images, rows packed, valid until the next call. A sample's features do
-  // not depend on the others of the call.
-  const void* run(std::int64_t samples, const void* images);
+  // not depend on the others of the call. `all_samples`: those of all ranks' calls; 0: these.
+  const void* run(std::int64_t samples, const void* images, std::int64_t all_samples = 0);
 
   const Shape& shape() const { return shape_; }        // of one sample
   DType type() const { return type_; }                 // float32 or bfloat16

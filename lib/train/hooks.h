@@ -23,7 +23,8 @@ struct RunInfo {
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  int devices = 1;  // for the articles' closing lines
+  int devices = 1;          // replicas of all workers; also for the articles' closing lines
+  std::string scaled_rate;  // what the number of replicas makes of the learning rate
 };
 
 // After each step. The averages are over the steps since the last log line.

@@ -97,12 +97,28 @@ class Loop {
     info.steps_per_epoch = plan_.steps_per_epoch;
     info.first_step = state_.step;
     info.global_batch = plan_.batch * plan_.accumulate;
+    info.devices = static_cast<int>(plan_.replicas);
+    info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
+    warn_of_small_batches();
     for (const auto& hook : job_.hooks) {
       const auto saved = state_.hooks.find(hook->name());
       if (saved != state_.hooks.end()) hook->restore(saved->second);
       hook->on_start(info);
     }
     if (state_.step == 0) save();
+  }
+
+  // Statistics of few samples are noise, which the moving ones do not have.
+  void warn_of_small_batches() const {
+    constexpr std::int64_t kFew = 16;
+    const std::int64_t own = plan_.batch / plan_.replicas;
+    if (plan_.replicas == 1 || own >= kFew || config_.parallel.batch_norm.sync ||
+        !uses_batch_statistics(job_.engine.model())) {
+      return;
+    }
+    job_.warn(concat("batch norm takes its statistics over the ", own,
+                     " samples of one replica; parallel.batch_norm.sync: true takes them over all ",
+                     plan_.batch));
   }
 
   void import_weights() {
@@ -161,6 +177,10 @@ class Loop {
   std::unique_ptr<Feed> open_feed() const {
     data::LoaderOptions options;
     options.batch_size = plan_.batch;
+    if (job_.workers != nullptr) {
+      options.rank = job_.workers->rank();
+      options.ranks = job_.workers->size();
+    }
     options.seed = config_.seed;
     options.shuffle = config_.data.shuffle;
     options.prefetch = config_.data.prefetch;
@@ -182,11 +202,14 @@ class Loop {
     scalars.update = static_cast<std::uint64_t>(state_.step + 1);
     scalars.loss_scale = 1.0 / static_cast<double>(progress.samples);
     double loss = 0, correct = 0;
+    std::int64_t done = 0;  // samples of this step's batches so far, of all workers
     for (std::int64_t i = 0; i < batches.count; ++i) {
       const data::Batch& batch = feed.next();
       const void* input = feed.input(batch);
       scalars.accumulate = i > 0;
       scalars.apply = i + 1 == batches.count;
+      scalars.all_samples = batch.global;
+      scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
       if (!job_.engine.step_on(batch.range.count, input, batch.labels, scalars)) {
         stop_not_finite(batch, input, scalars);
       }
@@ -194,7 +217,7 @@ class Loop {
       const auto losses = job_.engine.losses().first(count);
       loss = std::accumulate(losses.begin(), losses.end(), loss);
       correct += static_cast<double>(count_correct(batch));
-      scalars.first_sample += static_cast<std::uint64_t>(batch.range.count);
+      done += batch.global;
       feed.release();
     }
     ++state_.step;
@@ -278,6 +301,7 @@ class Loop {
     }
     checkpoint::Metadata metadata = to_metadata(state_, config_, job_.data);
     if (metadata == saved_) return;
+    job_.engine.check_equal();
     const std::vector<checkpoint::Tensor> tensors = job_.engine.tensors();
     check_finite(tensors);
     const Path path = store_.save(state_.step, tensors, metadata);

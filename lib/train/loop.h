@@ -9,9 +9,9 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "optim/optim.h"
-#include "train/engine.h"
 #include "train/hooks.h"
 #include "train/plan.h"
+#include "train/replicas.h"
 #include "train/run_dir.h"
 
 namespace trainer::train {
@@ -19,12 +19,14 @@ namespace trainer::train {
 struct Job {
   const config::Config& config;
   const data::Datasets& data;
-  Engine& engine;
+  Replicas& engine;  // all replicas as one
   StepPlan plan;
-  Path run;
+  // The processes that train together; null: this one alone. `plan` and `engine` are made with it.
+  cluster::Communicator* workers = nullptr;
+  Path run = {};
   Start start = Start::kFresh;
-  std::vector<std::unique_ptr<Hook>> hooks;
-  std::function<void(const std::string&)> warn;  // what the user should know; one line each
+  std::vector<std::unique_ptr<Hook>> hooks = {};
+  std::function<void(const std::string&)> warn = {};  // what the user should know; one line each
 };
 
 // Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The

@@ -20,19 +20,6 @@ model::SampleSpec sample_spec(const data::Datasets& data) {
   return {data.image_shape, data.image_type, data.label_is_index, data.num_classes};
 }
 
-std::unique_ptr<backend::Backend> open_backend(const config::Config& config) {
-  const config::Parallel& parallel = config.parallel;
-  if (parallel.device == config::Parallel::Device::kCuda ||
-      (parallel.gpus != "0" && parallel.gpus != "all")) {
-    throw ConfigError(parallel.loc,
-                      "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
-  }
-  backend::CpuOptions options;
-  options.threads = static_cast<int>(parallel.threads.value_or(0));
-  options.lanes = static_cast<int>(parallel.lanes.value_or(0));
-  return backend::open_cpu_backend(options);
-}
-
 std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
                                               const Output& output) {
   std::vector<std::unique_ptr<Hook>> hooks;

@@ -22,9 +22,6 @@ data::Datasets open_training_data(const config::Config& config,
 
 model::SampleSpec sample_spec(const data::Datasets& data);
 
-// The device that the config asks for. Throws DeviceError when this machine or build lacks it.
-std::unique_ptr<backend::Backend> open_backend(const config::Config& config);
-
 // Where a run's progress goes.
 struct Output {
   bool is_tty = false;

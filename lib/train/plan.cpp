@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <cmath>
+#include <sstream>
 
 #include "base/error.h"
 
 namespace trainer::train {
 
-StepPlan plan_steps(const config::Config& config, std::int64_t samples) {
+StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers) {
   if (samples == 0) throw ConfigError(config.data.train.loc, "data.train: has no samples");
   StepPlan plan;
   plan.samples = samples;
-  plan.batch = config.train.batch_size;
+  plan.replicas = config.parallel.replicas * workers;
+  plan.batch = config.train.batch_size * plan.replicas;
   plan.accumulate = config.optimizer.accumulate;
   plan.batches_per_epoch = data::batches_per_epoch(samples, plan.batch);
   plan.steps_per_epoch = (plan.batches_per_epoch + plan.accumulate - 1) / plan.accumulate;
@@ -23,6 +25,42 @@ StepPlan plan_steps(const config::Config& config, std::int64_t samples) {
     plan.total_steps = static_cast<std::int64_t>(std::ceil(steps));
   }
   return plan;
+}
+
+ScaledRate scaled_rate(const config::Config& config, std::int64_t replicas) {
+  using Scaling = config::Parallel::LrScaling;
+  const Scaling scaling = config.parallel.lr_scaling.value_or(Scaling::kNone);
+  const auto count = static_cast<double>(replicas);
+  ScaledRate rate;
+  rate.optimizer = optim::update_spec(config.optimizer).learning_rate;
+  switch (scaling) {
+    case Scaling::kNone:
+      rate.scaling = "none";
+      break;
+    case Scaling::kLinear:
+      rate.scaling = "linear";
+      rate.factor = count;
+      break;
+    case Scaling::kSqrt:
+      rate.scaling = "sqrt";
+      rate.factor = std::sqrt(count);
+      break;
+  }
+  return rate;
+}
+
+std::string ScaledRate::text() const {
+  std::ostringstream out;
+  out.precision(4);
+  out << optimizer << " x " << factor << " (" << scaling << ") = " << effective();
+  return out.str();
+}
+
+optim::LearningRate learning_rate(const config::Config& config, const StepPlan& plan) {
+  return optim::learning_rate(
+      config.schedule, scaled_rate(config, plan.replicas).effective(),
+      {static_cast<double>(plan.steps_per_epoch), std::max<std::int64_t>(plan.total_steps, 1),
+       static_cast<int>(plan.replicas)});
 }
 
 StepPlan::Batches StepPlan::batches(std::int64_t step) const {

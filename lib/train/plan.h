@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "config/config.h"
 #include "data/data.h"
+#include "optim/optim.h"
 
 namespace trainer::train {
 
@@ -13,7 +15,8 @@ namespace trainer::train {
 // that the last step of an epoch may have fewer batches and a short last one.
 struct StepPlan {
   std::int64_t samples = 0;  // of the training split
-  std::int64_t batch = 1;
+  std::int64_t replicas = 1;
+  std::int64_t batch = 1;  // of all replicas together
   std::int64_t accumulate = 1;
   std::int64_t batches_per_epoch = 0;
   std::int64_t steps_per_epoch = 0;
@@ -31,6 +34,21 @@ struct StepPlan {
   }
 };
 
-StepPlan plan_steps(const config::Config& config, std::int64_t samples);
+// `workers`: processes that train together, each with the config's replicas.
+StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers = 1);
+
+// What parallel.lr_scaling makes of the optimizer's learning rate.
+struct ScaledRate {
+  double optimizer = 0;  // as the config gives it
+  double factor = 1;
+  double effective() const { return optimizer * factor; }
+  std::string text() const;  // "0.001 x 2 (linear) = 0.002"
+  std::string scaling;       // none, linear, sqrt
+};
+ScaledRate scaled_rate(const config::Config& config, std::int64_t replicas);
+
+// The learning rate of every update: the optimizer's, scaled by the number of replicas, through the
+// schedule.
+optim::LearningRate learning_rate(const config::Config& config, const StepPlan& plan);
 
 }  // namespace trainer::train

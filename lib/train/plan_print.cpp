@@ -121,8 +121,10 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   Table table({"", ""});
   table.add(
       {"global batch",
-       concat(steps.batch * steps.accumulate, " (", steps.batch, " a replica x 1 replica",
+       concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " a replica x ",
+              steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
+  if (steps.replicas > 1) table.add({"optimizer's learning rate", plan.rate.text()});
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
   table.add({"total steps", concat(grouped(steps.total_steps), " (",
                                    short_number(steps.epoch(steps.total_steps)), " epochs)")});
@@ -251,7 +253,11 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   json["flops"] = plan.flops;
   json["data"] = data_json(plan.data);
   if (plan.steps) {
-    json["batch_size"] = plan.steps->batch;
+    json["batch_size"] = plan.steps->batch / plan.steps->replicas;
+    json["replicas"] = plan.steps->replicas;
+    json["lr_scaling"] = {{"rule", plan.rate.scaling},
+                          {"optimizer", plan.rate.optimizer},
+                          {"effective", plan.rate.effective()}};
     json["accumulate"] = plan.steps->accumulate;
     json["global_batch"] = plan.steps->batch * plan.steps->accumulate;
     json["steps_per_epoch"] = plan.steps->steps_per_epoch;

@@ -140,6 +140,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   if (model) add_layers(plan, loaded.config, *model);
   if (data.train > 0) {
     plan.steps = plan_steps(loaded.config, data.train);
+    plan.rate = scaled_rate(loaded.config, plan.steps->replicas);
     add_rates(plan, loaded.config);
   }
   if (model) add_stages(plan, loaded.config);
@@ -147,12 +148,14 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 }
 
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, backend::Backend& backend) {
+                       const config::Config& config) {
   DevicePlan device;
-  device.backend = backend.describe();
+  auto backends = open_backends(config);
+  device.backend = backends.front()->describe();
   if (!model) return device;
   const auto start = std::chrono::steady_clock::now();
-  device.engine = std::make_unique<Engine>(*model, config, backend, Engine::Use::kTrain);
+  device.engine =
+      std::make_unique<Replicas>(*model, config, std::move(backends), Engine::Use::kTrain);
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   device.features = "unknown without the data";
@@ -193,15 +196,15 @@ void print_graphs(const graph::Graph& model, const config::Config& config,
   compile::evaluation_graph(frozen ? split.suffix : model, options);
 }
 
-void print_programs(Engine& engine, std::ostream& out) {
+void print_programs(Replicas& engine, std::ostream& out) {
   if (engine.prefix() != nullptr) {
     out << "\nprogram of the frozen layers\n";
     engine.prefix()->program().print(out);
   }
   out << "\ntraining program\n";
-  engine.training_program().print(out);
+  engine.engine(0).training_program().print(out);
   out << "\nevaluation program\n";
-  engine.evaluation_program().print(out);
+  engine.engine(0).evaluation_program().print(out);
 }
 
 }  // namespace trainer::train

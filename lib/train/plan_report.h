@@ -10,9 +10,9 @@
 #include "backend/backend.h"
 #include "config/config.h"
 #include "model/model.h"
-#include "train/engine.h"
 #include "train/feature_cache.h"
 #include "train/plan.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 
@@ -56,6 +56,7 @@ struct PlanReport {
   std::vector<Stage> stages;
   std::vector<std::string> changes;  // by layer: "; after 3 epochs trained"
   std::optional<StepPlan> steps;
+  ScaledRate rate;               // of the optimizer, by the number of replicas
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };
@@ -65,12 +66,12 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 // The part that depends on the machine. Without a model only the backend is known.
 struct DevicePlan {
   std::string backend;
-  std::unique_ptr<Engine> engine;
+  std::unique_ptr<Replicas> engine;
   double compile_seconds = 0;
   std::string features;  // what becomes of the features of frozen layers; "" without such layers
 };
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, backend::Backend& backend);
+                       const config::Config& config);
 
 void print_plan(const PlanReport& plan, std::ostream& out);
 void print_device(const DevicePlan& device, std::ostream& out);
@@ -82,6 +83,7 @@ void check_pass(const std::string& pass);
 // The training and the evaluation graph after a pass, or after every one for "all".
 void print_graphs(const graph::Graph& model, const config::Config& config,
                   const backend::Backend& backend, const std::string& pass, std::ostream& out);
-void print_programs(Engine& engine, std::ostream& out);
+// Of the first replica.
+void print_programs(Replicas& engine, std::ostream& out);
 
 }  // namespace trainer::train

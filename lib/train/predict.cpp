@@ -114,7 +114,7 @@ model::SampleSpec sample_spec(const Trained& trained, const std::vector<Predicti
           static_cast<std::int64_t>(trained.classes.size())};
 }
 
-void predict(Engine& engine, const PredictionInput& input, config::LossKind loss,
+void predict(Replicas& engine, const PredictionInput& input, config::LossKind loss,
              std::optional<std::int64_t> limit,
              const std::function<void(const Prediction&)>& each) {
   const std::int64_t count =

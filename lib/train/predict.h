@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "data/data.h"
-#include "train/engine.h"
+#include "train/replicas.h"
 #include "train/trained.h"
 
 namespace trainer::train {
@@ -48,7 +48,7 @@ struct Prediction {
 };
 
 // Calls `each` for the first `limit` images, in order. The engine is of Use::kPredict.
-void predict(Engine& engine, const PredictionInput& input, config::LossKind loss,
+void predict(Replicas& engine, const PredictionInput& input, config::LossKind loss,
              std::optional<std::int64_t> limit, const std::function<void(const Prediction&)>& each);
 
 // Writes predictions as lines of a table, CSV or JSON.

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "optim/optim.h"
+#include "train/stages.h"
 
 namespace trainer::train {
 namespace {
@@ -80,9 +81,9 @@ class RatePlot {
   RatePlot(const config::Config& config, const StepPlan& steps)
       : name_(config.name),
         steps_(steps),
-        length_{static_cast<double>(steps.steps_per_epoch), steps.total_steps, 1},
-        rate_(optim::learning_rate(config.schedule,
-                                   optim::update_spec(config.optimizer).learning_rate, length_)),
+        length_{static_cast<double>(steps.steps_per_epoch), steps.total_steps,
+                static_cast<int>(steps.replicas)},
+        rate_(learning_rate_of(config, steps)),
         epochs_(std::max(steps.epoch(steps.total_steps), 1e-9)),
         phases_(phases_of(config.schedule, epochs_, length_)) {
     for (std::int64_t step = 0; step < steps.total_steps; ++step) {

@@ -97,9 +97,7 @@ std::size_t Stages::of(std::int64_t step) const {
 }
 
 optim::LearningRate learning_rate_of(const config::Config& config, const StepPlan& plan) {
-  optim::LearningRate rate = optim::learning_rate(
-      config.schedule, optim::update_spec(config.optimizer).learning_rate,
-      {static_cast<double>(plan.steps_per_epoch), std::max<std::int64_t>(plan.total_steps, 1), 1});
+  optim::LearningRate rate = learning_rate(config, plan);
   std::vector<double> factors{1};
   for (const config::Unfreeze& entry : entries_of(config)) {
     factors.push_back(entry.learning_rate_multiplier);

@@ -21,7 +21,7 @@ std::string exact(double value) {
 // What must be the same for a resumed run to go on as if it had never stopped.
 checkpoint::Metadata identity(const config::Config& config, const data::Datasets& data) {
   return {{"seed", std::to_string(config.seed)},
-          {"train.batch_size", std::to_string(config.train.batch_size)},
+          {"global batch", std::to_string(config.train.batch_size * config.parallel.replicas)},
           {"optimizer.accumulate", std::to_string(config.optimizer.accumulate)},
           {"data.shuffle", config.data.shuffle ? "true" : "false"},
           {"training data", data.train ? data.train->fingerprint() : ""}};

@@ -167,4 +167,48 @@ TEST_CASE("the choice of threads can be seen, and made") {
   CHECK(make_loader(*sets.train, {})->describe() == "no reading ahead");
 }
 
+TEST_CASE("the ranks' parts of every batch are the batch, some of them empty") {
+  const FakeDataset dataset(67);  // the third batch of an epoch has 3 samples
+  for (const std::int64_t threads : {0, 2}) {
+    for (const std::int64_t ranks : {2, 3, 5}) {
+      LoaderOptions options = options_of(threads, threads);
+      options.end_step = 6;
+      const auto whole = make_loader(dataset, options);
+      std::vector<std::unique_ptr<Loader>> parts;
+      options.ranks = ranks;
+      for (options.rank = 0; options.rank < ranks; ++options.rank) {
+        parts.push_back(make_loader(dataset, options));
+      }
+      for (std::int64_t step = 0; step < 6; ++step) {
+        const Batch* all = whole->next();
+        REQUIRE(all != nullptr);
+        CHECK(all->offset == 0);
+        CHECK(all->global == all->range.count);
+        std::vector<std::int64_t> indices;
+        std::int64_t least = 1000, most = 0;
+        for (const auto& part : parts) {
+          const Batch* mine = part->next();
+          REQUIRE(mine != nullptr);
+          CHECK(mine->global == all->global);
+          CHECK(mine->offset == static_cast<std::int64_t>(indices.size()));
+          CHECK(mine->range.epoch == all->range.epoch);
+          CHECK(mine->range.first == all->range.first + mine->offset);
+          least = std::min(least, mine->range.count);
+          most = std::max(most, mine->range.count);
+          indices.insert(indices.end(), mine->indices.begin(), mine->indices.end());
+          for (std::int64_t i = 0; i < mine->range.count; ++i) {
+            CHECK(static_cast<const float*>(mine->images)[2 * i] ==
+                  static_cast<float>(mine->indices[static_cast<std::size_t>(i)]));
+          }
+          part->release();
+        }
+        CHECK(indices == all->indices);
+        CHECK(most - least <= 1);
+        if (ranks == 5 && all->global == 3) CHECK(least == 0);
+        whole->release();
+      }
+    }
+  }
+}
+
 }  // namespace trainer::data

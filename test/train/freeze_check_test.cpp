@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include "support/model.h"
-#include "train/open.h"
 
 namespace trainer::train {
 namespace {
@@ -13,9 +12,8 @@ struct Job {
       : config(test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35, " + backbone +
                                    "}, head: [global_average_pool, dense: 3]}",
                                "optimizer: {sgd: {learning_rate: 0.5}}\nparallel: {threads: 1}\n")),
-        backend(open_backend(config)),
         engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
-               config, *backend, Engine::Use::kTrain) {
+               config, open_backends(config), Engine::Use::kTrain) {
     engine.initialise(1);
   }
 
@@ -31,8 +29,7 @@ struct Job {
   }
 
   config::Config config;
-  std::unique_ptr<backend::Backend> backend;
-  Engine engine;
+  Replicas engine;
 };
 
 }  // namespace

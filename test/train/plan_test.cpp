@@ -51,3 +51,33 @@ TEST_CASE(
   CHECK(plan_steps(config, 36).total_steps == 17);
   CHECK_THROWS_AS(plan_steps(config, 0), ConfigError);
 }
+
+TEST_CASE("plan: replicas make the global batch, and the learning rate as the config says") {
+  using Scaling = config::Parallel::LrScaling;
+  config::Config config = config_with(8, 2);
+  config.optimizer.kind = config::Sgd{};
+  config.parallel.replicas = 4;
+  const StepPlan plan = plan_steps(config, 100);
+  CHECK(plan.replicas == 4);
+  CHECK(plan.batch == 32);
+  CHECK(plan.batches_per_epoch == 4);
+  CHECK(plan.steps_per_epoch == 2);
+  CHECK(plan_steps(config, 100, 3).batch == 96);
+  const double base = optim::update_spec(config.optimizer).learning_rate;
+  for (const auto& [scaling, factor] :
+       {std::pair{Scaling::kNone, 1.0}, std::pair{Scaling::kLinear, 4.0},
+        std::pair{Scaling::kSqrt, 2.0}}) {
+    config.parallel.lr_scaling = scaling;
+    CHECK(learning_rate(config, plan)(1) == doctest::Approx(base * factor));
+    CHECK(scaled_rate(config, 4).effective() == doctest::Approx(base * factor));
+  }
+  CHECK(scaled_rate(config, 4).text() == "0.01 x 2 (sqrt) = 0.02");
+  // ramp_up scales its own peak.
+  config.parallel.lr_scaling = Scaling::kNone;
+  config::RampUpSchedule ramp_up;
+  ramp_up.ramp_epochs = 0;
+  ramp_up.sustain_epochs = 1;
+  ramp_up.scale = config::RampUpSchedule::Scale::kLinear;
+  config.schedule.kind = ramp_up;
+  CHECK(learning_rate(config, plan)(0) == doctest::Approx(4 * ramp_up.peak));
+}

@@ -1,4 +1,5 @@
-// Batch normalisation over the whole batch: the lanes add their sums up before they normalise.
+// Batch normalisation over the whole batch: the lanes, and the ranks where there are several, add
+// their sums up before they normalise.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -42,29 +43,132 @@ void with_all_lanes(const RunContext& c, LaneMoments& mine, const Use& use) {
   c.barrier->wait(c.lanes);
 }
 
-// Mean and biased variance of each channel over all lanes; Chan et al.'s pairwise update, in lane
-// order.
+// Count, mean and sum of squared distances from the mean; Chan et al.'s pairwise update.
+struct Spread {
+  double count = 0, mean = 0, square = 0;
+
+  void add(const Spread& other) {
+    if (other.count == 0) return;
+    const double delta = other.mean - mean, all = count + other.count;
+    square += other.square + delta * delta * count * other.count / all;
+    mean += delta * other.count / all;
+    count = all;
+  }
+};
+
+// One channel over all lanes, in lane order.
+template <class LaneMomentsOf>
+Spread over_lanes(const LaneMomentsOf& lane_moments, int lanes, std::int64_t k,
+                  std::int64_t pixels) {
+  Spread all;
+  for (int lane = 0; lane < lanes; ++lane) {
+    const LaneMoments& own = lane_moments(lane);
+    if (own.samples == 0) continue;
+    const double n = static_cast<double>(own.samples * pixels);
+    const double d = own.moments[k].sum / n;
+    all.add({n, static_cast<double>(own.shift[k]) + d, own.moments[k].square - n * d * d});
+  }
+  return all;
+}
+
+// Calls use(numbers) with what fill(numbers) wrote, `count` of them, summed over the ranks; fill
+// runs on lane 0.
+template <class Fill, class Use>
+void over_ranks(const RunContext& c, std::size_t count, const Fill& fill, const Use& use) {
+  std::vector<double>& numbers = *c.numbers;
+  if (c.lane == 0) {
+    if (numbers.size() < count) numbers.resize(count);
+    fill(numbers);
+  }
+  c.barrier->wait(c.lanes);
+  use(numbers);
+}
+
+// The spreads of all ranks, in rank order, so that all get the same bits.
+void gather_spreads(const RunContext& c, std::vector<double>& numbers, std::size_t own) {
+  const auto ranks = static_cast<std::size_t>(c.statistics->size());
+  const std::span<double> mine(numbers.data(), own), all(numbers.data() + own, own * ranks);
+  c.statistics->all_gather(std::as_bytes(mine), std::as_writable_bytes(all));
+  for (std::size_t i = 0; i < own; i += 3) {
+    Spread spread;
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      const double* from = all.data() + rank * own + i;
+      spread.add({from[0], from[1], from[2]});
+    }
+    mine[i] = spread.count;
+    mine[i + 1] = spread.mean;
+    mine[i + 2] = spread.square;
+  }
+}
+
+// Mean and biased variance of each channel over all lanes and ranks.
 void combine(const RunContext& c, LaneMoments& mine, const Channels& ch, float* mean,
              float* inverse_std, float epsilon) {
+  const auto take = [&](std::int64_t k, const Spread& spread) {
+    const double variance = std::max(spread.square / spread.count, 0.0);
+    mean[k] = static_cast<float>(spread.mean);
+    inverse_std[k] = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
+  };
   with_all_lanes(c, mine, [&](const auto& lane_moments) {
-    for (std::int64_t k = 0; k < ch.count; ++k) {
-      double count = 0, average = 0, square = 0;
-      for (int lane = 0; lane < c.lanes; ++lane) {
-        const LaneMoments& lane_of = lane_moments(lane);
-        const double n = static_cast<double>(lane_of.samples * ch.shape.pixels);
-        const double d = lane_of.moments[k].sum / n;
-        const double own = static_cast<double>(lane_of.shift[k]) + d;
-        const double own_square = lane_of.moments[k].square - n * d * d;
-        const double delta = own - average;
-        square += own_square + delta * delta * count * n / (count + n);
-        average += delta * n / (count + n);
-        count += n;
+    if (c.statistics == nullptr) {
+      for (std::int64_t k = 0; k < ch.count; ++k) {
+        take(k, over_lanes(lane_moments, c.lanes, k, ch.shape.pixels));
       }
-      const double variance = std::max(square / count, 0.0);
-      mean[k] = static_cast<float>(average);
-      inverse_std[k] = static_cast<float>(1.0 / std::sqrt(variance + static_cast<double>(epsilon)));
+      return;
     }
+    const auto own = static_cast<std::size_t>(3 * ch.count);
+    const auto fill = [&](std::vector<double>& numbers) {
+      for (std::int64_t k = 0; k < ch.count; ++k) {
+        const Spread spread = over_lanes(lane_moments, c.lanes, k, ch.shape.pixels);
+        double* to = numbers.data() + 3 * k;
+        to[0] = spread.count;
+        to[1] = spread.mean;
+        to[2] = spread.square;
+      }
+      gather_spreads(c, numbers, own);
+    };
+    over_ranks(c, own * static_cast<std::size_t>(c.statistics->size() + 1), fill,
+               [&](const std::vector<double>& numbers) {
+                 for (std::int64_t k = 0; k < ch.count; ++k) {
+                   const double* from = numbers.data() + 3 * k;
+                   take(k, {from[0], from[1], from[2]});
+                 }
+               });
   });
+}
+
+// The sums that the backward form needs, over all lanes and ranks: of .sum and of .square.
+template <class LaneMomentsOf, class Take>
+void combine_sums(const RunContext& c, const LaneMomentsOf& lane_moments, std::int64_t channels,
+                  const Take& take) {
+  const auto sums_of = [&](std::int64_t k) {
+    Moments sums{0, 0};
+    for (int lane = 0; lane < c.lanes; ++lane) {
+      if (lane_moments(lane).samples == 0) continue;
+      sums.sum += lane_moments(lane).moments[k].sum;
+      sums.square += lane_moments(lane).moments[k].square;
+    }
+    return sums;
+  };
+  if (c.statistics == nullptr) {
+    for (std::int64_t k = 0; k < channels; ++k) take(k, sums_of(k));
+    return;
+  }
+  const auto fill = [&](std::vector<double>& numbers) {
+    for (std::int64_t k = 0; k < channels; ++k) {
+      const Moments sums = sums_of(k);
+      numbers[static_cast<std::size_t>(2 * k)] = sums.sum;
+      numbers[static_cast<std::size_t>(2 * k + 1)] = sums.square;
+    }
+    c.statistics->all_reduce(std::span(numbers.data(), static_cast<std::size_t>(2 * channels)));
+  };
+  over_ranks(c, static_cast<std::size_t>(2 * channels), fill,
+             [&](const std::vector<double>& numbers) {
+               for (std::int64_t k = 0; k < channels; ++k) {
+                 const double* from = numbers.data() + 2 * k;
+                 take(k, Moments{from[0], from[1]});
+               }
+             });
 }
 
 void pad(const float* from, std::int64_t count, std::int64_t padded, float* to) {
@@ -125,7 +229,7 @@ void lower(const graph::BatchNorm& op, Lowering& l) {
       }
       std::memset(c.at<void>(moments), 0, static_cast<std::size_t>(ch.padded) * sizeof(Moments));
       kernels.moments(ch.shape, in, c.at<float>(shift), c.at<Moments>(moments));
-      LaneMoments mine{c.samples, c.at<float>(shift), c.at<Moments>(moments)};
+      LaneMoments mine{c.counted, c.at<float>(shift), c.at<Moments>(moments)};
       combine(c, mine, ch, c.at<float>(mean), c.at<float>(inverse_std), epsilon);
       fill_affine(c, ch, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
                   c.at<float>(inverse_std), rows);
@@ -214,20 +318,15 @@ void lower_backward(Lowering& l, const graph::Activation& activation, float epsi
       std::fill(r, r + ch.padded, 0.0f);
       for (std::int64_t k = 0; k < ch.count; ++k) p[k] = c.at<float>(gamma)[k] * is[k];
       if (training) {
-        LaneMoments mine{c.samples, nullptr, own};
+        LaneMoments mine{c.counted, nullptr, own};
         with_all_lanes(c, mine, [&](const auto& lane_moments) {
           const double n = static_cast<double>(c.all_samples * ch.shape.pixels);
-          for (std::int64_t k = 0; k < ch.count; ++k) {
-            double sum = 0, product = 0;
-            for (int lane = 0; lane < c.lanes; ++lane) {
-              sum += lane_moments(lane).moments[k].sum;
-              product += lane_moments(lane).moments[k].square;
-            }
+          combine_sums(c, lane_moments, ch.count, [&](std::int64_t k, const Moments& all) {
             const double slope =
-                static_cast<double>(p[k]) * static_cast<double>(is[k]) * product / n;
+                static_cast<double>(p[k]) * static_cast<double>(is[k]) * all.square / n;
             q[k] = static_cast<float>(-slope);
-            r[k] = static_cast<float>(-static_cast<double>(p[k]) * sum / n);
-          }
+            r[k] = static_cast<float>(-static_cast<double>(p[k]) * all.sum / n);
+          });
         });
       }
       kernels.norm_backward(ch.shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y), mean, p, q,

@@ -13,13 +13,6 @@ namespace {
 // More lanes than this have never been of use, and the update sums at most so many gradients.
 constexpr int kMostLanes = 64;
 
-// The cores this process may use: containers and taskset give fewer than the machine has.
-int available_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 Machine inspect(const std::string& instruction_set) {
   Machine machine;
   machine.kernels =
@@ -38,8 +31,10 @@ Machine inspect(const std::string& instruction_set) {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, int lanes, const std::string& instruction_set)
-      : machine_(inspect(instruction_set)), lanes_(lanes, threads / lanes), arenas_(lanes) {}
+  CpuBackend(int threads, int lanes, const CpuOptions& options)
+      : machine_(inspect(options.instruction_set)),
+        lanes_(lanes, threads / lanes, options.cores),
+        arenas_(lanes) {}
 
   std::string describe() const override {
     const dnnl_version_t* version = dnnl_version();
@@ -79,11 +74,21 @@ class CpuBackend : public Backend {
 }  // namespace
 }  // namespace cpu
 
+std::vector<int> available_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
 std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options) {
-  const int threads = options.threads > 0 ? options.threads : cpu::available_cores();
+  const int threads =
+      options.threads > 0 ? options.threads : static_cast<int>(available_cores().size());
   const int lanes = std::min(options.lanes > 0 ? options.lanes : threads, cpu::kMostLanes);
-  return std::make_unique<cpu::CpuBackend>(std::max(threads, lanes), lanes,
-                                           options.instruction_set);
+  return std::make_unique<cpu::CpuBackend>(std::max(threads, lanes), lanes, options);
 }
 
 }  // namespace trainer::backend

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/program.h"
+#include "backend/cpu/reduction.h"
 #include "backend/cpu/update.h"
 
 namespace trainer::backend::cpu {
@@ -31,19 +32,24 @@ class CpuExecutable : public Executable {
 
   void run(std::int64_t samples, std::span<const void* const> inputs,
            std::span<float* const> outputs, const Scalars& scalars) override;
+  bool finite() const override { return finite_; }
+  std::span<const float> extra() const override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
 
  private:
-  // A lane's share of a call: samples [first, first + count) in pieces of nearly equal size.
+  // A lane's share of a call: piece i is samples [bounds[i], bounds[i + 1]), and may be empty.
   struct Share {
-    std::int64_t first = 0, count = 0, pieces = 0;
-    std::int64_t piece_first(std::int64_t i) const { return first + count * i / pieces; }
+    std::vector<std::int64_t> bounds{0};
+    std::int64_t pieces() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
+    std::int64_t count() const { return bounds.back() - bounds.front(); }
+    std::int64_t piece_first(std::int64_t i) const { return bounds[static_cast<std::size_t>(i)]; }
     std::int64_t piece_count(std::int64_t i) const { return piece_first(i + 1) - piece_first(i); }
   };
   struct LaneState {
-    Memory gradients;            // of one micro-batch
-    Memory sum;                  // of all of them, when there are several
+    Memory gradients;  // of one piece; with an ordered sum, of all pieces after the last
+    // Sums of earlier pieces. Ordered: number k is of 2^k pieces, waiting for the next 2^k.
+    std::vector<Memory> partial;
     std::vector<Memory> inputs;  // of a fixed piece that is not full
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
@@ -52,23 +58,57 @@ class CpuExecutable : public Executable {
     std::span<const void* const> inputs;
     std::span<float* const> outputs;
     const Scalars& scalars;
+    std::vector<Share> shares;
+    int active = 0;        // lanes with samples
+    int first_active = 0;  // the first of them
+    bool idle = false;     // no samples, but batch statistics that the other ranks wait for
+    bool overlap = false;  // gradients are reduced over ranks while backward runs
   };
 
-  std::vector<Share> split(std::int64_t samples) const;
+  struct Statistic {
+    float* values;
+    std::size_t count;
+  };
+
+  void check() const;
+  std::vector<Statistic> moving_statistics(const graph::Graph& graph) const;
+  std::vector<Share> split(std::int64_t samples, std::int64_t all_samples) const;
+  std::vector<Share> split_ordered(std::int64_t samples, std::int64_t all_samples) const;
   Lowered& program(int lane, std::int64_t samples);
   // The samples of the program that computes a piece of so many.
   std::int64_t program_samples(std::int64_t count) const {
     return fixed_samples_ > 0 ? fixed_samples_ : count;
   }
+  static std::int64_t largest_piece(const std::vector<Share>& shares);
   void fix_samples(std::int64_t most);
   const char* input_of_piece(LaneState& state, std::size_t input, const char* host,
                              std::int64_t count, std::int64_t bytes_a_sample) const;
-  void find_stale(const std::vector<Share>& shares);
+  void find_bucket_steps(Lowered& lowered) const;
+  void find_stale(const Call& call);
   void make_derived(int lane, int lanes);
-  void run_lane(int lane, const Call& call, const std::vector<Share>& shares, int active);
-  void run_piece(int lane, const Call& call, const Share& share, std::int64_t piece, int active);
+  void prepare(Call& call);
+  void prepare_sums(Call& call);
+  void abort();
+  RunContext context_of(int lane, const Call& call, const Lowered& lowered);
+  void run_lane(int lane, const Call& call);
+  void run_pieces(int lane, const Call& call);
+  void run_piece(int lane, const Call& call, std::int64_t piece);
+  void run_idle(const Call& call);
+  void run_steps(int lane, const Call& call, std::int64_t piece, const RunContext& context,
+                 const Lowered& lowered);
+  void arrive_last(int lane, const Call& call, std::int64_t piece, const Lowered& lowered);
+  void copy_outputs(const Call& call, std::int64_t first, const RunContext& context,
+                    const Lowered& lowered);
 
-  void update_statistics(const Share& share);
+  // What is left of a call after backward.
+  void finish_alone(int lane, const Call& call);
+  void finish_with_ranks(int lane, const Call& call);
+  void fold(int lane, const Call& call, std::int64_t piece, Slice slice);
+  std::vector<const float*> sources(const Call& call) const;
+  bool reduces(const Scalars& scalars) const;
+  void write_tail(const Call& call);
+  void read_tail();
+  void update_statistics(const Call& call);
 
   graph::Graph graph_;
   CpuVariables& variables_;
@@ -76,14 +116,23 @@ class CpuExecutable : public Executable {
   Arenas& arenas_;
   const Machine& machine_;
   CompileOptions options_;
+  bool whole_batch_;                // has batch norm over the batch
   std::int64_t micro_batch_;        // most samples a program takes
   std::int64_t fixed_samples_ = 0;  // all programs are for so many, when a sample's bits need that
   std::vector<LaneState> states_;
   UpdatePhase update_;
-  bool updates_ = false;            // has an update phase
-  std::atomic<bool> finite_{true};  // of this call's guarded output
+  bool updates_ = false;  // has an update phase
+  std::unique_ptr<Reduction> reduction_;
+  Memory accumulated_;  // ordered: the sum of the calls so far, each reduced over the ranks
+  std::atomic<bool> finite_{true};  // of this call's guarded output; of all ranks' after reduction
+  bool all_finite_ = true;          // of the calls since the last that did not accumulate
+  std::vector<Statistic> statistics_;  // moving ones that are averaged over the ranks
+  std::vector<float> statistics_before_;
+  bool statistics_moved_ = false;  // since the last average
   Barrier barrier_, active_barrier_;
   std::vector<void*> exchange_;
+  std::vector<double> numbers_;
+  std::vector<char> idle_input_;
   std::vector<DerivedStore::Entry*> stale_[2];  // by level
 };
 

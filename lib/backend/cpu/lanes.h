@@ -5,51 +5,46 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
-#include <thread>
 #include <vector>
 
+#include "base/crew.h"
+
 namespace trainer::backend::cpu {
+
+// What lanes throw that waited for one that failed.
+struct LaneFailed {};
 
 // Waits by spinning, then by yielding: lanes meet many times a millisecond.
 class Barrier {
  public:
-  // Blocks until `parties` threads have called wait. All callers pass the same number.
+  // Blocks until `parties` threads have called wait. All callers pass the same number. Throws
+  // LaneFailed once abort() was called.
   void wait(int parties);
+  // From any thread. The barrier is of no use until reset(), which no thread may wait during.
+  void abort() { aborted_.store(true, std::memory_order_release); }
+  void reset();
 
  private:
   std::atomic<int> arrived_{0};
   std::atomic<int> round_{0};
+  std::atomic<bool> aborted_{false};
 };
 
 class Lanes {
  public:
-  // `threads_per_lane` bounds what a primitive may use inside a lane.
-  Lanes(int lanes, int threads_per_lane);
-  ~Lanes();
-  Lanes(const Lanes&) = delete;
-  Lanes& operator=(const Lanes&) = delete;
+  // `threads_per_lane` bounds what a primitive may use inside a lane. Lane i stays on cores[i],
+  // when there are any, lane 0, the calling thread, excepted.
+  Lanes(int lanes, int threads_per_lane, const std::vector<int>& cores = {});
 
-  int count() const { return static_cast<int>(workers_.size()) + 1; }
+  int count() const { return crew_.count(); }
   int threads_per_lane() const { return threads_per_lane_; }
-  // Runs work(lane) on every lane at once, lane 0 on the calling thread. Rethrows the first error
-  // by lane number. Work that throws must not leave another lane waiting in a barrier.
-  void run(const std::function<void(int)>& work);
+  // As Crew::run.
+  void run(const std::function<void(int)>& work, const std::function<void()>& failed = {});
 
  private:
-  void serve(int lane);
-
   int threads_per_lane_;
-  std::vector<std::thread> workers_;
-  std::vector<std::exception_ptr> errors_;
-  const std::function<void(int)>* work_ = nullptr;
-  std::atomic<std::uint64_t> generation_{0};
-  std::atomic<int> running_{0};
-  std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  Crew crew_;
 };
 
 }  // namespace trainer::backend::cpu

@@ -73,11 +73,23 @@ Lowered Lowering::lower() {
     buffers_[static_cast<std::size_t>(port.buffer)].last = static_cast<int>(steps_.size());
   }
   plan_memory(lowered);
+  find_gradient_steps(lowered);
   lowered.steps = std::move(steps_);
   lowered.derived = std::move(derived_);
   lowered.size_matters = size_matters_;
   lowered.constants = std::move(constants_);
   return lowered;
+}
+
+void Lowering::find_gradient_steps(Lowered& lowered) const {
+  if (gradients_ == nullptr) return;
+  for (const auto& [id, places] : placed_) {
+    if (graph_[id].role != Role::kGradient) continue;
+    const std::int64_t offset = variables_.gradient_offset(parameter_of(graph_[id].name));
+    if (offset < 0) continue;
+    const Buffer buffer = places.front().buffer;
+    lowered.gradient_steps[offset] = buffers_[static_cast<std::size_t>(buffer)].last;
+  }
 }
 
 void Lowering::lower_phases(graph::Phase first, graph::Phase last) {

@@ -37,7 +37,12 @@ struct RunContext {
   bool first = true;  // the first lane's first micro-batch: what is done once is done here
   Barrier* barrier = nullptr;
   std::vector<void*>* exchange = nullptr;  // one pointer a lane, for sums over all lanes
-  std::int64_t all_samples = 0;            // of all lanes together
+  std::int64_t all_samples = 0;            // of all lanes, and of all ranks with `statistics`
+  // Samples that count in batch statistics: all, or none where a program runs only so that this
+  // rank takes part in the other ranks' exchange.
+  std::int64_t counted = 0;
+  cluster::Communicator* statistics = nullptr;  // batch statistics of all ranks; used by lane 0
+  std::vector<double>* numbers = nullptr;       // of all lanes, what lane 0 got from the ranks
 
   template <class T>
   T* at(Buffer buffer) const {
@@ -91,6 +96,10 @@ struct Lowered {
   std::vector<Port> outputs;  // plain float32
   std::vector<DerivedStore::Entry*> derived;
   std::vector<Memory> constants;
+  // By offset into the flat buffers: the last step that writes this parameter's gradient.
+  std::map<std::int64_t, int> gradient_steps;
+  // (step, bucket): after the step all gradients of the bucket are written. By step.
+  std::vector<std::pair<int, std::size_t>> bucket_steps;
   std::int64_t samples = 0;
 
   void bind(char* arena);
@@ -154,6 +163,7 @@ class Lowering {
   void plan_memory(Lowered& lowered);
   void place_inputs(Lowered& lowered);
   void place_outputs(Lowered& lowered);
+  void find_gradient_steps(Lowered& lowered) const;
   bool is_prepared(graph::ValueId id) const { return prepared_.contains(id); }
   std::string prepared_key(graph::ValueId id) const;
   bool stepped(graph::ValueId id) const;

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "backend/cpu/program.h"
+#include "backend/cpu/reduction.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -12,16 +13,6 @@ using graph::Clip;
 
 // Sums of squares are taken over pieces of this size whatever the number of lanes.
 constexpr std::int64_t kPiece = 16384;
-
-struct Slice {
-  std::int64_t first, last;
-};
-
-Slice slice(std::int64_t count, int lane, int lanes) {
-  const std::int64_t width = (count + lanes - 1) / lanes;
-  const std::int64_t aligned = (width + 15) / 16 * 16;
-  return {std::min(count, lane * aligned), std::min(count, (lane + 1) * aligned)};
-}
 
 }  // namespace
 
@@ -39,47 +30,31 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels)
   scales_.assign(segments.size(), 1.0f);
 }
 
-std::int64_t UpdatePhase::bytes() const { return reduced_.bytes(); }
-
 void UpdatePhase::run(int lane, int lanes, Barrier& barrier,
                       const std::vector<const float*>& gradients, const Scalars& scalars) {
-  const Slice mine = slice(variables_.flat_count(), lane, lanes);
-  const bool keep_sum = needs_norm_ || scalars.accumulate || !scalars.apply;
-  if (keep_sum) {
-    if (lane == 0 && reduced_.bytes() == 0) {
-      reduced_ = Memory(variables_.flat_count() * static_cast<std::int64_t>(sizeof(float)));
-    }
-    barrier.wait(lanes);
-    std::vector<const float*> sources;
-    for (const float* source : gradients) sources.push_back(source + mine.first);
-    kernels_.sum(reduced_.as<float>() + mine.first, sources.data(),
-                 static_cast<int>(sources.size()), mine.last - mine.first, scalars.accumulate);
-  }
-  if (!scalars.apply) return;
-  const std::vector<const float*> reduced{reduced_.as<float>()};
+  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
   if (needs_norm_) {
     barrier.wait(lanes);
-    clip_scales(lane, lanes, barrier);
+    clip_scales(lane, lanes, barrier, gradients.front());
   }
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
     const Segment& segment = variables_.segments()[i];
     const std::int64_t first = std::max(mine.first, segment.offset);
     const std::int64_t last = std::min(mine.last, segment.offset + segment.count);
     if (first < last) {
-      update(segment, first, last, scales_[i], keep_sum ? reduced : gradients, scalars);
+      update(segment, first, last, scales_[i], gradients, scalars);
     }
   }
 }
 
-void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier) {
+void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float* gradients) {
   const std::vector<Segment>& segments = variables_.segments();
   for (std::size_t p = static_cast<std::size_t>(lane); p < pieces_.size();
        p += static_cast<std::size_t>(lanes)) {
     const Segment& segment = segments[pieces_[p].segment];
     const std::int64_t at = segment.offset + pieces_[p].first;
-    squares_[p] =
-        kernels_.gradient_square(reduced_.as<float>() + at, variables_.flat_parameters() + at,
-                                 segment.update.l2, pieces_[p].last - pieces_[p].first);
+    squares_[p] = kernels_.gradient_square(gradients + at, variables_.flat_parameters() + at,
+                                           segment.update.l2, pieces_[p].last - pieces_[p].first);
   }
   barrier.wait(lanes);
   if (lane == 0) {

@@ -24,7 +24,8 @@ class JsonHook : public Hook {
            {"total_steps", info.total_steps},
            {"steps_per_epoch", info.steps_per_epoch},
            {"first_step", info.first_step},
-           {"global_batch", info.global_batch}});
+           {"global_batch", info.global_batch},
+           {"replicas", info.devices}});
   }
 
   Request on_step(const Progress& p) override {

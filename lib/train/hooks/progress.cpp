@@ -53,6 +53,10 @@ class ProgressHook : public Hook {
     out_ << info.name << ": " << grouped(info.total_steps) << " steps of " << info.global_batch
          << " samples, " << grouped(info.steps_per_epoch) << " an epoch, run folder "
          << info.dir.string() << '\n';
+    if (info.devices > 1) {
+      out_ << info.devices << " replicas, the optimizer's learning rate " << info.scaled_rate
+           << '\n';
+    }
     if (info.first_step > 0) out_ << "resumed after step " << info.first_step << '\n';
     out_.flush();
   }

@@ -1,0 +1,172 @@
+#include "backend/cpu/reduction.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace trainer::backend::cpu {
+namespace {
+
+constexpr std::int64_t kChunk = 1024;
+
+// out = sources[0] + sources[1] + ... as a binary tree; their number is a power of two.
+void tree_sum(const simd::Kernels& kernels, const float* const* sources, int count,
+              std::int64_t first, std::int64_t n, float* out) {
+  if (count <= 2) {
+    const float* pair[] = {sources[0] + first, sources[count - 1] + first};
+    kernels.sum(out, pair, count, n, false);
+    return;
+  }
+  float right[kChunk];
+  tree_sum(kernels, sources, count / 2, first, n, out);
+  tree_sum(kernels, sources + count / 2, count / 2, first, n, right);
+  const float* pair[] = {out, right};
+  kernels.sum(out, pair, 2, n, false);
+}
+
+}  // namespace
+
+Slice lane_slice(std::int64_t count, int lane, int lanes) {
+  const std::int64_t width = (count + lanes - 1) / lanes;
+  const std::int64_t aligned = (width + 15) / 16 * 16;
+  return {std::min(count, lane * aligned), std::min(count, (lane + 1) * aligned)};
+}
+
+std::vector<Slice> make_buckets(const CpuVariables& variables, std::int64_t bytes) {
+  std::vector<Slice> buckets;
+  std::int64_t first = 0;
+  const std::vector<Segment>& segments = variables.segments();
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const bool at_end = i + 1 == segments.size();
+    const std::int64_t last = at_end ? variables.flat_count() : segments[i + 1].offset;
+    if (!at_end && (last - first) * static_cast<std::int64_t>(sizeof(float)) < bytes) continue;
+    buckets.push_back({first, last});
+    first = last;
+  }
+  return buckets;
+}
+
+Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels,
+                     const ReductionOptions& options, std::size_t tail)
+    : kernels_(kernels),
+      options_(options),
+      count_(variables.flat_count()),
+      tail_(tail),
+      sum_((variables.flat_count() + static_cast<std::int64_t>(tail)) *
+           static_cast<std::int64_t>(sizeof(float))) {
+  if (options.communicator == nullptr || options.bucket_bytes <= 0) return;
+  buckets_ = make_buckets(variables, options.bucket_bytes);
+  arrived_.resize(buckets_.size());
+  thread_ = std::thread([this] { serve(); });
+}
+
+Reduction::~Reduction() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Reduction::sum(Slice slice, const std::vector<const float*>& sources, bool add) const {
+  const int count = static_cast<int>(sources.size());
+  float* out = values() + slice.first;
+  if (slice.count() <= 0) return;
+  if (count == 0) {
+    if (!add) std::fill(out, out + slice.count(), 0.0f);
+    return;
+  }
+  if (!options_.ordered || count <= 2) {
+    const float* shifted[64];
+    for (int i = 0; i < count; ++i) {
+      shifted[i] = sources[static_cast<std::size_t>(i)] + slice.first;
+    }
+    kernels_.sum(out, shifted, count, slice.count(), add);
+    return;
+  }
+  for (std::int64_t i = slice.first; i < slice.last; i += kChunk) {
+    const std::int64_t n = std::min(kChunk, slice.last - i);
+    float total[kChunk];
+    const float* from = total;
+    tree_sum(kernels_, sources.data(), count, i, n, total);
+    kernels_.sum(values() + i, &from, 1, n, add);
+  }
+}
+
+void Reduction::reduce() const {
+  options_.communicator->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + tail_));
+}
+
+void Reduction::begin(std::vector<const float*> sources, bool add) {
+  const std::lock_guard lock(mutex_);
+  sources_ = std::move(sources);
+  add_ = add;
+  tail_written_ = aborted_ = false;
+  busy_ = true;
+  std::fill(arrived_.begin(), arrived_.end(), std::size_t{0});
+  error_ = nullptr;
+  changed_.notify_all();
+}
+
+void Reduction::arrive(std::size_t bucket) {
+  const std::lock_guard lock(mutex_);
+  if (++arrived_[bucket] == sources_.size()) changed_.notify_all();
+}
+
+void Reduction::tail_written() {
+  const std::lock_guard lock(mutex_);
+  tail_written_ = true;
+  changed_.notify_all();
+}
+
+void Reduction::finish() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [&] { return !busy_; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Reduction::abort() noexcept {
+  const std::lock_guard lock(mutex_);
+  aborted_ = true;
+  changed_.notify_all();
+}
+
+void Reduction::serve() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [&] { return stop_ || busy_; });
+    if (stop_) return;
+    lock.unlock();
+    std::exception_ptr error;
+    try {
+      reduce_buckets();
+    } catch (...) {
+      error = std::current_exception();
+    }
+    lock.lock();
+    error_ = error;
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+// In the order of the buckets, whatever order they are written in: all ranks send the same.
+void Reduction::reduce_buckets() {
+  for (std::size_t i = 0; i < buckets_.size(); ++i) {
+    const bool last = i + 1 == buckets_.size();
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] {
+        return aborted_ || (arrived_[i] >= sources_.size() && (!last || tail_written_));
+      });
+      if (aborted_) return;
+    }
+    sum(buckets_[i], sources_, add_);
+    options_.communicator->all_reduce(
+        std::span(values() + buckets_[i].first,
+                  static_cast<std::size_t>(buckets_[i].count()) + (last ? tail_ : 0)));
+  }
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,86 @@
+// Gradients between backward and the update: summed over lanes, calls and ranks into one flat
+// buffer, at the end of a call or bucket by bucket while backward still runs.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "backend/cpu/memory.h"
+#include "backend/cpu/simd/kernels.h"
+#include "backend/cpu/variables.h"
+
+namespace trainer::backend::cpu {
+
+// Elements [first, last) of the flat buffers.
+struct Slice {
+  std::int64_t first = 0, last = 0;
+  std::int64_t count() const { return last - first; }
+};
+
+// A lane's slice of `count` elements; whole cache lines.
+Slice lane_slice(std::int64_t count, int lane, int lanes);
+
+// Whole parameters of about `bytes` together, in the order in which backward makes the gradients.
+std::vector<Slice> make_buckets(const CpuVariables& variables, std::int64_t bytes);
+
+class Reduction {
+ public:
+  // `tail`: numbers behind the gradients that are summed over the ranks with the last of them.
+  Reduction(const CpuVariables& variables, const simd::Kernels& kernels,
+            const ReductionOptions& options, std::size_t tail);
+  ~Reduction();
+  Reduction(const Reduction&) = delete;
+  Reduction& operator=(const Reduction&) = delete;
+
+  float* values() const { return sum_.as<float>(); }
+  std::span<float> tail() const { return {values() + count_, tail_}; }
+  std::int64_t bytes() const { return sum_.bytes(); }
+
+  // values = (add ? values : 0) + the sources, in their order; with ReductionOptions::ordered, in
+  // the order of a binary tree over them. No sources: zeros.
+  void sum(Slice slice, const std::vector<const float*>& sources, bool add) const;
+
+  // Sums values and tail over the ranks.
+  void reduce() const;
+
+  // ---- Bucket by bucket, on a thread of its own ----
+  const std::vector<Slice>& buckets() const { return buckets_; }
+  // Whether calls may be reduced so.
+  bool overlaps() const { return thread_.joinable(); }
+  // Before a call: `sources` are what lanes will have written, each into every bucket.
+  void begin(std::vector<const float*> sources, bool add);
+  // By each source's lane, when it has written a bucket.
+  void arrive(std::size_t bucket);
+  // When the tail is written.
+  void tail_written();
+  // Blocks until all buckets and the tail are summed over the ranks; throws what went wrong.
+  void finish();
+  // No lane will arrive any more: this call has failed.
+  void abort() noexcept;
+
+ private:
+  void serve();
+  void reduce_buckets();
+
+  const simd::Kernels& kernels_;
+  ReductionOptions options_;
+  std::int64_t count_;
+  std::size_t tail_;
+  Memory sum_;  // gradients, then the tail
+  std::vector<Slice> buckets_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<const float*> sources_;
+  bool add_ = false, tail_written_ = false, busy_ = false, stop_ = false, aborted_ = false;
+  std::vector<std::size_t> arrived_;  // a bucket
+  std::exception_ptr error_;
+  std::thread thread_;
+};
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,87 @@
+#include "base/crew.h"
+
+#include <utility>
+
+namespace trainer {
+
+void pin_thread(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof set, &set);
+}
+
+Pinned::Pinned(int core) {
+  CPU_ZERO(&before_);
+  ::sched_getaffinity(0, sizeof before_, &before_);
+  pin_thread(core);
+}
+
+Pinned::~Pinned() {
+  if (CPU_COUNT(&before_) > 0) ::sched_setaffinity(0, sizeof before_, &before_);
+}
+
+Crew::Crew(int count, std::function<void(int)> start) : start_(std::move(start)) {
+  for (int member = 1; member < count; ++member) {
+    threads_.emplace_back([this, member] { serve(member); });
+  }
+}
+
+Crew::~Crew() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void Crew::run(const std::function<void(int)>& work, const std::function<void()>& failed) {
+  work_ = &work;
+  failed_ = &failed;
+  error_ = nullptr;
+  running_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(mutex_);
+    generation_.fetch_add(1, std::memory_order_release);
+  }
+  wake_.notify_all();
+  this->work(0);
+  spin_until([&] { return running_.load(std::memory_order_acquire) == 0; });
+  if (error_) std::rethrow_exception(error_);
+}
+
+void Crew::work(int member) {
+  try {
+    (*work_)(member);
+  } catch (...) {
+    bool first = false;
+    {
+      const std::lock_guard lock(mutex_);
+      first = !error_;
+      if (first) error_ = std::current_exception();
+    }
+    if (first && *failed_) (*failed_)();
+  }
+}
+
+void Crew::serve(int member) {
+  if (start_) start_(member);
+  std::uint64_t seen = 0;
+  for (;;) {
+    // Work often follows work closely: look for it a while before sleeping.
+    for (int i = 0; i < 2000 && generation_.load(std::memory_order_acquire) == seen; ++i) {
+      __builtin_ia32_pause();
+    }
+    if (generation_.load(std::memory_order_acquire) == seen) {
+      std::unique_lock lock(mutex_);
+      wake_.wait(lock, [&] { return stop_ || generation_.load() != seen; });
+    }
+    if (stop_) return;
+    ++seen;
+    work(member);
+    running_.fetch_sub(1, std::memory_order_release);
+  }
+}
+
+}  // namespace trainer

@@ -1,0 +1,77 @@
+// Threads that do a piece of work side by side, again and again.
+#pragma once
+
+#include <sched.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace trainer {
+
+// Waits for what another thread is about to do: spins for about 20 microseconds, then gives the
+// core away again and again.
+template <class Condition>
+void spin_until(const Condition& condition) {
+  constexpr int kSpins = 2000;
+  for (int i = 0; !condition(); ++i) {
+    if (i < kSpins) {
+      __builtin_ia32_pause();
+    } else {
+      std::this_thread::yield();
+    }
+  }
+}
+
+// Keeps the calling thread on one core; where that is not allowed, nothing changes.
+void pin_thread(int core);
+
+// The same for as long as it lives. Threads started meanwhile inherit it.
+class Pinned {
+ public:
+  explicit Pinned(int core);
+  ~Pinned();
+  Pinned(const Pinned&) = delete;
+  Pinned& operator=(const Pinned&) = delete;
+
+ private:
+  cpu_set_t before_;
+};
+
+class Crew {
+ public:
+  // Starts members 1 to count - 1; member 0 is whoever calls run(). `start`, when set, is called
+  // first on each new thread with its number.
+  explicit Crew(int count, std::function<void(int)> start = {});
+  ~Crew();
+  Crew(const Crew&) = delete;
+  Crew& operator=(const Crew&) = delete;
+
+  int count() const { return static_cast<int>(threads_.size()) + 1; }
+  // Runs work(member) on every member at once. Rethrows the error that came first, after all have
+  // ended. `failed`, when set, is called once that error is kept: it must wake members that wait
+  // for the one that threw, by making them throw too.
+  void run(const std::function<void(int)>& work, const std::function<void()>& failed = {});
+
+ private:
+  void serve(int member);
+  void work(int member);
+
+  std::function<void(int)> start_;
+  std::vector<std::thread> threads_;
+  const std::function<void(int)>* work_ = nullptr;
+  const std::function<void()>* failed_ = nullptr;
+  std::exception_ptr error_;
+  std::atomic<std::uint64_t> generation_{0};
+  std::atomic<int> running_{0};
+  std::atomic<bool> stop_{false};
+  std::mutex mutex_;
+  std::condition_variable wake_;
+};
+
+}  // namespace trainer

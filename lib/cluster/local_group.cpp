@@ -1,0 +1,262 @@
+#include "cluster/local_group.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/part.h"
+
+namespace trainer::cluster {
+namespace {
+
+// Elements that are summed at once: the sources' pieces stay in the first-level cache.
+constexpr std::size_t kChunk = 1024;
+
+// Ranks reach a meeting within microseconds of each other, or one of them has much more to do.
+class Meeting {
+ public:
+  explicit Meeting(int parties) : parties_(parties) {}
+
+  void wait() {
+    const std::uint32_t round = round_.load(std::memory_order_acquire);
+    check();
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      round_.fetch_add(1, std::memory_order_acq_rel);
+      round_.notify_all();
+      return;
+    }
+    for (int i = 0; i < kSpins + kYields; ++i) {
+      if (round_.load(std::memory_order_acquire) != round) break;
+      if (i < kSpins) {
+        __builtin_ia32_pause();
+      } else {
+        std::this_thread::yield();
+      }
+    }
+    round_.wait(round, std::memory_order_acquire);
+    check();
+  }
+
+  // The first to fail is named.
+  void abort(int rank) noexcept {
+    int none = -1;
+    failed_.compare_exchange_strong(none, rank, std::memory_order_acq_rel);
+    round_.fetch_add(1, std::memory_order_acq_rel);
+    round_.notify_all();
+  }
+
+ private:
+  static constexpr int kSpins = 2000, kYields = 200;
+
+  void check() const {
+    const int rank = failed_.load(std::memory_order_acquire);
+    if (rank >= 0) throw PeerError(concat("replica ", rank, " of this process has failed"));
+  }
+
+  int parties_;
+  std::atomic<int> arrived_{0};
+  std::atomic<std::uint32_t> round_{0};
+  std::atomic<int> failed_{-1};
+};
+
+struct Shared {
+  Shared(int count, Communicator* to_others)
+      : ranks(count), outer(to_others), meeting(count), slots(static_cast<std::size_t>(count)) {}
+
+  struct Slot {
+    void* data = nullptr;
+    std::size_t size = 0;  // elements
+  };
+  int ranks;
+  Communicator* outer;
+  std::unique_ptr<Communicator> own_outer;  // of a duplicate
+  Meeting meeting;
+  std::vector<Slot> slots;
+  std::shared_ptr<Shared> next;  // the group that duplicate() is making
+};
+
+// out = the sum of sources[0..count) at [first, first + n), n <= kChunk.
+template <class T>
+void tree_sum(const Shared::Slot* sources, int count, std::size_t first, std::size_t n, T* out) {
+  const auto* left = static_cast<const T*>(sources[0].data) + first;
+  if (count == 1) {
+    std::copy(left, left + n, out);
+  } else if (count == 2) {
+    const auto* right = static_cast<const T*>(sources[1].data) + first;
+    for (std::size_t i = 0; i < n; ++i) out[i] = left[i] + right[i];
+  } else {
+    T right[kChunk];
+    tree_sum(sources, count / 2, first, n, out);
+    tree_sum(sources + count / 2, count - count / 2, first, n, right);
+    for (std::size_t i = 0; i < n; ++i) out[i] += right[i];
+  }
+}
+
+template <class T>
+void sum(const std::vector<Shared::Slot>& sources, std::size_t first, std::size_t n, T* out) {
+  const int count = static_cast<int>(sources.size());
+  if ((count & (count - 1)) == 0) return tree_sum(sources.data(), count, first, n, out);
+  tree_sum(sources.data(), 1, first, n, out);
+  for (int rank = 1; rank < count; ++rank) {
+    const auto* from = static_cast<const T*>(sources[static_cast<std::size_t>(rank)].data) + first;
+    for (std::size_t i = 0; i < n; ++i) out[i] += from[i];
+  }
+}
+
+class LocalCommunicator final : public Communicator {
+ public:
+  LocalCommunicator(std::shared_ptr<Shared> shared, int rank)
+      : shared_(std::move(shared)), rank_(rank) {}
+
+  int rank() const override {
+    return (shared_->outer ? shared_->outer->rank() * shared_->ranks : 0) + rank_;
+  }
+  int size() const override {
+    return (shared_->outer ? shared_->outer->size() : 1) * shared_->ranks;
+  }
+
+  void all_reduce(std::span<float> values) override { reduce(values); }
+  void all_reduce(std::span<double> values) override { reduce(values); }
+  void all_reduce(std::span<std::int64_t> values) override { reduce(values); }
+
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    const int process = shared_->outer ? shared_->outer->rank() : 0;
+    meet(bytes.data(), bytes.size());
+    if (root / shared_->ranks == process) copy_from(root % shared_->ranks, bytes);
+    shared_->meeting.wait();
+    if (!shared_->outer) return;
+    outside([&] { shared_->outer->broadcast(bytes, root / shared_->ranks); });
+    copy_from(0, bytes);
+    shared_->meeting.wait();
+  }
+
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    if (all.size() != mine.size() * static_cast<std::size_t>(size())) {
+      throw std::logic_error(concat("all_gather: ", mine.size(), " bytes from each of ", size(),
+                                    " ranks do not make ", all.size()));
+    }
+    meet(all.data(), all.size());
+    auto* to = static_cast<std::byte*>(shared_->slots[0].data);
+    std::memcpy(to + static_cast<std::size_t>(rank()) * mine.size(), mine.data(), mine.size());
+    shared_->meeting.wait();
+    if (shared_->outer) {
+      outside([&] {
+        const std::size_t block = mine.size() * static_cast<std::size_t>(shared_->ranks);
+        const auto from = all.subspan(static_cast<std::size_t>(shared_->outer->rank()) * block);
+        const std::vector<std::byte> ours(from.begin(),
+                                          from.begin() + static_cast<std::ptrdiff_t>(block));
+        shared_->outer->all_gather(ours, all);
+      });
+    }
+    copy_from(0, all);
+    shared_->meeting.wait();
+  }
+
+  void barrier() override {
+    shared_->meeting.wait();
+    if (shared_->outer) outside([&] { shared_->outer->barrier(); });
+  }
+
+  std::unique_ptr<Communicator> duplicate() override {
+    if (rank_ == 0) {
+      std::unique_ptr<Communicator> outer;
+      if (shared_->outer) {
+        guarded([&] { outer = shared_->outer->duplicate(); });
+      }
+      shared_->next = std::make_shared<Shared>(shared_->ranks, outer.get());
+      shared_->next->own_outer = std::move(outer);
+    }
+    shared_->meeting.wait();
+    auto mine = std::make_unique<LocalCommunicator>(shared_->next, rank_);
+    shared_->meeting.wait();
+    return mine;
+  }
+
+  void abort() noexcept override {
+    shared_->meeting.abort(rank_);
+    if (shared_->outer) shared_->outer->abort();
+  }
+
+ private:
+  // Shows the others where this rank's elements lie.
+  void meet(void* data, std::size_t size) {
+    shared_->slots[static_cast<std::size_t>(rank_)] = {data, size};
+    shared_->meeting.wait();
+    if (size == shared_->slots[0].size) return;
+    shared_->meeting.abort(rank_);
+    throw std::logic_error(concat("rank ", rank_, " of a group calls with ", size,
+                                  " elements, rank 0 with ", shared_->slots[0].size));
+  }
+
+  void copy_from(int rank, std::span<std::byte> to) {
+    if (rank == rank_) return;
+    std::memcpy(to.data(), shared_->slots[static_cast<std::size_t>(rank)].data, to.size());
+  }
+
+  // An error of this rank must reach the others, who wait for it.
+  template <class Call>
+  void guarded(const Call& call) {
+    try {
+      call();
+    } catch (...) {
+      shared_->meeting.abort(rank_);
+      throw;
+    }
+  }
+
+  // `call` on the thread of rank 0, while the others wait.
+  template <class Call>
+  void outside(const Call& call) {
+    if (rank_ == 0) guarded(call);
+    shared_->meeting.wait();
+  }
+
+  // Each rank sums a slice over all ranks, and writes it where it is needed next.
+  template <class T>
+  void reduce(std::span<T> values) {
+    meet(values.data(), values.size());
+    const std::vector<Shared::Slot>& slots = shared_->slots;
+    // Whole cache lines, so that no two ranks write into one.
+    constexpr std::int64_t kLine = 64 / sizeof(T);
+    const auto lines = (static_cast<std::int64_t>(values.size()) + kLine - 1) / kLine;
+    const Part part = part_of(lines, rank_, shared_->ranks);
+    const auto first = static_cast<std::size_t>(part.first * kLine);
+    const std::size_t last =
+        std::min(values.size(), first + static_cast<std::size_t>(part.count * kLine));
+    const std::size_t to = shared_->outer ? 1 : slots.size();
+    T total[kChunk];
+    for (std::size_t i = first; i < last; i += kChunk) {
+      const std::size_t n = std::min(kChunk, last - i);
+      sum(slots, i, n, total);
+      for (std::size_t slot = 0; slot < to; ++slot) {
+        std::copy(total, total + n, static_cast<T*>(slots[slot].data) + i);
+      }
+    }
+    shared_->meeting.wait();
+    if (!shared_->outer) return;
+    outside([&] { shared_->outer->all_reduce(values); });
+    copy_from(0, std::as_writable_bytes(values));
+    shared_->meeting.wait();
+  }
+
+  std::shared_ptr<Shared> shared_;
+  int rank_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Communicator>> make_local_group(int ranks, Communicator* outer) {
+  auto shared = std::make_shared<Shared>(ranks, outer);
+  std::vector<std::unique_ptr<Communicator>> group;
+  for (int rank = 0; rank < ranks; ++rank) {
+    group.push_back(std::make_unique<LocalCommunicator>(shared, rank));
+  }
+  return group;
+}
+
+}  // namespace trainer::cluster

@@ -1,0 +1,229 @@
+#include "train/verify.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "compile/compile.h"
+#include "train/loop.h"
+#include "train/table.h"
+
+namespace trainer::train {
+namespace {
+
+using config::Config;
+using config::Parallel;
+
+constexpr double kTolerance = 1e-5;
+constexpr std::int64_t kFastSteps = 10;
+
+// Asks for the end of the run after a step.
+class StopHook : public Hook {
+ public:
+  explicit StopHook(std::int64_t step) : step_(step) {}
+  std::string name() const override { return "verify"; }
+  Request on_step(const Progress& progress) override {
+    return progress.step == step_ ? Request::kStop : Request::kContinue;
+  }
+
+ private:
+  std::int64_t step_;
+};
+
+struct Outcome {
+  Finish finish;
+  std::vector<checkpoint::Tensor> tensors;
+};
+
+// One run, or what is left of it after its checkpoint.
+Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
+            const Path& folder, Start start, std::int64_t stop_after = 0) {
+  Replicas replicas(model, config, open_backends(config), Engine::Use::kTrain);
+  prepare_run_folder(folder, config, start);
+  Job job{config, data, replicas, plan_steps(config, data.train->size())};
+  job.run = folder;
+  job.start = start;
+  job.warn = [](const std::string&) {};
+  if (stop_after > 0) job.hooks.push_back(std::make_unique<StopHook>(stop_after));
+  Outcome outcome;
+  outcome.finish = train(job);
+  if (outcome.finish.reason == "interrupted") {
+    throw Error(kExitInterrupted, "interrupted: nothing was verified");
+  }
+  outcome.tensors = replicas.tensors();
+  return outcome;
+}
+
+// The config as it is run here: so many steps, nothing that ends it early, evaluated once.
+Config shortened(const Config& config, std::int64_t steps) {
+  Config made = config;
+  made.train.epochs.reset();
+  made.train.max_steps = steps;
+  made.train.early_stop.reset();
+  made.run.best.clear();
+  const config::Duration never{static_cast<double>(steps + 1), config::Duration::Unit::kSteps};
+  made.run.checkpoint_every = made.run.evaluate_every = never;
+  return made;
+}
+
+Config with_replicas(const Config& config, std::int64_t replicas) {
+  const std::int64_t batch = config.train.batch_size * config.parallel.replicas;
+  if (batch % replicas != 0) {
+    throw ConfigError(config.train.loc,
+                      concat("train.batch_size: a global batch of ", batch,
+                             " cannot be divided among ", replicas, " replicas"));
+  }
+  Config made = config;
+  made.parallel.replicas = replicas;
+  made.train.batch_size = batch / replicas;
+  if (config.evaluate.batch_size) {
+    // Evaluated in the same batches too, where they can be divided.
+    const std::int64_t all = *config.evaluate.batch_size * config.parallel.replicas;
+    made.evaluate.batch_size.reset();
+    if (all % replicas == 0) made.evaluate.batch_size = all / replicas;
+  }
+  made.parallel.lr_scaling = Parallel::LrScaling::kNone;
+  if (auto* ramp_up = std::get_if<config::RampUpSchedule>(&made.schedule.kind)) {
+    ramp_up->scale = config::RampUpSchedule::Scale::kNone;
+  }
+  made.parallel.lanes.reset();
+  return made;
+}
+
+// The largest relative Euclidean distance of any variable; infinite where one is not finite.
+double distance(const std::vector<checkpoint::Tensor>& a,
+                const std::vector<checkpoint::Tensor>& b) {
+  double worst = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    double apart = 0, length = 0;
+    for (std::size_t k = 0; k < a[i].values.size(); ++k) {
+      const double x = static_cast<double>(a[i].values[k]);
+      const double d = static_cast<double>(b[i].values[k]) - x;
+      apart += d * d;
+      length += x * x;
+    }
+    const double relative = apart == 0 ? 0 : std::sqrt(apart / std::max(length, 1e-30));
+    worst = std::isfinite(relative) ? std::max(worst, relative) : HUGE_VAL;
+  }
+  return worst;
+}
+
+bool same_bits(const Outcome& a, const Outcome& b) {
+  if (checkpoint::sha256_of(a.tensors) != checkpoint::sha256_of(b.tensors)) return false;
+  const auto& x = a.finish.evaluations;
+  const auto& y = b.finish.evaluations;
+  return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                    [](const Evaluation& one, const Evaluation& other) {
+                      return one.metrics.loss == other.metrics.loss &&
+                             one.metrics.confusion == other.metrics.confusion;
+                    });
+}
+
+Verification::Row row_of(const std::string& promise, const std::string& name,
+                         const Outcome& outcome, const Outcome& first) {
+  return {promise,
+          name,
+          outcome.finish.steps,
+          outcome.finish.parameters_sha256,
+          distance(first.tensors, outcome.tensors),
+          outcome.finish.seconds,
+          false};
+}
+
+void verify_group(const std::string& promise, const Config& config, const data::Datasets& data,
+                  const graph::Graph& model, const std::vector<std::int64_t>& replicas,
+                  Verification& verification) {
+  const TemporaryFolder folder;
+  std::optional<Outcome> first;
+  for (const std::int64_t count : replicas) {
+    const Config own = with_replicas(config, count);
+    Outcome outcome =
+        run(own, data, model, folder.path() / std::to_string(count), Start::kOverwrite);
+    if (!first) first = outcome;
+    auto row = row_of(promise, concat(count, " x ", own.train.batch_size), outcome, *first);
+    row.holds = promise == "ordered" ? same_bits(*first, outcome) : row.distance <= kTolerance;
+    verification.rows.push_back(std::move(row));
+  }
+}
+
+std::string exponent(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return value == 0 ? "0" : text;
+}
+
+}  // namespace
+
+bool Verification::holds() const {
+  return std::all_of(rows.begin(), rows.end(), [](const Row& row) { return row.holds; });
+}
+
+Verification verify_replicas(const Config& config, const data::Datasets& data,
+                             const graph::Graph& model, const VerifyOptions& options) {
+  Verification verification;
+  Config ordered = shortened(config, options.steps);
+  ordered.parallel.reduction = Parallel::Reduction::kOrdered;
+  const bool statistics = uses_batch_statistics(model);
+  if (statistics) {
+    verification.notes.emplace_back(
+        "batch norm takes its statistics over the batch: ordered sums cannot be had, and fast ones "
+        "are compared with parallel.batch_norm.sync");
+  } else {
+    verify_group("ordered", ordered, data, model, options.replicas, verification);
+  }
+  Config fast = shortened(config, std::min(options.steps, kFastSteps));
+  fast.parallel.reduction = Parallel::Reduction::kFast;
+  fast.parallel.batch_norm.sync = statistics;
+  fast.optimizer = {};
+  fast.optimizer.kind = config::Sgd{};
+  verify_group("fast", fast, data, model, options.replicas, verification);
+  return verification;
+}
+
+Verification verify_resume(const Config& config, const data::Datasets& data,
+                           const graph::Graph& model, const VerifyOptions& options) {
+  Verification verification;
+  const Config made = shortened(config, options.steps);
+  const TemporaryFolder folder;
+  const Outcome whole = run(made, data, model, folder.path() / "whole", Start::kOverwrite);
+  verification.rows.push_back(row_of("resume", "in one go", whole, whole));
+  verification.rows.back().holds = true;
+  const std::int64_t half = options.steps / 2;
+  const Path stopped = folder.path() / "stopped";
+  run(made, data, model, stopped, Start::kOverwrite, half);
+  const Outcome resumed = run(made, data, model, stopped, Start::kResume);
+  verification.rows.push_back(
+      row_of("resume", concat("resumed after step ", half), resumed, whole));
+  verification.rows.back().holds = same_bits(whole, resumed);
+  return verification;
+}
+
+void print_verification(const Verification& verification, std::ostream& out) {
+  Table table({"promise", "run", "steps", "parameters", "distance", "seconds", ""}, {2, 4, 5});
+  for (const Verification::Row& row : verification.rows) {
+    table.add({row.promise, row.run, std::to_string(row.steps), row.sha256.substr(0, 12),
+               exponent(row.distance), fixed(row.seconds, 1), row.holds ? "holds" : "DOES NOT HOLD"});
+  }
+  table.print(out, "");
+  for (const std::string& note : verification.notes) out << "note: " << note << '\n';
+}
+
+void print_verification_json(const Verification& verification, std::ostream& out) {
+  using Json = nlohmann::ordered_json;
+  for (const Verification::Row& row : verification.rows) {
+    out << Json{{"event", "verify"},        {"promise", row.promise},
+                {"run", row.run},           {"steps", row.steps},
+                {"parameters_sha256", row.sha256}, {"distance", row.distance},
+                {"seconds", row.seconds},   {"holds", row.holds}}
+               .dump()
+        << '\n';
+  }
+  out << Json{{"event", "verified"}, {"holds", verification.holds()}, {"notes", verification.notes}}
+             .dump()
+      << '\n';
+}
+
+}  // namespace trainer::train

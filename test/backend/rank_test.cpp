@@ -1,0 +1,423 @@
+// Several ranks that train one model: executables on threads, each with its part of the batch.
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "backend/model_runs.h"
+#include "base/crew.h"
+#include "base/part.h"
+#include "cluster/local_group.h"
+#include "compile/compile.h"
+
+namespace trainer::test {
+namespace {
+
+const Net kPlain{"plain",
+                 R"({layers: [conv: {filters: 8, activation: relu}, max_pool: 2,
+    conv: {filters: 6, activation: relu}, dropout: 0.25, flatten, dense: 4]})",
+                 {10, 10, 1}};
+const Net kNormalised{"normalised",
+                      R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
+    activation: relu, flatten, dense: {units: 10}, batch_norm, dense: 4]})",
+                      {6, 6, 1}};
+
+struct Step {
+  std::int64_t samples;  // of the global batch
+  bool accumulate = false, apply = true;
+};
+
+struct Group {
+  std::vector<int> lanes{1};  // one a rank
+  backend::ReductionOptions reduction;
+  bool sync = false;
+  int guard = -1;
+};
+
+graph::Graph graph_of(const Net& net, const graph::Update& update) {
+  compile::Options options;
+  options.capabilities = open(setups()[0]).capabilities();
+  options.update = update;
+  return compile::training_graph(forward_graph(net), options);
+}
+
+graph::Update plain_sgd() {
+  graph::Update update;
+  update.rule = graph::SgdRule{};
+  return update;
+}
+
+using Kept = std::map<std::string, std::vector<float>>;
+
+// The ranks of a group, with a backend and a thread each.
+class Ranks {
+ public:
+  Ranks(const graph::Graph& graph, const Net& net, std::int64_t max_samples, const Group& group)
+      : graph_(graph), net_(net), crew_(static_cast<int>(group.lanes.size())) {
+    const std::size_t count = group.lanes.size();
+    communicators_ = cluster::make_local_group(static_cast<int>(count));
+    statistics_.resize(count);
+    runners_.resize(count);
+    finite.resize(count);
+    for (const int lanes : group.lanes) {
+      backend::CpuOptions options;
+      options.threads = options.lanes = lanes;
+      backends_.push_back(backend::open_cpu_backend(options));
+    }
+    run([&](std::size_t rank) {
+      backend::CompileOptions options;
+      options.reduction = group.reduction;
+      if (count > 1) {
+        options.reduction.communicator = communicators_[rank].get();
+        if (group.sync) {
+          statistics_[rank] = communicators_[rank]->duplicate();
+          options.reduction.statistics = statistics_[rank].get();
+        }
+      }
+      options.max_samples =
+          (max_samples + static_cast<std::int64_t>(count) - 1) / static_cast<std::int64_t>(count);
+      options.guard = group.guard;
+      runners_[rank] = std::make_unique<Runner>(*backends_[rank], graph, options);
+      auto values = starting_values(graph);
+      for (const graph::Value& value : graph.values) {
+        if (value.role == graph::Role::kSlot)
+          values[value.name].assign(values[value.name].size(), 0);
+      }
+      start(*runners_[rank], values);
+    });
+  }
+
+  template <class Work>
+  void run(const Work& work) {
+    crew_.run([&](int rank) { work(static_cast<std::size_t>(rank)); },
+              [&] { communicators_[0]->abort(); });
+  }
+
+  // All ranks on their parts of one batch; returns the losses in sample order.
+  std::vector<float> step(const Step& step, backend::Scalars scalars, std::uint64_t seed) {
+    const auto whole = batch(graph_, step.samples, net_, seed);
+    return this->step(step, scalars, whole);
+  }
+  std::vector<float> step(const Step& step, backend::Scalars scalars,
+                          const std::vector<std::vector<double>>& whole) {
+    std::vector<float> losses(static_cast<std::size_t>(step.samples));
+    run([&](std::size_t rank) {
+      const Part part = part_of(step.samples, static_cast<std::int64_t>(rank),
+                                static_cast<std::int64_t>(runners_.size()));
+      std::vector<std::vector<double>> mine;
+      for (const auto& input : whole) {
+        const auto each = static_cast<std::int64_t>(input.size()) / step.samples;
+        mine.emplace_back(input.begin() + part.first * each,
+                          input.begin() + (part.first + part.count) * each);
+      }
+      backend::Scalars own = scalars;
+      own.first_sample += static_cast<std::uint64_t>(part.first);
+      own.all_samples = step.samples;
+      own.accumulate = step.accumulate;
+      own.apply = step.apply;
+      const auto outputs = runners_[rank]->run(part.count, mine, own);
+      std::copy(outputs[1].begin(), outputs[1].end(), losses.begin() + part.first);
+      finite[rank] = runners_[rank]->executable().finite();
+    });
+    return losses;
+  }
+
+  Kept kept(std::size_t rank = 0) const {
+    Kept all;
+    for (const graph::Value& value : graph_.values) {
+      if (graph::is_kept(value.role)) all[value.name] = runners_[rank]->read(value.name);
+    }
+    return all;
+  }
+  void check_equal() const {
+    for (std::size_t rank = 1; rank < runners_.size(); ++rank) CHECK(kept(rank) == kept(0));
+  }
+  Runner& runner(std::size_t rank) { return *runners_[rank]; }
+
+  std::vector<char> finite;
+
+ private:
+  graph::Graph graph_;
+  Net net_;
+  Crew crew_;
+  std::vector<std::unique_ptr<cluster::Communicator>> communicators_, statistics_;
+  std::vector<std::unique_ptr<backend::Backend>> backends_;
+  std::vector<std::unique_ptr<Runner>> runners_;
+};
+
+std::int64_t samples_of(const std::vector<Step>& steps, std::size_t i) {
+  std::int64_t samples = 0;
+  std::size_t first = i, last = i;
+  while (steps[first].accumulate) --first;
+  while (!steps[last].apply) ++last;
+  for (std::size_t k = first; k <= last; ++k) samples += steps[k].samples;
+  return samples;
+}
+
+// All steps; what is kept, and the losses.
+Kept train(const Net& net, const graph::Update& update, const Group& group,
+           const std::vector<Step>& steps, float rate = 0.05f,
+           std::vector<float>* losses = nullptr) {
+  const graph::Graph graph = graph_of(net, update);
+  std::int64_t most = 0;
+  for (const Step& step : steps) most = std::max(most, step.samples);
+  Ranks ranks(graph, net, most, group);
+  std::uint64_t updates = 1;
+  backend::Scalars scalars;
+  scalars.learning_rate = rate;
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (!steps[i].accumulate) scalars.first_sample = 0;
+    scalars.update = updates;
+    scalars.loss_scale = 1.0 / static_cast<double>(samples_of(steps, i));
+    const auto now = ranks.step(steps[i], scalars, i + 1);
+    if (losses) losses->insert(losses->end(), now.begin(), now.end());
+    scalars.first_sample += static_cast<std::uint64_t>(steps[i].samples);
+    updates += steps[i].apply ? 1 : 0;
+  }
+  ranks.check_equal();
+  return ranks.kept();
+}
+
+double relative(const Kept& a, const Kept& b) {
+  double worst = 0;
+  for (const auto& [name, values] : a) {
+    worst = std::max(worst, distance(values, {b.at(name).begin(), b.at(name).end()}));
+  }
+  return worst;
+}
+
+Group group_of(std::vector<int> lanes) {
+  Group group;
+  group.lanes = std::move(lanes);
+  return group;
+}
+
+const std::vector<std::vector<int>> kOrderedLanes{{1},    {2},    {4},          {1, 1},
+                                                  {2, 1}, {2, 2}, {1, 1, 1, 1}, {1, 2, 1, 2}};
+
+}  // namespace
+
+TEST_CASE("ordered sums over ranks and lanes give the same bits for every split of the batch") {
+  graph::Update update;
+  update.rule = graph::AdamRule{};
+  update.clip = {graph::Clip::Kind::kGlobalNorm, 0.5f};
+  update.ema = 0.9f;
+  // Sizes that nothing divides, fewer samples than micro-batches, accumulation.
+  const std::vector<Step> steps{
+      {23}, {23}, {16}, {1}, {3}, {23, false, false}, {23, true, false}, {5, true, true}, {7}};
+  std::vector<float> losses;
+  Group alone = group_of({1});
+  alone.reduction.ordered = true;
+  const Kept expected = train(kPlain, update, alone, steps, 0.01f, &losses);
+  for (const auto& lanes : kOrderedLanes) {
+    for (const std::int64_t bucket : {0, 1, 1000}) {
+      if (bucket > 0 && lanes.size() == 1) continue;
+      Group group = group_of(lanes);
+      group.reduction.ordered = true;
+      group.reduction.bucket_bytes = bucket;
+      std::vector<float> own;
+      const Kept got = train(kPlain, update, group, steps, 0.01f, &own);
+      CHECK_MESSAGE(got == expected, lanes.size(), " ranks, ", lanes[0], " lanes, bucket ", bucket);
+      CHECK(own == losses);
+    }
+  }
+}
+
+TEST_CASE("ranks give the update of one, whatever their number, lanes and buckets") {
+  std::vector<Step> steps;
+  for (const std::int64_t samples : {23, 23, 150, 1, 3, 23, 8, 23, 2, 23})
+    steps.push_back({samples});
+  const Kept expected = train(kPlain, plain_sgd(), group_of({1}), steps);
+  for (const auto& lanes :
+       std::vector<std::vector<int>>{{1, 1}, {2, 1}, {1, 1, 1}, {2, 2}, {1, 2, 1, 1}}) {
+    for (const std::int64_t bucket : {0, 1000}) {
+      Group group = group_of(lanes);
+      group.reduction.bucket_bytes = bucket;
+      const double d = relative(train(kPlain, plain_sgd(), group, steps), expected);
+      CHECK_MESSAGE(d < 1e-5, lanes.size(), " ranks, bucket ", bucket, ": ", d);
+      // And the same bits again.
+      CHECK(train(kPlain, plain_sgd(), group, steps) == train(kPlain, plain_sgd(), group, steps));
+    }
+  }
+}
+
+TEST_CASE("ranks accumulate over calls and clip by the norm of the whole gradient") {
+  const std::vector<Step> steps{
+      {20, false, false}, {20, true, false}, {7, true, true}, {20, false, false}, {1, true, true}};
+  for (const auto clip : {graph::Clip::Kind::kNone, graph::Clip::Kind::kNorm,
+                          graph::Clip::Kind::kGlobalNorm, graph::Clip::Kind::kValue}) {
+    graph::Update update = plain_sgd();
+    update.clip = {clip, 0.02f};
+    update.ema = 0.5f;
+    const Kept expected = train(kPlain, update, group_of({1}), steps);
+    for (const std::int64_t bucket : {0, 1000}) {
+      Group group = group_of({1, 2, 1});
+      group.reduction.bucket_bytes = bucket;
+      CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("batch statistics over the ranks are those of one big batch") {
+  // 3 samples leave one of 4 ranks without any.
+  for (const std::vector<Step>& steps :
+       {std::vector<Step>{{24}, {24}, {17}}, std::vector<Step>{{24}, {3}, {5}}}) {
+    const Kept expected = train(kNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
+    for (const auto& lanes :
+         std::vector<std::vector<int>>{{1, 1}, {2, 1}, {1, 2, 1}, {1, 1, 1, 1}}) {
+      for (const std::int64_t bucket : {0, 300}) {
+        Group group = group_of(lanes);
+        group.sync = true;
+        group.reduction.bucket_bytes = bucket;
+        const double d = relative(train(kNormalised, plain_sgd(), group, steps, 0.01f), expected);
+        CHECK_MESSAGE(d < 2e-6, lanes.size(), " ranks, bucket ", bucket, ": ", d);
+      }
+    }
+  }
+}
+
+TEST_CASE("without synchronous batch norm the ranks' moving statistics are averaged every update") {
+  const graph::Graph graph = graph_of(kNormalised, plain_sgd());
+  backend::Scalars scalars;  // learning rate 0: the parameters stay as they are
+  for (const std::int64_t bucket : {0, 300}) {
+    Group group = group_of({1, 1});
+    group.reduction.bucket_bytes = bucket;
+    Ranks together(graph, kNormalised, 16, group);
+    // Each half by itself, through the same calls.
+    Ranks first(graph, kNormalised, 16, group_of({1})),
+        second(graph, kNormalised, 16, group_of({1}));
+    const std::vector<Step> steps{{16}, {16, false, false}, {16, true, true}, {1}};
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      const auto whole = batch(graph, steps[i].samples, kNormalised, i + 1);
+      together.step(steps[i], scalars, whole);
+      for (int half = 0; half < 2; ++half) {
+        const Part part = part_of(steps[i].samples, half, 2);
+        if (part.count == 0) continue;
+        std::vector<std::vector<double>> mine;
+        for (const auto& input : whole) {
+          const auto each = static_cast<std::int64_t>(input.size()) / steps[i].samples;
+          mine.emplace_back(input.begin() + part.first * each,
+                            input.begin() + (part.first + part.count) * each);
+        }
+        Step own = steps[i];
+        own.samples = part.count;
+        (half == 0 ? first : second).step(own, scalars, mine);
+      }
+      if (!steps[i].apply) continue;
+      together.check_equal();
+      const Kept got = together.kept(), a = first.kept(), b = second.kept();
+      int statistics = 0;
+      for (const graph::Value& value : graph.values) {
+        if (value.role != graph::Role::kStatistic) continue;
+        ++statistics;
+        // The last batch has one sample, which is the second rank's.
+        const bool both = steps[i].samples > 1;
+        std::vector<double> expected;
+        for (std::size_t k = 0; k < a.at(value.name).size(); ++k) {
+          const double x = static_cast<double>(a.at(value.name)[k]);
+          const double y = static_cast<double>(b.at(value.name)[k]);
+          expected.push_back(both ? (x + y) / 2 : y);
+        }
+        CHECK(distance(got.at(value.name), expected) < 1e-6);
+        for (Ranks* half : {&first, &second}) half->runner(0).write(value.name, expected);
+      }
+      CHECK(statistics == 4);
+    }
+  }
+}
+
+TEST_CASE("one rank's loss that is not finite stops the update of all ranks") {
+  const Net net{"regression",
+                "{layers: [flatten, batch_norm, dense: 2], loss: mean_squared_error}",
+                {2, 2, 1},
+                2,
+                false};
+  const graph::Graph graph = graph_of(net, plain_sgd());
+  for (const std::int64_t bucket : {0, 1}) {
+    for (const bool accumulates : {false, true}) {
+      Group group = group_of({1, 2, 1});
+      group.reduction.bucket_bytes = bucket;
+      group.guard = 1;
+      Ranks ranks(graph, net, 9, group);
+      backend::Scalars scalars = gradient_scalars(9);
+      auto bad = batch(graph, 9, net);
+      bad[1][17] = std::numeric_limits<double>::infinity();  // of the last rank
+      const Kept before = ranks.kept();
+      if (accumulates) {
+        // Known to the others with the update only.
+        ranks.step({9, false, false}, scalars, bad);
+        CHECK(ranks.finite == std::vector<char>{1, 1, 0});
+        ranks.step({9, true, true}, scalars, 1);
+      } else {
+        ranks.step({9}, scalars, bad);
+        CHECK(ranks.kept() == before);
+      }
+      CHECK(ranks.finite == std::vector<char>{0, 0, 0});
+      for (const auto& [name, values] : ranks.kept()) {
+        if (name.find("moving") == std::string::npos) CHECK(values == before.at(name));
+      }
+      // The next batch is none the worse for it.
+      ranks.step({9}, scalars, 2);
+      CHECK(ranks.finite == std::vector<char>{1, 1, 1});
+      CHECK(ranks.kept() != before);
+      ranks.check_equal();
+    }
+  }
+}
+
+TEST_CASE("the caller's numbers travel with the gradients of ranks") {
+  const graph::Graph graph = graph_of(kPlain, plain_sgd());
+  for (const std::int64_t bucket : {0, 1000}) {
+    std::atomic<int> calls{0};
+    Group group = group_of({1, 1, 2});
+    group.reduction.bucket_bytes = bucket;
+    group.reduction.extra = 2;
+    group.reduction.fill = [&](std::span<float> extra) {
+      extra[0] = 1;
+      extra[1] = static_cast<float>(++calls);
+    };
+    Ranks ranks(graph, kPlain, 12, group);
+    ranks.step({12, false, false}, gradient_scalars(12), 1);
+    CHECK(calls == 0);
+    ranks.step({12, true, true}, gradient_scalars(12), 2);
+    CHECK(calls == 3);
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      const auto extra = ranks.runner(rank).executable().extra();
+      REQUIRE(extra.size() == 2);
+      CHECK(extra[0] == 3);
+      CHECK(extra[1] == 6);
+    }
+  }
+}
+
+TEST_CASE("an error of one rank ends the calls of all") {
+  const graph::Graph graph = graph_of(kPlain, plain_sgd());
+  for (const std::int64_t bucket : {0, 1000}) {
+    Group group = group_of({1, 2, 1, 1});
+    group.reduction.ordered = true;
+    group.reduction.bucket_bytes = bucket;
+    Ranks ranks(graph, kPlain, 16, group);
+    CHECK_THROWS_AS(ranks.run([&](std::size_t rank) {
+      backend::Scalars scalars = gradient_scalars(16);
+      scalars.all_samples = 16;
+      const std::int64_t samples = rank == 2 ? 3 : 4;  // not this rank's part
+      ranks.runner(rank).run(samples, batch(graph, samples, kPlain), scalars);
+    }),
+                    std::logic_error);
+  }
+}
+
+TEST_CASE("splits of the batch that ordered sums of ranks cannot have are refused") {
+  const graph::Graph graph = graph_of(kPlain, plain_sgd());
+  for (const auto& lanes : std::vector<std::vector<int>>{{3}, {1, 1, 1}, {4, 4, 4, 4}}) {
+    Group group = group_of(lanes);
+    group.reduction.ordered = true;
+    CHECK_THROWS_AS(Ranks(graph, kPlain, 16, group), std::logic_error);
+  }
+  Group group = group_of({1});
+  group.reduction.ordered = true;
+  CHECK_THROWS_AS(Ranks(graph_of(kNormalised, plain_sgd()), kNormalised, 16, group),
+                  std::logic_error);
+}
+
+}  // namespace trainer::test

@@ -1,0 +1,220 @@
+#include "cluster/local_group.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+#include <numeric>
+
+#include "base/crew.h"
+#include "base/error.h"
+
+using namespace trainer;
+using cluster::Communicator;
+using cluster::make_local_group;
+
+namespace {
+
+// Runs work(communicator) on a thread for each rank.
+void on_all(std::vector<std::unique_ptr<Communicator>>& group,
+            const std::function<void(Communicator&)>& work) {
+  Crew crew(static_cast<int>(group.size()));
+  crew.run([&](int rank) { work(*group[static_cast<std::size_t>(rank)]); },
+           [&] { group[0]->abort(); });
+}
+
+// Numbers whose sum depends on the order of the additions.
+float number(int rank, std::size_t i) {
+  return std::sin(static_cast<float>(i * 7 + static_cast<std::size_t>(rank) * 131 + 1)) *
+         std::pow(10.0f,
+                  static_cast<float>(static_cast<int>(i + static_cast<std::size_t>(rank)) % 7));
+}
+
+float in_tree(int first, int count, std::size_t i) {
+  if (count == 1) return number(first, i);
+  return in_tree(first, count / 2, i) + in_tree(first + count / 2, count / 2, i);
+}
+
+float in_order(int count, std::size_t i) {
+  float sum = number(0, i);
+  for (int rank = 1; rank < count; ++rank) sum += number(rank, i);
+  return sum;
+}
+
+// Stands for a link to another process: counts what goes through it, and doubles every sum.
+class Link final : public Communicator {
+ public:
+  Link(int rank, int size) : rank_(rank), size_(size) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  void all_reduce(std::span<float> values) override { twice(values); }
+  void all_reduce(std::span<double> values) override { twice(values); }
+  void all_reduce(std::span<std::int64_t> values) override { twice(values); }
+  void broadcast(std::span<std::byte> bytes, int root) override {
+    if (root != rank_) std::fill(bytes.begin(), bytes.end(), std::byte{42});
+  }
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) override {
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = mine[i % mine.size()];
+  }
+  void barrier() override { ++calls; }
+  std::unique_ptr<Communicator> duplicate() override {
+    return std::make_unique<Link>(rank_, size_);
+  }
+  void abort() noexcept override { aborted = true; }
+
+  int calls = 0;
+  bool aborted = false;
+
+ private:
+  template <class T>
+  void twice(std::span<T> values) {
+    ++calls;
+    for (T& value : values) value += value;
+  }
+  int rank_, size_;
+};
+
+}  // namespace
+
+TEST_CASE("sums over ranks are the same bits on all, in a tree where there is one") {
+  for (const int ranks : {1, 2, 3, 4, 5, 8}) {
+    auto group = make_local_group(ranks);
+    const bool tree = (ranks & (ranks - 1)) == 0;
+    for (const std::size_t size : {0, 1, 15, 16, 17, 1000, 5000}) {
+      std::vector<std::vector<float>> results(static_cast<std::size_t>(ranks));
+      on_all(group, [&](Communicator& mine) {
+        std::vector<float>& values = results[static_cast<std::size_t>(mine.rank())];
+        for (std::size_t i = 0; i < size; ++i) values.push_back(number(mine.rank(), i));
+        mine.all_reduce(std::span(values));
+      });
+      for (const std::vector<float>& result : results) CHECK(result == results[0]);
+      int wrong = 0;
+      for (std::size_t i = 0; i < size; ++i) {
+        wrong += results[0][i] != (tree ? in_tree(0, ranks, i) : in_order(ranks, i));
+      }
+      CHECK_MESSAGE(wrong == 0, ranks, " ranks, ", size, " elements");
+    }
+  }
+}
+
+TEST_CASE("doubles and integers, broadcast, gathering and duplicates") {
+  auto group = make_local_group(3);
+  on_all(group, [&](Communicator& mine) {
+    const int rank = mine.rank();
+    REQUIRE(mine.size() == 3);
+    std::vector<double> numbers(100, rank + 0.5);
+    mine.all_reduce(std::span(numbers));
+    CHECK(numbers == std::vector<double>(100, 4.5));
+    std::vector<std::int64_t> counts(3, std::int64_t{1} << 40);
+    mine.all_reduce(std::span(counts));
+    CHECK(counts == std::vector<std::int64_t>(3, std::int64_t{3} << 40));
+
+    int word = rank;
+    mine.broadcast(std::as_writable_bytes(std::span(&word, 1)), 2);
+    CHECK(word == 2);
+    std::vector<int> all(3);
+    mine.all_gather(std::as_bytes(std::span(&rank, 1)), std::as_writable_bytes(std::span(all)));
+    CHECK(all == std::vector<int>{0, 1, 2});
+    mine.barrier();
+
+    const auto other = mine.duplicate();
+    CHECK(other->rank() == rank);
+    CHECK(other->size() == 3);
+    std::vector<float> ones(20, 1.0f);
+    other->all_reduce(std::span(ones));
+    CHECK(ones == std::vector<float>(20, 3.0f));
+  });
+}
+
+TEST_CASE("many calls from two threads a rank, each on a group of its own") {
+  auto group = make_local_group(3);
+  on_all(group, [&](Communicator& mine) {
+    const auto other = mine.duplicate();
+    const auto many = [](Communicator& communicator) {
+      for (int i = 0; i < 300; ++i) {
+        std::vector<std::int64_t> values(static_cast<std::size_t>(i % 40), i);
+        communicator.all_reduce(std::span(values));
+        if (!values.empty() && values.back() != 3 * i) throw CheckError("a wrong sum");
+      }
+    };
+    std::thread beside([&] { many(*other); });
+    many(mine);
+    beside.join();
+  });
+}
+
+TEST_CASE("a rank that fails wakes the others, and is named") {
+  for (const bool waits_long : {false, true}) {
+    auto group = make_local_group(3);
+    std::vector<std::string> messages(3);
+    on_all(group, [&](Communicator& mine) {
+      try {
+        if (mine.rank() == 1) {
+          if (waits_long) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+          mine.abort();
+          return;
+        }
+        mine.barrier();
+      } catch (const PeerError& error) {
+        messages[static_cast<std::size_t>(mine.rank())] = error.what();
+      }
+    });
+    CHECK(messages[0].find("replica 1") != std::string::npos);
+    CHECK(messages[2] == messages[0]);
+    // And whoever comes later.
+    CHECK_THROWS_AS(group[0]->barrier(), PeerError);
+  }
+}
+
+TEST_CASE("calls that do not fit together are found") {
+  auto group = make_local_group(2);
+  CHECK_THROWS_AS(on_all(group,
+                         [](Communicator& mine) {
+                           std::vector<float> values(mine.rank() == 0 ? 5 : 6);
+                           mine.all_reduce(std::span(values));
+                         }),
+                  std::logic_error);
+}
+
+TEST_CASE("ranks of several processes: memory first, then one call to the others") {
+  Link link(1, 2);
+  auto group = make_local_group(2, &link);
+  on_all(group, [&](Communicator& mine) {
+    CHECK(mine.size() == 4);
+    std::vector<float> values(50, static_cast<float>(mine.rank()));  // 2 and 3
+    mine.all_reduce(std::span(values));
+    CHECK(values == std::vector<float>(50, 10.0f));
+    for (const int root : {0, 3}) {
+      char letter = static_cast<char>('a' + mine.rank());
+      mine.broadcast(std::as_writable_bytes(std::span(&letter, 1)), root);
+      CHECK(letter == (root == 3 ? 'd' : 42));
+    }
+    std::vector<char> all(4);
+    const char letter = static_cast<char>('a' + mine.rank());
+    mine.all_gather(std::as_bytes(std::span(&letter, 1)), std::as_writable_bytes(std::span(all)));
+    CHECK(all == std::vector<char>{'c', 'd', 'c', 'd'});
+    mine.barrier();
+    const auto other = mine.duplicate();
+    CHECK(other->rank() == mine.rank());
+  });
+  CHECK(link.calls == 2);
+  group[1]->abort();
+  CHECK(link.aborted);
+}
+
+TEST_CASE("a crew gives the first error and wakes the rest") {
+  Crew crew(3);
+  for (int run = 0; run < 50; ++run) {
+    auto group = make_local_group(3);
+    CHECK_THROWS_AS(crew.run(
+                        [&](int member) {
+                          if (member == run % 3) throw DataError("file", "is damaged");
+                          group[static_cast<std::size_t>(member)]->barrier();
+                        },
+                        [&] { group[0]->abort(); }),
+                    DataError);
+    std::vector<int> done(3);
+    crew.run([&](int member) { done[static_cast<std::size_t>(member)] = 1; });
+    CHECK(done == std::vector<int>(3, 1));
+  }
+}
