@@ -72,9 +72,8 @@ Config shortened(const Config& config, std::int64_t steps) {
 Config with_replicas(const Config& config, std::int64_t replicas) {
   const std::int64_t batch = config.train.batch_size * config.parallel.replicas;
   if (batch % replicas != 0) {
-    throw ConfigError(config.train.loc,
-                      concat("train.batch_size: a global batch of ", batch,
-                             " cannot be divided among ", replicas, " replicas"));
+    throw ConfigError(config.train.loc, concat("train.batch_size: a global batch of ", batch,
+                                               " cannot be divided among ", replicas, " replicas"));
   }
   Config made = config;
   made.parallel.replicas = replicas;
@@ -205,7 +204,8 @@ void print_verification(const Verification& verification, std::ostream& out) {
   Table table({"promise", "run", "steps", "parameters", "distance", "seconds", ""}, {2, 4, 5});
   for (const Verification::Row& row : verification.rows) {
     table.add({row.promise, row.run, std::to_string(row.steps), row.sha256.substr(0, 12),
-               exponent(row.distance), fixed(row.seconds, 1), row.holds ? "holds" : "DOES NOT HOLD"});
+               exponent(row.distance), fixed(row.seconds, 1),
+               row.holds ? "holds" : "DOES NOT HOLD"});
   }
   table.print(out, "");
   for (const std::string& note : verification.notes) out << "note: " << note << '\n';
@@ -214,10 +214,14 @@ void print_verification(const Verification& verification, std::ostream& out) {
 void print_verification_json(const Verification& verification, std::ostream& out) {
   using Json = nlohmann::ordered_json;
   for (const Verification::Row& row : verification.rows) {
-    out << Json{{"event", "verify"},        {"promise", row.promise},
-                {"run", row.run},           {"steps", row.steps},
-                {"parameters_sha256", row.sha256}, {"distance", row.distance},
-                {"seconds", row.seconds},   {"holds", row.holds}}
+    out << Json{{"event", "verify"},
+                {"promise", row.promise},
+                {"run", row.run},
+                {"steps", row.steps},
+                {"parameters_sha256", row.sha256},
+                {"distance", row.distance},
+                {"seconds", row.seconds},
+                {"holds", row.holds}}
                .dump()
         << '\n';
   }

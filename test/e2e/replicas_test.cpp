@@ -14,7 +14,8 @@ std::string plain_config(const Workspace& work) {
     - dropout: 0.2
     - flatten
     - dense: 10
-data: {format: idx, path: )" + work.data() +
+data: {format: idx, path: )" +
+                     work.data() +
                      R"(}
 optimizer: {adam: {learning_rate: 0.001}}
 train: {max_steps: 24, batch_size: 32}
@@ -44,15 +45,16 @@ TEST_CASE("a run resumed with another number of replicas ends as one that never 
   const Workspace work;
   const std::string config = plain_config(work);
   const std::string whole = finished(with("train", config, {"--run-dir", work / "whole"}));
-  Arguments first = with("train", config, {"--run-dir", work / "parts", "--set",
-                                           "train.max_steps=12"});
+  Arguments first =
+      with("train", config, {"--run-dir", work / "parts", "--set", "train.max_steps=12"});
   finished(first);
   Arguments second = with("train", config, {"--run-dir", work / "parts", "--resume"});
   second.insert(second.end(), kTwo.begin(), kTwo.end());
   CHECK(finished(second) == whole);
   // Another global batch is another run.
-  Arguments other = with("train", config, {"--run-dir", work / "parts", "--resume", "--replicas",
-                                           "2", "--set", "parallel.lr_scaling=none"});
+  Arguments other = with("train", config,
+                         {"--run-dir", work / "parts", "--resume", "--replicas", "2", "--set",
+                          "parallel.lr_scaling=none"});
   const Result refused = run(other);
   CHECK(refused.code == 3);
   CHECK(refused.err.find("global batch was 32, is 64") != std::string::npos);
@@ -65,8 +67,8 @@ TEST_CASE("several replicas ask how to scale the learning rate, and a plan says 
   CHECK(refused.code == 2);
   CHECK(refused.err.find("parallel.lr_scaling: must be given with 2 replicas") !=
         std::string::npos);
-  const Result plan = run({"plan", config, "--json", "--replicas", "2", "--set",
-                           "parallel.lr_scaling=linear"});
+  const Result plan =
+      run({"plan", config, "--json", "--replicas", "2", "--set", "parallel.lr_scaling=linear"});
   REQUIRE(plan.code == 0);
   const Json json = plan.event("plan");
   CHECK(json.at("global_batch") == 64);

@@ -187,7 +187,7 @@ TEST_CASE("a resume that would not go on as it was is refused") {
   REQUIRE(run(train(config, work / "run", few)).code == 0);
   const Result other = run(train(config, work / "run", {"--resume", "--batch-size", "16"}));
   CHECK(other.code == 3);
-  CHECK(other.err.find("train.batch_size was 32, is 16") != std::string::npos);
+  CHECK(other.err.find("global batch was 32, is 16") != std::string::npos);
 }
 
 TEST_CASE("a folder in use or used is refused") {

@@ -175,8 +175,8 @@ TEST_CASE("a loss of one replica that is not finite: none updates, and the place
     tensor.values[0] = std::numeric_limits<float>::infinity();
     replicas->engine(1).write({tensor});
   }
-  CHECK(replicas->find_not_finite(8, batch.images.data(), targets.data(), scalars).find(
-            "dense/kernel") != std::string::npos);
+  CHECK(replicas->find_not_finite(8, batch.images.data(), targets.data(), scalars)
+            .find("dense/kernel") != std::string::npos);
 }
 
 TEST_CASE("an error in a replica's thread reaches the caller, and no other replica hangs") {

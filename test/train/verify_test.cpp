@@ -27,7 +27,8 @@ struct Subject {
   graph::Graph model;
 };
 
-const char* const kPlain = "conv: {filters: 4, activation: relu}, max_pool, dropout: 0.2, flatten, dense: 3";
+const char* const kPlain =
+    "conv: {filters: 4, activation: relu}, max_pool, dropout: 0.2, flatten, dense: 3";
 
 }  // namespace
 
@@ -35,8 +36,7 @@ TEST_CASE("verify: replicas give the same bits with ordered sums, and nearly wit
   const Subject subject(kPlain);
   VerifyOptions options;
   options.steps = 15;  // two epochs and a bit
-  const Verification result =
-      verify_replicas(subject.config, subject.data, subject.model, options);
+  const Verification result = verify_replicas(subject.config, subject.data, subject.model, options);
   REQUIRE(result.rows.size() == 6);
   CHECK(result.holds());
   for (std::size_t i = 0; i < 3; ++i) {
@@ -56,8 +56,7 @@ TEST_CASE("verify: with batch norm only fast sums can be compared") {
   VerifyOptions options;
   options.replicas = {1, 2};
   options.steps = 4;
-  const Verification result =
-      verify_replicas(subject.config, subject.data, subject.model, options);
+  const Verification result = verify_replicas(subject.config, subject.data, subject.model, options);
   REQUIRE(result.rows.size() == 2);
   CHECK(result.notes.size() == 1);
   CHECK(result.holds());
