@@ -6,7 +6,7 @@
 
 #include "data/features.h"
 #include "support/model.h"
-#include "train/engine.h"
+#include "train/replicas.h"
 #include "train/feed.h"
 #include "train/open.h"
 
@@ -26,10 +26,12 @@ config::Config config_of(const std::string& backbone, std::int64_t batch,
 struct Frozen {
   explicit Frozen(const std::string& backbone, std::int64_t batch = 1,
                   config::Precision precision = config::Precision::kFloat32, int threads = 1)
-      : config(config_of(backbone, batch, precision, threads)), backend(open_backend(config)) {
-    if (precision == config::Precision::kBFloat16 && !backend->supports(DType::kBFloat16)) return;
+      : config(config_of(backbone, batch, precision, threads)), engine() {
+    auto backends = open_backends(config);
+    const bool wide = precision == config::Precision::kFloat32;
+    if (!wide && !backends.front()->supports(DType::kBFloat16)) return;
     engine.emplace(model::build_model(config.model, config.data, test::sample({48, 48, 3}, 3), 1),
-                   config, *backend, Engine::Use::kTrain);
+                   config, std::move(backends), Engine::Use::kTrain);
     engine->initialise(1);
   }
   std::size_t row_bytes() const {
@@ -38,8 +40,7 @@ struct Frozen {
   }
 
   config::Config config;
-  std::unique_ptr<backend::Backend> backend;
-  std::optional<Engine> engine;
+  std::optional<Replicas> engine;
 };
 
 constexpr std::size_t kImage = 48 * 48 * 3;

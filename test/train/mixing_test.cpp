@@ -41,10 +41,9 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
   REQUIRE(!data.train->label_is_index());
   CHECK(data.label_is_index);
   CHECK(data.validation->label_is_index());
-  const auto backend = open_backend(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  Engine engine(model, config, *backend, Engine::Use::kTrain);
+  Replicas engine(model, config, open_backends(config), Engine::Use::kTrain);
   engine.initialise(config.seed);
   data::LoaderOptions options;
   options.batch_size = 16;
@@ -90,10 +89,9 @@ TEST_CASE("the layer that is not finite is found with mixed samples too") {
   const config::Config config =
       config_of("layers: [flatten, dense: {units: 3, name: last}]", 3, "mixup");
   const data::Datasets data = open_training_data(config);
-  const auto backend = open_backend(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  Engine engine(model, config, *backend, Engine::Use::kTrain);
+  Replicas engine(model, config, open_backends(config), Engine::Use::kTrain);
   engine.initialise(config.seed);
   std::vector<checkpoint::Tensor> tensors = engine.tensors();
   for (checkpoint::Tensor& tensor : tensors) {

@@ -33,7 +33,6 @@ void write_ppm(const fs::path& path, int seed, bool grey) {
 struct Fixture {
   TemporaryFolder folder;
   Trained trained;
-  std::unique_ptr<backend::Backend> backend;
 
   Fixture() {
     for (int i = 0; i < 11; ++i) {
@@ -52,13 +51,13 @@ struct Fixture {
     trained.classes = {"cat", "dog"};
     trained.image_shape = Shape{12, 10, 3};
     trained.image_type = DType::kUInt8;
-    backend = open_backend(trained.config);
   }
 
-  Engine engine(const model::SampleSpec& spec, Engine::Use use) const {
-    Engine engine(model::build_model(trained.config.model, trained.config.data, spec, 1),
-                  trained.config, *backend, use);
-    engine.initialise(5);
+  std::unique_ptr<Replicas> engine(const model::SampleSpec& spec, Engine::Use use) const {
+    auto engine = std::make_unique<Replicas>(
+        model::build_model(trained.config.model, trained.config.data, spec, 1), trained.config,
+        open_backends(trained.config), use);
+    engine->initialise(5);
     return engine;
   }
   std::string path(const char* name) const { return (folder.path() / name).string(); }
@@ -75,7 +74,8 @@ Found predict_files(const Fixture& fixture, const std::vector<std::string>& file
   Found found;
   const auto inputs = open_prediction_inputs(fixture.trained, files, "test", skip,
                                              [](const std::string& line) { FAIL(line); });
-  Engine engine = fixture.engine(sample_spec(fixture.trained, inputs), Engine::Use::kPredict);
+  const auto owned = fixture.engine(sample_spec(fixture.trained, inputs), Engine::Use::kPredict);
+  Replicas& engine = *owned;
   for (const PredictionInput& input : inputs) {
     predict(engine, input, fixture.trained.config.model.loss, {}, [&](const Prediction& p) {
       const std::string name = input.name_of(p.index);
@@ -96,7 +96,8 @@ TEST_CASE("a file's prediction has the bits that its split's evaluation has") {
   const data::Dataset& set = *data.validation;
   REQUIRE(set.size() == 11);
   std::map<std::string, std::vector<float>> evaluated;
-  Engine engine = fixture.engine(sample_spec(data), Engine::Use::kEvaluate);
+  const auto owned = fixture.engine(sample_spec(data), Engine::Use::kEvaluate);
+  Replicas& engine = *owned;
   EvaluateOptions options = evaluate_options(fixture.trained.config);
   options.each_batch = [&](const data::Batch& batch, std::span<const float> logits) {
     for (std::size_t i = 0; i < batch.indices.size(); ++i) {
