@@ -31,7 +31,7 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
   job.workers = workers;
   job.run = train::run_folder(config);
   job.start = start_of(arguments);
-  job.warn = warn;
+  job.warn = chief ? warn : [](const std::string&) {};  // all would say the same
   std::optional<checkpoint::RunLock> lock;
   if (chief) {
     if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
@@ -69,6 +69,7 @@ int evaluator(const TrainArguments& arguments, const config::Config& config) {
   EvaluateArguments follower;
   follower.run = train::run_folder(config);
   follower.follow = true;
+  follower.overrides = arguments.overrides;
   follower.json = arguments.json;
   follower.quiet = arguments.quiet;
   return evaluate(follower);
