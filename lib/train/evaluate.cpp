@@ -40,12 +40,13 @@ class Gathered {
   explicit Gathered(cluster::Communicator& workers, std::int64_t outputs)
       : workers_(workers), width_(static_cast<std::size_t>(outputs) + 2) {}
 
-  // A row a sample: its logits, its loss, its label.
-  void gather(const data::Batch& batch, std::span<const float> logits,
-              std::span<const float> losses, const std::vector<std::int32_t>& labels) {
+  // A row a sample: its logits, its loss, its label. Whether any worker wants to stop: all then do.
+  bool gather(const data::Batch& batch, std::span<const float> logits,
+              std::span<const float> losses, const std::vector<std::int32_t>& labels, bool stop) {
     const auto ranks = static_cast<std::int64_t>(workers_.size());
     const auto most = static_cast<std::size_t>((batch.global + ranks - 1) / ranks);
-    std::vector<float> mine(most * width_), all(mine.size() * static_cast<std::size_t>(ranks));
+    std::vector<float> mine(most * width_ + 1), all(mine.size() * static_cast<std::size_t>(ranks));
+    mine.back() = stop ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       float* row = mine.data() + i * width_;
       std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * (width_ - 2)), width_ - 2, row);
@@ -56,15 +57,18 @@ class Gathered {
     logits_.clear();
     losses_.clear();
     labels_.clear();
+    bool any = false;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
       const auto count = static_cast<std::size_t>(part_of(batch.global, rank, ranks).count);
       const float* row = all.data() + static_cast<std::size_t>(rank) * mine.size();
+      any = any || row[mine.size() - 1] > 0;
       for (std::size_t i = 0; i < count; ++i, row += width_) {
         logits_.insert(logits_.end(), row, row + width_ - 2);
         losses_.push_back(row[width_ - 2]);
         labels_.push_back(std::bit_cast<std::int32_t>(row[width_ - 1]));
       }
     }
+    return any;
   }
   void add_to(MetricsAccumulator& metrics) const { metrics.add(logits_, losses_, labels_); }
 
@@ -94,7 +98,8 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   const bool ready = features != nullptr && features->complete();
   const auto loader = data::make_loader(ready ? *features : dataset, loading);
   while (const data::Batch* batch = loader->next()) {
-    if (options.cancelled && options.cancelled()) return std::nullopt;
+    const bool cancelled = options.cancelled && options.cancelled();
+    if (cancelled && !gathered) return std::nullopt;
     const auto count = static_cast<std::size_t>(batch->range.count);
     const void* input =
         ready ? batch->images : engine.input_of(batch->range.count, batch->images, batch->global);
@@ -103,7 +108,9 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));
     const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
     if (gathered) {
-      gathered->gather(*batch, logits, engine.losses().first(count), labels);
+      if (gathered->gather(*batch, logits, engine.losses().first(count), labels, cancelled)) {
+        return std::nullopt;
+      }
       gathered->add_to(metrics);
     } else {
       metrics.add(logits, engine.losses().first(count), labels);

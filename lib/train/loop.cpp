@@ -77,6 +77,7 @@ class Loop {
         request = std::max(request, evaluate_between());
       }
       if (job_.workers == nullptr) decisions.interrupted = SignalWatch::received() != nullptr;
+      decisions.interrupted = decisions.interrupted || state_.evaluation_due;  // it was cut short
       state_.stopped = state_.stopped || request == Request::kStop;
       if (decisions.save || request != Request::kContinue || decisions.interrupted) save();
       if (decisions.interrupted) {
@@ -144,6 +145,7 @@ class Loop {
     if (is_chief() && job_.start == Start::kResume) resume();
     if (is_chief() && state_.step == 0) import_weights();
     if (job_.workers != nullptr) take_chiefs_state();
+    saved_step_ = state_.step;
     frozen_.emplace(job_.engine);
     open_features();
     RunInfo info;
@@ -322,9 +324,8 @@ class Loop {
     if (job_.workers != nullptr) {
       options.workers = &job_.workers->control();
       job_.workers->set_phase(concat("evaluating ", name, " after step ", state_.step));
-    } else {
-      options.cancelled = [] { return SignalWatch::received() != nullptr; };
     }
+    options.cancelled = [] { return SignalWatch::received() != nullptr; };
     const std::optional<Metrics> metrics =
         evaluate(job_.engine, *dataset, options, features_.of(dataset));
     if (!metrics) return std::nullopt;
@@ -401,20 +402,25 @@ class Loop {
   }
 
   [[noreturn]] void throw_not_finite(const std::string& what) const {
-    const auto saved = is_chief() ? store_->list() : std::vector<checkpoint::Saved>{};
+    std::string last = concat("rank 0's of step ", saved_step_);
+    if (is_chief()) {
+      const auto saved = store_->list();
+      last = saved.empty() ? "none" : saved.back().path.string();
+    }
     throw CheckError(concat(
-        what, ". Last good checkpoint: ", saved.empty() ? "none" : saved.back().path.string(),
+        what, ". Last good checkpoint: ", last,
         ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume."));
   }
 
   Finish finish(const std::string& reason) {
     Finish finish;
-    const bool interrupted = reason == "interrupted";
-    if (!interrupted) {
+    bool late = false;
+    if (reason != "interrupted") {
       for (const auto& [name, dataset] : {std::pair{"validation", job_.data.validation.get()},
                                           std::pair{"test", job_.data.test.get()}}) {
         const bool known = between_ && between_->split == name && between_->step == state_.step;
         const auto evaluation = known ? between_ : evaluate_split(name, dataset);
+        late = late || (dataset != nullptr && !evaluation);
         if (!evaluation) continue;
         if (!known) note(*evaluation, false);
         finish.evaluations.push_back(*evaluation);
@@ -426,7 +432,7 @@ class Loop {
     finish.seconds = seconds_since(start_);
     finish.images_per_second =
         steps_seconds_ > 0 ? static_cast<double>(samples_) / steps_seconds_ : 0;
-    const bool late = job_.workers == nullptr && SignalWatch::received() != nullptr;
+    late = late || (job_.workers == nullptr && SignalWatch::received() != nullptr);
     finish.reason = late ? "interrupted" : reason;
     finish.parameters_sha256 = job_.engine.parameters_sha256();
     for (const auto& hook : job_.hooks) hook->on_finish(finish);

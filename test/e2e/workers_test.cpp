@@ -9,6 +9,7 @@
 #include <chrono>
 #include <memory>
 #include <stdexcept>
+#include <thread>
 
 #include "program.h"
 
@@ -171,6 +172,30 @@ TEST_CASE("two workers by TF_CONFIG, stopped in any way, end as one process") {
     check_survivor(job.other, job.chief, 0);
     reference.check_resumed(reference.work / "run");
   }
+}
+
+TEST_CASE("workers that evaluate again and again are interrupted at any moment") {
+  const Workspace work;
+  const std::string config = config_of(work);
+  const Arguments more{"--epochs", "10", "--set", "run.evaluate_every=1 steps"};
+  const Json whole = run(with(alone(config, work / "whole"), more)).event("finished");
+  int interruptions = 0;
+  Result last;
+  do {
+    Two job(with(shared(config, work / "run"), more));
+    if (interruptions < 8 && job.chief.wait_for("\"event\":\"step\"")) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(7 * interruptions));
+      (interruptions % 2 == 0 ? job.chief : job.other).signal(SIGTERM);
+    }
+    const auto results = job.wait();
+    INFO(results[0].err, results[1].err);
+    CHECK(results[1].code == results[0].code);
+    last = results[0];
+  } while (last.code == 75 && ++interruptions < 100);
+  CHECK(interruptions > 0);
+  REQUIRE(last.code == 0);
+  CHECK(last.event("finished").at("parameters_sha256") == whole.at("parameters_sha256"));
+  CHECK(last.event("finished").at("metrics") == whole.at("metrics"));
 }
 
 TEST_CASE("batch norm over all workers is that of one process") {
