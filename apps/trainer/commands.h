@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "cluster/identity.h"
 #include "config/config.h"
 
 namespace trainer::app {
@@ -22,6 +23,7 @@ struct ConfigArguments {
 struct TrainArguments : ConfigArguments {
   bool resume = false;
   bool overwrite = false;
+  cluster::IdentityFlags identity;
 };
 int train(const TrainArguments& arguments);
 

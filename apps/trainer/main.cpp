@@ -91,6 +91,15 @@ int run(int argc, char** argv) {
                           "Go on from the run's last checkpoint");
   train_command->add_flag("--overwrite", train_arguments.overwrite,
                           "Replace an earlier run in this folder");
+  train_command->add_option("--rank", train_arguments.identity.rank,
+                            "Which of several processes this is, 0 being the chief; else told by "
+                            "TF_CONFIG, torchrun, Slurm or mpirun");
+  train_command->add_option("--world-size", train_arguments.identity.world_size,
+                            "How many processes train together");
+  train_command
+      ->add_option("--master", train_arguments.identity.master,
+                   "Where the process of rank 0 listens")
+      ->type_name("HOST:PORT");
   train_command->callback([&] { code = train(train_arguments); });
 
   EvaluateArguments evaluate_arguments;

@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <iostream>
+#include <optional>
 
 #include "checkpoint/checkpoint.h"
 #include "commands.h"
@@ -10,32 +11,83 @@
 #include "train/open.h"
 
 namespace trainer::app {
+namespace {
+
+train::Start start_of(const TrainArguments& arguments) {
+  return arguments.resume      ? train::Start::kResume
+         : arguments.overwrite ? train::Start::kOverwrite
+                               : train::Start::kFresh;
+}
+
+// The run, of this process alone or of its part in a larger one. Only the chief has a run folder.
+train::Finish run(const TrainArguments& arguments, const config::Config& config,
+                  const data::Datasets& data, const graph::Graph& model, train::Workers* workers) {
+  const bool chief = workers == nullptr || workers->is_chief();
+  const int count = workers == nullptr ? 1 : workers->size();
+  train::Replicas engine(model, config, train::open_backends(config, count),
+                         train::Engine::Use::kTrain,
+                         workers == nullptr ? nullptr : &workers->gradients());
+  train::Job job{config, data, engine, train::plan_steps(config, data.train->size(), count)};
+  job.workers = workers;
+  job.run = train::run_folder(config);
+  job.start = start_of(arguments);
+  job.warn = chief ? warn : [](const std::string&) {};  // all would say the same
+  std::optional<checkpoint::RunLock> lock;
+  if (chief) {
+    if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
+    std::filesystem::create_directories(job.run);
+    lock.emplace(job.run);
+    train::prepare_run_folder(job.run, config, job.start);
+    train::write_data_report(job.run, data);
+    job.hooks = train::make_hooks(config, std::cout,
+                                  {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
+  }
+  const train::Finish finish = train::train(job);
+  if (chief) train::write_data_report(job.run, data);  // what was replaced on the way
+  return finish;
+}
+
+// One of several processes: whatever ends it, the others are told why.
+train::Finish run_joined(const TrainArguments& arguments, const config::Config& config,
+                         const data::Datasets& data, const graph::Graph& model,
+                         const cluster::Identity& who) {
+  train::Workers workers(who, config, model, [&](const std::string& line) {
+    if (!arguments.quiet && !arguments.json) std::cout << line << '\n';
+  });
+  try {
+    workers.agree("training data", data.train->fingerprint());
+    return run(arguments, config, data, model, &workers);
+  } catch (const PeerError&) {
+    throw;
+  } catch (const std::exception& error) {
+    workers.fail(error.what());
+    throw;
+  }
+}
+
+int evaluator(const TrainArguments& arguments, const config::Config& config) {
+  EvaluateArguments follower;
+  follower.run = train::run_folder(config);
+  follower.follow = true;
+  follower.overrides = arguments.overrides;
+  follower.json = arguments.json;
+  follower.quiet = arguments.quiet;
+  return evaluate(follower);
+}
+
+}  // namespace
 
 int train(const TrainArguments& arguments) {
   const config::Config config =
       config::load_config(arguments.path, arguments.overrides, environment()).config;
-  const Path run = train::run_folder(config);
-  const train::Start start = arguments.resume      ? train::Start::kResume
-                             : arguments.overwrite ? train::Start::kOverwrite
-                                                   : train::Start::kFresh;
+  const cluster::Identity who = cluster::identify(arguments.identity, environment());
+  train::check_workers(config, who);
+  if (who.role == cluster::Role::kEvaluator) return evaluator(arguments, config);
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
-
-  if (start != train::Start::kResume) model::check_weights_exist(config.model);
-  std::filesystem::create_directories(run);
-  const checkpoint::RunLock lock(run);
-  train::prepare_run_folder(run, config, start);
-  train::write_data_report(run, data);
-  train::Job job{config, data, engine, train::plan_steps(config, data.train->size())};
-  job.run = run;
-  job.start = start;
-  job.hooks = train::make_hooks(config, std::cout,
-                                {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
-  job.warn = warn;
-  const train::Finish finish = train::train(job);
-  train::write_data_report(run, data);  // what was replaced on the way
+  const train::Finish finish = who.size == 1 ? run(arguments, config, data, model, nullptr)
+                                             : run_joined(arguments, config, data, model, who);
   return finish.reason == "interrupted" ? kExitInterrupted : kExitOk;
 }
 

@@ -1,6 +1,9 @@
 #include "train/evaluate.h"
 
 #include <algorithm>
+#include <bit>
+
+#include "base/part.h"
 
 namespace trainer::train {
 
@@ -29,23 +32,89 @@ EvaluateOptions evaluate_options(const config::Config& config) {
   return options;
 }
 
+namespace {
+
+// What every worker found for its part of a batch, in the order of the samples, on all of them.
+class Gathered {
+ public:
+  explicit Gathered(cluster::Communicator& workers, std::int64_t outputs)
+      : workers_(workers), width_(static_cast<std::size_t>(outputs) + 2) {}
+
+  // A row a sample: its logits, its loss, its label. Whether any worker wants to stop: all then do.
+  bool gather(const data::Batch& batch, std::span<const float> logits,
+              std::span<const float> losses, const std::vector<std::int32_t>& labels, bool stop) {
+    const auto ranks = static_cast<std::int64_t>(workers_.size());
+    const auto most = static_cast<std::size_t>((batch.global + ranks - 1) / ranks);
+    std::vector<float> mine(most * width_ + 1), all(mine.size() * static_cast<std::size_t>(ranks));
+    mine.back() = stop ? 1.0f : 0.0f;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      float* row = mine.data() + i * width_;
+      std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * (width_ - 2)), width_ - 2, row);
+      row[width_ - 2] = losses[i];
+      row[width_ - 1] = std::bit_cast<float>(labels[i]);
+    }
+    workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    logits_.clear();
+    losses_.clear();
+    labels_.clear();
+    bool any = false;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const auto count = static_cast<std::size_t>(part_of(batch.global, rank, ranks).count);
+      const float* row = all.data() + static_cast<std::size_t>(rank) * mine.size();
+      any = any || row[mine.size() - 1] > 0;
+      for (std::size_t i = 0; i < count; ++i, row += width_) {
+        logits_.insert(logits_.end(), row, row + width_ - 2);
+        losses_.push_back(row[width_ - 2]);
+        labels_.push_back(std::bit_cast<std::int32_t>(row[width_ - 1]));
+      }
+    }
+    return any;
+  }
+  void add_to(MetricsAccumulator& metrics) const { metrics.add(logits_, losses_, labels_); }
+
+ private:
+  cluster::Communicator& workers_;
+  std::size_t width_;
+  std::vector<float> logits_, losses_;
+  std::vector<std::int32_t> labels_;
+};
+
+}  // namespace
+
 std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options, data::FeatureDataset* features) {
   MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k);
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
+  std::optional<Gathered> gathered;
+  if (options.workers != nullptr) {
+    loading.rank = options.workers->rank();
+    loading.ranks = options.workers->size();
+    loading.batch_size *= loading.ranks;
+    gathered.emplace(*options.workers, engine.outputs());
+  }
   loading.augment = false;
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
   const bool ready = features != nullptr && features->complete();
   const auto loader = data::make_loader(ready ? *features : dataset, loading);
   while (const data::Batch* batch = loader->next()) {
-    if (options.cancelled && options.cancelled()) return std::nullopt;
+    const bool cancelled = options.cancelled && options.cancelled();
+    if (cancelled && !gathered) return std::nullopt;
     const auto count = static_cast<std::size_t>(batch->range.count);
-    const void* input = ready ? batch->images : engine.input_of(batch->range.count, batch->images);
+    const void* input =
+        ready ? batch->images : engine.input_of(batch->range.count, batch->images, batch->global);
     if (features != nullptr && !ready) features->store(*batch, input);
-    engine.evaluate_on(batch->range.count, input, batch->labels);
+    engine.evaluate_on(batch->range.count, input, batch->labels, batch->global);
     const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));
-    metrics.add(logits, engine.losses().first(count), label_indices(dataset, *batch));
+    const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
+    if (gathered) {
+      if (gathered->gather(*batch, logits, engine.losses().first(count), labels, cancelled)) {
+        return std::nullopt;
+      }
+      gathered->add_to(metrics);
+    } else {
+      metrics.add(logits, engine.losses().first(count), labels);
+    }
     if (options.each_batch) options.each_batch(*batch, logits);
     loader->release();
   }

@@ -59,8 +59,7 @@ FrozenPrefix::FrozenPrefix(const compile::FrozenSplit& split, const compile::Opt
   if (type_ == DType::kBFloat16) rounded_.resize(features_.size());
 }
 
-const void* FrozenPrefix::run(std::int64_t samples, const void* images,
-                              std::int64_t all_samples) {
+const void* FrozenPrefix::run(std::int64_t samples, const void* images, std::int64_t all_samples) {
   float* output = features_.data();
   backend::Scalars scalars;
   scalars.all_samples = all_samples;

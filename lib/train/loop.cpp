@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <numeric>
+#include <span>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
@@ -32,12 +33,13 @@ class Loop {
       : job_(job),
         config_(job.config),
         plan_(job.plan),
-        store_(checkpoint_folder(job.run), config_.run.keep),
         rate_(learning_rate_of(config_, plan_)),
         stages_(config_, plan_),
         stage_models_(stage_models(config_, sample_spec(job.data), stages_.first_steps())),
         checkpoint_due_(config_.run.checkpoint_every, plan_.steps_per_epoch),
-        evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch) {}
+        evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch) {
+    if (is_chief()) store_.emplace(checkpoint_folder(job.run), config_.run.keep);
+  }
 
   Finish run() {
     begin();
@@ -63,16 +65,22 @@ class Loop {
       progress.elapsed = seconds_since(start_);
       steps_seconds_ += progress.step_seconds;
       samples_ += progress.samples;
+      Decisions decisions = decide(progress);
       Request request = tell([&](Hook& hook) { return hook.on_step(progress); });
+      if (job_.workers != nullptr) {  // the others learn of it with the next step
+        asked_ = request;
+        request = Request::kContinue;
+      }
+      request = std::max(request, decisions.request);
 
-      if (evaluation_due_.due(state_.step, progress.elapsed) && state_.step < plan_.total_steps) {
+      if (decisions.evaluate && state_.step < plan_.total_steps) {
         request = std::max(request, evaluate_between());
       }
-      const bool signalled = SignalWatch::received() != nullptr;
-      const bool due = checkpoint_due_.due(state_.step, progress.elapsed);
+      if (job_.workers == nullptr) decisions.interrupted = SignalWatch::received() != nullptr;
+      decisions.interrupted = decisions.interrupted || state_.evaluation_due;  // it was cut short
       state_.stopped = state_.stopped || request == Request::kStop;
-      if (due || request != Request::kContinue || signalled) save();
-      if (signalled) {
+      if (decisions.save || request != Request::kContinue || decisions.interrupted) save();
+      if (decisions.interrupted) {
         reason = "interrupted";
         break;
       }
@@ -82,11 +90,62 @@ class Loop {
   }
 
  private:
+  bool is_chief() const { return job_.workers == nullptr || job_.workers->is_chief(); }
+
+  // What happens after a step, the same on all ranks.
+  struct Decisions {
+    bool evaluate = false, save = false, interrupted = false;
+    Request request = Request::kContinue;  // of a hook
+  };
+
+  // With workers: the sums of loss and accuracy come along, a signal of any rank counts, and the
+  // chief's clock decides what is due by time.
+  Decisions decide(Progress& progress) {
+    Decisions decisions;
+    decisions.evaluate = evaluation_due_.due(state_.step, progress.elapsed);
+    decisions.save = checkpoint_due_.due(state_.step, progress.elapsed);
+    if (job_.workers != nullptr) {
+      const auto chiefs = [&](bool value) { return is_chief() && value ? 1.0 : 0.0; };
+      double numbers[] = {progress.loss,
+                          progress.accuracy,
+                          SignalWatch::received() != nullptr ? 1.0 : 0.0,
+                          chiefs(decisions.evaluate),
+                          chiefs(decisions.save),
+                          chiefs(asked_ == Request::kSave),
+                          chiefs(asked_ == Request::kStop)};
+      job_.workers->control().all_reduce(std::span<double>(numbers));
+      progress.loss = numbers[0];
+      progress.accuracy = numbers[1];
+      decisions.interrupted = numbers[2] > 0;
+      decisions.evaluate = numbers[3] > 0;
+      decisions.save = numbers[4] > 0;
+      if (numbers[5] > 0) decisions.request = Request::kSave;
+      if (numbers[6] > 0) decisions.request = Request::kStop;
+    }
+    progress.loss += job_.engine.penalty();
+    return decisions;
+  }
+
+  // All ranks go on from what the chief has read: the others need none of its files.
+  void take_chiefs_state() {
+    checkpoint::Metadata metadata = to_metadata(state_, config_, job_.data, plan_);
+    job_.workers->of_chief(metadata);
+    if (!is_chief()) {
+      state_ = from_metadata(metadata, config_, job_.data, plan_, "the checkpoint of rank 0");
+      enter(stages_.after(state_.step));
+    }
+    std::vector<checkpoint::Tensor> tensors = job_.engine.tensors();
+    job_.workers->of_chief(tensors);
+    if (!is_chief()) job_.engine.load({std::move(tensors), {}}, "the variables of rank 0");
+  }
+
   // Starts from the last checkpoint when asked to, from the initialisers otherwise.
   void begin() {
     job_.engine.initialise(config_.seed);
-    if (job_.start == Start::kResume) resume();
-    if (state_.step == 0) import_weights();
+    if (is_chief() && job_.start == Start::kResume) resume();
+    if (is_chief() && state_.step == 0) import_weights();
+    if (job_.workers != nullptr) take_chiefs_state();
+    saved_step_ = state_.step;
     frozen_.emplace(job_.engine);
     open_features();
     RunInfo info;
@@ -130,19 +189,19 @@ class Loop {
 
   void resume() {
     std::vector<std::string> warnings;
-    const auto file = store_.load_latest(warnings);
+    const auto file = store_->load_latest(warnings);
     for (const std::string& warning : warnings) job_.warn(warning);
     if (!file) {
       job_.warn("no checkpoint in " + checkpoint_folder(job_.run).string() + ": starting anew");
       return;
     }
     const std::string path = checkpoint_folder(job_.run).string();
-    state_ = from_metadata(file->metadata, config_, job_.data, path);
+    state_ = from_metadata(file->metadata, config_, job_.data, plan_, path);
     enter(stages_.after(state_.step));
     job_.engine.load(*file, path);
-    saved_ = to_metadata(state_, config_, job_.data);
+    saved_ = to_metadata(state_, config_, job_.data, plan_);
     // The run may have been killed after it saved its best and before it marked it.
-    if (state_.best && state_.best_step == state_.step) store_.mark_best(state_.step);
+    if (state_.best && state_.best_step == state_.step) store_->mark_best(state_.step);
   }
 
   // Freezes what the next step's stage has frozen; whether that is anything new.
@@ -194,6 +253,10 @@ class Loop {
 
   // One update from `accumulate` batches.
   Progress step(Feed& feed) {
+    if (job_.workers != nullptr) {
+      job_.workers->set_phase(
+          concat("training, step ", state_.step + 1, ", last checkpoint at step ", saved_step_));
+    }
     const StepPlan::Batches batches = plan_.batches(state_.step);
     Progress progress;
     progress.samples = plan_.samples_of(state_.step);
@@ -223,7 +286,7 @@ class Loop {
     ++state_.step;
     progress.step = state_.step;
     progress.epoch = plan_.epoch(state_.step);
-    progress.loss = loss / static_cast<double>(progress.samples) + job_.engine.penalty();
+    progress.loss = loss / static_cast<double>(progress.samples);  // penalty: see decide()
     progress.accuracy = correct / static_cast<double>(progress.samples);
     progress.learning_rate = static_cast<double>(scalars.learning_rate);
     return progress;
@@ -258,6 +321,10 @@ class Loop {
     if (dataset == nullptr) return std::nullopt;
     const Clock::time_point begin = Clock::now();
     EvaluateOptions options = evaluate_options(config_);
+    if (job_.workers != nullptr) {
+      options.workers = &job_.workers->control();
+      job_.workers->set_phase(concat("evaluating ", name, " after step ", state_.step));
+    }
     options.cancelled = [] { return SignalWatch::received() != nullptr; };
     const std::optional<Metrics> metrics =
         evaluate(job_.engine, *dataset, options, features_.of(dataset));
@@ -278,7 +345,12 @@ class Loop {
 
   // Tells the hooks, and saves and marks a new best. The test split never chooses.
   Request note(const Evaluation& evaluation, bool may_stop) {
-    const Request request = tell([&](Hook& hook) { return hook.on_evaluation(evaluation); });
+    Request request = tell([&](Hook& hook) { return hook.on_evaluation(evaluation); });
+    if (job_.workers != nullptr) {
+      const bool stop = job_.workers->of_chief(request == Request::kStop);
+      const bool keep = job_.workers->of_chief(request == Request::kSave);
+      request = stop ? Request::kStop : keep ? Request::kSave : Request::kContinue;
+    }
     if (may_stop && request == Request::kStop) state_.stopped = true;
     const std::string& name = config_.run.best;
     const std::optional<double> value = name.empty() ? std::nullopt : metric_of(evaluation, name);
@@ -289,7 +361,7 @@ class Loop {
       state_.best = value;
       state_.best_step = state_.step;
       save();
-      store_.mark_best(state_.step);
+      if (is_chief()) store_->mark_best(state_.step);
     }
     return request;
   }
@@ -299,13 +371,20 @@ class Loop {
     for (const auto& hook : job_.hooks) {
       if (const std::string text = hook->save(); !text.empty()) state_.hooks[hook->name()] = text;
     }
-    checkpoint::Metadata metadata = to_metadata(state_, config_, job_.data);
-    if (metadata == saved_) return;
+    checkpoint::Metadata metadata = to_metadata(state_, config_, job_.data, plan_);
+    bool due = metadata != saved_;
+    if (job_.workers != nullptr) {
+      job_.workers->set_phase(concat("saving step ", state_.step));
+      due = job_.workers->of_chief(due);
+    }
+    if (!due) return;
     job_.engine.check_equal();
     const std::vector<checkpoint::Tensor> tensors = job_.engine.tensors();
     check_finite(tensors);
-    const Path path = store_.save(state_.step, tensors, metadata);
     saved_ = std::move(metadata);
+    saved_step_ = state_.step;
+    if (!is_chief()) return;
+    const Path path = store_->save(state_.step, tensors, saved_);
     for (const auto& hook : job_.hooks) hook->on_checkpoint(path);
   }
 
@@ -323,20 +402,25 @@ class Loop {
   }
 
   [[noreturn]] void throw_not_finite(const std::string& what) const {
-    const auto saved = store_.list();
+    std::string last = concat("rank 0's of step ", saved_step_);
+    if (is_chief()) {
+      const auto saved = store_->list();
+      last = saved.empty() ? "none" : saved.back().path.string();
+    }
     throw CheckError(concat(
-        what, ". Last good checkpoint: ", saved.empty() ? "none" : saved.back().path.string(),
+        what, ". Last good checkpoint: ", last,
         ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume."));
   }
 
   Finish finish(const std::string& reason) {
     Finish finish;
-    const bool interrupted = reason == "interrupted";
-    if (!interrupted) {
+    bool late = false;
+    if (reason != "interrupted") {
       for (const auto& [name, dataset] : {std::pair{"validation", job_.data.validation.get()},
                                           std::pair{"test", job_.data.test.get()}}) {
         const bool known = between_ && between_->split == name && between_->step == state_.step;
         const auto evaluation = known ? between_ : evaluate_split(name, dataset);
+        late = late || (dataset != nullptr && !evaluation);
         if (!evaluation) continue;
         if (!known) note(*evaluation, false);
         finish.evaluations.push_back(*evaluation);
@@ -348,7 +432,8 @@ class Loop {
     finish.seconds = seconds_since(start_);
     finish.images_per_second =
         steps_seconds_ > 0 ? static_cast<double>(samples_) / steps_seconds_ : 0;
-    finish.reason = SignalWatch::received() != nullptr ? "interrupted" : reason;
+    late = late || (job_.workers == nullptr && SignalWatch::received() != nullptr);
+    finish.reason = late ? "interrupted" : reason;
     finish.parameters_sha256 = job_.engine.parameters_sha256();
     for (const auto& hook : job_.hooks) hook->on_finish(finish);
     return finish;
@@ -365,13 +450,15 @@ class Loop {
   const config::Config& config_;
   const StepPlan& plan_;
   SignalWatch signals_;
-  checkpoint::Store store_;
+  std::optional<checkpoint::Store> store_;  // the chief's
   optim::LearningRate rate_;
   Stages stages_;
   std::vector<graph::Graph> stage_models_;
   Every checkpoint_due_, evaluation_due_;
   RunState state_;
   checkpoint::Metadata saved_;  // of the last checkpoint; it has the step
+  std::int64_t saved_step_ = 0;
+  Request asked_ = Request::kContinue;  // by a hook of the chief, of its workers
   std::optional<FreezeCheck> frozen_;
   FeatureCaches features_;
   Clock::time_point start_ = Clock::now();

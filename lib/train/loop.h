@@ -13,6 +13,7 @@
 #include "train/plan.h"
 #include "train/replicas.h"
 #include "train/run_dir.h"
+#include "train/workers.h"
 
 namespace trainer::train {
 
@@ -22,7 +23,7 @@ struct Job {
   Replicas& engine;  // all replicas as one
   StepPlan plan;
   // The processes that train together; null: this one alone. `plan` and `engine` are made with it.
-  cluster::Communicator* workers = nullptr;
+  Workers* workers = nullptr;
   Path run = {};
   Start start = Start::kFresh;
   std::vector<std::unique_ptr<Hook>> hooks = {};

@@ -15,10 +15,10 @@ namespace {
 using config::Parallel;
 
 // Ordered sums need lanes in a power of two, and as many pieces of the batch as all lanes together.
-std::int64_t lanes_of(const Parallel& parallel, std::int64_t threads) {
+std::int64_t lanes_of(const Parallel& parallel, std::int64_t threads, std::int64_t workers) {
   if (parallel.lanes) return *parallel.lanes;
   if (parallel.reduction != Parallel::Reduction::kOrdered) return 0;
-  const auto most = std::min(threads, parallel.micro_batches / parallel.replicas);
+  const auto most = std::min(threads, parallel.micro_batches / (parallel.replicas * workers));
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
 }
 
@@ -63,7 +63,8 @@ const void* at_sample(const void* samples, std::int64_t first, std::int64_t byte
 
 }  // namespace
 
-std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config) {
+std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
+                                                             std::int64_t workers) {
   const Parallel& parallel = config.parallel;
   if (parallel.device == Parallel::Device::kCuda ||
       (parallel.gpus != "0" && parallel.gpus != "all")) {
@@ -74,7 +75,7 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
   std::vector<std::unique_ptr<backend::Backend>> backends;
   for (std::int64_t replica = 0; replica < parallel.replicas; ++replica) {
     backend::CpuOptions options;
-    options.lanes = static_cast<int>(lanes_of(parallel, threads));
+    options.lanes = static_cast<int>(lanes_of(parallel, threads, workers));
     const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
     options.threads = ordered ? options.lanes : static_cast<int>(threads);
     options.cores = cores_of(parallel, replica, threads);
@@ -168,8 +169,7 @@ void Replicas::change_frozen(const graph::Graph& model) {
   run([&](int replica) { engine(replica).change_frozen(model); });
 }
 
-const void* Replicas::input_of(std::int64_t samples, const void* images,
-                               std::int64_t all_samples) {
+const void* Replicas::input_of(std::int64_t samples, const void* images, std::int64_t all_samples) {
   if (prefix() == nullptr) return images;
   const std::int64_t all = all_samples > 0 ? all_samples : samples;
   if (count() == 1) return engines_.front()->input_of(samples, images, all);

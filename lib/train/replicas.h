@@ -22,7 +22,9 @@ namespace trainer::train {
 
 // The CPU backends of a config's replicas. Throws DeviceError when this machine or build lacks
 // what the config asks for.
-std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config);
+// `workers`: processes that train together.
+std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
+                                                             std::int64_t workers = 1);
 
 // Whether a layer normalises by the statistics of the batch it trains on.
 bool uses_batch_statistics(const graph::Graph& model);

@@ -4,7 +4,6 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "train/plan.h"
 
 namespace trainer::train {
 namespace {
@@ -19,9 +18,10 @@ std::string exact(double value) {
 }
 
 // What must be the same for a resumed run to go on as if it had never stopped.
-checkpoint::Metadata identity(const config::Config& config, const data::Datasets& data) {
+checkpoint::Metadata identity(const config::Config& config, const data::Datasets& data,
+                              const StepPlan& plan) {
   return {{"seed", std::to_string(config.seed)},
-          {"global batch", std::to_string(config.train.batch_size * config.parallel.replicas)},
+          {"global batch", std::to_string(plan.batch)},
           {"optimizer.accumulate", std::to_string(config.optimizer.accumulate)},
           {"data.shuffle", config.data.shuffle ? "true" : "false"},
           {"training data", data.train ? data.train->fingerprint() : ""}};
@@ -58,8 +58,8 @@ Number number(const checkpoint::Metadata& metadata, const std::string& key,
 }  // namespace
 
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
-                                 const data::Datasets& data) {
-  checkpoint::Metadata metadata = identity(config, data);
+                                 const data::Datasets& data, const StepPlan& plan) {
+  checkpoint::Metadata metadata = identity(config, data, plan);
   metadata["step"] = std::to_string(state.step);
   if (state.stage > 0) metadata["freeze_stage"] = std::to_string(state.stage);
   if (state.best) {
@@ -68,11 +68,8 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
   }
   if (state.evaluation_due) metadata["evaluation_due"] = "true";
   if (state.stopped) metadata["stopped"] = "true";
-  if (data.train) {
-    const StepPlan plan = plan_steps(config, data.train->size());
-    metadata["total_steps"] = std::to_string(plan.total_steps);
-    metadata["steps_per_epoch"] = std::to_string(plan.steps_per_epoch);
-  }
+  metadata["total_steps"] = std::to_string(plan.total_steps);
+  metadata["steps_per_epoch"] = std::to_string(plan.steps_per_epoch);
   for (const auto& [name, text] : state.hooks) metadata[kHookPrefix + name] = text;
   metadata["classes"] = join_lines(data.classes);
   metadata["image_shape"] = join_dims(data.image_shape);
@@ -82,7 +79,7 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 }
 
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
-                       const data::Datasets& data, const std::string& path) {
+                       const data::Datasets& data, const StepPlan& plan, const std::string& path) {
   RunState state;
   state.step = step_of(metadata, path);
   std::string problems;
@@ -91,7 +88,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     const std::string was = found == metadata.end() ? "" : found->second;
     if (was != now) problems += concat("\n  ", key, " was ", was, ", is ", now);
   };
-  for (const auto& [key, value] : identity(config, data)) compare(key, value);
+  for (const auto& [key, value] : identity(config, data, plan)) compare(key, value);
   if (classes_of(metadata) != data.classes) compare("classes", join_lines(data.classes));
   if (!problems.empty()) {
     throw DataError(path, "cannot be resumed: the run would not go on as it was" + problems +

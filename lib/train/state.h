@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/data.h"
+#include "train/plan.h"
 
 namespace trainer::train {
 
@@ -26,13 +27,13 @@ struct RunState {
 
 // `data_fingerprint` is of the training split.
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
-                                 const data::Datasets& data);
+                                 const data::Datasets& data, const StepPlan& plan);
 
 // Checks that the checkpoint belongs to this config and data. Throws DataError naming each
 // difference that would change what the run computes: seed, batch size, accumulation, shuffling,
 // training data, classes.
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
-                       const data::Datasets& data, const std::string& path);
+                       const data::Datasets& data, const StepPlan& plan, const std::string& path);
 
 // The class names that a checkpoint carries, and the updates it has behind it. `path` is for
 // messages.

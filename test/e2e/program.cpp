@@ -66,7 +66,7 @@ Json Result::event(const std::string& name) const {
   return found;
 }
 
-Program::Program(const Arguments& arguments) {
+Program::Program(const Arguments& arguments, const Environment& environment) {
   std::vector<char*> argv{const_cast<char*>(TRAINER_PROGRAM)};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -76,6 +76,7 @@ Program::Program(const Arguments& arguments) {
   if (pid_ == 0) {
     send_to(out, STDOUT_FILENO);
     send_to(err, STDERR_FILENO);
+    for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }
@@ -120,7 +121,9 @@ Result Program::wait() {
   return result;
 }
 
-Result run(const Arguments& arguments) { return Program(arguments).wait(); }
+Result run(const Arguments& arguments, const Environment& environment) {
+  return Program(arguments, environment).wait();
+}
 
 Workspace::Workspace() : data_(folder_.path() / "digits") {
   data::generate_digits(data_, 600, 250);

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/files.h"
@@ -14,6 +15,7 @@ namespace trainer::e2e {
 
 using Json = nlohmann::json;
 using Arguments = std::vector<std::string>;
+using Environment = std::vector<std::pair<std::string, std::string>>;
 
 struct Result {
   int code = -1;  // exit code, or -signal
@@ -25,7 +27,8 @@ struct Result {
 // A process that runs `trainer` with its outputs in files of a temporary folder.
 class Program {
  public:
-  explicit Program(const Arguments& arguments);
+  // `environment` adds to this process's: {name, value} pairs.
+  explicit Program(const Arguments& arguments, const Environment& environment = {});
   ~Program();  // kills it
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -45,7 +48,7 @@ class Program {
   int status_ = 0;
 };
 
-Result run(const Arguments& arguments);
+Result run(const Arguments& arguments, const Environment& environment = {});
 
 // Folders with a small drawn data set and configs, for one test.
 class Workspace {

@@ -203,11 +203,17 @@ TEST_CASE("batch statistics and ordered sums: the layer is named where it stands
 
 TEST_CASE("resuming asks for the same global batch, however many replicas make it up") {
   data::Datasets data;
-  const auto saved = to_metadata({}, config_of(2, 64, false), data);
-  CHECK_NOTHROW(from_metadata(saved, config_of(1, 128, false), data, "run"));
-  CHECK_NOTHROW(from_metadata(saved, config_of(4, 32, false), data, "run"));
+  const auto read = [&](const checkpoint::Metadata& metadata, const config::Config& config,
+                        std::int64_t workers) {
+    return from_metadata(metadata, config, data, plan_steps(config, 1000, workers), "run");
+  };
+  const config::Config two = config_of(2, 64, false);
+  const auto saved = to_metadata({}, two, data, plan_steps(two, 1000));
+  CHECK_NOTHROW(read(saved, config_of(1, 128, false), 1));
+  CHECK_NOTHROW(read(saved, config_of(4, 32, false), 1));
+  CHECK_NOTHROW(read(saved, config_of(2, 32, false), 2));
   try {
-    from_metadata(saved, config_of(1, 64, false), data, "run");
+    read(saved, config_of(1, 64, false), 1);
     FAIL("not refused");
   } catch (const DataError& error) {
     CHECK(std::string(error.what()).find("global batch was 128, is 64") != std::string::npos);

@@ -1,0 +1,165 @@
+#include "train/workers.h"
+
+#include <bit>
+#include <limits>
+
+#include "base/error.h"
+#include "cluster/gloo_communicator.h"
+
+namespace trainer::train {
+namespace {
+
+using config::Parallel;
+
+bool is_power_of_two(std::int64_t value) { return (value & (value - 1)) == 0; }
+
+// What every rank must have been given alike. Where a rank writes and how many cores it has is its
+// own affair.
+std::string common_config(config::Config config) {
+  config.run.dir.clear();
+  config.parallel.threads.reset();
+  return config::to_yaml(config);
+}
+
+std::size_t gradient_bytes(const graph::Graph& model) {
+  std::int64_t elements = 0;
+  for (const graph::Value& value : model.values) {
+    if (value.role == graph::Role::kParameter && value.trainable) {
+      elements += value.shape.elements();
+    }
+  }
+  return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
+cluster::Algorithm algorithm_of(config::Collective collective) {
+  switch (collective) {
+    case config::Collective::kAuto:
+    case config::Collective::kRing:
+      return cluster::Algorithm::kRing;
+    case config::Collective::kBcube:
+      return cluster::Algorithm::kBcube;
+    case config::Collective::kHalvingDoubling:
+      return cluster::Algorithm::kHalvingDoubling;
+  }
+  return cluster::Algorithm::kRing;
+}
+
+cluster::AlgorithmTable choose(const std::shared_ptr<cluster::Rendezvous>& rendezvous,
+                               const Parallel& parallel, std::size_t bytes,
+                               const std::function<void(const std::string&)>& say) {
+  if (parallel.collective != config::Collective::kAuto) {
+    return {{std::numeric_limits<std::size_t>::max(), algorithm_of(parallel.collective)}};
+  }
+  const bool reproducible =
+      parallel.deterministic || parallel.reduction == Parallel::Reduction::kOrdered;
+  const auto measured =
+      cluster::measure(rendezvous, {std::min<std::size_t>(bytes, 4096), bytes}, reproducible);
+  if (rendezvous->rank() == 0) say(cluster::to_text(measured, rendezvous->size()));
+  return cluster::table_of(measured);
+}
+
+}  // namespace
+
+void check_workers(const config::Config& config, const cluster::Identity& who) {
+  const Parallel& parallel = config.parallel;
+  if (who.role == cluster::Role::kParameterServer || !who.cluster.ps.empty()) {
+    throw ConfigError({}, concat(who.source,
+                                 ": the cluster has ps tasks, and this version has no parameter "
+                                 "servers: its workers sum their gradients among themselves; "
+                                 "leave the ps tasks out"));
+  }
+  if (who.size == 1) return;
+  if (!parallel.lr_scaling) {
+    throw ConfigError(parallel.loc,
+                      concat("parallel.lr_scaling: must be given with ", who.size,
+                             " workers, whose batch is as many times as large: none, linear or "
+                             "sqrt"));
+  }
+  if (parallel.reduction != Parallel::Reduction::kOrdered) return;
+  const std::int64_t ranks = who.size * parallel.replicas;
+  if (!is_power_of_two(ranks) || parallel.micro_batches % ranks != 0) {
+    throw ConfigError(parallel.loc,
+                      concat("parallel.micro_batches: must be a multiple of the ", ranks,
+                             " replicas of all workers, which must be a power of two, for "
+                             "reduction: ordered; found ",
+                             parallel.micro_batches));
+  }
+  const bool tree = parallel.collective == config::Collective::kAuto ||
+                    parallel.collective == config::Collective::kHalvingDoubling;
+  if (who.size > 2 && !tree) {
+    throw ConfigError(parallel.loc,
+                      "parallel.collective: reduction: ordered needs halving_doubling (or auto), "
+                      "which alone sums in the order of a tree");
+  }
+}
+
+Workers::Workers(const cluster::Identity& who, const config::Config& config,
+                 const graph::Graph& model, const std::function<void(const std::string&)>& say) {
+  cluster::RendezvousOptions options;
+  options.timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
+  options.version = TRAINER_VERSION;
+  rendezvous_ = std::make_shared<cluster::Rendezvous>(who, options);
+  rendezvous_->set_phase("starting");
+  rendezvous_->agree("config", common_config(config));
+  gradients_ = cluster::open_gloo(rendezvous_,
+                                  choose(rendezvous_, config.parallel, gradient_bytes(model), say));
+  control_ = gradients_->duplicate();
+  if (!is_chief()) return;
+  for (const cluster::Member& member : rendezvous_->members()) {
+    say(concat(member.name, " on ", member.host, " (", member.address, "), process ",
+               member.process));
+  }
+}
+
+Workers::~Workers() = default;
+
+void Workers::agree(const std::string& what, const std::string& value) {
+  rendezvous_->agree(what, value);
+}
+
+void Workers::set_phase(const std::string& phase) { rendezvous_->set_phase(phase); }
+
+void Workers::fail(const std::string& message) noexcept { rendezvous_->fail(message); }
+
+bool Workers::of_chief(bool value) {
+  std::uint8_t byte = value ? 1 : 0;
+  control_->broadcast(std::as_writable_bytes(std::span(&byte, 1)), 0);
+  return byte != 0;
+}
+
+void Workers::of_chief(checkpoint::Metadata& metadata) {
+  const auto share = [this](auto& values) {
+    control_->broadcast(std::as_writable_bytes(std::span(values)), 0);
+  };
+  // All texts in a row, each behind its length.
+  std::vector<std::uint64_t> lengths;
+  std::string texts;
+  for (const auto& [key, value] : metadata) {
+    for (const std::string* text : {&key, &value}) {
+      lengths.push_back(text->size());
+      texts += *text;
+    }
+  }
+  std::vector<std::uint64_t> sizes{lengths.size(), texts.size()};
+  share(sizes);
+  lengths.resize(sizes[0]);
+  texts.resize(sizes[1]);
+  share(lengths);
+  share(texts);
+  metadata.clear();
+  std::size_t at = 0;
+  for (std::size_t i = 0; i + 1 < lengths.size(); i += 2) {
+    const std::string key = texts.substr(at, lengths[i]);
+    metadata[key] = texts.substr(at + lengths[i], lengths[i + 1]);
+    at += lengths[i] + lengths[i + 1];
+  }
+}
+
+void Workers::of_chief(std::vector<checkpoint::Tensor>& tensors) {
+  for (checkpoint::Tensor& tensor : tensors) {
+    control_->broadcast(std::as_writable_bytes(std::span(tensor.values)), 0);
+  }
+}
+
+}  // namespace trainer::train

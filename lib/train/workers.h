@@ -1,0 +1,61 @@
+// This process among the processes that train one model together.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "checkpoint/checkpoint.h"
+#include "cluster/communicator.h"
+#include "cluster/identity.h"
+#include "cluster/rendezvous.h"
+#include "config/config.h"
+#include "graph/graph.h"
+
+namespace trainer::train {
+
+// Throws ConfigError when the config does not fit so many processes, or the task is none that
+// trains.
+void check_workers(const config::Config& config, const cluster::Identity& who);
+
+// Joined from construction to destruction. Rank 0 is the chief: it alone has the run folder, the
+// hooks and the terminal; all others do the same steps. Where ranks have to agree on what happens
+// next, the chief decides or any one of them does, in calls that all of them make.
+class Workers {
+ public:
+  // Waits for all ranks. Throws ConfigError when they differ in config or cluster, PeerError when
+  // some do not come. `say` gets what rank 0 should print, a line each.
+  Workers(const cluster::Identity& who, const config::Config& config, const graph::Graph& model,
+          const std::function<void(const std::string&)>& say);
+  ~Workers();
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  int rank() const { return control_->rank(); }
+  int size() const { return control_->size(); }
+  bool is_chief() const { return rank() == 0; }
+  // For the gradients.
+  cluster::Communicator& gradients() { return *gradients_; }
+  // For everything else, on the loop's thread.
+  cluster::Communicator& control() { return *control_; }
+
+  // Collective. Throws ConfigError naming a rank whose value is not rank 0's.
+  void agree(const std::string& what, const std::string& value);
+  // What this process is doing, for the messages of others: "training, step 120".
+  void set_phase(const std::string& phase);
+  // The others end with this message instead of waiting.
+  void fail(const std::string& message) noexcept;
+
+  // Collective: the chief's, on all.
+  bool of_chief(bool value);
+  void of_chief(checkpoint::Metadata& metadata);
+  // Collective: the chief's values in these tensors, whose names and shapes are the same on all.
+  void of_chief(std::vector<checkpoint::Tensor>& tensors);
+
+ private:
+  std::shared_ptr<cluster::Rendezvous> rendezvous_;
+  std::unique_ptr<cluster::Communicator> gradients_, control_;
+};
+
+}  // namespace trainer::train
