@@ -67,9 +67,10 @@ ImageInfo read_header(std::span<const std::uint8_t> file, const std::string& pat
                       const ImageLimits& limits);
 
 // Decodes to 1 or 3 channels (a grey file stays at 1; a colour file becomes grey when `channels` is
-// 1). `info` is what read_header said of this file. `reduce` is 1, 2, 4 or 8: a JPEG is decoded at that fraction of its size, rounded up; other
-// kinds ignore it. Alpha is dropped, CMYK becomes RGB as in Pillow. `warning` receives what the
-// decoder complained about without giving up. Throws DataError.
+// 1). `info` is what read_header said of this file. `reduce` is 1, 2, 4 or 8: a JPEG is decoded at
+// that fraction of its size, rounded up; other kinds ignore it. Alpha is dropped, CMYK becomes RGB
+// as in Pillow. `warning` receives what the decoder complained about without giving up. Throws
+// DataError.
 void decode(std::span<const std::uint8_t> file, const std::string& path, const ImageInfo& info,
             int channels, int reduce, Pixels& out, std::string* warning = nullptr);
 

@@ -6,9 +6,9 @@
 
 #include "data/features.h"
 #include "support/model.h"
-#include "train/replicas.h"
 #include "train/feed.h"
 #include "train/open.h"
+#include "train/replicas.h"
 
 namespace trainer::train {
 namespace {
