@@ -49,9 +49,9 @@ enum class Direction { kForward, kBackwardData, kBackwardWeights };
 // Predicts whether Winograd F(4x4, 3x3) beats the direct convolution, by counting multiply-adds and
 // weighing the transforms; the constants were fitted to measurements of both on one AVX-512 core. A
 // rule and not a timing, so that the same config gives the same bits every time. `n`: samples to
-// decide for. The kernel of a `fixed` one is transformed beforehand.
+// decide for.
 bool winograd_pays(Direction direction, std::int64_t n, const Shape& x, const Shape& y,
-                   const Shape& kernel, bool fixed) {
+                   const Shape& kernel) {
   const double in = static_cast<double>(kernel[2]), out = static_cast<double>(kernel[3]);
   const Shape& tiled = direction == Direction::kBackwardData ? x : y;
   const double tiles = static_cast<double>(n * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
@@ -59,8 +59,7 @@ bool winograd_pays(Direction direction, std::int64_t n, const Shape& x, const Sh
   const double factor = direction == Direction::kForward        ? 1.0
                         : direction == Direction::kBackwardData ? 1.35
                                                                 : 1.2;
-  const double winograd =
-      tiles * 36 * in * out + 600 * tiles * (in + out) + (fixed ? 0 : 1540) * in * out;
+  const double winograd = tiles * 36 * in * out + 600 * tiles * (in + out) + 1540 * in * out;
   return factor * winograd < 0.95 * direct;
 }
 
@@ -73,14 +72,13 @@ bool winograd_fits(const graph::Window& window, std::int64_t groups, DType type)
 // The algorithms to try, best first.
 std::vector<algorithm> candidates(const Lowering& l, Direction direction,
                                   const graph::Window& window, std::int64_t groups, DType type,
-                                  const Shape& x, const Shape& y, const Shape& kernel,
-                                  bool fixed = false) {
+                                  const Shape& x, const Shape& y, const Shape& kernel) {
   using Choice = CompileOptions::Convolution;
   const std::int64_t n = l.same_for_any_batch() ? kUsualSamples : x[0];
   const bool winograd =
       winograd_fits(window, groups, type) && l.machine().block == 16 &&
       (l.convolution() == Choice::kWinograd ||
-       (l.convolution() == Choice::kAuto && winograd_pays(direction, n, x, y, kernel, fixed)));
+       (l.convolution() == Choice::kAuto && winograd_pays(direction, n, x, y, kernel)));
   if (winograd) return {algorithm::convolution_winograd, algorithm::convolution_direct};
   return {algorithm::convolution_direct};
 }
@@ -124,12 +122,12 @@ std::vector<std::pair<Layout, Layout>> layout_pairs(const Operand& x) {
 Operand shaped(const Shape& shape, Layout layout, DType type) { return {-1, layout, type, shape}; }
 
 dnnl::convolution_forward::primitive_desc forward_descriptor(
-    const Lowering& l, const Problem& p, prop_kind kind, algorithm a, const Operand& x,
-    const Operand& y, bool bias, const dnnl::primitive_attr& attributes) {
+    const Lowering& l, const Problem& p, algorithm a, const Operand& x, const Operand& y, bool bias,
+    const dnnl::primitive_attr& attributes) {
   const memory::desc kernel = any(p.kernel_dims, x.type);
   const memory::desc b = bias ? bias_desc(y.c()) : memory::desc();
-  return {{kind, a, dnnl_desc(x, l), kernel, b, dnnl_desc(y, l), p.strides, p.dilates, p.pad_before,
-           p.pad_after},
+  return {{prop_kind::forward_training, a, dnnl_desc(x, l), kernel, b, dnnl_desc(y, l), p.strides,
+           p.dilates, p.pad_before, p.pad_after},
           attributes,
           dnnl_engine()};
 }
@@ -137,7 +135,7 @@ dnnl::convolution_forward::primitive_desc forward_descriptor(
 // A hint for the backward descriptors: the forward they belong to.
 dnnl::convolution_forward::primitive_desc hint(const Lowering& l, const Problem& p, algorithm a,
                                                const Operand& x, const Operand& y) {
-  return forward_descriptor(l, p, prop_kind::forward_training, a, x, y, false, {});
+  return forward_descriptor(l, p, a, x, y, false, {});
 }
 
 Shape output_shape(const graph::Window& window, const Shape& x, std::int64_t channels) {
@@ -152,15 +150,11 @@ void lower(const graph::Conv& op, Lowering& l) {
   const Shape y_shape = output_shape(op.window, x0.shape, kernel[3]);
   const Problem p = problem(op.window, op.groups, kernel);
   const dnnl::primitive_attr attributes = dnnl_attributes(op.activation);
-  // oneDNN's Winograd takes a transformed kernel for inference, and transforms it in every call
-  // otherwise.
-  const bool fixed = l.is_fixed(1);
-  const prop_kind kind = fixed ? prop_kind::forward_inference : prop_kind::forward_training;
-  const auto algorithms = candidates(l, Direction::kForward, op.window, op.groups, x0.type,
-                                     x0.shape, y_shape, kernel, fixed);
+  const auto algorithms =
+      candidates(l, Direction::kForward, op.window, op.groups, x0.type, x0.shape, y_shape, kernel);
   const auto choice = choose(algorithms, layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
-    return forward_descriptor(l, p, kind, a, shaped(x0.shape, in, x0.type),
-                              shaped(y_shape, out, x0.type), op.bias, attributes);
+    return forward_descriptor(l, p, a, shaped(x0.shape, in, x0.type), shaped(y_shape, out, x0.type),
+                              op.bias, attributes);
   });
   // oneDNN cuts the sums of the transformed tiles up by the number of tiles.
   if (algorithms.front() == algorithm::convolution_winograd) l.size_matters();

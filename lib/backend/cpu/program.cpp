@@ -284,10 +284,6 @@ bool Lowering::stepped(ValueId id) const {
   return std::any_of(inputs.begin(), inputs.end(), [&](ValueId input) { return stepped(input); });
 }
 
-bool Lowering::is_fixed(std::size_t i) const {
-  return gradients_ == nullptr || !stepped(node_->inputs[i]);
-}
-
 Buffer Lowering::derived(std::size_t i, const std::string& key, std::int64_t bytes,
                          const Prepare& prepare) {
   const ValueId id = node_->inputs[i];

@@ -140,9 +140,6 @@ class Lowering {
   Buffer zeros(std::int64_t bytes);
   // Elements that an operand takes, channel padding included.
   std::int64_t padded_elements(const Shape& shape, Layout layout) const;
-  // Whether input i, a kept value or one derived from such, stays the same from run to run: no
-  // training step changes it, or this program has no part in training.
-  bool is_fixed(std::size_t i) const;
   // A kept or derived input in another format, made again whenever the variables change. `prepare`
   // is called once, with the places, and returns what does the work.
   using Prepare = std::function<std::function<void()>(const float* from, char* to)>;
