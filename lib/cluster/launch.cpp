@@ -231,9 +231,11 @@ void Launcher::reap() {
     if (!worker.running || ::waitpid(worker.pid, &status, WNOHANG) != worker.pid) continue;
     worker.running = false;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (code == 0 || code_ != 0) continue;
-    code_ = code;
-    deadline_ = Clock::now() + options_.patience;
+    if (code == 0) continue;
+    // Whoever fails tells the others before it ends, so that these may be found ended first.
+    const bool by_itself = next_signal_ == SIGTERM;
+    if (code_ == 0 || (code_ == kExitDevice && by_itself)) code_ = code;
+    if (!deadline_) deadline_ = Clock::now() + options_.patience;
   }
 }
 

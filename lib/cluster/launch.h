@@ -24,7 +24,8 @@ struct LaunchOptions {
 // dies, the kernel kills them.
 //
 // Returns 0, or the exit code of the worker that was the first to fail (of several found at once,
-// the lowest rank's), 128 + N when signal N ended it. Throws ConfigError or DeviceError.
+// the lowest rank's), 128 + N when signal N ended it; kExitDevice, with which the others follow it,
+// only when no worker ended with another. Throws ConfigError or DeviceError.
 int launch(const LaunchOptions& options);
 
 }  // namespace trainer::cluster
