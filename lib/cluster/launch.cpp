@@ -15,6 +15,7 @@
 #include <optional>
 #include <random>
 
+#include "base/error.h"
 #include "cluster/socket.h"
 #include "cluster/sources.h"
 

@@ -40,8 +40,6 @@ backend::ReductionOptions reduction_of(const config::Parallel& parallel, const E
   options.micro_batches = parallel.micro_batches;
   const double chosen = group.remote ? kRemoteBucket : 0;
   options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(chosen) * (1 << 20));
-  options.extra = group.carried;
-  options.fill = group.carry;
   return options;
 }
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -32,10 +31,6 @@ struct EngineGroup {
   // A duplicate, when batch norm shall take its statistics over all ranks.
   cluster::Communicator* statistics = nullptr;
   bool remote = false;  // some ranks are in other processes: waiting for them is worth hiding
-  // Numbers that are summed over the ranks with every update, and what writes this rank's; see
-  // backend::ReductionOptions.
-  std::size_t carried = 0;
-  std::function<void(std::span<float>)> carry;
 };
 
 class Engine {
@@ -92,7 +87,6 @@ class Engine {
                    std::int64_t all_samples = 0);
   std::span<const float> logits() const { return logits_; }
   std::span<const float> losses() const { return losses_; }
-  std::span<const float> carried() const { return train_->extra(); }
   double penalty() const { return static_cast<double>(penalty_); }  // of the last training step
 
   std::int64_t outputs() const { return outputs_; }  // logits a sample

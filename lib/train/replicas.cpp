@@ -125,11 +125,6 @@ EngineGroup Replicas::group_of(int replica, bool sync) {
   EngineGroup group;
   group.gradients = group_[r].get();
   group.remote = workers_ != nullptr;
-  group.carried = kCarried;
-  group.carry = [this, replica](std::span<float> numbers) {
-    std::fill(numbers.begin(), numbers.end(), 0.0f);
-    if (carry_) carry_(replica, numbers);
-  };
   if (sync) statistics_[r] = group_[r]->duplicate();
   group.statistics = statistics_[r].get();
   return group;

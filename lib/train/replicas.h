@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -85,15 +84,6 @@ class Replicas {
   std::string find_not_finite(std::int64_t samples, const void* input, const void* labels,
                               const backend::Scalars& scalars);
 
-  // Numbers that every replica gives with each update and that are summed over all replicas of all
-  // workers, without a message of their own: what the workers must agree on in every step. `write`
-  // is called on the replica's thread, when its losses and logits of the call are known.
-  static constexpr std::size_t kCarried = 8;
-  using Carry = std::function<void(std::int64_t replica, std::span<float> numbers)>;
-  void carry(Carry write) { carry_ = std::move(write); }
-  // The sums of the last update; empty with one replica and no workers.
-  std::span<const float> carried() const { return engines_.front()->carried(); }
-
   // Throws CheckError naming the variable and the ranks, of all workers, when a variable is not the
   // same bits on all ranks. Collective.
   void check_equal();
@@ -111,7 +101,6 @@ class Replicas {
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<int> pinned_;  // the core of each replica's thread; empty: not pinned
-  Carry carry_;
   Crew crew_;
   std::vector<float> logits_, losses_;
   std::vector<char> input_;  // features, of all replicas

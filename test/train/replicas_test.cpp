@@ -121,25 +121,6 @@ TEST_CASE("replicas of two workers train as those of one process") {
   CHECK(hashes[1] == hashes[0]);
 }
 
-TEST_CASE("numbers of all replicas travel with an update") {
-  const auto replicas = make(config_of(3, 4, false));
-  replicas->carry([&](std::int64_t replica, std::span<float> numbers) {
-    REQUIRE(numbers.size() == Replicas::kCarried);
-    numbers[0] = 1;
-    numbers[1] = replica == 2 ? 5.0f : 0.0f;
-    // The losses of the call are there already.
-    numbers[2] = replicas->engine(replica).losses()[0] > 0 ? 1.0f : 0.0f;
-  });
-  const Samples batch(12, 1);
-  replicas->step(12, batch.images.data(), batch.labels.data(), scalars_of(12));
-  const auto sums = replicas->carried();
-  REQUIRE(sums.size() == Replicas::kCarried);
-  CHECK(sums[0] == 3);
-  CHECK(sums[1] == 5);
-  CHECK(sums[2] == 3);
-  CHECK(sums[7] == 0);
-}
-
 TEST_CASE("a variable that differs between replicas is named, with its rank") {
   const auto replicas = make(config_of(3, 4, false));
   CHECK_NOTHROW(replicas->check_equal());
