@@ -10,6 +10,10 @@
 #include "cluster/identity.h"
 #include "config/config.h"
 
+namespace CLI {
+class App;
+}
+
 namespace trainer::app {
 
 // What all commands that read a config take.
@@ -97,6 +101,8 @@ int verify(const VerifyArguments& arguments);
 
 int validate(const std::vector<std::string>& paths, const std::vector<config::Override>& overrides);
 int schema();
+// Prints the script that completes `app`'s commands and options in `shell`: bash, zsh or fish.
+int completion(const CLI::App& app, const std::string& shell);
 int devices(bool json);
 
 // The process's environment as a map.

@@ -261,6 +261,14 @@ int run(int argc, char** argv) {
 
   app.add_subcommand("schema", "JSON Schema of a config")->callback([&] { code = schema(); });
 
+  std::string shell;
+  CLI::App* completion_command =
+      app.add_subcommand("completion", "Shell completion: source <(trainer completion bash)");
+  completion_command->add_option("shell", shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  completion_command->callback([&] { code = completion(app, shell); });
+
   bool devices_json = false;
   CLI::App* devices_command = app.add_subcommand("devices", "What this machine offers");
   devices_command->add_flag("--json", devices_json, "One JSON object");

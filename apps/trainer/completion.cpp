@@ -1,0 +1,177 @@
+// Completion scripts for shells, made from the command line's own definition, so that a new command or
+// option is completed without a line here.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <set>
+
+#include "base/error.h"
+#include "commands.h"
+
+namespace trainer::app {
+namespace {
+
+using Words = std::vector<std::string>;
+
+std::string joined(const Words& words, const char* separator = " ") {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
+  return text;
+}
+
+std::vector<const CLI::Option*> flags_of(const CLI::App& command) {
+  return command.get_options([](const CLI::Option* option) { return option->nonpositional(); });
+}
+
+Words names_of(const CLI::Option& option) {
+  Words names;
+  for (const std::string& name : option.get_snames()) names.push_back("-" + name);
+  for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+bool takes_value(const CLI::Option& option) { return option.get_items_expected_max() > 0; }
+
+// The values that CLI::IsMember permits: its type reads TEXT:{a,b}.
+Words values_of(const CLI::Option& option) {
+  const std::string type = option.get_type_name();
+  const auto open = type.find('{'), close = type.rfind('}');
+  if (open == std::string::npos || close == std::string::npos) return {};
+  Words values;
+  std::string value;
+  for (const char letter : type.substr(open + 1, close - open - 1) + ",") {
+    if (letter != ',') {
+      value += letter;
+    } else {
+      values.push_back(std::exchange(value, {}));
+    }
+  }
+  return values;
+}
+
+// key= for --set. Only keys that stand in every config: those inside lists have no name.
+Words settings() {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : config::leaves(config::Config{})) {
+    if (key.find('[') == std::string::npos) keys.insert(key + "=");
+  }
+  return {keys.begin(), keys.end()};
+}
+
+Words commands_of(const CLI::App& app) {
+  Words names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  return names;
+}
+
+const CLI::Option* first_positional(const CLI::App& command) {
+  const auto positional = command.get_options(
+      [](const CLI::Option* option) { return option->get_positional() && !option->nonpositional(); });
+  return positional.empty() ? nullptr : positional.front();
+}
+
+// ---- bash ---------------------------------------------------------------------------------------
+
+void print_bash(const CLI::App& app) {
+  std::cout << R"(# Completion of trainer in bash: source <(trainer completion bash)
+_trainer_settings() {
+    # A word is cut at '=': beyond it the value is the user's.
+    COMPREPLY=($(compgen -W ")"
+            << joined(settings()) << R"(" -- "$current"))
+    compopt -o nospace 2> /dev/null || true
+}
+_trainer() {
+    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= word words=
+    COMPREPLY=()
+    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+        # Behind -- of launch another command of trainer begins.
+        if [[ $word == -- ]]; then command=; elif [[ -z $command && $word != -* ]]; then command=$word; fi
+    done
+    case "$command $before" in
+)";
+  for (const CLI::App* command : app.get_subcommands({})) {
+    for (const CLI::Option* option : flags_of(*command)) {
+      if (!takes_value(*option)) continue;
+      Words patterns;
+      for (const std::string& name : names_of(*option))
+        patterns.push_back("'" + command->get_name() + " " + name + "'");
+      std::cout << "        " << joined(patterns, " | ") << ") ";
+      const Words values = values_of(*option);
+      if (option->check_lname("set")) {
+        std::cout << "_trainer_settings; return ;;\n";
+      } else if (!values.empty()) {
+        std::cout << "words=\"" << joined(values) << "\" ;;\n";
+      } else {
+        std::cout << "return ;;\n";
+      }
+    }
+  }
+  std::cout << R"(    esac
+    if [[ -z $words ]]; then
+        case "$command" in
+            '') words=")"
+            << joined(commands_of(app)) << " --help --version\" ;;\n";
+  for (const CLI::App* command : app.get_subcommands({})) {
+    Words words;
+    for (const CLI::Option* option : flags_of(*command)) {
+      for (const std::string& name : names_of(*option)) {
+        if (name.starts_with("--")) words.push_back(name);
+      }
+    }
+    if (const CLI::Option* positional = first_positional(*command)) {
+      for (const std::string& value : values_of(*positional)) words.push_back(value);
+    }
+    std::cout << "            " << command->get_name() << ") words=\"" << joined(words)
+              << "\" ;;\n";
+  }
+  std::cout << R"(        esac
+    fi
+    COMPREPLY=($(compgen -W "$words" -- "$current"))
+}
+complete -o bashdefault -o default -F _trainer trainer
+)";
+}
+
+// ---- fish ---------------------------------------------------------------------------------------
+
+std::string quoted(const std::string& text) {
+  std::string result = "'";
+  for (const char letter : text) result += letter == '\'' ? "\\'" : std::string(1, letter);
+  return result + "'";
+}
+
+void print_fish(const CLI::App& app) {
+  std::cout << "# Completion of trainer in fish: trainer completion fish | source\n";
+  for (const CLI::App* command : app.get_subcommands({})) {
+    std::cout << "complete -c trainer -n __fish_use_subcommand -f -a " << command->get_name()
+              << " -d " << quoted(command->get_description()) << '\n';
+    const std::string start =
+        "complete -c trainer -n '__fish_seen_subcommand_from " + command->get_name() + "'";
+    if (const CLI::Option* positional = first_positional(*command)) {
+      const Words values = values_of(*positional);
+      if (!values.empty()) std::cout << start << " -a " << quoted(joined(values)) << '\n';
+    }
+    for (const CLI::Option* option : flags_of(*command)) {
+      std::cout << start;
+      for (const std::string& name : option->get_snames()) std::cout << " -s " << name;
+      for (const std::string& name : option->get_lnames()) std::cout << " -l " << name;
+      const Words values = option->check_lname("set") ? settings() : values_of(*option);
+      if (takes_value(*option)) std::cout << " -r";
+      if (!values.empty()) std::cout << " -f -a " << quoted(joined(values));
+      std::cout << " -d " << quoted(option->get_description()) << '\n';
+    }
+  }
+}
+
+}  // namespace
+
+int completion(const CLI::App& app, const std::string& shell) {
+  if (shell == "fish") {
+    print_fish(app);
+    return kExitOk;
+  }
+  if (shell == "zsh") std::cout << "autoload -Uz bashcompinit && bashcompinit\n";
+  print_bash(app);
+  return kExitOk;
+}
+
+}  // namespace trainer::app
