@@ -32,5 +32,5 @@ expect "trainer launch -n 2 -- tr" train
 expect "trainer completion f" fish
 
 for shell in zsh fish; do
-  if command -v "$shell" > /dev/null; then "$trainer" completion "$shell" | "$shell" --no-execute /dev/stdin; fi
+  if command -v "$shell" > /dev/null; then "$trainer" completion "$shell" | "$shell" -n /dev/stdin; fi
 done
