@@ -1,5 +1,5 @@
-// Completion scripts for shells, made from the command line's own definition, so that a new command or
-// option is completed without a line here.
+// Completion scripts for shells, made from the command line's own definition, so that a new command
+// or option is completed without a line here.
 #include <CLI/CLI.hpp>
 #include <iostream>
 #include <set>
@@ -64,8 +64,9 @@ Words commands_of(const CLI::App& app) {
 }
 
 const CLI::Option* first_positional(const CLI::App& command) {
-  const auto positional = command.get_options(
-      [](const CLI::Option* option) { return option->get_positional() && !option->nonpositional(); });
+  const auto positional = command.get_options([](const CLI::Option* option) {
+    return option->get_positional() && !option->nonpositional();
+  });
   return positional.empty() ? nullptr : positional.front();
 }
 

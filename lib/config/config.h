@@ -4,7 +4,7 @@
 // Schema; nothing else in the program looks a key up by its name. Optional values that the user
 // left out and that the program chooses are std::optional.
 //
-// To add an option: a field here, a line in fields.h. Names are Keras's where Keras has one.
+// To add an option: a field here, a line below fields/. Names are Keras's where Keras has one.
 #pragma once
 
 #include <array>

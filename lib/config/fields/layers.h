@@ -1,0 +1,245 @@
+// The keys of layers, their initializers and regularizers.
+#pragma once
+
+#include <type_traits>
+#include <variant>
+
+#include "config/rule.h"
+
+namespace trainer::config {
+
+template <class V>
+void fields(V& v, Initializer& s) {
+  using Kind = Initializer::Kind;
+  v.definition("initializer");
+  v.choice("an initializer", true);
+  for (const auto& [kind, name] : spellings(Kind{})) {
+    v.alternative(
+        name, "Keras's initializer of this name.", s.kind == kind, [&, k = kind] { s.kind = k; },
+        [&, k = kind](auto& inner) {
+          if (k == Kind::kConstant) inner("value", s.value, "The value; default 0.", any());
+          if (k == Kind::kRandomUniform) {
+            inner("low", s.low, "Lower end of the range; default -0.05.", any());
+            inner("high", s.high, "Upper end of the range; default 0.05.", any());
+          }
+          if (k == Kind::kRandomNormal || k == Kind::kTruncatedNormal) {
+            inner("mean", s.mean, "Mean; default 0.", any());
+            inner("stddev", s.stddev, "Standard deviation; default 0.05.", at_least(0));
+          }
+        });
+  }
+}
+
+template <class V>
+void fields(V& v, Regularizer& s) {
+  v.definition("regularizer");
+  v("l2", s.l2, "The penalty l2 * sum(w^2) is added to the loss; default 0.", at_least(0));
+}
+
+template <class V>
+void fields(V& v, ConvLayer& s) {
+  v("filters", s.filters, "Number of output channels.", at_least(1).must());
+  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width]; default 3.",
+    at_least(1));
+  v("strides", s.strides, "Step of the window in pixels; default 1.", at_least(1));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
+    at_least(0));
+  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels; default 1.", at_least(1));
+  v("groups", s.groups, "Channel groups convolved apart; default 1.", at_least(1));
+  v("activation", s.activation, "Function applied to the output; default linear.", any());
+  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  v("kernel_initializer", s.kernel_initializer, "Start of the kernel; default glorot_uniform.",
+    any());
+  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
+  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; default none.", any());
+}
+
+template <class V>
+void fields(V& v, DepthwiseConvLayer& s) {
+  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width]; default 3.",
+    at_least(1));
+  v("strides", s.strides, "Step of the window in pixels; default 1.", at_least(1));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
+    at_least(0));
+  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels; default 1.", at_least(1));
+  v("depth_multiplier", s.depth_multiplier, "Output channels per input channel; default 1.",
+    at_least(1));
+  v("activation", s.activation, "Function applied to the output; default linear.", any());
+  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  v("depthwise_initializer", s.depthwise_initializer,
+    "Start of the kernel; default glorot_uniform.", any());
+  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
+  v("depthwise_regularizer", s.depthwise_regularizer, "Penalty on the kernel; default none.",
+    any());
+}
+
+template <class V>
+void fields(V& v, SeparableConvLayer& s) {
+  v("filters", s.filters, "Number of output channels.", at_least(1).must());
+  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width]; default 3.",
+    at_least(1));
+  v("strides", s.strides, "Step of the window in pixels; default 1.", at_least(1));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
+    at_least(0));
+  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels; default 1.", at_least(1));
+  v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel; default 1.",
+    at_least(1));
+  v("activation", s.activation, "Function applied to the output; default linear.", any());
+  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  v("depthwise_initializer", s.depthwise_initializer,
+    "Start of the depthwise kernel; default glorot_uniform.", any());
+  v("pointwise_initializer", s.pointwise_initializer,
+    "Start of the 1x1 kernel; default glorot_uniform.", any());
+  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
+  v("depthwise_regularizer", s.depthwise_regularizer,
+    "Penalty on the depthwise kernel; default none.", any());
+  v("pointwise_regularizer", s.pointwise_regularizer, "Penalty on the 1x1 kernel; default none.",
+    any());
+}
+
+template <class V>
+void fields(V& v, MaxPoolLayer& s) {
+  v.shorthand("pool_size");
+  v("pool_size", s.pool_size, "Window in pixels; default 2.", at_least(1));
+  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
+    at_least(1));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
+    at_least(0));
+}
+
+template <class V>
+void fields(V& v, AveragePoolLayer& s) {
+  v.shorthand("pool_size");
+  v("pool_size", s.pool_size, "Window in pixels; default 2.", at_least(1));
+  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
+    at_least(1));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right]; padded pixels do not count.",
+    at_least(0));
+}
+
+template <class V>
+void fields(V&, GlobalAveragePoolLayer&) {}
+template <class V>
+void fields(V&, GlobalMaxPoolLayer&) {}
+template <class V>
+void fields(V&, FlattenLayer&) {}
+template <class V>
+void fields(V&, AddLayer&) {}
+template <class V>
+void fields(V&, ConcatenateLayer&) {}
+
+template <class V>
+void fields(V& v, DenseLayer& s) {
+  v.shorthand("units");
+  v("units", s.units, "Number of outputs.", at_least(1).must());
+  v("activation", s.activation, "Function applied to the output; default linear.", any());
+  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  v("kernel_initializer", s.kernel_initializer, "Start of the weights; default glorot_uniform.",
+    any());
+  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
+  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the weights; default none.", any());
+}
+
+template <class V>
+void fields(V& v, ReshapeLayer& s) {
+  v.shorthand("target_shape");
+  v("target_shape", s.target_shape, "Shape of a sample; one entry may be -1, for what is left.",
+    at_least(-1).items(1).must());
+}
+
+template <class V>
+void fields(V& v, DropoutLayer& s) {
+  v.shorthand("rate");
+  v("rate", s.rate, "Fraction set to zero in training, in [0, 1); default 0.5.", below(0, 1));
+}
+
+template <class V>
+void fields(V& v, BatchNormLayer& s) {
+  v("momentum", s.momentum, "Share of the moving statistics that is kept a step; default 0.99.",
+    within(0, 1));
+  v("epsilon", s.epsilon, "Added to the variance; default 1e-3.", above(0));
+  v("center", s.center, "Whether there is a beta; default true.", any());
+  v("scale", s.scale, "Whether there is a gamma; default true.", any());
+  v("beta_initializer", s.beta_initializer, "Start of beta; default zeros.", any());
+  v("gamma_initializer", s.gamma_initializer, "Start of gamma; default ones.", any());
+}
+
+template <class V>
+void fields(V& v, ActivationLayer& s) {
+  v.shorthand("function");
+  v("function", s.function, "The function; default relu.", any());
+  v("alpha", s.alpha, "Slope of leaky_relu (default 0.3) or scale of elu (default 1).",
+    at_least(0));
+}
+
+template <class V>
+void fields(V& v, ReluLayer& s) {
+  v.shorthand("max_value");
+  v("max_value", s.max_value, "Largest output, 6; no limit when left out.", any());
+}
+
+template <class V>
+void fields(V& v, ZeroPadLayer& s) {
+  v.shorthand("padding");
+  v("padding", s.padding, "Zeros added, in pixels: one number or [top, bottom, left, right].",
+    at_least(0).must());
+}
+
+struct LayerName {
+  const char* key;
+  const char* help;
+};
+template <class T>
+LayerName layer_name() {
+  if constexpr (std::is_same_v<T, ConvLayer>) return {"conv", "Convolution."};
+  if constexpr (std::is_same_v<T, DepthwiseConvLayer>)
+    return {"depthwise_conv", "Convolution of each channel on its own."};
+  if constexpr (std::is_same_v<T, SeparableConvLayer>)
+    return {"separable_conv", "Depthwise convolution, then 1x1 convolution."};
+  if constexpr (std::is_same_v<T, MaxPoolLayer>) return {"max_pool", "Maximum of each window."};
+  if constexpr (std::is_same_v<T, AveragePoolLayer>)
+    return {"average_pool", "Mean of each window."};
+  if constexpr (std::is_same_v<T, GlobalAveragePoolLayer>)
+    return {"global_average_pool", "Mean of each channel."};
+  if constexpr (std::is_same_v<T, GlobalMaxPoolLayer>)
+    return {"global_max_pool", "Maximum of each channel."};
+  if constexpr (std::is_same_v<T, DenseLayer>) return {"dense", "Fully connected layer."};
+  if constexpr (std::is_same_v<T, FlattenLayer>)
+    return {"flatten", "Height, width and channels as one vector."};
+  if constexpr (std::is_same_v<T, ReshapeLayer>) return {"reshape", "Another shape."};
+  if constexpr (std::is_same_v<T, DropoutLayer>)
+    return {"dropout", "Sets a random part to zero in training."};
+  if constexpr (std::is_same_v<T, BatchNormLayer>) return {"batch_norm", "Batch normalization."};
+  if constexpr (std::is_same_v<T, ActivationLayer>) return {"activation", "A function."};
+  if constexpr (std::is_same_v<T, ReluLayer>) return {"relu", "Keras's ReLU."};
+  if constexpr (std::is_same_v<T, ZeroPadLayer>) return {"zero_pad", "A border of zeros."};
+  if constexpr (std::is_same_v<T, AddLayer>) return {"add", "Sum of the inputs."};
+  if constexpr (std::is_same_v<T, ConcatenateLayer>)
+    return {"concatenate", "The inputs side by side, along the channels."};
+}
+
+template <class V, class... Kinds>
+void layer_kinds(V& v, Layer& s, std::variant<Kinds...>& kind) {
+  (v.alternative(
+       layer_name<Kinds>().key, layer_name<Kinds>().help, std::holds_alternative<Kinds>(kind),
+       [&] { kind.template emplace<Kinds>(); },
+       [&](auto& inner) {
+         inner.located(s.loc);
+         fields(inner, std::get<Kinds>(kind));
+         inner("name", s.name, "Name of the layer; Keras's automatic name when left out.", any());
+         inner("inputs", s.inputs,
+               "Names of the layers before this one, 'input' being the image; the previous layer "
+               "when left out.",
+               any());
+       }),
+   ...);
+}
+
+template <class V>
+void fields(V& v, Layer& s) {
+  v.definition("layer");
+  v.choice("a layer", true);
+  layer_kinds(v, s, s.kind);
+}
+
+}  // namespace trainer::config
