@@ -88,6 +88,15 @@ def run_trainer(trainer, *arguments):
     return list(events(done.stdout))
 
 
+def trainer_speed(trainer, config, *arguments, batch, precision):
+    """Images per second in training, as `trainer benchmark` measures them."""
+    settings = settings_of([f"train.batch_size={batch}", f"train.precision={precision}"])
+    for event in run_trainer(trainer, "benchmark", config, *arguments, *settings):
+        if event["event"] == "benchmark":
+            return event["images_per_second"]
+    sys.exit("trainer benchmark printed no benchmark event")
+
+
 def summary(values):
     middle = statistics.median(values)
     return f"{middle:8.0f} images/s  (lowest {min(values):.0f}, highest {max(values):.0f}, {len(values)} rounds)"

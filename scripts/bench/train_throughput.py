@@ -8,7 +8,7 @@ import argparse
 import statistics
 import sys
 
-from common import CONFIG, MALLOC, Peer, find_trainer, run_trainer, settings_of, summary
+from common import CONFIG, MALLOC, Peer, find_trainer, summary, trainer_speed
 
 MODES = {
     "torch": [{"mode": mode, "channels_last": last} for mode in ("eager", "compile") for last in (True, False)],
@@ -44,14 +44,6 @@ def probe(script, shared, seconds, show):
     return best
 
 
-def ours(trainer, batch, precision):
-    settings = settings_of([f"train.batch_size={batch}", f"train.precision={precision}"])
-    for event in run_trainer(trainer, "benchmark", CONFIG, *settings):
-        if event["event"] == "benchmark":
-            return event["images_per_second"]
-    sys.exit("trainer benchmark printed no benchmark event")
-
-
 def compare(trainer, options, batch, precision):
     name = f"{'fp32' if precision == 'float32' else 'bf16'}_batch{batch}"
     print(f"{name}:", flush=True)
@@ -70,7 +62,7 @@ def compare(trainer, options, batch, precision):
         for script, peer in peers.items():
             figures[script].append(peer.measure(options.seconds))
         if trainer:
-            figures["trainer"].append(ours(trainer, batch, precision))
+            figures["trainer"].append(trainer_speed(trainer, CONFIG, batch=batch, precision=precision))
     for peer in peers.values():
         peer.close()
     for script, values in figures.items():

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 
-from common import HERE, MALLOC, WAIT, Peer, find_trainer, run_trainer, settings_of
+from common import HERE, MALLOC, WAIT, Peer, find_trainer, settings_of, trainer_speed
 from memory import peak_mib
 
 PRECISIONS = {"vgg16": ["float32"], "mobilenet_v2": ["float32", "bfloat16"]}
@@ -87,12 +87,11 @@ class Probe:
         return self.peer
 
 
-def ours(trainer, case, batch, precision, seconds):
-    settings = settings_of([f"train.batch_size={batch}", f"train.precision={precision}"])
-    for event in run_trainer(trainer, "benchmark", HERE / f"{case}.yaml", "--seconds", str(seconds), "--synthetic", *settings):
-        if event["event"] == "benchmark":
-            return event["images_per_second"]
-    sys.exit("trainer benchmark printed no benchmark event")
+def ours(trainer, case, options, precision):
+    seconds = str(options.seconds)
+    return trainer_speed(
+        trainer, HERE / f"{case}.yaml", "--seconds", seconds, "--synthetic", batch=options.batch, precision=precision
+    )
 
 
 def compare(trainer, options, case, precision):
@@ -106,7 +105,7 @@ def compare(trainer, options, case, precision):
         for script, peer in peers.items():
             figures[script].append(peer.measure(options.seconds))
         if trainer:
-            figures["trainer"].append(ours(trainer, case, options.batch, precision, options.seconds))
+            figures["trainer"].append(ours(trainer, case, options, precision))
     for peer in peers.values():
         peer.close()
     for script, values in figures.items():

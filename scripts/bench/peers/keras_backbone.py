@@ -2,25 +2,11 @@
 """The articles' transfer learning in Keras on TensorFlow: keras.applications' networks with random weights, frozen layers
 not trainable, a compiled step over a tensor in memory. Mode `xla` compiles the step with XLA."""
 
-import os
-
-os.environ["KERAS_BACKEND"] = "tensorflow"
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
-
-import transfer_worker  # noqa: E402
+import keras_setup
+import transfer_worker
 
 options = transfer_worker.arguments(("graph", "xla"))
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-tf.config.threading.set_inter_op_parallelism_threads(options.inter_op)
-keras.utils.set_random_seed(0)
-if options.precision == "bfloat16":
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-
+keras, tf = keras_setup.load(options)
 layers = keras.layers
 SAMPLES, SHAPE = transfer_worker.SAMPLES, transfer_worker.SHAPE
 if options.case == "vgg16":

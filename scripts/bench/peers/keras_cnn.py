@@ -2,25 +2,11 @@
 """The article's CNN in Keras on TensorFlow: a compiled loop of steps over a tensor in memory, which is faster than
 model.fit. Mode `xla` compiles the step with XLA. See worker.py for the protocol."""
 
-import os
-
-os.environ["KERAS_BACKEND"] = "tensorflow"
-os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
-os.environ["CUDA_VISIBLE_DEVICES"] = ""
-
-import worker  # noqa: E402
+import keras_setup
+import worker
 
 options = worker.arguments(("graph", "xla"))
-
-import keras  # noqa: E402
-import tensorflow as tf  # noqa: E402
-
-tf.config.threading.set_intra_op_parallelism_threads(options.threads)
-tf.config.threading.set_inter_op_parallelism_threads(options.inter_op)
-keras.utils.set_random_seed(0)
-if options.precision == "bfloat16":
-    keras.mixed_precision.set_global_policy("mixed_bfloat16")
-
+keras, tf = keras_setup.load(options)
 layers = keras.layers
 model = keras.Sequential([
     keras.Input((28, 28, 1)),
