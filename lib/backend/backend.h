@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <ostream>
 #include <span>
@@ -58,8 +57,6 @@ class Executable {
   // Whether the guarded output of the last call was finite: of this rank, or of all ranks when the
   // call updates. No rank updates unless all were, those of the calls it accumulates included.
   virtual bool finite() const = 0;
-  // The sums over the ranks of what ReductionOptions::fill wrote for the last update.
-  virtual std::span<const float> extra() const = 0;
   virtual MemoryReport memory() const = 0;
   // One line a step: what runs, in which layout, by which implementation.
   virtual void print(std::ostream& out) const = 0;
@@ -80,10 +77,6 @@ struct ReductionOptions {
   std::int64_t micro_batches = 8;  // a power of two; ranks * lanes divides it
   // Gradients are reduced in buckets of about this size while backward runs; 0: all after it.
   std::int64_t bucket_bytes = 0;
-  // Numbers that are summed over the ranks beside the gradients of a call that updates. `fill`
-  // writes this rank's once the call's outputs are known, on a thread of the executable.
-  std::size_t extra = 0;
-  std::function<void(std::span<float>)> fill;
 };
 
 struct CompileOptions {

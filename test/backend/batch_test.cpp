@@ -6,19 +6,11 @@
 #include <sstream>
 
 #include "backend/model_runs.h"
+#include "backend/nets.h"
 #include "compile/compile.h"
 
 namespace trainer::test {
 namespace {
-
-const Net kPlain{"plain",
-                 R"({layers: [conv: {filters: 8, activation: relu}, max_pool: 2,
-    conv: {filters: 6, activation: relu}, dropout: 0.25, flatten, dense: 4]})",
-                 {10, 10, 1}};
-const Net kNormalised{"normalised",
-                      R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
-    activation: relu, flatten, dense: {units: 10}, batch_norm, dense: 4]})",
-                      {6, 6, 1}};
 
 // Several updates with batches of `sizes`, on the backend and by the reference.
 void check_batches(const Net& net, const Setup& setup, std::int64_t max_samples,

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/model_runs.h"
+#include "backend/nets.h"
 #include "base/crew.h"
 #include "base/part.h"
 #include "cluster/local_group.h"
@@ -12,15 +13,6 @@
 
 namespace trainer::test {
 namespace {
-
-const Net kPlain{"plain",
-                 R"({layers: [conv: {filters: 8, activation: relu}, max_pool: 2,
-    conv: {filters: 6, activation: relu}, dropout: 0.25, flatten, dense: 4]})",
-                 {10, 10, 1}};
-const Net kNormalised{"normalised",
-                      R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
-    activation: relu, flatten, dense: {units: 10}, batch_norm, dense: 4]})",
-                      {6, 6, 1}};
 
 struct Step {
   std::int64_t samples;  // of the global batch
@@ -361,31 +353,6 @@ TEST_CASE("one rank's loss that is not finite stops the update of all ranks") {
       CHECK(ranks.finite == std::vector<char>{1, 1, 1});
       CHECK(ranks.kept() != before);
       ranks.check_equal();
-    }
-  }
-}
-
-TEST_CASE("the caller's numbers travel with the gradients of ranks") {
-  const graph::Graph graph = graph_of(kPlain, plain_sgd());
-  for (const std::int64_t bucket : {0, 1000}) {
-    std::atomic<int> calls{0};
-    Group group = group_of({1, 1, 2});
-    group.reduction.bucket_bytes = bucket;
-    group.reduction.extra = 2;
-    group.reduction.fill = [&](std::span<float> extra) {
-      extra[0] = 1;
-      extra[1] = static_cast<float>(++calls);
-    };
-    Ranks ranks(graph, kPlain, 12, group);
-    ranks.step({12, false, false}, gradient_scalars(12), 1);
-    CHECK(calls == 0);
-    ranks.step({12, true, true}, gradient_scalars(12), 2);
-    CHECK(calls == 3);
-    for (std::size_t rank = 0; rank < 3; ++rank) {
-      const auto extra = ranks.runner(rank).executable().extra();
-      REQUIRE(extra.size() == 2);
-      CHECK(extra[0] == 3);
-      CHECK(extra[1] == 6);
     }
   }
 }

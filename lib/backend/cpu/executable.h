@@ -33,7 +33,6 @@ class CpuExecutable : public Executable {
   void run(std::int64_t samples, std::span<const void* const> inputs,
            std::span<float* const> outputs, const Scalars& scalars) override;
   bool finite() const override { return finite_; }
-  std::span<const float> extra() const override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
 
@@ -100,12 +99,14 @@ class CpuExecutable : public Executable {
   void copy_outputs(const Call& call, std::int64_t first, const RunContext& context,
                     const Lowered& lowered);
 
-  // What is left of a call after backward.
+  void fold(int lane, const Call& call, std::int64_t piece, Slice slice);
+
+  // What is left of a call after backward: finish.cpp.
   void finish_alone(int lane, const Call& call);
   void finish_with_ranks(int lane, const Call& call);
-  void fold(int lane, const Call& call, std::int64_t piece, Slice slice);
   std::vector<const float*> sources(const Call& call) const;
   bool reduces(const Scalars& scalars) const;
+  std::size_t tail_size() const;
   void write_tail(const Call& call);
   void read_tail();
   void update_statistics(const Call& call);

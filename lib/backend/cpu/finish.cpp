@@ -1,0 +1,158 @@
+// What is left of a call after backward: gradients are summed over lanes, calls and ranks, moving
+// statistics follow, parameters are updated.
+#include <algorithm>
+#include <vector>
+
+#include "backend/cpu/executable.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// Of the tail: whether a loss is not finite, whether the rank has moving statistics.
+constexpr std::size_t kTailStart = 2;
+
+}  // namespace
+
+std::vector<CpuExecutable::Statistic> CpuExecutable::moving_statistics(
+    const graph::Graph& graph) const {
+  std::vector<Statistic> statistics;
+  for (const graph::Node& node : graph.nodes) {
+    if (!std::holds_alternative<graph::UpdateStatistics>(node.op)) continue;
+    for (std::size_t i = 0; i < 2; ++i) {
+      const graph::Value& value = graph[node.inputs[i]];
+      statistics.push_back(
+          {variables_.at(value.name), static_cast<std::size_t>(value.shape.elements())});
+    }
+  }
+  return statistics;
+}
+
+// Numbers that go with the gradients: see write_tail().
+std::size_t CpuExecutable::tail_size() const {
+  std::size_t size = kTailStart;
+  for (const Statistic& statistic : statistics_) size += statistic.count;
+  return size;
+}
+
+bool CpuExecutable::reduces(const Scalars& scalars) const {
+  return reduction_ && (scalars.apply || options_.reduction.ordered);
+}
+
+void CpuExecutable::finish_alone(int lane, const Call& call) {
+  if (!finite_) return;
+  if (lane == 0) update_statistics(call);
+  std::vector<const float*> gradients = sources(call);
+  const Scalars& scalars = call.scalars;
+  const bool tree = options_.reduction.ordered && gradients.size() > 2;
+  if (update_.needs_sum() || scalars.accumulate || !scalars.apply || tree) {
+    reduction_->sum(lane_slice(variables_.flat_count(), lane, lanes_.count()), gradients,
+                    scalars.accumulate);
+    gradients = {reduction_->values()};
+  }
+  if (scalars.apply) update_.run(lane, lanes_.count(), barrier_, gradients, scalars);
+}
+
+void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
+  const int lanes = lanes_.count();
+  const Scalars& scalars = call.scalars;
+  const bool ordered = options_.reduction.ordered;
+  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
+  if (!call.overlap) {
+    reduction_->sum(mine, sources(call), scalars.accumulate && !ordered);
+  }
+  if (!reduces(scalars)) {
+    if (lane == 0) {
+      all_finite_ = all_finite_ && finite_;
+      if (finite_) update_statistics(call);
+    }
+    return;
+  }
+  if (lane == 0) write_tail(call);
+  if (!call.overlap) barrier_.wait(lanes);
+  if (lane == 0) {
+    if (call.overlap) {
+      reduction_->tail_written();
+      reduction_->finish();
+    } else {
+      reduction_->reduce();
+    }
+    read_tail();
+  }
+  barrier_.wait(lanes);
+  if (!finite_) return;
+  const float* gradient = reduction_->values();
+  if (ordered && (scalars.accumulate || !scalars.apply)) {
+    const float* source = gradient + mine.first;
+    machine_.kernels->sum(accumulated_.as<float>() + mine.first, &source, 1, mine.count(),
+                          scalars.accumulate);
+    gradient = accumulated_.as<float>();
+  }
+  if (scalars.apply) update_.run(lane, lanes, barrier_, {gradient}, scalars);
+}
+
+// The flat buffers that make up this call's gradient, in lane order.
+std::vector<const float*> CpuExecutable::sources(const Call& call) const {
+  std::vector<const float*> buffers;
+  for (std::size_t lane = 0; lane < states_.size(); ++lane) {
+    const std::int64_t pieces = call.shares[lane].pieces();
+    if (pieces == 0) continue;
+    const bool in_partial = pieces > 1 && !options_.reduction.ordered;
+    const LaneState& state = states_[lane];
+    buffers.push_back((in_partial ? state.partial[0] : state.gradients).as<float>());
+  }
+  return buffers;
+}
+
+// The numbers that go with the gradients: whether a loss is not finite, whether this rank has
+// statistics, and those.
+void CpuExecutable::write_tail(const Call& call) {
+  all_finite_ = all_finite_ && finite_;
+  std::span<float> tail = reduction_->tail();
+  float* at = tail.data() + kTailStart;
+  statistics_before_.clear();
+  for (const Statistic& statistic : statistics_) {
+    statistics_before_.insert(statistics_before_.end(), statistic.values,
+                              statistic.values + statistic.count);
+  }
+  if (all_finite_) update_statistics(call);
+  for (const Statistic& statistic : statistics_) {
+    if (statistics_moved_) {
+      std::copy_n(statistic.values, statistic.count, at);
+    } else {
+      std::fill_n(at, statistic.count, 0.0f);
+    }
+    at += statistic.count;
+  }
+  tail[0] = all_finite_ ? 0.0f : 1.0f;
+  tail[1] = statistics_moved_ ? 1.0f : 0.0f;
+}
+
+// Leaves the mean of the ranks' moving statistics, or those from before an update that is off.
+void CpuExecutable::read_tail() {
+  const std::span<const float> tail = reduction_->tail();
+  all_finite_ = finite_ = tail[0] == 0.0f;
+  const float* at = finite_ ? tail.data() + kTailStart : statistics_before_.data();
+  const float factor = finite_ ? 1 / tail[1] : 1;
+  if (finite_ && tail[1] == 0.0f) return;
+  for (const Statistic& statistic : statistics_) {
+    std::transform(at, at + statistic.count, statistic.values,
+                   [factor](float value) { return value * factor; });
+    at += statistic.count;
+  }
+  statistics_moved_ = false;
+}
+
+// Moving averages, once a call: all lanes hold the same statistics of the whole batch.
+void CpuExecutable::update_statistics(const Call& call) {
+  if (!whole_batch_ || (call.active == 0 && !call.idle)) return;
+  const Share& share = call.shares[0];
+  const Lowered& lowered = *states_[0].programs.at(call.idle ? 1 : share.piece_count(0));
+  RunContext context;
+  context.pointers = lowered.pointers.data();
+  for (std::size_t i = lowered.update_begin; i < lowered.steps.size(); ++i) {
+    lowered.steps[i].run(context);
+    statistics_moved_ = true;
+  }
+}
+
+}  // namespace trainer::backend::cpu

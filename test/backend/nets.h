@@ -1,0 +1,17 @@
+// Two small models: of what most models have, and with batch norm of both kinds.
+#pragma once
+
+#include "backend/model_runs.h"
+
+namespace trainer::test {
+
+inline const Net kPlain{"plain",
+                        R"({layers: [conv: {filters: 8, activation: relu}, max_pool: 2,
+    conv: {filters: 6, activation: relu}, dropout: 0.25, flatten, dense: 4]})",
+                        {10, 10, 1}};
+inline const Net kNormalised{"normalised",
+                             R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
+    activation: relu, flatten, dense: {units: 10}, batch_norm, dense: 4]})",
+                             {6, 6, 1}};
+
+}  // namespace trainer::test
