@@ -90,9 +90,9 @@ void convert32(const std::uint8_t* luma, const std::uint8_t* blue, const std::ui
   const Rgb high = convert(_mm256_unpackhi_epi8(y, zero),
                            _mm256_sub_epi16(_mm256_unpackhi_epi8(b, zero), middle),
                            _mm256_sub_epi16(_mm256_unpackhi_epi8(r, zero), middle));
-  const Thirds t = mix(_mm256_packus_epi16(low.red, high.red),
-                       _mm256_packus_epi16(low.green, high.green),
-                       _mm256_packus_epi16(low.blue, high.blue));
+  const Thirds t =
+      mix(_mm256_packus_epi16(low.red, high.red), _mm256_packus_epi16(low.green, high.green),
+          _mm256_packus_epi16(low.blue, high.blue));
   store(out, _mm256_permute2x128_si256(t.first, t.second, 0x20));
   store_half(out + 32, _mm256_castsi256_si128(t.third));
   store_half(out + 48, _mm256_extracti128_si256(t.first, 1));

@@ -28,32 +28,27 @@ constexpr Order kOrder;
   reader.next += (~reader.count & 63) >> 3;
   reader.count |= 56;
 }
-constexpr int kRefilled = 56;
-
-// The entry of the code that these bits begin with, which no look knows; 0 when there is none.
-[[gnu::noinline]] std::uint32_t long_code(const HuffmanTable& table, std::uint64_t bits) {
-  const auto code = static_cast<std::int32_t>(bits >> 48);
-  for (int length = kLookBits + 1; length <= 16; ++length) {
-    if (code >= table.limit[length]) continue;
-    return table.entries[(code >> (16 - length)) + table.offset[length]];
-  }
-  return 0;
-}
+static_assert(2 * kMostEntryBits <= 56);
 
 // Takes a code and its number: only the length of both is waited for by the next.
+template <bool kOftenLong>
 [[gnu::always_inline]] inline std::uint32_t take(BitReader& reader, const HuffmanTable& table,
                                                  std::int32_t& value) {
-  std::uint32_t entry = table.look[reader.bits >> (64 - kLookBits)];
-  const bool longer = entry == 0;
-  if (__builtin_expect(longer, 0)) {
-    refill(reader);
-    entry = long_code(table, reader.bits);
+  std::uint64_t index = reader.bits >> (64 - kLookBits);
+  const bool is_long = reader.bits >= table.first_long;
+  if constexpr (kOftenLong) {
+    // A move, which costs every code a little, not a branch that is foretold wrongly.
+    const std::uint64_t long_index = reader.bits >> 48;
+    index = __builtin_expect_with_probability(is_long, 1, 0.5) ? long_index : index;
+  } else if (__builtin_expect(is_long, 0)) {
+    index = reader.bits >> 48;
+    ++reader.long_codes;
   }
+  const std::uint32_t entry = table.entries[index];
   const std::uint64_t number = reader.bits << (entry >> kCodeShift & 63);
   reader.bits <<= entry & 63;
   // No part of the entry but the lowest matters to the lower bits of the count.
   reader.count -= entry;
-  if (__builtin_expect(longer, 0)) refill(reader);
   // The number's bits; those of a negative one begin with 0 and count from its least.
   const std::uint64_t most = ~std::uint64_t{0} >> 1 >> (entry >> kNumberShift & 63);
   const std::uint64_t bits = number >> 1 >> (entry >> kNumberShift & 63);
@@ -61,13 +56,13 @@ constexpr int kRefilled = 56;
   value = static_cast<std::int32_t>(bits - (most & ~positive));
   return entry;
 }
-static_assert(2 * kMostLookBits <= kRefilled);
 
 // Takes a coefficient, or the end of the block; whether another follows.
+template <bool kOftenLong>
 [[gnu::always_inline]] inline bool take_next(BitReader& reader, const HuffmanTable& table,
                                              std::uint64_t& place, std::int16_t* out) {
   std::int32_t value;
-  const std::uint32_t entry = take(reader, table, value);
+  const std::uint32_t entry = take<kOftenLong>(reader, table, value);
   // Without a code this is the end of no block.
   place += __builtin_expect(entry == 0, 0) ? 64 : entry >> kStepShift;
   out[kOrder.index[place]] = static_cast<std::int16_t>(value);
@@ -75,23 +70,41 @@ static_assert(2 * kMostLookBits <= kRefilled);
 }
 
 // Returns the place of the last coefficient; negative where the bits make no block.
+template <bool kOftenLong>
 [[gnu::always_inline]] inline int decode_block(BitReader& reader, const BlockPlan& plan,
                                                std::int32_t& prediction, std::int16_t* out) {
   std::int32_t value;
   refill(reader);
-  if (take(reader, *plan.dc, value) == 0) return -1;
+  if (take<kOftenLong>(reader, *plan.dc, value) == 0) return -1;
   prediction += value;
   out[0] = static_cast<std::int16_t>(prediction);
   const HuffmanTable& table = *plan.ac;
   std::uint64_t place = 0;
   // Two codes a refill.
-  bool more = take_next(reader, table, place, out);
+  bool more = take_next<kOftenLong>(reader, table, place, out);
   while (more) {
     refill(reader);
-    more = take_next(reader, table, place, out) && take_next(reader, table, place, out);
+    more = take_next<kOftenLong>(reader, table, place, out) &&
+           take_next<kOftenLong>(reader, table, place, out);
   }
   if (place == 63) return 63;
   return static_cast<int>(place) - static_cast<int>(kEndStep);
+}
+
+template <bool kOftenLong>
+bool decode_mcu(BitReader& reader, const BlockPlan* plan, int blocks, std::int32_t* predictions,
+                std::int16_t* coefficients, std::uint8_t* last) {
+  BitReader local = reader;
+  for (int i = 0; i < blocks; ++i) {
+    const BlockPlan& block = plan[i];
+    const int place =
+        decode_block<kOftenLong>(local, block, predictions[block.component],
+                                 coefficients + block.pair * kPairSize + block.lane * kPairLane);
+    if (place < 0) return false;
+    last[2 * block.pair + block.lane] = static_cast<std::uint8_t>(place);
+  }
+  reader = local;
+  return true;
 }
 
 }  // namespace
@@ -135,19 +148,8 @@ const std::uint8_t* unstuff(const std::uint8_t* in, const std::uint8_t* end, std
   return in;
 }
 
-bool decode_mcu(BitReader& reader, const BlockPlan* plan, int blocks, std::int32_t* predictions,
-                std::int16_t* coefficients, std::uint8_t* last) {
-  BitReader local = reader;
-  for (int i = 0; i < blocks; ++i) {
-    const BlockPlan& block = plan[i];
-    const int place =
-        decode_block(local, block, predictions[block.component],
-                     coefficients + block.pair * kPairSize + block.lane * kPairLane);
-    if (place < 0) return false;
-    last[2 * block.pair + block.lane] = static_cast<std::uint8_t>(place);
-  }
-  reader = local;
-  return true;
+McuDecoder mcu_decoder(bool often_long) {
+  return often_long ? decode_mcu<true> : decode_mcu<false>;
 }
 
 }  // namespace trainer::data::jpeg

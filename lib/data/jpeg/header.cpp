@@ -53,14 +53,22 @@ class Reader {
   bool read(int marker, File segment) {
     switch (marker) {
       case kSof0:
-      case kSof1: return frame(segment);
-      case kDht: return huffman(segment);
-      case kDqt: return quantisation(segment);
-      case kDri: return restart(segment);
-      case kApp0: return app0(segment);
-      case kApp1: return app1(segment);
-      case kApp14: return app14(segment);
-      default: return marker == kCom || (marker >= kApp0 && marker <= kApp15);
+      case kSof1:
+        return frame(segment);
+      case kDht:
+        return huffman(segment);
+      case kDqt:
+        return quantisation(segment);
+      case kDri:
+        return restart(segment);
+      case kApp0:
+        return app0(segment);
+      case kApp1:
+        return app1(segment);
+      case kApp14:
+        return app14(segment);
+      default:
+        return marker == kCom || (marker >= kApp0 && marker <= kApp15);
     }
   }
 

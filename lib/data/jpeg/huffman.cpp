@@ -19,25 +19,26 @@ std::uint32_t entry_of(int symbol, int length, bool dc) {
 }  // namespace
 
 bool make_table(const HuffmanCode& source, bool dc, HuffmanTable& table) {
-  std::fill(std::begin(table.look), std::end(table.look), 0);
-  const std::uint8_t* symbols = source.counts + 16;
-  std::uint32_t code = 0;
-  int index = 0;
-  table.limit[0] = table.offset[0] = 0;
+  const std::uint8_t* symbol = source.counts + 16;
+  std::uint32_t code = 0, first_long = 0;
   for (int length = 1; length <= 16; ++length, code <<= 1) {
-    const int count = source.counts[length - 1];
-    table.offset[length] = index - static_cast<std::int32_t>(code);
-    for (int i = 0; i < count; ++i, ++index, ++code) {
+    for (int i = 0; i < source.counts[length - 1]; ++i, ++symbol, ++code) {
       // No code is all ones.
       if (code + 1 >= 1u << length) return false;
-      const int symbol = symbols[index];
-      if (dc && symbol > 15) return false;
-      const std::uint32_t entry = table.entries[index] = entry_of(symbol, length, dc);
-      if (length > kLookBits) continue;
-      std::fill_n(table.look + (code << (kLookBits - length)), 1u << (kLookBits - length), entry);
+      if (dc && *symbol > 15) return false;
+      if (length + (*symbol & 15) > kMostEntryBits) return false;
+      const int looked = length <= kLookBits ? kLookBits : 16;
+      const int free = looked - length;
+      std::fill_n(table.entries + (code << free), 1u << free, entry_of(*symbol, length, dc));
     }
-    table.limit[length] = static_cast<std::int32_t>(code << (16 - length));
+    if (length > kLookBits) continue;
+    first_long = code << (16 - length);
+    if (length < kLookBits) continue;
+    // The two kinds of places must not meet.
+    if (first_long < 1u << kLookBits) return false;
+    std::fill(table.entries + first_long, std::end(table.entries), 0);
   }
+  table.first_long = std::uint64_t{first_long} << 48;
   return true;
 }
 

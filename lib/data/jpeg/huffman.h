@@ -7,7 +7,7 @@
 
 namespace trainer::data::jpeg {
 
-// How many bits the table looks at. Hardly any code is longer.
+// How many bits the table looks at first.
 inline constexpr int kLookBits = 11;
 
 // What a code stands for, each part where a shift by the lower six bits finds it:
@@ -15,26 +15,25 @@ inline constexpr int kLookBits = 11;
 //   bits 6..11   length of the code
 //   bits 12..17  63 - length of the number
 //   bits 24..31  how far to step in zigzag order: run + 1; kEndStep after the last coefficient
-// 0: no code, or one longer than the look.
+// 0: no code.
 inline constexpr int kCodeShift = 6, kNumberShift = 12, kStepShift = 24;
 inline constexpr std::uint32_t kEndStep = 128;
-// The most bits of an entry of the look.
-inline constexpr int kMostLookBits = kLookBits + 15;
+// The most bits of an entry: those of 8-bit samples have 16 + 11 at most.
+inline constexpr int kMostEntryBits = 28;
 
+// Entries by the next bits. Long codes are the highest numbers: from 16 bits of `first_long` on the
+// entry is that of all 16 bits, below that of the first kLookBits. Only a few thousand entries of
+// the table are ever written or read, so that it takes little of a cache.
 struct HuffmanTable {
-  std::uint32_t look[1 << kLookBits];
-  // Codes of `length` bits, written as 16 bits, are those below limit[length]; the entry of a code
-  // is entries[(code >> (16 - length)) + offset[length]].
-  std::int32_t limit[17];
-  std::int32_t offset[17];
-  std::uint32_t entries[256];
+  std::uint64_t first_long;  // in the upper 16 bits
+  std::uint32_t entries[1 << 16];
 };
 
-// False where libjpeg refuses the code.
+// False where libjpeg refuses the code, and for codes that no file with 8-bit samples needs.
 bool make_table(const HuffmanCode& code, bool dc, HuffmanTable& table);
 
 // The table of a code, kept from image to image by each thread, as most files share theirs. Null
-// where libjpeg refuses the code. `slot` tells the tables that one scan uses apart: 0 to 7.
+// where make_table gives false. `slot` tells the tables that one scan uses apart: 0 to 7.
 const HuffmanTable* table_of(const HuffmanCode& code, bool dc, int slot);
 
 }  // namespace trainer::data::jpeg

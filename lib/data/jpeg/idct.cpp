@@ -144,9 +144,9 @@ int plain_sample(std::int16_t coefficient, std::int16_t quant) {
 
 void store_plain8(std::int16_t* pair, const std::int16_t* table, std::uint8_t* out,
                   std::ptrdiff_t stride) {
-  const __m128i row = _mm_unpacklo_epi64(
-      _mm_set1_epi8(static_cast<char>(plain_sample(pair[0], table[0]))),
-      _mm_set1_epi8(static_cast<char>(plain_sample(pair[kPairLane], table[0]))));
+  const __m128i row =
+      _mm_unpacklo_epi64(_mm_set1_epi8(static_cast<char>(plain_sample(pair[0], table[0]))),
+                         _mm_set1_epi8(static_cast<char>(plain_sample(pair[kPairLane], table[0]))));
   for (int y = 0; y < 8; ++y, out += stride) {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(out), row);
   }
@@ -263,7 +263,9 @@ void inverse4(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
 
 // int32 arithmetic that wraps.
 std::int32_t wrap(std::int64_t x) { return static_cast<std::int32_t>(x); }
-int saturate(std::int32_t x, int limit) { return x < -limit - 1 ? -limit - 1 : x > limit ? limit : x; }
+int saturate(std::int32_t x, int limit) {
+  return x < -limit - 1 ? -limit - 1 : x > limit ? limit : x;
+}
 
 std::int32_t odd2(int in1, int in3, int in5, int in7) {
   return wrap(std::int64_t{in1} * kF3624 - std::int64_t{in3} * kF1272 + std::int64_t{in5} * kF0850 -

@@ -1,5 +1,5 @@
-// What decoding a JPEG spends its time on, written for AVX2 and BMI2: these may be called only where
-// runs_here(). The results are libjpeg-turbo's, bit for bit, whatever the coefficients are.
+// What decoding a JPEG spends its time on, written for AVX2 and BMI2: these may be called only
+// where runs_here(). The results are libjpeg-turbo's, bit for bit, whatever the coefficients are.
 #pragma once
 
 #include <cstddef>
@@ -23,6 +23,7 @@ struct BitReader {
   const std::uint8_t* next;
   std::uint64_t bits;
   std::uint64_t count;
+  std::uint64_t long_codes;  // how many there were, where they are counted
 };
 
 // Coefficients are kept two blocks together: [row][block][column], so that a row of both is one
@@ -42,8 +43,12 @@ inline constexpr int kMostMcuBytes = 6 * 64 * 4 + 16;
 
 // Decodes the blocks of an MCU into zeros. last[2 * pair + lane] becomes the zigzag place of the
 // last coefficient. False where no code fits or the coefficients are too many.
-bool decode_mcu(BitReader& reader, const BlockPlan* plan, int blocks, std::int32_t* predictions,
-                std::int16_t* coefficients, std::uint8_t* last);
+using McuDecoder = bool (*)(BitReader& reader, const BlockPlan* plan, int blocks,
+                            std::int32_t* predictions, std::int16_t* coefficients,
+                            std::uint8_t* last);
+// The faster one where long codes are so often met (more than 1 of 20), or not; the other counts
+// them.
+McuDecoder mcu_decoder(bool often_long);
 
 // ---- Inverse DCT (idct.cpp) --------------------------------------------------------------------
 

@@ -22,6 +22,10 @@ class Scan {
   }
 
   BitReader& reader() { return reader_; }
+  // Whether long codes are many, as far as this was read. A code and its number have 8 bits or so.
+  bool often_long() const {
+    return reader_.long_codes * 160 > static_cast<std::uint64_t>(used_before_ + used_bits());
+  }
   // Whether no more bits were taken than there are.
   bool within() const { return used_bits() <= bits_; }
   // Goes over a restart marker, which must follow at once and be the next in turn.
@@ -41,7 +45,8 @@ class Scan {
     at_ = unstuff(at_, end_, end);
     std::memset(end, 0, kSlack);
     bits_ = 8 * (end - clean_.data());
-    reader_ = {clean_.data(), 0, 0};
+    if (reader_.next != nullptr) used_before_ += used_bits();
+    reader_ = {clean_.data(), 0, 0, reader_.long_codes};
   }
   std::ptrdiff_t used_bits() const {
     return 8 * (reader_.next - clean_.data()) - static_cast<std::ptrdiff_t>(reader_.count & 63);
@@ -51,7 +56,7 @@ class Scan {
   const std::uint8_t* end_;
   std::vector<std::uint8_t>& clean_;
   BitReader reader_{};
-  std::ptrdiff_t bits_ = 0;
+  std::ptrdiff_t bits_ = 0, used_before_ = 0;
   int restarts_ = 0;
 };
 
@@ -97,6 +102,7 @@ class Decoder {
     if (!choose_widening() || !plan()) return false;
     for (int band = 0; band < mcus_down_; ++band) {
       if (!decode_band(band)) return false;
+      if (scan_.often_long()) decode_mcu_ = mcu_decoder(true);
       emit(band);
     }
     return true;
@@ -183,7 +189,7 @@ class Decoder {
       mcus_ = 0;
     }
     ++mcus_;
-    return decode_mcu(scan_.reader(), plan, blocks_, predictions_, coefficients_, last_) &&
+    return decode_mcu_(scan_.reader(), plan, blocks_, predictions_, coefficients_, last_) &&
            scan_.within();
   }
 
@@ -251,8 +257,8 @@ class Decoder {
 
   const Header& header_;
   const Component& luma_;
-  int used_;               // components that are wanted
-  int size_;               // samples across a block of luma
+  int used_;  // components that are wanted
+  int size_;  // samples across a block of luma
   int chroma_size_ = 0;
   Widen widen_ = Widen::kNot;
   Scratch& scratch_;
@@ -262,6 +268,7 @@ class Decoder {
   int blocks_ = 0;
   int mcus_ = 0;     // since the last restart
   int emitted_ = 0;  // rows
+  McuDecoder decode_mcu_ = mcu_decoder(false);
   InverseDct inverse_luma_ = nullptr, inverse_chroma_ = nullptr;
   BlockPlan plan_[2][6] = {};
   std::array<int, 3> first_pair_{};
