@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "data/jpeg/plain.h"
 
 namespace trainer::data {
 namespace {
@@ -188,24 +189,44 @@ int orientation_of(const jpeg_decompress_struct& cinfo) {
   return 1;
 }
 
+ImageInfo info_of(int height, int width, int components, int orientation) {
+  ImageInfo info;
+  info.kind = "JPEG";
+  info.orientation = orientation;
+  const bool turned = orientation >= 5;
+  info.height = turned ? width : height;
+  info.width = turned ? height : width;
+  info.channels = components == 1 ? 1 : 3;
+  return info;
+}
+
 }  // namespace
 
 ImageInfo jpeg_header(File file, const std::string& path) {
+  jpeg::Header plain;
+  if (jpeg::read_plain_header(file, plain)) {
+    return info_of(plain.height, plain.width, plain.components, plain.orientation);
+  }
   Decoder decoder(file);
   if (!decoder.read_header()) fail(decoder, path);
   const auto& cinfo = decoder.cinfo;
-  ImageInfo info;
-  info.kind = "JPEG";
-  info.orientation = orientation_of(cinfo);
-  const bool turned = info.orientation >= 5;
-  info.height = static_cast<int>(turned ? cinfo.image_width : cinfo.image_height);
-  info.width = static_cast<int>(turned ? cinfo.image_height : cinfo.image_width);
-  info.channels = cinfo.num_components == 1 ? 1 : 3;
-  return info;
+  return info_of(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
+                 cinfo.num_components, orientation_of(cinfo));
 }
 
 void decode_jpeg(File file, const std::string& path, int channels, int reduce, Pixels& out,
                  std::string* warning) {
+  jpeg::Header header;
+  if (jpeg::read_plain_header(file, header) &&
+      jpeg::decode_plain(file, header, channels, reduce, out)) {
+    if (warning != nullptr) warning->clear();
+    return;
+  }
+  decode_with_libjpeg(file, path, channels, reduce, out, warning);
+}
+
+void decode_with_libjpeg(File file, const std::string& path, int channels, int reduce, Pixels& out,
+                         std::string* warning) {
   Decoder decoder(file);
   if (!decoder.read_header() || !decoder.start(channels, reduce)) fail(decoder, path);
   const auto& cinfo = decoder.cinfo;

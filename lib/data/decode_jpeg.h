@@ -1,4 +1,4 @@
-// JPEG through libjpeg's own interface.
+// JPEG files: plain ones by our own decoder, the others and all that are damaged by libjpeg.
 #pragma once
 
 #include "data/image.h"
@@ -15,5 +15,8 @@ ImageInfo jpeg_header(std::span<const std::uint8_t> file, const std::string& pat
 // Does not turn the image.
 void decode_jpeg(std::span<const std::uint8_t> file, const std::string& path, int channels,
                  int reduce, Pixels& out, std::string* warning);
+// The same by libjpeg alone, which says what is right: pixels, warnings and errors.
+void decode_with_libjpeg(std::span<const std::uint8_t> file, const std::string& path, int channels,
+                         int reduce, Pixels& out, std::string* warning);
 
 }  // namespace trainer::data

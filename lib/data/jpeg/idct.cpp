@@ -1,0 +1,328 @@
+// libjpeg's accurate integer inverse DCT (Loeffler, Ligtenberg and Moschytz, 11 multiplications)
+// and its forms that give 4x4 and 2x2 samples, with the widths of libjpeg-turbo's SIMD code:
+// 16-bit products and sums that wrap, 32-bit sums of pairs, saturation between the passes.
+// Two blocks lie side by side in a vector, one in each 128-bit half.
+// Compiled for AVX2, so that no inline function of another header may be used here.
+#include <immintrin.h>
+
+#include "data/jpeg/kernels.h"
+
+namespace trainer::data::jpeg {
+namespace {
+
+using Vector = __m256i;
+
+constexpr int fix(double x) { return static_cast<int>(x * 8192 + 0.5); }
+constexpr int kF0211 = fix(0.211164243), kF0298 = fix(0.298631336), kF0390 = fix(0.390180644),
+              kF0509 = fix(0.509795579), kF0541 = fix(0.541196100), kF0601 = fix(0.601344887),
+              kF0720 = fix(0.720959822), kF0765 = fix(0.765366865), kF0850 = fix(0.850430095),
+              kF0899 = fix(0.899976223), kF1061 = fix(1.061594337), kF1175 = fix(1.175875602),
+              kF1272 = fix(1.272758580), kF1451 = fix(1.451774981), kF1501 = fix(1.501321110),
+              kF1847 = fix(1.847759065), kF1961 = fix(1.961570560), kF2053 = fix(2.053119869),
+              kF2172 = fix(2.172734803), kF2562 = fix(2.562915447), kF3072 = fix(3.072711026),
+              kF3624 = fix(3.624509785);
+
+Vector load(const std::int16_t* p) { return _mm256_load_si256(reinterpret_cast<const Vector*>(p)); }
+// a * x + b * y of words interleaved as x, y.
+Vector multiply(Vector pairs, int a, int b) {
+  return _mm256_madd_epi16(pairs, _mm256_set1_epi32((a & 0xFFFF) | b * 65536));
+}
+Vector add(Vector a, Vector b) { return _mm256_add_epi32(a, b); }
+Vector sub(Vector a, Vector b) { return _mm256_sub_epi32(a, b); }
+
+template <bool kHigh>
+Vector interleave(Vector a, Vector b) {
+  return kHigh ? _mm256_unpackhi_epi16(a, b) : _mm256_unpacklo_epi16(a, b);
+}
+// Words widened and shifted up.
+template <bool kHigh, int kUp>
+Vector widened(Vector words) {
+  return _mm256_srai_epi32(interleave<kHigh>(_mm256_setzero_si256(), words), 16 - kUp);
+}
+
+// Dequantises row i of both blocks and leaves zeros.
+Vector take(std::int16_t* pair, const std::int16_t* table, int row) {
+  return _mm256_mullo_epi16(load(pair + 16 * row), load(table + 16 * row));
+}
+void clear(std::int16_t* pair) {
+  for (int row = 0; row < 8; ++row) {
+    _mm256_store_si256(reinterpret_cast<Vector*>(pair + 16 * row), _mm256_setzero_si256());
+  }
+}
+
+// Of both blocks, all ones where `words` has none but zeros.
+Vector blocks_of_zeros(Vector words) {
+  const Vector zero = _mm256_cmpeq_epi64(words, _mm256_setzero_si256());
+  return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4E));
+}
+
+// ---- 8 x 8 ----
+
+// One half of the columns of in[0..7] -> 32-bit out[0..7], shifted down.
+template <bool kHigh, int kDown>
+[[gnu::always_inline]] inline void transform_half(const Vector (&in)[8], Vector (&out)[8]) {
+  const Vector half = _mm256_set1_epi32(1 << (kDown - 1));
+  const Vector in26 = interleave<kHigh>(in[2], in[6]);
+  const Vector even2 = multiply(in26, kF0541, kF0541 - kF1847);
+  const Vector even3 = multiply(in26, kF0541 + kF0765, kF0541);
+  const Vector even0 = add(widened<kHigh, 13>(_mm256_add_epi16(in[0], in[4])), half);
+  const Vector even1 = add(widened<kHigh, 13>(_mm256_sub_epi16(in[0], in[4])), half);
+  const Vector sum0 = add(even0, even3), sum3 = sub(even0, even3);
+  const Vector sum1 = add(even1, even2), sum2 = sub(even1, even2);
+
+  const Vector in34 =
+      interleave<kHigh>(_mm256_add_epi16(in[7], in[3]), _mm256_add_epi16(in[5], in[1]));
+  const Vector z3 = multiply(in34, kF1175 - kF1961, kF1175);
+  const Vector z4 = multiply(in34, kF1175, kF1175 - kF0390);
+  const Vector in71 = interleave<kHigh>(in[7], in[1]), in53 = interleave<kHigh>(in[5], in[3]);
+  const Vector odd0 = add(multiply(in71, kF0298 - kF0899, -kF0899), z3);
+  const Vector odd1 = add(multiply(in53, kF2053 - kF2562, -kF2562), z4);
+  const Vector odd2 = add(multiply(in53, -kF2562, kF3072 - kF2562), z3);
+  const Vector odd3 = add(multiply(in71, -kF0899, kF1501 - kF0899), z4);
+
+  out[0] = _mm256_srai_epi32(add(sum0, odd3), kDown);
+  out[7] = _mm256_srai_epi32(sub(sum0, odd3), kDown);
+  out[1] = _mm256_srai_epi32(add(sum1, odd2), kDown);
+  out[6] = _mm256_srai_epi32(sub(sum1, odd2), kDown);
+  out[2] = _mm256_srai_epi32(add(sum2, odd1), kDown);
+  out[5] = _mm256_srai_epi32(sub(sum2, odd1), kDown);
+  out[3] = _mm256_srai_epi32(add(sum3, odd0), kDown);
+  out[4] = _mm256_srai_epi32(sub(sum3, odd0), kDown);
+}
+
+template <int kDown>
+[[gnu::always_inline]] inline void transform(Vector (&rows)[8]) {
+  Vector low[8], high[8];
+  transform_half<false, kDown>(rows, low);
+  transform_half<true, kDown>(rows, high);
+  for (int i = 0; i < 8; ++i) rows[i] = _mm256_packs_epi32(low[i], high[i]);
+}
+
+[[gnu::always_inline]] inline void transpose(Vector (&r)[8]) {
+  Vector a[8], b[8];
+  for (int i = 0; i < 4; ++i) {
+    a[2 * i] = _mm256_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
+    a[2 * i + 1] = _mm256_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
+  }
+  for (int i = 0; i < 2; ++i) {
+    for (int j = 0; j < 2; ++j) {
+      b[4 * i + 2 * j] = _mm256_unpacklo_epi32(a[4 * i + j], a[4 * i + 2 + j]);
+      b[4 * i + 2 * j + 1] = _mm256_unpackhi_epi32(a[4 * i + j], a[4 * i + 2 + j]);
+    }
+  }
+  for (int i = 0; i < 4; ++i) {
+    r[2 * i] = _mm256_unpacklo_epi64(b[i], b[4 + i]);
+    r[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[4 + i]);
+  }
+}
+
+// Samples from words around 0.
+Vector to_samples(Vector a, Vector b) {
+  return _mm256_xor_si256(_mm256_packs_epi16(a, b), _mm256_set1_epi8(-128));
+}
+
+// Columns as words -> rows as bytes: out[i] holds rows 2i and 2i + 1 of each block.
+[[gnu::always_inline]] inline void to_rows(const Vector (&c)[8], Vector (&out)[4]) {
+  const Vector c04 = to_samples(c[0], c[4]), c15 = to_samples(c[1], c[5]);
+  const Vector c26 = to_samples(c[2], c[6]), c37 = to_samples(c[3], c[7]);
+  const Vector c02 = _mm256_unpacklo_epi8(c04, c26), c46 = _mm256_unpackhi_epi8(c04, c26);
+  const Vector c13 = _mm256_unpacklo_epi8(c15, c37), c57 = _mm256_unpackhi_epi8(c15, c37);
+  const Vector left0 = _mm256_unpacklo_epi8(c02, c13), left1 = _mm256_unpackhi_epi8(c02, c13);
+  const Vector right0 = _mm256_unpacklo_epi8(c46, c57), right1 = _mm256_unpackhi_epi8(c46, c57);
+  out[0] = _mm256_unpacklo_epi32(left0, right0);
+  out[1] = _mm256_unpackhi_epi32(left0, right0);
+  out[2] = _mm256_unpacklo_epi32(left1, right1);
+  out[3] = _mm256_unpackhi_epi32(left1, right1);
+}
+
+// The sample of a block that has but the first coefficient.
+int plain_sample(std::int16_t coefficient, std::int16_t quant) {
+  const auto first = static_cast<std::int16_t>(coefficient * quant);
+  const int value = (static_cast<std::int16_t>(static_cast<std::uint16_t>(first) << 2) + 16) >> 5;
+  return (value < -128 ? -128 : value > 127 ? 127 : value) + 128;
+}
+
+void store_plain8(std::int16_t* pair, const std::int16_t* table, std::uint8_t* out,
+                  std::ptrdiff_t stride) {
+  const __m128i row =
+      _mm_unpacklo_epi64(_mm_set1_epi8(static_cast<char>(plain_sample(pair[0], table[0]))),
+                         _mm_set1_epi8(static_cast<char>(plain_sample(pair[kPairLane], table[0]))));
+  for (int y = 0; y < 8; ++y, out += stride) {
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), row);
+  }
+  pair[0] = pair[kPairLane] = 0;
+}
+
+void inverse8(std::int16_t* pair, const std::int16_t* table, const std::uint8_t* last,
+              std::uint8_t* out, std::ptrdiff_t stride) {
+  if ((last[0] | last[1]) == 0) {
+    store_plain8(pair, table, out, stride);
+    return;
+  }
+  Vector rows[8], coefficients = _mm256_setzero_si256();
+  for (int i = 0; i < 8; ++i) rows[i] = take(pair, table, i);
+  for (int i = 1; i < 8; ++i) coefficients = _mm256_or_si256(coefficients, load(pair + 16 * i));
+  clear(pair);
+  const Vector first = _mm256_slli_epi16(rows[0], 2);
+  const Vector flat = blocks_of_zeros(coefficients);
+  transform<11>(rows);
+  if (_mm256_movemask_epi8(flat) != 0) {
+    for (Vector& row : rows) row = _mm256_blendv_epi8(row, first, flat);
+  }
+  transpose(rows);
+  transform<18>(rows);
+  Vector samples[4];
+  to_rows(rows, samples);
+  for (int i = 0; i < 4; ++i, out += 2 * stride) {
+    const Vector both = _mm256_permute4x64_epi64(samples[i], 0xD8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(both));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + stride), _mm256_extracti128_si256(both, 1));
+  }
+}
+
+// ---- 4 x 4 ----
+
+// 32-bit terms of the four outputs from (in2, in6), (in1, in3), (in5, in7) and in0 widened.
+[[gnu::always_inline]] inline void butterfly4(Vector in0, Vector in26, Vector in13, Vector in57,
+                                              Vector half, Vector (&out)[4]) {
+  const Vector even = multiply(in26, kF1847, -kF0765);
+  const Vector odd2 = add(multiply(in13, kF2562, kF0899), multiply(in57, -kF0601, -kF0509));
+  const Vector odd0 = add(multiply(in13, kF1061, -kF2172), multiply(in57, kF1451, -kF0211));
+  const Vector sum = add(add(in0, half), even), difference = sub(add(in0, half), even);
+  out[0] = add(sum, odd2);
+  out[3] = sub(sum, odd2);
+  out[1] = add(difference, odd0);
+  out[2] = sub(difference, odd0);
+}
+
+template <bool kHigh>
+[[gnu::always_inline]] inline void columns4(const Vector (&in)[8], Vector (&out)[4]) {
+  butterfly4(widened<kHigh, 14>(in[0]), interleave<kHigh>(in[2], in[6]),
+             interleave<kHigh>(in[1], in[3]), interleave<kHigh>(in[5], in[7]),
+             _mm256_set1_epi32(1 << 11), out);
+}
+
+void store_plain4(std::int16_t* pair, const std::int16_t* table, std::uint8_t* out,
+                  std::ptrdiff_t stride) {
+  const auto spread = [](int sample) { return static_cast<std::uint32_t>(sample) * 0x01010101u; };
+  const std::uint64_t row =
+      spread(plain_sample(pair[0], table[0])) |
+      static_cast<std::uint64_t>(spread(plain_sample(pair[kPairLane], table[0]))) << 32;
+  for (int y = 0; y < 4; ++y, out += stride) __builtin_memcpy(out, &row, sizeof row);
+  pair[0] = pair[kPairLane] = 0;
+}
+
+void inverse4(std::int16_t* pair, const std::int16_t* table, const std::uint8_t* last,
+              std::uint8_t* out, std::ptrdiff_t stride) {
+  if ((last[0] | last[1]) == 0) {
+    store_plain4(pair, table, out, stride);
+    return;
+  }
+  Vector in[8], coefficients = _mm256_setzero_si256();
+  for (int i = 0; i < 8; ++i) {
+    if (i == 4) continue;
+    in[i] = take(pair, table, i);
+    if (i > 0) coefficients = _mm256_or_si256(coefficients, load(pair + 16 * i));
+  }
+  in[4] = _mm256_setzero_si256();
+  clear(pair);
+  const Vector flat = blocks_of_zeros(coefficients);
+  Vector low[4], high[4], rows[4];
+  columns4<false>(in, low);
+  columns4<true>(in, high);
+  for (int i = 0; i < 4; ++i) {
+    rows[i] = _mm256_packs_epi32(_mm256_srai_epi32(low[i], 12), _mm256_srai_epi32(high[i], 12));
+    rows[i] = _mm256_blendv_epi8(rows[i], _mm256_slli_epi16(in[0], 2), flat);
+  }
+  const Vector a = _mm256_unpacklo_epi16(rows[0], rows[1]);
+  const Vector b = _mm256_unpackhi_epi16(rows[0], rows[1]);
+  const Vector c = _mm256_unpacklo_epi16(rows[2], rows[3]);
+  const Vector d = _mm256_unpackhi_epi16(rows[2], rows[3]);
+  const Vector c01 = _mm256_unpacklo_epi32(a, c), c23 = _mm256_unpackhi_epi32(a, c);
+  const Vector c45 = _mm256_unpacklo_epi32(b, d), c67 = _mm256_unpackhi_epi32(b, d);
+  Vector column[4];
+  butterfly4(widened<false, 14>(c01), interleave<false>(c23, c67), interleave<true>(c01, c23),
+             interleave<true>(c45, c67), _mm256_set1_epi32(1 << 18), column);
+  for (Vector& one : column) one = _mm256_srai_epi32(one, 19);
+  // Samples by column, four rows each, then by row.
+  const Vector words02 = _mm256_packs_epi32(column[0], column[2]);
+  const Vector words13 = _mm256_packs_epi32(column[1], column[3]);
+  const Vector by_column = to_samples(words02, words13);
+  const Vector order = _mm256_setr_epi8(0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15,  //
+                                        0, 8, 4, 12, 1, 9, 5, 13, 2, 10, 6, 14, 3, 11, 7, 15);
+  const Vector by_row = _mm256_shuffle_epi8(by_column, order);
+  const __m128i one = _mm256_castsi256_si128(by_row), two = _mm256_extracti128_si256(by_row, 1);
+  const __m128i upper = _mm_unpacklo_epi32(one, two), lower = _mm_unpackhi_epi32(one, two);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out), upper);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out + stride), _mm_unpackhi_epi64(upper, upper));
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out + 2 * stride), lower);
+  _mm_storel_epi64(reinterpret_cast<__m128i*>(out + 3 * stride), _mm_unpackhi_epi64(lower, lower));
+}
+
+// ---- 2 x 2 and 1 x 1, which only large photos are decoded to ----
+
+// int32 arithmetic that wraps.
+std::int32_t wrap(std::int64_t x) { return static_cast<std::int32_t>(x); }
+int saturate(std::int32_t x, int limit) {
+  return x < -limit - 1 ? -limit - 1 : x > limit ? limit : x;
+}
+
+std::int32_t odd2(int in1, int in3, int in5, int in7) {
+  return wrap(std::int64_t{in1} * kF3624 - std::int64_t{in3} * kF1272 + std::int64_t{in5} * kF0850 -
+              std::int64_t{in7} * kF0720);
+}
+
+void block2(const std::int16_t* block, const std::int16_t* table, std::uint8_t* out,
+            std::ptrdiff_t stride) {
+  const auto at = [&](int row, int column) {
+    const int i = 16 * row + column;
+    return static_cast<std::int16_t>(block[i] * table[i]);
+  };
+  std::int32_t rows[2][8] = {};
+  for (const int column : {0, 1, 3, 5, 7}) {
+    const std::int64_t odd = odd2(at(1, column), at(3, column), at(5, column), at(7, column));
+    const std::int64_t even = std::int64_t{at(0, column)} * (1 << 15);
+    rows[0][column] = wrap(even + odd + (1 << 12)) >> 13;
+    rows[1][column] = wrap(even - odd + (1 << 12)) >> 13;
+    if (column == 0) continue;
+    for (auto& row : rows) row[column] = saturate(row[column], 32767);
+  }
+  for (const auto& row : rows) {
+    const std::int64_t odd = odd2(row[1], row[3], row[5], row[7]);
+    const std::int64_t even = std::int64_t{row[0]} * (1 << 15);
+    const auto sample = [](std::int64_t sum) {
+      return static_cast<std::uint8_t>(saturate(wrap(sum + (1 << 19)) >> 20, 127) + 128);
+    };
+    out[0] = sample(even + odd);
+    out[1] = sample(even - odd);
+    out += stride;
+  }
+}
+
+void inverse2(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*, std::uint8_t* out,
+              std::ptrdiff_t stride) {
+  block2(pair, table, out, stride);
+  block2(pair + kPairLane, table, out + 2, stride);
+  clear(pair);
+}
+
+// libjpeg's table of samples by the lower ten bits of a value.
+std::uint8_t limited(int value) {
+  value = ((value + 512) & 1023) - 512 + 128;
+  return static_cast<std::uint8_t>(value < 0 ? 0 : value > 255 ? 255 : value);
+}
+
+void inverse1(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*, std::uint8_t* out,
+              std::ptrdiff_t) {
+  out[0] = limited((pair[0] * table[0] + 4) >> 3);
+  out[1] = limited((pair[kPairLane] * table[0] + 4) >> 3);
+  clear(pair);
+}
+
+}  // namespace
+
+InverseDct inverse_dct(int size) {
+  return size == 8 ? inverse8 : size == 4 ? inverse4 : size == 2 ? inverse2 : inverse1;
+}
+
+}  // namespace trainer::data::jpeg
