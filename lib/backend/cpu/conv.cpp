@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/winograd.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -41,44 +42,8 @@ memory::desc bias_desc(std::int64_t channels) {
   return {{channels}, memory::data_type::f32, memory::format_tag::x};
 }
 
-// What a choice is made for where it may not depend on the number of samples.
-constexpr std::int64_t kUsualSamples = 16;
-
-enum class Direction { kForward, kBackwardData, kBackwardWeights };
-
-// Predicts whether Winograd F(4x4, 3x3) beats the direct convolution, by counting multiply-adds and
-// weighing the transforms; the constants were fitted to measurements of both on one AVX-512 core. A
-// rule and not a timing, so that the same config gives the same bits every time. `n`: samples to
-// decide for.
-bool winograd_pays(Direction direction, std::int64_t n, const Shape& x, const Shape& y,
-                   const Shape& kernel) {
-  const double in = static_cast<double>(kernel[2]), out = static_cast<double>(kernel[3]);
-  const Shape& tiled = direction == Direction::kBackwardData ? x : y;
-  const double tiles = static_cast<double>(n * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
-  const double direct = static_cast<double>(n * y[1] * y[2]) * in * out * 9;
-  const double factor = direction == Direction::kForward        ? 1.0
-                        : direction == Direction::kBackwardData ? 1.35
-                                                                : 1.2;
-  const double winograd = tiles * 36 * in * out + 600 * tiles * (in + out) + 1540 * in * out;
-  return factor * winograd < 0.95 * direct;
-}
-
-bool winograd_fits(const graph::Window& window, std::int64_t groups, DType type) {
-  const auto& w = window;
-  return w.size[0] == 3 && w.size[1] == 3 && w.stride[0] == 1 && w.stride[1] == 1 &&
-         w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
-}
-
-// The algorithms to try, best first.
-std::vector<algorithm> candidates(const Lowering& l, Direction direction,
-                                  const graph::Window& window, std::int64_t groups, DType type,
-                                  const Shape& x, const Shape& y, const Shape& kernel) {
-  using Choice = CompileOptions::Convolution;
-  const std::int64_t n = l.same_for_any_batch() ? kUsualSamples : x[0];
-  const bool winograd =
-      winograd_fits(window, groups, type) && l.machine().block == 16 &&
-      (l.convolution() == Choice::kWinograd ||
-       (l.convolution() == Choice::kAuto && winograd_pays(direction, n, x, y, kernel)));
+// The algorithms of oneDNN's to try for the gradient of the kernel, best first.
+std::vector<algorithm> candidates(bool winograd) {
   if (winograd) return {algorithm::convolution_winograd, algorithm::convolution_direct};
   return {algorithm::convolution_direct};
 }
@@ -148,16 +113,16 @@ void lower(const graph::Conv& op, Lowering& l) {
   const Operand x0 = l.input_as_is(0);
   const Shape kernel = l.shape_of_input(1);
   const Shape y_shape = output_shape(op.window, x0.shape, kernel[3]);
+  if (winograd_chosen(l, Direction::kForward, op.window, op.groups, x0.type, x0.shape, y_shape,
+                      kernel)) {
+    return lower_winograd(op, l);
+  }
   const Problem p = problem(op.window, op.groups, kernel);
   const dnnl::primitive_attr attributes = dnnl_attributes(op.activation);
-  const auto algorithms =
-      candidates(l, Direction::kForward, op.window, op.groups, x0.type, x0.shape, y_shape, kernel);
-  const auto choice = choose(algorithms, layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
+  const auto choice = choose(candidates(false), layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
     return forward_descriptor(l, p, a, shaped(x0.shape, in, x0.type), shaped(y_shape, out, x0.type),
                               op.bias, attributes);
   });
-  // oneDNN cuts the sums of the transformed tiles up by the number of tiles.
-  if (algorithms.front() == algorithm::convolution_winograd) l.size_matters();
   const Operand x = l.input(0, choice.x);
   const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand y = l.output(0, choice.y);
@@ -174,12 +139,14 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dy0 = l.input_as_is(0);
   const Shape kernel = l.shape_of_input(1);
   const Shape x_shape = op.input.with_batch(l.samples());
+  if (winograd_chosen(l, Direction::kBackwardData, op.window, op.groups, dy0.type, x_shape,
+                      dy0.shape, kernel)) {
+    return lower_winograd(op, l);
+  }
   const Problem p = problem(op.window, op.groups, kernel);
-  const auto algorithms = candidates(l, Direction::kBackwardData, op.window, op.groups, dy0.type,
-                                     x_shape, dy0.shape, kernel);
   const std::vector<std::pair<Layout, Layout>> layouts{{Layout::kBlocked, Layout::kBlocked},
                                                        {Layout::kPlain, Layout::kPlain}};
-  const auto choice = choose(algorithms, layouts, [&](algorithm a, Layout in, Layout out) {
+  const auto choice = choose(candidates(false), layouts, [&](algorithm a, Layout in, Layout out) {
     const Operand dx = shaped(x_shape, in, dy0.type), dy = shaped(dy0.shape, out, dy0.type);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -202,8 +169,10 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand dy0 = l.input_as_is(1);
   const Shape& kernel = op.kernel;
   const Problem p = problem(op.window, op.groups, kernel);
-  const auto algorithms = candidates(l, Direction::kBackwardWeights, op.window, op.groups, x0.type,
-                                     x0.shape, dy0.shape, kernel);
+  const auto algorithms =
+      candidates(l.machine().block == 16 &&
+                 winograd_chosen(l, Direction::kBackwardWeights, op.window, op.groups, x0.type,
+                                 x0.shape, dy0.shape, kernel));
   const auto choice = choose(algorithms, layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
     const Operand x = shaped(x0.shape, in, x0.type), dy = shaped(dy0.shape, out, dy0.type);
     dnnl::primitive_attr attributes;

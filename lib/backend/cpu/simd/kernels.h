@@ -30,6 +30,21 @@ struct StemShape {
   bool relu;
 };
 
+// A convolution 3x3 of stride 1 over blocked planes: x [n, in, h, w], y [n, out, oh, ow], float32, by
+// Winograd's F(4x4, 3x3): 4x4 outputs a tile of 6x6 inputs. Tiles are taken in strips; for each the
+// input is transformed, then one panel of output channels after the other is computed. No result
+// depends on the strips, nor on the other samples.
+struct WinogradShape {
+  std::int64_t n, h, w, oh, ow, top, left, in, out;
+  // The kernel is [3, 3, in, out]; or [3, 3, out, in] and to be turned by 180 degrees, so that a
+  // gradient goes back through the convolution.
+  bool transposed;
+  Gate gate;
+  float alpha;
+  std::int64_t tiles;  // the most of a strip
+  bool whole_kernel;   // the kernel is transformed once a call and kept, not once a strip
+};
+
 // Batch statistics of one channel: sums of (x - shift) and (x - shift)^2.
 struct Moments {
   double sum, square;
@@ -105,6 +120,11 @@ struct Kernels {
   const char* name;
   Typed<float> f32;
   Typed<BFloat16> bf16;
+
+  // y = gate(convolution + bias); bias may be null. `scratch` has winograd_scratch() floats.
+  void (*winograd)(const WinogradShape&, const float* x, const float* kernel, const float* bias,
+                   float* y, float* scratch);
+  std::int64_t (*winograd_scratch)(const WinogradShape&);
 
   // out[i] = (add ? out[i] : 0) + sum over sources
   void (*sum)(float* out, const float* const* sources, int count, std::int64_t elements, bool add);

@@ -3,6 +3,7 @@
 // instruction set's copy for everyone.
 #include "backend/cpu/simd/vector.inl"
 #include "backend/cpu/simd/stem.inl"
+#include "backend/cpu/simd/winograd.inl"
 #include "backend/cpu/simd/pool.inl"
 #include "backend/cpu/simd/norm.inl"
 #include "backend/cpu/simd/memory.inl"

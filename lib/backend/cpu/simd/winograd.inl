@@ -1,0 +1,406 @@
+// Convolutions 3x3 of stride 1 as Winograd's F(4x4, 3x3); see WinogradShape.
+//
+// Polynomials are multiplied at the points 0, +-p, +-q and infinity (Lavin, Gray: Fast Algorithms for
+// Convolutional Neural Networks, 2015; Barabasz et al.: Error Analysis and Improving the Accuracy of
+// Winograd Convolution, 2020): p = 2/3, q = 3/2 lose half of what the usual 1 and 2 lose.
+
+constexpr std::int64_t kPoints = 36;  // 6 x 6
+
+namespace points {
+constexpr double p = 2.0 / 3, q = 1.5, pp = p * p, qq = q * q;
+// Products of differences between a point and all others: what a kernel's value there is divided by.
+constexpr double n0 = pp * qq, np = 2 * pp * (pp - qq), nq = 2 * qq * (qq - pp);
+}  // namespace points
+
+// Six rows of an input tile to six points: B^T.
+inline void input_points(const V (&d)[6], V (&o)[6]) {
+  constexpr float p = points::p, q = points::q, pp = points::pp, qq = points::qq;
+  constexpr float product = points::pp * points::qq, sum = points::pp + points::qq;
+  const V ep = d[4] - d[2] * qq, op = d[3] - d[1] * qq;
+  const V eq = d[4] - d[2] * pp, oq = d[3] - d[1] * pp;
+  o[0] = (d[4] - d[2] * sum) + d[0] * product;
+  o[1] = ep + op * p;
+  o[2] = ep - op * p;
+  o[3] = eq + oq * q;
+  o[4] = eq - oq * q;
+  o[5] = (d[5] - d[3] * sum) + d[1] * product;
+}
+
+// Three rows of a kernel: G.
+inline void kernel_points(V g0, V g1, V g2, V (&o)[6]) {
+  constexpr float c0 = 1 / points::n0;
+  constexpr float cp = 1 / points::np, cp1 = points::p / points::np, cp2 = points::pp / points::np;
+  constexpr float cq = 1 / points::nq, cq1 = points::q / points::nq, cq2 = points::qq / points::nq;
+  const V ep = g0 * cp + g2 * cp2, op = g1 * cp1;
+  const V eq = g0 * cq + g2 * cq2, oq = g1 * cq1;
+  o[0] = g0 * c0;
+  o[1] = ep + op;
+  o[2] = ep - op;
+  o[3] = eq + oq;
+  o[4] = eq - oq;
+  o[5] = g2;
+}
+
+// Six points to four rows of the output: A^T.
+inline void output_rows(const V (&m)[6], V (&o)[4]) {
+  constexpr float p = points::p, q = points::q, pp = points::pp, qq = points::qq;
+  constexpr float ppp = points::p * points::pp, qqq = points::q * points::qq;
+  const V sp = m[1] + m[2], dp = m[1] - m[2];
+  const V sq = m[3] + m[4], dq = m[3] - m[4];
+  o[0] = (m[0] + sp) + sq;
+  o[1] = dp * p + dq * q;
+  o[2] = sp * pp + sq * qq;
+  o[3] = (dp * ppp + dq * qqq) + m[5];
+}
+
+// ---- The products at one point: rows of tiles times a panel of output channels ----
+
+constexpr std::int64_t kMostRows = TRAINER_BLOCK == 16 ? 14 : 6;
+constexpr std::int64_t kPanel = 2 * B;  // output channels
+
+// c = a b: a is [blocks, R, B], b [blocks * B, N * B], rows of c lie c_row apart. Every number is one
+// sum in the order of the input channels, whatever R. What the next call needs is fetched meanwhile:
+// next_a, as large as a, and next_c.
+template <int R, int N>
+void multiply(const float* a, const float* b, float* c, std::int64_t blocks, std::int64_t c_row,
+              const float* next_a, const float* next_c) {
+  V sum[R][N] = {};
+  for (; blocks > 0; --blocks, a += R * B, next_a += R * B) {
+    if (blocks == 1)
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+        for (int n = 0; n < N; ++n) __builtin_prefetch(next_c + r * c_row + n * B, 1);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) __builtin_prefetch(next_a + r * B);
+#pragma GCC unroll 4
+    for (int k = 0; k < B; ++k, b += N * B) {
+      V row[N];
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) row[n] = load(b + n * B);
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+        for (int n = 0; n < N; ++n) sum[r][n] += row[n] * a[r * B + k];
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) store(c + r * c_row + n * B, sum[r][n]);
+}
+
+using Multiply = void (*)(const float*, const float*, float*, std::int64_t, std::int64_t,
+                          const float*, const float*);
+
+template <int N>
+inline Multiply multiply_of(std::int64_t rows) {
+  switch (rows) {
+    case 1: return multiply<1, N>;
+    case 2: return multiply<2, N>;
+    case 3: return multiply<3, N>;
+    case 4: return multiply<4, N>;
+    case 5: return multiply<5, N>;
+    case 6: return multiply<6, N>;
+#if TRAINER_BLOCK == 16
+    case 7: return multiply<7, N>;
+    case 8: return multiply<8, N>;
+    case 9: return multiply<9, N>;
+    case 10: return multiply<10, N>;
+    case 11: return multiply<11, N>;
+    case 12: return multiply<12, N>;
+    case 13: return multiply<13, N>;
+    case 14: return multiply<14, N>;
+#endif
+  }
+  __builtin_unreachable();
+}
+
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+
+// Tiles [first, first + count) of a call, cut into groups of at most kMostRows, as even as they go.
+struct Strip {
+  std::int64_t first, count;
+  std::int64_t groups() const { return ceil_div(count, kMostRows); }
+  std::int64_t start(std::int64_t group) const { return group * count / groups(); }
+  std::int64_t rows(std::int64_t group) const { return start(group + 1) - start(group); }
+};
+
+// Where a tile lies: sample, and its first output row and column.
+struct Tile {
+  std::int64_t n, y, x;
+};
+inline Tile tile_at(const WinogradShape& s, std::int64_t i) {
+  const std::int64_t across = ceil_div(s.ow, 4), down = ceil_div(s.oh, 4);
+  return {i / (across * down), i / across % down * 4, i % across * 4};
+}
+inline void next_tile(const WinogradShape& s, Tile& tile) {
+  tile.x += 4;
+  if (tile.x < s.ow) return;
+  tile.x = 0;
+  tile.y += 4;
+  if (tile.y < s.oh) return;
+  tile.y = 0;
+  ++tile.n;
+}
+
+// Between the points of `count` rows: not a multiple of a cache's way.
+inline std::int64_t point_stride(std::int64_t count, std::int64_t row) { return count * row + B; }
+inline std::int64_t round_up(std::int64_t a) { return ceil_div(a, B) * B; }
+
+// ---- Input ----
+
+inline void transform_patch(const float* d, std::int64_t row, float* to, std::int64_t stride) {
+  V half[6][6];
+#pragma GCC unroll 6
+  for (int j = 0; j < 6; ++j) {
+    V column[6], points[6];
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) column[i] = load(d + i * row + j * B);
+    input_points(column, points);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) half[i][j] = points[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i) {
+    V points[6];
+    input_points(half[i], points);
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) store(to + (i * 6 + j) * stride, points[j]);
+  }
+}
+
+// The patch under a tile of one plane [h, w, B], with zeros around the image.
+inline void transform_tile(const WinogradShape& s, const float* plane, const Tile& tile, float* to,
+                           std::int64_t stride) {
+  const std::int64_t y0 = tile.y - s.top, x0 = tile.x - s.left;
+  if (y0 >= 0 && x0 >= 0 && y0 + 6 <= s.h && x0 + 6 <= s.w) {
+    transform_patch(plane + (y0 * s.w + x0) * B, s.w * B, to, stride);
+    return;
+  }
+  alignas(64) float patch[36 * B];
+  for (std::int64_t i = 0; i < 6; ++i)
+    for (std::int64_t j = 0; j < 6; ++j) {
+      const std::int64_t y = y0 + i, x = x0 + j;
+      const bool inside = y >= 0 && x >= 0 && y < s.h && x < s.w;
+      store(patch + (i * 6 + j) * B, inside ? load(plane + (y * s.w + x) * B) : V{});
+    }
+  transform_patch(patch, 6 * B, to, stride);
+}
+
+// A strip: [point][group][block of input channels][row][B].
+inline void transform_input(const WinogradShape& s, const Strip& strip, const float* x, float* to) {
+  const std::int64_t blocks = ceil_div(s.in, B), plane = s.h * s.w * B;
+  const std::int64_t stride = point_stride(strip.count, blocks * B), groups = strip.groups();
+  for (std::int64_t k = 0; k < blocks; ++k) {
+    Tile tile = tile_at(s, strip.first);
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const std::int64_t rows = strip.rows(group);
+      float* at = to + (strip.start(group) * blocks + k * rows) * B;
+      for (std::int64_t r = 0; r < rows; ++r, next_tile(s, tile))
+        transform_tile(s, x + (tile.n * blocks + k) * plane, tile, at + r * B, stride);
+    }
+  }
+}
+
+// ---- Kernel ----
+
+// Swaps the rows and columns of B x B numbers.
+template <int D>
+inline void transpose_step(V (&v)[B]) {
+  if constexpr (D < B) {
+    I low{}, high{};
+#pragma GCC unroll 16
+    for (int j = 0; j < B; ++j) {
+      low[j] = (j & D) == 0 ? j : B + j - D;
+      high[j] = (j & D) == 0 ? j + D : B + j;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < B; ++i) {
+      if ((i & D) != 0) continue;
+      const V a = v[i], b = v[i + D];
+      v[i] = __builtin_shuffle(a, b, low);
+      v[i + D] = __builtin_shuffle(a, b, high);
+    }
+    transpose_step<2 * D>(v);
+  }
+}
+
+inline V load_first(const float* p, std::int64_t count) {
+  if (count >= B) return load(p);
+  alignas(64) float values[B] = {};
+  for (std::int64_t i = 0; i < count; ++i) values[i] = p[i];
+  return load(values);
+}
+
+// Nine taps of B (input, output) pairs to all points, `stride` apart.
+inline void transform_taps(const V (&g)[9], float* to, std::int64_t stride) {
+  V half[6][3];
+#pragma GCC unroll 3
+  for (int j = 0; j < 3; ++j) {
+    V points[6];
+    kernel_points(g[j], g[3 + j], g[6 + j], points);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) half[i][j] = points[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i) {
+    V points[6];
+    kernel_points(half[i][0], half[i][1], half[i][2], points);
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) store(to + (i * 6 + j) * stride, points[j]);
+  }
+}
+
+// Input channel k, B output channels from n.
+inline void transform_taps_at(const WinogradShape& s, const float* kernel, std::int64_t k,
+                              std::int64_t n, float* to, std::int64_t stride) {
+  V g[9];
+  for (int t = 0; t < 9; ++t)
+    g[t] = k < s.in ? load_first(kernel + (t * s.in + k) * s.out + n, s.out - n) : V{};
+  transform_taps(g, to, stride);
+}
+
+// The same for B input channels of a kernel that is to be transposed and turned; rows of `to` for
+// the input channels lie `row` apart.
+inline void transform_transposed(const WinogradShape& s, const float* kernel, std::int64_t k,
+                                 std::int64_t n, float* to, std::int64_t row, std::int64_t stride) {
+  const std::int64_t ins = s.in - k, outs = s.out - n;
+  alignas(64) float taps[9][B][B];
+  for (int t = 0; t < 9; ++t) {
+    const float* from = kernel + ((8 - t) * s.out + n) * s.in + k;
+    V v[B];
+#pragma GCC unroll 16
+    for (int c = 0; c < B; ++c) v[c] = c < outs ? load_first(from + c * s.in, ins) : V{};
+    transpose_step<1>(v);
+#pragma GCC unroll 16
+    for (int r = 0; r < B; ++r) store(taps[t][r], v[r]);
+  }
+  for (std::int64_t r = 0; r < B; ++r) {
+    V g[9];
+    for (int t = 0; t < 9; ++t) g[t] = load(taps[t][r]);
+    transform_taps(g, to + r * row, stride);
+  }
+}
+
+// Output channels [n0, n0 + width) of a kernel, width B or kPanel: [point][input channel][width].
+inline void transform_kernel(const WinogradShape& s, const float* kernel, std::int64_t n0,
+                             std::int64_t width, float* to) {
+  constexpr std::int64_t kAhead = 4;  // rows of the kernel
+  const std::int64_t ins = round_up(s.in), stride = point_stride(ins, width);
+  if (s.transposed) {
+    for (std::int64_t n = 0; n < width; n += B)
+      for (std::int64_t k = 0; k < ins; k += B)
+        transform_transposed(s, kernel, k, n0 + n, to + k * width + n, width, stride);
+    return;
+  }
+  for (std::int64_t k = 0; k < ins; ++k)
+    for (std::int64_t n = 0; n < width; n += B) {
+      const float* ahead = kernel + (k + kAhead) * s.out + n0 + n;
+      for (int t = 0; t < 9; ++t) __builtin_prefetch(ahead + t * s.in * s.out, 0, 2);
+      transform_taps_at(s, kernel, k, n0 + n, to + k * width + n, stride);
+    }
+}
+
+// ---- Output ----
+
+template <Gate gate>
+inline void transform_output_tile(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
+                                  const Tile& tile, float* plane) {
+  V half[4][6];
+#pragma GCC unroll 6
+  for (int j = 0; j < 6; ++j) {
+    V column[6], rows[4];
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) column[i] = load(m + (i * 6 + j) * stride);
+    output_rows(column, rows);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) half[i][j] = rows[i];
+  }
+  const std::int64_t height = least(4, s.oh - tile.y), width = least(4, s.ow - tile.x);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    V out[4];
+    output_rows(half[i], out);
+    if (i >= height) continue;
+    float* to = plane + ((tile.y + i) * s.ow + tile.x) * B;
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j)
+      if (j < width) store(to + j * B, activate<gate>(out[j] + bias, s.alpha));
+  }
+}
+
+// Output channels [n0, n0 + width) of a strip.
+inline void transform_output(const WinogradShape& s, const Strip& strip, const float* m,
+                             const float* bias, std::int64_t n0, std::int64_t width, float* y) {
+  const std::int64_t blocks = ceil_div(s.out, B), plane = s.oh * s.ow * B;
+  with_gate(s.gate, [&]<Gate gate>() {
+    for (std::int64_t n = 0; n < width; n += B) {
+      const V b = bias == nullptr ? V{} : load_first(bias + n0 + n, s.out - n0 - n);
+      Tile tile = tile_at(s, strip.first);
+      for (std::int64_t t = 0; t < strip.count; ++t, next_tile(s, tile))
+        transform_output_tile<gate>(s, m + t * kPoints * width + n, width, b, tile,
+                                    y + (tile.n * blocks + (n0 + n) / B) * plane);
+    }
+  });
+}
+
+// m [tile][point][width] = the products, `a` as transform_input() and `b` as transform_kernel() leave
+// them.
+inline void multiply_points(const Strip& strip, std::int64_t ins, std::int64_t width, const float* a,
+                            const float* b, float* m) {
+  const std::int64_t groups = strip.groups(), stride = point_stride(strip.count, ins);
+  for (std::int64_t point = 0; point < kPoints; ++point) {
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const std::int64_t start = strip.start(group), rows = strip.rows(group);
+      const std::int64_t next = group + 1 < groups ? strip.start(group + 1) : 0;
+      const std::int64_t next_point = next > 0 ? point : point + 1;
+      const Multiply run = width == kPanel ? multiply_of<2>(rows) : multiply_of<1>(rows);
+      run(a + point * stride + start * ins, b + point * point_stride(ins, width),
+          m + (start * kPoints + point) * width, ins / B, kPoints * width,
+          a + next_point * stride + next * ins, m + (next * kPoints + next_point) * width);
+    }
+  }
+}
+
+// ---- All of it ----
+
+// Scratch, in floats: of the transformed kernel or a panel of it, a strip's input, and its products.
+struct WinogradScratch {
+  std::int64_t panel, kernel, input, products;
+};
+inline std::int64_t tiles_of(const WinogradShape& s) {
+  return s.n * ceil_div(s.oh, 4) * ceil_div(s.ow, 4);
+}
+inline WinogradScratch scratch_of(const WinogradShape& s) {
+  const std::int64_t ins = round_up(s.in), tiles = least(s.tiles, tiles_of(s));
+  const std::int64_t panel = kPoints * point_stride(ins, least(kPanel, round_up(s.out)));
+  return {panel, s.whole_kernel ? panel * ceil_div(s.out, kPanel) : panel,
+          kPoints * point_stride(tiles, ins), kPoints * kPanel * tiles};
+}
+
+std::int64_t winograd_scratch(const WinogradShape& s) {
+  const WinogradScratch scratch = scratch_of(s);
+  return scratch.kernel + scratch.input + scratch.products;
+}
+
+void winograd(const WinogradShape& s, const float* x, const float* kernel, const float* bias, float* y,
+              float* scratch) {
+  const WinogradScratch sizes = scratch_of(s);
+  float* products = scratch + sizes.kernel;
+  float* input = products + sizes.products;
+  const std::int64_t outs = round_up(s.out), tiles = tiles_of(s), strips = ceil_div(tiles, s.tiles);
+  for (std::int64_t i = 0; i < strips; ++i) {
+    const std::int64_t first = tiles * i / strips;
+    const Strip strip{first, tiles * (i + 1) / strips - first};
+    transform_input(s, strip, x, input);
+    for (std::int64_t n = 0; n < outs; n += kPanel) {
+      const std::int64_t width = least(kPanel, outs - n);
+      float* panel = scratch + (s.whole_kernel ? n / kPanel * sizes.panel : 0);
+      if (i == 0 || !s.whole_kernel) transform_kernel(s, kernel, n, width, panel);
+      multiply_points(strip, round_up(s.in), width, input, panel, products);
+      transform_output(s, strip, products, bias, n, width, y);
+    }
+  }
+}

@@ -1,0 +1,120 @@
+#include "backend/cpu/winograd.h"
+
+#include "backend/cpu/lower.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using simd::WinogradShape;
+
+// What a choice is made for where it may not depend on the number of samples.
+constexpr std::int64_t kUsualSamples = 16;
+
+bool fits(const graph::Window& window, std::int64_t groups, DType type) {
+  const auto& w = window;
+  return w.size[0] == 3 && w.size[1] == 3 && w.stride[0] == 1 && w.stride[1] == 1 &&
+         w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
+}
+
+// Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and weighing
+// the transforms of input, output and kernel; fitted to measurements of both on one AVX-512 core.
+// `n`: samples to decide for.
+bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
+          std::int64_t block) {
+  const auto padded = [block](std::int64_t channels) {
+    return static_cast<double>((channels + block - 1) / block * block);
+  };
+  const double in = padded(kernel[2]), out = padded(kernel[3]);
+  const Shape& tiled = direction == Direction::kBackwardData ? x : y;
+  const double tiles = static_cast<double>(n * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
+  const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements());
+  const double winograd = tiles * 36 * in * out + 600 * tiles * (in + out) + 1540 * in * out;
+  return winograd < 0.95 * direct;
+}
+
+// A kernel that is small when transformed is kept so, and the strip is as short as leaves all in the
+// cache; else a strip is long enough to make up for transforming the kernel for each.
+void choose_strip(WinogradShape& shape) {
+  constexpr std::int64_t kSmallKernel = 128 * 128, kShort = 56, kLong = 392;
+  shape.whole_kernel = shape.in * shape.out <= kSmallKernel;
+  shape.tiles = shape.whole_kernel ? kShort : kLong;
+}
+
+Buffer scratch_for(Lowering& l, const WinogradShape& shape) {
+  return l.scratch(l.kernels().winograd_scratch(shape) * 4);
+}
+
+}  // namespace
+
+bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window& window,
+                     std::int64_t groups, DType type, const Shape& x, const Shape& y,
+                     const Shape& kernel) {
+  using Choice = CompileOptions::Convolution;
+  if (!fits(window, groups, type) || l.convolution() == Choice::kDirect) return false;
+  const std::int64_t n = l.same_for_any_batch() ? kUsualSamples : x[0];
+  return l.convolution() == Choice::kWinograd ||
+         pays(n, x, y, kernel, direction, l.machine().block);
+}
+
+void lower_winograd(const graph::Conv& op, Lowering& l) {
+  const Shape kernel = l.shape_of_input(1);
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Buffer weights = l.input(1, Layout::kPlain).buffer;
+  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const Operand y = l.output(0, Layout::kBlocked);
+  const bool gated = has_gate(op.activation);
+  WinogradShape shape{x.n(),
+                      x.h(),
+                      x.w(),
+                      y.h(),
+                      y.w(),
+                      op.window.pad_before[0],
+                      op.window.pad_before[1],
+                      kernel[2],
+                      kernel[3],
+                      false,
+                      gated ? gate_of(op.activation) : simd::Gate::kNone,
+                      op.activation.alpha,
+                      0,
+                      false};
+  choose_strip(shape);
+  const Buffer scratch = scratch_for(l, shape);
+  l.step(concat("winograd ", l.kernels().name), [=, k = &l.kernels()](const RunContext& c) {
+    k->winograd(shape, c.at<float>(x.buffer), c.at<float>(weights),
+                bias >= 0 ? c.at<float>(bias) : nullptr, c.at<float>(y.buffer),
+                c.at<float>(scratch));
+  });
+  if (gated) return;
+  l.reuse(y.buffer);
+  activate(l, op.activation, y, y);
+}
+
+// The same convolution with turned kernels, over the gradient padded by what the input was not.
+void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
+  const Shape kernel = l.shape_of_input(1);
+  const Operand dy = l.input(0, Layout::kBlocked);
+  const Buffer weights = l.input(1, Layout::kPlain).buffer;
+  const Operand dx = l.output(0, Layout::kBlocked);
+  WinogradShape shape{dy.n(),
+                      dy.h(),
+                      dy.w(),
+                      dx.h(),
+                      dx.w(),
+                      2 - op.window.pad_before[0],
+                      2 - op.window.pad_before[1],
+                      kernel[3],
+                      kernel[2],
+                      true,
+                      simd::Gate::kNone,
+                      0,
+                      0,
+                      false};
+  choose_strip(shape);
+  const Buffer scratch = scratch_for(l, shape);
+  l.step(concat("winograd ", l.kernels().name), [=, k = &l.kernels()](const RunContext& c) {
+    k->winograd(shape, c.at<float>(dy.buffer), c.at<float>(weights), nullptr,
+                c.at<float>(dx.buffer), c.at<float>(scratch));
+  });
+}
+
+}  // namespace trainer::backend::cpu
