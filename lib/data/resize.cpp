@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <memory>
 
 #include "data/image.h"
 #include "data/resize_rows.h"
@@ -94,15 +95,16 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   return result;
 }
 
-// Weights of the last axes seen: the images of a set have few sizes.
-const ResizeWeights& weights_of(const ResizeAxis& axis, config::Interpolation interpolation,
+// Weights of the last axes seen: the images of a set have few sizes. Shared, so that a caller keeps
+// those of one axis while those of the other take their place here.
+std::shared_ptr<const ResizeWeights> weights_of(const ResizeAxis& axis, config::Interpolation interpolation,
                                 bool antialias, int multiple) {
   struct Kept {
     ResizeAxis axis;
     config::Interpolation interpolation = config::Interpolation::kBilinear;
     bool antialias = false;
     int multiple = 0;
-    ResizeWeights weights;
+    std::shared_ptr<const ResizeWeights> weights;
   };
   thread_local std::array<Kept, 32> kept;
   thread_local std::size_t oldest = 0;
@@ -114,7 +116,8 @@ const ResizeWeights& weights_of(const ResizeAxis& axis, config::Interpolation in
   }
   Kept& place = kept[oldest++ % kept.size()];
   place = {axis, interpolation, antialias, multiple,
-           make_weights(axis, interpolation, antialias, multiple)};
+           std::make_shared<const ResizeWeights>(
+               make_weights(axis, interpolation, antialias, multiple))};
   return place.weights;
 }
 
@@ -132,9 +135,11 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
   static const ResizeRows kRows =
       __builtin_cpu_supports("avx2") ? avx2_resize_rows() : plain_resize_rows();
   const int channels = in.channels();
-  const ResizeWeights& down = weights_of(vertical_axis, interpolation, antialias, kVerticalTaps);
-  const ResizeWeights& across =
+  const auto vertical_weights = weights_of(vertical_axis, interpolation, antialias, kVerticalTaps);
+  const auto horizontal_weights =
       weights_of(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps);
+  const ResizeWeights& down = *vertical_weights;
+  const ResizeWeights& across = *horizontal_weights;
   // Only the columns that some output reads.
   const int left = across.first.front();
   const int right = std::min(across.first.back() + across.taps, horizontal_axis.input);

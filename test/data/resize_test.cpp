@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <sstream>
+#include <thread>
 
 #include "base/error.h"
 #include "data/image.h"
@@ -128,6 +129,19 @@ TEST_CASE("the vector loops give the bits of the plain ones") {
                                                                    b.data());
       CHECK(a == b);
     }
+  }
+}
+
+TEST_CASE("an image is resized alike whatever came before it") {
+  // One height and ever new widths: weights that are used again lie beside some that are made now.
+  for (int width = 30; width < 130; ++width) {
+    const Pixels image = test_image(47, width, 3);
+    const Geometry geometry = fit_geometry(47, width, 40, 9, config::Fit::kStretch, 1);
+    const auto found = resized(image, geometry, Interpolation::kBilinear, true);
+    std::vector<std::uint8_t> alone;
+    std::thread([&] { alone = resized(image, geometry, Interpolation::kBilinear, true); }).join();
+    CAPTURE(width);
+    REQUIRE(found == alone);
   }
 }
 
