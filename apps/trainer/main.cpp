@@ -1,6 +1,10 @@
 // The command line: what each command is called and takes. The work is in one file a command.
 #include <CLI/CLI.hpp>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
+#include <new>
 
 #include "base/error.h"
 #include "commands.h"
@@ -291,13 +295,22 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   try {
-    return trainer::app::run(argc, argv);
+    const int code = trainer::app::run(argc, argv);
+    if (std::cout.flush()) return code;
+    std::cerr << "error: not all of the output could be written: " << std::strerror(errno) << '\n';
+    return code == trainer::kExitOk ? trainer::kExitData : code;
   } catch (const trainer::ConfigError& error) {
     std::cerr << error.what() << '\n';
     return error.code();
   } catch (const trainer::Error& error) {
     std::cerr << "error: " << error.what() << '\n';
     return error.code();
+  } catch (const std::filesystem::filesystem_error& error) {
+    std::cerr << "error: " << error.path1().string() << ": " << error.code().message() << '\n';
+    return trainer::kExitData;
+  } catch (const std::bad_alloc&) {
+    std::cerr << "error: out of memory; a smaller train.batch_size takes less\n";
+    return trainer::kExitDevice;
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << "\nThis is a mistake of the program, not yours.\n";
     return 1;

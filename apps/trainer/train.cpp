@@ -35,7 +35,6 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
   std::optional<checkpoint::RunLock> lock;
   if (chief) {
     if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
-    std::filesystem::create_directories(job.run);
     lock.emplace(job.run);
     train::prepare_run_folder(job.run, config, job.start);
     train::write_data_report(job.run, data);

@@ -27,8 +27,12 @@ std::string host_name() {
 // message, and the file stays: removing it would let two processes lock two files of one name.
 RunLock::RunLock(const Path& run) {
   const Path path = run / "lock";
-  std::error_code ignored;
-  std::filesystem::create_directories(run, ignored);
+  std::error_code error;
+  std::filesystem::create_directories(run, error);
+  if (error) {
+    throw Error(kExitConfig, concat(run.string(), ": cannot create this run folder: ",
+                                    error.message(), "; choose another with --run-dir"));
+  }
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd_ < 0) throw DataError(path, concat("cannot open: ", std::strerror(errno)));
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {

@@ -1,10 +1,13 @@
 // A run's folder of checkpoints. A save is: write the new file, sync, rename, sync the folder, then
 // remove the old ones; so a kill at any moment leaves a complete set.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstdio>
+#include <cstring>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
@@ -36,17 +39,35 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
+// None when there is no such folder. A folder that cannot be listed is not an empty one: what is
+// taken for a new run would remove the checkpoints of the old.
 std::vector<Saved> list_folder(const Path& folder) {
   std::vector<Saved> saved;
-  std::error_code none;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
-    if (const auto step = step_of(entry.path().filename().string())) {
-      saved.push_back({entry.path(), *step});
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    if (const auto step = step_of(it->path().filename().string())) {
+      saved.push_back({it->path(), *step});
     }
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw DataError(folder, "cannot list the checkpoints: " + error.message());
   }
   std::sort(saved.begin(), saved.end(),
             [](const Saved& a, const Saved& b) { return a.step < b.step; });
   return saved;
+}
+
+// Nothing when the file has gone. One that is there and cannot be opened may well be whole: no
+// older one takes its place, so the error is not of the kind that stands for damage.
+std::optional<TensorFile> read_if_there(const Path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) {
+    if (errno == ENOENT) return {};
+    throw Error(kExitData, concat(path.string(), ": cannot open: ", std::strerror(errno)));
+  }
+  ::close(file);
+  return read_safetensors(path);
 }
 
 std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::string>& warnings) {
@@ -56,7 +77,8 @@ std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::strin
     const std::vector<Saved> saved = list_folder(folder);
     for (auto it = saved.rbegin(); it != saved.rend(); ++it) {
       try {
-        return read_safetensors(it->path);
+        if (auto file = read_if_there(it->path)) return file;
+        vanished = true;
       } catch (const DataError& error) {
         if (std::filesystem::exists(it->path)) {
           warnings.push_back(concat(error.what(), "; trying the checkpoint before it"));
@@ -91,7 +113,7 @@ Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Me
   write_safetensors(path, tensors, metadata);
   // Later steps are of a future that did not happen: the run was resumed before them.
   std::vector<Saved> saved = list();
-  while (saved.back().step > step) {
+  while (!saved.empty() && saved.back().step > step) {
     remove_file(saved.back().path);
     saved.pop_back();
   }

@@ -97,8 +97,9 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
 
 // Weights of the last axes seen: the images of a set have few sizes. Shared, so that a caller keeps
 // those of one axis while those of the other take their place here.
-std::shared_ptr<const ResizeWeights> weights_of(const ResizeAxis& axis, config::Interpolation interpolation,
-                                bool antialias, int multiple) {
+std::shared_ptr<const ResizeWeights> weights_of(const ResizeAxis& axis,
+                                                config::Interpolation interpolation, bool antialias,
+                                                int multiple) {
   struct Kept {
     ResizeAxis axis;
     config::Interpolation interpolation = config::Interpolation::kBilinear;

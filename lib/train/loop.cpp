@@ -143,6 +143,8 @@ class Loop {
   void begin() {
     job_.engine.initialise(config_.seed);
     if (is_chief() && job_.start == Start::kResume) resume();
+    // Only now: a checkpoint that the config does not fit keeps the config that it was made with.
+    if (is_chief()) write_config(job_.run, config_);
     if (is_chief() && state_.step == 0) import_weights();
     if (job_.workers != nullptr) take_chiefs_state();
     saved_step_ = state_.step;
@@ -188,15 +190,22 @@ class Loop {
   }
 
   void resume() {
+    const std::string path = checkpoint_folder(job_.run).string();
     std::vector<std::string> warnings;
     const auto file = store_->load_latest(warnings);
     for (const std::string& warning : warnings) job_.warn(warning);
+    if (!file && !warnings.empty()) {
+      throw DataError(path, concat("none of the ", warnings.size(),
+                                   " checkpoints can be used; repair one, or start anew with "
+                                   "--overwrite"));
+    }
     if (!file) {
-      job_.warn("no checkpoint in " + checkpoint_folder(job_.run).string() + ": starting anew");
+      job_.warn("no checkpoint in " + path + ": starting anew");
       return;
     }
-    const std::string path = checkpoint_folder(job_.run).string();
     state_ = from_metadata(file->metadata, config_, job_.data, plan_, path);
+    for (const std::string& change : changes_since(file->metadata, config_).told)
+      job_.warn("since the checkpoint " + change);
     enter(stages_.after(state_.step));
     job_.engine.load(*file, path);
     saved_ = to_metadata(state_, config_, job_.data, plan_);
@@ -294,14 +303,11 @@ class Loop {
 
   std::int64_t count_correct(const data::Batch& batch) const {
     const std::vector<std::int32_t> labels = label_indices(*job_.data.train, batch);
-    const std::int64_t n = job_.engine.outputs();
+    const auto n = static_cast<std::size_t>(job_.engine.outputs());
+    const auto loss = static_cast<graph::LossKind>(config_.model.loss);
     std::int64_t correct = 0;
     for (std::size_t s = 0; s < labels.size(); ++s) {
-      const float* row = job_.engine.logits().data() + static_cast<std::int64_t>(s) * n;
-      const std::int32_t predicted =
-          n == 1 ? static_cast<std::int32_t>(row[0] > 0)
-                 : static_cast<std::int32_t>(std::max_element(row, row + n) - row);
-      correct += predicted == labels[s] ? 1 : 0;
+      correct += predicted_class(job_.engine.logits().subspan(s * n, n), loss) == labels[s] ? 1 : 0;
     }
     return correct;
   }
@@ -355,7 +361,7 @@ class Loop {
     const std::string& name = config_.run.best;
     const std::optional<double> value = name.empty() ? std::nullopt : metric_of(evaluation, name);
     const bool better =
-        value &&
+        value && std::isfinite(*value) &&
         (!state_.best || (larger_is_better(name) ? *value > *state_.best : *value < *state_.best));
     if (better) {
       state_.best = value;

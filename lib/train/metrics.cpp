@@ -22,6 +22,14 @@ Interval wilson(std::int64_t correct, std::int64_t count) {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
+std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss) {
+  if (logits.size() == 1) {
+    const float threshold = loss == graph::LossKind::kMeanSquaredError ? 0.5f : 0.0f;
+    return logits[0] > threshold ? 1 : 0;
+  }
+  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
 std::vector<Metrics::PerClass> Metrics::per_class() const {
   std::vector<PerClass> rows(static_cast<std::size_t>(classes));
   const auto at = [&](std::int64_t truth, std::int64_t predicted) {
@@ -53,12 +61,10 @@ MetricsAccumulator::MetricsAccumulator(graph::LossKind loss, std::int64_t output
 
 void MetricsAccumulator::add(std::span<const float> logits, std::span<const float> losses,
                              std::span<const std::int32_t> labels) {
-  // A single output of a regression counts as right when it is nearer to the label.
-  const float threshold = loss_ == graph::LossKind::kMeanSquaredError ? 0.5f : 0.0f;
   for (std::size_t s = 0; s < labels.size(); ++s) {
     const float* row = logits.data() + static_cast<std::int64_t>(s) * outputs_;
-    const std::int64_t predicted = outputs_ == 1 ? static_cast<std::int64_t>(row[0] > threshold)
-                                                 : std::max_element(row, row + outputs_) - row;
+    const std::int64_t predicted =
+        predicted_class({row, static_cast<std::size_t>(outputs_)}, loss_);
     const std::int64_t label = labels[s];
     ++sums_.count;
     loss_sum_ += static_cast<double>(losses[s]);

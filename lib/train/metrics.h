@@ -17,6 +17,11 @@ struct Interval {
 // Wilson score interval of `correct` out of `count`, 95 %.
 Interval wilson(std::int64_t correct, std::int64_t count);
 
+// The class that one sample's outputs stand for: the largest, the lower one of equals, as in
+// NumPy's argmax. A single output stands for two classes, the second when it is > 0, or with mean
+// squared error, where it is compared with labels 0 and 1, > 0.5.
+std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss);
+
 struct Metrics {
   std::int64_t count = 0;
   double loss = 0;  // mean over the samples
@@ -35,10 +40,10 @@ struct Metrics {
   std::vector<PerClass> per_class() const;
 };
 
-// Adds batches up. Ties between logits go to the lower class, as in NumPy's argmax.
+// Adds batches up.
 class MetricsAccumulator {
  public:
-  // `outputs`: logits a sample. One logit (binary) predicts class 1 when > 0, and classes is 2.
+  // `outputs`: logits a sample; of one, classes is 2.
   MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k);
   void add(std::span<const float> logits, std::span<const float> losses,
            std::span<const std::int32_t> labels);

@@ -20,11 +20,14 @@ StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int
   if (config.train.max_steps) {
     plan.total_steps = *config.train.max_steps;
   } else {
-    const double steps =
-        config.train.epochs.value_or(1) * static_cast<double>(plan.steps_per_epoch);
-    plan.total_steps = static_cast<std::int64_t>(std::ceil(steps));
+    plan.total_steps = steps_in(config.train.epochs.value_or(1), plan.steps_per_epoch);
   }
   return plan;
+}
+
+std::int64_t steps_in(double units, std::int64_t steps) {
+  const double exact = units * static_cast<double>(steps);
+  return static_cast<std::int64_t>(std::ceil(exact - 1e-9 * std::max(1.0, exact)));
 }
 
 ScaledRate scaled_rate(const config::Config& config, std::int64_t replicas) {

@@ -34,6 +34,10 @@ struct StepPlan {
   }
 };
 
+// The steps in `units` epochs of `steps` each; a part of one counts as a whole one, a rounding
+// error of the product does not.
+std::int64_t steps_in(double units, std::int64_t steps);
+
 // `workers`: processes that train together, each with the config's replicas.
 StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers = 1);
 

@@ -12,21 +12,20 @@ namespace {
 
 std::vector<double> probabilities_of(std::span<const float> logits, config::LossKind loss) {
   std::vector<double> p(logits.begin(), logits.end());
-  if (loss == config::LossKind::kSoftmaxCrossEntropy) {
+  if (loss == config::LossKind::kMeanSquaredError) {
+    // Its outputs estimate labels 0 and 1 as they are.
+    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
+  } else if (loss == config::LossKind::kSoftmaxCrossEntropy) {
     const double largest = *std::max_element(p.begin(), p.end());
     double sum = 0;
     for (double& x : p) sum += x = std::exp(x - largest);
     for (double& x : p) x /= sum;
+    if (p.size() == 1) p.push_back(0);  // the one class, and what is not it
   } else if (loss == config::LossKind::kBinaryCrossEntropy) {
     for (double& x : p) x = 1 / (1 + std::exp(-x));
     if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
   }
   return p;
-}
-
-std::int32_t predicted_class(std::span<const float> logits) {
-  if (logits.size() == 1) return logits[0] > 0 ? 1 : 0;
-  return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
 // How image files become what the model takes.
@@ -136,8 +135,12 @@ void predict(Replicas& engine, const PredictionInput& input, config::LossKind lo
         each({done, 0, {}, {}, {}, damage});
         continue;
       }
-      Prediction prediction{
-          done, predicted_class(logits), probabilities_of(logits, loss), {}, logits, {}};
+      Prediction prediction{done,
+                            predicted_class(logits, static_cast<graph::LossKind>(loss)),
+                            probabilities_of(logits, loss),
+                            {},
+                            logits,
+                            {}};
       if (input.images.labelled) prediction.label = labels[i];
       each(prediction);
     }

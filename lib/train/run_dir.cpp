@@ -17,7 +17,26 @@ Path evaluator_folder(const Path& run, const std::string& split) {
   return run / "evaluator" / split;
 }
 
+namespace {
+
+// What a run replaces or goes on with, and what somebody else may have put under these names.
+constexpr const char* kOwn[] = {"config.yaml", "metrics.csv", "metrics.jsonl", "tensorboard"};
+
+void refuse_folder_of_others(const Path& run, const config::Config& config) {
+  if (fs::exists(checkpoint_folder(run))) return;
+  for (const char* name : kOwn) {
+    if (!fs::exists(run / name)) continue;
+    throw ConfigError(config.run.loc,
+                      concat("run.dir: ", run.string(), " holds a ", name,
+                             " but no checkpoints, "
+                             "so it is not the folder of a run; choose another with --run-dir"));
+  }
+}
+
+}  // namespace
+
 void prepare_run_folder(const Path& run, const config::Config& config, Start start) {
+  refuse_folder_of_others(run, config);
   std::error_code error;
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {
@@ -32,12 +51,14 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
                              "another folder with --run-dir"));
   }
   if (start == Start::kOverwrite) {
-    for (const char* name : {"checkpoints", "metrics.csv", "metrics.jsonl", "tensorboard",
-                             "data_report.txt", "evaluator"}) {
+    for (const char* name : kOwn) fs::remove_all(run / name);
+    for (const char* name : {"checkpoints", "data_report.txt", "evaluator"})
       fs::remove_all(run / name);
-    }
     fs::create_directories(checkpoint_folder(run));
   }
+}
+
+void write_config(const Path& run, const config::Config& config) {
   write_file_atomic(config_file(run), config::to_yaml(config));
 }
 

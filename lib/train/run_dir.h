@@ -24,10 +24,14 @@ Path evaluator_folder(const Path& run, const std::string& split);
 
 enum class Start { kFresh, kResume, kOverwrite };
 
-// Makes the folder ready. kFresh refuses (ConfigError) a folder that holds checkpoints and says
-// what to do; kOverwrite removes what an earlier run left; kResume needs nothing: without
+// Makes the folder ready. Refuses (ConfigError) one that holds files of a run's names but has never
+// been a run's. kFresh refuses a folder that holds checkpoints and says what to
+// do; kOverwrite removes what an earlier run left; kResume needs nothing: without
 // checkpoints it starts anew.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
+
+// Writes the effective config.
+void write_config(const Path& run, const config::Config& config);
 
 // Writes data_report.txt when there is something to report.
 void write_data_report(const Path& run, const data::Datasets& data);

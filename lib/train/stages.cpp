@@ -17,8 +17,7 @@ const std::vector<config::Unfreeze>& entries_of(const config::Config& config) {
 
 std::int64_t first_step(const config::Duration& at, const StepPlan& plan) {
   const bool epochs = at.unit == config::Duration::Unit::kEpochs;
-  const double unit = epochs ? static_cast<double>(plan.steps_per_epoch) : 1;
-  return static_cast<std::int64_t>(std::ceil(at.count * unit - 1e-9));
+  return steps_in(at.count, epochs ? plan.steps_per_epoch : 1);
 }
 
 std::set<std::string> trained_parameters(const graph::Graph& model) {

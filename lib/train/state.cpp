@@ -90,6 +90,8 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   };
   for (const auto& [key, value] : identity(config, data, plan)) compare(key, value);
   if (classes_of(metadata) != data.classes) compare("classes", join_lines(data.classes));
+  for (const std::string& change : changes_since(metadata, config).refused)
+    problems += "\n  " + change;
   if (!problems.empty()) {
     throw DataError(path, "cannot be resumed: the run would not go on as it was" + problems +
                               "\nRestore these values, or start a new run in another folder.");
@@ -105,6 +107,16 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     if (key.starts_with(kHookPrefix)) state.hooks[key.substr(kHookPrefix.size())] = text;
   }
   return state;
+}
+
+Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config) {
+  const auto text = metadata.find("config");
+  if (text == metadata.end()) return {};
+  try {
+    return changes_between(config::parse_config(text->second, "config", {}, {}).config, config);
+  } catch (const ConfigError&) {
+    return {};  // of a version with other keys
+  }
 }
 
 std::vector<std::string> classes_of(const checkpoint::Metadata& metadata) {

@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/data.h"
+#include "train/changes.h"
 #include "train/plan.h"
 
 namespace trainer::train {
@@ -25,15 +26,17 @@ struct RunState {
   std::map<std::string, std::string> hooks;  // by hook name
 };
 
-// `data_fingerprint` is of the training split.
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
                                  const data::Datasets& data, const StepPlan& plan);
 
 // Checks that the checkpoint belongs to this config and data. Throws DataError naming each
-// difference that would change what the run computes: seed, batch size, accumulation, shuffling,
-// training data, classes.
+// difference after which the run would not go on: seed, batch size, accumulation, shuffling,
+// training data, classes, and what changes_since() refuses.
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const StepPlan& plan, const std::string& path);
+
+// What the config says otherwise than the one in the checkpoint.
+Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);
 
 // The class names that a checkpoint carries, and the updates it has behind it. `path` is for
 // messages.

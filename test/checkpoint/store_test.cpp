@@ -85,6 +85,22 @@ TEST_CASE("a damaged newest checkpoint is skipped with a warning") {
                        DataError);
 }
 
+TEST_CASE("what cannot be opened or listed is neither damaged nor absent") {
+  const TemporaryFolder folder;
+  Store store(folder.path() / "checkpoints", 3);
+  for (const int step : {1, 2}) save(store, step);
+  const Path newest = store.list().back().path;
+  const Path other = folder.path() / "other";
+  std::filesystem::rename(newest, other);
+  std::filesystem::create_symlink(newest.filename(), newest);  // to itself: no one can open that
+  std::vector<std::string> warnings;
+  CHECK_THROWS_WITH_AS(store.load_latest(warnings), doctest::Contains("step-00000002"), Error);
+
+  std::filesystem::remove_all(folder.path() / "checkpoints");
+  std::filesystem::create_symlink("checkpoints", folder.path() / "checkpoints");
+  CHECK_THROWS_WITH_AS(store.load_latest(warnings), doctest::Contains("cannot list"), DataError);
+}
+
 TEST_CASE("a save after a resume from an older step removes the abandoned later ones") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);

@@ -188,6 +188,11 @@ TEST_CASE("output is JSON lines alone, or nothing but the end") {
   CHECK(quiet.err.empty());
 }
 
+TEST_CASE("output that could not be written is an error") {
+  const std::string command = std::string(TRAINER_PROGRAM) + " schema > /dev/full 2> /dev/null";
+  CHECK(WEXITSTATUS(std::system(command.c_str())) == 3);
+}
+
 TEST_CASE("small commands") {
   CHECK(Json::parse(run({"schema"}).out).contains("properties"));
   CHECK(run({"devices", "--json"}).event("devices").contains("cpu"));

@@ -190,6 +190,65 @@ TEST_CASE("a resume that would not go on as it was is refused") {
   CHECK(other.err.find("global batch was 32, is 16") != std::string::npos);
 }
 
+TEST_CASE("a changed model is no resume; a changed rate is, and is said") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  const Arguments few{"--set", "train.max_steps=5"};
+  REQUIRE(run(train(config, work / "run", few)).code == 0);
+  const std::string kept = read_text_file(work / "run" / "config.yaml");
+  for (const auto& [setting, message] :
+       {std::pair{"model.loss=mean_squared_error",
+                  "model.loss was softmax_cross_entropy, is mean_squared_error"},
+        std::pair{"data.normalize.scale=1", "data.normalize"},
+        std::pair{"model.layers[0].conv.strides=2", "model.layers[0].conv.strides was 1, is 2"}}) {
+    const Result refused = run(train(config, work / "run", {"--resume", "--set", setting}));
+    CAPTURE(refused.err);
+    CHECK(refused.code == 3);
+    CHECK(refused.err.find(message) != std::string::npos);
+  }
+  CHECK(read_text_file(work / "run" / "config.yaml") == kept);
+  const Result told =
+      run(train(config, work / "run",
+                {"--resume", "--set", "train.max_steps=6", "--set", "model.label_smoothing=0.25"}));
+  CHECK(told.code == 0);
+  CHECK(told.err.find("model.label_smoothing was") != std::string::npos);
+  CHECK(told.err.find("train.max_steps was 5, is 6") != std::string::npos);
+  CHECK(told.err.find("model.layers") == std::string::npos);
+}
+
+TEST_CASE("a run none of whose checkpoints can be used is not started anew by --resume") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  REQUIRE(run(train(config, work / "run", {"--set", "train.max_steps=5"})).code == 0);
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(work / "run" / "checkpoints")) {
+    std::filesystem::resize_file(entry.path(), 100);
+    ++files;
+  }
+  const Result resumed = run(train(config, work / "run", {"--resume"}));
+  CAPTURE(resumed.err);
+  CHECK(resumed.code == 3);
+  CHECK(resumed.err.find("--overwrite") != std::string::npos);
+  for (const auto& entry : std::filesystem::directory_iterator(work / "run" / "checkpoints")) {
+    CHECK(entry.file_size() == 100);
+    --files;
+  }
+  CHECK(files == 0);
+}
+
+TEST_CASE("a folder of somebody else's is left alone") {
+  const Workspace work;
+  const std::string config = rich_config(work);
+  std::filesystem::create_directories(work / "mine");
+  write_file_atomic(work / "mine" / "config.yaml", "# mine\n");
+  for (const Arguments& more : {Arguments{}, {"--resume"}, {"--overwrite"}}) {
+    const Result refused = run(train(config, work / "mine", more));
+    CHECK(refused.code == 2);
+    CHECK(refused.err.find("holds a config.yaml") != std::string::npos);
+  }
+  CHECK(read_text_file(work / "mine" / "config.yaml") == "# mine\n");
+}
+
 TEST_CASE("a folder in use or used is refused") {
   const Workspace work;
   const std::string config = rich_config(work);

@@ -181,25 +181,6 @@ TEST_CASE("metric files: a resumed run drops what it will do again, and a half-w
   CHECK(expected == 5);
 }
 
-TEST_CASE("early stop: patience, saved and restored") {
-  config::EarlyStop options;
-  options.metric = "validation/loss";
-  options.patience = 2;
-  options.min_delta = 0.1;
-  auto hook = make_early_stop_hook(options);
-  CHECK(hook->on_evaluation(evaluation_of(1.0)) == Request::kContinue);
-  CHECK(hook->on_evaluation(evaluation_of(0.95)) == Request::kContinue);  // too small a gain
-  const std::string state = hook->save();
-  hook = make_early_stop_hook(options);
-  hook->restore(state);
-  CHECK(hook->on_evaluation(evaluation_of(1.2)) == Request::kStop);
-  hook->restore(state);
-  CHECK(hook->on_evaluation(evaluation_of(0.5)) == Request::kContinue);
-  CHECK(hook->on_evaluation(evaluation_of(0.5)) == Request::kContinue);
-  CHECK(hook->on_evaluation(evaluation_of(0.5)) == Request::kStop);
-  CHECK_THROWS_AS(hook->restore("x"), DataError);
-}
-
 TEST_CASE("event file: records with right lengths and checksums") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "events";

@@ -119,10 +119,11 @@ void lower(const graph::Conv& op, Lowering& l) {
   }
   const Problem p = problem(op.window, op.groups, kernel);
   const dnnl::primitive_attr attributes = dnnl_attributes(op.activation);
-  const auto choice = choose(candidates(false), layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
-    return forward_descriptor(l, p, a, shaped(x0.shape, in, x0.type), shaped(y_shape, out, x0.type),
-                              op.bias, attributes);
-  });
+  const auto choice =
+      choose(candidates(false), layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
+        return forward_descriptor(l, p, a, shaped(x0.shape, in, x0.type),
+                                  shaped(y_shape, out, x0.type), op.bias, attributes);
+      });
   const Operand x = l.input(0, choice.x);
   const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand y = l.output(0, choice.y);
@@ -169,10 +170,9 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand dy0 = l.input_as_is(1);
   const Shape& kernel = op.kernel;
   const Problem p = problem(op.window, op.groups, kernel);
-  const auto algorithms =
-      candidates(l.machine().block == 16 &&
-                 winograd_chosen(l, Direction::kBackwardWeights, op.window, op.groups, x0.type,
-                                 x0.shape, dy0.shape, kernel));
+  const auto algorithms = candidates(
+      l.machine().block == 16 && winograd_chosen(l, Direction::kBackwardWeights, op.window,
+                                                 op.groups, x0.type, x0.shape, dy0.shape, kernel));
   const auto choice = choose(algorithms, layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
     const Operand x = shaped(x0.shape, in, x0.type), dy = shaped(dy0.shape, out, dy0.type);
     dnnl::primitive_attr attributes;

@@ -16,9 +16,9 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
          w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
 }
 
-// Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and weighing
-// the transforms of input, output and kernel; fitted to measurements of both on one AVX-512 core.
-// `n`: samples to decide for.
+// Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
+// weighing the transforms of input, output and kernel; fitted to measurements of both on one
+// AVX-512 core. `n`: samples to decide for.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           std::int64_t block) {
   const auto padded = [block](std::int64_t channels) {
@@ -32,8 +32,8 @@ bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, D
   return winograd < 0.95 * direct;
 }
 
-// A kernel that is small when transformed is kept so, and the strip is as short as leaves all in the
-// cache; else a strip is long enough to make up for transforming the kernel for each.
+// A kernel that is small when transformed is kept so, and the strip is as short as leaves all in
+// the cache; else a strip is long enough to make up for transforming the kernel for each.
 void choose_strip(WinogradShape& shape) {
   constexpr std::int64_t kSmallKernel = 128 * 128, kShort = 56, kLong = 392;
   shape.whole_kernel = shape.in * shape.out <= kSmallKernel;

@@ -18,7 +18,8 @@ void fields(V& v, EarlyStop& s) {
 template <class V>
 void fields(V& v, Train& s) {
   v.located(s.loc);
-  v("epochs", s.epochs, "Length of the training in epochs.", above(0));
+  v("epochs", s.epochs, "Length of the training in epochs.",
+    Rule{.low = 0, .high = 1e6, .low_open = true});
   v("max_steps", s.max_steps, "Length of the training in steps.", at_least(1));
   v.group({"epochs", "max_steps"}, true);
   v("batch_size", s.batch_size, "Samples a step and replica; default 32.", at_least(1));

@@ -1,6 +1,8 @@
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <sstream>
 
 #include "base/error.h"
 #include "train/hooks.h"
@@ -16,7 +18,9 @@ class EarlyStopHook : public Hook {
 
   Request on_evaluation(const Evaluation& evaluation) override {
     const std::optional<double> value = metric_of(evaluation, options_.metric);
-    if (!value) return Request::kContinue;
+    // A run that is resumed at its end evaluates once more what it has counted.
+    if (!value || evaluation.step == counted_) return Request::kContinue;
+    counted_ = evaluation.step;
     if (improves(*value)) {
       best_ = value;
       waited_ = 0;
@@ -26,29 +30,35 @@ class EarlyStopHook : public Hook {
     return waited_ >= options_.patience ? Request::kStop : Request::kContinue;
   }
 
-  // "BEST WAITED", BEST as a hexadecimal float, which reads back to the same bits; "none" without.
+  // "BEST WAITED STEP", BEST as a hexadecimal float, which reads back to the same bits; "none"
+  // without.
   std::string save() const override {
-    if (!best_ && waited_ == 0) return "";
+    if (counted_ < 0) return "";
     char best[40] = "none";
     if (best_) std::snprintf(best, sizeof best, "%a", *best_);
-    return concat(best, " ", waited_);
+    return concat(best, " ", waited_, " ", counted_);
   }
 
   void restore(const std::string& text) override {
-    const std::size_t space = text.find(' ');
-    const std::string best = text.substr(0, space);
-    const std::string waited = space == std::string::npos ? "" : text.substr(space + 1);
+    std::array<std::string, 3> words;
+    std::istringstream in(text);
+    for (std::string& word : words) std::getline(in, word, ' ');
+    const auto& [best, waited, step] = words;
     char* end = nullptr;
     const double value = std::strtod(best.c_str(), &end);
     const bool number = !best.empty() && *end == '\0' && std::isfinite(value);
-    const bool digits = !waited.empty() && waited.size() < 19 &&
-                        waited.find_first_not_of("0123456789") == std::string::npos;
-    if ((!number && best != "none") || !digits) {
+    const auto count = [](const std::string& word) {
+      return !word.empty() && word.size() < 19 &&
+             word.find_first_not_of("0123456789") == std::string::npos;
+    };
+    if ((!number && best != "none") || !count(waited) || !count(step) || !in.eof()) {
       throw DataError("checkpoint", "the state of early_stop is '" + text +
-                                        "', expected a number or none, and a count of evaluations");
+                                        "', expected a number or none, a count of evaluations and "
+                                        "the step of the last");
     }
     best_ = number ? std::optional(value) : std::nullopt;
     waited_ = std::stoll(waited);
+    counted_ = std::stoll(step);
   }
 
  private:
@@ -62,7 +72,8 @@ class EarlyStopHook : public Hook {
 
   config::EarlyStop options_;
   std::optional<double> best_;
-  std::int64_t waited_ = 0;  // evaluations without improvement
+  std::int64_t waited_ = 0;    // evaluations without improvement
+  std::int64_t counted_ = -1;  // step of the last one that was counted
 };
 
 }  // namespace

@@ -19,9 +19,11 @@ config::EarlyStop options(const std::string& metric, std::int64_t patience, doub
 }
 
 // The evaluation, from 1, after which it stops; 0 if never.
-std::size_t stops_after(Hook& hook, const std::vector<double>& losses) {
+std::size_t stops_after(Hook& hook, const std::vector<double>& losses, std::size_t first = 1) {
   for (std::size_t i = 0; i < losses.size(); ++i) {
-    if (hook.on_evaluation(evaluation("validation", 1, losses[i])) == Request::kStop) return i + 1;
+    const auto step = static_cast<std::int64_t>(first + i);
+    if (hook.on_evaluation(evaluation("validation", step, losses[i])) == Request::kStop)
+      return i + 1;
   }
   return 0;
 }
@@ -42,9 +44,11 @@ TEST_CASE("early stop: accuracy must rise, loss must fall") {
   const auto hook = make_early_stop_hook(options("validation/accuracy", 1));
   Evaluation e = evaluation("validation", 1, 1);
   for (const double accuracy : {0.5, 0.6, 0.7}) {
+    ++e.step;
     e.metrics.accuracy = accuracy;
     CHECK(hook->on_evaluation(e) == Request::kContinue);
   }
+  ++e.step;
   e.metrics.accuracy = 0.6;
   CHECK(hook->on_evaluation(e) == Request::kStop);
 }
@@ -71,18 +75,30 @@ TEST_CASE("early stop: a resumed run stops where the whole one does") {
     const auto second = make();
     second->restore(first->save());
     CHECK(second->save() == first->save());
-    CHECK(stops_after(*second, {middle, losses.end()}) == losses.size() - cut);
+    CHECK(stops_after(*second, {middle, losses.end()}, cut + 1) == losses.size() - cut);
   }
 }
 
+TEST_CASE("early stop: an evaluation that is made again counts once") {
+  const auto first = make_early_stop_hook(options("validation/loss", 2));
+  CHECK(stops_after(*first, {0.5, 0.6}) == 0);
+  const auto resumed = make_early_stop_hook(options("validation/loss", 2));
+  resumed->restore(first->save());
+  for (int again = 0; again < 3; ++again) {
+    CHECK(resumed->on_evaluation(evaluation("validation", 2, 0.6)) == Request::kContinue);
+  }
+  CHECK(stops_after(*resumed, {0.7}, 3) == 1);
+}
+
 TEST_CASE("early stop: restores nothing but what it saves") {
-  for (const char* text : {"", "x", "0.5", "0.5 ", " 1", "0.5 1 ", "0.5 1x", "0.5x 1", "0.5 -1",
-                           "nan 1", "0.5 1 2", "0.5 99999999999999999999"}) {
+  for (const char* text :
+       {"", "x", "0.5", "0.5 ", " 1 1", "0.5 1", "0.5 1 ", "0.5 1x 1", "0.5x 1 1", "0.5 -1 1",
+        "nan 1 1", "0.5 1 2 3", "0.5 1 2 ", "0.5 99999999999999999999 1"}) {
     CAPTURE(text);
     CHECK_THROWS_AS(make_early_stop_hook(options("validation/loss", 1))->restore(text), DataError);
   }
-  CHECK_NOTHROW(make_early_stop_hook(options("validation/loss", 1))->restore("none 1"));
-  CHECK_NOTHROW(make_early_stop_hook(options("validation/loss", 1))->restore("0x1.8p-3 0"));
+  CHECK_NOTHROW(make_early_stop_hook(options("validation/loss", 1))->restore("none 1 7"));
+  CHECK_NOTHROW(make_early_stop_hook(options("validation/loss", 1))->restore("0x1.8p-3 0 8"));
 }
 
 }  // namespace trainer::train
