@@ -38,6 +38,10 @@ void horizontal(const std::int16_t* row, const ResizeWeights& weights, int count
   }
 }
 
+void repeat_grey(const std::uint8_t* grey, int count, std::uint8_t* rgb) {
+  for (int i = 0; i < count; ++i, rgb += 3) rgb[0] = rgb[1] = rgb[2] = grey[i];
+}
+
 double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
 
 // Keys, a = -0.5: Pillow's and tf.image.resize's cubic.
@@ -94,27 +98,34 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   return result;
 }
 
-// Weights of the last axes seen: the images of a set have few sizes.
+// Weights of the last axes seen: the images of a set have few sizes. `groups_of` channels, or 0
+// where no groups are wanted.
 const ResizeWeights& weights_of(const ResizeAxis& axis, config::Interpolation interpolation,
-                                bool antialias, int multiple) {
+                                bool antialias, int multiple, int groups_of) {
   struct Kept {
     ResizeAxis axis;
     config::Interpolation interpolation = config::Interpolation::kBilinear;
     bool antialias = false;
-    int multiple = 0;
+    int multiple = 0, groups_of = 0;
     ResizeWeights weights;
   };
   thread_local std::array<Kept, 32> kept;
   thread_local std::size_t oldest = 0;
   for (const Kept& one : kept) {
-    if (one.multiple == multiple && one.axis == axis && one.interpolation == interpolation &&
-        one.antialias == antialias) {
+    if (one.multiple == multiple && one.groups_of == groups_of && one.axis == axis &&
+        one.interpolation == interpolation && one.antialias == antialias) {
       return one.weights;
     }
   }
   Kept& place = kept[oldest++ % kept.size()];
-  place = {axis, interpolation, antialias, multiple,
-           make_weights(axis, interpolation, antialias, multiple)};
+  place = {axis, interpolation, antialias, multiple, groups_of, {}};
+  if (groups_of > 0) {
+    place.weights = make_weights(axis, interpolation, antialias, kGroupTaps);
+    make_groups(place.weights, groups_of);
+  }
+  if (!place.weights.grouped) {
+    place.weights = make_weights(axis, interpolation, antialias, multiple);
+  }
   return place.weights;
 }
 
@@ -125,38 +136,78 @@ int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
 
 }  // namespace
 
-ResizeRows plain_resize_rows() { return {vertical, horizontal<3>, horizontal<1>}; }
+// A number's place is where its first tap's channel lies.
+void make_groups(ResizeWeights& weights, int channels) {
+  const auto pairs = static_cast<std::size_t>(weights.taps / kGroupTaps);
+  const std::size_t numbers = weights.first.size() * static_cast<std::size_t>(channels);
+  const std::size_t groups = (numbers + kGroup - 1) / kGroup;
+  weights.start.assign(groups, 0);
+  weights.places.assign(groups * 2 * kGroup, 0);
+  weights.pairs.assign(groups * pairs * 2 * kGroup, 0);
+  for (std::size_t i = 0; i < numbers; ++i) {
+    const std::size_t group = i / kGroup, in_group = i % kGroup;
+    const std::size_t x = i / static_cast<std::size_t>(channels);
+    const int first = weights.first[x] * channels;
+    if (in_group == 0) weights.start[group] = first;
+    const int place =
+        first - weights.start[group] + static_cast<int>(i % static_cast<std::size_t>(channels));
+    if (place < 0 || place + channels >= 64) {
+      return;
+    }
+    std::int16_t* places = &weights.places[(group * kGroup + in_group) * 2];
+    places[0] = static_cast<std::int16_t>(place);
+    places[1] = static_cast<std::int16_t>(place + channels);
+    const std::int16_t* values = &weights.values[x * static_cast<std::size_t>(weights.taps)];
+    for (std::size_t k = 0; k < pairs; ++k) {
+      std::copy_n(values + 2 * k, 2, &weights.pairs[((group * pairs + k) * kGroup + in_group) * 2]);
+    }
+  }
+  weights.grouped = true;
+}
+
+bool has_avx512_rows() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+const ResizeRows& resize_rows() {
+  static const ResizeRows kRows = has_avx512_rows()                ? avx512_resize_rows()
+                                  : __builtin_cpu_supports("avx2") ? avx2_resize_rows()
+                                                                   : plain_resize_rows();
+  return kRows;
+}
+
+ResizeRows plain_resize_rows() {
+  return {vertical, horizontal<3>, horizontal<1>, repeat_grey, false};
+}
 
 void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis& horizontal_axis,
             config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
-  static const ResizeRows kRows =
-      __builtin_cpu_supports("avx2") ? avx2_resize_rows() : plain_resize_rows();
+  const ResizeRows& kernels = resize_rows();
   const int channels = in.channels();
-  const ResizeWeights& down = weights_of(vertical_axis, interpolation, antialias, kVerticalTaps);
+  const ResizeWeights& down = weights_of(vertical_axis, interpolation, antialias, kVerticalTaps, 0);
   const ResizeWeights& across =
-      weights_of(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps);
+      weights_of(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps,
+                 kernels.groups ? channels : 0);
   // Only the columns that some output reads.
-  const int left = across.first.front();
-  const int right = std::min(across.first.back() + across.taps, horizontal_axis.input);
-  ResizeWeights shifted = across;
-  for (int& first : shifted.first) first -= left;
-  const int count = (right - left) * channels;
+  const int left = across.first.front() * channels;
+  const int right = std::min(across.first.back() + across.taps, horizontal_axis.input) * channels;
   // Taps that are zeros read beyond the row.
-  std::vector<std::int16_t> row(
-      static_cast<std::size_t>(count + across.taps * channels + kRowSlack));
+  thread_local std::vector<std::int16_t> row;
+  const int most = (across.first.back() + across.taps) * channels + kRowSlack;
+  if (row.size() < static_cast<std::size_t>(most)) row.resize(static_cast<std::size_t>(most));
   std::vector<const std::uint8_t*> rows(static_cast<std::size_t>(down.taps));
-  const auto offset =
-      static_cast<std::size_t>(horizontal_axis.first + left) * static_cast<std::size_t>(channels);
-  const auto horizontal_pass = channels == 3 ? kRows.horizontal_rgb : kRows.horizontal_grey;
+  const auto offset = static_cast<std::size_t>(horizontal_axis.first * channels + left);
+  const auto horizontal_pass = channels == 3 ? kernels.horizontal_rgb : kernels.horizontal_grey;
   for (int y = 0; y < vertical_axis.output; ++y) {
     const auto i = static_cast<std::size_t>(y);
     for (int k = 0; k < down.taps; ++k) {
       const int from = std::min(down.first[i] + k, vertical_axis.input - 1);
       rows[static_cast<std::size_t>(k)] = in.row(vertical_axis.first + from) + offset;
     }
-    kRows.vertical(rows.data(), down.values.data() + i * static_cast<std::size_t>(down.taps),
-                   down.taps, down.shift, count, row.data());
-    horizontal_pass(row.data(), shifted, horizontal_axis.output, out);
+    kernels.vertical(rows.data(), down.values.data() + i * static_cast<std::size_t>(down.taps),
+                     down.taps, down.shift, right - left, row.data() + left);
+    horizontal_pass(row.data(), across, horizontal_axis.output, out);
     out += horizontal_axis.output * channels;
   }
 }
