@@ -83,7 +83,8 @@ void horizontal_grey(const std::int16_t* row, const ResizeWeights& weights, int 
 
 }  // namespace
 
-ResizeRows avx512_resize_rows() { return {vertical, horizontal_rgb, horizontal_grey, avx2_resize_rows().repeat_grey,
-          true}; }
+ResizeRows avx512_resize_rows() {
+  return {vertical, horizontal_rgb, horizontal_grey, avx2_resize_rows().repeat_grey, true};
+}
 
 }  // namespace trainer::data
