@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "data/image.h"
 #include "data/resize_rows.h"
@@ -53,7 +54,7 @@ double cubic(double x) {
 }
 
 // Rounds so that the integers add up to 2^shift exactly: a plain surface stays what it is.
-void quantise(const std::vector<double>& exact, int shift, std::int16_t* out) {
+void quantise(std::span<const double> exact, int shift, std::int16_t* out) {
   const auto one = 1 << shift;
   int sum = 0;
   std::size_t largest = 0;
@@ -71,28 +72,33 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   const double scale = static_cast<double>(axis.input) / axis.size;
   const double widen = antialias ? std::max(scale, 1.0) : 1.0;
   const double support = (bilinear ? 1 : 2) * widen;
-  std::vector<std::vector<double>> exact(static_cast<std::size_t>(axis.output));
+  std::vector<double> exact;       // of all outputs, one after the other
+  std::vector<std::size_t> count;  // of each output
   ResizeWeights result;
   double largest = 0;
   for (int i = 0; i < axis.output; ++i) {
     const double centre = (axis.skip + i + 0.5) * scale;
     const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
     const int last = std::min(static_cast<int>(centre + support + 0.5), axis.input);
-    auto& weights = exact[static_cast<std::size_t>(i)];
+    const std::size_t begin = exact.size();
     double sum = 0;
     for (int k = first; k < last; ++k) {
       const double at = (k - centre + 0.5) / widen;
-      sum += weights.emplace_back(bilinear ? triangle(at) : cubic(at));
+      sum += exact.emplace_back(bilinear ? triangle(at) : cubic(at));
     }
-    for (double& weight : weights) largest = std::max(largest, std::abs(weight /= sum));
+    for (std::size_t k = begin; k < exact.size(); ++k) {
+      largest = std::max(largest, std::abs(exact[k] /= sum));
+    }
     result.first.push_back(first);
+    count.push_back(exact.size() - begin);
     result.taps = std::max(result.taps, last - first);
   }
   result.taps = (result.taps + multiple - 1) / multiple * multiple;
   result.shift = largest < 0.999 ? 15 : 14;
-  result.values.assign(exact.size() * static_cast<std::size_t>(result.taps), 0);
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    quantise(exact[i], result.shift,
+  result.values.assign(count.size() * static_cast<std::size_t>(result.taps), 0);
+  const double* at = exact.data();
+  for (std::size_t i = 0; i < count.size(); at += count[i++]) {
+    quantise({at, count[i]}, result.shift,
              result.values.data() + i * static_cast<std::size_t>(result.taps));
   }
   return result;
@@ -205,8 +211,10 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
       const int from = std::min(down.first[i] + k, vertical_axis.input - 1);
       rows[static_cast<std::size_t>(k)] = in.row(vertical_axis.first + from) + offset;
     }
-    kernels.vertical(rows.data(), down.values.data() + i * static_cast<std::size_t>(down.taps),
-                     down.taps, down.shift, right - left, row.data() + left);
+    const std::int16_t* weights = down.values.data() + i * static_cast<std::size_t>(down.taps);
+    int taps = down.taps;
+    while (taps > kVerticalTaps && weights[taps - 1] == 0 && weights[taps - 2] == 0) taps -= 2;
+    kernels.vertical(rows.data(), weights, taps, down.shift, right - left, row.data() + left);
     horizontal_pass(row.data(), across, horizontal_axis.output, out);
     out += horizontal_axis.output * channels;
   }

@@ -1,13 +1,18 @@
 // Our decoder of plain JPEG files against libjpeg: whatever it accepts, it must decode to the same
 // bits, and libjpeg must have nothing to say about it.
+
+// jpeglib.h does not include what it needs.
+// clang-format off
+#include <cstddef>
+#include <cstdio>
+#include <jpeglib.h>
+// clang-format on
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-
-#include <jpeglib.h>
 
 #include "base/error.h"
 #include "base/random.h"
@@ -35,7 +40,8 @@ std::vector<std::uint8_t> picture(const Kind& kind, int noise, Random& random) {
     for (int x = 0; x < kind.width; ++x) {
       for (int c = 0; c < kind.components; ++c) {
         const int wave = (x * (3 + c) + y * 5) / 2 % 256 + ((x / 9 + y / 7) % 2) * 60;
-        const int value = wave + static_cast<int>(random.below(2 * static_cast<unsigned>(noise) + 1)) - noise;
+        const int value =
+            wave + static_cast<int>(random.below(2 * static_cast<unsigned>(noise) + 1)) - noise;
         pixels.push_back(static_cast<std::uint8_t>(std::clamp(value, 0, 255)));
       }
     }
@@ -95,12 +101,11 @@ std::string difference(const Bytes& file, int channels, int reduce, const Pixels
       found.channels() != expected.channels()) {
     return "another shape";
   }
-  const auto [a, b] =
-      std::mismatch(found.data(), found.data() + found.size(), expected.data());
+  const auto [a, b] = std::mismatch(found.data(), found.data() + found.size(), expected.data());
   if (a == found.data() + found.size()) return "";
   const auto at = static_cast<std::size_t>(a - found.data());
-  return concat("byte ", at % found.row_bytes(), " of row ", at / found.row_bytes(), " is ", int{*a},
-                ", not ", int{*b});
+  return concat("byte ", at % found.row_bytes(), " of row ", at / found.row_bytes(), " is ",
+                int{*a}, ", not ", int{*b});
 }
 
 // How many of the ways to decode the file were ours.
@@ -127,11 +132,20 @@ Bytes changed(Bytes file, Random& random) {
     const std::size_t at = 2 + random.below(file.size() - 2);
     const auto where = file.begin() + static_cast<std::ptrdiff_t>(at);
     switch (random.below(5)) {
-      case 0: *where = static_cast<std::uint8_t>(random.below(256)); break;
-      case 1: *where = static_cast<std::uint8_t>(*where ^ 1 << random.below(8)); break;
-      case 2: file.erase(where); break;
-      case 3: file.insert(where, static_cast<std::uint8_t>(random.below(2) * 255)); break;
-      default: file.resize(std::max<std::size_t>(at, 4));
+      case 0:
+        *where = static_cast<std::uint8_t>(random.below(256));
+        break;
+      case 1:
+        *where = static_cast<std::uint8_t>(*where ^ 1 << random.below(8));
+        break;
+      case 2:
+        file.erase(where);
+        break;
+      case 3:
+        file.insert(where, static_cast<std::uint8_t>(random.below(2) * 255));
+        break;
+      default:
+        file.resize(std::max<std::size_t>(at, 4));
     }
   }
   return file;
@@ -154,7 +168,8 @@ TEST_CASE("plain JPEG files of all forms are decoded to libjpeg's bits") {
         CAPTURE(v);
         CAPTURE(quality);
         const int noise = quality == 5 ? 2 : quality == 100 ? 200 : 30;
-        // Where chroma has two columns or fewer, or luma one sample a block, libjpeg does otherwise.
+        // Where chroma has two columns or fewer, or luma one sample a block, libjpeg does
+        // otherwise.
         const bool narrow = h == 2 && width / 2 < 24;
         const int ours = check_all_ways(encode(kind, noise, random));
         CHECK((narrow || ours >= (h == 2 && v == 1 ? 7 : 8)));
@@ -203,9 +218,9 @@ TEST_CASE("damaged JPEG files come to the same as with libjpeg alone") {
 }
 
 TEST_CASE("real JPEG files are decoded to libjpeg's bits") {
-  for (const auto& [variable, folder, most] :
-       {std::tuple("CATS_DOGS_DIR", "validation", 25), {"OCT_DIR", "test", 25},
-        {"TRAINER_SHARED_DATA", "awkward_jpeg", 1000}}) {
+  for (const auto& [variable, folder, most] : {std::tuple("CATS_DOGS_DIR", "validation", 25),
+                                               {"OCT_DIR", "test", 25},
+                                               {"TRAINER_SHARED_DATA", "awkward_jpeg", 1000}}) {
     const char* root = std::getenv(variable);
     if (root == nullptr || !fs::is_directory(fs::path(root) / folder)) {
       MESSAGE("skipped: ", std::string(variable), " names no folder with ", std::string(folder));
