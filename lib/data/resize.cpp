@@ -104,36 +104,43 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   return result;
 }
 
-// Weights of the last axes seen: the images of a set have few sizes. `groups_of` channels, or 0
-// where no groups are wanted.
-const ResizeWeights& weights_of(const ResizeAxis& axis, config::Interpolation interpolation,
-                                bool antialias, int multiple, int groups_of) {
-  struct Kept {
-    ResizeAxis axis;
-    config::Interpolation interpolation = config::Interpolation::kBilinear;
-    bool antialias = false;
-    int multiple = 0, groups_of = 0;
-    ResizeWeights weights;
-  };
-  thread_local std::array<Kept, 32> kept;
-  thread_local std::size_t oldest = 0;
-  for (const Kept& one : kept) {
-    if (one.multiple == multiple && one.groups_of == groups_of && one.axis == axis &&
-        one.interpolation == interpolation && one.antialias == antialias) {
-      return one.weights;
+struct WeightsKey {
+  ResizeAxis axis;
+  config::Interpolation interpolation = config::Interpolation::kBilinear;
+  bool antialias = false;
+  int multiple = 0;
+  int groups_of = 0;  // channels, or 0 where no groups are wanted
+  bool operator==(const WeightsKey&) const = default;
+};
+
+// Weights of the last axes seen: the images of a set have few sizes. What it returns lives until
+// the next call.
+class WeightsCache {
+ public:
+  const ResizeWeights& get(const WeightsKey& key) {
+    const auto found = std::find(keys_.begin(), keys_.end(), key);
+    if (found != keys_.end()) return weights_[static_cast<std::size_t>(found - keys_.begin())];
+    const std::size_t place = oldest_++ % keys_.size();
+    keys_[place] = key;
+    ResizeWeights& weights = weights_[place];
+    weights = {};
+    if (key.groups_of > 0) {
+      weights = make_weights(key.axis, key.interpolation, key.antialias, kGroupTaps);
+      make_groups(weights, key.groups_of);
     }
+    if (!weights.grouped) {
+      weights = make_weights(key.axis, key.interpolation, key.antialias, key.multiple);
+    }
+    return weights;
   }
-  Kept& place = kept[oldest++ % kept.size()];
-  place = {axis, interpolation, antialias, multiple, groups_of, {}};
-  if (groups_of > 0) {
-    place.weights = make_weights(axis, interpolation, antialias, kGroupTaps);
-    make_groups(place.weights, groups_of);
-  }
-  if (!place.weights.grouped) {
-    place.weights = make_weights(axis, interpolation, antialias, multiple);
-  }
-  return place.weights;
-}
+
+ private:
+  static constexpr std::size_t kSize = 128;
+
+  std::array<WeightsKey, kSize> keys_;
+  std::array<ResizeWeights, kSize> weights_;
+  std::size_t oldest_ = 0;
+};
 
 ResizeAxis axis_of(int input, int size) { return {0, input, size, 0, size}; }
 
@@ -191,10 +198,13 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
             config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
   const ResizeRows& kernels = resize_rows();
   const int channels = in.channels();
-  const ResizeWeights& down = weights_of(vertical_axis, interpolation, antialias, kVerticalTaps, 0);
+  // One cache a pass: both weights are needed at once.
+  thread_local WeightsCache down_cache, across_cache;
+  const ResizeWeights& down =
+      down_cache.get({vertical_axis, interpolation, antialias, kVerticalTaps, 0});
   const ResizeWeights& across =
-      weights_of(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps,
-                 kernels.groups ? channels : 0);
+      across_cache.get({horizontal_axis, interpolation, antialias,
+                        channels == 3 ? kRgbTaps : kGreyTaps, kernels.groups ? channels : 0});
   // Only the columns that some output reads.
   const int left = across.first.front() * channels;
   const int right = std::min(across.first.back() + across.taps, horizontal_axis.input) * channels;
