@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "data/image.h"
+#include "data/resize_rows.h"
 
 namespace trainer::data {
 namespace {
@@ -148,9 +149,7 @@ class ImageDataset final : public Dataset {
     s.sized.reset(height_, width_, 1);
     resize(s.decoded, geometry.vertical, geometry.horizontal, config_.interpolation,
            config_.antialias, s.sized.data());
-    for (std::size_t i = 0; i < s.sized.size(); ++i) {
-      out[3 * i] = out[3 * i + 1] = out[3 * i + 2] = s.sized.data()[i];
-    }
+    resize_rows().repeat_grey(s.sized.data(), height_ * width_, out);
   }
 
   void read(std::int64_t index, std::int64_t epoch, std::uint8_t* out) const {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <memory>
+#include <span>
 
 #include "data/image.h"
 #include "data/resize_rows.h"
@@ -39,6 +39,10 @@ void horizontal(const std::int16_t* row, const ResizeWeights& weights, int count
   }
 }
 
+void repeat_grey(const std::uint8_t* grey, int count, std::uint8_t* rgb) {
+  for (int i = 0; i < count; ++i, rgb += 3) rgb[0] = rgb[1] = rgb[2] = grey[i];
+}
+
 double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
 
 // Keys, a = -0.5: Pillow's and tf.image.resize's cubic.
@@ -50,7 +54,7 @@ double cubic(double x) {
 }
 
 // Rounds so that the integers add up to 2^shift exactly: a plain surface stays what it is.
-void quantise(const std::vector<double>& exact, int shift, std::int16_t* out) {
+void quantise(std::span<const double> exact, int shift, std::int16_t* out) {
   const auto one = 1 << shift;
   int sum = 0;
   std::size_t largest = 0;
@@ -68,59 +72,75 @@ ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpo
   const double scale = static_cast<double>(axis.input) / axis.size;
   const double widen = antialias ? std::max(scale, 1.0) : 1.0;
   const double support = (bilinear ? 1 : 2) * widen;
-  std::vector<std::vector<double>> exact(static_cast<std::size_t>(axis.output));
+  std::vector<double> exact;       // of all outputs, one after the other
+  std::vector<std::size_t> count;  // of each output
   ResizeWeights result;
   double largest = 0;
   for (int i = 0; i < axis.output; ++i) {
     const double centre = (axis.skip + i + 0.5) * scale;
     const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
     const int last = std::min(static_cast<int>(centre + support + 0.5), axis.input);
-    auto& weights = exact[static_cast<std::size_t>(i)];
+    const std::size_t begin = exact.size();
     double sum = 0;
     for (int k = first; k < last; ++k) {
       const double at = (k - centre + 0.5) / widen;
-      sum += weights.emplace_back(bilinear ? triangle(at) : cubic(at));
+      sum += exact.emplace_back(bilinear ? triangle(at) : cubic(at));
     }
-    for (double& weight : weights) largest = std::max(largest, std::abs(weight /= sum));
+    for (std::size_t k = begin; k < exact.size(); ++k) {
+      largest = std::max(largest, std::abs(exact[k] /= sum));
+    }
     result.first.push_back(first);
+    count.push_back(exact.size() - begin);
     result.taps = std::max(result.taps, last - first);
   }
   result.taps = (result.taps + multiple - 1) / multiple * multiple;
   result.shift = largest < 0.999 ? 15 : 14;
-  result.values.assign(exact.size() * static_cast<std::size_t>(result.taps), 0);
-  for (std::size_t i = 0; i < exact.size(); ++i) {
-    quantise(exact[i], result.shift,
+  result.values.assign(count.size() * static_cast<std::size_t>(result.taps), 0);
+  const double* at = exact.data();
+  for (std::size_t i = 0; i < count.size(); at += count[i++]) {
+    quantise({at, count[i]}, result.shift,
              result.values.data() + i * static_cast<std::size_t>(result.taps));
   }
   return result;
 }
 
-// Weights of the last axes seen: the images of a set have few sizes. Shared, so that a caller keeps
-// those of one axis while those of the other take their place here.
-std::shared_ptr<const ResizeWeights> weights_of(const ResizeAxis& axis,
-                                                config::Interpolation interpolation, bool antialias,
-                                                int multiple) {
-  struct Kept {
-    ResizeAxis axis;
-    config::Interpolation interpolation = config::Interpolation::kBilinear;
-    bool antialias = false;
-    int multiple = 0;
-    std::shared_ptr<const ResizeWeights> weights;
-  };
-  thread_local std::array<Kept, 32> kept;
-  thread_local std::size_t oldest = 0;
-  for (const Kept& one : kept) {
-    if (one.multiple == multiple && one.axis == axis && one.interpolation == interpolation &&
-        one.antialias == antialias) {
-      return one.weights;
+struct WeightsKey {
+  ResizeAxis axis;
+  config::Interpolation interpolation = config::Interpolation::kBilinear;
+  bool antialias = false;
+  int multiple = 0;
+  int groups_of = 0;  // channels, or 0 where no groups are wanted
+  bool operator==(const WeightsKey&) const = default;
+};
+
+// Weights of the last axes seen: the images of a set have few sizes. What it returns lives until
+// the next call.
+class WeightsCache {
+ public:
+  const ResizeWeights& get(const WeightsKey& key) {
+    const auto found = std::find(keys_.begin(), keys_.end(), key);
+    if (found != keys_.end()) return weights_[static_cast<std::size_t>(found - keys_.begin())];
+    const std::size_t place = oldest_++ % keys_.size();
+    keys_[place] = key;
+    ResizeWeights& weights = weights_[place];
+    weights = {};
+    if (key.groups_of > 0) {
+      weights = make_weights(key.axis, key.interpolation, key.antialias, kGroupTaps);
+      make_groups(weights, key.groups_of);
     }
+    if (!weights.grouped) {
+      weights = make_weights(key.axis, key.interpolation, key.antialias, key.multiple);
+    }
+    return weights;
   }
-  Kept& place = kept[oldest++ % kept.size()];
-  place = {axis, interpolation, antialias, multiple,
-           std::make_shared<const ResizeWeights>(
-               make_weights(axis, interpolation, antialias, multiple))};
-  return place.weights;
-}
+
+ private:
+  static constexpr std::size_t kSize = 128;
+
+  std::array<WeightsKey, kSize> keys_;
+  std::array<ResizeWeights, kSize> weights_;
+  std::size_t oldest_ = 0;
+};
 
 ResizeAxis axis_of(int input, int size) { return {0, input, size, 0, size}; }
 
@@ -129,40 +149,83 @@ int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
 
 }  // namespace
 
-ResizeRows plain_resize_rows() { return {vertical, horizontal<3>, horizontal<1>}; }
+// A number's place is where its first tap's channel lies.
+void make_groups(ResizeWeights& weights, int channels) {
+  const auto pairs = static_cast<std::size_t>(weights.taps / kGroupTaps);
+  const std::size_t numbers = weights.first.size() * static_cast<std::size_t>(channels);
+  const std::size_t groups = (numbers + kGroup - 1) / kGroup;
+  weights.start.assign(groups, 0);
+  weights.places.assign(groups * 2 * kGroup, 0);
+  weights.pairs.assign(groups * pairs * 2 * kGroup, 0);
+  for (std::size_t i = 0; i < numbers; ++i) {
+    const std::size_t group = i / kGroup, in_group = i % kGroup;
+    const std::size_t x = i / static_cast<std::size_t>(channels);
+    const int first = weights.first[x] * channels;
+    if (in_group == 0) weights.start[group] = first;
+    const int place =
+        first - weights.start[group] + static_cast<int>(i % static_cast<std::size_t>(channels));
+    if (place < 0 || place + channels >= 64) {
+      return;
+    }
+    std::int16_t* places = &weights.places[(group * kGroup + in_group) * 2];
+    places[0] = static_cast<std::int16_t>(place);
+    places[1] = static_cast<std::int16_t>(place + channels);
+    const std::int16_t* values = &weights.values[x * static_cast<std::size_t>(weights.taps)];
+    for (std::size_t k = 0; k < pairs; ++k) {
+      std::copy_n(values + 2 * k, 2, &weights.pairs[((group * pairs + k) * kGroup + in_group) * 2]);
+    }
+  }
+  weights.grouped = true;
+}
+
+bool has_avx512_rows() {
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512vl");
+}
+
+const ResizeRows& resize_rows() {
+  static const ResizeRows kRows = has_avx512_rows()                ? avx512_resize_rows()
+                                  : __builtin_cpu_supports("avx2") ? avx2_resize_rows()
+                                                                   : plain_resize_rows();
+  return kRows;
+}
+
+ResizeRows plain_resize_rows() {
+  return {vertical, horizontal<3>, horizontal<1>, repeat_grey, false};
+}
 
 void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis& horizontal_axis,
             config::Interpolation interpolation, bool antialias, std::uint8_t* out) {
-  static const ResizeRows kRows =
-      __builtin_cpu_supports("avx2") ? avx2_resize_rows() : plain_resize_rows();
+  const ResizeRows& kernels = resize_rows();
   const int channels = in.channels();
-  const auto vertical_weights = weights_of(vertical_axis, interpolation, antialias, kVerticalTaps);
-  const auto horizontal_weights =
-      weights_of(horizontal_axis, interpolation, antialias, channels == 3 ? kRgbTaps : kGreyTaps);
-  const ResizeWeights& down = *vertical_weights;
-  const ResizeWeights& across = *horizontal_weights;
+  // One cache a pass: both weights are needed at once.
+  thread_local WeightsCache down_cache, across_cache;
+  const ResizeWeights& down =
+      down_cache.get({vertical_axis, interpolation, antialias, kVerticalTaps, 0});
+  const ResizeWeights& across =
+      across_cache.get({horizontal_axis, interpolation, antialias,
+                        channels == 3 ? kRgbTaps : kGreyTaps, kernels.groups ? channels : 0});
   // Only the columns that some output reads.
-  const int left = across.first.front();
-  const int right = std::min(across.first.back() + across.taps, horizontal_axis.input);
-  ResizeWeights shifted = across;
-  for (int& first : shifted.first) first -= left;
-  const int count = (right - left) * channels;
+  const int left = across.first.front() * channels;
+  const int right = std::min(across.first.back() + across.taps, horizontal_axis.input) * channels;
   // Taps that are zeros read beyond the row.
-  std::vector<std::int16_t> row(
-      static_cast<std::size_t>(count + across.taps * channels + kRowSlack));
+  thread_local std::vector<std::int16_t> row;
+  const int most = (across.first.back() + across.taps) * channels + kRowSlack;
+  if (row.size() < static_cast<std::size_t>(most)) row.resize(static_cast<std::size_t>(most));
   std::vector<const std::uint8_t*> rows(static_cast<std::size_t>(down.taps));
-  const auto offset =
-      static_cast<std::size_t>(horizontal_axis.first + left) * static_cast<std::size_t>(channels);
-  const auto horizontal_pass = channels == 3 ? kRows.horizontal_rgb : kRows.horizontal_grey;
+  const auto offset = static_cast<std::size_t>(horizontal_axis.first * channels + left);
+  const auto horizontal_pass = channels == 3 ? kernels.horizontal_rgb : kernels.horizontal_grey;
   for (int y = 0; y < vertical_axis.output; ++y) {
     const auto i = static_cast<std::size_t>(y);
     for (int k = 0; k < down.taps; ++k) {
       const int from = std::min(down.first[i] + k, vertical_axis.input - 1);
       rows[static_cast<std::size_t>(k)] = in.row(vertical_axis.first + from) + offset;
     }
-    kRows.vertical(rows.data(), down.values.data() + i * static_cast<std::size_t>(down.taps),
-                   down.taps, down.shift, count, row.data());
-    horizontal_pass(row.data(), shifted, horizontal_axis.output, out);
+    const std::int16_t* weights = down.values.data() + i * static_cast<std::size_t>(down.taps);
+    int taps = down.taps;
+    while (taps > kVerticalTaps && weights[taps - 1] == 0 && weights[taps - 2] == 0) taps -= 2;
+    kernels.vertical(rows.data(), weights, taps, down.shift, right - left, row.data() + left);
+    horizontal_pass(row.data(), across, horizontal_axis.output, out);
     out += horizontal_axis.output * channels;
   }
 }

@@ -142,8 +142,26 @@ void horizontal_grey(const std::int16_t* row, const ResizeWeights& weights, int 
   }
 }
 
+void repeat_grey(const std::uint8_t* grey, int count, std::uint8_t* rgb) {
+  const __m128i first = _mm_setr_epi8(0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5);
+  const __m128i second = _mm_setr_epi8(5, 5, 6, 6, 6, 7, 7, 7, 8, 8, 8, 9, 9, 9, 10, 10);
+  const __m128i third =
+      _mm_setr_epi8(10, 11, 11, 11, 12, 12, 12, 13, 13, 13, 14, 14, 14, 15, 15, 15);
+  int x = 0;
+  for (; x + 16 <= count; x += 16, rgb += 48) {
+    const __m128i values = _mm_loadu_si128(reinterpret_cast<const __m128i*>(grey + x));
+    auto* to = reinterpret_cast<__m128i*>(rgb);
+    _mm_storeu_si128(to, _mm_shuffle_epi8(values, first));
+    _mm_storeu_si128(to + 1, _mm_shuffle_epi8(values, second));
+    _mm_storeu_si128(to + 2, _mm_shuffle_epi8(values, third));
+  }
+  plain_resize_rows().repeat_grey(grey + x, count - x, rgb);
+}
+
 }  // namespace
 
-ResizeRows avx2_resize_rows() { return {vertical, horizontal_rgb, horizontal_grey}; }
+ResizeRows avx2_resize_rows() {
+  return {vertical, horizontal_rgb, horizontal_grey, repeat_grey, false};
+}
 
 }  // namespace trainer::data

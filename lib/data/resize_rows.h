@@ -1,4 +1,4 @@
-// The two inner loops of resizing, once in plain C++ and once for AVX2; both give the same bits.
+// The inner loops of resizing in plain C++, for AVX2 and for AVX-512; all give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,22 @@ struct ResizeWeights {
   int shift = 0;
   std::vector<int> first;
   std::vector<std::int16_t> values;
+
+  // The same for 16 numbers of an output row at a time, its channels in turn, where all that they
+  // need of two taps lies within 64 elements of the input row: group g's number i reads the
+  // elements start[g] + places[32 g + 2 i] and the next, and those by 2 * channels further for
+  // every two taps more. pairs holds their weights: [group][taps / 2][number][2]. Not grouped
+  // where a group needs more.
+  bool grouped = false;
+  std::vector<int> start;
+  std::vector<std::int16_t> places, pairs;
 };
+inline constexpr int kGroup = 16;
+void make_groups(ResizeWeights& weights, int channels);
+
 // `taps` is rounded up to a multiple of these.
-inline constexpr int kVerticalTaps = 2, kRgbTaps = 2, kGreyTaps = 8;
-// A row handed to horizontal() is readable for this many elements beyond its end.
+inline constexpr int kVerticalTaps = 2, kRgbTaps = 2, kGreyTaps = 8, kGroupTaps = 2;
+// A row handed to horizontal() is readable for this many elements beyond its last tap.
 inline constexpr int kRowSlack = 64;
 
 struct ResizeRows {
@@ -30,8 +42,16 @@ struct ResizeRows {
                          std::uint8_t* out);
   void (*horizontal_grey)(const std::int16_t* row, const ResizeWeights& weights, int count,
                           std::uint8_t* out);
+  // Each grey value three times.
+  void (*repeat_grey)(const std::uint8_t* grey, int count, std::uint8_t* rgb);
+  bool groups;  // whether the horizontal passes use them
 };
 ResizeRows plain_resize_rows();
 ResizeRows avx2_resize_rows();
+ResizeRows avx512_resize_rows();
+// Whether this processor has what avx512_resize_rows() needs.
+bool has_avx512_rows();
+// The best of this processor.
+const ResizeRows& resize_rows();
 
 }  // namespace trainer::data

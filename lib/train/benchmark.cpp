@@ -1,5 +1,7 @@
 #include "train/benchmark.h"
 
+#include <emmintrin.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -62,6 +64,27 @@ Throughput measure(const data::Dataset& dataset, const config::Config& config, d
   return result;
 }
 
+// to[i] = from[i] * scale[i] + shift[i]. A batch is larger than the caches: the numbers go past
+// them where the row is aligned, which spares reading the memory that they overwrite.
+void normalize_row(const std::uint8_t* from, const float* scale, const float* shift,
+                   std::size_t count, float* to) {
+  std::size_t i = 0;
+  if (reinterpret_cast<std::uintptr_t>(to) % sizeof(__m128) == 0) {
+    const __m128i zero = _mm_setzero_si128();
+    for (; i + 8 <= count; i += 8) {
+      const __m128i words =
+          _mm_unpacklo_epi8(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(from + i)), zero);
+      const auto store = [&](std::size_t at, __m128i bytes) {
+        const __m128 product = _mm_mul_ps(_mm_cvtepi32_ps(bytes), _mm_loadu_ps(scale + at));
+        _mm_stream_ps(to + at, _mm_add_ps(product, _mm_loadu_ps(shift + at)));
+      };
+      store(i, _mm_unpacklo_epi16(words, zero));
+      store(i + 4, _mm_unpackhi_epi16(words, zero));
+    }
+  }
+  for (; i < count; ++i) to[i] = static_cast<float>(from[i]) * scale[i] + shift[i];
+}
+
 }  // namespace
 
 Throughput measure_training(Replicas& engine, const data::Dataset& dataset,
@@ -100,9 +123,9 @@ Throughput measure_input(const data::Dataset& dataset, const config::Config& con
     const auto* from = static_cast<const std::uint8_t*>(batch.images);
     float* to = numbers.data();
     for (std::size_t r = 0; r < rows; ++r, from += row, to += row) {
-      for (std::size_t i = 0; i < row; ++i)
-        to[i] = static_cast<float>(from[i]) * scale[i] + shift[i];
+      normalize_row(from, scale.data(), shift.data(), row, to);
     }
+    _mm_sfence();
   });
 }
 

@@ -89,11 +89,12 @@ TEST_CASE("without antialias: bilinear between the two nearest pixel centres") {
   }
 }
 
-TEST_CASE("the vector loops give the bits of the plain ones") {
-  if (!__builtin_cpu_supports("avx2")) return;
-  const ResizeRows plain = plain_resize_rows(), fast = avx2_resize_rows();
+namespace {
+
+void check_vector_loops(const ResizeRows& fast) {
+  const ResizeRows plain = plain_resize_rows();
   Random random(1, Stream::kSynthetic);
-  for (const int count : {1, 5, 31, 32, 33, 100, 224}) {
+  for (const int count : {1, 5, 31, 32, 33, 63, 64, 65, 100, 224}) {
     for (const int taps : {2, 4, 6}) {
       std::vector<std::vector<std::uint8_t>> rows(static_cast<std::size_t>(taps));
       std::vector<const std::uint8_t*> pointers;
@@ -114,14 +115,16 @@ TEST_CASE("the vector loops give the bits of the plain ones") {
       weights.shift = 14;
       std::vector<std::int16_t> row;
       for (int i = 0; i < count; ++i) {
-        weights.first.push_back(i);
+        weights.first.push_back(i * 3 / 2);
         for (int k = 0; k < 8; ++k) {
           weights.values.push_back(static_cast<std::int16_t>(random.below(6000)) - 1000);
         }
       }
-      for (int i = 0; i < (count + 8) * channels + kRowSlack; ++i) {
+      for (int i = 0; i < (2 * count + 8) * channels + kRowSlack; ++i) {
         row.push_back(static_cast<std::int16_t>(random.below(16000)));
       }
+      make_groups(weights, channels);
+      CHECK(weights.grouped);
       std::vector<std::uint8_t> a(static_cast<std::size_t>(count * channels)), b = a;
       (channels == 3 ? plain.horizontal_rgb : plain.horizontal_grey)(row.data(), weights, count,
                                                                      a.data());
@@ -129,6 +132,49 @@ TEST_CASE("the vector loops give the bits of the plain ones") {
                                                                    b.data());
       CHECK(a == b);
     }
+  }
+  std::vector<std::uint8_t> grey(100), a(300), b(300);
+  for (auto& value : grey) value = static_cast<std::uint8_t>(random.below(256));
+  plain.repeat_grey(grey.data(), 100, a.data());
+  fast.repeat_grey(grey.data(), 100, b.data());
+  CHECK(a == b);
+}
+
+}  // namespace
+
+TEST_CASE("the vector loops give the bits of the plain ones") {
+  if (__builtin_cpu_supports("avx2")) check_vector_loops(avx2_resize_rows());
+  if (has_avx512_rows()) check_vector_loops(avx512_resize_rows());
+}
+
+TEST_CASE("a row is grouped where 16 numbers lie near each other") {
+  const auto grouped = [](int step, int channels) {
+    ResizeWeights weights;
+    weights.taps = 2;
+    for (int i = 0; i < 40; ++i) {
+      weights.first.push_back(i * step);
+      weights.values.insert(weights.values.end(), 2, 0);
+    }
+    make_groups(weights, channels);
+    return weights.grouped;
+  };
+  CHECK(grouped(4, 1));
+  CHECK(!grouped(5, 1));
+  CHECK(grouped(3, 3));
+  CHECK(!grouped(4, 3));
+}
+
+TEST_CASE("an image comes to the same whatever sizes came before it") {
+  // The rows' weights are known from before, the columns' are new and push others out.
+  for (int i = 0; i < 400; ++i) {
+    const int height = 30 + (i * i * 7 + i / 3) % 20, width = 30 + i;
+    const Pixels image = test_image(height, width, 1);
+    const Geometry geometry = fit_geometry(height, width, 9, 9, config::Fit::kStretch, 1);
+    const auto found = resized(image, geometry, Interpolation::kBilinear, true);
+    std::vector<std::uint8_t> alone;
+    std::thread([&] { alone = resized(image, geometry, Interpolation::kBilinear, true); }).join();
+    CAPTURE(i);
+    CHECK(found == alone);
   }
 }
 

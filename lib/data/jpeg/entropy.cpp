@@ -109,8 +109,6 @@ bool decode_mcu(BitReader& reader, const BlockPlan* plan, int blocks, std::int32
 
 }  // namespace
 
-bool runs_here() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2"); }
-
 const std::uint8_t* unstuff(const std::uint8_t* in, const std::uint8_t* end, std::uint8_t*& out) {
   const __m256i ones = _mm256_set1_epi8(-1);
   std::uint8_t* to = out;

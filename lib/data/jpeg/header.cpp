@@ -22,6 +22,9 @@ enum Marker : int {
   kCom = 0xFE,
 };
 
+// libjpeg's limit.
+constexpr int kMostSide = 65500;
+
 int read16(File at) { return at[0] << 8 | at[1]; }
 
 bool starts_with(File segment, std::string_view text) {
@@ -79,7 +82,9 @@ class Reader {
     header_.width = read16(segment.subspan(3));
     header_.components = segment[5];
     const int count = header_.components;
-    if (header_.height == 0 || header_.width == 0 || (count != 1 && count != 3)) return false;
+    const auto side = [](int size) { return size > 0 && size <= kMostSide; };
+    if (!side(header_.height) || !side(header_.width)) return false;
+    if (count != 1 && count != 3) return false;
     if (segment.size() != 6 + 3 * static_cast<std::size_t>(count)) return false;
     for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
       const File entry = segment.subspan(6 + 3 * i, 3);

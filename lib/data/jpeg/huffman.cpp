@@ -52,7 +52,7 @@ const HuffmanTable* table_of(const HuffmanCode& code, bool dc, int slot) {
   const std::span source(code.counts, 16 + static_cast<std::size_t>(code.symbols));
   if (place.table && std::ranges::equal(source, place.source)) return place.table.get();
   place.source.clear();
-  if (!place.table) place.table = std::make_unique<HuffmanTable>();
+  if (!place.table) place.table = std::make_unique_for_overwrite<HuffmanTable>();
   if (!make_table(code, dc, *place.table)) {
     place.table.reset();
     return nullptr;

@@ -116,6 +116,29 @@ template <int kDown>
   }
 }
 
+// The same where in[4..7] are zeros, from in[0..3].
+template <bool kHigh, int kDown>
+[[gnu::always_inline]] inline void transform_sparse(const Vector (&in)[4], Vector (&out)[8]) {
+  const Vector half = _mm256_set1_epi32(1 << (kDown - 1));
+  const Vector in02 = interleave<kHigh>(in[0], in[2]), in13 = interleave<kHigh>(in[1], in[3]);
+  const Vector sum0 = add(multiply(in02, 8192, kF0541 + kF0765), half);
+  const Vector sum3 = add(multiply(in02, 8192, -kF0541 - kF0765), half);
+  const Vector sum1 = add(multiply(in02, 8192, kF0541), half);
+  const Vector sum2 = add(multiply(in02, 8192, -kF0541), half);
+  const Vector odd0 = multiply(in13, kF1175 - kF0899, kF1175 - kF1961);
+  const Vector odd1 = multiply(in13, kF1175 - kF0390, kF1175 - kF2562);
+  const Vector odd2 = multiply(in13, kF1175, kF3072 - kF2562 + kF1175 - kF1961);
+  const Vector odd3 = multiply(in13, kF1501 - kF0899 + kF1175 - kF0390, kF1175);
+  out[0] = _mm256_srai_epi32(add(sum0, odd3), kDown);
+  out[7] = _mm256_srai_epi32(sub(sum0, odd3), kDown);
+  out[1] = _mm256_srai_epi32(add(sum1, odd2), kDown);
+  out[6] = _mm256_srai_epi32(sub(sum1, odd2), kDown);
+  out[2] = _mm256_srai_epi32(add(sum2, odd1), kDown);
+  out[5] = _mm256_srai_epi32(sub(sum2, odd1), kDown);
+  out[3] = _mm256_srai_epi32(add(sum3, odd0), kDown);
+  out[4] = _mm256_srai_epi32(sub(sum3, odd0), kDown);
+}
+
 // Samples from words around 0.
 Vector to_samples(Vector a, Vector b) {
   return _mm256_xor_si256(_mm256_packs_epi16(a, b), _mm256_set1_epi8(-128));
@@ -153,10 +176,64 @@ void store_plain8(std::int16_t* pair, const std::int16_t* table, std::uint8_t* o
   pair[0] = pair[kPairLane] = 0;
 }
 
+[[gnu::always_inline]] inline void store8(const Vector (&columns)[8], std::uint8_t* out,
+                                          std::ptrdiff_t stride) {
+  Vector samples[4];
+  to_rows(columns, samples);
+  for (int i = 0; i < 4; ++i, out += 2 * stride) {
+    const Vector both = _mm256_permute4x64_epi64(samples[i], 0xD8);
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(both));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + stride), _mm256_extracti128_si256(both, 1));
+  }
+}
+
+// The first ten coefficients in zigzag order lie in the first four rows and columns.
+constexpr int kLastSparse = 9;
+
+void inverse8_sparse(std::int16_t* pair, const std::int16_t* table, std::uint8_t* out,
+                     std::ptrdiff_t stride) {
+  Vector rows[4], coefficients = _mm256_setzero_si256();
+  for (int i = 0; i < 4; ++i) rows[i] = take(pair, table, i);
+  for (int i = 1; i < 4; ++i) coefficients = _mm256_or_si256(coefficients, load(pair + 16 * i));
+  for (int row = 0; row < 4; ++row) {
+    _mm256_store_si256(reinterpret_cast<Vector*>(pair + 16 * row), _mm256_setzero_si256());
+  }
+  const Vector flat = blocks_of_zeros(coefficients);
+  Vector wide[8], two_rows[4];
+  transform_sparse<false, 11>(rows, wide);
+  for (int i = 0; i < 4; ++i) two_rows[i] = _mm256_packs_epi32(wide[2 * i], wide[2 * i + 1]);
+  if (_mm256_movemask_epi8(flat) != 0) {
+    const Vector first = _mm256_slli_epi16(rows[0], 2);
+    const Vector twice = _mm256_unpacklo_epi64(first, first);
+    for (Vector& row : two_rows) row = _mm256_blendv_epi8(row, twice, flat);
+  }
+  // [rows 2i, 2i + 1] of four columns -> columns of eight rows.
+  Vector quarter[4];
+  for (int i = 0; i < 2; ++i) {
+    const Vector even = _mm256_unpacklo_epi16(two_rows[2 * i], two_rows[2 * i + 1]);
+    const Vector odd = _mm256_unpackhi_epi16(two_rows[2 * i], two_rows[2 * i + 1]);
+    quarter[i] = _mm256_unpacklo_epi16(even, odd);
+    quarter[2 + i] = _mm256_unpackhi_epi16(even, odd);
+  }
+  for (int i = 0; i < 2; ++i) {
+    rows[2 * i] = _mm256_unpacklo_epi64(quarter[2 * i], quarter[2 * i + 1]);
+    rows[2 * i + 1] = _mm256_unpackhi_epi64(quarter[2 * i], quarter[2 * i + 1]);
+  }
+  Vector high[8];
+  transform_sparse<false, 18>(rows, wide);
+  transform_sparse<true, 18>(rows, high);
+  for (int i = 0; i < 8; ++i) wide[i] = _mm256_packs_epi32(wide[i], high[i]);
+  store8(wide, out, stride);
+}
+
 void inverse8(std::int16_t* pair, const std::int16_t* table, const std::uint8_t* last,
               std::uint8_t* out, std::ptrdiff_t stride) {
   if ((last[0] | last[1]) == 0) {
     store_plain8(pair, table, out, stride);
+    return;
+  }
+  if (last[0] <= kLastSparse && last[1] <= kLastSparse) {
+    inverse8_sparse(pair, table, out, stride);
     return;
   }
   Vector rows[8], coefficients = _mm256_setzero_si256();
@@ -171,13 +248,7 @@ void inverse8(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
   }
   transpose(rows);
   transform<18>(rows);
-  Vector samples[4];
-  to_rows(rows, samples);
-  for (int i = 0; i < 4; ++i, out += 2 * stride) {
-    const Vector both = _mm256_permute4x64_epi64(samples[i], 0xD8);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out), _mm256_castsi256_si128(both));
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + stride), _mm256_extracti128_si256(both, 1));
-  }
+  store8(rows, out, stride);
 }
 
 // ---- 4 x 4 ----

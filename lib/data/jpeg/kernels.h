@@ -9,8 +9,6 @@
 
 namespace trainer::data::jpeg {
 
-bool runs_here();
-
 // ---- Entropy-coded bytes (entropy.cpp) ---------------------------------------------------------
 
 // Copies [in, end) without the zeros stuffed behind 0xFF, up to a marker or the end. Returns where

@@ -281,7 +281,8 @@ class Decoder {
 }  // namespace
 
 bool decode_plain(File file, const Header& header, int channels, int reduce, Pixels& out) {
-  static const bool kRuns = runs_here();
+  static const bool kRuns = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("bmi2") &&
+                            __builtin_cpu_supports("bmi");
   if (!kRuns) return false;
   thread_local Scratch scratch;
   return Decoder(file, header, header.components == 1 || channels == 1, reduce, scratch, out).run();
