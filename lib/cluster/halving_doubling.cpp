@@ -1,6 +1,5 @@
 #include "cluster/halving_doubling.h"
 
-#include <algorithm>
 #include <vector>
 
 #include "cluster/reduce.h"
@@ -63,20 +62,5 @@ void sum(Wires& wires, std::span<T> values) {
 void halving_doubling(Wires& wires, std::span<float> values) { sum(wires, values); }
 void halving_doubling(Wires& wires, std::span<double> values) { sum(wires, values); }
 void halving_doubling(Wires& wires, std::span<std::int64_t> values) { sum(wires, values); }
-
-void all_gather(Wires& wires, std::span<const std::byte> mine, std::span<std::byte> all) {
-  const std::size_t block = mine.size();
-  const auto blocks_of = [&](int rank, int count) {
-    return all.subspan(static_cast<std::size_t>(rank) * block,
-                       static_cast<std::size_t>(count) * block);
-  };
-  const std::span<std::byte> own = blocks_of(wires.rank, 1);
-  std::copy(mine.begin(), mine.end(), own.begin());
-  for (int distance = 1; distance < wires.size; distance *= 2) {
-    const int first = wires.rank & ~(distance - 1);  // of the ranks whose blocks are here
-    wires.exchange(wires.rank ^ distance, blocks_of(first, distance),
-                   blocks_of(first ^ distance, distance));
-  }
-}
 
 }  // namespace trainer::cluster

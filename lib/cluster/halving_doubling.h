@@ -16,7 +16,4 @@ void halving_doubling(Wires& wires, std::span<float> values);
 void halving_doubling(Wires& wires, std::span<double> values);
 void halving_doubling(Wires& wires, std::span<std::int64_t> values);
 
-// all holds wires.size times mine.size() bytes, by rank. Doubles what each pair has, nearest first.
-void all_gather(Wires& wires, std::span<const std::byte> mine, std::span<std::byte> all);
-
 }  // namespace trainer::cluster
