@@ -9,6 +9,7 @@
 
 #include "cluster/identity.h"
 #include "config/config.h"
+#include "train/simulate.h"
 
 namespace CLI {
 class App;
@@ -80,9 +81,11 @@ struct DataArguments : ConfigArguments {
 int data(const DataArguments& arguments);
 
 struct PlanArguments : ConfigArguments {
-  std::string print_after;  // a compiler pass, or "all"
-  bool program = false;     // also what the backend runs, step by step
-  std::string plot;         // write the learning-rate curve to this SVG file
+  std::string print_after;        // a compiler pass, or "all"
+  bool program = false;           // also what the backend runs, step by step
+  std::string plot;               // write the learning-rate curve to this SVG file
+  std::optional<int> world_size;  // plan for so many processes, which nothing else tells
+  train::SimulationRequest simulation;
 };
 int plan(const PlanArguments& arguments);
 

@@ -224,6 +224,40 @@ int run(int argc, char** argv) {
   plan_command
       ->add_option("--plot", plan_arguments.plot, "Write the learning-rate curve to this SVG file")
       ->type_name("FILE");
+  plan_command
+      ->add_option("--world-size", plan_arguments.world_size,
+                   "Plan for so many processes; else as TF_CONFIG, torchrun, Slurm or mpirun tell")
+      ->check(CLI::Range(1, 1 << 20));
+  // Here a number to simulate, not one for the config.
+  plan_command->remove_option(plan_command->get_option("--gpus"));
+  CLI::Option* workers =
+      plan_command
+          ->add_option(
+              "--workers,--gpus", plan_arguments.simulation.workers,
+              "Predict step time and efficiency on 1, 2, 4, ... so many workers, one a GPU")
+          ->check(CLI::Range(1, 1 << 20));
+  CLI::Option* link = plan_command->add_option("--link", plan_arguments.simulation.link,
+                                               "Bandwidth of each worker's link, e.g. 100Gbit");
+  workers->needs(link);
+  link->needs(workers);
+  plan_command
+      ->add_option("--latency", plan_arguments.simulation.latency, "Of a message; default 20us")
+      ->needs(link);
+  CLI::Option* step_time =
+      plan_command
+          ->add_option("--step-time", plan_arguments.simulation.step_time,
+                       "Time of one worker's step, e.g. 120ms; else it is measured here")
+          ->needs(link);
+  plan_command
+      ->add_option("--measured", plan_arguments.simulation.measured,
+                   "Take it from the output of benchmark --json or train --json")
+      ->type_name("FILE")
+      ->needs(link)
+      ->excludes(step_time);
+  plan_command
+      ->add_option("--seconds", plan_arguments.simulation.seconds, "Time to measure; default 2")
+      ->needs(link)
+      ->check(CLI::NonNegativeNumber);
   plan_command->callback([&] { code = plan(plan_arguments); });
 
   LaunchArguments launch_arguments;

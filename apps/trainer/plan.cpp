@@ -6,6 +6,8 @@
 #include "train/open.h"
 #include "train/plan_report.h"
 #include "train/rate_plot.h"
+#include "train/simulate.h"
+#include "train/workers.h"
 
 namespace trainer::app {
 
@@ -14,19 +16,30 @@ int plan(const PlanArguments& arguments) {
   const config::LoadedConfig loaded =
       config::load_config(arguments.path, arguments.overrides, environment());
   const config::Config& config = loaded.config;
+  const cluster::Identity who = arguments.world_size ? train::planned_workers(*arguments.world_size)
+                                                     : cluster::identify({}, environment());
+  train::check_workers(config, who);
   const train::PlannedData data = train::plan_data(config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
-  const train::PlanReport report = train::make_plan(loaded, data, model);
+  const train::PlanReport report = train::make_plan(loaded, data, model, who);
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, train::rate_plot(config, *report.steps));
   }
-  const train::DevicePlan device = train::plan_device(model, data, config);
+  std::optional<train::Simulation> simulation;
+  if (arguments.simulation.workers > 0) {
+    simulation = train::simulate(arguments.simulation, config, model);
+  }
+  const train::DevicePlan device = train::plan_device(model, data, config, who.size);
   if (arguments.json) {
     train::print_plan_json(report, device, std::cout);
   } else {
     train::print_plan(report, std::cout);
     train::print_device(device, std::cout);
+  }
+  if (simulation) {
+    (arguments.json ? train::print_simulation_json : train::print_simulation)(*simulation,
+                                                                              std::cout);
   }
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? std::cerr : std::cout;

@@ -40,6 +40,7 @@ void Crew::run(const std::function<void(int)>& work, const std::function<void()>
   work_ = &work;
   failed_ = &failed;
   error_ = nullptr;
+  caused_ = false;
   running_.store(static_cast<int>(threads_.size()), std::memory_order_relaxed);
   {
     const std::lock_guard lock(mutex_);
@@ -54,15 +55,25 @@ void Crew::run(const std::function<void(int)>& work, const std::function<void()>
 void Crew::work(int member) {
   try {
     (*work_)(member);
+  } catch (const MemberFailed&) {
+    keep(std::current_exception(), true);
   } catch (...) {
-    bool first = false;
-    {
-      const std::lock_guard lock(mutex_);
-      first = !error_;
-      if (first) error_ = std::current_exception();
-    }
-    if (first && *failed_) (*failed_)();
+    keep(std::current_exception(), false);
   }
+}
+
+// `caused`: by the failure of another member, which may come here later.
+void Crew::keep(const std::exception_ptr& error, bool caused) {
+  bool first = false;
+  {
+    const std::lock_guard lock(mutex_);
+    first = !error_;
+    if (first || (caused_ && !caused)) {
+      error_ = error;
+      caused_ = caused;
+    }
+  }
+  if (first && *failed_) (*failed_)();
 }
 
 void Crew::serve(int member) {

@@ -12,6 +12,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/error.h"
+
 namespace trainer {
 
 // Waits for what another thread is about to do: spins for about 20 microseconds, then gives the
@@ -43,6 +45,12 @@ class Pinned {
   cpu_set_t before_;
 };
 
+// What a member throws that waited for another one, which has failed.
+class MemberFailed : public PeerError {
+ public:
+  using PeerError::PeerError;
+};
+
 class Crew {
  public:
   // Starts members 1 to count - 1; member 0 is whoever calls run(). `start`, when set, is called
@@ -54,19 +62,22 @@ class Crew {
 
   int count() const { return static_cast<int>(threads_.size()) + 1; }
   // Runs work(member) on every member at once. Rethrows the error that came first, after all have
-  // ended. `failed`, when set, is called once that error is kept: it must wake members that wait
-  // for the one that threw, by making them throw too.
+  // ended; a MemberFailed only when nobody has thrown anything else. `failed`, when set, is called
+  // once the first error is kept: it must wake members that wait for the one that threw, by making
+  // them throw too.
   void run(const std::function<void(int)>& work, const std::function<void()>& failed = {});
 
  private:
   void serve(int member);
   void work(int member);
+  void keep(const std::exception_ptr& error, bool caused);
 
   std::function<void(int)> start_;
   std::vector<std::thread> threads_;
   const std::function<void(int)>* work_ = nullptr;
   const std::function<void()>* failed_ = nullptr;
   std::exception_ptr error_;
+  bool caused_ = false;  // error_ is a MemberFailed
   std::atomic<std::uint64_t> generation_{0};
   std::atomic<int> running_{0};
   std::atomic<bool> stop_{false};

@@ -7,6 +7,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/crew.h"
 #include "base/error.h"
 #include "base/part.h"
 
@@ -55,7 +56,7 @@ class Meeting {
 
   void check() const {
     const int rank = failed_.load(std::memory_order_acquire);
-    if (rank >= 0) throw PeerError(concat("replica ", rank, " of this process has failed"));
+    if (rank >= 0) throw MemberFailed(concat("replica ", rank, " of this process has failed"));
   }
 
   int parties_;

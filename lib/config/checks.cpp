@@ -388,6 +388,7 @@ class Checker {
              "expected at least '1 second', found '" + to_string(timeout) + "'");
     }
     check_replicas();
+    check_shard();
     if (config_.parallel.reduction == Parallel::Reduction::kOrdered) check_ordered();
   }
 
@@ -422,6 +423,19 @@ class Checker {
     if (parallel.threads && *parallel.threads < parallel.replicas) {
       report("parallel.threads",
              concat("gives fewer than one thread to each of ", parallel.replicas, " replicas"));
+    }
+  }
+
+  void check_shard() {
+    if (config_.parallel.shard != Parallel::Shard::kOff) return;
+    if (config_.parallel.reduction == Parallel::Reduction::kOrdered) {
+      report("parallel.shard",
+             "off has no meaning with reduction: ordered, which promises the same result for any "
+             "number of replicas: with off, that number decides which samples make up a batch");
+    }
+    if (!config_.data.shuffle) {
+      report("parallel.shard",
+             "off needs data.shuffle: without it all replicas would take the same samples");
     }
   }
 

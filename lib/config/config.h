@@ -525,6 +525,10 @@ struct Parallel {
   enum class LrScaling { kNone, kLinear, kSqrt };
   // Of the optimizer's learning rate, by the number of replicas; must be given for more than one.
   std::optional<LrScaling> lr_scaling;
+  // Of an epoch's samples. kSample: every replica of every process takes its part of each batch.
+  // kOff: each goes through all samples in an order of its own.
+  enum class Shard { kSample, kOff } shard = Shard::kSample;
+  bool evaluate = true;  // whether all replicas and processes evaluate; false: rank 0 alone
   // kOrdered: the same bits for any number of replicas and lanes of the same global batch.
   enum class Reduction { kFast, kOrdered } reduction = Reduction::kFast;
   std::int64_t micro_batches = 8;   // of a global batch, with kOrdered; a power of two

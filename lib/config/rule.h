@@ -172,6 +172,11 @@ inline const Spellings<Collective>& spellings(Collective) {
                                             {Collective::kHalvingDoubling, "halving_doubling"}};
   return kNames;
 }
+inline const Spellings<Parallel::Shard>& spellings(Parallel::Shard) {
+  static const Spellings<Parallel::Shard> kNames{{Parallel::Shard::kSample, "sample"},
+                                                 {Parallel::Shard::kOff, "off"}};
+  return kNames;
+}
 inline const Spellings<Parallel::LrScaling>& spellings(Parallel::LrScaling) {
   using Scaling = Parallel::LrScaling;
   static const Spellings<Scaling> kNames{

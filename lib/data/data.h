@@ -115,7 +115,7 @@ struct BatchRange {
 // A batch in memory that the loader owns: this rank's part of the global one. Valid until
 // release().
 struct Batch {
-  BatchRange range;                   // of the part
+  BatchRange range;                   // of the part, of its first way through the samples
   std::int64_t offset = 0;            // of its first sample in the global batch
   std::int64_t global = 0;            // samples of the global batch
   const void* images = nullptr;       // count samples, packed
@@ -127,6 +127,10 @@ struct LoaderOptions {
   std::int64_t batch_size = 1;  // of the global batch
   std::int64_t rank = 0;        // this loader reads part_of(batch, rank, ranks); it may be empty
   std::int64_t ranks = 1;
+  // Ways through all samples, side by side, each in an order and with random changes of its own: a
+  // batch is batch_size / passes samples of each, one after the other, and an epoch one way each.
+  // 1, or a multiple of ranks, which then have the same number of whole ways.
+  std::int64_t passes = 1;
   std::uint64_t seed = 0;
   bool shuffle = false;
   bool augment = true;                   // whether random data sets get the epoch

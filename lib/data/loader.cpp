@@ -38,6 +38,7 @@ class Reader {
         batch_size_(options.batch_size),
         rank_(options.rank),
         ranks_(options.ranks),
+        passes_(options.passes),
         augment_(options.augment),
         image_bytes_(static_cast<std::size_t>(dataset.image_shape().elements()) *
                      size_of(dataset.image_type())),
@@ -51,7 +52,7 @@ class Reader {
   };
 
   Slot make_slot() const {
-    const std::int64_t batch = std::min(batch_size_, dataset_.size());
+    const std::int64_t batch = std::min(batch_size_, dataset_.size() * passes_);
     const auto most = static_cast<std::size_t>((batch + ranks_ - 1) / ranks_);
     Slot slot{allocate(most * image_bytes_), allocate(most * label_bytes_), {}};
     slot.batch.images = slot.images.get();
@@ -62,24 +63,37 @@ class Reader {
 
   void fill(Slot& slot, std::int64_t step) const {
     Batch& batch = slot.batch;
-    batch.range = batch_range(dataset_.size(), batch_size_, step);
-    batch.global = batch.range.count;
+    const BatchRange each = batch_range(dataset_.size(), batch_size_ / passes_, step);
+    batch.global = each.count * passes_;
     const Part part = part_of(batch.global, rank_, ranks_);
+    const std::int64_t pass = passes_ == 1 ? 0 : part.first / each.count;
     batch.offset = part.first;
-    batch.range.first += part.first;
-    batch.range.count = part.count;
-    batch.indices.resize(static_cast<std::size_t>(batch.range.count));
-    sampler_.indices(batch.range.epoch, batch.range.first, batch.indices);
-    for (std::size_t i = 0; i < batch.indices.size(); ++i) {
-      dataset_.get(batch.indices[i], augment_ ? batch.range.epoch : kNoEpoch,
-                   slot.images.get() + i * image_bytes_, slot.labels.get() + i * label_bytes_);
+    batch.range = {each.epoch, each.first + part.first - pass * each.count, part.count};
+    batch.indices.resize(static_cast<std::size_t>(part.count));
+    for (std::int64_t done = 0; done < part.count; done += each.count) {
+      // Pass p of P in epoch e is what a single one would be in epoch e * P + p.
+      read(slot, static_cast<std::size_t>(done),
+           {each.epoch * passes_ + pass + done / each.count, batch.range.first,
+            std::min(each.count, part.count - done)});
     }
   }
 
  private:
+  // Samples of one pass, to places from `to` on.
+  void read(Slot& slot, std::size_t to, const BatchRange& range) const {
+    const std::span<std::int64_t> indices =
+        std::span(slot.batch.indices).subspan(to, static_cast<std::size_t>(range.count));
+    sampler_.indices(range.epoch, range.first, indices);
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      dataset_.get(indices[i], augment_ ? range.epoch : kNoEpoch,
+                   slot.images.get() + (to + i) * image_bytes_,
+                   slot.labels.get() + (to + i) * label_bytes_);
+    }
+  }
+
   const Dataset& dataset_;
   Sampler sampler_;
-  std::int64_t batch_size_, rank_, ranks_;
+  std::int64_t batch_size_, rank_, ranks_, passes_;
   bool augment_;
   std::size_t image_bytes_, label_bytes_;
 };
@@ -227,6 +241,11 @@ class ThreadedLoader final : public Loader {
 std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options) {
   if (dataset.size() < 1) throw DataError("data set", "holds no samples");
   if (options.batch_size < 1) throw ConfigError({}, "batch_size must be at least 1");
+  const std::int64_t passes = options.passes;
+  if (options.batch_size % passes != 0 || (passes > 1 && passes % options.ranks != 0)) {
+    throw std::logic_error(concat("loader: ", passes, " passes for ", options.ranks,
+                                  " ranks in batches of ", options.batch_size));
+  }
   const bool direct = options.threads    ? *options.threads < 1
                       : options.prefetch ? *options.prefetch < 1
                                          : dataset.in_memory();

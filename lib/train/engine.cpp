@@ -29,16 +29,13 @@ backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm
   return Choice::kAuto;
 }
 
-// MiB of gradients that go to other processes at once.
-constexpr double kRemoteBucket = 4;
-
 backend::ReductionOptions reduction_of(const config::Parallel& parallel, const EngineGroup& group) {
   backend::ReductionOptions options;
   options.communicator = group.gradients;
   options.statistics = group.statistics;
   options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
   options.micro_batches = parallel.micro_batches;
-  const double chosen = group.remote ? kRemoteBucket : 0;
+  const double chosen = group.remote ? kRemoteBucketMb : 0;
   options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(chosen) * (1 << 20));
   return options;
 }
@@ -110,6 +107,7 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
       optimizer_(config.optimizer),
       use_(use),
       mixes_samples_(config::mixes_samples(config.data)),
+      evaluates_alone_(!config.parallel.evaluate),
       prediction_(use == Use::kPredict),
       batch_(config.train.batch_size),
       evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
@@ -130,6 +128,7 @@ void Engine::build() {
   const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
   outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
   input_bytes_ = bytes_a_sample(rest_[rest_.inputs[0]]);
+  evaluation_prefix_.reset();
   prefix_.reset();
   evaluate_.reset();
   train_.reset();
@@ -149,13 +148,21 @@ void Engine::build() {
     variables_ = backend_.allocate(evaluation);
   }
   compile_.max_samples = evaluation_batch_;
-  evaluate_ = backend_.compile(evaluation, *variables_, compile_);
+  backend::CompileOptions evaluating = compile_;
+  if (evaluates_alone_) {
+    evaluating.reduction.communicator = evaluating.reduction.statistics = nullptr;
+  }
+  evaluate_ = backend_.compile(evaluation, *variables_, evaluating);
   if (!no_prefix_.empty()) return;
   backend::CompileOptions options = compile_;
   options.max_samples =
       use_ == Use::kTrain ? std::max(batch_, evaluation_batch_) : evaluation_batch_;
   options.same_for_any_batch = !prediction_;  // of a single image, speed matters more
   prefix_ = std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, options);
+  if (!evaluates_alone_ || !options.reduction.ordered || use_ != Use::kTrain) return;
+  evaluating.same_for_any_batch = true;
+  evaluation_prefix_ =
+      std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, evaluating);
 }
 
 void Engine::change_frozen(const graph::Graph& model) {
@@ -243,6 +250,12 @@ const void* Engine::input_of(std::int64_t samples, const void* images, std::int6
   return prefix_ ? prefix_->run(samples, images, all_samples) : images;
 }
 
+const void* Engine::evaluation_input_of(std::int64_t samples, const void* images,
+                                        std::int64_t all_samples) {
+  return evaluation_prefix_ ? evaluation_prefix_->run(samples, images, all_samples)
+                            : input_of(samples, images, all_samples);
+}
+
 bool Engine::step_on(std::int64_t samples, const void* input, const void* labels,
                      const backend::Scalars& scalars) {
   const void* inputs[] = {input, labels};
@@ -264,6 +277,7 @@ void Engine::evaluate_on(std::int64_t samples, const void* input, const void* la
 backend::MemoryReport Engine::memory() const {
   backend::MemoryReport report = train_ ? train_->memory() : evaluate_->memory();
   if (prefix_) report.activations += prefix_->bytes();
+  if (evaluation_prefix_) report.activations += evaluation_prefix_->bytes();
   return report;
 }
 

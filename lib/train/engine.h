@@ -25,6 +25,9 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
 // keeps class indices.
 graph::Graph training_model(const graph::Graph& model, bool mixes_samples);
 
+// MiB of gradients that go to other processes at once, when parallel.bucket_mb does not say.
+constexpr double kRemoteBucketMb = 4;
+
 // The ranks that an engine is one of. Null where it is alone.
 struct EngineGroup {
   cluster::Communicator* gradients = nullptr;
@@ -66,6 +69,9 @@ class Engine {
   // What the programs take of these images: the features where there is a prefix, the images
   // themselves otherwise. Valid until the next call.
   const void* input_of(std::int64_t samples, const void* images, std::int64_t all_samples = 0);
+  // The same, for the evaluation program.
+  const void* evaluation_input_of(std::int64_t samples, const void* images,
+                                  std::int64_t all_samples = 0);
 
   // One call of the training program; logits [samples, outputs] and losses [samples] are filled.
   // Returns whether the losses were all finite, of all ranks when scalars.apply; the parameters are
@@ -75,10 +81,11 @@ class Engine {
     return step_on(samples, input_of(samples, images, scalars.all_samples), labels, scalars);
   }
   // The evaluation program on up to evaluation_batch() samples. labels may be null for kPredict.
-  // `all_samples`: those of all ranks' calls together; 0: these.
+  // `all_samples`: those of all ranks' calls together; 0: these. With parallel.evaluate: false no
+  // other rank makes the call.
   void evaluate(std::int64_t samples, const void* images, const void* labels,
                 std::int64_t all_samples = 0) {
-    evaluate_on(samples, input_of(samples, images, all_samples), labels, all_samples);
+    evaluate_on(samples, evaluation_input_of(samples, images, all_samples), labels, all_samples);
   }
   // The same, given what input_of() gives.
   bool step_on(std::int64_t samples, const void* input, const void* labels,
@@ -115,10 +122,11 @@ class Engine {
   compile::Options options_;
   config::Optimizer optimizer_;
   Use use_;
-  bool mixes_samples_ = false;
+  bool mixes_samples_ = false, evaluates_alone_ = false;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> train_, evaluate_;
-  std::unique_ptr<FrozenPrefix> prefix_;
+  // The second where the first cuts batches up by the ranks, and evaluation has none.
+  std::unique_ptr<FrozenPrefix> prefix_, evaluation_prefix_;
   std::string no_prefix_;
   bool prediction_ = false, has_penalty_ = false;
   graph::Graph probe_;  // of find_not_finite: the training model with all layers' outputs

@@ -29,6 +29,7 @@ EvaluateOptions evaluate_options(const config::Config& config) {
   EvaluateOptions options;
   options.loss = static_cast<graph::LossKind>(config.model.loss);
   options.top_k = config.evaluate.top_k;
+  options.alone = !config.parallel.evaluate;
   return options;
 }
 
@@ -79,10 +80,46 @@ class Gathered {
   std::vector<std::int32_t> labels_;
 };
 
+// One process evaluates and the others keep up with it, batch by batch: any of them may end it, and
+// a long evaluation is no silence.
+std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dataset,
+                                      const EvaluateOptions& options,
+                                      data::FeatureDataset* features) {
+  cluster::Communicator& workers = *options.workers;
+  EvaluateOptions own = options;
+  own.workers = nullptr;
+  own.cancelled = [&] {
+    std::int64_t stops = options.cancelled && options.cancelled() ? 1 : 0;
+    workers.all_reduce(std::span(&stops, 1));
+    return stops > 0;
+  };
+  std::optional<Metrics> metrics;
+  if (workers.rank() == 0) {
+    metrics = evaluate(engine, dataset, own, features);
+    if (!metrics) return std::nullopt;
+  } else {
+    const std::int64_t batches = data::batches_per_epoch(dataset.size(), engine.evaluation_batch());
+    for (std::int64_t i = 0; i < batches; ++i) {
+      if (own.cancelled()) return std::nullopt;
+    }
+    metrics = MetricsAccumulator(options.loss, engine.outputs(), options.top_k).result();
+  }
+  const auto of_chief = [&](auto&&... values) {
+    (workers.broadcast(std::as_writable_bytes(std::span(&values, 1)), 0), ...);
+  };
+  of_chief(metrics->count, metrics->loss, metrics->correct, metrics->accuracy,
+           metrics->accuracy_interval, metrics->top_k_accuracy);
+  workers.broadcast(std::as_writable_bytes(std::span(metrics->confusion)), 0);
+  return metrics;
+}
+
 }  // namespace
 
 std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options, data::FeatureDataset* features) {
+  if (options.workers != nullptr && options.alone) {
+    return evaluate_alone(engine, dataset, options, features);
+  }
   MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k);
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
@@ -102,7 +139,8 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     if (cancelled && !gathered) return std::nullopt;
     const auto count = static_cast<std::size_t>(batch->range.count);
     const void* input =
-        ready ? batch->images : engine.input_of(batch->range.count, batch->images, batch->global);
+        ready ? batch->images
+              : engine.evaluation_input_of(batch->range.count, batch->images, batch->global);
     if (features != nullptr && !ready) features->store(*batch, input);
     engine.evaluate_on(batch->range.count, input, batch->labels, batch->global);
     const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));

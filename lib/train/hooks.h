@@ -23,6 +23,7 @@ struct RunInfo {
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
+  std::int64_t passes = 1;  // through all samples in an epoch, side by side
   int devices = 1;          // replicas of all workers; also for the articles' closing lines
   std::string scaled_rate;  // what the number of replicas makes of the learning rate
 };

@@ -159,6 +159,7 @@ class Loop {
     info.first_step = state_.step;
     info.global_batch = plan_.batch * plan_.accumulate;
     info.devices = static_cast<int>(plan_.replicas);
+    info.passes = plan_.passes;
     info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
     warn_of_small_batches();
     for (const auto& hook : job_.hooks) {
@@ -245,6 +246,7 @@ class Loop {
   std::unique_ptr<Feed> open_feed() const {
     data::LoaderOptions options;
     options.batch_size = plan_.batch;
+    options.passes = plan_.passes;
     if (job_.workers != nullptr) {
       options.rank = job_.workers->rank();
       options.ranks = job_.workers->size();

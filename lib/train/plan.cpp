@@ -15,7 +15,8 @@ StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int
   plan.replicas = config.parallel.replicas * workers;
   plan.batch = config.train.batch_size * plan.replicas;
   plan.accumulate = config.optimizer.accumulate;
-  plan.batches_per_epoch = data::batches_per_epoch(samples, plan.batch);
+  if (config.parallel.shard == config::Parallel::Shard::kOff) plan.passes = plan.replicas;
+  plan.batches_per_epoch = data::batches_per_epoch(samples, plan.batch / plan.passes);
   plan.steps_per_epoch = (plan.batches_per_epoch + plan.accumulate - 1) / plan.accumulate;
   if (config.train.max_steps) {
     plan.total_steps = *config.train.max_steps;
@@ -76,7 +77,7 @@ std::int64_t StepPlan::samples_of(std::int64_t step) const {
   const Batches range = batches(step);
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < range.count; ++i) {
-    count += data::batch_range(samples, batch, range.first + i).count;
+    count += data::batch_range(samples, batch / passes, range.first + i).count * passes;
   }
   return count;
 }

@@ -17,6 +17,9 @@ struct StepPlan {
   std::int64_t samples = 0;  // of the training split
   std::int64_t replicas = 1;
   std::int64_t batch = 1;  // of all replicas together
+  // parallel.shard: off: every replica goes through all samples, so that an epoch is so many times
+  // as many. Otherwise 1.
+  std::int64_t passes = 1;
   std::int64_t accumulate = 1;
   std::int64_t batches_per_epoch = 0;
   std::int64_t steps_per_epoch = 0;

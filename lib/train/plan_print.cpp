@@ -126,6 +126,10 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
   if (steps.replicas > 1) table.add({"optimizer's learning rate", plan.rate.text()});
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
+  if (steps.passes > 1) {
+    table.add({"an epoch", concat("every replica goes through all samples in an order of its own: ",
+                                  samples(steps.samples * steps.passes))});
+  }
   table.add({"total steps", concat(grouped(steps.total_steps), " (",
                                    short_number(steps.epoch(steps.total_steps)), " epochs)")});
   if (steps.steps_per_epoch > 0) {
@@ -137,6 +141,49 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
     table.add({"work a step", concat("about ", short_number(work / 1e9),
                                      " GFLOP (backward counted as twice the forward)")});
   }
+  table.print(out, "  ");
+}
+
+// "rank 1 of 2, worker:1 at host:port, by TF_CONFIG"
+std::string rank_of(const cluster::Identity& who) {
+  if (who.source == "--world-size") return concat("any of ", who.size);
+  const std::string place = who.rank < 0 ? concat(cluster::to_string(who.role), " beside ",
+                                                  who.size, who.size == 1 ? " worker" : " workers")
+                                         : concat("rank ", who.rank, " of ", who.size);
+  const std::string name = who.rank < 0 ? "" : cluster::rank_name(who, who.rank);
+  return concat(place, name.empty() || name == concat("rank ", who.rank) ? "" : ", " + name,
+                ", by ", who.source);
+}
+
+void print_workers(const PlanReport& plan, std::ostream& out) {
+  const std::int64_t all = plan.who.size * plan.replicas;
+  if (all == 1 && plan.who.rank >= 0) return;
+  out << (plan.who.size > 1 ? "\nworkers\n" : "\nreplicas\n");
+  Table table({"", ""});
+  if (plan.who.size > 1 || plan.who.rank < 0) table.add({"this process", rank_of(plan.who)});
+  const bool named = !plan.who.cluster.chief.empty() || !plan.who.cluster.worker.empty();
+  for (int rank = 0; named && rank < plan.who.size; ++rank) {
+    table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
+  }
+  table.add(
+      {"replicas", concat(all, " (", plan.who.size, plan.who.size == 1 ? " process" : " workers",
+                          " x ", plan.replicas, ")")});
+  if (plan.steps) {
+    table.add({"batch", concat(plan.steps->batch / plan.steps->replicas, " a replica, ",
+                               plan.steps->batch / plan.who.size, " a process, ", plan.steps->batch,
+                               " in all")});
+  }
+  if (plan.trainable > 0) {
+    const std::string gradients = bytes(plan.trainable * 4) + " of gradients";
+    const auto size = static_cast<double>(plan.who.size);
+    const auto sent =
+        static_cast<std::int64_t>(static_cast<double>(plan.trainable * 4) * 2 * (size - 1) / size);
+    table.add({"reduced a step",
+               plan.who.size == 1
+                   ? gradients + ", in memory"
+                   : concat(gradients, "; each worker sends and receives ", bytes(sent))});
+  }
+  table.add({"evaluation", plan.evaluates_alone ? "by rank 0 alone" : "spread over all"});
   table.print(out, "  ");
 }
 
@@ -202,6 +249,7 @@ void print_plan(const PlanReport& plan, std::ostream& out) {
   print_stages(plan, out);
   print_data(plan, out);
   print_steps(plan, out);
+  print_workers(plan, out);
   print_rates(plan, out);
   print_kept(plan, out);
 }
@@ -255,11 +303,15 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   if (plan.steps) {
     json["batch_size"] = plan.steps->batch / plan.steps->replicas;
     json["replicas"] = plan.steps->replicas;
+    json["workers"] = plan.who.size;
+    json["rank"] = plan.who.rank;
+    json["reduced_bytes_per_step"] = plan.steps->replicas > 1 ? plan.trainable * 4 : 0;
     json["lr_scaling"] = {{"rule", plan.rate.scaling},
                           {"optimizer", plan.rate.optimizer},
                           {"effective", plan.rate.effective()}};
     json["accumulate"] = plan.steps->accumulate;
     json["global_batch"] = plan.steps->batch * plan.steps->accumulate;
+    json["passes_per_epoch"] = plan.steps->passes;
     json["steps_per_epoch"] = plan.steps->steps_per_epoch;
     json["total_steps"] = plan.steps->total_steps;
   }

@@ -132,14 +132,24 @@ std::optional<graph::Graph> plan_model(const config::Config& config, const Plann
   return model::build_model(config.model, config.data, *data.sample, config.seed);
 }
 
+cluster::Identity planned_workers(int size) {
+  cluster::Identity who;
+  who.size = size;
+  who.source = "--world-size";
+  return who;
+}
+
 PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
-                     const std::optional<graph::Graph>& model) {
+                     const std::optional<graph::Graph>& model, const cluster::Identity& who) {
   PlanReport plan;
+  plan.who = who;
+  plan.replicas = loaded.config.parallel.replicas;
+  plan.evaluates_alone = !loaded.config.parallel.evaluate;
   plan.settings = settings_of(loaded);
   plan.data = data;
   if (model) add_layers(plan, loaded.config, *model);
   if (data.train > 0) {
-    plan.steps = plan_steps(loaded.config, data.train);
+    plan.steps = plan_steps(loaded.config, data.train, who.size);
     plan.rate = scaled_rate(loaded.config, plan.steps->replicas);
     add_rates(plan, loaded.config);
   }
@@ -148,9 +158,9 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 }
 
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config) {
+                       const config::Config& config, std::int64_t workers) {
   DevicePlan device;
-  auto backends = open_backends(config);
+  auto backends = open_backends(config, workers);
   device.backend = backends.front()->describe();
   if (!model) return device;
   const auto start = std::chrono::steady_clock::now();
@@ -160,7 +170,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   device.features = "unknown without the data";
   if (data.train > 0) {
-    const StepPlan steps = plan_steps(config, data.train);
+    const StepPlan steps = plan_steps(config, data.train, workers);
     device.features = describe(
         plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps)));
   }

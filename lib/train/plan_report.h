@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "cluster/identity.h"
 #include "config/config.h"
 #include "model/model.h"
 #include "train/feature_cache.h"
@@ -55,13 +56,18 @@ struct PlanReport {
   };
   std::vector<Stage> stages;
   std::vector<std::string> changes;  // by layer: "; after 3 epochs trained"
+  cluster::Identity who;             // among the workers
+  std::int64_t replicas = 1;         // of one worker
+  bool evaluates_alone = false;      // parallel.evaluate: false
   std::optional<StepPlan> steps;
   ScaledRate rate;               // of the optimizer, by the number of replicas
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };
+// Any one of so many processes that train together.
+cluster::Identity planned_workers(int size);
 PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
-                     const std::optional<graph::Graph>& model);
+                     const std::optional<graph::Graph>& model, const cluster::Identity& who = {});
 
 // The part that depends on the machine. Without a model only the backend is known.
 struct DevicePlan {
@@ -71,7 +77,7 @@ struct DevicePlan {
   std::string features;  // what becomes of the features of frozen layers; "" without such layers
 };
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config);
+                       const config::Config& config, std::int64_t workers = 1);
 
 void print_plan(const PlanReport& plan, std::ostream& out);
 void print_device(const DevicePlan& device, std::ostream& out);

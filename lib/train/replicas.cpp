@@ -94,6 +94,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
                    std::vector<std::unique_ptr<backend::Backend>> backends, Engine::Use use,
                    cluster::Communicator* workers)
     : workers_(workers),
+      evaluates_alone_(!config.parallel.evaluate),
       backends_(std::move(backends)),
       pinned_(pinned_cores(config.parallel)),
       crew_(static_cast<int>(backends_.size()), [this](int replica) {
@@ -181,6 +182,12 @@ const void* Replicas::input_of(std::int64_t samples, const void* images, std::in
   return input_.data();
 }
 
+const void* Replicas::evaluation_input_of(std::int64_t samples, const void* images,
+                                          std::int64_t all_samples) {
+  return evaluates_alone_ ? engines_.front()->evaluation_input_of(samples, images, samples)
+                          : input_of(samples, images, all_samples);
+}
+
 bool Replicas::step_on(std::int64_t samples, const void* input, const void* labels,
                        const backend::Scalars& scalars) {
   std::vector<char> finite(engines_.size());
@@ -194,7 +201,7 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
         own.step_on(part.count, at_sample(input, part.first, own.input_bytes()),
                     at_sample(labels, part.first, own.target_bytes()), mine);
   });
-  gather(samples);
+  gather(samples, count());
   for (std::int64_t r = count(); r-- > 0;) {
     if (part_of(samples, r, count()).count > 0) penalty_ = engine(r).penalty();
   }
@@ -206,19 +213,20 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
 void Replicas::evaluate_on(std::int64_t samples, const void* input, const void* labels,
                            std::int64_t all_samples) {
   run([&](int replica) {
-    const Part part = part_of(samples, replica, count());
+    if (replica >= evaluators()) return;
+    const Part part = part_of(samples, replica, evaluators());
     Engine& own = engine(replica);
     own.evaluate_on(part.count, at_sample(input, part.first, own.input_bytes()),
                     at_sample(labels, part.first, own.label_bytes()),
                     all_samples > 0 ? all_samples : samples);
   });
-  gather(samples);
+  gather(samples, evaluators());
 }
 
-void Replicas::gather(std::int64_t samples) {
+void Replicas::gather(std::int64_t samples, std::int64_t replicas) {
   const auto width = static_cast<std::size_t>(outputs());
-  for (std::int64_t r = 0; r < count(); ++r) {
-    const Part part = part_of(samples, r, count());
+  for (std::int64_t r = 0; r < replicas; ++r) {
+    const Part part = part_of(samples, r, replicas);
     const auto first = static_cast<std::size_t>(part.first);
     const auto size = static_cast<std::size_t>(part.count);
     std::copy_n(engine(r).logits().begin(), size * width, logits_.begin() + first * width);

@@ -51,13 +51,15 @@ class Replicas {
   const FrozenPrefix* prefix() const { return engines_.front()->prefix(); }
   const std::string& no_prefix_reason() const { return engines_.front()->no_prefix_reason(); }
   const void* input_of(std::int64_t samples, const void* images, std::int64_t all_samples = 0);
+  const void* evaluation_input_of(std::int64_t samples, const void* images,
+                                  std::int64_t all_samples = 0);
   bool step(std::int64_t samples, const void* images, const void* labels,
             const backend::Scalars& scalars) {
     return step_on(samples, input_of(samples, images, scalars.all_samples), labels, scalars);
   }
   void evaluate(std::int64_t samples, const void* images, const void* labels,
                 std::int64_t all_samples = 0) {
-    evaluate_on(samples, input_of(samples, images, all_samples), labels, all_samples);
+    evaluate_on(samples, evaluation_input_of(samples, images, all_samples), labels, all_samples);
   }
   bool step_on(std::int64_t samples, const void* input, const void* labels,
                const backend::Scalars& scalars);
@@ -73,7 +75,9 @@ class Replicas {
   std::int64_t outputs() const { return engines_.front()->outputs(); }
   // Samples a call may have.
   std::int64_t batch() const { return engines_.front()->batch() * count(); }
-  std::int64_t evaluation_batch() const { return engines_.front()->evaluation_batch() * count(); }
+  std::int64_t evaluation_batch() const {
+    return engines_.front()->evaluation_batch() * evaluators();
+  }
   std::vector<checkpoint::Tensor> tensors() const { return engines_.front()->tensors(); }
   std::string parameters_sha256() const { return engines_.front()->parameters_sha256(); }
   std::vector<graph::Value> variables() const { return engines_.front()->variables(); }
@@ -92,10 +96,12 @@ class Replicas {
   // Runs work(replica) on all at once. An error ends the group: only destruction is left.
   template <class Work>
   void run(const Work& work);
-  void gather(std::int64_t samples);
+  void gather(std::int64_t samples, std::int64_t replicas);
+  std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }
   EngineGroup group_of(int replica, bool sync);  // on the replica's thread
 
   cluster::Communicator* workers_;
+  bool evaluates_alone_;                                       // parallel.evaluate: false
   std::vector<std::unique_ptr<cluster::Communicator>> group_;  // empty: one replica, no workers
   std::vector<std::unique_ptr<cluster::Communicator>> statistics_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;

@@ -9,6 +9,7 @@ namespace trainer::train {
 namespace {
 
 const std::string kHookPrefix = "hook.";
+const std::string kShard = "parallel.shard";
 
 // Seventeen digits give a double back exactly.
 std::string exact(double value) {
@@ -24,6 +25,7 @@ checkpoint::Metadata identity(const config::Config& config, const data::Datasets
           {"global batch", std::to_string(plan.batch)},
           {"optimizer.accumulate", std::to_string(config.optimizer.accumulate)},
           {"data.shuffle", config.data.shuffle ? "true" : "false"},
+          {kShard, plan.passes > 1 ? concat("off over ", plan.passes, " replicas") : "sample"},
           {"training data", data.train ? data.train->fingerprint() : ""}};
 }
 
@@ -85,7 +87,9 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   std::string problems;
   const auto compare = [&](const std::string& key, const std::string& now) {
     const auto found = metadata.find(key);
-    const std::string was = found == metadata.end() ? "" : found->second;
+    // Checkpoints without it are of before there was a choice.
+    const std::string otherwise = key == kShard ? "sample" : "";
+    const std::string was = found == metadata.end() ? otherwise : found->second;
     if (was != now) problems += concat("\n  ", key, " was ", was, ", is ", now);
   };
   for (const auto& [key, value] : identity(config, data, plan)) compare(key, value);

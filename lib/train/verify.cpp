@@ -162,6 +162,11 @@ bool Verification::holds() const {
 
 Verification verify_replicas(const Config& config, const data::Datasets& data,
                              const graph::Graph& model, const VerifyOptions& options) {
+  if (config.parallel.shard == Parallel::Shard::kOff) {
+    throw ConfigError(config.parallel.loc,
+                      "parallel.shard: with off, which samples make up a batch depends on the "
+                      "number of replicas, so that no two numbers can agree; verify needs sample");
+  }
   Verification verification;
   Config ordered = shortened(config, options.steps);
   ordered.parallel.reduction = Parallel::Reduction::kOrdered;

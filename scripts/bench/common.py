@@ -1,8 +1,10 @@
 """Starting and measuring trainer and its peers."""
 
+import contextlib
 import json
 import os
 import pathlib
+import socket
 import statistics
 import subprocess
 import sys
@@ -100,3 +102,23 @@ def trainer_speed(trainer, config, *arguments, batch, precision):
 def summary(values):
     middle = statistics.median(values)
     return f"{middle:8.0f} images/s  (lowest {min(values):.0f}, highest {max(values):.0f}, {len(values)} rounds)"
+
+
+def free_port():
+    with contextlib.closing(socket.socket()) as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def run_ranks(ranks, command):
+    """{bytes: seconds} from ranks that find each other by torchrun's variables."""
+    port = str(free_port())
+    processes = []
+    for rank in range(ranks):
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port,
+                       "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+        processes.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    outputs = [process.communicate() for process in processes]
+    if any(process.returncode != 0 for process in processes):
+        sys.exit(f"{command[0]} failed:\n{outputs[0][1][-2000:]}")
+    return {line["bytes"]: line["seconds"] for line in events(outputs[0][0])}

@@ -78,11 +78,13 @@ void check_all(Communicator& group, int step) {
   std::vector<int> message(1000, group.rank() == step % group.size() ? step : -1);
   group.broadcast(std::as_writable_bytes(std::span(message)), step % group.size());
   expect(message == std::vector<int>(1000, step), "a broadcast");
-  const std::vector<int> mine(3, group.rank());
-  std::vector<int> all(3 * static_cast<std::size_t>(group.size()), -1);
-  group.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
-  for (std::size_t i = 0; i < all.size(); ++i)
-    expect(all[i] == static_cast<int>(i / 3), "a gathered value");
+  for (const std::size_t count : {3, 300'001}) {
+    const std::vector<int> mine(count, group.rank());
+    std::vector<int> all(count * static_cast<std::size_t>(group.size()), -1);
+    group.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    for (std::size_t i = 0; i < all.size(); ++i)
+      expect(all[i] == static_cast<int>(i / count), "a gathered value");
+  }
   group.barrier();
 }
 

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <map>
 #include <thread>
 
 #include "base/error.h"
@@ -209,6 +210,62 @@ TEST_CASE("the ranks' parts of every batch are the batch, some of them empty") {
       }
     }
   }
+}
+
+TEST_CASE("passes side by side: each goes through all samples in an order of its own") {
+  const FakeDataset dataset(67);
+  constexpr std::int64_t kPasses = 4, kSteps = 10;  // two epochs
+  // One pass on its own, which has the epochs of all in turn.
+  LoaderOptions single = options_of(0, 0);
+  single.shuffle = true;
+  single.batch_size = 16;
+  const std::int64_t per_epoch = batches_per_epoch(67, 16);
+  for (const std::int64_t ranks : {1, 2, 4}) {
+    LoaderOptions options = single;
+    options.batch_size = 16 * kPasses;
+    options.passes = kPasses;
+    options.ranks = ranks;
+    options.end_step = kSteps;
+    std::vector<std::map<std::int64_t, int>> seen(2);  // by epoch: how often a sample came
+    for (options.rank = 0; options.rank < ranks; ++options.rank) {
+      const auto loader = make_loader(dataset, options);
+      for (std::int64_t step = 0; step < kSteps; ++step) {
+        const Batch* batch = loader->next();
+        REQUIRE(batch != nullptr);
+        const std::int64_t epoch = step / per_epoch, own = kPasses / ranks;
+        CHECK(batch->range.epoch == epoch);
+        CHECK(batch->range.count * ranks == batch->global);
+        CHECK(batch->offset == batch->range.count * options.rank);
+        std::vector<std::int64_t> expected;
+        for (std::int64_t pass = options.rank * own; pass < (options.rank + 1) * own; ++pass) {
+          LoaderOptions alone = single;
+          alone.end_step.reset();
+          alone.first_step = (epoch * kPasses + pass) * per_epoch + step % per_epoch;
+          const auto lone = make_loader(dataset, alone);
+          const std::vector<std::int64_t>& indices = lone->next()->indices;
+          expected.insert(expected.end(), indices.begin(), indices.end());
+        }
+        CHECK(batch->indices == expected);
+        for (std::int64_t i = 0; i < batch->range.count; ++i) {
+          CHECK(static_cast<const float*>(batch->images)[2 * i] ==
+                static_cast<float>(batch->indices[static_cast<std::size_t>(i)]));
+        }
+        for (const std::int64_t index : batch->indices) {
+          ++seen[static_cast<std::size_t>(epoch)][index];
+        }
+        loader->release();
+      }
+    }
+    for (const auto& epoch : seen) {
+      CHECK(epoch.size() == 67);
+      for (const auto& [index, count] : epoch) CHECK(count == kPasses);
+    }
+  }
+  LoaderOptions wrong = single;
+  wrong.batch_size = 6;
+  wrong.passes = 3;
+  wrong.ranks = 2;
+  CHECK_THROWS_AS(make_loader(dataset, wrong), std::logic_error);
 }
 
 }  // namespace trainer::data

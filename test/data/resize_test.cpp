@@ -164,20 +164,6 @@ TEST_CASE("a row is grouped where 16 numbers lie near each other") {
   CHECK(!grouped(4, 3));
 }
 
-TEST_CASE("an image comes to the same whatever sizes came before it") {
-  // The rows' weights are known from before, the columns' are new and push others out.
-  for (int i = 0; i < 400; ++i) {
-    const int height = 30 + (i * i * 7 + i / 3) % 20, width = 30 + i;
-    const Pixels image = test_image(height, width, 1);
-    const Geometry geometry = fit_geometry(height, width, 9, 9, config::Fit::kStretch, 1);
-    const auto found = resized(image, geometry, Interpolation::kBilinear, true);
-    std::vector<std::uint8_t> alone;
-    std::thread([&] { alone = resized(image, geometry, Interpolation::kBilinear, true); }).join();
-    CAPTURE(i);
-    CHECK(found == alone);
-  }
-}
-
 TEST_CASE("an image is resized alike whatever came before it") {
   // One height and ever new widths: weights that are used again lie beside some that are made now.
   for (int width = 30; width < 130; ++width) {

@@ -1,6 +1,9 @@
 // Features of frozen layers that are kept change nothing but the time.
 #include <doctest/doctest.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/mount.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <random>
@@ -14,6 +17,18 @@ namespace {
 std::string content(const Path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
+}
+
+constexpr int kNoNamespace = 77;
+
+// A view of the file system of this process's own, as any user may have one.
+bool enter_namespace() {
+  const std::string user = concat("0 ", ::getuid(), " 1"), group = concat("0 ", ::getgid(), " 1");
+  if (::unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/uid_map") << user;
+  std::ofstream("/proc/self/gid_map") << group;
+  return ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0;
 }
 
 }  // namespace
@@ -83,6 +98,41 @@ TEST_CASE("killed while features are kept, and resumed") {
     }
     check_same(reference, pictures.finished(cache, cache, {"--resume"}));
   }
+}
+
+// In the program's view of the machine, the folder is a disk of 64 KiB, and memory is short too, so
+// that auto wants the disk; the features take 174 KiB.
+TEST_CASE("a disk without space for the features: auto goes on without them, disk is refused") {
+  const Pictures pictures;
+  const Json reference = pictures.finished("off", "off");
+  const Path memory = pictures.work / "meminfo";
+  std::ofstream(memory) << "MemTotal: 1000 kB\nMemAvailable: 100 kB\n";
+  const auto run_on_full_disk = [&](const std::string& dir, const std::string& cache) {
+    const Path folder = pictures.work / dir / "features";
+    std::filesystem::create_directories(folder);
+    Program program(pictures.train(dir, cache, {"--overwrite"}), {}, [&] {
+      if (!enter_namespace() || ::mount("tmpfs", folder.c_str(), "tmpfs", 0, "size=64k") != 0 ||
+          ::mount(memory.c_str(), "/proc/meminfo", nullptr, MS_BIND, nullptr) != 0) {
+        ::_exit(kNoNamespace);
+      }
+    });
+    return program.wait();
+  };
+  const Result automatic = run_on_full_disk("auto", "auto");
+  if (automatic.code == kNoNamespace) {
+    MESSAGE("skipped: this kernel gives no mount namespace");
+    return;
+  }
+  INFO(automatic.err);
+  REQUIRE(automatic.code == 0);
+  CHECK(automatic.err.find("features of the frozen layers are not kept: ") != std::string::npos);
+  CHECK(automatic.err.find("No space left on device (0 MiB are needed; choose another "
+                           "train.cache_features, or off)") != std::string::npos);
+  check_same(reference, automatic.event("finished"));
+  const Result disk = run_on_full_disk("disk", "disk");
+  INFO(disk.err);
+  CHECK(disk.code == 3);
+  CHECK(disk.err.find("No space left on device") != std::string::npos);
 }
 
 TEST_CASE("images that change at random: auto says why not, on is refused") {

@@ -66,7 +66,8 @@ Json Result::event(const std::string& name) const {
   return found;
 }
 
-Program::Program(const Arguments& arguments, const Environment& environment) {
+Program::Program(const Arguments& arguments, const Environment& environment,
+                 const std::function<void()>& before) {
   std::vector<char*> argv{const_cast<char*>(TRAINER_PROGRAM)};
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -77,6 +78,7 @@ Program::Program(const Arguments& arguments, const Environment& environment) {
     send_to(out, STDOUT_FILENO);
     send_to(err, STDERR_FILENO);
     for (const auto& [name, value] : environment) ::setenv(name.c_str(), value.c_str(), 1);
+    if (before) before();
     ::execv(argv[0], argv.data());
     ::_exit(127);
   }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -27,8 +28,10 @@ struct Result {
 // A process that runs `trainer` with its outputs in files of a temporary folder.
 class Program {
  public:
-  // `environment` adds to this process's: {name, value} pairs.
-  explicit Program(const Arguments& arguments, const Environment& environment = {});
+  // `environment` adds to this process's: {name, value} pairs. `before` runs in the process before
+  // the program does.
+  explicit Program(const Arguments& arguments, const Environment& environment = {},
+                   const std::function<void()>& before = {});
   ~Program();  // kills it
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;

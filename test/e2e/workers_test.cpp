@@ -148,6 +148,9 @@ TEST_CASE("two workers by TF_CONFIG, stopped in any way, end as one process") {
   SUBCASE("not stopped, with checkpoints by the clock") {
     reference.check_resumed(reference.work / "run", {"--set", "run.checkpoint_every=0.05 seconds"});
   }
+  SUBCASE("the chief evaluates alone") {
+    reference.check_resumed(reference.work / "run", {"--set", "parallel.evaluate=false"});
+  }
   SUBCASE("SIGTERM to one of them stops both") {
     Two job(first);
     REQUIRE(job.chief.wait_for("\"step\":13,"));
@@ -177,13 +180,19 @@ TEST_CASE("two workers by TF_CONFIG, stopped in any way, end as one process") {
 TEST_CASE("workers that evaluate again and again are interrupted at any moment") {
   const Workspace work;
   const std::string config = config_of(work);
-  const Arguments more{"--epochs", "10", "--set", "run.evaluate_every=1 steps"};
+  Arguments more{"--epochs", "10", "--set", "run.evaluate_every=1 steps"};
+  int most = 5;  // interruptions
+  SUBCASE("all of them evaluate") {}
+  SUBCASE("the chief evaluates alone") {
+    most = 3;
+    more = with(more, {"--set", "parallel.evaluate=false"});
+  }
   const Json whole = run(with(alone(config, work / "whole"), more)).event("finished");
   int interruptions = 0;
   Result last;
   do {
     Two job(with(shared(config, work / "run"), more));
-    if (interruptions < 8 && job.chief.wait_for("\"event\":\"step\"")) {
+    if (interruptions < most && job.chief.wait_for("\"event\":\"step\"")) {
       std::this_thread::sleep_for(std::chrono::milliseconds(7 * interruptions));
       (interruptions % 2 == 0 ? job.chief : job.other).signal(SIGTERM);
     }
@@ -196,6 +205,105 @@ TEST_CASE("workers that evaluate again and again are interrupted at any moment")
   REQUIRE(last.code == 0);
   CHECK(last.event("finished").at("parameters_sha256") == whole.at("parameters_sha256"));
   CHECK(last.event("finished").at("metrics") == whole.at("metrics"));
+}
+
+TEST_CASE("workers stop early at the same step as one process") {
+  const Workspace work;
+  const std::string config = config_of(work);
+  // No loss improves by so much: the second evaluation is the last.
+  const Arguments more{
+      "--set", "data.validation_split=0.2",   "--set", "run.evaluate_every=4 steps",
+      "--set", "train.early_stop.patience=1", "--set", "train.early_stop.min_delta=100"};
+  const Result whole = run(with(alone(config, work / "whole"), more));
+  INFO(whole.err);
+  REQUIRE(whole.code == 0);
+  const Json expected = whole.event("finished");
+  CHECK(expected.at("reason") == "early stop");
+  CHECK(expected.at("steps") == 8);
+  const auto results = Two(with(shared(config, work / "run"), more)).wait();
+  INFO(results[0].err, results[1].err);
+  REQUIRE(results[0].code == 0);
+  CHECK(results[1].code == 0);
+  CHECK(results[1].err == "");
+  const Json now = results[0].event("finished");
+  CHECK(now.at("reason") == "early stop");
+  CHECK(now.at("steps") == 8);
+  CHECK(now.at("parameters_sha256") == expected.at("parameters_sha256"));
+  CHECK(now.at("metrics") == expected.at("metrics"));
+  // The run is over for those who come later, too.
+  const auto again = Two(with(shared(config, work / "run"), more)).wait();
+  REQUIRE(again[0].code == 0);
+  CHECK(again[1].code == 0);
+  CHECK(again[0].event("finished").at("steps") == 8);
+}
+
+TEST_CASE("without sharding workers go through all samples, as replicas of one process do") {
+  const Workspace work;
+  const std::string config = config_of(work);
+  const Arguments more{"--epochs",     "2",
+                       "--batch-size", "16",
+                       "--set",        "parallel.reduction=fast",
+                       "--set",        "parallel.shard=off",
+                       "--set",        "parallel.lr_scaling=none"};
+  const Arguments replicas = with(more, {"--replicas", "2", "--set", "parallel.threads=2"});
+  const Result whole = run(with(alone(config, work / "whole"), replicas));
+  INFO(whole.err);
+  REQUIRE(whole.code == 0);
+  // 321 samples in batches of 16, two of them a step: 21 batches, 11 steps an epoch.
+  CHECK(whole.event("start").at("steps_per_epoch") == 11);
+  CHECK(whole.event("start").at("passes_per_epoch") == 2);
+  CHECK(whole.event("finished").at("steps") == 22);
+  Two job(with(shared(config, work / "run"), more));
+  REQUIRE(job.chief.wait_for("\"step\":9,"));
+  job.other.signal(SIGTERM);
+  const auto stopped = job.wait();
+  INFO(stopped[0].err, stopped[1].err);
+  CHECK(stopped[0].code == stopped[1].code);
+  const auto results = Two(with(shared(config, work / "run"), more)).wait();
+  INFO(results[0].err, results[1].err);
+  REQUIRE(results[0].code == 0);
+  CHECK(results[0].event("finished").at("parameters_sha256") ==
+        whole.event("finished").at("parameters_sha256"));
+  // One replica of the same global batch would see other samples.
+  const Result refused =
+      run(with(alone(config, work / "run"), {"--resume", "--set", "parallel.reduction=fast"}));
+  CHECK(refused.code == 3);
+  CHECK(refused.err.find("parallel.shard was off over 2 replicas, is sample") != std::string::npos);
+  const Result verified = run(with({"verify", "replicas", config}, more));
+  CHECK(verified.code == 2);
+  CHECK(verified.err.find("parallel.shard: with off") != std::string::npos);
+}
+
+TEST_CASE("a plan tells a worker its place, and predicts larger clusters") {
+  const Workspace work;
+  const std::string config = config_of(work);
+  const Arguments arguments{"plan", config, "--set", "parallel.lr_scaling=none"};
+  const Cluster cluster;
+  const Result text = run(arguments, cluster.task("worker", 1));
+  INFO(text.out, text.err);
+  REQUIRE(text.code == 0);
+  CHECK(text.out.find("rank 1 of 2, worker:1 at 127.0.0.1:" + std::to_string(cluster.second) +
+                      ", by TF_CONFIG") != std::string::npos);
+  CHECK(text.out.find("32 a replica, 32 a process, 64 in all") != std::string::npos);
+  const Result json = run(with(arguments, {"--json", "--world-size", "4", "--workers", "6",
+                                           "--link", "10Gbit", "--step-time", "5ms"}));
+  INFO(json.err);
+  REQUIRE(json.code == 0);
+  const Json plan = json.event("plan"), simulation = json.event("simulation");
+  CHECK(plan.at("workers") == 4);
+  CHECK(plan.at("global_batch") == 256);  // accumulated twice
+  CHECK(plan.at("reduced_bytes_per_step") == 4 * plan.at("trainable_parameters").get<int>());
+  CHECK(simulation.at("gradient_bytes") == plan.at("reduced_bytes_per_step"));
+  REQUIRE(simulation.at("weak").size() == 4);  // 1, 2, 4, 6
+  CHECK(simulation.at("weak")[3].at("samples") == 6 * 64);
+  const Result measured =
+      run(with(arguments, {"--json", "--gpus", "2", "--link", "1GB/s", "--seconds", "0.05"}));
+  INFO(measured.err);
+  REQUIRE(measured.code == 0);
+  CHECK(measured.event("simulation").at("source").get<std::string>().find("measured in") == 0);
+  const Result wrong = run(with(arguments, {"--gpus", "2", "--link", "fast"}));
+  CHECK(wrong.code == 2);
+  CHECK(wrong.err.find("--link: expected a bandwidth") != std::string::npos);
 }
 
 TEST_CASE("batch norm over all workers is that of one process") {

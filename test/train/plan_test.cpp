@@ -81,3 +81,19 @@ TEST_CASE("plan: replicas make the global batch, and the learning rate as the co
   config.schedule.kind = ramp_up;
   CHECK(learning_rate(config, plan)(0) == doctest::Approx(4 * ramp_up.peak));
 }
+
+TEST_CASE("plan: without sharding every replica goes through all samples in an epoch") {
+  config::Config config = config_with(8, 2);
+  config.parallel.replicas = 2;
+  config.parallel.shard = config::Parallel::Shard::kOff;
+  const StepPlan plan = plan_steps(config, 100, 3);
+  CHECK(plan.passes == 6);
+  CHECK(plan.batch == 48);
+  CHECK(plan.batches_per_epoch == 13);  // as of one replica: 12 of 8, one of 4
+  CHECK(plan.steps_per_epoch == 7);
+  CHECK(plan.samples_of(0) == 96);
+  CHECK(plan.samples_of(6) == 24);
+  std::int64_t samples = 0;
+  for (std::int64_t step = 0; step < 7; ++step) samples += plan.samples_of(step);
+  CHECK(samples == 600);
+}

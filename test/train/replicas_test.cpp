@@ -94,6 +94,57 @@ TEST_CASE("replicas with ordered sums train, report and evaluate as one does, bi
   }
 }
 
+TEST_CASE("one replica evaluates alone when the config says so, with the bits of all together") {
+  for (const bool ordered : {false, true}) {
+    config::Config config = config_of(2, 8, ordered);
+    const auto spread = make(config);
+    config.parallel.evaluate = false;
+    const auto alone = make(config);
+    CHECK(spread->evaluation_batch() == 16);
+    CHECK(alone->evaluation_batch() == 8);
+    for (const std::int64_t samples : {8, 5, 1}) {
+      const Samples batch(samples, 1);
+      for (const auto& replicas : {spread.get(), alone.get()}) {
+        replicas->step(samples, batch.images.data(), batch.labels.data(), scalars_of(samples));
+        replicas->evaluate(samples, batch.images.data(), batch.labels.data());
+      }
+      CHECK(copy(alone->losses(), samples) == copy(spread->losses(), samples));
+      CHECK(copy(alone->logits(), 3 * samples) == copy(spread->logits(), 3 * samples));
+    }
+    CHECK(alone->parameters_sha256() == spread->parameters_sha256());
+  }
+}
+
+TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
+  const char* const frozen =
+      "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}";
+  for (const bool ordered : {false, true}) {
+    config::Config config = config_of(1, 2, ordered, frozen);
+    config.parallel.threads = 1;
+    config.parallel.evaluate = false;
+    const graph::Graph model =
+        model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+    std::vector<std::uint8_t> images(2 * 32 * 32 * 3);
+    for (std::size_t i = 0; i < images.size(); ++i)
+      images[i] = static_cast<std::uint8_t>(i * 37 % 251);
+    const std::vector<std::int32_t> labels{1, 2};
+    Replicas one(model, config, open_backends(config), Engine::Use::kTrain);
+    one.initialise(3);
+    one.evaluate(2, images.data(), labels.data());
+    auto workers = cluster::make_local_group(2);
+    Crew crew(2);
+    crew.run([&](int worker) {
+      Replicas mine(model, config, open_backends(config, 2), Engine::Use::kTrain,
+                    workers[static_cast<std::size_t>(worker)].get());
+      mine.initialise(3);
+      REQUIRE(mine.prefix() != nullptr);
+      if (worker > 0) return;
+      mine.evaluate(2, images.data(), labels.data());
+      CHECK(copy(mine.losses(), 2) == copy(one.losses(), 2));
+    });
+  }
+}
+
 TEST_CASE("replicas of two workers train as those of one process") {
   const auto alone = make(config_of(4, 4, true));
   auto workers = cluster::make_local_group(2);

@@ -52,6 +52,14 @@ void fields(V& v, Parallel& s) {
     "How the number of replicas scales the optimizer's learning rate; must be given for more than "
     "one.",
     any());
+  v("shard", s.shard,
+    "sample: an epoch's samples are divided among the replicas of all processes; off: each goes "
+    "through all of them in an order of its own; default sample.",
+    any());
+  v("evaluate", s.evaluate,
+    "Whether evaluation is spread over all replicas and processes; false: rank 0 evaluates alone, "
+    "with the same result; default true.",
+    any());
   v("reduction", s.reduction,
     "ordered: the same bits for any number of replicas of the same global batch; default fast.",
     any());

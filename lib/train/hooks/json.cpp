@@ -25,7 +25,8 @@ class JsonHook : public Hook {
            {"steps_per_epoch", info.steps_per_epoch},
            {"first_step", info.first_step},
            {"global_batch", info.global_batch},
-           {"replicas", info.devices}});
+           {"replicas", info.devices},
+           {"passes_per_epoch", info.passes}});
   }
 
   Request on_step(const Progress& p) override {

@@ -57,6 +57,10 @@ class ProgressHook : public Hook {
       out_ << info.devices << " replicas, the optimizer's learning rate " << info.scaled_rate
            << '\n';
     }
+    if (info.passes > 1) {
+      out_ << "each goes through all samples in an order of its own: an epoch is " << info.passes
+           << " times the training split\n";
+    }
     if (info.first_step > 0) out_ << "resumed after step " << info.first_step << '\n';
     out_.flush();
   }

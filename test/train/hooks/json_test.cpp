@@ -30,7 +30,7 @@ TEST_CASE("json: every event, its keys in order") {
   hook->on_finish(f);
   const std::vector<std::string> expected{
       R"({"event":"start","run":"runs/digits","total_steps":20,"steps_per_epoch":8,"first_step":0,)"
-      R"("global_batch":64,"replicas":1})",
+      R"("global_batch":64,"replicas":1,"passes_per_epoch":1})",
       R"({"event":"step","step":1,"epoch":0.125,"loss":2.30258509,"accuracy":0.5,)"
       R"("learning_rate":0.001,"images_per_second":3200.0,"wait_share":0.25,"elapsed":0.02})",
       R"({"event":"step","step":4,"epoch":0.5,"loss":2.30258509,"accuracy":0.5,)"
