@@ -4,6 +4,26 @@
 
 namespace trainer {
 
+std::vector<int> available_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::string handled_message() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
 void pin_thread(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -36,7 +56,7 @@ Crew::~Crew() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::run(const std::function<void(int)>& work, const std::function<void()>& failed) {
+void Crew::run(const std::function<void(int)>& work, const std::function<void(int)>& failed) {
   work_ = &work;
   failed_ = &failed;
   error_ = nullptr;
@@ -61,7 +81,7 @@ void Crew::work(int member) {
       first = !error_;
       if (first) error_ = std::current_exception();
     }
-    if (first && *failed_) (*failed_)();
+    if (first && *failed_) (*failed_)(member);
   }
 }
 

@@ -15,6 +15,7 @@
 #include <optional>
 #include <random>
 
+#include "base/crew.h"
 #include "base/error.h"
 #include "cluster/socket.h"
 #include "cluster/sources.h"
@@ -23,16 +24,6 @@ extern char** environ;
 
 namespace trainer::cluster {
 namespace {
-
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
 
 // The part of worker `i` of `n`; with fewer cores than workers, one core that others have too.
 std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::size_t n) {
@@ -138,8 +129,7 @@ std::string draw_job() {
 }
 
 Launcher::Launcher(const LaunchOptions& options)
-    : options_(options), job_(draw_job()), cores_(usable_cores()) {
-  if (cores_.empty()) throw DeviceError("the kernel does not say which cores may be used");
+    : options_(options), job_(draw_job()), cores_(available_cores()) {
   sigemptyset(&signals_);
   for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
@@ -236,7 +226,8 @@ void Launcher::reap() {
     // Whoever fails tells the others before it ends, so that these may be found ended first.
     const bool by_itself = next_signal_ == SIGTERM;
     if (code_ == 0 || (code_ == kExitDevice && by_itself)) code_ = code;
-    if (!deadline_) deadline_ = Clock::now() + options_.patience;
+    // One that a signal has ended leaves the others to end as well: the chief may still be saving.
+    if (!deadline_ && code != kExitInterrupted) deadline_ = Clock::now() + options_.patience;
   }
 }
 

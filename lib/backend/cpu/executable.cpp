@@ -253,7 +253,7 @@ void CpuExecutable::run(std::int64_t samples, std::span<const void* const> input
   try {
     Call call{samples, inputs, outputs, scalars, {}, 0, 0, false, false};
     prepare(call);
-    lanes_.run([&](int lane) { run_lane(lane, call); }, [this] { abort(); });
+    lanes_.run([&](int lane) { run_lane(lane, call); }, [this](int) { abort(); });
   } catch (...) {
     abort();
     barrier_.reset();
@@ -263,13 +263,14 @@ void CpuExecutable::run(std::int64_t samples, std::span<const void* const> input
   if (updates_ && finite_) variables_.changed_by_step();
 }
 
-// Wakes whoever waits for this rank or one of its lanes.
+// Wakes whoever waits for this rank or one of its lanes; called while an error is handled.
 void CpuExecutable::abort() {
+  const std::string reason = handled_message();
   barrier_.abort();
   active_barrier_.abort();
   if (reduction_) reduction_->abort();
-  if (options_.reduction.communicator != nullptr) options_.reduction.communicator->abort();
-  if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort();
+  if (options_.reduction.communicator != nullptr) options_.reduction.communicator->abort(reason);
+  if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort(reason);
 }
 
 void CpuExecutable::prepare(Call& call) {
