@@ -49,6 +49,15 @@ std::vector<Saved> list_folder(const Path& folder) {
   return saved;
 }
 
+TensorFile read(const Saved& saved) {
+  TensorFile file = read_safetensors(saved.path);
+  const auto step = file.metadata.find("step");
+  if (step != file.metadata.end() && step->second != std::to_string(saved.step)) {
+    throw DataError(saved.path, "holds step " + step->second + ": its name is not its own");
+  }
+  return file;
+}
+
 std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::string>& warnings) {
   // A run that is still going may remove what was just listed; then there is a newer one.
   for (int attempt = 0; attempt < 3; ++attempt) {
@@ -56,7 +65,7 @@ std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::strin
     const std::vector<Saved> saved = list_folder(folder);
     for (auto it = saved.rbegin(); it != saved.rend(); ++it) {
       try {
-        return read_safetensors(it->path);
+        return read(*it);
       } catch (const DataError& error) {
         if (std::filesystem::exists(it->path)) {
           warnings.push_back(concat(error.what(), "; trying the checkpoint before it"));
