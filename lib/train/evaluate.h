@@ -17,10 +17,10 @@ struct EvaluateOptions {
   std::int64_t top_k = 0;
   // Called with each batch's sample indices and the engine's logits, when set.
   std::function<void(const data::Batch&, std::span<const float> logits)> each_batch;
-  // Asked between batches; true ends the evaluation and gives nothing.
   // The processes that evaluate together, a part of every batch each; all get the same metrics.
   // Null: this one alone.
   cluster::Communicator* workers = nullptr;
+  // Asked between batches, when set; true ends the evaluation and gives nothing.
   std::function<bool()> cancelled;
 };
 
