@@ -190,12 +190,13 @@ class File {
 
   void check_header(const Json& header, const Metadata& metadata) const {
     const auto version = metadata.find("trainer");
-    if (version == metadata.end() || version->second == "1") return;  // another program's, or older
-    if (version->second != kVersion) {
+    const auto expected = metadata.find("header_sha256");
+    const bool ours = version != metadata.end();
+    if (expected == metadata.end() && (!ours || version->second == "1")) return;
+    if (ours && version->second != kVersion) {
       fail(concat("is of format version '", version->second, "', but this program reads 1 and ",
                   kVersion, ": it was written by a newer one, or is damaged"));
     }
-    const auto expected = metadata.find("header_sha256");
     if (expected == metadata.end() || checksum_of(header) != expected->second) {
       fail("the checksum of its header does not match: the file is damaged");
     }

@@ -17,10 +17,9 @@
 
 #include "base/crew.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "cluster/socket.h"
 #include "cluster/sources.h"
-
-extern char** environ;
 
 namespace trainer::cluster {
 namespace {
@@ -36,12 +35,7 @@ std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::siz
 
 std::vector<std::string> environment_of(int rank, int size, int port, const std::string& job,
                                         std::size_t cores) {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  std::map<std::string, std::string> variables = environment_variables();
   variables.erase("TF_CONFIG");
   variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
   variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(size);

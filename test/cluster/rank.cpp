@@ -14,11 +14,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/process.h"
 #include "base/random.h"
 #include "cluster/gloo_communicator.h"
 #include "cluster/launch.h"
-
-extern char** environ;
 
 namespace trainer::cluster {
 namespace {
@@ -31,17 +30,11 @@ int number(const Options& options, const std::string& name, int otherwise) {
 }
 
 Identity who_am_i(const Options& options) {
-  config::Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) environment[text.substr(0, equals)] = text.substr(equals + 1);
-  }
   IdentityFlags flags;
   if (options.count("rank") > 0) flags.rank = number(options, "rank", 0);
   if (options.count("world-size") > 0) flags.world_size = number(options, "world-size", 0);
   if (options.count("master") > 0) flags.master = options.at("master");
-  return identify(flags, environment);
+  return identify(flags, environment_variables());
 }
 
 AlgorithmTable table_for(const Options& options) {

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/process.h"
 #include "train/hooks.h"
 #include "train/hooks/confusion_image.h"
 #include "train/hooks/event_file.h"
@@ -27,11 +28,9 @@ class TensorBoardHook : public Hook {
     every_.emplace(summary_every_, info.steps_per_epoch);
     const Path folder = info.dir / "tensorboard";
     std::filesystem::create_directories(folder);
-    char host[256] = "localhost";
-    ::gethostname(host, sizeof host - 1);
     const double now = seconds_since_1970();
-    file_.emplace(folder / concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".", host,
-                                  ".", ::getpid()),
+    file_.emplace(folder / concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".",
+                                  host_name(), ".", ::getpid()),
                   now);
     // TensorBoard reads the files of a folder in the order of their names.
     file_->session_start(info.first_step + 1, now);
