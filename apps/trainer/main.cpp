@@ -7,21 +7,12 @@
 #include <new>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "commands.h"
-
-extern char** environ;
 
 namespace trainer::app {
 
-config::Environment environment() {
-  config::Environment variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
-  return variables;
-}
+config::Environment environment() { return environment_variables(); }
 
 void warn(const std::string& line) { std::cerr << "warning: " << line << '\n'; }
 

@@ -112,8 +112,6 @@ struct CpuOptions {
   // Cores that the threads are kept on, one each, in lane order; empty: wherever the system likes.
   std::vector<int> cores;
 };
-// The cores this process may use: containers and taskset give fewer than the machine has.
-std::vector<int> available_cores();
 std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options);
 
 }  // namespace trainer::backend

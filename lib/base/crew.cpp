@@ -4,6 +4,26 @@
 
 namespace trainer {
 
+std::vector<int> available_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+std::string handled_message() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an unknown error";
+  }
+}
+
 void pin_thread(int core) {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -36,7 +56,7 @@ Crew::~Crew() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::run(const std::function<void(int)>& work, const std::function<void()>& failed) {
+void Crew::run(const std::function<void(int)>& work, const std::function<void(int)>& failed) {
   work_ = &work;
   failed_ = &failed;
   error_ = nullptr;
@@ -56,24 +76,24 @@ void Crew::work(int member) {
   try {
     (*work_)(member);
   } catch (const MemberFailed&) {
-    keep(std::current_exception(), true);
+    keep(member, true);
   } catch (...) {
-    keep(std::current_exception(), false);
+    keep(member, false);
   }
 }
 
-// `caused`: by the failure of another member, which may come here later.
-void Crew::keep(const std::exception_ptr& error, bool caused) {
+// Inside a catch clause. `caused`: by the failure of another member, which may come here later.
+void Crew::keep(int member, bool caused) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
     first = !error_;
     if (first || (caused_ && !caused)) {
-      error_ = error;
+      error_ = std::current_exception();
       caused_ = caused;
     }
   }
-  if (first && *failed_) (*failed_)();
+  if (first && *failed_) (*failed_)(member);
 }
 
 void Crew::serve(int member) {

@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -29,6 +30,10 @@ void spin_until(const Condition& condition) {
     }
   }
 }
+
+// The cores this process may use: containers and taskset give fewer than the machine has. At least
+// one.
+std::vector<int> available_cores();
 
 // Keeps the calling thread on one core; where that is not allowed, nothing changes.
 void pin_thread(int core);
@@ -51,6 +56,9 @@ class MemberFailed : public PeerError {
   using PeerError::PeerError;
 };
 
+// What the exception says that is being handled, inside a catch clause.
+std::string handled_message();
+
 class Crew {
  public:
   // Starts members 1 to count - 1; member 0 is whoever calls run(). `start`, when set, is called
@@ -63,19 +71,19 @@ class Crew {
   int count() const { return static_cast<int>(threads_.size()) + 1; }
   // Runs work(member) on every member at once. Rethrows the error that came first, after all have
   // ended; a MemberFailed only when nobody has thrown anything else. `failed`, when set, is called
-  // once the first error is kept: it must wake members that wait for the one that threw, by making
-  // them throw too.
-  void run(const std::function<void(int)>& work, const std::function<void()>& failed = {});
+  // once the first error is kept, with the member that threw and while its error is handled: it must
+  // wake members that wait for it, by making them throw too.
+  void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
  private:
   void serve(int member);
   void work(int member);
-  void keep(const std::exception_ptr& error, bool caused);
+  void keep(int member, bool caused);
 
   std::function<void(int)> start_;
   std::vector<std::thread> threads_;
   const std::function<void(int)>* work_ = nullptr;
-  const std::function<void()>* failed_ = nullptr;
+  const std::function<void(int)>* failed_ = nullptr;
   std::exception_ptr error_;
   bool caused_ = false;  // error_ is a MemberFailed
   std::atomic<std::uint64_t> generation_{0};

@@ -3,7 +3,8 @@
 // File: safetensors (https://github.com/huggingface/safetensors): u64 little-endian header length,
 // JSON header, raw little-endian tensors. Parameters, statistics and slots are float32 under their
 // names; the header's __metadata__ holds "trainer" (format version), "sha256" of the tensor bytes,
-// and the State's fields as strings. Readable by the safetensors package.
+// "header_sha256" of the rest of the header, and the State's fields as strings. Readable by the
+// safetensors package.
 #pragma once
 
 #include <cstdint>
@@ -32,9 +33,9 @@ struct TensorFile {
   Metadata metadata;
 };
 
-// Plain safetensors. Reading checks lengths, offsets and, when the file has one, the checksum;
-// accepts F32, F16, BF16 and F64 tensors and converts them to float. Throws DataError that names
-// what is wrong.
+// Plain safetensors. Reading checks lengths, offsets and, where the file has them, the format
+// version and the checksums; accepts F32, F16, BF16 and F64 tensors and converts them to float.
+// Throws DataError that names what is wrong. Metadata that is not UTF-8 is written with U+FFFD.
 void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
                        const Metadata& metadata);
 TensorFile read_safetensors(const Path& path);

@@ -1,5 +1,6 @@
 #include "checkpoint/hdf5.h"
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 #include <stdexcept>
@@ -9,6 +10,8 @@ namespace {
 
 // More is a damaged file, not a weight.
 constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 33;
+// What gzip, the best of the usual filters, gains at most.
+constexpr std::uint64_t kMostPacked = 1032;
 
 // The library prints its errors unless told not to; ours say more.
 void silence() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
@@ -54,6 +57,14 @@ Reader::Children Reader::children(const std::string& group) const {
     fail("cannot list the group '" + group + "': the file is damaged");
   }
   return children;
+}
+
+std::uint64_t Reader::address(const std::string& object) const {
+  H5O_info_t info;
+  if (H5Oget_info_by_name(file_, object.c_str(), &info, H5P_DEFAULT) < 0) {
+    fail("has no '" + object + "': the file is damaged");
+  }
+  return info.addr;
 }
 
 bool Reader::exists(const std::string& name) const {
@@ -130,6 +141,14 @@ Tensor Reader::tensor(const std::string& dataset, const std::string& name) const
       fail("'" + dataset + "' is impossibly large: the file is damaged");
     }
     dims.push_back(static_cast<std::int64_t>(extent));
+  }
+  // Pieces that the file does not hold read as zeros, of which it may claim any number.
+  const std::uint64_t stored = H5Dget_storage_size(data);
+  const Handle layout(H5Dget_create_plist(data), H5Pclose);
+  const std::uint64_t most = H5Pget_nfilters(layout) > 0 ? stored * kMostPacked : stored;
+  if (elements > std::max(most, kMostPacked)) {
+    fail(concat("'", dataset, "' claims ", elements, " numbers, but holds ", stored,
+                " bytes: the file is damaged"));
   }
   const Handle type(H5Dget_type(data), H5Tclose);
   const H5T_class_t kind = H5Tget_class(type);

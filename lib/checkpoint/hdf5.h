@@ -3,6 +3,7 @@
 
 #include <hdf5.h>
 
+#include <cstdint>
 #include <span>
 #include <string>
 #include <utility>
@@ -45,6 +46,8 @@ class Reader {
     std::vector<std::string> groups, datasets;
   };
   Children children(const std::string& group) const;
+  // Where an object lies: the same for all links to it.
+  std::uint64_t address(const std::string& object) const;
   bool exists(const std::string& name) const;
   // An attribute of text or of a list of texts; Keras cuts long lists in pieces "<name>0",
   // "<name>1". Empty when there is none.
@@ -52,9 +55,10 @@ class Reader {
   bool has_texts(const std::string& object, const std::string& attribute) const;
   // A dataset of numbers as float32.
   Tensor tensor(const std::string& dataset, const std::string& name) const;
+  // Throws the DataError of this file.
+  [[noreturn]] void fail(const std::string& what) const { throw DataError(path_, what); }
 
  private:
-  [[noreturn]] void fail(const std::string& what) const { throw DataError(path_, what); }
   std::vector<std::string> read_texts(const Handle& attribute, const std::string& where) const;
 
   std::string path_;

@@ -10,6 +10,7 @@
 #include <cctype>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "checkpoint/hdf5.h"
 #include "checkpoint/weights.h"
@@ -52,14 +53,23 @@ std::vector<Tensor> read_applications(const Reader& file, const std::string& roo
   return tensors;
 }
 
-void read_keras3(const Reader& file, const std::string& group, std::vector<Tensor>& tensors) {
+// Models in models; deeper is an attack.
+constexpr int kDeepest = 32;
+
+// `seen`: where the groups lie that were read. One that is linked twice may hold itself.
+void read_keras3(const Reader& file, const std::string& group, int depth,
+                 std::set<std::uint64_t>& seen, std::vector<Tensor>& tensors) {
+  if (!seen.insert(file.address(group)).second) {
+    file.fail("links the group '" + group + "' twice: the file is damaged");
+  }
+  if (depth > kDeepest) file.fail(concat("nests more than ", kDeepest, " groups"));
   const Reader::Children children = file.children(group);
   for (const std::string& child : children.groups) {
     const std::string below = group == "/" ? '/' + child : group + '/' + child;
     // State of random generators and optimizers is no weight.
     if (child.starts_with("seed_generator") || below == "/optimizer") continue;
     if (child != "vars") {
-      read_keras3(file, below, tensors);
+      read_keras3(file, below, depth + 1, seen, tensors);
       continue;
     }
     const std::vector<std::string> names = file.texts(below, "name");
@@ -115,7 +125,8 @@ std::vector<Tensor> read_keras_h5(const std::string& source,
     return read_applications(file, "/model_weights");
   }
   std::vector<Tensor> tensors;
-  read_keras3(file, "/", tensors);
+  std::set<std::uint64_t> seen;
+  read_keras3(file, "/", 0, seen, tensors);
   if (tensors.empty()) {
     throw DataError(source,
                     "is an HDF5 file, but none of Keras's weights: it has neither layer_names nor "

@@ -10,18 +10,10 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "checkpoint/checkpoint.h"
 
 namespace trainer::checkpoint {
-namespace {
-
-std::string host_name() {
-  std::array<char, 256> host{};
-  ::gethostname(host.data(), host.size() - 1);
-  return host.data();
-}
-
-}  // namespace
 
 // The kernel drops the lock with the process, however it ends; the text in the file is only for the
 // message, and the file stays: removing it would let two processes lock two files of one name.

@@ -26,13 +26,31 @@ std::span<const std::uint8_t> bytes_of(const std::vector<float>& values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float)};
 }
 
+// Version 1 had no checksum of the header.
+constexpr const char* kVersion = "2";
+
+// Of a header whose own checksum is "". Keys are sorted, so that it is the same for another
+// writer's order.
+std::string checksum_of(Json header) {
+  header["__metadata__"]["header_sha256"] = "";
+  const std::string text = nlohmann::json::parse(header.dump()).dump();
+  Sha256 sha;
+  sha.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  return sha.hex();
+}
+
+std::string to_utf8(const std::string& text) {
+  constexpr auto kReplace = Json::error_handler_t::replace;
+  return Json::parse(Json(text).dump(-1, ' ', false, kReplace)).get<std::string>();
+}
+
 std::string header_of(const std::vector<Tensor>& tensors, const Metadata& metadata) {
   Sha256 sha;
   for (const Tensor& tensor : tensors) sha.update(bytes_of(tensor.values));
   Json texts = Json::object();
-  for (const auto& [key, value] : metadata) texts[key] = value;
+  for (const auto& [key, value] : metadata) texts[key] = to_utf8(value);
   texts["sha256"] = sha.hex();
-  if (!texts.contains("trainer")) texts["trainer"] = "1";
+  texts["trainer"] = kVersion;
 
   Json header = {{"__metadata__", std::move(texts)}};
   std::uint64_t offset = 0;
@@ -49,6 +67,7 @@ std::string header_of(const std::vector<Tensor>& tensors, const Metadata& metada
         {"dtype", "F32"}, {"shape", tensor.shape.dims()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
+  header["__metadata__"]["header_sha256"] = checksum_of(header);
   std::string text = header.dump();
   // Padded with spaces so that the tensors start at a multiple of eight.
   text.append((8 - text.size() % 8) % 8, ' ');
@@ -103,6 +122,7 @@ class File {
     const Json header = read_header();
     TensorFile file;
     read_metadata(header, file.metadata);
+    check_header(header, file.metadata);
     const std::vector<Entry> entries = read_entries(header);
     Sha256 sha;
     Bytes raw;
@@ -142,6 +162,7 @@ class File {
     std::set<std::string> keys;
     // A key that comes twice would silently hide a tensor.
     const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
+      if (depth > 8) fail("its header is nested too deeply: the file is damaged");
       if (event == Json::parse_event_t::key && depth == 1 &&
           !keys.insert(value.get<std::string>()).second) {
         fail("its header names the tensor " + value.get<std::string>() + " twice");
@@ -164,6 +185,20 @@ class File {
     for (const auto& [key, value] : found->items()) {
       if (!value.is_string()) fail("__metadata__." + key + " is no string: the file is damaged");
       metadata[key] = value.get<std::string>();
+    }
+  }
+
+  void check_header(const Json& header, const Metadata& metadata) const {
+    const auto version = metadata.find("trainer");
+    const auto expected = metadata.find("header_sha256");
+    const bool ours = version != metadata.end();
+    if (expected == metadata.end() && (!ours || version->second == "1")) return;
+    if (ours && version->second != kVersion) {
+      fail(concat("is of format version '", version->second, "', but this program reads 1 and ",
+                  kVersion, ": it was written by a newer one, or is damaged"));
+    }
+    if (expected == metadata.end() || checksum_of(header) != expected->second) {
+      fail("the checksum of its header does not match: the file is damaged");
     }
   }
 

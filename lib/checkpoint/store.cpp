@@ -60,14 +60,19 @@ std::vector<Saved> list_folder(const Path& folder) {
 
 // Nothing when the file has gone. One that is there and cannot be opened may well be whole: no
 // older one takes its place, so the error is not of the kind that stands for damage.
-std::optional<TensorFile> read_if_there(const Path& path) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0) {
+std::optional<TensorFile> read_if_there(const Saved& saved) {
+  const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) {
     if (errno == ENOENT) return {};
-    throw Error(kExitData, concat(path.string(), ": cannot open: ", std::strerror(errno)));
+    throw Error(kExitData, concat(saved.path.string(), ": cannot open: ", std::strerror(errno)));
   }
-  ::close(file);
-  return read_safetensors(path);
+  ::close(descriptor);
+  TensorFile file = read_safetensors(saved.path);
+  const auto step = file.metadata.find("step");
+  if (step != file.metadata.end() && step->second != std::to_string(saved.step)) {
+    throw DataError(saved.path, "holds step " + step->second + ": its name is not its own");
+  }
+  return file;
 }
 
 std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::string>& warnings) {
@@ -77,7 +82,7 @@ std::optional<TensorFile> load_newest(const Path& folder, std::vector<std::strin
     const std::vector<Saved> saved = list_folder(folder);
     for (auto it = saved.rbegin(); it != saved.rend(); ++it) {
       try {
-        if (auto file = read_if_there(it->path)) return file;
+        if (auto file = read_if_there(*it)) return file;
         vanished = true;
       } catch (const DataError& error) {
         if (std::filesystem::exists(it->path)) {

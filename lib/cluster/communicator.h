@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 namespace trainer::cluster {
 
@@ -32,8 +33,8 @@ class Communicator {
   // The same ranks, for calls beside this group's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
   // Wakes every rank that waits in this group with a PeerError, from any thread: this rank has
-  // failed.
-  virtual void abort() noexcept = 0;
+  // failed, and why. The first reason is what the others are told.
+  virtual void abort(const std::string& reason) noexcept = 0;
 };
 
 }  // namespace trainer::cluster

@@ -14,6 +14,8 @@
 namespace trainer::cluster {
 namespace {
 
+constexpr const char* kCrashed = "was killed or has crashed: its connection has closed";
+
 std::uint64_t draw_generation() {
   std::random_device device;
   return std::uint64_t{device()} << 32 | device();
@@ -122,10 +124,9 @@ void Coordinator::read(Connection& connection) {
       handle(connection, *message);
     }
   } catch (const Error& error) {  // a stranger, or a damaged message
-    if (connection.rank >= 0) lose(connection.rank, error.what());
-    connection.open = false;
+    closed(connection, error.what());
   }
-  if (!open && connection.open) closed(connection);
+  if (!open && connection.open) closed(connection, kCrashed);
 }
 
 void Coordinator::handle(Connection& connection, const std::string& message) {
@@ -293,14 +294,14 @@ void Coordinator::status(int rank, std::uint64_t request) {
   send(rank, message);
 }
 
-void Coordinator::closed(Connection& connection) {
+void Coordinator::closed(Connection& connection, const std::string& reason) {
   connection.open = false;
   if (connection.rank < 0) return;
   Rank& rank = ranks_[static_cast<std::size_t>(connection.rank)];
   rank.connection = nullptr;
   if (rank.state == kLeft) return;
   if (running_) {
-    lose(connection.rank, "was killed or has crashed: its connection has closed");
+    lose(connection.rank, reason);
   } else {
     rank.joined = false;  // it may be started again in time
   }
@@ -373,7 +374,7 @@ void Coordinator::send_all(Writer message) {
 void Coordinator::flush() {
   for (const auto& connection : connections_) {
     if (!connection->open) continue;
-    if (!transmit(connection->socket, connection->out)) closed(*connection);
+    if (!transmit(connection->socket, connection->out)) closed(*connection, kCrashed);
     // The other end reads up to the end, then closes.
     if (connection->closing && connection->out.empty())
       ::shutdown(connection->socket.get(), SHUT_WR);

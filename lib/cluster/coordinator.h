@@ -62,7 +62,8 @@ class Coordinator {
   void get_key(int rank, std::uint64_t request, const std::string& key);
   void agree(int rank, Reader& reader);
   void status(int rank, std::uint64_t request);
-  void closed(Connection& connection);
+  // Reads and writes it no more; `reason` is what its rank is lost for.
+  void closed(Connection& connection, const std::string& reason);
   void check_silence();
   void check_join_deadline();
   void lose(int rank, const std::string& reason);

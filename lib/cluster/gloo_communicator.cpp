@@ -7,6 +7,7 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "base/error.h"
 #include "cluster/halving_doubling.h"
@@ -19,7 +20,7 @@ namespace {
 
 using Device = std::shared_ptr<gloo::transport::Device>;
 
-bool power_of_two(int number) { return (number & (number - 1)) == 0; }
+bool power_of_two(int number) { return std::has_single_bit(static_cast<unsigned>(number)); }
 
 Device open_device(const Rendezvous& rendezvous) {
   gloo::transport::tcp::attr attributes;
@@ -93,8 +94,8 @@ class GlooCommunicator final : public Communicator {
                                               concat(name_, '.', duplicates_++));
   }
 
-  void abort() noexcept override {
-    rendezvous_->fail("has given up");
+  void abort(const std::string& reason) noexcept override {
+    rendezvous_->fail("has failed: " + reason);
     close();
   }
 

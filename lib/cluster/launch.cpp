@@ -15,24 +15,14 @@
 #include <optional>
 #include <random>
 
+#include "base/crew.h"
 #include "base/error.h"
+#include "base/process.h"
 #include "cluster/socket.h"
 #include "cluster/sources.h"
 
-extern char** environ;
-
 namespace trainer::cluster {
 namespace {
-
-std::vector<int> usable_cores() {
-  cpu_set_t set;
-  std::vector<int> cores;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
 
 // The part of worker `i` of `n`; with fewer cores than workers, one core that others have too.
 std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::size_t n) {
@@ -45,12 +35,7 @@ std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::siz
 
 std::vector<std::string> environment_of(int rank, int size, int port, const std::string& job,
                                         std::size_t cores) {
-  std::map<std::string, std::string> variables;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
-  }
+  std::map<std::string, std::string> variables = environment_variables();
   variables.erase("TF_CONFIG");
   variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
   variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(size);
@@ -138,8 +123,7 @@ std::string draw_job() {
 }
 
 Launcher::Launcher(const LaunchOptions& options)
-    : options_(options), job_(draw_job()), cores_(usable_cores()) {
-  if (cores_.empty()) throw DeviceError("the kernel does not say which cores may be used");
+    : options_(options), job_(draw_job()), cores_(available_cores()) {
   sigemptyset(&signals_);
   for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
@@ -236,7 +220,8 @@ void Launcher::reap() {
     // Whoever fails tells the others before it ends, so that these may be found ended first.
     const bool by_itself = next_signal_ == SIGTERM;
     if (code_ == 0 || (code_ == kExitDevice && by_itself)) code_ = code;
-    if (!deadline_) deadline_ = Clock::now() + options_.patience;
+    // One that a signal has ended leaves the others to end as well: the chief may still be saving.
+    if (!deadline_ && code != kExitInterrupted) deadline_ = Clock::now() + options_.patience;
   }
 }
 

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstring>
+#include <mutex>
 #include <stdexcept>
 #include <thread>
 #include <utility>
@@ -44,9 +46,17 @@ class Meeting {
   }
 
   // The first to fail is named.
-  void abort(int rank) noexcept {
-    int none = -1;
-    failed_.compare_exchange_strong(none, rank, std::memory_order_acq_rel);
+  void abort(int rank, const std::string& reason) noexcept {
+    {
+      const std::lock_guard lock(mutex_);
+      if (failed_.load(std::memory_order_relaxed) < 0) {
+        try {
+          reason_ = reason;
+        } catch (const std::exception&) {  // no memory: then without a reason
+        }
+        failed_.store(rank, std::memory_order_release);
+      }
+    }
     round_.fetch_add(1, std::memory_order_acq_rel);
     round_.notify_all();
   }
@@ -56,12 +66,16 @@ class Meeting {
 
   void check() const {
     const int rank = failed_.load(std::memory_order_acquire);
-    if (rank >= 0) throw MemberFailed(concat("replica ", rank, " of this process has failed"));
+    if (rank >= 0) {
+      throw MemberFailed(concat("replica ", rank, " of this process has failed: ", reason_));
+    }
   }
 
   int parties_;
   std::atomic<int> arrived_{0};
   std::atomic<std::uint32_t> round_{0};
+  std::mutex mutex_;
+  std::string reason_;  // set before failed_, and not again
   std::atomic<int> failed_{-1};
 };
 
@@ -101,7 +115,7 @@ void tree_sum(const Shared::Slot* sources, int count, std::size_t first, std::si
 template <class T>
 void sum(const std::vector<Shared::Slot>& sources, std::size_t first, std::size_t n, T* out) {
   const int count = static_cast<int>(sources.size());
-  if ((count & (count - 1)) == 0) return tree_sum(sources.data(), count, first, n, out);
+  if (std::has_single_bit(sources.size())) return tree_sum(sources.data(), count, first, n, out);
   tree_sum(sources.data(), 1, first, n, out);
   for (int rank = 1; rank < count; ++rank) {
     const auto* from = static_cast<const T*>(sources[static_cast<std::size_t>(rank)].data) + first;
@@ -178,9 +192,9 @@ class LocalCommunicator final : public Communicator {
     return mine;
   }
 
-  void abort() noexcept override {
-    shared_->meeting.abort(rank_);
-    if (shared_->outer) shared_->outer->abort();
+  void abort(const std::string& reason) noexcept override {
+    shared_->meeting.abort(rank_, reason);
+    if (shared_->outer) shared_->outer->abort(reason);
   }
 
  private:
@@ -189,9 +203,10 @@ class LocalCommunicator final : public Communicator {
     shared_->slots[static_cast<std::size_t>(rank_)] = {data, size};
     shared_->meeting.wait();
     if (size == shared_->slots[0].size) return;
-    shared_->meeting.abort(rank_);
-    throw std::logic_error(concat("rank ", rank_, " of a group calls with ", size,
-                                  " elements, rank 0 with ", shared_->slots[0].size));
+    const std::string reason = concat("rank ", rank_, " of a group calls with ", size,
+                                      " elements, rank 0 with ", shared_->slots[0].size);
+    shared_->meeting.abort(rank_, reason);
+    throw std::logic_error(reason);
   }
 
   void copy_from(int rank, std::span<std::byte> to) {
@@ -205,7 +220,7 @@ class LocalCommunicator final : public Communicator {
     try {
       call();
     } catch (...) {
-      shared_->meeting.abort(rank_);
+      shared_->meeting.abort(rank_, handled_message());
       throw;
     }
   }

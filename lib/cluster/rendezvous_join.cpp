@@ -3,20 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 
+#include "base/process.h"
 #include "cluster/rendezvous_link.h"
 
 namespace trainer::cluster {
 namespace {
 
 constexpr Milliseconds kShortestRetry{10}, kLongestRetry{500};
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  ::gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 // "worker:1", without its address, which members know better.
 std::string short_name(const Identity& identity) {

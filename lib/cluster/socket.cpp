@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -46,8 +47,7 @@ std::string numeric(const sockaddr_storage& storage, socklen_t length) {
 // Waits for the outcome of a connect; an errno value.
 int finish_connect(const Socket& socket, Clock::time_point deadline) {
   pollfd event{socket.get(), POLLOUT, 0};
-  const auto left = std::chrono::duration_cast<Milliseconds>(deadline - Clock::now()).count();
-  const int ready = ::poll(&event, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
+  const int ready = ::poll(&event, 1, poll_timeout(deadline));
   if (ready == 0) return ETIMEDOUT;
   if (ready < 0) return errno;
   int failure = 0;
@@ -152,6 +152,12 @@ Socket listen_on(const std::string& host, int& port) {
   // The port stands at the same place in addresses of both versions.
   port = ntohs(reinterpret_cast<const sockaddr_in&>(bound).sin_port);
   return socket;
+}
+
+int poll_timeout(Clock::time_point deadline) {
+  constexpr std::int64_t kDay = 24 * 3600 * 1000;
+  const auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now()).count();
+  return static_cast<int>(std::clamp<std::int64_t>(left, 0, kDay));
 }
 
 Socket connect_to(const Address& address, Clock::time_point deadline, std::string& reason) {

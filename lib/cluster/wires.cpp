@@ -1,6 +1,5 @@
 #include "cluster/wires.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -45,7 +44,7 @@ Wires::Wires(Rendezvous& rendezvous, const std::string& name)
       ++higher;
     }
   }
-  for (; higher > 0; --higher) accept_one(listener, rendezvous.generation());
+  accept(listener, rendezvous.generation(), higher);
 }
 
 void Wires::dial(Rendezvous& rendezvous, const std::string& key, int peer) {
@@ -60,36 +59,51 @@ void Wires::dial(Rendezvous& rendezvous, const std::string& key, int peer) {
   socket_to(peer) = std::move(socket);
 }
 
-void Wires::accept_one(const Socket& listener, std::uint64_t generation) {
-  while (true) {
-    wait(listener, POLLIN);
-    Socket socket = accept_from(listener);
-    Greeting greeting;
-    if (!socket || !read_greeting(socket, std::as_writable_bytes(std::span(&greeting, 1))))
-      continue;
-    const auto difference = static_cast<unsigned>(static_cast<int>(greeting.rank) ^ rank);
-    if (greeting.generation != generation || greeting.rank >= size ||
-        !std::has_single_bit(difference)) {
-      continue;
+// One that has connected and has not said yet who it is.
+struct Wires::Newcomer {
+  Socket socket;
+  Greeting greeting;
+  std::size_t read = 0;  // bytes of it
+};
+
+// Reads all greetings side by side: a stranger that says nothing holds nobody up.
+void Wires::accept(const Socket& listener, std::uint64_t generation, int expected) {
+  std::vector<Newcomer> newcomers;
+  while (expected > 0) {
+    std::vector<pollfd> files{{listener.get(), POLLIN, 0}};
+    for (const Newcomer& newcomer : newcomers) files.push_back({newcomer.socket.get(), POLLIN, 0});
+    files.push_back({waker_.get(), POLLIN, 0});
+    wait_for(files);
+    while (Socket socket = accept_from(listener)) newcomers.push_back({std::move(socket), {}, 0});
+    for (Newcomer& newcomer : newcomers) {
+      if (!read_greeting(newcomer)) continue;
+      if (is_peer(newcomer, generation)) {
+        const std::lock_guard lock(mutex_);
+        socket_to(static_cast<int>(newcomer.greeting.rank)) = std::move(newcomer.socket);
+        --expected;
+      }
+      newcomer.socket = {};
     }
-    const std::lock_guard lock(mutex_);
-    socket_to(static_cast<int>(greeting.rank)) = std::move(socket);
-    return;
+    std::erase_if(newcomers, [](const Newcomer& newcomer) { return !newcomer.socket; });
   }
 }
 
-// Not one byte more: the first message may be right behind it. False when the other end closes.
-bool Wires::read_greeting(const Socket& socket, std::span<std::byte> bytes) const {
+// Not one byte more: the first message may be right behind it. Whether it is whole; one that closes
+// loses its socket.
+bool Wires::read_greeting(Newcomer& newcomer) const {
+  const auto bytes = std::as_writable_bytes(std::span(&newcomer.greeting, 1));
   try {
-    while (!bytes.empty()) {
-      wait(socket, POLLIN);
-      bytes = bytes.subspan(receive_some(socket, bytes));
-    }
-    return true;
+    newcomer.read += receive_some(newcomer.socket, bytes.subspan(newcomer.read));
   } catch (const std::runtime_error&) {
-    if (aborted_ || expired()) throw;
-    return false;
+    newcomer.socket = {};
   }
+  return newcomer.read == bytes.size();
+}
+
+bool Wires::is_peer(const Newcomer& newcomer, std::uint64_t generation) const {
+  const std::int64_t other = newcomer.greeting.rank;
+  return newcomer.greeting.generation == generation && other >= 0 && other < size &&
+         std::has_single_bit(static_cast<unsigned>(static_cast<int>(other) ^ rank));
 }
 
 Socket& Wires::socket_to(int peer) {
@@ -133,12 +147,16 @@ void Wires::exchange(int peer, std::span<const std::byte> out, std::span<std::by
 }
 
 void Wires::wait(const Socket& socket, short events) const {
-  if (aborted_) broken("the call was ended");
-  const auto left = std::chrono::duration_cast<Milliseconds>(deadline_ - Clock::now()).count();
   pollfd files[2]{{socket.get(), events, 0}, {waker_.get(), POLLIN, 0}};
-  const int ready = ::poll(files, 2, static_cast<int>(std::max<std::int64_t>(left, 0)) + 1);
-  if (ready == 0)
+  wait_for(files);
+}
+
+void Wires::wait_for(std::span<pollfd> files) const {
+  if (aborted_) broken("the call was ended");
+  const int ready = ::poll(files.data(), files.size(), poll_timeout(deadline_));
+  if (ready == 0 && expired()) {
     broken(concat("nothing came within ", static_cast<double>(timeout_.count()) / 1000, " s"));
+  }
   if (aborted_) broken("the call was ended");
 }
 

@@ -1,6 +1,8 @@
 // Plain connections between ranks, used by the thread that calls. Inside the folder.
 #pragma once
 
+#include <poll.h>
+
 #include <atomic>
 #include <cstddef>
 #include <functional>
@@ -41,10 +43,13 @@ class Wires {
 
  private:
   void dial(Rendezvous& rendezvous, const std::string& key, int peer);
-  void accept_one(const Socket& listener, std::uint64_t generation);
-  bool read_greeting(const Socket& socket, std::span<std::byte> bytes) const;
+  struct Newcomer;
+  void accept(const Socket& listener, std::uint64_t generation, int expected);
+  bool read_greeting(Newcomer& newcomer) const;
+  bool is_peer(const Newcomer& newcomer, std::uint64_t generation) const;
   Socket& socket_to(int peer);
   void wait(const Socket& socket, short events) const;
+  void wait_for(std::span<pollfd> files) const;  // the last one is the waker's
   std::size_t send_some(const Socket& socket, std::span<const std::byte> out) const;
   std::size_t receive_some(const Socket& socket, std::span<std::byte> in) const;
 

@@ -1,6 +1,8 @@
 #include <algorithm>
+#include <bit>
 #include <set>
 
+#include "base/text.h"
 #include "config/decode.h"
 #include "config/values.h"
 
@@ -344,6 +346,10 @@ class Checker {
       if (!names.insert(data.classes[i]).second) {
         report(concat("data.classes[", i, ']'), "class '" + data.classes[i] + "' is given twice");
       }
+      if (!is_line_of_text(data.classes[i])) {
+        report(concat("data.classes[", i, ']'),
+               "class '" + escaped(data.classes[i]) + "' must be UTF-8 without control characters");
+      }
     }
     const auto count = static_cast<std::int64_t>(data.classes.size());
     if (data.num_classes && count > 0 && *data.num_classes != count) {
@@ -386,6 +392,9 @@ class Checker {
     if (timeout.unit != Duration::Unit::kSeconds || timeout.count < 1) {
       report("parallel.timeout",
              "expected at least '1 second', found '" + to_string(timeout) + "'");
+    } else if (constexpr double kWeek = 7 * 24 * 3600; timeout.count > kWeek) {
+      report("parallel.timeout",
+             "expected at most '168 hours', found '" + to_string(timeout) + "'");
     }
     check_replicas();
     check_shard();
@@ -439,11 +448,9 @@ class Checker {
     }
   }
 
-  static bool is_power_of_two(std::int64_t value) { return (value & (value - 1)) == 0; }
-
   void check_ordered() {
     const Parallel& parallel = config_.parallel;
-    if (!is_power_of_two(parallel.micro_batches)) {
+    if (!std::has_single_bit(static_cast<std::uint64_t>(parallel.micro_batches))) {
       report("parallel.micro_batches",
              concat("must be a power of two; found ", parallel.micro_batches));
       return;

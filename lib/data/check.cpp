@@ -7,6 +7,7 @@
 #include <set>
 #include <thread>
 
+#include "base/crew.h"
 #include "base/error.h"
 #include "data/image.h"
 
@@ -45,7 +46,7 @@ std::vector<FileCheck> check_files(const ImageList& list, const config::Data& da
     }
   };
   std::vector<std::jthread> threads;
-  for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i) {
+  for (std::size_t i = 1; i < available_cores().size(); ++i) {
     threads.emplace_back(work);
   }
   work();

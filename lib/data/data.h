@@ -40,6 +40,9 @@ class Dataset {
   virtual std::string describe(std::int64_t index) const { return std::to_string(index); }
   // Files that were left out or replaced so far, and why, one line each.
   virtual std::vector<std::string> report() const { return {}; }
+  // Divides the samples into parts, a number each, -1 for those that will not be read: what is
+  // taken in place of a damaged sample is of its own part. Before the first get().
+  virtual void divide(std::vector<std::int32_t> parts) { static_cast<void>(parts); }
   // Whether get() is hardly more than a copy of memory: reading ahead in threads then does not pay.
   virtual bool in_memory() const { return false; }
   // What tells one data set's content from another's, cheaply: for resume checks.

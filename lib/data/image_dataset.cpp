@@ -4,10 +4,12 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
+#include "base/crew.h"
 #include "base/error.h"
 #include "data/image.h"
 #include "data/resize_rows.h"
@@ -33,7 +35,9 @@ class ImageDataset final : public Dataset {
     crops_ = !augment_.empty() &&
              std::holds_alternative<config::RandomResizedCrop>(augment_.front().kind);
     if (config_.on_error == config::OnError::kSkip) remove_damaged();
-    if (config_.on_error == config::OnError::kReplace) index_classes();
+    if (config_.on_error == config::OnError::kReplace) {
+      index_classes(std::vector<std::int32_t>(list_.files.size(), 0));
+    }
     if (config_.cache == config::ImageCache::kMemory) cache_ = make_memory_cache(size());
     if (config_.cache == config::ImageCache::kDisk) {
       cache_ = make_disk_cache(config_.cache_dir, cache_key(), size(), image_bytes());
@@ -46,6 +50,9 @@ class ImageDataset final : public Dataset {
   bool label_is_index() const override { return true; }
   std::int64_t label_width() const override { return 1; }
   bool is_random() const override { return !augment_.empty(); }
+  void divide(std::vector<std::int32_t> parts) override {
+    if (config_.on_error == config::OnError::kReplace) index_classes(std::move(parts));
+  }
   std::string describe(std::int64_t index) const override { return file(index).path; }
 
   using Dataset::get;
@@ -240,7 +247,7 @@ class ImageDataset final : public Dataset {
     };
     {
       std::vector<std::jthread> threads;
-      for (unsigned i = 1; i < std::max(1u, std::thread::hardware_concurrency()); ++i) {
+      for (std::size_t i = 1; i < available_cores().size(); ++i) {
         threads.emplace_back(scan);
       }
       scan();
@@ -274,17 +281,20 @@ class ImageDataset final : public Dataset {
     list_.files = std::move(good);
   }
 
-  void index_classes() {
-    by_class_.resize(classes_.size());
-    for (std::int64_t i = 0; i < size(); ++i) {
-      by_class_[static_cast<std::size_t>(file(i).label)].push_back(i);
-    }
+  void index_classes(std::vector<std::int32_t> parts) {
+    parts_ = std::move(parts);
+    by_class_.clear();
+    for (std::int64_t i = 0; i < size(); ++i) by_class_[group_of(i)].push_back(i);
+  }
+  // Samples that may stand in for each other: never one of validation in training.
+  std::pair<std::int32_t, std::int32_t> group_of(std::int64_t index) const {
+    return {parts_[static_cast<std::size_t>(index)], file(index).label};
   }
 
-  // Another sample of the same class in its place, the choice being a function of the seed and the
-  // sample alone; the first of the choices that can be read.
+  // Another sample of the same class and part in its place, the choice being a function of the seed
+  // and the sample alone; the first of the choices that can be read.
   void replace(std::int64_t index, std::int64_t epoch, std::uint8_t* out) const {
-    const auto& others = by_class_[static_cast<std::size_t>(file(index).label)];
+    const auto& others = by_class_.at(group_of(index));
     Random draws(seed_, Stream::kReplace, static_cast<std::uint64_t>(index));
     for (int attempt = 0; attempt < 100; ++attempt) {
       const std::int64_t other = others[draws.below(others.size())];
@@ -316,7 +326,8 @@ class ImageDataset final : public Dataset {
   Augmentations augment_;
   bool crops_ = false;
   std::unique_ptr<PixelCache> cache_;
-  std::vector<std::vector<std::int64_t>> by_class_;
+  std::vector<std::int32_t> parts_;  // of the samples; for replace
+  std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int64_t>> by_class_;
   mutable std::mutex mutex_;
   mutable std::set<std::int64_t> damaged_;
   mutable std::vector<std::string> report_;

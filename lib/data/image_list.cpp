@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/image.h"
 
 namespace trainer::data {
@@ -305,8 +306,9 @@ config::Split image_split(const config::Data& data, const std::string& name) {
   return split;
 }
 
-std::vector<std::string> class_names(const config::Data& data, const config::Split& split) {
-  if (!data.classes.empty()) return data.classes;
+namespace {
+
+std::vector<std::string> find_class_names(const config::Data& data, const config::Split& split) {
   if (data.format == config::DataFormat::kCsv) return csv_classes(split.path);
   if (split.glob.empty()) {
     std::vector<std::string> names = sub_folders(split.path);
@@ -318,6 +320,22 @@ std::vector<std::string> class_names(const config::Data& data, const config::Spl
   std::set<std::string> names;
   for (const std::string& path : glob_files(split)) names.insert(parent_name(path));
   return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+std::vector<std::string> class_names(const config::Data& data, const config::Split& split) {
+  if (!data.classes.empty()) return data.classes;
+  std::vector<std::string> names = find_class_names(data, split);
+  for (const std::string& name : names) {
+    if (is_line_of_text(name)) continue;
+    throw DataError(split.path.empty() ? split.glob : split.path,
+                    concat(data.format == config::DataFormat::kCsv ? "the label '" : "the folder '",
+                           escaped(name),
+                           "' names a class, but its name is not UTF-8 without control "
+                           "characters; rename it"));
+  }
+  return names;
 }
 
 ImageList list_images(const config::Data& data, const config::Split& split,

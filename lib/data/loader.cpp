@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "base/crew.h"
 #include "base/error.h"
 #include "data/data.h"
 
@@ -250,7 +251,7 @@ std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions&
                       : options.prefetch ? *options.prefetch < 1
                                          : dataset.in_memory();
   if (direct) return std::make_unique<DirectLoader>(dataset, options);
-  const std::int64_t cores = std::max(1u, std::thread::hardware_concurrency());
+  const auto cores = static_cast<std::int64_t>(available_cores().size());
   const std::int64_t threads = options.threads.value_or(dataset.in_memory() ? 1 : cores);
   const std::int64_t prefetch =
       std::max<std::int64_t>(1, options.prefetch.value_or(std::max<std::int64_t>(4, 2 * threads)));

@@ -45,11 +45,12 @@ void Records::map_file() {
   const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (file < 0) fail();
   struct stat status {};
-  // A sparse file of full size: the space is taken as records arrive.
-  const bool sized = ::fstat(file, &status) == 0 && enough_space(status.st_blocks * 512) &&
+  const bool sized = ::fstat(file, &status) == 0 && reserve(file, status.st_blocks * 512) &&
                      (static_cast<std::size_t>(status.st_size) == bytes_ ||
                       ::ftruncate(file, static_cast<off_t>(bytes_)) == 0);
   const int reason = errno;
+  // What was reserved in part is of no use to anyone.
+  if (!sized && status.st_size == 0) ::unlink(path_.c_str());
   memory_ =
       sized ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
   const int failure = sized ? errno : reason;
@@ -81,13 +82,21 @@ std::uint8_t* Records::record(std::size_t i) {
   return static_cast<std::uint8_t*>(memory_) + count_ * sizeof(std::uint64_t) + i * record_bytes_;
 }
 
-// Writing to a mapped file on a full disk ends the process: better to refuse beforehand.
-bool Records::enough_space(std::int64_t taken) const {
+// Writing to a mapped file on a full disk ends the process: better to refuse beforehand. Where the
+// file system cannot reserve, the space that is free now must do; posix_fallocate() would write
+// every block there. The records that a file holds already stay as they are.
+bool Records::reserve(int file, std::int64_t taken) const {
   std::error_code error;
   const auto space = std::filesystem::space(path_.parent_path(), error);
-  if (error || space.available + static_cast<std::uintmax_t>(taken) >= bytes_) return true;
-  errno = ENOSPC;
-  return false;
+  if (!error && space.available + static_cast<std::uintmax_t>(taken) < bytes_) {
+    errno = ENOSPC;
+    return false;
+  }
+  while (::fallocate(file, 0, 0, static_cast<off_t>(bytes_)) != 0) {
+    if (errno == EOPNOTSUPP || errno == ENOSYS) return true;
+    if (errno != EINTR) return false;
+  }
+  return true;
 }
 
 void Records::fail() const {

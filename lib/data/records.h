@@ -15,11 +15,12 @@ namespace trainer::data {
 
 // A file holds all checksums, then all records; how many and how large is known to the reader. A
 // record that a killed process left half-written does not pass its checksum and counts as missing.
-// At most one process may have a file open.
+// Several processes may fill one file: each writes the same bytes for a record.
 class Records {
  public:
-  // Opens or creates the file, sparse; an empty path keeps the records in memory. Throws DataError
-  // when the disk lacks the space for all of them: `remedy` says what to do then.
+  // Opens or creates the file and takes the disk space of all records, where the file system can;
+  // an empty path keeps the records in memory. Throws DataError when the disk lacks the space:
+  // `remedy` says what to do then. A file that was not there before is not there afterwards either.
   Records(const Path& path, std::int64_t count, std::size_t record_bytes, std::string remedy);
   ~Records();
   Records(const Records&) = delete;
@@ -36,7 +37,7 @@ class Records {
   std::uint64_t* marks() { return static_cast<std::uint64_t*>(memory_); }
   std::uint8_t* record(std::size_t i);
   void map_file();
-  bool enough_space(std::int64_t taken) const;
+  bool reserve(int file, std::int64_t taken) const;
   [[noreturn]] void fail() const;
 
   Path path_;

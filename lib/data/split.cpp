@@ -13,7 +13,7 @@ namespace {
 // which is why they share it.
 class View final : public Dataset {
  public:
-  View(std::shared_ptr<const Dataset> base, std::vector<std::int64_t> indices, std::string what,
+  View(std::shared_ptr<Dataset> base, std::vector<std::int64_t> indices, std::string what,
        bool training = true)
       : base_(std::move(base)),
         indices_(std::move(indices)),
@@ -34,11 +34,18 @@ class View final : public Dataset {
   std::vector<std::string> report() const override { return base_->report(); }
   std::string fingerprint() const override { return base_->fingerprint() + ", " + what_; }
   std::string content_key() const override { return base_->content_key() + ", " + what_; }
+  void divide(std::vector<std::int32_t> parts) override {
+    std::vector<std::int32_t> of_base(static_cast<std::size_t>(base_->size()), -1);
+    for (std::size_t i = 0; i < indices_.size(); ++i) {
+      of_base[static_cast<std::size_t>(indices_[i])] = parts[i];
+    }
+    base_->divide(std::move(of_base));
+  }
 
  private:
   std::int64_t at(std::int64_t index) const { return indices_[static_cast<std::size_t>(index)]; }
 
-  std::shared_ptr<const Dataset> base_;
+  std::shared_ptr<Dataset> base_;
   std::vector<std::int64_t> indices_;
   std::string what_;
   bool training_;  // a validation part is never changed at random
@@ -50,6 +57,9 @@ std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64
   if (count >= dataset->size()) return dataset;
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   std::iota(indices.begin(), indices.end(), 0);
+  std::vector<std::int32_t> parts(static_cast<std::size_t>(dataset->size()), -1);
+  std::fill_n(parts.begin(), count, 0);
+  dataset->divide(std::move(parts));
   return std::make_unique<View>(std::move(dataset), std::move(indices), concat("first ", count));
 }
 
@@ -69,7 +79,11 @@ SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint
   std::sort(order.begin(), middle);
   std::sort(middle, order.end());
 
-  const std::shared_ptr<const Dataset> base = std::move(dataset);
+  std::vector<std::int32_t> parts(order.size(), 0);
+  for (std::size_t i = 0; i < count; ++i) parts[static_cast<std::size_t>(order[i])] = 1;
+  dataset->divide(std::move(parts));
+
+  const std::shared_ptr<Dataset> base = std::move(dataset);
   const std::string what = concat("split ", fraction, " seed ", seed);
   return {std::make_unique<View>(base, std::vector(middle, order.end()), what + " train"),
           std::make_unique<View>(base, std::vector(order.begin(), middle), what + " validation",

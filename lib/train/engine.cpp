@@ -6,15 +6,12 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/finite.h"
 #include "model/model.h"
 #include "optim/optim.h"
 
 namespace trainer::train {
 namespace {
-
-bool all_finite(std::span<const float> values) {
-  return std::all_of(values.begin(), values.end(), [](float v) { return std::isfinite(v); });
-}
 
 backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm algorithm) {
   using Choice = backend::CompileOptions::Convolution;

@@ -41,8 +41,8 @@ class Engine {
   // What a program is built for.
   enum class Use { kTrain, kEvaluate, kPredict };
 
-  // `model` is the forward graph of model::build_model. kTrain has all three programs' abilities,
-  // kEvaluate evaluates and predicts without labels being needed for kPredict only.
+  // `model` is the forward graph of model::build_model. kTrain has a training and an evaluation
+  // program, kEvaluate the second alone, kPredict one that takes no labels and gives no losses.
   Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
          Use use, const EngineGroup& group = {});
 
@@ -57,7 +57,7 @@ class Engine {
   // All variables, in the order of the graph.
   std::vector<checkpoint::Tensor> tensors() const;
   // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another
-  // shape or has no place; `slots` false: optimizer slots may be absent (evaluation).
+  // shape or, with kTrain, has no place: others have no use for optimizer slots.
   void load(const checkpoint::TensorFile& file, const std::string& path);
   // SHA-256 over parameters and statistics in name order.
   std::string parameters_sha256() const;

@@ -22,7 +22,7 @@ struct EvaluateOptions {
   cluster::Communicator* workers = nullptr;
   // Of the workers, rank 0 evaluates and tells the others, who make the same call.
   bool alone = false;
-  // Asked between batches; true ends the evaluation and gives nothing.
+  // Asked between batches, when set; true ends the evaluation and gives nothing.
   std::function<bool()> cancelled;
 };
 

@@ -143,17 +143,22 @@ std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
 FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
                              const Replicas& engine, const data::Datasets& data, const Path& run) {
   if (plan.where == Where::kNowhere) return;
+  std::vector<Path> made;
   try {
-    open(plan, config, engine, data, run);
+    open(plan, config, engine, data, run, made);
   } catch (const DataError& error) {
-    if (demanded(config.train.cache_features)) throw;
+    // The splits before the one that failed have reserved space that nobody will use.
     caches_.clear();
+    std::error_code ignored;
+    for (const Path& file : made) std::filesystem::remove(file, ignored);
+    if (demanded(config.train.cache_features)) throw;
     problem_ = error.what();
   }
 }
 
 void FeatureCaches::open(const FeaturePlan& plan, const config::Config& config,
-                         const Replicas& engine, const data::Datasets& data, const Path& run) {
+                         const Replicas& engine, const data::Datasets& data, const Path& run,
+                         std::vector<Path>& made) {
   const FrozenPrefix& prefix = *engine.prefix();
   const Path folder = run / "features";
   const std::string made_by =
@@ -167,6 +172,7 @@ void FeatureCaches::open(const FeaturePlan& plan, const config::Config& config,
       const std::string key = hash_of(made_by + images->content_key()).substr(0, 32);
       file = folder / concat(split, "-", key, ".bin");
       remove_others(folder, split + "-", file);
+      if (!std::filesystem::exists(file)) made.push_back(file);
     }
     caches_[images] =
         std::make_unique<data::FeatureDataset>(*images, prefix.shape(), prefix.type(), file);

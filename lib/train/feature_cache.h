@@ -55,8 +55,9 @@ class FeatureCaches {
   const std::string& problem() const { return problem_; }
 
  private:
+  // `made`: the files that were not there before.
   void open(const FeaturePlan& plan, const config::Config& config, const Replicas& engine,
-            const data::Datasets& data, const Path& run);
+            const data::Datasets& data, const Path& run, std::vector<Path>& made);
 
   std::string problem_;
   std::map<const data::Dataset*, std::unique_ptr<data::FeatureDataset>> caches_;

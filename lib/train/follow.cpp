@@ -91,19 +91,26 @@ class Follower {
                                       .config;
     timing_ = config.evaluate;
     if (options_.split.empty()) options_.split = split_to_follow(config.data);
-    const Path folder = evaluator_folder(options_.run, options_.split);
-    const checkpoint::RunLock lock(folder);
-    result_.step = last_step(folder);
+    folder_ = evaluator_folder(options_.run, options_.split);
+    lock_.emplace(folder_);
+    result_.step = last_step(folder_);
     options_.hooks.push_back(make_metrics_files_hook(config.run.summary_every));
     if (config.run.tensorboard) {
       options_.hooks.push_back(make_tensorboard_hook(config.run.summary_every));
     }
     while (SignalWatch::received() == nullptr) {
-      if (look() && !length_.stopped && result_.step >= length_.total_steps) return ended("done");
-      if (result_.step >= 0 && length_.stopped && !checkpoint::is_in_use(options_.run)) {
-        return ended("early stop");
+      if (replaced()) start_anew();
+      const bool newest_known = look();
+      const bool training = checkpoint::is_in_use(options_.run);
+      if (training) seen_training_ = true;
+      const bool stopped = length_.stopped && result_.step >= 0 && !training;
+      const bool done = newest_known && !length_.stopped && result_.step >= length_.total_steps &&
+                        (!training || written_by_trainer());
+      if (!done && !stopped) {
+        check_timeout();
+      } else if (training || nobody_comes()) {
+        return ended(done ? "done" : "early stop");
       }
-      check_timeout();
       std::this_thread::sleep_for(kPoll);
     }
     return interrupted();
@@ -124,12 +131,50 @@ class Follower {
     bool told = false;
     while (!std::filesystem::exists(config_file(options_.run))) {
       if (!told) options_.warn(concat(options_.run.string(), ": no run there yet; waiting for it"));
-      told = true;
+      told = seen_training_ = true;
       if (SignalWatch::received() != nullptr) return false;
       check_timeout();
       std::this_thread::sleep_for(kPoll);
     }
     return true;
+  }
+
+  // A run that replaces this one has removed the follower's folder, and its lock with it.
+  bool replaced() const { return lock_ && !std::filesystem::exists(folder_ / "lock"); }
+
+  // Nothing of the run before counts. The folder is made again with the first evaluation: the new
+  // run may still be removing it.
+  void start_anew() {
+    options_.warn(concat(options_.run.string(), ": another run has taken the place of this one"));
+    lock_.reset();
+    evaluator_.reset();
+    started_ = false;
+    seen_training_ = true;
+    result_.step = -1;
+    length_ = {-1, 1, false};
+    seen_ = {{}, -1};
+    pending_ = -1;
+    newest_at_ = Clock::now();
+  }
+
+  // Whether the newest checkpoint is of the process that trains now, and not one that it resumed.
+  bool written_by_trainer() const {
+    std::error_code gone;
+    const auto started = std::filesystem::last_write_time(options_.run / "lock", gone);
+    return !gone && written_ >= started;
+  }
+
+  // Whether a process that has yet to start training here would have done so by now.
+  bool nobody_comes() {
+    if (seen_training_ || seconds_since(start_) >= timing_.start_delay_secs) return true;
+    if (!told_waiting_) {
+      options_.warn(concat(options_.run.string(), ": the run has ended and is evaluated; waiting ",
+                           timing_.start_delay_secs,
+                           " seconds for one that resumes it (evaluate.start_delay_secs, "
+                           "--start-delay)"));
+    }
+    told_waiting_ = true;
+    return false;
   }
 
   void check_timeout() const {
@@ -155,6 +200,7 @@ class Follower {
     const auto written = std::filesystem::last_write_time(newest.path, gone);
     if (gone) return false;
     if (newest.step == seen_.step && written == written_) return newest.step == result_.step;
+    if (seen_.step >= 0) seen_training_ = true;
     if (newest.step != pending_) newest_at_ = Clock::now();
     pending_ = newest.step;
     if (checkpoint::is_in_use(options_.run) && !due()) return false;
@@ -188,7 +234,8 @@ class Follower {
       evaluator_.emplace(*trained, options_.split);
     }
     const std::optional<Metrics> metrics = evaluator_->run(*trained);
-    if (!metrics) return false;
+    if (!metrics || replaced()) return false;
+    if (!lock_) lock_.emplace(folder_);
     if (!started_) start_hooks(*trained);
     const double epoch =
         static_cast<double>(saved.step) / static_cast<double>(length_.steps_per_epoch);
@@ -204,7 +251,7 @@ class Follower {
   void start_hooks(const Trained& trained) {
     RunInfo info;
     info.name = trained.config.name;
-    info.dir = evaluator_folder(options_.run, options_.split);
+    info.dir = folder_;
     info.classes = trained.classes;
     info.total_steps = length_.total_steps;
     info.steps_per_epoch = length_.steps_per_epoch;
@@ -217,6 +264,10 @@ class Follower {
   FollowOptions options_;
   SignalWatch signals_;
   config::Evaluate timing_;
+  Path folder_;                              // of what it writes
+  std::optional<checkpoint::RunLock> lock_;  // of that folder
+  bool seen_training_ = false;               // a process has trained since the start
+  bool told_waiting_ = false;
   Followed result_;
   RunLength length_{-1, 1, false};
   checkpoint::Saved seen_{{}, -1};  // read last, as it was written then

@@ -5,6 +5,10 @@
 // those that came and went in between are not. Once nobody trains in the folder any more, nothing
 // is waited for: the last checkpoint is always evaluated. No step is evaluated twice, not even by a
 // follower that was stopped and started again.
+//
+// A follower that has not seen anyone train may have been started before the process that resumes
+// or replaces a finished run: it calls that run done after start_delay_secs only. When a run is
+// replaced (--overwrite), the follower starts anew with it.
 #pragma once
 
 #include <functional>

@@ -104,6 +104,7 @@ class Loop {
     Decisions decisions;
     decisions.evaluate = evaluation_due_.due(state_.step, progress.elapsed);
     decisions.save = checkpoint_due_.due(state_.step, progress.elapsed);
+    std::optional<double> penalty = job_.engine.penalty();
     if (job_.workers != nullptr) {
       const auto chiefs = [&](bool value) { return is_chief() && value ? 1.0 : 0.0; };
       double numbers[] = {progress.loss,
@@ -112,7 +113,9 @@ class Loop {
                           chiefs(decisions.evaluate),
                           chiefs(decisions.save),
                           chiefs(asked_ == Request::kSave),
-                          chiefs(asked_ == Request::kStop)};
+                          chiefs(asked_ == Request::kStop),
+                          penalty.value_or(0),
+                          penalty ? 1.0 : 0.0};
       job_.workers->control().all_reduce(std::span<double>(numbers));
       progress.loss = numbers[0];
       progress.accuracy = numbers[1];
@@ -121,8 +124,10 @@ class Loop {
       decisions.save = numbers[4] > 0;
       if (numbers[5] > 0) decisions.request = Request::kSave;
       if (numbers[6] > 0) decisions.request = Request::kStop;
+      // The same on all that had samples.
+      penalty = numbers[7] / numbers[8];
     }
-    progress.loss += job_.engine.penalty();
+    progress.loss += penalty.value_or(0);
     return decisions;
   }
 

@@ -109,7 +109,7 @@ std::vector<PredictionInput> open_prediction_inputs(
 model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs) {
   const data::Dataset& first = inputs[0].dataset();
   return {first.image_shape(), first.image_type(),
-          !inputs[0].images.labelled || first.label_is_index(),
+          trained.label_is_index.value_or(!inputs[0].images.labelled || first.label_is_index()),
           static_cast<std::int64_t>(trained.classes.size())};
 }
 

@@ -33,7 +33,7 @@ std::int64_t checksum(std::span<const float> values) {
 
 // The cores of a replica's lanes; none when they shall not be pinned, or when replicas share cores.
 std::vector<int> cores_of(const Parallel& parallel, std::int64_t replica, std::int64_t threads) {
-  const std::vector<int> cores = backend::available_cores();
+  const std::vector<int> cores = available_cores();
   const auto size = static_cast<std::int64_t>(cores.size());
   if (!parallel.pin || parallel.replicas == 1 || parallel.replicas * threads > size) return {};
   const auto first = cores.begin() + replica * threads;
@@ -41,7 +41,7 @@ std::vector<int> cores_of(const Parallel& parallel, std::int64_t replica, std::i
 }
 
 std::int64_t threads_of(const Parallel& parallel) {
-  const auto cores = static_cast<std::int64_t>(backend::available_cores().size());
+  const auto cores = static_cast<std::int64_t>(available_cores().size());
   return std::max<std::int64_t>(1, parallel.threads.value_or(cores) / parallel.replicas);
 }
 
@@ -111,8 +111,8 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     if (!alone) group = group_of(replica, config.parallel.batch_norm.sync);
     engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
   };
-  crew_.run(open, [this] {
-    if (!group_.empty()) group_.front()->abort();
+  crew_.run(open, [this](int replica) {
+    if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
   });
   const auto most = static_cast<std::size_t>(std::max(batch(), evaluation_batch()));
   logits_.resize(most * static_cast<std::size_t>(outputs()));
@@ -136,11 +136,11 @@ void Replicas::run(const Work& work) {
   // The caller's thread is replica 0's for as long as this takes.
   std::optional<Pinned> pinned;
   if (!pinned_.empty()) pinned.emplace(pinned_.front());
-  crew_.run(work, [this] {
-    if (!group_.empty()) group_.front()->abort();
-    for (const auto& statistics : statistics_) {
-      if (statistics) statistics->abort();
-    }
+  crew_.run(work, [this](int replica) {
+    const auto r = static_cast<std::size_t>(replica);
+    const std::string reason = handled_message();
+    if (!group_.empty()) group_[r]->abort(reason);
+    if (statistics_[r]) statistics_[r]->abort(reason);
   });
 }
 
@@ -202,6 +202,7 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
                     at_sample(labels, part.first, own.target_bytes()), mine);
   });
   gather(samples, count());
+  penalty_.reset();
   for (std::int64_t r = count(); r-- > 0;) {
     if (part_of(samples, r, count()).count > 0) penalty_ = engine(r).penalty();
   }

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -69,7 +70,8 @@ class Replicas {
   // Of the last call, in the order of its samples.
   std::span<const float> logits() const { return logits_; }
   std::span<const float> losses() const { return losses_; }
-  double penalty() const { return penalty_; }
+  // Of the last training call; nothing when this process had no samples in it, which others had.
+  std::optional<double> penalty() const { return penalty_; }
 
   const graph::Graph& model() const { return engines_.front()->model(); }
   std::int64_t outputs() const { return engines_.front()->outputs(); }
@@ -110,7 +112,7 @@ class Replicas {
   Crew crew_;
   std::vector<float> logits_, losses_;
   std::vector<char> input_;  // features, of all replicas
-  double penalty_ = 0;
+  std::optional<double> penalty_;
 };
 
 }  // namespace trainer::train

@@ -130,7 +130,7 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   }
   json["per_class"] = std::move(classes);
   json["confusion"] = std::move(confusion);
-  out << json.dump() << '\n';
+  out << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
 }  // namespace trainer::train

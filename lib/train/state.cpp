@@ -76,6 +76,7 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
   metadata["classes"] = join_lines(data.classes);
   metadata["image_shape"] = join_dims(data.image_shape);
   metadata["image_type"] = to_string(data.image_type);
+  metadata["label_is_index"] = data.label_is_index ? "true" : "false";
   metadata["config"] = config::to_yaml(config);
   return metadata;
 }
@@ -162,6 +163,12 @@ std::optional<DType> image_type_of(const checkpoint::Metadata& metadata) {
     if (found->second == to_string(type)) return type;
   }
   return std::nullopt;
+}
+
+std::optional<bool> label_is_index_of(const checkpoint::Metadata& metadata) {
+  const auto found = metadata.find("label_is_index");
+  if (found == metadata.end()) return std::nullopt;
+  return found->second == "true";
 }
 
 }  // namespace trainer::train

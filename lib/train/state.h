@@ -26,6 +26,8 @@ struct RunState {
   std::map<std::string, std::string> hooks;  // by hook name
 };
 
+// Also keeps what tells the run from another: the settings that a resume must find again, the
+// fingerprint of the training data, the classes, the images' shape and type, and the config.
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
                                  const data::Datasets& data, const StepPlan& plan);
 
@@ -53,5 +55,6 @@ RunLength length_of(const checkpoint::Metadata& metadata, const std::string& pat
 // The samples that the run was trained on; nothing when the checkpoint does not say.
 std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata);
 std::optional<DType> image_type_of(const checkpoint::Metadata& metadata);
+std::optional<bool> label_is_index_of(const checkpoint::Metadata& metadata);
 
 }  // namespace trainer::train

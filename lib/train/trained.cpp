@@ -39,6 +39,7 @@ Trained open_trained(const std::string& run_or_file, bool best,
   trained.step = step_of(metadata, run_or_file);
   trained.image_shape = image_shape_of(metadata);
   trained.image_type = image_type_of(metadata);
+  trained.label_is_index = label_is_index_of(metadata);
   return trained;
 }
 
@@ -51,9 +52,9 @@ model::SampleSpec sample_spec(const Trained& trained) {
   spec.image = *trained.image_shape;
   spec.image_type = trained.image_type.value_or(DType::kUInt8);
   spec.classes = static_cast<std::int64_t>(trained.classes.size());
-  // Several binary targets: class indices would mean one logit.
-  spec.label_is_index =
-      trained.config.model.loss != config::LossKind::kBinaryCrossEntropy || spec.classes == 2;
+  // Older checkpoints do not say. Several binary targets: class indices would mean one logit.
+  spec.label_is_index = trained.label_is_index.value_or(
+      trained.config.model.loss != config::LossKind::kBinaryCrossEntropy || spec.classes == 2);
   return spec;
 }
 

@@ -22,6 +22,7 @@ struct Trained {
   // What the model was trained on.
   std::optional<Shape> image_shape;
   std::optional<DType> image_type;
+  std::optional<bool> label_is_index;
 };
 
 // Opens a run's newest checkpoint, its best one, or a checkpoint file. The overrides change the

@@ -11,8 +11,6 @@ namespace {
 
 using config::Parallel;
 
-bool is_power_of_two(std::int64_t value) { return (value & (value - 1)) == 0; }
-
 // What every rank must have been given alike. Where a rank writes and how many cores it has is its
 // own affair.
 std::string common_config(config::Config config) {
@@ -77,7 +75,8 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   }
   if (parallel.reduction != Parallel::Reduction::kOrdered) return;
   const std::int64_t ranks = who.size * parallel.replicas;
-  if (!is_power_of_two(ranks) || parallel.micro_batches % ranks != 0) {
+  if (!std::has_single_bit(static_cast<std::uint64_t>(ranks)) ||
+      parallel.micro_batches % ranks != 0) {
     throw ConfigError(parallel.loc,
                       concat("parallel.micro_batches: must be a multiple of the ", ranks,
                              " replicas of all workers, which must be a power of two, for "

@@ -82,7 +82,9 @@ class Ranks {
   template <class Work>
   void run(const Work& work) {
     crew_.run([&](int rank) { work(static_cast<std::size_t>(rank)); },
-              [&] { communicators_[0]->abort(); });
+              [&](int rank) {
+                communicators_[static_cast<std::size_t>(rank)]->abort(handled_message());
+              });
   }
 
   // All ranks on their parts of one batch; returns the losses in sample order.

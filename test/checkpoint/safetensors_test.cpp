@@ -57,6 +57,26 @@ TEST_CASE("tensors and metadata come back bit by bit, in order") {
   CHECK(file.metadata.count("trainer") == 1);
 }
 
+TEST_CASE("metadata of any text is written, and checked where the version says so") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a.safetensors";
+  write_safetensors(path, {{"w", Shape{2}, {1, 2}}}, {{"config", "path: caf\xe9\n"}});
+  CHECK(read_safetensors(path).metadata.at("config") == "path: caf\xef\xbf\xbd\n");
+
+  // A file of version 1 has no checksum of its header, one of version 3 is not for this program.
+  const auto of_version = [&](const char* version) {
+    return write_raw(folder,
+                     concat(R"({"__metadata__":{"trainer":")", version, R"(","step":"7"},)",
+                            R"("w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})"),
+                     raw_bytes<float>({1}));
+  };
+  CHECK(read_safetensors(of_version("1")).metadata.at("step") == "7");
+  CHECK_THROWS_WITH_AS(read_safetensors(of_version("2")),
+                       doctest::Contains("checksum of its header"), DataError);
+  CHECK_THROWS_WITH_AS(read_safetensors(of_version("3")), doctest::Contains("format version '3'"),
+                       DataError);
+}
+
 TEST_CASE("the file follows the published layout") {
   const TemporaryFolder folder;
   const Path path = folder.path() / "a.safetensors";
@@ -92,32 +112,13 @@ TEST_CASE("every flipped byte and every cut is noticed") {
   const Path path = folder.path() / "a.safetensors";
   write_safetensors(path, some_tensors(), {{"step", "7"}});
   const Bytes whole = read_file(path);
-  std::uint64_t header = 0;
-  std::memcpy(&header, whole.data(), 8);
-  int unnoticed = 0;
   for (std::size_t i = 0; i < whole.size(); ++i) {
     Bytes damaged = whole;
     damaged[i] ^= 0x41;
     write_file_atomic(path, damaged);
-    try {
-      const TensorFile file = read_safetensors(path);
-      // Names and metadata are not under the checksum; a change there must at least show.
-      const bool in_data = i >= 8 + header;
-      std::string names;
-      for (const Tensor& tensor : file.tensors) {
-        names += tensor.name + to_string(tensor.shape) + ";";
-      }
-      const bool same = names == "z/kernel[2, 3];a/bias[3];scalar[];empty[0, 4];";
-      const auto step = file.metadata.find("step");
-      const auto version = file.metadata.find("trainer");
-      const bool same_metadata = step != file.metadata.end() && step->second == "7" &&
-                                 version != file.metadata.end() && version->second == "1" &&
-                                 file.metadata.count("sha256") == 1;
-      if (in_data || (same && same_metadata)) ++unnoticed;
-    } catch (const DataError&) {
-    }
+    CAPTURE(i);
+    CHECK_THROWS_AS(read_safetensors(path), DataError);
   }
-  CHECK(unnoticed == 0);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     write_file_atomic(path, std::span(whole).first(size));
     CHECK_THROWS_AS(read_safetensors(path), DataError);

@@ -101,6 +101,17 @@ TEST_CASE("what cannot be opened or listed is neither damaged nor absent") {
   CHECK_THROWS_WITH_AS(store.load_latest(warnings), doctest::Contains("cannot list"), DataError);
 }
 
+TEST_CASE("a checkpoint under the name of another step is not taken for it") {
+  const TemporaryFolder folder;
+  Store store(folder.path(), 3);
+  const Path path = save(store, 1);
+  std::filesystem::copy_file(path, folder.path() / "step-00000009.safetensors");
+  std::vector<std::string> warnings;
+  CHECK(store.load_latest(warnings)->metadata.at("step") == "1");
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("step-00000009.safetensors: holds step 1") != std::string::npos);
+}
+
 TEST_CASE("a save after a resume from an older step removes the abandoned later ones") {
   const TemporaryFolder folder;
   Store store(folder.path(), 2);

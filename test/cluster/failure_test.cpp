@@ -100,6 +100,17 @@ TEST_CASE("a rank that fails tells the others its reason") {
   expect_named(ranks, 1, "has failed: images/7.jpg: is damaged");
 }
 
+TEST_CASE("a rank whose thread fails inside a step tells the others its reason") {
+  const ReservedPort port;
+  Processes ranks;
+  for (int rank = 0; rank < 3; ++rank) {
+    ranks.push_back(
+        start_rank(rank, 3, port.number(), rank == 1 ? loop({"--abort-at", "5"}) : kLoop));
+  }
+  CHECK(ranks[1]->wait() == 4);
+  expect_named(ranks, 1, "has failed: no memory for lane 1");
+}
+
 TEST_CASE("a rank that ends before the others is named") {
   for (const std::size_t victim : {1, 0}) {
     CAPTURE(victim);

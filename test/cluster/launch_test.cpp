@@ -95,6 +95,12 @@ TEST_CASE("launch: who does not end by itself is ended") {
   CHECK(all_gone(numbers(*job, "process")));
 }
 
+TEST_CASE("launch: the chief may save after a signal for as long as it needs") {
+  const auto job = launch_ranks(2, {"--mode", "stop"});
+  CHECK(job->wait() == 75);
+  CHECK(job->out().find("saved\n") != std::string::npos);
+}
+
 TEST_CASE("launch: signals are passed on, and nothing outlives the launcher") {
   for (const int signal : {SIGTERM, SIGKILL}) {
     CAPTURE(signal);

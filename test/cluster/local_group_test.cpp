@@ -20,7 +20,7 @@ void on_all(std::vector<std::unique_ptr<Communicator>>& group,
             const std::function<void(Communicator&)>& work) {
   Crew crew(static_cast<int>(group.size()));
   crew.run([&](int rank) { work(*group[static_cast<std::size_t>(rank)]); },
-           [&] { group[0]->abort(); });
+           [&](int rank) { group[static_cast<std::size_t>(rank)]->abort(handled_message()); });
 }
 
 // Numbers whose sum depends on the order of the additions.
@@ -60,10 +60,10 @@ class Link final : public Communicator {
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<Link>(rank_, size_);
   }
-  void abort() noexcept override { aborted = true; }
+  void abort(const std::string& reason) noexcept override { aborted = reason; }
 
   int calls = 0;
-  bool aborted = false;
+  std::string aborted;
 
  private:
   template <class T>
@@ -151,7 +151,7 @@ TEST_CASE("a rank that fails wakes the others, and is named") {
       try {
         if (mine.rank() == 1) {
           if (waits_long) std::this_thread::sleep_for(std::chrono::milliseconds(30));
-          mine.abort();
+          mine.abort("no memory");
           return;
         }
         mine.barrier();
@@ -159,7 +159,7 @@ TEST_CASE("a rank that fails wakes the others, and is named") {
         messages[static_cast<std::size_t>(mine.rank())] = error.what();
       }
     });
-    CHECK(messages[0].find("replica 1") != std::string::npos);
+    CHECK(messages[0].find("replica 1 of this process has failed: no memory") != std::string::npos);
     CHECK(messages[2] == messages[0]);
     // And whoever comes later.
     CHECK_THROWS_AS(group[0]->barrier(), PeerError);
@@ -198,8 +198,8 @@ TEST_CASE("ranks of several processes: memory first, then one call to the others
     CHECK(other->rank() == mine.rank());
   });
   CHECK(link.calls == 2);
-  group[1]->abort();
-  CHECK(link.aborted);
+  group[1]->abort("no memory");
+  CHECK(link.aborted == "no memory");
 }
 
 TEST_CASE("a crew gives the first error and wakes the rest") {
@@ -211,7 +211,10 @@ TEST_CASE("a crew gives the first error and wakes the rest") {
                           if (member == run % 3) throw DataError("file", "is damaged");
                           group[static_cast<std::size_t>(member)]->barrier();
                         },
-                        [&] { group[0]->abort(); }),
+                        [&](int member) {
+                          CHECK(member == run % 3);
+                          group[static_cast<std::size_t>(member)]->abort(handled_message());
+                        }),
                     DataError);
     std::vector<int> done(3);
     crew.run([&](int member) { done[static_cast<std::size_t>(member)] = 1; });

@@ -14,11 +14,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/process.h"
 #include "base/random.h"
 #include "cluster/gloo_communicator.h"
 #include "cluster/launch.h"
-
-extern char** environ;
 
 namespace trainer::cluster {
 namespace {
@@ -31,17 +30,11 @@ int number(const Options& options, const std::string& name, int otherwise) {
 }
 
 Identity who_am_i(const Options& options) {
-  config::Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const auto equals = text.find('=');
-    if (equals != std::string::npos) environment[text.substr(0, equals)] = text.substr(equals + 1);
-  }
   IdentityFlags flags;
   if (options.count("rank") > 0) flags.rank = number(options, "rank", 0);
   if (options.count("world-size") > 0) flags.world_size = number(options, "world-size", 0);
   if (options.count("master") > 0) flags.master = options.at("master");
-  return identify(flags, environment);
+  return identify(flags, environment_variables());
 }
 
 AlgorithmTable table_for(const Options& options) {
@@ -139,6 +132,10 @@ void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& option
     if (chosen && step == number(options, "kill-at", -1)) ::raise(SIGKILL);
     if (chosen && step == number(options, "fail-at", -1))
       throw DataError("images/7.jpg", "is damaged");
+    if (chosen && step == number(options, "abort-at", -1)) {
+      group.abort("no memory for lane 1");
+      throw DeviceError("no memory for lane 1");
+    }
     group.all_reduce(std::span<float>(values));
     std::cout << "step " << step << std::endl;
   }
@@ -150,6 +147,15 @@ void ignore_signals(const Rendezvous& rendezvous) {
   std::signal(SIGTERM, SIG_IGN);
   std::cout << "deaf" << std::endl;
   while (true) ::pause();
+}
+
+// As after a signal: rank 0 saves for longer than the launcher is patient.
+[[noreturn]] void stop_by_signal(const Rendezvous& rendezvous) {
+  if (rendezvous.rank() == 0) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2200));
+    std::cout << "saved" << std::endl;
+  }
+  throw Error(kExitInterrupted, "interrupted");
 }
 
 void run(const Options& options) {
@@ -172,6 +178,7 @@ void run(const Options& options) {
     if (mode == "sums") run_sums(*group, number(options, "steps", 3));
     if (mode == "bits") run_bits(*group, table[0].algorithm == Algorithm::kHalvingDoubling);
     if (mode == "ignore") ignore_signals(*rendezvous);
+    if (mode == "stop") stop_by_signal(*rendezvous);
     if (mode == "loop") run_loop(*rendezvous, *group, options);
     if (mode == "measure")
       std::cout << to_text(measure(rendezvous, {4096, 1 << 20}, true), rendezvous->size());

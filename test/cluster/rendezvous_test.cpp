@@ -9,7 +9,10 @@
 #include <thread>
 
 #include "base/error.h"
+#include "cluster/protocol.h"
 #include "cluster/socket.h"
+#include "cluster/sources.h"
+#include "cluster/wires.h"
 
 namespace trainer::cluster {
 namespace {
@@ -193,6 +196,62 @@ TEST_CASE("a rank that fails says why, and the others hear it") {
     CHECK(contains(message, "has failed: x.jpg: is damaged; noticed by rank "));
     CHECK(contains(message, "while reading data"));
   }
+}
+
+TEST_CASE("a rank that sends what is no message is named, and heard of no more") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    const Identity identity = identity_of(rank, 2, port.number());
+    if (rank == 0) {
+      Rendezvous here(identity, kPatient);
+      here.get("never set");
+      return;
+    }
+    std::string reason;
+    const auto limit = Clock::now() + milliseconds(20'000);
+    Socket socket;
+    while (!socket && Clock::now() < limit) socket = connect_to(identity.master, limit, reason);
+    std::string bytes = Writer(kHello)
+                            .number(kProtocol)
+                            .text(identity.job)
+                            .number(1)
+                            .number(2)
+                            .text("rank 1")
+                            .text(kPatient.version)
+                            .text(cluster_text(identity))
+                            .text("host")
+                            .number(7)
+                            .finish();
+    transmit(socket, bytes);
+    std::string answer;
+    const auto pause = [] { std::this_thread::sleep_for(milliseconds(1)); };
+    while (receive(socket, answer) && answer.empty()) pause();  // the welcome
+    bytes = Writer(99).finish();
+    transmit(socket, bytes);
+    while (receive(socket, answer)) pause();  // until the coordinator has had enough
+  });
+  CHECK(contains(messages[0], "4 rank 1 (on host, process 7) an unknown kind of message"));
+}
+
+TEST_CASE("a stranger that says nothing holds up no connection between ranks") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    Socket stranger;
+    if (rank == 1) {
+      std::string reason;
+      const auto address = parse_address(here.get("wires/test/0"));
+      stranger = connect_to(address.value(), Clock::now() + milliseconds(20'000), reason);
+    }
+    Wires wires(here, "test");
+    wires.begin_call();
+    const std::int64_t mine = rank;
+    std::int64_t other = -1;
+    wires.exchange(1 - rank, std::as_bytes(std::span(&mine, 1)),
+                   std::as_writable_bytes(std::span(&other, 1)));
+    if (other != 1 - rank) throw CheckError("what came is wrong");
+  });
+  for (const std::string& message : messages) CHECK(message == "");
 }
 
 TEST_CASE("a stranger does no harm") {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <set>
 
 #include "base/error.h"
 #include "data/check.h"
@@ -246,6 +247,17 @@ TEST_CASE("caches give the uncached images, also in the next process") {
   CHECK(batches(*open_datasets(config, 1).train, 1) == expected);
 }
 
+TEST_CASE("a folder whose name is no line of text cannot name a class") {
+  for (const std::string name : {"caf\xe9", "two\nlines"}) {
+    const TemporaryFolder folder;
+    write_folder(folder.path() / "train", 1);
+    write_image(folder.path() / "train" / name / "a.ppm", 8, 8, 1);
+    const std::string shown = name[0] == 'c' ? "'caf\\xe9'" : "'two\\x0alines'";
+    CHECK_THROWS_WITH_AS(open_datasets(config_of(folder.path()), 1),
+                         doctest::Contains(("train: the folder " + shown).c_str()), DataError);
+  }
+}
+
 TEST_CASE("damaged files: fail, skip, replace, within a budget") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);
@@ -283,6 +295,37 @@ TEST_CASE("damaged files: fail, skip, replace, within a budget") {
     CHECK_NOTHROW(batches(*open_datasets(config, 1).train, 1));
     fs::remove(folder.path() / "train/dog/broken.png");
   }
+}
+
+TEST_CASE("a damaged file is replaced from its own part of a split, within the limit") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 12);
+  for (int i = 0; i < 6; ++i) {
+    write_text(folder.path() / "train/cat/deep" / concat("cat", i, "x.png"), "not an image at all");
+  }
+  config::Data config = config_of(folder.path());
+  config.error_budget = 100;
+  config.on_error = config::OnError::kReplace;
+  config.validation_split = 0.4;
+  config.limit = 24;  // the cats, whole and damaged, and 6 dogs
+  const Datasets sets = open_datasets(config, 1);
+  const auto damaged = [](const Dataset& set, std::int64_t i) {
+    return set.describe(i).ends_with(".png");
+  };
+  std::set<Bytes> images[2];
+  int replaced = 0;
+  for (const Dataset* set : {sets.train.get(), sets.validation.get()}) {
+    std::set<Bytes>& whole = images[set == sets.validation.get()];
+    for (std::int64_t i = 0; i < set->size(); ++i) {
+      if (!damaged(*set, i)) whole.insert(image_of(*set, i));
+    }
+    for (std::int64_t i = 0; i < set->size(); ++i) {
+      if (!damaged(*set, i)) continue;
+      CHECK(whole.count(image_of(*set, i)) == 1);
+      ++replaced;
+    }
+  }
+  CHECK(replaced == 6);
 }
 
 TEST_CASE("the fingerprint changes with files, labels and recipe") {

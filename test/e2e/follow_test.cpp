@@ -106,8 +106,9 @@ TEST_CASE("a follower beside the training evaluates checkpoints as they come, an
   CHECK(rows(folder / "metrics.jsonl") == own);
   CHECK(content(dir / "metrics.jsonl") == metrics);
 
-  // Another split has its own; the times of the config do not matter once nobody trains.
-  const Result other = run({"evaluate", dir, "--follow", "--json", "--split", "train"});
+  // Another split has its own; the throttle does not matter once nobody trains.
+  const Result other =
+      run({"evaluate", dir, "--follow", "--json", "--split", "train", "--start-delay", "0"});
   CHECK(other.code == 0);
   CHECK(steps_of(other) == std::vector<std::int64_t>{60});
   // The follower's files belong to the run that they measured.
@@ -116,6 +117,41 @@ TEST_CASE("a follower beside the training evaluates checkpoints as they come, an
       0);
   CHECK(!std::filesystem::exists(dir / "evaluator"));
   CHECK(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
+}
+
+TEST_CASE("a follower of a finished run waits for the process that resumes or replaces it") {
+  const Workspace work;
+  const Path dir = work / "run";
+  const std::string config = config_of(work);
+  const auto train_for = [&](const char* how, const char* epochs) {
+    return run({"train", config, "--quiet", "--run-dir", dir, how, "--epochs", epochs});
+  };
+  REQUIRE(train_for("--resume", "1").code == 0);
+  REQUIRE(steps_of(run(follow(dir))) == std::vector<std::int64_t>{10});
+
+  const auto patient = [&](const char* delay) -> Arguments {
+    return {"evaluate", dir, "--follow", "--json", "--start-delay", delay, "--throttle", "0"};
+  };
+  {
+    Program follower(patient("1000"));
+    REQUIRE(follower.wait_for("waiting 1000 seconds"));
+    REQUIRE(train_for("--resume", "2").code == 0);
+    const Result followed = follower.wait();
+    CHECK(followed.code == 0);
+    CHECK(steps_of(followed) == std::vector<std::int64_t>{20});
+    CHECK(followed.event("followed").at("reason") == "done");
+  }
+  // The steps of a run that replaces this one are steps of its own.
+  Program follower(patient("1000"));
+  REQUIRE(follower.wait_for("waiting 1000 seconds"));
+  REQUIRE(train_for("--overwrite", "1").code == 0);
+  const Result followed = follower.wait();
+  INFO(followed.err);
+  CHECK(followed.code == 0);
+  CHECK(steps_of(followed) == std::vector<std::int64_t>{10});
+  const auto own = rows(dir / "evaluator" / "test" / "metrics.jsonl");
+  REQUIRE(own.size() == 1);
+  CHECK(own[0].at("step") == 10);
 }
 
 TEST_CASE("a follower waits for a run that is not done, until a signal or the timeout") {

@@ -104,7 +104,7 @@ std::string Program::output() const { return content(folder_.path() / "out"); }
 bool Program::wait_for(const std::string& text, int times) {
   for (int tries = 0; tries < 60'000; ++tries) {
     const bool over = ended();
-    if (count(output(), text) >= times) return true;
+    if (count(output(), text) + count(content(folder_.path() / "err"), text) >= times) return true;
     if (over) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -39,7 +39,8 @@ class Program {
   pid_t pid() const { return pid_; }
   void signal(int number);
   std::string output() const;  // so far
-  // Whether `text` turned up in the output so many times before the process ended, within a minute.
+  // Whether `text` turned up in the outputs so many times before the process ended, within a
+  // minute.
   bool wait_for(const std::string& text, int times = 1);
   Result wait();
 

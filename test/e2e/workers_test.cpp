@@ -19,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr double kTimeout = 5;  // parallel.timeout, seconds
 
-// 321 samples: the last batch of 32 has one, so that the last worker has none.
+// 321 samples: the last batch of 32 has one, so that the first worker has none.
 std::string config_of(const Workspace& work) {
   return work.config(R"(model:
   layers:
@@ -321,6 +321,30 @@ parallel: {threads: 1, batch_norm: {sync: true}}
   const Json expected = whole.event("finished").at("metrics").at("test");
   CHECK(results[0].event("finished").at("metrics").at("test").at("loss").get<double>() ==
         doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-4));
+}
+
+TEST_CASE("the loss of a step in which the chief has no samples has that step's penalty") {
+  const Workspace work;
+  const std::string config = work.config(R"(model:
+  layers:
+    - flatten
+    - dense: {units: 10, kernel_regularizer: {l2: 1.0}}
+data: {format: idx, limit: 33, path: )" + work.data() +
+                                         R"(}
+optimizer: {sgd: {learning_rate: 0.1}}
+train: {epochs: 1, batch_size: 32}
+parallel: {reduction: ordered, threads: 1}
+run: {log_every: 1 steps}
+)");
+  const Result whole = run(alone(config, work / "whole"));
+  const auto results = Two(shared(config, work / "run")).wait();
+  INFO(whole.err, results[0].err, results[1].err);
+  REQUIRE(results[0].code == 0);
+  const Json expected = whole.event("step"), found = results[0].event("step");
+  CHECK(expected.at("step") == 2);
+  CHECK(found.at("step") == 2);
+  CHECK(found.at("loss").get<double>() ==
+        doctest::Approx(expected.at("loss").get<double>()).epsilon(1e-6));
 }
 
 TEST_CASE("workers that were told different things all say so") {

@@ -12,6 +12,7 @@
 #include "train/evaluate.h"
 #include "train/open.h"
 #include "train/predict.h"
+#include "train/state.h"
 
 namespace trainer::train {
 namespace {
@@ -166,6 +167,26 @@ TEST_CASE("the likeliest classes come first in every format") {
                 R"("top":[{"class":"dog","probability":0.75},{"class":"cat","probability":0.25}]})"
                 "\n"));
   CHECK(written("table", 2).ends_with("0.7500  cat 0.2500\n"));
+}
+
+TEST_CASE("a model of float targets has an output a target, whatever is predicted") {
+  Fixture fixture;
+  fixture.trained.config.model.loss = config::LossKind::kBinaryCrossEntropy;
+  data::Datasets data = open_split(fixture.trained, "train");
+  const auto check = [&](bool label_is_index) {
+    data.label_is_index = label_is_index;
+    const checkpoint::Metadata metadata = to_metadata(
+        {}, fixture.trained.config, data, plan_steps(fixture.trained.config, data.train->size()));
+    fixture.trained.label_is_index = label_is_index_of(metadata);
+    const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val")}, "test",
+                                               false, [](const std::string& line) { FAIL(line); });
+    const model::SampleSpec spec = sample_spec(fixture.trained, inputs);
+    CHECK(spec.label_is_index == label_is_index);
+    CHECK(sample_spec(fixture.trained).label_is_index == label_is_index);
+  };
+  check(false);
+  check(true);
+  CHECK_FALSE(label_is_index_of({}).has_value());  // of an older checkpoint
 }
 
 }  // namespace trainer::train

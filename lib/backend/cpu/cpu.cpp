@@ -74,16 +74,6 @@ class CpuBackend : public Backend {
 }  // namespace
 }  // namespace cpu
 
-std::vector<int> available_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
-
 std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options) {
   const int threads =
       options.threads > 0 ? options.threads : static_cast<int>(available_cores().size());

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/finite.h"
 #include "base/part.h"
 
 namespace trainer::backend::cpu {
@@ -23,10 +24,6 @@ bool needs_whole_batch(const graph::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
     return std::holds_alternative<graph::BatchNorm>(node.op);
   });
-}
-
-bool all_finite(const float* values, std::int64_t count) {
-  return std::all_of(values, values + count, [](float v) { return std::isfinite(v); });
 }
 
 std::int64_t ranks_of(const ReductionOptions& reduction) {
@@ -253,7 +250,7 @@ void CpuExecutable::run(std::int64_t samples, std::span<const void* const> input
   try {
     Call call{samples, inputs, outputs, scalars, {}, 0, 0, false, false};
     prepare(call);
-    lanes_.run([&](int lane) { run_lane(lane, call); }, [this] { abort(); });
+    lanes_.run([&](int lane) { run_lane(lane, call); }, [this](int) { abort(); });
   } catch (...) {
     abort();
     barrier_.reset();
@@ -263,13 +260,14 @@ void CpuExecutable::run(std::int64_t samples, std::span<const void* const> input
   if (updates_ && finite_) variables_.changed_by_step();
 }
 
-// Wakes whoever waits for this rank or one of its lanes.
+// Wakes whoever waits for this rank or one of its lanes; called while an error is handled.
 void CpuExecutable::abort() {
+  const std::string reason = handled_message();
   barrier_.abort();
   active_barrier_.abort();
   if (reduction_) reduction_->abort();
-  if (options_.reduction.communicator != nullptr) options_.reduction.communicator->abort();
-  if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort();
+  if (options_.reduction.communicator != nullptr) options_.reduction.communicator->abort(reason);
+  if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort(reason);
 }
 
 void CpuExecutable::prepare(Call& call) {
@@ -466,7 +464,8 @@ void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const Run
     const std::int64_t bytes =
         port.bytes_a_sample > 0 ? context.counted * port.bytes_a_sample : port.bytes;
     if (static_cast<int>(i) == options_.guard) {
-      if (!all_finite(context.at<float>(port.buffer), bytes / 4)) finite_ = false;
+      const std::span values(context.at<float>(port.buffer), static_cast<std::size_t>(bytes / 4));
+      if (!all_finite(values)) finite_ = false;
     }
     if (call.outputs[i] == nullptr || (port.bytes_a_sample == 0 && !context.first)) continue;
     char* host = reinterpret_cast<char*>(call.outputs[i]) + first * port.bytes_a_sample;

@@ -6,7 +6,7 @@ namespace trainer::backend::cpu {
 
 void Barrier::wait(int parties) {
   if (parties <= 1) return;
-  const int round = round_.load(std::memory_order_acquire);
+  const std::uint32_t round = round_.load(std::memory_order_acquire);
   if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties) {
     arrived_.store(0, std::memory_order_relaxed);
     round_.store(round + 1, std::memory_order_release);
@@ -30,7 +30,7 @@ Lanes::Lanes(int lanes, int threads_per_lane, const std::vector<int>& cores)
         if (!cores.empty()) pin_thread(cores[static_cast<std::size_t>(lane) % cores.size()]);
       }) {}
 
-void Lanes::run(const std::function<void(int)>& work, const std::function<void()>& failed) {
+void Lanes::run(const std::function<void(int)>& work, const std::function<void(int)>& failed) {
   omp_set_num_threads(threads_per_lane_);
   crew_.run(work, failed);
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -27,7 +28,7 @@ class Barrier {
 
  private:
   std::atomic<int> arrived_{0};
-  std::atomic<int> round_{0};
+  std::atomic<std::uint32_t> round_{0};  // wraps
   std::atomic<bool> aborted_{false};
 };
 
@@ -40,7 +41,7 @@ class Lanes {
   int count() const { return crew_.count(); }
   int threads_per_lane() const { return threads_per_lane_; }
   // As Crew::run.
-  void run(const std::function<void(int)>& work, const std::function<void()>& failed = {});
+  void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
  private:
   int threads_per_lane_;

@@ -108,7 +108,8 @@ class MetricsFilesHook : public Hook {
 
   Request on_step(const Progress& p) override {
     window_.add(p);
-    // Also at the end, but not where a run is interrupted: it has the same rows as a whole one.
+    // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
+    // of a whole run. The first row after a resume averages the steps since then.
     if (every_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }

@@ -2,6 +2,7 @@
 
 #include <chrono>
 
+#include "base/process.h"
 #include "train/hooks.h"
 #include "train/hooks/confusion_image.h"
 #include "train/hooks/event_file.h"
@@ -27,11 +28,9 @@ class TensorBoardHook : public Hook {
     every_.emplace(summary_every_, info.steps_per_epoch);
     const Path folder = info.dir / "tensorboard";
     std::filesystem::create_directories(folder);
-    char host[256] = "localhost";
-    ::gethostname(host, sizeof host - 1);
     const double now = seconds_since_1970();
-    file_.emplace(folder / concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".", host,
-                                  ".", ::getpid()),
+    file_.emplace(folder / concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".",
+                                  host_name(), ".", ::getpid()),
                   now);
     // TensorBoard reads the files of a folder in the order of their names.
     file_->session_start(info.first_step + 1, now);
@@ -39,7 +38,8 @@ class TensorBoardHook : public Hook {
 
   Request on_step(const Progress& p) override {
     window_.add(p);
-    // Also at the end, but not where a run is interrupted: it has the same rows as a whole one.
+    // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
+    // of a whole run. The first row after a resume averages the steps since then.
     if (every_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }

@@ -1,0 +1,15 @@
+// Numbers that are neither infinite nor NaN.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+namespace trainer {
+
+inline bool all_finite(std::span<const float> values) {
+  return std::all_of(values.begin(), values.end(),
+                     [](float value) { return std::isfinite(value); });
+}
+
+}  // namespace trainer

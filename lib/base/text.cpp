@@ -1,0 +1,53 @@
+#include "base/text.h"
+
+#include <cstdint>
+
+namespace trainer {
+namespace {
+
+// The bytes of the character at the start of `text` as UTF-8 defines it (RFC 3629), 0 for none.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) {
+    return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0u;
+  };
+  const std::uint32_t first = byte(0);
+  if (first < 0x80) return 1;
+  const std::size_t length = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  const std::uint32_t second = byte(1);
+  const bool overlong = (first == 0xE0 && second < 0xA0) || (first == 0xF0 && second < 0x90);
+  const bool surrogate = first == 0xED && second >= 0xA0;
+  const bool too_large = first == 0xF4 && second >= 0x90;
+  return overlong || surrogate || too_large ? 0 : length;
+}
+
+}  // namespace
+
+bool is_line_of_text(std::string_view text) {
+  while (!text.empty()) {
+    const auto first = static_cast<std::uint8_t>(text[0]);
+    const std::size_t length = utf8_length(text);
+    if (length == 0 || first < 0x20 || first == 0x7F) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string escaped(std::string_view text) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<std::uint8_t>(c);
+    if (byte >= 0x20 && byte < 0x7F) {
+      result += c;
+    } else {
+      result += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return result;
+}
+
+}  // namespace trainer

@@ -1,0 +1,15 @@
+// What may stand in a line of text.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trainer {
+
+// Whether the text is UTF-8 without control characters, so that it survives JSON, CSV and tables.
+bool is_line_of_text(std::string_view text);
+
+// The same with every byte that is not printable ASCII as \xNN, for messages.
+std::string escaped(std::string_view text);
+
+}  // namespace trainer

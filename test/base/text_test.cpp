@@ -1,0 +1,26 @@
+#include "base/text.h"
+
+#include <doctest/doctest.h>
+
+using namespace trainer;
+
+TEST_CASE("a line of text is UTF-8 without control characters") {
+  for (const char* text :
+       {"", "cat", " two words ", "caf\u00e9", "\u732b", "\U0001F408", "a\\b\"c,d"}) {
+    CAPTURE(text);
+    CHECK(is_line_of_text(text));
+  }
+  // Latin-1, cut off, overlong, a surrogate, beyond the last character, a lone continuation.
+  for (const char* text :
+       {"two\nlines", "tab\t", "\x7f", "caf\xe9", "\xc3", "\xe7\x8c", "\xc0\x80", "\xe0\x80\x80",
+        "\xf0\x80\x80\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "\xf5\x80\x80\x80", "\x80"}) {
+    CAPTURE(escaped(text));
+    CHECK_FALSE(is_line_of_text(text));
+  }
+  CHECK_FALSE(is_line_of_text(std::string_view("a\0b", 3)));
+}
+
+TEST_CASE("bytes of a message are spelled out where they do not print") {
+  CHECK(escaped("cat 1") == "cat 1");
+  CHECK(escaped("caf\xe9\n") == "caf\\xe9\\x0a");
+}
