@@ -16,9 +16,9 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
          w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
 }
 
-// Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and weighing
-// the transforms of input, output and kernel; fitted to measurements of both on one AVX-512 core.
-// `n`: samples to decide for.
+// Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
+// weighing the transforms of input, output and kernel; fitted to measurements of both on one
+// AVX-512 core. `n`: samples to decide for.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           std::int64_t block) {
   const auto padded = [block](std::int64_t channels) {
@@ -32,12 +32,15 @@ bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, D
   return winograd < 0.95 * direct;
 }
 
-// A kernel that is small when transformed is kept so, and the strip is as short as leaves all in the
-// cache; else a strip is long enough to make up for transforming the kernel for each.
+// Tiles of a strip when it has to make up for what is done once a strip.
+constexpr std::int64_t kLongStrip = 392;
+
+// A kernel that is small when transformed is kept so, and the strip is as short as leaves all in
+// the cache; else it is transformed for every strip.
 void choose_strip(WinogradShape& shape) {
-  constexpr std::int64_t kSmallKernel = 128 * 128, kShort = 56, kLong = 392;
+  constexpr std::int64_t kSmallKernel = 128 * 128, kShortStrip = 56;
   shape.whole_kernel = shape.in * shape.out <= kSmallKernel;
-  shape.tiles = shape.whole_kernel ? kShort : kLong;
+  shape.tiles = shape.whole_kernel ? kShortStrip : kLongStrip;
 }
 
 Buffer scratch_for(Lowering& l, const WinogradShape& shape) {
@@ -114,6 +117,32 @@ void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
   l.step(concat("winograd ", l.kernels().name), [=, k = &l.kernels()](const RunContext& c) {
     k->winograd(shape, c.at<float>(dy.buffer), c.at<float>(weights), nullptr,
                 c.at<float>(dx.buffer), c.at<float>(scratch));
+  });
+}
+
+void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand dy = l.input(1, Layout::kBlocked);
+  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
+  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const WinogradShape shape{x.n(),
+                            x.h(),
+                            x.w(),
+                            dy.h(),
+                            dy.w(),
+                            op.window.pad_before[0],
+                            op.window.pad_before[1],
+                            op.kernel[2],
+                            op.kernel[3],
+                            false,
+                            simd::Gate::kNone,
+                            0,
+                            kLongStrip,
+                            false};
+  const Buffer scratch = l.scratch(l.kernels().winograd_weights_scratch(shape) * 4);
+  l.step(concat("winograd ", l.kernels().name), [=, k = &l.kernels()](const RunContext& c) {
+    k->winograd_weights(shape, c.at<float>(x.buffer), c.at<float>(dy.buffer), c.at<float>(dkernel),
+                        dbias >= 0 ? c.at<float>(dbias) : nullptr, c.at<float>(scratch));
   });
 }
 

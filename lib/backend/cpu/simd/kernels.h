@@ -30,10 +30,10 @@ struct StemShape {
   bool relu;
 };
 
-// A convolution 3x3 of stride 1 over blocked planes: x [n, in, h, w], y [n, out, oh, ow], float32, by
-// Winograd's F(4x4, 3x3): 4x4 outputs a tile of 6x6 inputs. Tiles are taken in strips; for each the
-// input is transformed, then one panel of output channels after the other is computed. No result
-// depends on the strips, nor on the other samples.
+// A convolution 3x3 of stride 1 over blocked planes: x [n, in, h, w], y [n, out, oh, ow], float32,
+// by Winograd's F(4x4, 3x3): 4x4 outputs a tile of 6x6 inputs. Tiles are taken in strips; for each
+// the input is transformed, then one panel of output channels after the other is computed. No
+// result depends on the strips, nor on the other samples.
 struct WinogradShape {
   std::int64_t n, h, w, oh, ow, top, left, in, out;
   // The kernel is [3, 3, in, out]; or [3, 3, out, in] and to be turned by 180 degrees, so that a
@@ -125,6 +125,11 @@ struct Kernels {
   void (*winograd)(const WinogradShape&, const float* x, const float* kernel, const float* bias,
                    float* y, float* scratch);
   std::int64_t (*winograd_scratch)(const WinogradShape&);
+  // Writes the gradients of a convolution that is not transposed: dkernel, and dbias [out] if not
+  // null.
+  void (*winograd_weights)(const WinogradShape&, const float* x, const float* dy, float* dkernel,
+                           float* dbias, float* scratch);
+  std::int64_t (*winograd_weights_scratch)(const WinogradShape&);
 
   // out[i] = (add ? out[i] : 0) + sum over sources
   void (*sum)(float* out, const float* const* sources, int count, std::int64_t elements, bool add);
