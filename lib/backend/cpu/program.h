@@ -82,7 +82,6 @@ struct Machine {
 // What a lowered program needs at run time.
 struct Lowered {
   std::vector<Step> steps;
-  bool size_matters = false;          // a sample's bits depend on how many are computed with it
   std::size_t update_begin = 0;       // steps from here on are of the update phase: moving averages
   std::vector<char*> pointers;        // table, complete after bind()
   std::vector<std::int64_t> offsets;  // arena offset of each buffer, or -1 when it lies elsewhere
@@ -118,7 +117,6 @@ class Lowering {
   const simd::Kernels& kernels() const { return *machine_.kernels; }
   CompileOptions::Convolution convolution() const { return options_.convolution; }
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
-  void size_matters() { size_matters_ = true; }
   std::int64_t samples() const { return samples_; }
   const graph::Node& node() const { return *node_; }
   std::size_t input_count() const { return node_->inputs.size(); }
@@ -171,7 +169,6 @@ class Lowering {
   CpuVariables& variables_;
   float* gradients_;  // this lane's flat gradient buffer
   CompileOptions options_;
-  bool size_matters_ = false;
 
   const graph::Node* node_ = nullptr;
   std::map<graph::ValueId, std::vector<Operand>> placed_;
