@@ -320,7 +320,10 @@ inline void transform_transposed(const WinogradShape& s, const float* kernel, st
     const float* from = kernel + ((8 - t) * s.out + n) * s.in + k;
     V v[B];
 #pragma GCC unroll 16
-    for (int c = 0; c < B; ++c) v[c] = c < outs ? load_first(from + c * s.in, ins) : V{};
+    for (int c = 0; c < B; ++c) {
+      __builtin_prefetch(from + c * s.in + 2 * B, 0, 2);
+      v[c] = c < outs ? load_first(from + c * s.in, ins) : V{};
+    }
     transpose_step<1>(v);
 #pragma GCC unroll 16
     for (int r = 0; r < B; ++r) store(taps[t][r], v[r]);
@@ -511,10 +514,13 @@ constexpr std::int64_t kGradientRows = 4 * B;  // input channels whose products 
 inline void transform_taps_back(const WinogradShape& s, const float* m, std::int64_t k0,
                                 std::int64_t ins, std::int64_t n0, std::int64_t width, bool add,
                                 float* dkernel) {
+  constexpr std::int64_t kAhead = 4;  // rows of the kernel
   const std::int64_t stride = point_stride(kGradientRows, width);
   for (std::int64_t k = 0; k < least(ins, s.in - k0); ++k)
     for (std::int64_t n = 0; n < width; n += B) {
       const float* from = m + k * width + n;
+      float* ahead = dkernel + (k0 + k + kAhead) * s.out + n0 + n;
+      for (int t = 0; t < 9; ++t) __builtin_prefetch(ahead + t * s.in * s.out, 1);
       V half[3][6];
 #pragma GCC unroll 6
       for (int j = 0; j < 6; ++j) {
