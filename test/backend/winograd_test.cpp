@@ -33,7 +33,7 @@ std::int64_t padded(std::int64_t channels, const Kernels& kernels) {
 
 // Only whole blocks of channels, so that no padding has to be zero.
 WinogradShape shape_of(std::int64_t n, std::int64_t tiles, bool whole_kernel, bool transposed) {
-  return {n, 13, 18, 13, 18, 1, 1, 32, 48, transposed, Gate::kRelu, 0, tiles, whole_kernel};
+  return {n, 13, 18, 13, 18, 1, 1, 32, 48, transposed, Gate::kRelu, 0, tiles, whole_kernel, 0, 48};
 }
 
 std::vector<float> forward(const Kernels& k, const WinogradShape& s, const std::vector<float>& x,

@@ -33,8 +33,9 @@ struct RunContext {
   std::uint64_t first_sample = 0;  // position of this program's first sample in the global batch
   const Scalars* scalars = nullptr;
   int lane = 0;
-  int lanes = 1;      // lanes that run together
-  bool first = true;  // the first lane's first micro-batch: what is done once is done here
+  int lanes = 1;         // lanes that run together
+  bool first = true;     // the first lane's first micro-batch: what is done once is done here
+  Crew* crew = nullptr;  // the lane's threads, when it has several
   Barrier* barrier = nullptr;
   std::vector<void*>* exchange = nullptr;  // one pointer a lane, for sums over all lanes
   std::int64_t all_samples = 0;            // of all lanes, and of all ranks with `statistics`
@@ -76,6 +77,7 @@ struct Machine {
   const simd::Kernels* kernels = nullptr;
   std::int64_t block = 16;  // channels in a block
   bool bf16 = false;
+  int threads = 1;  // of a lane
   std::string isa;
 };
 

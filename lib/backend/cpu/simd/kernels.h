@@ -43,7 +43,10 @@ struct WinogradShape {
   float alpha;
   std::int64_t tiles;  // the most of a strip
   bool whole_kernel;   // the kernel is transformed once a call and kept, not once a strip
+  // The output channels to compute: from a multiple of kWinogradPanel blocks to one, or to `out`.
+  std::int64_t out_begin, out_end;
 };
+inline constexpr std::int64_t kWinogradPanel = 2;
 
 // Batch statistics of one channel: sums of (x - shift) and (x - shift)^2.
 struct Moments {

@@ -82,7 +82,7 @@ inline void tap_rows(const V (&m)[6], V (&o)[3]) {
 // ---- The products at one point: rows of tiles times a panel of output channels ----
 
 constexpr std::int64_t kMostRows = TRAINER_BLOCK == 16 ? 14 : 6;
-constexpr std::int64_t kPanel = 2 * B;  // output channels
+constexpr std::int64_t kPanel = kWinogradPanel * B;  // output channels
 
 // c = a b: a is [blocks, R, B], b [blocks * B, N * B], rows of c lie c_row apart. Every number is one
 // sum in the order of the input channels, whatever R. What the next call needs is fetched meanwhile:
@@ -426,8 +426,8 @@ inline std::int64_t tiles_of(const WinogradShape& s) {
 }
 inline WinogradScratch scratch_of(const WinogradShape& s) {
   const std::int64_t ins = round_up(s.in), tiles = least(s.tiles, tiles_of(s));
-  const std::int64_t panel = kPoints * point_stride(ins, least(kPanel, round_up(s.out)));
-  return {panel, s.whole_kernel ? panel * ceil_div(s.out, kPanel) : panel,
+  const std::int64_t panel = kPoints * point_stride(ins, kPanel);
+  return {panel, s.whole_kernel ? panel * ceil_div(s.out_end - s.out_begin, kPanel) : panel,
           kPoints * point_stride(tiles, ins), kPoints * kPanel * tiles};
 }
 
@@ -441,14 +441,15 @@ void winograd(const WinogradShape& s, const float* x, const float* kernel, const
   const WinogradScratch sizes = scratch_of(s);
   float* products = scratch + sizes.kernel;
   float* input = products + sizes.products;
-  const std::int64_t outs = round_up(s.out), tiles = tiles_of(s), strips = ceil_div(tiles, s.tiles);
+  const std::int64_t end = round_up(s.out_end), tiles = tiles_of(s);
+  const std::int64_t strips = ceil_div(tiles, s.tiles);
   for (std::int64_t i = 0; i < strips; ++i) {
     const std::int64_t first = tiles * i / strips;
     const Strip strip{first, tiles * (i + 1) / strips - first, kMostRows};
     transform_input(s, strip, x, input);
-    for (std::int64_t n = 0; n < outs; n += kPanel) {
-      const std::int64_t width = least(kPanel, outs - n);
-      float* panel = scratch + (s.whole_kernel ? n / kPanel * sizes.panel : 0);
+    for (std::int64_t n = s.out_begin; n < end; n += kPanel) {
+      const std::int64_t width = least(kPanel, end - n);
+      float* panel = scratch + (s.whole_kernel ? (n - s.out_begin) / kPanel * sizes.panel : 0);
       if (i == 0 || !s.whole_kernel) transform_kernel(s, kernel, n, width, panel);
       multiply_points(strip, round_up(s.in), width, input, panel, products);
       transform_output(s, strip, products, bias, n, width, y);
@@ -567,7 +568,7 @@ std::int64_t winograd_weights_scratch(const WinogradShape& s) {
 
 void winograd_weights(const WinogradShape& s, const float* x, const float* dy, float* dkernel,
                       float* dbias, float* scratch) {
-  const std::int64_t ins = round_up(s.in), outs = round_up(s.out), tiles = tiles_of(s);
+  const std::int64_t ins = round_up(s.in), end = round_up(s.out_end), tiles = tiles_of(s);
   float* gradient = scratch + kPoints * point_stride(least(s.tiles, tiles), ins);
   float* products = gradient + kPoints * point_stride(least(s.tiles, tiles), kPanel);
   const std::int64_t strips = ceil_div(tiles, s.tiles);
@@ -575,8 +576,8 @@ void winograd_weights(const WinogradShape& s, const float* x, const float* dy, f
     const std::int64_t first = tiles * i / strips, count = tiles * (i + 1) / strips - first;
     const Strip strip{first, count, count};
     transform_input(s, strip, x, scratch);
-    for (std::int64_t n = 0; n < outs; n += kPanel) {
-      const std::int64_t width = least(kPanel, outs - n);
+    for (std::int64_t n = s.out_begin; n < end; n += kPanel) {
+      const std::int64_t width = least(kPanel, end - n);
       transform_gradient(s, strip, dy, n, width, gradient, dbias);
       for (std::int64_t k = 0; k < ins; k += kGradientRows) {
         const std::int64_t rows = least(kGradientRows, ins - k);
