@@ -20,18 +20,20 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
 }
 
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
-// weighing the transforms of input, output and kernel; fitted to measurements of both on one
-// AVX-512 core. `n`: samples to decide for.
+// weighing the transforms of images and kernel; the weights were fitted to measurements of both on
+// one AVX-512 core. `n`: samples to decide for.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           std::int64_t block) {
   const auto padded = [block](std::int64_t channels) {
     return static_cast<double>((channels + block - 1) / block * block);
   };
+  const bool weights = direction == Direction::kBackwardWeights;
   const double in = padded(kernel[2]), out = padded(kernel[3]);
   const Shape& tiled = direction == Direction::kBackwardData ? x : y;
   const double tiles = static_cast<double>(n * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
   const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements());
-  const double winograd = tiles * 36 * in * out + 600 * tiles * (in + out) + 1540 * in * out;
+  const double winograd = tiles * 36 * in * out + (weights ? 600 : 450) * tiles * (in + out) +
+                          (weights ? 350 : 850) * in * out;
   return winograd < 0.95 * direct;
 }
 
