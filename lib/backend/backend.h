@@ -83,8 +83,8 @@ struct CompileOptions {
   std::int64_t max_samples = 1;
   ReductionOptions reduction;
   enum class Convolution { kAuto, kDirect, kWinograd } convolution = Convolution::kAuto;
-  // Whether a sample's result must not depend on how many are computed with it in a call, only on
-  // max_samples: small calls may then cost as much as larger ones.
+  // Whether a sample's result must not depend on how many are computed with it in a call:
+  // algorithms are then chosen for a usual number and not for each.
   bool same_for_any_batch = false;
   // Index of an output that must be finite in all samples for the update phase to run; -1: none.
   int guard = -1;

@@ -134,14 +134,45 @@ TEST_CASE("convolution: activations") {
 
 TEST_CASE("convolution: forced algorithms") {
   for (const Convolution algorithm : {Convolution::kDirect, Convolution::kWinograd}) {
-    Case c = row(algorithm == Convolution::kDirect ? "direct" : "winograd",
-                 {.pad = {1, 1, 1, 1}, .in = 64, .out = 48, .height = 9, .width = 10}, {1, 4});
-    c.convolution = algorithm;
-    c.tolerance = 1e-4;
-    check(c);
+    const auto forced = [algorithm](const std::string& name, const Spec& spec,
+                                    std::vector<std::int64_t> batches = {2}) {
+      Case c = row(concat(name, algorithm == Convolution::kDirect ? ", direct" : ", winograd"),
+                   spec, std::move(batches));
+      c.convolution = algorithm;
+      check(c);
+    };
+    forced(
+        "usual",
+        {.pad = {1, 1, 1, 1}, .in = 64, .out = 48, .height = 9, .width = 10, .activation = kRelu},
+        {1, 4});
+    forced("one output", {.in = 16, .out = 16, .height = 3, .width = 3});
+    forced("one row", {.pad = {0, 0, 1, 1}, .in = 16, .out = 32, .height = 3, .width = 13});
+    forced("smaller than a tile",
+           {.pad = {1, 1, 1, 1}, .in = 5, .out = 3, .height = 1, .width = 2, .bias = false});
+    forced("channels that fill no block",
+           {.pad = {1, 1, 1, 1}, .in = 17, .out = 41, .height = 5, .width = 7});
+    forced("whole tiles", {.pad = {1, 1, 1, 1}, .in = 8, .out = 24, .height = 8, .width = 12});
+    forced("padded above and right",
+           {.pad = {2, 0, 0, 2}, .in = 16, .out = 16, .height = 6, .width = 5});
+    forced("padded below and left",
+           {.pad = {0, 2, 2, 0}, .in = 16, .out = 16, .height = 6, .width = 5});
+    forced("valid", {.in = 16, .out = 16});
     // Where Winograd cannot be had, something else does the work.
-    c = row("forced on a 5x5", {.kernel_h = 5, .kernel_w = 5, .in = 17}, {2});
-    c.convolution = algorithm;
+    forced("5x5", {.kernel_h = 5, .kernel_w = 5, .in = 17});
+    forced("stride 2", {.stride = 2, .pad = {1, 1, 1, 1}});
+    forced("dilation 2", {.dilation = 2, .pad = {2, 2, 2, 2}});
+    forced("2 groups", {.groups = 2, .pad = {1, 1, 1, 1}, .in = 32, .out = 32});
+  }
+}
+
+TEST_CASE("convolution: activations behind Winograd") {
+  using Kind = Activation::Kind;
+  for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kElu, Kind::kSigmoid,
+                          Kind::kTanh, Kind::kGelu, Kind::kSwish}) {
+    const Activation activation{kind, kind == Kind::kLeakyRelu ? 0.3f : 1.0f};
+    Case c = row(concat(graph::to_string(kind), ", winograd"),
+                 {.in = 16, .out = 20, .height = 6, .width = 7, .activation = activation});
+    c.convolution = Convolution::kWinograd;
     check(c);
   }
 }

@@ -6,9 +6,10 @@
 namespace trainer::backend::cpu {
 namespace {
 
-using dnnl::algorithm;
 using dnnl::memory;
 using dnnl::prop_kind;
+
+constexpr dnnl::algorithm kDirect = dnnl::algorithm::convolution_direct;
 
 // oneDNN wants NCHW-ordered dimensions; where things lie is the descriptor's matter.
 struct Problem {
@@ -42,32 +43,23 @@ memory::desc bias_desc(std::int64_t channels) {
   return {{channels}, memory::data_type::f32, memory::format_tag::x};
 }
 
-// The algorithms of oneDNN's to try for the gradient of the kernel, best first.
-std::vector<algorithm> candidates(bool winograd) {
-  if (winograd) return {algorithm::convolution_winograd, algorithm::convolution_direct};
-  return {algorithm::convolution_direct};
-}
-
-// The first candidate that oneDNN implements well: tries every algorithm for each pair of layouts,
-// and takes the reference only when there is nothing else.
+// The first pair of layouts for which oneDNN has a good implementation; the reference only when
+// there is nothing else.
 template <class Make>
-auto choose(const std::vector<algorithm>& algorithms,
-            const std::vector<std::pair<Layout, Layout>>& layouts, const Make& make) {
-  using Result = decltype(make(algorithms[0], layouts[0].first, layouts[0].second));
+auto choose(const std::vector<std::pair<Layout, Layout>>& layouts, const Make& make) {
+  using Result = decltype(make(layouts[0].first, layouts[0].second));
   struct Choice {
     Result descriptor;
     Layout x, y;
   };
   std::optional<Choice> reference;
   for (const auto& [x, y] : layouts) {
-    for (const algorithm candidate : algorithms) {
-      try {
-        Choice choice{make(candidate, x, y), x, y};
-        if (!dnnl_is_reference(choice.descriptor.impl_info_str())) return choice;
-        if (!reference) reference = choice;
-      } catch (const dnnl::error& error) {
-        if (error.status != dnnl_unimplemented) throw;
-      }
+    try {
+      Choice choice{make(x, y), x, y};
+      if (!dnnl_is_reference(choice.descriptor.impl_info_str())) return choice;
+      if (!reference) reference = choice;
+    } catch (const dnnl::error& error) {
+      if (error.status != dnnl_unimplemented) throw;
     }
   }
   if (!reference) throw DeviceError("oneDNN has no convolution of this kind");
@@ -87,20 +79,20 @@ std::vector<std::pair<Layout, Layout>> layout_pairs(const Operand& x) {
 Operand shaped(const Shape& shape, Layout layout, DType type) { return {-1, layout, type, shape}; }
 
 dnnl::convolution_forward::primitive_desc forward_descriptor(
-    const Lowering& l, const Problem& p, algorithm a, const Operand& x, const Operand& y, bool bias,
+    const Lowering& l, const Problem& p, const Operand& x, const Operand& y, bool bias,
     const dnnl::primitive_attr& attributes) {
   const memory::desc kernel = any(p.kernel_dims, x.type);
   const memory::desc b = bias ? bias_desc(y.c()) : memory::desc();
-  return {{prop_kind::forward_training, a, dnnl_desc(x, l), kernel, b, dnnl_desc(y, l), p.strides,
-           p.dilates, p.pad_before, p.pad_after},
+  return {{prop_kind::forward_training, kDirect, dnnl_desc(x, l), kernel, b, dnnl_desc(y, l),
+           p.strides, p.dilates, p.pad_before, p.pad_after},
           attributes,
           dnnl_engine()};
 }
 
 // A hint for the backward descriptors: the forward they belong to.
-dnnl::convolution_forward::primitive_desc hint(const Lowering& l, const Problem& p, algorithm a,
+dnnl::convolution_forward::primitive_desc hint(const Lowering& l, const Problem& p,
                                                const Operand& x, const Operand& y) {
-  return forward_descriptor(l, p, a, x, y, false, {});
+  return forward_descriptor(l, p, x, y, false, {});
 }
 
 Shape output_shape(const graph::Window& window, const Shape& x, std::int64_t channels) {
@@ -119,11 +111,10 @@ void lower(const graph::Conv& op, Lowering& l) {
   }
   const Problem p = problem(op.window, op.groups, kernel);
   const dnnl::primitive_attr attributes = dnnl_attributes(op.activation);
-  const auto choice =
-      choose(candidates(false), layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
-        return forward_descriptor(l, p, a, shaped(x0.shape, in, x0.type),
-                                  shaped(y_shape, out, x0.type), op.bias, attributes);
-      });
+  const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
+    return forward_descriptor(l, p, shaped(x0.shape, in, x0.type), shaped(y_shape, out, x0.type),
+                              op.bias, attributes);
+  });
   const Operand x = l.input(0, choice.x);
   const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
   const Operand y = l.output(0, choice.y);
@@ -147,14 +138,14 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const Problem p = problem(op.window, op.groups, kernel);
   const std::vector<std::pair<Layout, Layout>> layouts{{Layout::kBlocked, Layout::kBlocked},
                                                        {Layout::kPlain, Layout::kPlain}};
-  const auto choice = choose(candidates(false), layouts, [&](algorithm a, Layout in, Layout out) {
+  const auto choice = choose(layouts, [&](Layout in, Layout out) {
     const Operand dx = shaped(x_shape, in, dy0.type), dy = shaped(dy0.shape, out, dy0.type);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return dnnl::convolution_backward_data::primitive_desc(
-        {a, dnnl_desc(dx, l), any(p.kernel_dims, dy0.type), dnnl_desc(dy, l), p.strides, p.dilates,
-         p.pad_before, p.pad_after},
-        attributes, dnnl_engine(), hint(l, p, a, dx, dy));
+        {kDirect, dnnl_desc(dx, l), any(p.kernel_dims, dy0.type), dnnl_desc(dy, l), p.strides,
+         p.dilates, p.pad_before, p.pad_after},
+        attributes, dnnl_engine(), hint(l, p, dx, dy));
   });
   const Operand dy = l.input(0, choice.y);
   const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
@@ -169,19 +160,20 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand x0 = l.input_as_is(0);
   const Operand dy0 = l.input_as_is(1);
   const Shape& kernel = op.kernel;
+  if (winograd_chosen(l, Direction::kBackwardWeights, op.window, op.groups, x0.type, x0.shape,
+                      dy0.shape, kernel)) {
+    return lower_winograd(op, l);
+  }
   const Problem p = problem(op.window, op.groups, kernel);
-  const auto algorithms = candidates(
-      l.machine().block == 16 && winograd_chosen(l, Direction::kBackwardWeights, op.window,
-                                                 op.groups, x0.type, x0.shape, dy0.shape, kernel));
-  const auto choice = choose(algorithms, layout_pairs(x0), [&](algorithm a, Layout in, Layout out) {
+  const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
     const Operand x = shaped(x0.shape, in, x0.type), dy = shaped(dy0.shape, out, dy0.type);
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
     return dnnl::convolution_backward_weights::primitive_desc(
-        {a, dnnl_desc(x, l), any(p.kernel_dims, DType::kFloat32),
+        {kDirect, dnnl_desc(x, l), any(p.kernel_dims, DType::kFloat32),
          op.bias ? bias_desc(kernel[3]) : memory::desc(), dnnl_desc(dy, l), p.strides, p.dilates,
          p.pad_before, p.pad_after},
-        attributes, dnnl_engine(), hint(l, p, a, x, dy));
+        attributes, dnnl_engine(), hint(l, p, x, dy));
   });
   const Operand x = l.input(0, choice.x);
   const Operand dy = l.input(1, choice.y);

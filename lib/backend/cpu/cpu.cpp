@@ -13,8 +13,9 @@ namespace {
 // More lanes than this have never been of use, and the update sums at most so many gradients.
 constexpr int kMostLanes = 64;
 
-Machine inspect(const std::string& instruction_set) {
+Machine inspect(const std::string& instruction_set, int threads_per_lane) {
   Machine machine;
+  machine.threads = threads_per_lane;
   machine.kernels =
       instruction_set.empty() ? simd::best_kernels() : simd::kernels_named(instruction_set.c_str());
   if (machine.kernels == nullptr) {
@@ -32,7 +33,7 @@ Machine inspect(const std::string& instruction_set) {
 class CpuBackend : public Backend {
  public:
   CpuBackend(int threads, int lanes, const CpuOptions& options)
-      : machine_(inspect(options.instruction_set)),
+      : machine_(inspect(options.instruction_set, threads / lanes)),
         lanes_(lanes, threads / lanes, options.cores),
         arenas_(lanes) {}
 

@@ -85,7 +85,6 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
   // The usual size now, other sizes (the last batch of an epoch) when they come.
   const std::int64_t all = options.max_samples * ranks_of(reduction);
   const std::vector<Share> shares = split(options.max_samples, all);
-  if (options.same_for_any_batch) fix_samples(largest_piece(shares));
   for (int lane = 0; lane < lanes.count(); ++lane) {
     const Share& share = shares[static_cast<std::size_t>(lane)];
     for (std::int64_t i = 0; i < share.pieces(); ++i) {
@@ -109,14 +108,6 @@ void CpuExecutable::check() const {
   }
 }
 
-std::int64_t CpuExecutable::largest_piece(const std::vector<Share>& shares) {
-  std::int64_t largest = 1;
-  for (const Share& share : shares) {
-    for (std::int64_t i = 0; i < share.pieces(); ++i) {
-      largest = std::max(largest, share.piece_count(i));
-    }
-  }
-  return largest;
 }
 
 std::vector<CpuExecutable::Share> CpuExecutable::split(std::int64_t samples,
@@ -163,29 +154,7 @@ std::vector<CpuExecutable::Share> CpuExecutable::split_ordered(std::int64_t samp
   return shares;
 }
 
-// Where a sample's bits depend on how many are computed with it, all pieces are computed as if they
-// were full. `most`: samples of the largest.
-void CpuExecutable::fix_samples(std::int64_t most) {
-  if (!program(0, most).size_matters) return;
-  micro_batch_ = most;
-  fixed_samples_ = most;
-}
-
-const char* CpuExecutable::input_of_piece(LaneState& state, std::size_t input, const char* host,
-                                          std::int64_t count, std::int64_t bytes_a_sample) const {
-  if (fixed_samples_ == 0 || count == fixed_samples_ || bytes_a_sample == 0) return host;
-  while (state.inputs.size() <= input) state.inputs.emplace_back();
-  Memory& full = state.inputs[input];
-  if (full.bytes() == 0) {
-    full = Memory(fixed_samples_ * bytes_a_sample);
-    std::memset(full.data(), 0, static_cast<std::size_t>(full.bytes()));
-  }
-  std::memcpy(full.data(), host, static_cast<std::size_t>(count * bytes_a_sample));
-  return full.data();
-}
-
-Lowered& CpuExecutable::program(int lane, std::int64_t count) {
-  const std::int64_t samples = program_samples(count);
+Lowered& CpuExecutable::program(int lane, std::int64_t samples) {
   LaneState& state = states_[static_cast<std::size_t>(lane)];
   std::unique_ptr<Lowered>& lowered = state.programs[samples];
   if (!lowered) {
@@ -377,12 +346,11 @@ void CpuExecutable::run_piece(int lane, const Call& call, std::int64_t piece) {
   const Share& share = call.shares[static_cast<std::size_t>(lane)];
   const std::int64_t first = share.piece_first(piece), count = share.piece_count(piece);
   LaneState& state = states_[static_cast<std::size_t>(lane)];
-  Lowered& lowered = *state.programs.at(program_samples(count));
+  Lowered& lowered = *state.programs.at(count);
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
     const Lowered::Port& port = lowered.inputs[i];
     if (port.buffer < 0) continue;
     const char* host = static_cast<const char*>(call.inputs[i]) + first * port.bytes_a_sample;
-    host = input_of_piece(state, i, host, count, port.bytes_a_sample);
     lowered.pointers[static_cast<std::size_t>(port.buffer)] = const_cast<char*>(host);
   }
   RunContext context = context_of(lane, call, lowered);
@@ -420,6 +388,7 @@ RunContext CpuExecutable::context_of(int lane, const Call& call, const Lowered& 
   context.scalars = &call.scalars;
   context.lane = lane;
   context.lanes = call.active;
+  context.crew = lanes_.threads_of(lane);
   context.first = false;
   context.barrier = &active_barrier_;
   context.exchange = &exchange_;

@@ -49,7 +49,6 @@ class CpuExecutable : public Executable {
     Memory gradients;  // of one piece; with an ordered sum, of all pieces after the last
     // Sums of earlier pieces. Ordered: number k is of 2^k pieces, waiting for the next 2^k.
     std::vector<Memory> partial;
-    std::vector<Memory> inputs;  // of a fixed piece that is not full
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
   struct Call {
@@ -74,14 +73,6 @@ class CpuExecutable : public Executable {
   std::vector<Share> split(std::int64_t samples, std::int64_t all_samples) const;
   std::vector<Share> split_ordered(std::int64_t samples, std::int64_t all_samples) const;
   Lowered& program(int lane, std::int64_t samples);
-  // The samples of the program that computes a piece of so many.
-  std::int64_t program_samples(std::int64_t count) const {
-    return fixed_samples_ > 0 ? fixed_samples_ : count;
-  }
-  static std::int64_t largest_piece(const std::vector<Share>& shares);
-  void fix_samples(std::int64_t most);
-  const char* input_of_piece(LaneState& state, std::size_t input, const char* host,
-                             std::int64_t count, std::int64_t bytes_a_sample) const;
   void find_bucket_steps(Lowered& lowered) const;
   void find_stale(const Call& call);
   void make_derived(int lane, int lanes);
@@ -117,9 +108,8 @@ class CpuExecutable : public Executable {
   Arenas& arenas_;
   const Machine& machine_;
   CompileOptions options_;
-  bool whole_batch_;                // has batch norm over the batch
-  std::int64_t micro_batch_;        // most samples a program takes
-  std::int64_t fixed_samples_ = 0;  // all programs are for so many, when a sample's bits need that
+  bool whole_batch_;          // has batch norm over the batch
+  std::int64_t micro_batch_;  // most samples a program takes
   std::vector<LaneState> states_;
   UpdatePhase update_;
   bool updates_ = false;  // has an update phase

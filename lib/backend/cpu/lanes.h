@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <vector>
 
 #include "base/crew.h"
@@ -40,11 +41,14 @@ class Lanes {
 
   int count() const { return crew_.count(); }
   int threads_per_lane() const { return threads_per_lane_; }
+  // A lane's threads for our own kernels, run() by the lane; null when it has but one.
+  Crew* threads_of(int lane) const;
   // As Crew::run.
   void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
  private:
   int threads_per_lane_;
+  std::vector<std::unique_ptr<Crew>> threads_;  // of each lane
   Crew crew_;
 };
 

@@ -76,7 +76,6 @@ Lowered Lowering::lower() {
   find_gradient_steps(lowered);
   lowered.steps = std::move(steps_);
   lowered.derived = std::move(derived_);
-  lowered.size_matters = size_matters_;
   lowered.constants = std::move(constants_);
   return lowered;
 }

@@ -33,8 +33,9 @@ struct RunContext {
   std::uint64_t first_sample = 0;  // position of this program's first sample in the global batch
   const Scalars* scalars = nullptr;
   int lane = 0;
-  int lanes = 1;      // lanes that run together
-  bool first = true;  // the first lane's first micro-batch: what is done once is done here
+  int lanes = 1;         // lanes that run together
+  bool first = true;     // the first lane's first micro-batch: what is done once is done here
+  Crew* crew = nullptr;  // the lane's threads, when it has several
   Barrier* barrier = nullptr;
   std::vector<void*>* exchange = nullptr;  // one pointer a lane, for sums over all lanes
   std::int64_t all_samples = 0;            // of all lanes, and of all ranks with `statistics`
@@ -76,13 +77,13 @@ struct Machine {
   const simd::Kernels* kernels = nullptr;
   std::int64_t block = 16;  // channels in a block
   bool bf16 = false;
+  int threads = 1;  // of a lane
   std::string isa;
 };
 
 // What a lowered program needs at run time.
 struct Lowered {
   std::vector<Step> steps;
-  bool size_matters = false;          // a sample's bits depend on how many are computed with it
   std::size_t update_begin = 0;       // steps from here on are of the update phase: moving averages
   std::vector<char*> pointers;        // table, complete after bind()
   std::vector<std::int64_t> offsets;  // arena offset of each buffer, or -1 when it lies elsewhere
@@ -118,7 +119,6 @@ class Lowering {
   const simd::Kernels& kernels() const { return *machine_.kernels; }
   CompileOptions::Convolution convolution() const { return options_.convolution; }
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
-  void size_matters() { size_matters_ = true; }
   std::int64_t samples() const { return samples_; }
   const graph::Node& node() const { return *node_; }
   std::size_t input_count() const { return node_->inputs.size(); }
@@ -171,7 +171,6 @@ class Lowering {
   CpuVariables& variables_;
   float* gradients_;  // this lane's flat gradient buffer
   CompileOptions options_;
-  bool size_matters_ = false;
 
   const graph::Node* node_ = nullptr;
   std::map<graph::ValueId, std::vector<Operand>> placed_;

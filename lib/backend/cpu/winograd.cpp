@@ -1,5 +1,8 @@
 #include "backend/cpu/winograd.h"
 
+#include <algorithm>
+#include <vector>
+
 #include "backend/cpu/lower.h"
 
 namespace trainer::backend::cpu {
@@ -17,31 +20,101 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
 }
 
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
-// weighing the transforms of input, output and kernel; fitted to measurements of both on one
-// AVX-512 core. `n`: samples to decide for.
+// weighing the transforms of images and kernel; the weights were fitted to measurements of both on
+// one AVX-512 core. `n`: samples to decide for.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           std::int64_t block) {
   const auto padded = [block](std::int64_t channels) {
     return static_cast<double>((channels + block - 1) / block * block);
   };
+  const bool weights = direction == Direction::kBackwardWeights;
   const double in = padded(kernel[2]), out = padded(kernel[3]);
   const Shape& tiled = direction == Direction::kBackwardData ? x : y;
   const double tiles = static_cast<double>(n * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
   const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements());
-  const double winograd = tiles * 36 * in * out + 600 * tiles * (in + out) + 1540 * in * out;
+  const double winograd = tiles * 36 * in * out + (weights ? 600 : 450) * tiles * (in + out) +
+                          (weights ? 350 : 850) * in * out;
   return winograd < 0.95 * direct;
 }
 
+// Tiles of a strip when it has to make up for what is done once a strip.
+constexpr std::int64_t kLongStrip = 392;
+
 // A kernel that is small when transformed is kept so, and the strip is as short as leaves all in
-// the cache; else a strip is long enough to make up for transforming the kernel for each.
+// the cache; else it is transformed for every strip.
 void choose_strip(WinogradShape& shape) {
-  constexpr std::int64_t kSmallKernel = 128 * 128, kShort = 56, kLong = 392;
+  constexpr std::int64_t kSmallKernel = 128 * 128, kShortStrip = 56;
   shape.whole_kernel = shape.in * shape.out <= kSmallKernel;
-  shape.tiles = shape.whole_kernel ? kShort : kLong;
+  shape.tiles = shape.whole_kernel ? kShortStrip : kLongStrip;
 }
 
-Buffer scratch_for(Lowering& l, const WinogradShape& shape) {
-  return l.scratch(l.kernels().winograd_scratch(shape) * 4);
+// What one thread of a lane computes.
+struct Part {
+  WinogradShape shape;
+  std::int64_t first_sample;
+  std::int64_t scratch;  // where its own begins, in floats
+};
+
+// The threads share the samples, or, where the kernel takes long to transform, the output channels.
+std::vector<Part> parts_of(const WinogradShape& shape, const Machine& machine, bool by_channels,
+                           std::int64_t (*scratch_of)(const WinogradShape&)) {
+  const std::int64_t panel = simd::kWinogradPanel * machine.block;
+  const std::int64_t panels = (shape.out + panel - 1) / panel;
+  const std::int64_t count =
+      std::min<std::int64_t>(machine.threads, by_channels ? panels : shape.n);
+  std::vector<Part> parts;
+  std::int64_t scratch = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Part part{shape, 0, scratch};
+    if (by_channels) {
+      part.shape.out_begin = panels * i / count * panel;
+      part.shape.out_end = std::min(shape.out, panels * (i + 1) / count * panel);
+    } else {
+      part.first_sample = shape.n * i / count;
+      part.shape.n = shape.n * (i + 1) / count - part.first_sample;
+    }
+    scratch += scratch_of(part.shape);
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+Buffer scratch_for(Lowering& l, const std::vector<Part>& parts,
+                   std::int64_t (*scratch_of)(const WinogradShape&)) {
+  return l.scratch((parts.back().scratch + scratch_of(parts.back().shape)) * 4);
+}
+
+// run(part) on the lane's threads.
+template <class Run>
+void side_by_side(const RunContext& context, const std::vector<Part>& parts, const Run& run) {
+  if (parts.size() == 1) return run(parts[0]);
+  context.crew->run([&](int member) {
+    if (static_cast<std::size_t>(member) < parts.size())
+      run(parts[static_cast<std::size_t>(member)]);
+  });
+}
+
+// Appends the step that computes y from x; bias -1: none.
+void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights, Buffer bias,
+                      Buffer y) {
+  choose_strip(shape);
+  const simd::Kernels* k = &l.kernels();
+  const bool by_channels = !shape.whole_kernel || shape.n < l.machine().threads;
+  const auto parts = parts_of(shape, l.machine(), by_channels, k->winograd_scratch);
+  const Buffer scratch = scratch_for(l, parts, k->winograd_scratch);
+  const auto sample = [block = k->block](std::int64_t pixels, std::int64_t channels) {
+    return (channels + block - 1) / block * block * pixels;
+  };
+  const std::int64_t x_sample = sample(shape.h * shape.w, shape.in);
+  const std::int64_t y_sample = sample(shape.oh * shape.ow, shape.out);
+  l.step(concat("winograd ", k->name), [=](const RunContext& c) {
+    side_by_side(c, parts, [&](const Part& part) {
+      k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
+                  bias >= 0 ? c.at<float>(bias) : nullptr,
+                  c.at<float>(y) + part.first_sample * y_sample,
+                  c.at<float>(scratch) + part.scratch);
+    });
+  });
 }
 
 }  // namespace
@@ -63,27 +136,23 @@ void lower_winograd(const graph::Conv& op, Lowering& l) {
   const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kBlocked);
   const bool gated = has_gate(op.activation);
-  WinogradShape shape{x.n(),
-                      x.h(),
-                      x.w(),
-                      y.h(),
-                      y.w(),
-                      op.window.pad_before[0],
-                      op.window.pad_before[1],
-                      kernel[2],
-                      kernel[3],
-                      false,
-                      gated ? gate_of(op.activation) : simd::Gate::kNone,
-                      op.activation.alpha,
-                      0,
-                      false};
-  choose_strip(shape);
-  const Buffer scratch = scratch_for(l, shape);
-  l.step(concat("winograd ", l.kernels().name), [=, k = &l.kernels()](const RunContext& c) {
-    k->winograd(shape, c.at<float>(x.buffer), c.at<float>(weights),
-                bias >= 0 ? c.at<float>(bias) : nullptr, c.at<float>(y.buffer),
-                c.at<float>(scratch));
-  });
+  const WinogradShape shape{x.n(),
+                            x.h(),
+                            x.w(),
+                            y.h(),
+                            y.w(),
+                            op.window.pad_before[0],
+                            op.window.pad_before[1],
+                            kernel[2],
+                            kernel[3],
+                            false,
+                            gated ? gate_of(op.activation) : simd::Gate::kNone,
+                            op.activation.alpha,
+                            0,
+                            false,
+                            0,
+                            kernel[3]};
+  convolution_step(l, shape, x.buffer, weights, bias, y.buffer);
   if (gated) return;
   l.reuse(y.buffer);
   activate(l, op.activation, y, y);
@@ -95,25 +164,55 @@ void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const Buffer weights = l.input(1, Layout::kPlain).buffer;
   const Operand dx = l.output(0, Layout::kBlocked);
-  WinogradShape shape{dy.n(),
-                      dy.h(),
-                      dy.w(),
-                      dx.h(),
-                      dx.w(),
-                      2 - op.window.pad_before[0],
-                      2 - op.window.pad_before[1],
-                      kernel[3],
-                      kernel[2],
-                      true,
-                      simd::Gate::kNone,
-                      0,
-                      0,
-                      false};
-  choose_strip(shape);
-  const Buffer scratch = scratch_for(l, shape);
-  l.step(concat("winograd ", l.kernels().name), [=, k = &l.kernels()](const RunContext& c) {
-    k->winograd(shape, c.at<float>(dy.buffer), c.at<float>(weights), nullptr,
-                c.at<float>(dx.buffer), c.at<float>(scratch));
+  const WinogradShape shape{dy.n(),
+                            dy.h(),
+                            dy.w(),
+                            dx.h(),
+                            dx.w(),
+                            2 - op.window.pad_before[0],
+                            2 - op.window.pad_before[1],
+                            kernel[3],
+                            kernel[2],
+                            true,
+                            simd::Gate::kNone,
+                            0,
+                            0,
+                            false,
+                            0,
+                            kernel[2]};
+  convolution_step(l, shape, dy.buffer, weights, -1, dx.buffer);
+}
+
+void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand dy = l.input(1, Layout::kBlocked);
+  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
+  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const WinogradShape shape{x.n(),
+                            x.h(),
+                            x.w(),
+                            dy.h(),
+                            dy.w(),
+                            op.window.pad_before[0],
+                            op.window.pad_before[1],
+                            op.kernel[2],
+                            op.kernel[3],
+                            false,
+                            simd::Gate::kNone,
+                            0,
+                            kLongStrip,
+                            false,
+                            0,
+                            op.kernel[3]};
+  const simd::Kernels* k = &l.kernels();
+  const auto parts = parts_of(shape, l.machine(), true, k->winograd_weights_scratch);
+  const Buffer scratch = scratch_for(l, parts, k->winograd_weights_scratch);
+  l.step(concat("winograd ", k->name), [=](const RunContext& c) {
+    side_by_side(c, parts, [&](const Part& part) {
+      k->winograd_weights(part.shape, c.at<float>(x.buffer), c.at<float>(dy.buffer),
+                          c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
+                          c.at<float>(scratch) + part.scratch);
+    });
   });
 }
 

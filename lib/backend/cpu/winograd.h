@@ -16,5 +16,6 @@ bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window
 
 void lower_winograd(const graph::Conv& op, Lowering& l);
 void lower_winograd(const graph::ConvBackwardData& op, Lowering& l);
+void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l);
 
 }  // namespace trainer::backend::cpu

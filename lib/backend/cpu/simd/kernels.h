@@ -43,7 +43,10 @@ struct WinogradShape {
   float alpha;
   std::int64_t tiles;  // the most of a strip
   bool whole_kernel;   // the kernel is transformed once a call and kept, not once a strip
+  // The output channels to compute: from a multiple of kWinogradPanel blocks to one, or to `out`.
+  std::int64_t out_begin, out_end;
 };
+inline constexpr std::int64_t kWinogradPanel = 2;
 
 // Batch statistics of one channel: sums of (x - shift) and (x - shift)^2.
 struct Moments {
@@ -125,6 +128,11 @@ struct Kernels {
   void (*winograd)(const WinogradShape&, const float* x, const float* kernel, const float* bias,
                    float* y, float* scratch);
   std::int64_t (*winograd_scratch)(const WinogradShape&);
+  // Writes the gradients of a convolution that is not transposed: dkernel, and dbias [out] if not
+  // null.
+  void (*winograd_weights)(const WinogradShape&, const float* x, const float* dy, float* dkernel,
+                           float* dbias, float* scratch);
+  std::int64_t (*winograd_weights_scratch)(const WinogradShape&);
 
   // out[i] = (add ? out[i] : 0) + sum over sources
   void (*sum)(float* out, const float* const* sources, int count, std::int64_t elements, bool add);

@@ -53,10 +53,36 @@ inline void output_rows(const V (&m)[6], V (&o)[4]) {
   o[3] = (dp * ppp + dq * qqq) + m[5];
 }
 
+// Four rows of an output's gradient to six points: G for a kernel of four.
+inline void gradient_points(const V (&d)[4], V (&o)[6]) {
+  constexpr float c0 = 1 / points::n0;
+  constexpr float cp = 1 / points::np, cp1 = points::p / points::np, cp2 = points::pp / points::np;
+  constexpr float cp3 = points::pp * points::p / points::np;
+  constexpr float cq = 1 / points::nq, cq1 = points::q / points::nq, cq2 = points::qq / points::nq;
+  constexpr float cq3 = points::qq * points::q / points::nq;
+  const V ep = d[0] * cp + d[2] * cp2, op = d[1] * cp1 + d[3] * cp3;
+  const V eq = d[0] * cq + d[2] * cq2, oq = d[1] * cq1 + d[3] * cq3;
+  o[0] = d[0] * c0;
+  o[1] = ep + op;
+  o[2] = ep - op;
+  o[3] = eq + oq;
+  o[4] = eq - oq;
+  o[5] = d[3];
+}
+
+// Six points to three rows of a kernel's gradient.
+inline void tap_rows(const V (&m)[6], V (&o)[3]) {
+  constexpr float p = points::p, q = points::q, pp = points::pp, qq = points::qq;
+  const V sp = m[1] + m[2], sq = m[3] + m[4];
+  o[0] = (m[0] + sp) + sq;
+  o[1] = (m[1] - m[2]) * p + (m[3] - m[4]) * q;
+  o[2] = (sp * pp + sq * qq) + m[5];
+}
+
 // ---- The products at one point: rows of tiles times a panel of output channels ----
 
 constexpr std::int64_t kMostRows = TRAINER_BLOCK == 16 ? 14 : 6;
-constexpr std::int64_t kPanel = 2 * B;  // output channels
+constexpr std::int64_t kPanel = kWinogradPanel * B;  // output channels
 
 // c = a b: a is [blocks, R, B], b [blocks * B, N * B], rows of c lie c_row apart. Every number is one
 // sum in the order of the input channels, whatever R. What the next call needs is fetched meanwhile:
@@ -116,13 +142,35 @@ inline Multiply multiply_of(std::int64_t rows) {
   __builtin_unreachable();
 }
 
+// c = a^T b over `tiles` rows: a is [tiles, B], of which R columns count, b [tiles, N * B].
+template <int R, int N>
+void correlate(const float* a, const float* b, float* c, std::int64_t tiles, std::int64_t c_row) {
+  constexpr std::int64_t kAhead = 32;  // rows
+  V sum[R][N] = {};
+#pragma GCC unroll 4
+  for (std::int64_t t = 0; t < tiles; ++t, a += B, b += N * B) {
+    __builtin_prefetch(a + kAhead * B);
+    V row[N];
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) row[n] = load(b + n * B);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+      for (int n = 0; n < N; ++n) sum[r][n] += row[n] * a[r];
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r)
+#pragma GCC unroll 2
+    for (int n = 0; n < N; ++n) store(c + r * c_row + n * B, sum[r][n]);
+}
+
 inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
-// Tiles [first, first + count) of a call, cut into groups of at most kMostRows, as even as they go.
+// Tiles [first, first + count) of a call, cut into groups as even as they go.
 struct Strip {
-  std::int64_t first, count;
-  std::int64_t groups() const { return ceil_div(count, kMostRows); }
+  std::int64_t first, count, most_rows;
+  std::int64_t groups() const { return ceil_div(count, most_rows); }
   std::int64_t start(std::int64_t group) const { return group * count / groups(); }
   std::int64_t rows(std::int64_t group) const { return start(group + 1) - start(group); }
 };
@@ -272,7 +320,10 @@ inline void transform_transposed(const WinogradShape& s, const float* kernel, st
     const float* from = kernel + ((8 - t) * s.out + n) * s.in + k;
     V v[B];
 #pragma GCC unroll 16
-    for (int c = 0; c < B; ++c) v[c] = c < outs ? load_first(from + c * s.in, ins) : V{};
+    for (int c = 0; c < B; ++c) {
+      __builtin_prefetch(from + c * s.in + 2 * B, 0, 2);
+      v[c] = c < outs ? load_first(from + c * s.in, ins) : V{};
+    }
     transpose_step<1>(v);
 #pragma GCC unroll 16
     for (int r = 0; r < B; ++r) store(taps[t][r], v[r]);
@@ -375,8 +426,8 @@ inline std::int64_t tiles_of(const WinogradShape& s) {
 }
 inline WinogradScratch scratch_of(const WinogradShape& s) {
   const std::int64_t ins = round_up(s.in), tiles = least(s.tiles, tiles_of(s));
-  const std::int64_t panel = kPoints * point_stride(ins, least(kPanel, round_up(s.out)));
-  return {panel, s.whole_kernel ? panel * ceil_div(s.out, kPanel) : panel,
+  const std::int64_t panel = kPoints * point_stride(ins, kPanel);
+  return {panel, s.whole_kernel ? panel * ceil_div(s.out_end - s.out_begin, kPanel) : panel,
           kPoints * point_stride(tiles, ins), kPoints * kPanel * tiles};
 }
 
@@ -390,17 +441,149 @@ void winograd(const WinogradShape& s, const float* x, const float* kernel, const
   const WinogradScratch sizes = scratch_of(s);
   float* products = scratch + sizes.kernel;
   float* input = products + sizes.products;
-  const std::int64_t outs = round_up(s.out), tiles = tiles_of(s), strips = ceil_div(tiles, s.tiles);
+  const std::int64_t end = round_up(s.out_end), tiles = tiles_of(s);
+  const std::int64_t strips = ceil_div(tiles, s.tiles);
   for (std::int64_t i = 0; i < strips; ++i) {
     const std::int64_t first = tiles * i / strips;
-    const Strip strip{first, tiles * (i + 1) / strips - first};
+    const Strip strip{first, tiles * (i + 1) / strips - first, kMostRows};
     transform_input(s, strip, x, input);
-    for (std::int64_t n = 0; n < outs; n += kPanel) {
-      const std::int64_t width = least(kPanel, outs - n);
-      float* panel = scratch + (s.whole_kernel ? n / kPanel * sizes.panel : 0);
+    for (std::int64_t n = s.out_begin; n < end; n += kPanel) {
+      const std::int64_t width = least(kPanel, end - n);
+      float* panel = scratch + (s.whole_kernel ? (n - s.out_begin) / kPanel * sizes.panel : 0);
       if (i == 0 || !s.whole_kernel) transform_kernel(s, kernel, n, width, panel);
       multiply_points(strip, round_up(s.in), width, input, panel, products);
       transform_output(s, strip, products, bias, n, width, y);
+    }
+  }
+}
+
+// ---- The gradient of the kernel: F(3x3, 4x4), with the output's gradient as the kernel ----
+
+// Outputs outside the image count as zeros.
+inline V transform_gradient_tile(const WinogradShape& s, const float* plane, const Tile& tile,
+                                 float* to, std::int64_t stride) {
+  V half[6][4], sum{};
+#pragma GCC unroll 4
+  for (int j = 0; j < 4; ++j) {
+    V column[4], points[6];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      const bool inside = tile.y + i < s.oh && tile.x + j < s.ow;
+      column[i] = inside ? load(plane + ((tile.y + i) * s.ow + tile.x + j) * B) : V{};
+      sum += column[i];
+    }
+    gradient_points(column, points);
+#pragma GCC unroll 6
+    for (int i = 0; i < 6; ++i) half[i][j] = points[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < 6; ++i) {
+    V points[6];
+    gradient_points(half[i], points);
+#pragma GCC unroll 6
+    for (int j = 0; j < 6; ++j) store(to + (i * 6 + j) * stride, points[j]);
+  }
+  return sum;
+}
+
+inline void store_first(float* p, V v, std::int64_t count) {
+  if (count >= B) return store(p, v);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = v[i];
+}
+
+// Output channels [n0, n0 + width) of a strip: [point][tile][width]. Their sums go to dbias.
+inline void transform_gradient(const WinogradShape& s, const Strip& strip, const float* dy,
+                               std::int64_t n0, std::int64_t width, float* to, float* dbias) {
+  const std::int64_t blocks = ceil_div(s.out, B), plane = s.oh * s.ow * B;
+  const std::int64_t stride = point_stride(strip.count, width);
+  for (std::int64_t n = 0; n < width; n += B) {
+    V sum{};
+    Tile tile = tile_at(s, strip.first);
+    for (std::int64_t t = 0; t < strip.count; ++t, next_tile(s, tile))
+      sum += transform_gradient_tile(s, dy + (tile.n * blocks + (n0 + n) / B) * plane, tile,
+                                     to + t * width + n, stride);
+    if (dbias == nullptr) continue;
+    const std::int64_t count = s.out - n0 - n;
+    if (strip.first > 0) sum += load_first(dbias + n0 + n, count);
+    store_first(dbias + n0 + n, sum, count);
+  }
+}
+
+constexpr std::int64_t kGradientRows = 4 * B;  // input channels whose products are kept at once
+
+// Sums at all points of input channels [k0, k0 + ins) to taps; `add` to those of earlier strips.
+inline void transform_taps_back(const WinogradShape& s, const float* m, std::int64_t k0,
+                                std::int64_t ins, std::int64_t n0, std::int64_t width, bool add,
+                                float* dkernel) {
+  constexpr std::int64_t kAhead = 4;  // rows of the kernel
+  const std::int64_t stride = point_stride(kGradientRows, width);
+  for (std::int64_t k = 0; k < least(ins, s.in - k0); ++k)
+    for (std::int64_t n = 0; n < width; n += B) {
+      const float* from = m + k * width + n;
+      float* ahead = dkernel + (k0 + k + kAhead) * s.out + n0 + n;
+      for (int t = 0; t < 9; ++t) __builtin_prefetch(ahead + t * s.in * s.out, 1);
+      V half[3][6];
+#pragma GCC unroll 6
+      for (int j = 0; j < 6; ++j) {
+        V column[6], rows[3];
+#pragma GCC unroll 6
+        for (int i = 0; i < 6; ++i) column[i] = load(from + (i * 6 + j) * stride);
+        tap_rows(column, rows);
+#pragma GCC unroll 3
+        for (int i = 0; i < 3; ++i) half[i][j] = rows[i];
+      }
+#pragma GCC unroll 3
+      for (int i = 0; i < 3; ++i) {
+        V taps[3];
+        tap_rows(half[i], taps);
+#pragma GCC unroll 3
+        for (int j = 0; j < 3; ++j) {
+          float* to = dkernel + (((i * 3 + j) * s.in) + k0 + k) * s.out + n0 + n;
+          const std::int64_t count = s.out - n0 - n;
+          store_first(to, add ? taps[j] + load_first(to, count) : taps[j], count);
+        }
+      }
+    }
+}
+
+// a: [point][block of input channels][tile][B], b: [point][tile][width].
+inline void correlate_points(const Strip& strip, std::int64_t all_ins, std::int64_t k0,
+                             std::int64_t ins, std::int64_t width, const float* a, const float* b,
+                             float* m) {
+  constexpr int R = B / 2;
+  const std::int64_t a_stride = point_stride(strip.count, all_ins);
+  const auto run = width == kPanel ? correlate<R, 2> : correlate<R, 1>;
+  for (std::int64_t point = 0; point < kPoints; ++point)
+    for (std::int64_t k = 0; k < ins; k += R)
+      run(a + point * a_stride + (k0 + k) / B * B * strip.count + k % B,
+          b + point * point_stride(strip.count, width),
+          m + point * point_stride(kGradientRows, width) + k * width, strip.count, width);
+}
+
+std::int64_t winograd_weights_scratch(const WinogradShape& s) {
+  const std::int64_t tiles = least(s.tiles, tiles_of(s));
+  return kPoints * (point_stride(tiles, round_up(s.in)) + point_stride(tiles, kPanel) +
+                    point_stride(kGradientRows, kPanel));
+}
+
+void winograd_weights(const WinogradShape& s, const float* x, const float* dy, float* dkernel,
+                      float* dbias, float* scratch) {
+  const std::int64_t ins = round_up(s.in), end = round_up(s.out_end), tiles = tiles_of(s);
+  float* gradient = scratch + kPoints * point_stride(least(s.tiles, tiles), ins);
+  float* products = gradient + kPoints * point_stride(least(s.tiles, tiles), kPanel);
+  const std::int64_t strips = ceil_div(tiles, s.tiles);
+  for (std::int64_t i = 0; i < strips; ++i) {
+    const std::int64_t first = tiles * i / strips, count = tiles * (i + 1) / strips - first;
+    const Strip strip{first, count, count};
+    transform_input(s, strip, x, scratch);
+    for (std::int64_t n = s.out_begin; n < end; n += kPanel) {
+      const std::int64_t width = least(kPanel, end - n);
+      transform_gradient(s, strip, dy, n, width, gradient, dbias);
+      for (std::int64_t k = 0; k < ins; k += kGradientRows) {
+        const std::int64_t rows = least(kGradientRows, ins - k);
+        correlate_points(strip, ins, k, rows, width, scratch, gradient, products);
+        transform_taps_back(s, products, k, rows, n, width, i > 0, dkernel);
+      }
     }
   }
 }
