@@ -25,6 +25,21 @@ std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data
   return indices;
 }
 
+std::int64_t count_correct(const Replicas& engine, const data::Dataset& dataset,
+                           const data::Batch& batch) {
+  const std::vector<std::int32_t> labels = label_indices(dataset, batch);
+  const std::int64_t n = engine.outputs();
+  std::int64_t correct = 0;
+  for (std::size_t s = 0; s < labels.size(); ++s) {
+    const float* row = engine.logits().data() + static_cast<std::int64_t>(s) * n;
+    const std::int32_t predicted =
+        n == 1 ? static_cast<std::int32_t>(row[0] > 0)
+               : static_cast<std::int32_t>(std::max_element(row, row + n) - row);
+    correct += predicted == labels[s] ? 1 : 0;
+  }
+  return correct;
+}
+
 EvaluateOptions evaluate_options(const config::Config& config) {
   EvaluateOptions options;
   options.loss = static_cast<graph::LossKind>(config.model.loss);

@@ -465,6 +465,16 @@ std::span<const float> CpuExecutable::extra() const {
   return std::span<const float>(reduction_->tail()).last(options_.reduction.extra);
 }
 
+Gradient CpuExecutable::gradient() {
+  if (!reduction_ || options_.reduction.communicator != nullptr) {
+    throw std::logic_error("gradient(): the last call must be of one rank, and not update");
+  }
+  Gradient gradient;
+  gradient.values = {reduction_->values(), static_cast<std::size_t>(variables_.flat_count())};
+  if (update_.needs_sum()) gradient.clip_scales = update_.clip_scales(reduction_->values());
+  return gradient;
+}
+
 void CpuExecutable::run_pieces(int lane, const Call& call) {
   const Share& share = call.shares[static_cast<std::size_t>(lane)];
   const LaneState& state = states_[static_cast<std::size_t>(lane)];

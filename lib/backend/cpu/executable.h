@@ -34,6 +34,7 @@ class CpuExecutable : public Executable {
            std::span<float* const> outputs, const Scalars& scalars) override;
   bool finite() const override { return finite_; }
   std::span<const float> extra() const override;
+  Gradient gradient() override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
 
