@@ -271,7 +271,7 @@ struct Client::State {
 };
 
 Client::Client(const cluster::Identity& who, const ClientOptions& options) {
-  quiet_grpc();
+  prepare_process();
   state_ = std::make_unique<State>(who, options);
   state_->wait_for([](const State::Connection& one) { return one.greeted; }, "cannot be reached");
 }

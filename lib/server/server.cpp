@@ -232,7 +232,7 @@ struct Server::State final : proto::ParameterServer::Service {
 
 Server::Server(const cluster::Identity& who, const ServerOptions& options)
     : state_(std::make_unique<State>(who, options)) {
-  quiet_grpc();
+  prepare_process();
   const cluster::Address& own = who.cluster.ps[static_cast<std::size_t>(who.index)];
   const bool loopback = cluster::is_loopback(own.host);
   const cluster::Address address{loopback ? own.host : "::", own.port};
