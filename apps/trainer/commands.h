@@ -90,7 +90,8 @@ struct PlanArguments : ConfigArguments {
 int plan(const PlanArguments& arguments);
 
 struct LaunchArguments {
-  int workers = 0;
+  int workers = 0, servers = 0;
+  bool evaluator = false;
   std::vector<std::string> command;  // of this program, e.g. train CONFIG
 };
 int launch(const LaunchArguments& arguments);

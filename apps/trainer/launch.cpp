@@ -9,6 +9,8 @@ namespace trainer::app {
 int launch(const LaunchArguments& arguments) {
   cluster::LaunchOptions options;
   options.workers = arguments.workers;
+  options.servers = arguments.servers;
+  options.evaluator = arguments.evaluator;
   options.command = {std::filesystem::read_symlink("/proc/self/exe")};
   options.command.insert(options.command.end(), arguments.command.begin(), arguments.command.end());
   return cluster::launch(options);

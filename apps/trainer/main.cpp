@@ -258,6 +258,12 @@ int run(int argc, char** argv) {
       ->required()
       ->check(CLI::Range(1, 1024));
   launch_command
+      ->add_option("--ps", launch_arguments.servers,
+                   "Parameter servers besides, for parallel.strategy: parameter_server")
+      ->check(CLI::Range(1, 1024));
+  launch_command->add_flag("--evaluator", launch_arguments.evaluator,
+                           "And a task that evaluates each new checkpoint");
+  launch_command
       ->add_option("command", launch_arguments.command,
                    "What each runs, behind --: train CONFIG ...")
       ->required();

@@ -7,11 +7,16 @@
 #include "commands.h"
 #include "model/import.h"
 #include "model/model.h"
+#include "train/asynchronous.h"
 #include "train/loop.h"
 #include "train/open.h"
 
 namespace trainer::app {
 namespace {
+
+int code_of(const std::string& reason) {
+  return reason == "interrupted" ? kExitInterrupted : kExitOk;
+}
 
 train::Start start_of(const TrainArguments& arguments) {
   return arguments.resume      ? train::Start::kResume
@@ -21,7 +26,8 @@ train::Start start_of(const TrainArguments& arguments) {
 
 // The run, of this process alone or of its part in a larger one. Only the chief has a run folder.
 train::Finish run(const TrainArguments& arguments, const config::Config& config,
-                  const data::Datasets& data, const graph::Graph& model, train::Workers* workers) {
+                  const data::Datasets& data, const graph::Graph& model, train::Workers* workers,
+                  train::ParameterServers* servers = nullptr) {
   const bool chief = workers == nullptr || workers->is_chief();
   const int count = workers == nullptr ? 1 : workers->size();
   train::Replicas engine(model, config, train::open_backends(config, count),
@@ -29,6 +35,7 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
                          workers == nullptr ? nullptr : &workers->gradients());
   train::Job job{config, data, engine, train::plan_steps(config, data.train->size(), count)};
   job.workers = workers;
+  job.servers = servers;
   job.run = train::run_folder(config);
   job.start = start_of(arguments);
   job.warn = chief ? warn : [](const std::string&) {};  // all would say the same
@@ -64,6 +71,35 @@ train::Finish run_joined(const TrainArguments& arguments, const config::Config& 
   }
 }
 
+std::function<void(const std::string&)> printer(const TrainArguments& arguments) {
+  if (arguments.quiet || arguments.json) return [](const std::string&) {};
+  return [](const std::string& line) { std::cout << line << std::endl; };
+}
+
+// The chief of a job with parameter servers: whatever ends it, servers and workers are told why.
+std::string run_chief(const TrainArguments& arguments, const config::Config& config,
+                      const data::Datasets& data, const graph::Graph& model,
+                      const cluster::Identity& who) {
+  train::ParameterServers servers(who, config);
+  try {
+    const std::string reason = run(arguments, config, data, model, nullptr, &servers).reason;
+    servers.finish(reason == "interrupted");
+    return reason;
+  } catch (const std::exception& error) {
+    servers.fail(error.what());
+    throw;
+  }
+}
+
+std::string run_worker(const config::Config& config, const data::Datasets& data,
+                       const graph::Graph& model, const cluster::Identity& who) {
+  train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
+  engine.initialise(config.seed);
+  engine.write(model::import_weights(engine.model(), config.model).tensors);
+  train::ParameterServers servers(who, config, train::common_model(data, engine));
+  return train::work(config, data, engine, servers);
+}
+
 int evaluator(const TrainArguments& arguments, const config::Config& config) {
   EvaluateArguments follower;
   follower.run = train::run_folder(config);
@@ -82,12 +118,23 @@ int train(const TrainArguments& arguments) {
   const cluster::Identity who = cluster::identify(arguments.identity, environment());
   train::check_workers(config, who);
   if (who.role == cluster::Role::kEvaluator) return evaluator(arguments, config);
+  if (who.role == cluster::Role::kParameterServer) {
+    return code_of(train::serve(config, who, printer(arguments)));
+  }
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  if (train::has_parameter_servers(who)) {
+    return code_of(who.role == cluster::Role::kChief
+                       ? run_chief(arguments, config, data, model, who)
+                       : run_worker(config, data, model, who));
+  }
+  if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
+    printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
+  }
   const train::Finish finish = who.size == 1 ? run(arguments, config, data, model, nullptr)
                                              : run_joined(arguments, config, data, model, who);
-  return finish.reason == "interrupted" ? kExitInterrupted : kExitOk;
+  return code_of(finish.reason);
 }
 
 }  // namespace trainer::app

@@ -15,6 +15,31 @@
 
 namespace trainer::backend {
 
+// A contiguous run of trained elements: one parameter with its rule.
+struct Segment {
+  std::string parameter;
+  std::int64_t offset = 0;  // into the flat parameter, gradient and slot buffers
+  std::int64_t count = 0;
+  graph::Update update;
+  int slots = 0;
+  bool average = false;
+};
+
+// What training steps change, as flat float32 buffers: all trained parameters, their first slots,
+// second slots, ..., their averages, each of `count` elements in the order of the segments, with
+// gaps between these; and the moving statistics one after another.
+struct Flat {
+  std::vector<Segment> segments;
+  std::int64_t count = 0;
+  int slots = 0;
+  bool average = false;
+  std::int64_t statistics = 0;  // elements
+};
+struct FlatBuffer {
+  enum class Kind { kParameters, kSlot, kAverage, kStatistics } kind = Kind::kParameters;
+  int slot = 0;
+};
+
 // The kept values of a model on a device: parameters, statistics, optimizer slots, averages. Shared
 // by the executables compiled with them. Read and write in logical layout, float32.
 class Variables {
@@ -23,6 +48,16 @@ class Variables {
   virtual const std::vector<graph::Value>& values() const = 0;
   virtual void read(std::string_view name, std::span<float> to) const = 0;
   virtual void write(std::string_view name, std::span<const float> from) = 0;
+  // The same values, flat: elements [first, first + size) of a buffer.
+  virtual Flat flat() const = 0;
+  virtual void read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const = 0;
+  virtual void write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) = 0;
+};
+
+// What an update needs besides the parameters and slots.
+struct Gradient {
+  std::span<const float> values;       // flat
+  std::span<const float> clip_scales;  // one a segment, of optimizer.clip_norm; empty: all 1
 };
 
 // The run-time scalars of one step.
@@ -57,6 +92,9 @@ class Executable {
   // Whether the guarded output of the last call was finite: of this rank, or of all ranks when the
   // call updates. No rank updates unless all were, those of the calls it accumulates included.
   virtual bool finite() const = 0;
+  // Of the last call, which did not update (Scalars::apply), and those it accumulated. There must be
+  // no communicator. Valid until the next call.
+  virtual Gradient gradient() = 0;
   virtual MemoryReport memory() const = 0;
   // One line a step: what runs, in which layout, by which implementation.
   virtual void print(std::ostream& out) const = 0;

@@ -12,6 +12,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 
@@ -33,19 +34,76 @@ std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::siz
   return {at(i), at(i + 1)};
 }
 
-std::vector<std::string> environment_of(int rank, int size, int port, const std::string& job,
-                                        std::size_t cores) {
+// One of the processes.
+struct Task {
+  std::string name;                              // "rank 1", "ps:0"; of messages
+  std::map<std::string, std::string> variables;  // that say who it is
+  std::vector<int> cores;
+  bool matters = true;  // whether the job fails with it
+};
+
+std::vector<std::string> environment_of(const Task& task) {
   std::map<std::string, std::string> variables = environment_variables();
-  variables.erase("TF_CONFIG");
-  variables["RANK"] = variables["LOCAL_RANK"] = std::to_string(rank);
-  variables["WORLD_SIZE"] = variables["LOCAL_WORLD_SIZE"] = std::to_string(size);
-  variables["MASTER_ADDR"] = "127.0.0.1";
-  variables["MASTER_PORT"] = std::to_string(port);
-  variables["TORCHELASTIC_RUN_ID"] = job;
-  variables.emplace("OMP_NUM_THREADS", std::to_string(cores));
+  for (const char* name : {"TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+                           "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}) {
+    variables.erase(name);
+  }
+  for (const auto& [name, value] : task.variables) variables[name] = value;
+  variables.emplace("OMP_NUM_THREADS", std::to_string(task.cores.size()));
   std::vector<std::string> texts;
   for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
   return texts;
+}
+
+std::vector<Task> ranks_of(const LaunchOptions& options, const std::vector<int>& cores,
+                           const std::string& job, int port) {
+  std::vector<Task> tasks;
+  const auto size = static_cast<std::size_t>(options.workers);
+  for (std::size_t rank = 0; rank < size; ++rank) {
+    Task task;
+    task.name = concat("rank ", rank);
+    task.cores = share_of(cores, rank, size);
+    task.variables = {{"RANK", std::to_string(rank)},
+                      {"LOCAL_RANK", std::to_string(rank)},
+                      {"WORLD_SIZE", std::to_string(size)},
+                      {"LOCAL_WORLD_SIZE", std::to_string(size)},
+                      {"MASTER_ADDR", "127.0.0.1"},
+                      {"MASTER_PORT", std::to_string(port)},
+                      {"TORCHELASTIC_RUN_ID", job}};
+    tasks.push_back(std::move(task));
+  }
+  return tasks;
+}
+
+// The chief is the first, as rank 0 is. `ports`: one for each task but the evaluator.
+std::vector<Task> tasks_of(const LaunchOptions& options, const std::vector<int>& cores,
+                           const std::vector<ReservedPort>& ports) {
+  nlohmann::json cluster;
+  auto port = ports.begin();
+  const auto address = [&] { return concat("127.0.0.1:", (port++)->number()); };
+  std::vector<Task> tasks;
+  std::vector<nlohmann::json> identities;
+  const auto add = [&](const char* type, int index, std::vector<int> own, bool matters) {
+    tasks.push_back({concat(type, ':', index), {}, std::move(own), matters});
+    identities.push_back({{"type", type}, {"index", index}});
+  };
+  const auto size = static_cast<std::size_t>(options.workers);
+  cluster["chief"] = {address()};
+  add("chief", 0, share_of(cores, 0, size), true);
+  for (int i = 0; i < options.servers; ++i) {
+    cluster["ps"].push_back(address());
+    add("ps", i, cores, true);
+  }
+  for (int i = 0; i + 1 < options.workers; ++i) {
+    cluster["worker"].push_back(address());
+    add("worker", i, share_of(cores, static_cast<std::size_t>(i) + 1, size), options.servers == 0);
+  }
+  if (options.evaluator) add("evaluator", 0, cores, false);
+  for (std::size_t i = 0; i < tasks.size(); ++i) {
+    const nlohmann::json config{{"cluster", cluster}, {"task", identities[i]}};
+    tasks[i].variables["TF_CONFIG"] = config.dump();
+  }
+  return tasks;
 }
 
 std::vector<char*> pointers(std::vector<std::string>& texts) {
@@ -58,7 +116,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 // Writes whole lines behind a prefix.
 class LinePrinter {
  public:
-  explicit LinePrinter(int rank) : prefix_(concat("[rank ", rank, "] ")) {}
+  explicit LinePrinter(const std::string& task) : prefix_("[" + task + "] ") {}
   void add(const char* bytes, std::size_t size) {
     text_.append(bytes, size);
     for (std::size_t end; (end = text_.find('\n')) != std::string::npos; text_.erase(0, end + 1)) {
@@ -82,7 +140,8 @@ struct Worker {
   pid_t pid = -1;
   bool running = true;
   Socket output;  // the reading end of a pipe; none for rank 0
-  LinePrinter printer{0};
+  LinePrinter printer{""};
+  bool matters = true;
 };
 
 class Launcher {
@@ -94,8 +153,8 @@ class Launcher {
   int wait();
 
  private:
-  void start(int rank);
-  [[noreturn]] void become_worker(int rank, int output, std::vector<char*>& argv,
+  void start(const Task& task, bool first);
+  [[noreturn]] void become_worker(bool first, int output, std::vector<char*>& argv,
                                   std::vector<char*>& envp, const std::vector<int>& cores) const;
   void read_signals();
   void reap();
@@ -105,8 +164,7 @@ class Launcher {
   bool any_running() const;
 
   const LaunchOptions& options_;
-  const ReservedPort port_;
-  const std::string job_;
+  const std::vector<ReservedPort> ports_;
   const std::vector<int> cores_;
   const pid_t self_ = ::getpid();
   sigset_t signals_{}, old_signals_{};
@@ -122,13 +180,22 @@ std::string draw_job() {
   return concat("launch-", device(), device());
 }
 
+// Rank 0 alone, or every task of a cluster but its evaluator, has an address.
+std::size_t count_ports(const LaunchOptions& options) {
+  const bool cluster = options.servers > 0 || options.evaluator;
+  return cluster ? static_cast<std::size_t>(options.workers + options.servers) : 1;
+}
+
 Launcher::Launcher(const LaunchOptions& options)
-    : options_(options), job_(draw_job()), cores_(available_cores()) {
+    : options_(options), ports_(count_ports(options)), cores_(available_cores()) {
   sigemptyset(&signals_);
   for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
   signal_file_ = Socket(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
-  for (int rank = 0; rank < options.workers; ++rank) start(rank);
+  const bool cluster = options.servers > 0 || options.evaluator;
+  const std::vector<Task> tasks = cluster ? tasks_of(options, cores_, ports_)
+                                          : ranks_of(options, cores_, draw_job(), ports_[0].number());
+  for (const Task& task : tasks) start(task, &task == &tasks.front());
 }
 
 Launcher::~Launcher() {
@@ -139,30 +206,28 @@ Launcher::~Launcher() {
   ::sigprocmask(SIG_SETMASK, &old_signals_, nullptr);
 }
 
-void Launcher::start(int rank) {
+void Launcher::start(const Task& task, bool first) {
   int pipe[2] = {-1, -1};
-  if (rank > 0 && ::pipe2(pipe, O_CLOEXEC) != 0) {
+  if (!first && ::pipe2(pipe, O_CLOEXEC) != 0) {
     throw DeviceError(concat("cannot open a pipe: ", std::strerror(errno)));
   }
   const Socket writing(pipe[1]);
   Worker worker;
   worker.output = Socket(pipe[0]);
-  worker.printer = LinePrinter(rank);
-  const std::vector<int> cores =
-      share_of(cores_, static_cast<std::size_t>(rank), static_cast<std::size_t>(options_.workers));
+  worker.printer = LinePrinter(task.name);
+  worker.matters = task.matters;
   std::vector<std::string> arguments = options_.command;
-  std::vector<std::string> environment =
-      environment_of(rank, options_.workers, port_.number(), job_, cores.size());
+  std::vector<std::string> environment = environment_of(task);
   std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
   worker.pid = ::fork();
   if (worker.pid < 0) throw DeviceError(concat("cannot start a process: ", std::strerror(errno)));
-  if (worker.pid == 0) become_worker(rank, pipe[1], argv, envp, cores);
+  if (worker.pid == 0) become_worker(first, pipe[1], argv, envp, task.cores);
   if (worker.output) ::fcntl(worker.output.get(), F_SETFL, O_NONBLOCK);
   workers_.push_back(std::move(worker));
 }
 
 // In the child; only calls that are safe between fork and exec.
-void Launcher::become_worker(int rank, int output, std::vector<char*>& argv,
+void Launcher::become_worker(bool first, int output, std::vector<char*>& argv,
                              std::vector<char*>& envp, const std::vector<int>& cores) const {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != self_) ::_exit(1);  // it died before the line above
@@ -174,7 +239,7 @@ void Launcher::become_worker(int rank, int output, std::vector<char*>& argv,
   ::sched_setaffinity(0, sizeof set, &set);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, STDIN_FILENO);
-  if (rank > 0) {
+  if (!first) {
     ::dup2(output, STDOUT_FILENO);
     ::dup2(output, STDERR_FILENO);
   }
@@ -216,7 +281,7 @@ void Launcher::reap() {
     if (!worker.running || ::waitpid(worker.pid, &status, WNOHANG) != worker.pid) continue;
     worker.running = false;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    if (code == 0) continue;
+    if (code == 0 || !worker.matters) continue;
     // Whoever fails tells the others before it ends, so that these may be found ended first.
     const bool by_itself = next_signal_ == SIGTERM;
     if (code_ == 0 || (code_ == kExitDevice && by_itself)) code_ = code;

@@ -8,7 +8,9 @@
 namespace trainer::cluster {
 
 struct LaunchOptions {
-  int workers = 1;
+  int workers = 1;          // chief included
+  int servers = 0;          // ps tasks, for parallel.strategy: parameter_server
+  bool evaluator = false;   // a task that evaluates the checkpoints as they come
   std::vector<std::string> command;  // program and arguments, the same for all
   // What the others get to end by themselves once one has failed: longer than their own deadline.
   std::chrono::milliseconds patience{90'000};
@@ -18,8 +20,12 @@ struct LaunchOptions {
 // Starts the workers with torchrun's variables, a free port of 127.0.0.1 for rank 0 and an equal
 // part of the cores that this process may use, and waits for all.
 //
+// With servers or an evaluator the processes are tasks of a TF_CONFIG instead, chief, workers, ps
+// and evaluator, each with an address of its own on 127.0.0.1; of the cores, chief and workers get
+// their parts, the others all. A worker or evaluator that fails is no failure of the job then.
+//
 // Rank 0 has this process's standard output and error; what the others print comes line by line on
-// standard error behind "[rank N] ". SIGINT, SIGTERM and SIGHUP are passed on. When a worker has
+// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM and SIGHUP are passed on. When a worker has
 // failed, the others get SIGTERM after `patience` and SIGKILL after `after_term`; when this process
 // dies, the kernel kills them.
 //

@@ -398,6 +398,7 @@ class Checker {
     }
     check_replicas();
     check_shard();
+    check_strategy();
     if (config_.parallel.reduction == Parallel::Reduction::kOrdered) check_ordered();
   }
 
@@ -445,6 +446,40 @@ class Checker {
     if (!config_.data.shuffle) {
       report("parallel.shard",
              "off needs data.shuffle: without it all replicas would take the same samples");
+    }
+  }
+
+  // What needs all workers at the same step.
+  void check_strategy() {
+    const Parallel& parallel = config_.parallel;
+    if (parallel.strategy != Parallel::Strategy::kParameterServer) {
+      if (parallel.max_staleness) {
+        report("parallel.max_staleness", "needs parallel.strategy: parameter_server");
+      }
+      return;
+    }
+    const std::string with = "with parallel.strategy: parameter_server, whose workers do not wait "
+                             "for each other; ";
+    if (parallel.replicas > 1) {
+      report("parallel.replicas",
+             concat("must be 1 ", with, "start more workers; found ", parallel.replicas));
+    }
+    if (parallel.reduction == Parallel::Reduction::kOrdered) {
+      report("parallel.reduction", "must be fast " + with + "there is no sum to order");
+    }
+    if (parallel.shard == Parallel::Shard::kOff) {
+      report("parallel.shard", "must be sample " + with + "each gives gradients of its own part");
+    }
+    if (parallel.batch_norm.sync) {
+      report("parallel.batch_norm.sync", "must be false " + with + "there is no common batch");
+    }
+    if (parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone) {
+      report("parallel.lr_scaling",
+             "must be none " + with + "an update is of one worker's batch, however many there are");
+    }
+    if (config_.model.backbone && !config_.model.backbone->unfreeze.empty()) {
+      report("model.backbone.unfreeze",
+             "must be empty " + with + "what is frozen cannot change at a step of all");
     }
   }
 

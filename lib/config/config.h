@@ -518,6 +518,12 @@ struct ReplicaBatchNorm {
 };
 
 struct Parallel {
+  // How several processes train one model. kParameterServer: ps tasks of TF_CONFIG keep the
+  // parameters, and workers do not wait for each other. Without a cluster both are one process.
+  enum class Strategy { kAllReduce, kParameterServer } strategy = Strategy::kAllReduce;
+  // With kParameterServer: a gradient is dropped when the parameters have had more updates since
+  // they were pulled for it; none: never.
+  std::optional<std::int64_t> max_staleness;
   enum class Device { kAuto, kCpu, kCuda } device = Device::kAuto;
   std::string gpus = "0";  // a number or "all"; 0 on the CPU
   // Copies of the model in this process, each with its share of the cores and of every batch.

@@ -177,6 +177,12 @@ inline const Spellings<Parallel::Shard>& spellings(Parallel::Shard) {
                                                  {Parallel::Shard::kOff, "off"}};
   return kNames;
 }
+inline const Spellings<Parallel::Strategy>& spellings(Parallel::Strategy) {
+  using Strategy = Parallel::Strategy;
+  static const Spellings<Strategy> kNames{{Strategy::kAllReduce, "all_reduce"},
+                                          {Strategy::kParameterServer, "parameter_server"}};
+  return kNames;
+}
 inline const Spellings<Parallel::LrScaling>& spellings(Parallel::LrScaling) {
   using Scaling = Parallel::LrScaling;
   static const Spellings<Scaling> kNames{

@@ -106,6 +106,7 @@ class Engine {
   std::int64_t batch() const { return batch_; }
   std::int64_t evaluation_batch() const { return evaluation_batch_; }
   backend::MemoryReport memory() const;
+  backend::Variables& kept() { return *variables_; }
   backend::Executable& training_program() { return *train_; }
   backend::Executable& evaluation_program() { return *evaluate_; }
 

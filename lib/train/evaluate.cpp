@@ -25,6 +25,17 @@ std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data
   return indices;
 }
 
+std::int64_t count_correct(const Replicas& engine, const data::Dataset& dataset,
+                           const data::Batch& batch, graph::LossKind loss) {
+  const std::vector<std::int32_t> labels = label_indices(dataset, batch);
+  const auto n = static_cast<std::size_t>(engine.outputs());
+  std::int64_t correct = 0;
+  for (std::size_t s = 0; s < labels.size(); ++s) {
+    correct += predicted_class(engine.logits().subspan(s * n, n), loss) == labels[s] ? 1 : 0;
+  }
+  return correct;
+}
+
 EvaluateOptions evaluate_options(const config::Config& config) {
   EvaluateOptions options;
   options.loss = static_cast<graph::LossKind>(config.model.loss);

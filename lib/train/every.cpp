@@ -13,15 +13,17 @@ bool Every::due(std::int64_t step, double elapsed) {
     last_ = elapsed;
     return true;
   }
-  // Due when a multiple of the period lies in (step - 1, step]: also for periods that are no whole
-  // steps.
+  // Due when a multiple of the period lies in (the step before, step]: also for periods that are no
+  // whole steps.
   const double period = duration_.unit == config::Duration::Unit::kSteps
                             ? duration_.count
                             : duration_.count * static_cast<double>(steps_per_epoch_);
   const auto done = [&](std::int64_t s) {
     return std::floor(static_cast<double>(s) / period + 1e-9);
   };
-  return done(step) > done(step - 1);
+  const std::int64_t before = last_step_.value_or(step - 1);
+  last_step_ = step;
+  return done(step) > done(before);
 }
 
 std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name) {

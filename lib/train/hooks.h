@@ -26,19 +26,23 @@ struct RunInfo {
   std::int64_t passes = 1;  // through all samples in an epoch, side by side
   int devices = 1;          // replicas of all workers; also for the articles' closing lines
   std::string scaled_rate;  // what the number of replicas makes of the learning rate
+  std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
 };
 
-// After each step. The averages are over the steps since the last log line.
+// After each step; with parameter servers, after each of the chief's own. The averages are over the
+// steps since the last log line.
 struct Progress {
   std::int64_t step = 0;     // steps done
   double epoch = 0;          // epochs done
-  std::int64_t samples = 0;  // of this step
+  std::int64_t samples = 0;  // of this step; with parameter servers, of all since the one before
   double loss = 0;           // mean of this step's samples, L2 penalty included
   double accuracy = 0;       // of this step's samples
   double learning_rate = 0;
   double step_seconds = 0;  // wall time from the step before
   double wait_seconds = 0;  // of it, waiting for data
   double elapsed = 0;       // seconds since the run started (this process)
+  // With parameter servers: updates of other workers since the parameters of this step were pulled.
+  std::int64_t staleness = 0;
 };
 
 struct Evaluation {
@@ -56,6 +60,13 @@ struct Finish {
   std::string reason;            // "done", "interrupted", "early stop"
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last ones, one a split
+  // With parameter servers: of the gradients of all workers since the start of this process.
+  struct Staleness {
+    double mean = 0;
+    std::int64_t max = 0;
+    std::int64_t refused = 0;  // dropped because of parallel.max_staleness
+  };
+  std::optional<Staleness> staleness;
 };
 
 enum class Request { kContinue, kSave, kStop };
@@ -95,13 +106,15 @@ std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
 class Every {
  public:
   Every(const config::Duration& duration, std::int64_t steps_per_epoch);
-  // Called once after each step, in order. `elapsed` in seconds.
+  // Called in the order of the steps, after each, or after some where other processes make steps
+  // too. `elapsed` in seconds.
   bool due(std::int64_t step, double elapsed);
 
  private:
   config::Duration duration_;
   std::int64_t steps_per_epoch_;
   double last_ = 0;  // elapsed at the last time, for seconds
+  std::optional<std::int64_t> last_step_;
 };
 
 // The metric of a name such as "validation/accuracy" or "test/loss", when the evaluation has it.

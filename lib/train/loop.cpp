@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "model/import.h"
+#include "train/asynchronous.h"
 #include "train/evaluate.h"
 #include "train/feature_cache.h"
 #include "train/feed.h"
@@ -42,6 +43,16 @@ class Loop {
   }
 
   Finish run() {
+    if (job_.servers == nullptr) return run_to_the_end();
+    try {
+      return run_to_the_end();
+    } catch (const PeerError& error) {
+      throw PeerError(concat(error.what(), ". ", rescue()));
+    }
+  }
+
+ private:
+  Finish run_to_the_end() {
     begin();
     std::string reason = state_.step >= plan_.total_steps ? "already done" : "done";
     if (state_.evaluation_due && state_.step < plan_.total_steps) {
@@ -50,17 +61,20 @@ class Loop {
       if (state_.evaluation_due) return finish("interrupted");
     }
     if (state_.stopped) reason = "early stop";
-    auto feed = open_feed();
-    double waited = 0;
+    open_feed();
     while (state_.step < plan_.total_steps && !state_.stopped) {
       const Clock::time_point step_start = Clock::now();
-      if (begin_stage()) {
-        feed = open_feed();
-        waited = 0;
+      if (begin_stage()) open_feed();
+      Progress progress;
+      if (job_.servers == nullptr) {
+        progress = step(*feed_);
+      } else if (const auto given = step_with_servers()) {
+        progress = *given;
+      } else {
+        break;  // others have made the last step
       }
-      Progress progress = step(*feed);
-      progress.wait_seconds = feed->seconds_waited() - waited;
-      waited = feed->seconds_waited();
+      progress.wait_seconds = seconds_waited() - waited_;
+      waited_ = seconds_waited();
       progress.step_seconds = seconds_since(step_start);
       progress.elapsed = seconds_since(start_);
       steps_seconds_ += progress.step_seconds;
@@ -76,7 +90,7 @@ class Loop {
       if (decisions.evaluate && state_.step < plan_.total_steps) {
         request = std::max(request, evaluate_between());
       }
-      if (job_.workers == nullptr) decisions.interrupted = SignalWatch::received() != nullptr;
+      if (job_.workers == nullptr) decisions.interrupted = interrupted();
       decisions.interrupted = decisions.interrupted || state_.evaluation_due;  // it was cut short
       state_.stopped = state_.stopped || request == Request::kStop;
       if (decisions.save || request != Request::kContinue || decisions.interrupted) save();
@@ -89,7 +103,6 @@ class Loop {
     return finish(reason);
   }
 
- private:
   bool is_chief() const { return job_.workers == nullptr || job_.workers->is_chief(); }
 
   // What happens after a step, the same on all ranks.
@@ -155,6 +168,7 @@ class Loop {
     saved_step_ = state_.step;
     frozen_.emplace(job_.engine);
     open_features();
+    if (job_.servers != nullptr) start_servers();
     RunInfo info;
     info.name = config_.name;
     info.dir = job_.run;
@@ -165,6 +179,10 @@ class Loop {
     info.global_batch = plan_.batch * plan_.accumulate;
     info.devices = static_cast<int>(plan_.replicas);
     info.passes = plan_.passes;
+    if (job_.servers != nullptr) {
+      info.devices = job_.servers->workers();
+      info.servers = job_.servers->describe();
+    }
     info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
     warn_of_small_batches();
     for (const auto& hook : job_.hooks) {
@@ -235,7 +253,9 @@ class Loop {
     state_.stage = stage;
   }
 
+  // Kept features would not pay: with servers, a process sees other samples in every epoch.
   void open_features() {
+    if (job_.servers != nullptr) return;
     const std::int64_t first = stages_.first_steps()[state_.stage];
     const FeaturePlan plan = plan_features(config_, job_.engine, feature_splits(job_.data),
                                            plan_.epoch(plan_.total_steps - first), state_.stage);
@@ -248,7 +268,13 @@ class Loop {
     }
   }
 
-  std::unique_ptr<Feed> open_feed() const {
+  void open_feed() {
+    waited_ = 0;
+    if (job_.servers != nullptr) {
+      stream_ = std::make_unique<GradientStream>(config_, *job_.data.train, job_.engine,
+                                                 *job_.servers, state_.step);
+      return;
+    }
     data::LoaderOptions options;
     options.batch_size = plan_.batch;
     options.passes = plan_.passes;
@@ -263,8 +289,12 @@ class Loop {
     options.first_step = plan_.batches(state_.step).first;
     const StepPlan::Batches last = plan_.batches(std::max<std::int64_t>(plan_.total_steps - 1, 0));
     options.end_step = std::max(options.first_step, last.first + last.count);
-    return std::make_unique<Feed>(*job_.data.train, features_.of(job_.data.train.get()),
-                                  job_.engine, options);
+    feed_ = std::make_unique<Feed>(*job_.data.train, features_.of(job_.data.train.get()),
+                                   job_.engine, options);
+  }
+
+  double seconds_waited() const {
+    return job_.servers != nullptr ? stream_->seconds_waited() : feed_->seconds_waited();
   }
 
   // One update from `accumulate` batches.
@@ -295,7 +325,8 @@ class Loop {
       const auto count = static_cast<std::size_t>(batch.range.count);
       const auto losses = job_.engine.losses().first(count);
       loss = std::accumulate(losses.begin(), losses.end(), loss);
-      correct += static_cast<double>(count_correct(batch));
+      correct += static_cast<double>(count_correct(
+          job_.engine, *job_.data.train, batch, static_cast<graph::LossKind>(config_.model.loss)));
       done += batch.global;
       feed.release();
     }
@@ -308,24 +339,78 @@ class Loop {
     return progress;
   }
 
-  std::int64_t count_correct(const data::Batch& batch) const {
-    const std::vector<std::int32_t> labels = label_indices(*job_.data.train, batch);
-    const auto n = static_cast<std::size_t>(job_.engine.outputs());
-    const auto loss = static_cast<graph::LossKind>(config_.model.loss);
-    std::int64_t correct = 0;
-    for (std::size_t s = 0; s < labels.size(); ++s) {
-      correct += predicted_class(job_.engine.logits().subspan(s * n, n), loss) == labels[s] ? 1 : 0;
+  // ---- With parameter servers: state_.step is the global step that all workers advance ----
+
+  void start_servers() {
+    job_.servers->start(job_.engine, common_model(job_.data, job_.engine), state_.step, plan_);
+    whole_ = true;
+    newest_ = true;
+  }
+
+  // A gradient of this process; steps of others may lie between the one before and it. Nothing when
+  // the last step was made without it.
+  std::optional<Progress> step_with_servers() {
+    if (!newest_ && !job_.servers->pull(job_.engine)) return std::nullopt;
+    const std::int64_t before = job_.servers->step();
+    whole_ = newest_ = false;
+    GradientStream::Step given;
+    do {
+      given = stream_->next();
+      if (given.not_finite) stop_not_finite(*given.not_finite, rate_(before));
+      if (given.pushed.result == server::Pushed::Result::kOver) return std::nullopt;
+    } while (given.pushed.result == server::Pushed::Result::kStale && !interrupted());
+    newest_ = true;
+    state_.step = given.pushed.step;
+    Progress progress;
+    progress.step = state_.step;
+    progress.epoch = plan_.epoch(state_.step);
+    progress.samples = (state_.step - before) * plan_.batch * plan_.accumulate;
+    progress.loss = given.loss / static_cast<double>(given.samples);
+    progress.accuracy = static_cast<double>(given.correct) / static_cast<double>(given.samples);
+    progress.learning_rate = given.pushed.learning_rate;
+    progress.staleness = given.pushed.staleness;
+    return progress;
+  }
+
+  // One state of all servers, to evaluate and to save; others go on training meanwhile.
+  void gather() {
+    if (job_.servers == nullptr || whole_) return;
+    state_.step = job_.servers->read(job_.engine);
+    whole_ = true;
+    newest_ = false;
+  }
+
+  bool interrupted() const {
+    return SignalWatch::received() != nullptr ||
+           (job_.servers != nullptr && job_.servers->client().stop_requested());
+  }
+
+  // A server has gone. What this process has of it is one global step's parameters, and the slots
+  // of its last checkpoint.
+  std::string rescue() {
+    if (state_.step <= saved_step_) {
+      return concat("The job was at step ", state_.step, "; last checkpoint: ", last_checkpoint());
     }
-    return correct;
+    const std::int64_t slots = saved_step_;
+    const bool exact = whole_;
+    whole_ = true;
+    save();
+    return concat("The job was at step ", state_.step,
+                  ", saved with the parameters of that step",
+                  exact ? "" : concat(" and optimizer slots of step ", slots), ": ",
+                  last_checkpoint(), "; start the job again with --resume");
   }
 
   [[noreturn]] void stop_not_finite(const data::Batch& batch, const void* input,
                                     const backend::Scalars& scalars) {
-    const std::string where =
-        job_.engine.find_not_finite(batch.range.count, input, batch.labels, scalars);
+    stop_not_finite(job_.engine.find_not_finite(batch.range.count, input, batch.labels, scalars),
+                    static_cast<double>(scalars.learning_rate));
+  }
+
+  [[noreturn]] void stop_not_finite(const std::string& where, double rate) {
     throw_not_finite(concat("the loss is not finite at step ", state_.step + 1, " (epoch ",
                             static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1,
-                            ", learning rate ", scalars.learning_rate, ")",
+                            ", learning rate ", rate, ")",
                             where.empty() ? "" : ": first seen in " + where,
                             ". The parameters were not updated"));
   }
@@ -338,7 +423,10 @@ class Loop {
       options.workers = &job_.workers->control();
       job_.workers->set_phase(concat("evaluating ", name, " after step ", state_.step));
     }
-    options.cancelled = [] { return SignalWatch::received() != nullptr; };
+    options.cancelled = [this] {
+      if (job_.servers != nullptr) job_.servers->client().check();
+      return interrupted();
+    };
     const std::optional<Metrics> metrics =
         evaluate(job_.engine, *dataset, options, features_.of(dataset));
     if (!metrics) return std::nullopt;
@@ -347,6 +435,7 @@ class Loop {
 
   // On the validation split, or on the test split where there is none.
   Request evaluate_between() {
+    gather();
     const bool validation = job_.data.validation != nullptr;
     between_ = evaluate_split(validation ? "validation" : "test",
                               validation ? job_.data.validation.get() : job_.data.test.get());
@@ -381,6 +470,7 @@ class Loop {
 
   // Nothing to do when the last checkpoint says it all already.
   void save() {
+    gather();
     for (const auto& hook : job_.hooks) {
       if (const std::string text = hook->save(); !text.empty()) state_.hooks[hook->name()] = text;
     }
@@ -398,6 +488,9 @@ class Loop {
     saved_step_ = state_.step;
     if (!is_chief()) return;
     const Path path = store_->save(state_.step, tensors, saved_);
+    if (job_.servers != nullptr && !job_.servers->client().lost()) {
+      job_.servers->client().saved(state_.step);
+    }
     for (const auto& hook : job_.hooks) hook->on_checkpoint(path);
   }
 
@@ -415,18 +508,20 @@ class Loop {
   }
 
   [[noreturn]] void throw_not_finite(const std::string& what) const {
-    std::string last = concat("rank 0's of step ", saved_step_);
-    if (is_chief()) {
-      const auto saved = store_->list();
-      last = saved.empty() ? "none" : saved.back().path.string();
-    }
     throw CheckError(concat(
-        what, ". Last good checkpoint: ", last,
+        what, ". Last good checkpoint: ", last_checkpoint(),
         ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume."));
+  }
+
+  std::string last_checkpoint() const {
+    if (!is_chief()) return concat("rank 0's of step ", saved_step_);
+    const auto saved = store_->list();
+    return saved.empty() ? "none" : saved.back().path.string();
   }
 
   Finish finish(const std::string& reason) {
     Finish finish;
+    gather();
     bool late = false;
     if (reason != "interrupted") {
       for (const auto& [name, dataset] : {std::pair{"validation", job_.data.validation.get()},
@@ -445,7 +540,11 @@ class Loop {
     finish.seconds = seconds_since(start_);
     finish.images_per_second =
         steps_seconds_ > 0 ? static_cast<double>(samples_) / steps_seconds_ : 0;
-    late = late || (job_.workers == nullptr && SignalWatch::received() != nullptr);
+    late = late || (job_.workers == nullptr && interrupted());
+    if (job_.servers != nullptr) {
+      const server::Staleness staleness = job_.servers->client().staleness();
+      finish.staleness = {staleness.mean, staleness.max, staleness.refused};
+    }
     finish.reason = late ? "interrupted" : reason;
     finish.parameters_sha256 = job_.engine.parameters_sha256();
     for (const auto& hook : job_.hooks) hook->on_finish(finish);
@@ -474,6 +573,11 @@ class Loop {
   Request asked_ = Request::kContinue;  // by a hook of the chief, of its workers
   std::optional<FreezeCheck> frozen_;
   FeatureCaches features_;
+  std::unique_ptr<Feed> feed_;
+  std::unique_ptr<GradientStream> stream_;  // in place of the feed, with servers
+  double waited_ = 0;                       // of the feed or stream, until the last step
+  // With servers: whether the engine holds one state with all slots, and the newest parameters.
+  bool whole_ = false, newest_ = false;
   Clock::time_point start_ = Clock::now();
   std::optional<Evaluation> between_;  // the last one before the end
   double steps_seconds_ = 0;

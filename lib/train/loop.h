@@ -10,6 +10,7 @@
 #include "data/data.h"
 #include "optim/optim.h"
 #include "train/hooks.h"
+#include "train/parameter_servers.h"
 #include "train/plan.h"
 #include "train/replicas.h"
 #include "train/run_dir.h"
@@ -24,6 +25,8 @@ struct Job {
   StepPlan plan;
   // The processes that train together; null: this one alone. `plan` and `engine` are made with it.
   Workers* workers = nullptr;
+  // Instead of those: the servers that this one, the chief, shares with other workers.
+  ParameterServers* servers = nullptr;
   Path run = {};
   Start start = Start::kFresh;
   std::vector<std::unique_ptr<Hook>> hooks = {};

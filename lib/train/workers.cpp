@@ -11,13 +11,6 @@ namespace {
 
 using config::Parallel;
 
-// What every rank must have been given alike. Where a rank writes and how many cores it has is its
-// own affair.
-std::string common_config(config::Config config) {
-  config.run.dir.clear();
-  config.parallel.threads.reset();
-  return config::to_yaml(config);
-}
 
 std::size_t gradient_bytes(const graph::Graph& model) {
   std::int64_t elements = 0;
@@ -58,13 +51,31 @@ cluster::AlgorithmTable choose(const std::shared_ptr<cluster::Rendezvous>& rende
 
 }  // namespace
 
+std::string common_config(config::Config config) {
+  config.run.dir.clear();
+  config.parallel.threads.reset();
+  return config::to_yaml(config);
+}
+
 void check_workers(const config::Config& config, const cluster::Identity& who) {
   const Parallel& parallel = config.parallel;
-  if (who.role == cluster::Role::kParameterServer || !who.cluster.ps.empty()) {
-    throw ConfigError({}, concat(who.source,
-                                 ": the cluster has ps tasks, and this version has no parameter "
-                                 "servers: its workers sum their gradients among themselves; "
-                                 "leave the ps tasks out"));
+  const bool servers = !who.cluster.ps.empty();
+  if (parallel.strategy == Parallel::Strategy::kParameterServer) {
+    if (!servers && who.size > 1) {
+      throw ConfigError(parallel.loc,
+                        concat("parallel.strategy: parameter_server needs ps tasks in the cluster "
+                               "of TF_CONFIG (",
+                               who.source, " gives ", who.size,
+                               " workers and none); `trainer launch --ps 1` makes one on this "
+                               "machine; or use all_reduce"));
+    }
+    return;
+  }
+  if (servers) {
+    throw ConfigError(parallel.loc,
+                      "parallel.strategy: the cluster of TF_CONFIG has ps tasks, which only "
+                      "parameter_server has a use for; set parallel: {strategy: parameter_server}, "
+                      "or leave the ps tasks out");
   }
   if (who.size == 1) return;
   if (!parallel.lr_scaling) {

@@ -19,6 +19,10 @@ namespace trainer::train {
 // trains.
 void check_workers(const config::Config& config, const cluster::Identity& who);
 
+// What every process of a job must have been given alike: the config, but for where it writes and
+// how many cores it has.
+std::string common_config(config::Config config);
+
 // Joined from construction to destruction. Rank 0 is the chief: it alone has the run folder, the
 // hooks and the terminal; all others do the same steps. Where ranks have to agree on what happens
 // next, the chief decides or any one of them does, in calls that all of them make.

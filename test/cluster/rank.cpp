@@ -198,9 +198,12 @@ void run(const Options& options) {
 int launch_ranks(int argc, char** argv) {
   std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe")};
   command.insert(command.end(), argv + 3, argv + argc);
-  return trainer::cluster::launch({std::stoi(argv[2]), std::move(command),
-                                   std::chrono::milliseconds(1500),
-                                   std::chrono::milliseconds(200)});
+  trainer::cluster::LaunchOptions options;
+  options.workers = std::stoi(argv[2]);
+  options.command = std::move(command);
+  options.patience = std::chrono::milliseconds(1500);
+  options.after_term = std::chrono::milliseconds(200);
+  return trainer::cluster::launch(options);
 }
 
 int main(int argc, char** argv) {

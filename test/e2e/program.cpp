@@ -1,7 +1,9 @@
 #include "program.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -125,6 +127,20 @@ Result Program::wait() {
 
 Result run(const Arguments& arguments, const Environment& environment) {
   return Program(arguments, environment).wait();
+}
+
+int draw_port() {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  const bool bound =
+      ::bind(descriptor, any, size) == 0 && ::getsockname(descriptor, any, &size) == 0;
+  ::close(descriptor);
+  if (!bound) throw std::runtime_error("no free port");
+  return ntohs(address.sin_port);
 }
 
 Workspace::Workspace() : data_(folder_.path() / "digits") {

@@ -54,6 +54,8 @@ class Program {
 
 Result run(const Arguments& arguments, const Environment& environment = {});
 
+int draw_port();  // of 127.0.0.1, that nobody listens on
+
 // Folders with a small drawn data set and configs, for one test.
 class Workspace {
  public:

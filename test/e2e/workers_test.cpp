@@ -1,14 +1,11 @@
 // Several processes that train one model, as TF_CONFIG starts them.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
 #include <chrono>
 #include <memory>
-#include <stdexcept>
 #include <thread>
 
 #include "program.h"
@@ -37,20 +34,6 @@ train: {epochs: 25, batch_size: 32}
 parallel: {reduction: ordered, threads: 1, timeout: 5 seconds}
 run: {checkpoint_every: 7 steps, evaluate_every: 40 steps, log_every: 1 steps}
 )");
-}
-
-int draw_port() {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  const bool bound =
-      ::bind(descriptor, any, size) == 0 && ::getsockname(descriptor, any, &size) == 0;
-  ::close(descriptor);
-  if (!bound) throw std::runtime_error("no free port");
-  return ntohs(address.sin_port);
 }
 
 struct Cluster {

@@ -108,8 +108,6 @@ void CpuExecutable::check() const {
   }
 }
 
-}
-
 std::vector<CpuExecutable::Share> CpuExecutable::split(std::int64_t samples,
                                                        std::int64_t all_samples) const {
   if (options_.reduction.ordered) return split_ordered(samples, all_samples);

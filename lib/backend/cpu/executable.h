@@ -33,6 +33,7 @@ class CpuExecutable : public Executable {
   void run(std::int64_t samples, std::span<const void* const> inputs,
            std::span<float* const> outputs, const Scalars& scalars) override;
   bool finite() const override { return finite_; }
+  Gradient gradient() override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
 

@@ -1,6 +1,7 @@
 // What is left of a call after backward: gradients are summed over lanes, calls and ranks, moving
 // statistics follow, parameters are updated.
 #include <algorithm>
+#include <stdexcept>
 #include <vector>
 
 #include "backend/cpu/executable.h"
@@ -140,6 +141,16 @@ void CpuExecutable::read_tail() {
     at += statistic.count;
   }
   statistics_moved_ = false;
+}
+
+Gradient CpuExecutable::gradient() {
+  if (!reduction_ || options_.reduction.communicator != nullptr) {
+    throw std::logic_error("gradient(): the last call must be of one rank, and not update");
+  }
+  Gradient gradient;
+  gradient.values = {reduction_->values(), static_cast<std::size_t>(variables_.flat_count())};
+  if (update_.needs_sum()) gradient.clip_scales = update_.clip_scales(reduction_->values());
+  return gradient;
 }
 
 // Moving averages, once a call: all lanes hold the same statistics of the whole batch.

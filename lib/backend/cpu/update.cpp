@@ -26,6 +26,10 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels)
       pieces_.push_back({i, first, std::min(segments[i].count, first + kPiece)});
     }
   }
+  const Flat flat = variables.flat();
+  buffers_.parameters = variables.flat_parameters();
+  for (int slot = 0; slot < flat.slots; ++slot) buffers_.slot[slot] = variables.flat_slot(slot);
+  if (flat.average) buffers_.average = variables.flat_average();
   squares_.resize(pieces_.size());
   scales_.assign(segments.size(), 1.0f);
 }
@@ -42,9 +46,15 @@ void UpdatePhase::run(int lane, int lanes, Barrier& barrier,
     const std::int64_t first = std::max(mine.first, segment.offset);
     const std::int64_t last = std::min(mine.last, segment.offset + segment.count);
     if (first < last) {
-      update(segment, first, last, scales_[i], gradients, scalars);
+      update_elements(kernels_, buffers_, segment, first, last, scales_[i], gradients, scalars);
     }
   }
+}
+
+std::span<const float> UpdatePhase::clip_scales(const float* gradients) {
+  Barrier alone;
+  clip_scales(0, 1, alone, gradients);
+  return scales_;
 }
 
 void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float* gradients) {
@@ -72,9 +82,10 @@ void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float
   barrier.wait(lanes);
 }
 
-void UpdatePhase::update(const Segment& segment, std::int64_t first, std::int64_t last,
-                         float clip_scale, const std::vector<const float*>& gradients,
-                         const Scalars& scalars) const {
+void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
+                     const Segment& segment, std::int64_t first, std::int64_t last,
+                     float clip_scale, const std::vector<const float*>& gradients,
+                     const Scalars& scalars) {
   const graph::Update& op = segment.update;
   const float* sources[64];
   simd::UpdateRun run;
@@ -82,10 +93,9 @@ void UpdatePhase::update(const Segment& segment, std::int64_t first, std::int64_
   for (std::size_t i = 0; i < gradients.size(); ++i) sources[i] = gradients[i] + first;
   run.gradients = sources;
   run.count = last - first;
-  run.w = variables_.flat_parameters() + first;
-  for (int slot = 0; slot < segment.slots; ++slot)
-    run.slot[slot] = variables_.flat_slot(slot) + first;
-  run.average = segment.average ? variables_.flat_average() + first : nullptr;
+  run.w = buffers.parameters + first;
+  for (int slot = 0; slot < segment.slots; ++slot) run.slot[slot] = buffers.slot[slot] + first;
+  run.average = segment.average ? buffers.average + first : nullptr;
   run.l2 = op.l2;
   run.clip_value = op.clip.kind == Clip::Kind::kValue ? op.clip.limit : 0;
   run.clip_scale = clip_scale;
@@ -95,16 +105,16 @@ void UpdatePhase::update(const Segment& segment, std::int64_t first, std::int64_
   const std::uint64_t update = scalars.update - op.updates_before;
   run.ema = update == 1 ? 0 : op.ema;
   if (const auto* sgd = std::get_if<graph::SgdRule>(&op.rule)) {
-    kernels_.sgd(run, sgd->momentum, sgd->nesterov);
+    kernels.sgd(run, sgd->momentum, sgd->nesterov);
   } else if (const auto* rms = std::get_if<graph::RmsPropRule>(&op.rule)) {
-    kernels_.rms_prop(run, rms->rho, rms->momentum, rms->epsilon, rms->centered);
+    kernels.rms_prop(run, rms->rho, rms->momentum, rms->epsilon, rms->centered);
   } else {
     const auto& adam = std::get<graph::AdamRule>(op.rule);
     const double t = static_cast<double>(update);
     const double rate = static_cast<double>(run.learning_rate) *
                         std::sqrt(1 - std::pow(static_cast<double>(adam.beta_2), t)) /
                         (1 - std::pow(static_cast<double>(adam.beta_1), t));
-    kernels_.adam(run, adam.beta_1, adam.beta_2, adam.epsilon, adam.amsgrad,
+    kernels.adam(run, adam.beta_1, adam.beta_2, adam.epsilon, adam.amsgrad,
                   static_cast<float>(rate));
   }
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "backend/cpu/lanes.h"
@@ -10,6 +11,20 @@
 #include "backend/cpu/variables.h"
 
 namespace trainer::backend::cpu {
+
+// Buffers that hold the elements [0, count) of a rule's run, or of several.
+struct UpdateBuffers {
+  float* parameters = nullptr;
+  float* slot[3] = {};
+  float* average = nullptr;
+};
+
+// Updates elements [first, last) of the buffers, which belong to this segment. `gradients` are
+// summed in their order.
+void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
+                     const Segment& segment, std::int64_t first, std::int64_t last,
+                     float clip_scale, const std::vector<const float*>& gradients,
+                     const Scalars& scalars);
 
 class UpdatePhase {
  public:
@@ -22,13 +37,13 @@ class UpdatePhase {
   // given. The parameters are the same bits whatever the number of lanes.
   void run(int lane, int lanes, Barrier& barrier, const std::vector<const float*>& gradients,
            const Scalars& scalars);
+  // What run() multiplies this gradient by, one a segment; only when needs_sum().
+  std::span<const float> clip_scales(const float* gradients);
 
  private:
   void clip_scales(int lane, int lanes, Barrier& barrier, const float* gradients);
-  void update(const Segment& segment, std::int64_t first, std::int64_t last, float clip_scale,
-              const std::vector<const float*>& gradients, const Scalars& scalars) const;
-
   CpuVariables& variables_;
+  UpdateBuffers buffers_;
   const simd::Kernels& kernels_;
   bool needs_norm_ = false;
   struct Piece {

@@ -90,6 +90,11 @@ CpuVariables::CpuVariables(const graph::Graph& graph) : stepped_(stepped_values(
     pointers_[value.name] = at;
     at += padded(value.shape.elements());
   }
+  for (const graph::Value& value : values_) {
+    if (value.role != graph::Role::kStatistic || !stepped_.contains(value.name)) continue;
+    statistics_.emplace_back(pointers_[value.name],
+                             static_cast<std::size_t>(value.shape.elements()));
+  }
 }
 
 float* CpuVariables::at(const std::string& name) const {
@@ -112,6 +117,67 @@ void CpuVariables::write(std::string_view name, std::span<const float> from) {
   std::copy(from.begin(), from.end(), at(std::string(name)));
   ++version_;
   ++written_;
+}
+
+Flat CpuVariables::flat() const {
+  Flat flat{segments_, flat_count_, static_cast<int>(slots_.size()), average_.bytes() > 0, 0};
+  for (const auto& statistic : statistics_) {
+    flat.statistics += static_cast<std::int64_t>(statistic.size());
+  }
+  return flat;
+}
+
+float* CpuVariables::flat_buffer(FlatBuffer buffer) const {
+  switch (buffer.kind) {
+    case FlatBuffer::Kind::kParameters:
+      return flat_parameters();
+    case FlatBuffer::Kind::kSlot:
+      return flat_slot(buffer.slot);
+    case FlatBuffer::Kind::kAverage:
+      return flat_average();
+    case FlatBuffer::Kind::kStatistics:
+      break;
+  }
+  throw std::logic_error("statistics lie apart from each other");
+}
+
+template <class Copy>
+void CpuVariables::each_statistic(std::int64_t first, std::int64_t count, const Copy& copy) const {
+  std::int64_t begin = 0;
+  for (const std::span<float> statistic : statistics_) {
+    const std::int64_t end = begin + static_cast<std::int64_t>(statistic.size());
+    const std::int64_t from = std::max(begin, first), to = std::min(end, first + count);
+    if (from < to) {
+      copy(statistic.subspan(static_cast<std::size_t>(from - begin),
+                             static_cast<std::size_t>(to - from)),
+           from - first);
+    }
+    begin = end;
+  }
+}
+
+void CpuVariables::read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const {
+  if (buffer.kind == FlatBuffer::Kind::kStatistics) {
+    each_statistic(first, static_cast<std::int64_t>(to.size()),
+                   [&](std::span<float> values, std::int64_t at) {
+                     std::copy(values.begin(), values.end(), to.begin() + at);
+                   });
+    return;
+  }
+  const float* from = flat_buffer(buffer) + first;
+  std::copy(from, from + to.size(), to.begin());
+}
+
+void CpuVariables::write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
+  changed_by_step();
+  if (buffer.kind == FlatBuffer::Kind::kStatistics) {
+    each_statistic(first, static_cast<std::int64_t>(from.size()),
+                   [&](std::span<float> values, std::int64_t at) {
+                     std::copy_n(from.begin() + at, values.size(), values.begin());
+                   });
+    return;
+  }
+  std::copy(from.begin(), from.end(), flat_buffer(buffer) + first);
 }
 
 std::int64_t CpuVariables::bytes() const {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,16 +14,6 @@
 #include "backend/cpu/memory.h"
 
 namespace trainer::backend::cpu {
-
-// A contiguous run of trained elements: one parameter with its rule.
-struct Segment {
-  std::string parameter;
-  std::int64_t offset = 0;  // into the flat parameter, gradient and slot buffers
-  std::int64_t count = 0;
-  graph::Update update;
-  int slots = 0;
-  bool average = false;
-};
 
 // Copies of kept values in other formats (reordered for a primitive, folded with batch norm),
 // shared by all executables and lanes and made again when a value has changed.
@@ -54,6 +45,9 @@ class CpuVariables : public Variables {
   const std::vector<graph::Value>& values() const override { return values_; }
   void read(std::string_view name, std::span<float> to) const override;
   void write(std::string_view name, std::span<const float> from) override;
+  Flat flat() const override;
+  void read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const override;
+  void write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) override;
 
   float* at(const std::string& name) const;  // throws std::logic_error when unknown
   const std::vector<Segment>& segments() const { return segments_; }
@@ -76,6 +70,11 @@ class CpuVariables : public Variables {
   DerivedStore& derived() { return derived_; }
 
  private:
+  float* flat_buffer(FlatBuffer buffer) const;
+  // Calls copy(part of a statistic, offset into the part asked for).
+  template <class Copy>
+  void each_statistic(std::int64_t first, std::int64_t count, const Copy& copy) const;
+
   std::vector<graph::Value> values_;
   std::map<std::string, float*, std::less<>> pointers_;
   std::vector<Segment> segments_;
@@ -84,6 +83,7 @@ class CpuVariables : public Variables {
   Memory flat_, average_, rest_;
   std::vector<Memory> slots_;
   std::set<std::string> stepped_;
+  std::vector<std::span<float>> statistics_;  // that steps move
   std::uint64_t version_ = 1;  // of all values
   std::uint64_t written_ = 1;  // of those that steps leave alone
   DerivedStore derived_;

@@ -42,6 +42,14 @@ void fields(V& v, ReplicaBatchNorm& s) {
 template <class V>
 void fields(V& v, Parallel& s) {
   v.located(s.loc);
+  v("strategy", s.strategy,
+    "How several processes train one model: all_reduce (default), in step, or parameter_server, "
+    "asynchronously by way of the ps tasks of TF_CONFIG.",
+    any());
+  v("max_staleness", s.max_staleness,
+    "parameter_server: a gradient is dropped when its parameters have had more updates since they "
+    "were pulled; unbounded when left out.",
+    at_least(0));
   v("device", s.device, "Where to train; default auto.", any());
   v("gpus", s.gpus, "Number of GPUs; default 0.", any());
   v("replicas", s.replicas,

@@ -35,15 +35,17 @@ class JsonHook : public Hook {
     // The first step is always told: it shows how long the start took.
     const bool first = p.step == info_.first_step + 1;
     if (!every_->due(p.step, p.elapsed) && !first) return Request::kContinue;
-    write({{"event", "step"},
-           {"step", p.step},
-           {"epoch", p.epoch},
-           {"loss", rounded(p.loss, 9)},
-           {"accuracy", p.accuracy},
-           {"learning_rate", rounded(p.learning_rate, 7)},
-           {"images_per_second", window_.images_per_second()},
-           {"wait_share", window_.wait_share()},
-           {"elapsed", p.elapsed}});
+    Json line{{"event", "step"},
+              {"step", p.step},
+              {"epoch", p.epoch},
+              {"loss", rounded(p.loss, 9)},
+              {"accuracy", p.accuracy},
+              {"learning_rate", rounded(p.learning_rate, 7)},
+              {"images_per_second", window_.images_per_second()},
+              {"wait_share", window_.wait_share()},
+              {"elapsed", p.elapsed}};
+    if (!info_.servers.empty()) line["staleness"] = p.staleness;
+    write(line);
     window_ = {};
     return Request::kContinue;
   }
@@ -77,14 +79,19 @@ class JsonHook : public Hook {
       metrics[e.split] = {
           {"loss", e.metrics.loss}, {"accuracy", e.metrics.accuracy}, {"count", e.metrics.count}};
     }
-    write({{"event", "finished"},
-           {"run", info_.dir.string()},
-           {"steps", finish.steps},
-           {"seconds", finish.seconds},
-           {"images_per_second", finish.images_per_second},
-           {"reason", finish.reason},
-           {"metrics", metrics},
-           {"parameters_sha256", finish.parameters_sha256}});
+    Json line{{"event", "finished"},
+              {"run", info_.dir.string()},
+              {"steps", finish.steps},
+              {"seconds", finish.seconds},
+              {"images_per_second", finish.images_per_second},
+              {"reason", finish.reason},
+              {"metrics", metrics},
+              {"parameters_sha256", finish.parameters_sha256}};
+    if (const auto& staleness = finish.staleness) {
+      line["staleness"] = {
+          {"mean", staleness->mean}, {"max", staleness->max}, {"refused", staleness->refused}};
+    }
+    write(line);
   }
 
  private:

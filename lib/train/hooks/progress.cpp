@@ -53,7 +53,9 @@ class ProgressHook : public Hook {
     out_ << info.name << ": " << grouped(info.total_steps) << " steps of " << info.global_batch
          << " samples, " << grouped(info.steps_per_epoch) << " an epoch, run folder "
          << info.dir.string() << '\n';
-    if (info.devices > 1) {
+    if (!info.servers.empty()) {
+      out_ << info.servers << '\n';
+    } else if (info.devices > 1) {
       out_ << info.devices << " replicas, the optimizer's learning rate " << info.scaled_rate
            << '\n';
     }
@@ -99,6 +101,10 @@ class ProgressHook : public Hook {
       out_ << '\n';
     }
     const std::string devices = concat(" with ", info_.devices, " CPU(s)");
+    if (const auto& staleness = finish.staleness) {
+      out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
+           << staleness->max << ", " << staleness->refused << " refused\n";
+    }
     out_ << "total time" << devices << ": " << fixed(finish.seconds, 3) << " seconds\n"
          << fixed(finish.images_per_second, 1) << " images/second" << devices << '\n';
     out_.flush();

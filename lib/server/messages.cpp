@@ -1,0 +1,203 @@
+#include "server/messages.h"
+
+#include <sstream>
+#include <stdexcept>
+
+#include "base/error.h"
+
+namespace trainer::server {
+namespace {
+
+using backend::FlatBuffer;
+
+void set_rule(const graph::SgdRule& rule, proto::Segment& message) {
+  message.set_rule(proto::Segment::SGD);
+  message.add_numbers(rule.momentum);
+  message.set_flag(rule.nesterov);
+}
+
+void set_rule(const graph::RmsPropRule& rule, proto::Segment& message) {
+  message.set_rule(proto::Segment::RMS_PROP);
+  for (const float number : {rule.rho, rule.momentum, rule.epsilon}) message.add_numbers(number);
+  message.set_flag(rule.centered);
+}
+
+void set_rule(const graph::AdamRule& rule, proto::Segment& message) {
+  message.set_rule(proto::Segment::ADAM);
+  for (const float number : {rule.beta_1, rule.beta_2, rule.epsilon}) message.add_numbers(number);
+  message.set_flag(rule.amsgrad);
+}
+
+graph::UpdateRule rule_of(const proto::Segment& message) {
+  const auto number = [&](int i) {
+    if (i >= message.numbers_size()) throw std::invalid_argument("a rule lacks numbers");
+    return message.numbers(i);
+  };
+  switch (message.rule()) {
+    case proto::Segment::SGD:
+      return graph::SgdRule{number(0), message.flag()};
+    case proto::Segment::RMS_PROP:
+      return graph::RmsPropRule{number(0), number(1), number(2), message.flag()};
+    case proto::Segment::ADAM:
+      return graph::AdamRule{number(0), number(1), number(2), message.flag()};
+    default:
+      throw std::invalid_argument("an unknown rule");
+  }
+}
+
+backend::Segment segment_of(const proto::Segment& message) {
+  backend::Segment segment;
+  segment.offset = message.offset();
+  segment.count = message.count();
+  segment.slots = message.slots();
+  segment.average = message.ema() > 0;
+  graph::Update& update = segment.update;
+  update.rule = rule_of(message);
+  // A norm is the worker's affair, which has the whole gradient.
+  if (message.clip_value() > 0) update.clip = {graph::Clip::Kind::kValue, message.clip_value()};
+  update.l2 = message.l2();
+  update.weight_decay = message.weight_decay();
+  update.learning_rate_multiplier = message.learning_rate_multiplier();
+  update.ema = message.ema();
+  update.updates_before = message.updates_before();
+  return segment;
+}
+
+}  // namespace
+
+proto::Layout to_message(const Start& start) {
+  proto::Layout layout;
+  for (const backend::Segment& segment : start.flat.segments) {
+    proto::Segment& message = *layout.add_segments();
+    const graph::Update& update = segment.update;
+    message.set_offset(segment.offset);
+    message.set_count(segment.count);
+    message.set_slots(segment.slots);
+    std::visit([&](const auto& rule) { set_rule(rule, message); }, update.rule);
+    if (update.clip.kind == graph::Clip::Kind::kValue) message.set_clip_value(update.clip.limit);
+    message.set_l2(update.l2);
+    message.set_weight_decay(update.weight_decay);
+    message.set_learning_rate_multiplier(update.learning_rate_multiplier);
+    message.set_ema(update.ema);
+    message.set_updates_before(update.updates_before);
+  }
+  layout.set_count(start.flat.count);
+  layout.set_slots(start.flat.slots);
+  layout.set_average(start.flat.average);
+  layout.set_statistics(start.flat.statistics);
+  layout.set_step(start.step);
+  layout.set_total_steps(start.total_steps);
+  layout.set_train_samples(start.train_samples);
+  layout.set_model(start.model);
+  return layout;
+}
+
+Start from_message(const proto::Layout& layout) {
+  Start start;
+  for (const proto::Segment& message : layout.segments()) {
+    start.flat.segments.push_back(segment_of(message));
+  }
+  if (layout.slots() < 0 || layout.slots() > 3 || layout.count() < 0 || layout.statistics() < 0) {
+    throw std::invalid_argument("a layout with sizes that cannot be");
+  }
+  start.flat.count = layout.count();
+  start.flat.slots = layout.slots();
+  start.flat.average = layout.average();
+  start.flat.statistics = layout.statistics();
+  start.step = layout.step();
+  start.total_steps = layout.total_steps();
+  start.train_samples = layout.train_samples();
+  start.model = layout.model();
+  return start;
+}
+
+proto::Part to_message(FlatBuffer buffer) {
+  proto::Part part;
+  part.set_slot(buffer.slot);
+  switch (buffer.kind) {
+    case FlatBuffer::Kind::kParameters:
+      part.set_buffer(proto::Part::PARAMETERS);
+      break;
+    case FlatBuffer::Kind::kSlot:
+      part.set_buffer(proto::Part::SLOT);
+      break;
+    case FlatBuffer::Kind::kAverage:
+      part.set_buffer(proto::Part::AVERAGE);
+      break;
+    case FlatBuffer::Kind::kStatistics:
+      part.set_buffer(proto::Part::STATISTICS);
+      break;
+  }
+  return part;
+}
+
+FlatBuffer from_message(const proto::Part& part) {
+  switch (part.buffer()) {
+    case proto::Part::PARAMETERS:
+      return {FlatBuffer::Kind::kParameters};
+    case proto::Part::SLOT:
+      if (part.slot() < 0 || part.slot() > 2) throw std::invalid_argument("no such slot");
+      return {FlatBuffer::Kind::kSlot, part.slot()};
+    case proto::Part::AVERAGE:
+      return {FlatBuffer::Kind::kAverage};
+    case proto::Part::STATISTICS:
+      return {FlatBuffer::Kind::kStatistics};
+    default:
+      throw std::invalid_argument("no such buffer");
+  }
+}
+
+proto::Outcome to_message(const Outcome& outcome) {
+  proto::Outcome message;
+  message.set_message(outcome.message);
+  switch (outcome.kind) {
+    case Outcome::Kind::kDone:
+      message.set_kind(proto::Outcome::DONE);
+      break;
+    case Outcome::Kind::kInterrupted:
+      message.set_kind(proto::Outcome::INTERRUPTED);
+      break;
+    case Outcome::Kind::kFailed:
+      message.set_kind(proto::Outcome::FAILED);
+      break;
+    case Outcome::Kind::kRefused:
+      message.set_kind(proto::Outcome::REFUSED);
+      break;
+  }
+  return message;
+}
+
+Outcome from_message(const proto::Outcome& message) {
+  switch (message.kind()) {
+    case proto::Outcome::DONE:
+      return {Outcome::Kind::kDone, message.message()};
+    case proto::Outcome::INTERRUPTED:
+      return {Outcome::Kind::kInterrupted, message.message()};
+    case proto::Outcome::REFUSED:
+      return {Outcome::Kind::kRefused, message.message()};
+    default:
+      return {Outcome::Kind::kFailed, message.message()};
+  }
+}
+
+std::string to_bytes(std::span<const float> values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size_bytes()};
+}
+
+// A string's memory comes from operator new, or is the string itself: aligned for a float.
+std::span<const float> from_bytes(const std::string& bytes) {
+  if (bytes.size() % sizeof(float) != 0) throw std::invalid_argument("bytes that are no floats");
+  return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
+}
+
+Difference first_difference(const std::string& mine, const std::string& theirs) {
+  std::istringstream a(mine), b(theirs);
+  for (;;) {
+    std::string x, y;
+    const bool more_a = static_cast<bool>(std::getline(a, x));
+    const bool more_b = static_cast<bool>(std::getline(b, y));
+    if (x != y || (!more_a && !more_b)) return {x, y};
+  }
+}
+
+}  // namespace trainer::server

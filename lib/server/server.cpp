@@ -1,0 +1,291 @@
+#include "server/server.h"
+
+#include <grpc/support/log.h>
+#include <grpcpp/grpcpp.h>
+
+#include <atomic>
+#include <map>
+#include <thread>
+
+#include "base/error.h"
+#include "parameter_server.grpc.pb.h"
+#include "server/channel.h"
+#include "server/keeper.h"
+#include "server/layout.h"
+#include "server/messages.h"
+
+namespace trainer::server {
+namespace {
+
+using grpc::ServerContext;
+using grpc::Status;
+using grpc::StatusCode;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLook{50};         // between two looks whether a task is still there
+constexpr milliseconds kLastWords{2000};  // for tasks to hear how the job has ended
+
+using Clock = std::chrono::steady_clock;
+
+}  // namespace
+
+struct Server::State final : proto::ParameterServer::Service {
+  State(const cluster::Identity& task, const ServerOptions& given)
+      : who(task), options(given), keeper(first_of(task, given)) {}
+
+  static std::optional<Keeper::First> first_of(const cluster::Identity& who,
+                                               const ServerOptions& options) {
+    if (who.index > 0) return std::nullopt;
+    return Keeper::First{options.max_staleness};
+  }
+
+  // Runs a handler; what it throws is the caller's fault.
+  template <class Work>
+  Status answer(const Work& work) {
+    try {
+      work();
+      return Status::OK;
+    } catch (const std::exception& error) {
+      return {StatusCode::INVALID_ARGUMENT, error.what()};
+    }
+  }
+
+  Status Attend(ServerContext* context, const proto::Task* task,
+                grpc::ServerWriter<proto::Event>* events) override {
+    const bool chief = task->type() == "chief";
+    const std::string name = concat(task->type(), chief ? "" : concat(":", task->index()));
+    if (const Status refusal = admit(*task, chief, name); !refusal.ok()) return refusal;
+    options.say(name + " has come");
+    const bool told = tell(*context, *task, chief, *events);
+    const std::lock_guard lock(mutex);
+    --attending;
+    const std::int64_t step = keeper.step();
+    if (chief) chief_here = false;
+    if (told) {
+    } else if (chief) {
+      end({Outcome::Kind::kFailed, concat(cluster::rank_name(who, 0), " has gone after step ", step,
+                                          ": it was killed, has crashed or cannot be reached")});
+    } else {
+      options.say(concat(name, " has gone after step ", step));
+    }
+    changed.notify_all();
+    return Status::OK;
+  }
+
+  Status admit(const proto::Task& task, bool chief, const std::string& name) {
+    const std::lock_guard lock(mutex);
+    if (outcome || (chief && chief_came)) {
+      return {StatusCode::ABORTED, "this server belongs to an earlier start of the job"};
+    }
+    if (task.agreement() != options.agreement) {
+      const auto [theirs, ours] = first_difference(task.agreement(), options.agreement);
+      return {StatusCode::FAILED_PRECONDITION,
+              concat(name, " was told '", theirs, "', not '", ours, "' as ps:", who.index)};
+    }
+    if (chief) {
+      chief_came = chief_here = true;
+    }
+    ++attending;
+    return Status::OK;
+  }
+
+  // Until the task has gone (false) or was told the end of the job.
+  bool tell(ServerContext& context, const proto::Task& task, bool chief,
+            grpc::ServerWriter<proto::Event>& events) {
+    const auto send = [&](proto::Event::Kind kind) {
+      proto::Event event;
+      event.set_kind(kind);
+      if (outcome) *event.mutable_outcome() = to_message(*outcome);
+      return events.Write(event);
+    };
+    bool ready = false, stopped = false;
+    std::unique_lock lock(mutex);
+    bool here = send(proto::Event::GREETING);
+    while (here && !context.IsCancelled()) {
+      if (closing) return send(proto::Event::FINISHED);
+      if (started && !ready) {
+        ready = true;
+        if (!chief && task.model() != model) return refuse(task, events);
+        here = send(proto::Event::READY);
+      }
+      if (chief && stop_requested && !stopped) {
+        stopped = true;
+        here = here && send(proto::Event::STOP);
+      }
+      changed.wait_for(lock, kLook);
+    }
+    return false;
+  }
+
+  // Of a worker that sees other data or weights than the chief.
+  bool refuse(const proto::Task& task, grpc::ServerWriter<proto::Event>& events) const {
+    const auto [theirs, ours] = first_difference(task.model(), model);
+    proto::Event event;
+    event.set_kind(proto::Event::FINISHED);
+    *event.mutable_outcome() = to_message(Outcome{
+        Outcome::Kind::kRefused,
+        concat("worker:", task.index(), " has '", theirs, "', not '", ours, "' as the chief")});
+    events.Write(event);
+    return true;
+  }
+
+  Status Initialise(ServerContext*, const proto::Layout* layout, proto::Empty*) override {
+    return answer([&] {
+      const server::Start start = from_message(*layout);
+      const auto servers = static_cast<std::int64_t>(who.cluster.ps.size());
+      keeper.initialise(start, shard_of(start.flat.count, who.index, servers),
+                        options.learning_rate(start.train_samples));
+      const std::lock_guard lock(mutex);
+      model = layout->model();
+    });
+  }
+
+  Status Write(ServerContext*, const proto::Values* values, proto::Empty*) override {
+    return answer([&] { keeper.write(from_message(values->part()), from_bytes(values->values())); });
+  }
+
+  Status Start(ServerContext*, const proto::Empty*, proto::Empty*) override {
+    return answer([&] {
+      keeper.start();
+      const std::lock_guard lock(mutex);
+      started = true;
+      changed.notify_all();
+    });
+  }
+
+  Status Pull(ServerContext*, const proto::Empty*, proto::Parameters* reply) override {
+    return answer([&] {
+      const Pushed now = keeper.pull(*reply->mutable_values(), *reply->mutable_statistics());
+      reply->set_step(now.step);
+      reply->set_saved(now.saved);
+    });
+  }
+
+  Status Push(ServerContext*, const proto::Gradient* gradient, proto::Parameters* reply) override {
+    return answer([&] {
+      Keeper::Push push;
+      push.pulled = gradient->pulled();
+      push.update = gradient->update();
+      push.gradient = {from_bytes(gradient->values()), from_bytes(gradient->clip_scales())};
+      push.statistics_before = from_bytes(gradient->statistics_before());
+      push.statistics = from_bytes(gradient->statistics());
+      const Pushed pushed =
+          keeper.push(push, *reply->mutable_values(), *reply->mutable_statistics());
+      reply->set_result(static_cast<proto::Parameters::Result>(pushed.result));
+      reply->set_update(pushed.update);
+      reply->set_step(pushed.step);
+      reply->set_staleness(pushed.staleness);
+      reply->set_saved(pushed.saved);
+      reply->set_learning_rate(pushed.learning_rate);
+    });
+  }
+
+  Status Hold(ServerContext*, const proto::Empty*, proto::Held* reply) override {
+    return answer([&] {
+      reply->set_step(keeper.hold());
+      const Staleness staleness = keeper.staleness();
+      reply->set_refused(staleness.refused);
+      reply->set_mean_staleness(staleness.mean);
+      reply->set_max_staleness(staleness.max);
+    });
+  }
+
+  Status Read(ServerContext*, const proto::Part* part, proto::Values* reply) override {
+    return answer([&] {
+      keeper.read(from_message(*part), part->step(), options.timeout / 8, *reply->mutable_values());
+    });
+  }
+
+  Status Release(ServerContext*, const proto::Empty*, proto::Empty*) override {
+    return answer([&] { keeper.release(); });
+  }
+
+  Status Saved(ServerContext*, const proto::Held* saved, proto::Empty*) override {
+    return answer([&] { keeper.saved(saved->step()); });
+  }
+
+  Status Finish(ServerContext*, const proto::Outcome* message, proto::Empty*) override {
+    const std::lock_guard lock(mutex);
+    end(from_message(*message));
+    return Status::OK;
+  }
+
+  // The first word counts.
+  void end(const Outcome& how) {
+    if (!outcome) outcome = how;
+    changed.notify_all();
+  }
+
+  const cluster::Identity who;
+  const ServerOptions options;
+  Keeper keeper;
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::optional<Outcome> outcome;
+  std::string model;  // see Start
+  int attending = 0;
+  bool chief_came = false, chief_here = false, started = false, stop_requested = false;
+  bool closing = false;
+  Clock::time_point since = Clock::now();
+  std::unique_ptr<grpc::Server> server;
+};
+
+Server::Server(const cluster::Identity& who, const ServerOptions& options)
+    : state_(std::make_unique<State>(who, options)) {
+  prepare_process();
+  const cluster::Address& own = who.cluster.ps[static_cast<std::size_t>(who.index)];
+  const bool loopback = cluster::is_loopback(own.host);
+  const cluster::Address address{loopback ? own.host : "::", own.port};
+  grpc::ServerBuilder builder;
+  for (const auto& [name, value] : channel_arguments(options.timeout)) {
+    builder.AddChannelArgument(name, value);
+  }
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetMaxReceiveMessageSize(-1);
+  builder.SetMaxSendMessageSize(-1);
+  builder.AddListeningPort(to_string(address), grpc::InsecureServerCredentials());
+  builder.RegisterService(state_.get());
+  state_->server = builder.BuildAndStart();
+  if (!state_->server) {
+    throw ConfigError({who.source, 0, 0}, concat("ps:", who.index, " cannot listen at ",
+                                                 to_string(own), "; is the port in use?"));
+  }
+}
+
+Server::~Server() {
+  state_->keeper.close();
+  state_->server->Shutdown(std::chrono::system_clock::now());
+}
+
+std::optional<Outcome> Server::wait(milliseconds time) {
+  State& state = *state_;
+  std::unique_lock lock(state.mutex);
+  state.changed.wait_for(lock, time, [&] { return state.outcome.has_value(); });
+  if (!state.outcome && !state.chief_came && Clock::now() - state.since > state.options.timeout) {
+    state.end({Outcome::Kind::kFailed,
+               concat(cluster::rank_name(state.who, 0), " has not come within ",
+                      static_cast<double>(state.options.timeout.count()) / 1000, " s")});
+  }
+  return state.outcome;
+}
+
+bool Server::request_stop() {
+  const std::lock_guard lock(state_->mutex);
+  state_->stop_requested = true;
+  state_->changed.notify_all();
+  return state_->chief_here;
+}
+
+void Server::close(const Outcome& outcome) {
+  state_->keeper.close();
+  {
+    std::unique_lock lock(state_->mutex);
+    state_->end(outcome);
+    state_->closing = true;
+    state_->changed.notify_all();
+    state_->changed.wait_for(lock, kLastWords, [&] { return state_->attending == 0; });
+  }
+  state_->server->Shutdown(std::chrono::system_clock::now() + milliseconds(500));
+}
+
+}  // namespace trainer::server

@@ -1,0 +1,72 @@
+// The parameter servers as the engine of a chief or worker sees them: its trained parameters, slots
+// and moving statistics come from there and go there.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+#include "server/client.h"
+#include "train/plan.h"
+#include "train/replicas.h"
+
+namespace trainer::train {
+
+// Whether this task is of a job with parameter servers.
+bool has_parameter_servers(const cluster::Identity& who);
+
+// What the chief and all workers must have alike: the training data, and the weights of frozen
+// layers, which the servers do not have.
+std::string common_model(const data::Datasets& data, const Replicas& engine);
+
+// What all tasks must have been told alike, a fact a line, and parallel.timeout.
+std::string agreement_of(const cluster::Identity& who, const config::Config& config);
+std::chrono::milliseconds timeout_of(const config::Config& config);
+
+class ParameterServers {
+ public:
+  // Waits for the servers. `model` is a worker's common_model(). Errors are those of
+  // server::Client.
+  ParameterServers(const cluster::Identity& who, const config::Config& config,
+                   const std::string& model = {});
+
+  bool is_chief() const { return client_.is_chief(); }
+  int worker() const { return who_.rank; }  // among chief and workers, 0 being the chief
+  int workers() const { return who_.size; }
+  std::string describe() const;  // "3 workers, 1 parameter server, asynchronous"
+  server::Client& client() { return client_; }
+
+  // The chief's: gives the servers what its engine has after so many updates.
+  void start(Replicas& engine, const std::string& model, std::int64_t step, const StepPlan& plan);
+  // A worker's: waits for that.
+  void join(Replicas& engine);
+
+  // The engine's parameters and statistics become the newest. False when the job is over.
+  bool pull(Replicas& engine);
+  // Gives the gradient of the engine's last call, which did not update, and does the same.
+  server::Pushed push(Replicas& engine);
+  // The chief's: the engine gets everything, slots too, of one global step; returns that.
+  std::int64_t read(Replicas& engine);
+
+  // The chief's: the job is over, or has failed.
+  void finish(bool interrupted) noexcept;
+  void fail(const std::string& message) noexcept;
+
+  std::int64_t step() const { return pulled_; }  // of the engine's parameters
+  std::int64_t saved() const { return saved_; }  // the last checkpoint, as far as is known here
+
+ private:
+  server::Sink sink_of(Replicas& engine);
+  void note(const server::Pushed& pushed);
+
+  const cluster::Identity who_;
+  server::Client client_;
+  std::int64_t pulled_ = 0, saved_ = 0;
+  std::vector<float> before_, after_;  // moving statistics: as they were pulled, as a step left them
+};
+
+}  // namespace trainer::train

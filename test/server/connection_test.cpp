@@ -1,0 +1,188 @@
+// Servers and clients over gRPC, in one process.
+#include <arpa/inet.h>
+#include <doctest/doctest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <memory>
+#include <thread>
+
+#include "base/error.h"
+#include "server/server.h"
+#include "support.h"
+
+namespace trainer::server {
+namespace {
+
+using backend::FlatBuffer;
+using cluster::Role;
+using std::chrono::milliseconds;
+
+int draw_port() {
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* any = reinterpret_cast<sockaddr*>(&address);
+  REQUIRE(::bind(descriptor, any, size) == 0);
+  REQUIRE(::getsockname(descriptor, any, &size) == 0);
+  ::close(descriptor);
+  return ntohs(address.sin_port);
+}
+
+// Everything a task has, by buffer.
+struct Values {
+  std::vector<std::vector<float>> buffers;
+  explicit Values(int seed) {
+    for (int i = 0; i < 4; ++i) buffers.push_back(numbers(64, seed + i));
+    for (float& square : buffers[2]) square = std::abs(square);  // of Adam
+    buffers.push_back(numbers(3, seed + 4));
+  }
+  std::vector<float>& of(FlatBuffer buffer) {
+    switch (buffer.kind) {
+      case FlatBuffer::Kind::kParameters:
+        return buffers[0];
+      case FlatBuffer::Kind::kSlot:
+        return buffers[static_cast<std::size_t>(1 + buffer.slot)];
+      case FlatBuffer::Kind::kAverage:
+        return buffers[3];
+      case FlatBuffer::Kind::kStatistics:
+        break;
+    }
+    return buffers[4];
+  }
+  Source source() {
+    return [this](FlatBuffer buffer, std::int64_t first, std::span<float> to) {
+      std::copy_n(of(buffer).begin() + first, to.size(), to.begin());
+    };
+  }
+  Sink sink() {
+    return [this](FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
+      std::copy(from.begin(), from.end(), of(buffer).begin() + first);
+    };
+  }
+};
+
+struct Job {
+  explicit Job(int count) {
+    who.source = "TF_CONFIG";
+    who.size = 2;
+    who.cluster.chief = {{"127.0.0.1", draw_port()}};
+    who.cluster.worker = {{"127.0.0.1", draw_port()}};
+    for (int i = 0; i < count; ++i) who.cluster.ps.push_back({"127.0.0.1", draw_port()});
+    for (int i = 0; i < count; ++i) {
+      ServerOptions options;
+      options.timeout = timeout;
+      options.agreement = "seed: 7\n";
+      options.learning_rate = [](std::int64_t samples) {
+        CHECK(samples == 100);
+        return rate_of_tests;
+      };
+      options.say = [](const std::string&) {};
+      servers.push_back(std::make_unique<Server>(task(Role::kParameterServer, i), options));
+    }
+  }
+
+  cluster::Identity task(Role role, int index) const {
+    cluster::Identity identity = who;
+    identity.role = role;
+    identity.index = index;
+    identity.rank = role == Role::kChief ? 0 : role == Role::kWorker ? 1 + index : -1;
+    return identity;
+  }
+  std::unique_ptr<Client> join(Role role, const std::string& agreement = "seed: 7\n",
+                               const std::string& model = "training data: x\n") const {
+    ClientOptions options;
+    options.timeout = timeout;
+    options.agreement = agreement;
+    options.model = model;
+    return std::make_unique<Client>(task(role, 0), options);
+  }
+
+  const milliseconds timeout{30'000};
+  cluster::Identity who;
+  std::vector<std::unique_ptr<Server>> servers;
+};
+
+}  // namespace
+
+TEST_CASE("values go to servers and come back, whatever their number") {
+  for (const int count : {1, 3}) {
+    Job job(count);
+    const auto chief = job.join(Role::kChief);
+    Values given(1), read(50);
+    chief->start(small_start(), given.source());
+    CHECK(chief->read(read.sink()) == 0);
+    CHECK(read.buffers == given.buffers);
+    const auto worker = job.join(Role::kWorker);
+    worker->wait_until_started(small_start().flat);
+    Values pulled(50);
+    CHECK(worker->pull(pulled.sink()).step == 0);
+    CHECK(pulled.buffers[0] == given.buffers[0]);
+    CHECK(pulled.buffers[4] == given.buffers[4]);
+
+    const std::vector<float> gradient = numbers(64, 9);
+    const Pushed first = chief->push(0, {gradient, {}}, given.buffers[4], given.buffers[4],
+                                     given.sink());
+    CHECK(first.step == 1);
+    const Pushed second = worker->push(0, {gradient, {}}, pulled.buffers[4], pulled.buffers[4],
+                                       pulled.sink());
+    CHECK(second.staleness == 1);
+    CHECK(second.learning_rate == rate_of_tests(1));
+    CHECK(chief->read(read.sink()) == 2);
+    CHECK(read.buffers[0] == pulled.buffers[0]);
+    CHECK(read.buffers[1] != numbers(64, 2));
+    CHECK(chief->staleness().mean == 0.5);
+    chief->saved(2);
+    CHECK(worker->pull(pulled.sink()).saved == 2);
+
+    chief->finish({Outcome::Kind::kInterrupted, ""});
+    for (const auto& server : job.servers) {
+      const auto outcome = server->wait(milliseconds(10'000));
+      REQUIRE(outcome);
+      CHECK(outcome->kind == Outcome::Kind::kInterrupted);
+      server->close(*outcome);
+    }
+    CHECK(worker->push(2, {gradient, {}}, pulled.buffers[4], pulled.buffers[4], pulled.sink())
+              .result == Pushed::Result::kOver);
+    CHECK(worker->outcome()->kind == Outcome::Kind::kInterrupted);
+  }
+}
+
+TEST_CASE("a task that was told something else is named with what differs") {
+  Job job(1);
+  CHECK_THROWS_WITH_AS(job.join(Role::kWorker, "seed: 8\n"),
+                       doctest::Contains("worker:0 was told 'seed: 8', not 'seed: 7' as ps:0"),
+                       ConfigError);
+  const auto chief = job.join(Role::kChief);
+  Values values(1);
+  chief->start(small_start(), values.source());
+  const auto worker = job.join(Role::kWorker, "seed: 7\n", "training data: y\n");
+  CHECK_THROWS_WITH_AS(worker->wait_until_started(small_start().flat),
+                       doctest::Contains("worker:0 has 'training data: y', not 'training data: x'"),
+                       ConfigError);
+  CHECK_NOTHROW(chief->check());
+}
+
+TEST_CASE("a server that goes and a chief that fails are named") {
+  Job job(2);
+  const auto chief = job.join(Role::kChief);
+  Values values(1);
+  chief->start(small_start(), values.source());
+  const auto worker = job.join(Role::kWorker);
+  worker->wait_until_started(small_start().flat);
+  SUBCASE("server") {
+    job.servers[1].reset();
+    CHECK_THROWS_WITH_AS(for (;;) worker->pull(values.sink()), doctest::Contains("ps:1 at 127."),
+                         PeerError);
+  }
+  SUBCASE("chief") {
+    chief->finish({Outcome::Kind::kFailed, "chief has failed: no disk"});
+    for (const auto& server : job.servers) server->close(*server->wait(milliseconds(10'000)));
+    CHECK_THROWS_WITH_AS(worker->check(), "chief has failed: no disk", PeerError);
+  }
+}
+
+}  // namespace trainer::server
