@@ -92,8 +92,8 @@ class Executable {
   // Whether the guarded output of the last call was finite: of this rank, or of all ranks when the
   // call updates. No rank updates unless all were, those of the calls it accumulates included.
   virtual bool finite() const = 0;
-  // Of the last call, which did not update (Scalars::apply), and those it accumulated. There must be
-  // no communicator. Valid until the next call.
+  // Of the last call, which did not update (Scalars::apply), and those it accumulated. There must
+  // be no communicator. Valid until the next call.
   virtual Gradient gradient() = 0;
   virtual MemoryReport memory() const = 0;
   // One line a step: what runs, in which layout, by which implementation.

@@ -71,8 +71,8 @@ class Crew {
   int count() const { return static_cast<int>(threads_.size()) + 1; }
   // Runs work(member) on every member at once. Rethrows the error that came first, after all have
   // ended; a MemberFailed only when nobody has thrown anything else. `failed`, when set, is called
-  // once the first error is kept, with the member that threw and while its error is handled: it must
-  // wake members that wait for it, by making them throw too.
+  // once the first error is kept, with the member that threw and while its error is handled: it
+  // must wake members that wait for it, by making them throw too.
   void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
  private:

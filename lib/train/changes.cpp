@@ -19,9 +19,8 @@ bool starts_with_any(const std::string& key, Prefixes prefixes) {
 }
 
 bool contains_any(const std::string& key, Prefixes parts) {
-  return std::any_of(parts.begin(), parts.end(), [&](std::string_view part) {
-    return key.find(part) != std::string::npos;
-  });
+  return std::any_of(parts.begin(), parts.end(),
+                     [&](std::string_view part) { return key.find(part) != std::string::npos; });
 }
 
 // The same samples are found by the data's fingerprint, wherever they lie.
@@ -39,9 +38,9 @@ bool part_of_the_function(const std::string& key) {
     return !contains_any(key, {"freeze", "learning_rate_multiplier", "initializer", "regularizer",
                                "dropout", "label_smoothing", "backbone.batch_norm"});
   }
-  return starts_with_any(key, {"data.normalize", "data.preprocess", "data.resize", "data.channels",
-                               "data.interpolation", "data.antialias", "data.fit",
-                               "data.crop_fraction"});
+  return starts_with_any(
+      key, {"data.normalize", "data.preprocess", "data.resize", "data.channels",
+            "data.interpolation", "data.antialias", "data.fit", "data.crop_fraction"});
 }
 
 // "adam" of optimizer.adam.beta_1; empty for other keys.

@@ -11,7 +11,6 @@ namespace {
 
 using config::Parallel;
 
-
 std::size_t gradient_bytes(const graph::Graph& model) {
   std::int64_t elements = 0;
   for (const graph::Value& value : model.values) {

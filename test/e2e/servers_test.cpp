@@ -166,8 +166,8 @@ evaluate: {start_delay_secs: 0, throttle_secs: 0, timeout_secs: 60}
 
 TEST_CASE("a worker may die and come back") {
   const Workspace work;
-  const std::string config =
-      config_of(work, kParallel + kLong + "run: {log_every: 1 steps, checkpoint_every: 1 epochs}\n");
+  const std::string config = config_of(
+      work, kParallel + kLong + "run: {log_every: 1 steps, checkpoint_every: 1 epochs}\n");
   const Arguments arguments = chief(config, work / "run");
   Job job(1, 1);
   job.start("ps", 0, {"train", config});
@@ -252,8 +252,10 @@ TEST_CASE("what tasks of a job with servers must be told") {
     reduce.insert(reduce.end(), {"--set", "parallel.strategy=all_reduce"});
     const Result result = run(reduce, Job(1, 1).task("chief", 0));
     CHECK(result.code == 2);
-    check_contains(result.err, {"config.yaml:", "parallel.strategy: the cluster of TF_CONFIG has ps "
-                                                "tasks", "strategy: parameter_server"});
+    check_contains(result.err, {"config.yaml:",
+                                "parallel.strategy: the cluster of TF_CONFIG has ps "
+                                "tasks",
+                                "strategy: parameter_server"});
   }
   SUBCASE("the strategy needs servers") {
     const Result result = run(arguments, Job(0, 1).task("worker", 0));
@@ -298,8 +300,7 @@ TEST_CASE("what tasks of a job with servers must be told") {
 
 TEST_CASE("without a cluster, the strategy is one process") {
   const Workspace work;
-  const std::string config =
-      config_of(work, kParallel + "train: {max_steps: 3, batch_size: 32}\n");
+  const std::string config = config_of(work, kParallel + "train: {max_steps: 3, batch_size: 32}\n");
   const Result result = run({"train", config, "--run-dir", work / "run"});
   CHECK(result.code == 0);
   CHECK(contains(result.out, "no cluster: this process alone"));
