@@ -394,7 +394,7 @@ class Checker {
              "expected at least '1 second', found '" + to_string(timeout) + "'");
     } else if (constexpr double kWeek = 7 * 24 * 3600; timeout.count > kWeek) {
       report("parallel.timeout",
-             "expected at most '168 hours', found '" + to_string(timeout) + "'");
+             "expected at most '604800 seconds', a week; found '" + to_string(timeout) + "'");
     }
     check_replicas();
     check_shard();

@@ -86,6 +86,7 @@ std::uint8_t* Records::record(std::size_t i) {
 // file system cannot reserve, the space that is free now must do; posix_fallocate() would write
 // every block there. The records that a file holds already stay as they are.
 bool Records::reserve(int file, std::int64_t taken) const {
+  if (taken >= static_cast<std::int64_t>(bytes_)) return true;  // reserved before
   std::error_code error;
   const auto space = std::filesystem::space(path_.parent_path(), error);
   if (!error && space.available + static_cast<std::uintmax_t>(taken) < bytes_) {
