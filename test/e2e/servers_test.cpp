@@ -296,6 +296,19 @@ TEST_CASE("what tasks of a job with servers must be told") {
   }
 }
 
+TEST_CASE("launch starts servers and an evaluator besides") {
+  const Workspace work;
+  const std::string config =
+      config_of(work, kParallel + "train: {max_steps: 20, batch_size: 32}\n"
+                                  "evaluate: {start_delay_secs: 0, throttle_secs: 0}\n");
+  const Result result = run({"launch", "-n", "2", "--ps", "2", "--evaluator", "--", "train", config,
+                             "--run-dir", work / "run"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  check_contains(result.out, {"2 workers, 2 parameter servers, asynchronous", "staleness of"});
+  check_contains(result.err, {"[ps:1] chief has come", "[evaluator:0] ", "the run has ended: done"});
+}
+
 TEST_CASE("without a cluster, the strategy is one process") {
   const Workspace work;
   const std::string config =
