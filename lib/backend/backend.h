@@ -95,8 +95,8 @@ class Executable {
   virtual bool finite() const = 0;
   // The sums over the ranks of what ReductionOptions::fill wrote for the last update.
   virtual std::span<const float> extra() const = 0;
-  // Of the last call, which did not update (Scalars::apply), and those it accumulated. There must be
-  // no communicator. Valid until the next call.
+  // Of the last call, which did not update (Scalars::apply), and those it accumulated. There must
+  // be no communicator. Valid until the next call.
   virtual Gradient gradient() = 0;
   virtual MemoryReport memory() const = 0;
   // One line a step: what runs, in which layout, by which implementation.

@@ -78,13 +78,11 @@ std::vector<Task> ranks_of(const LaunchOptions& options, const std::vector<int>&
     Task task;
     task.name = concat("rank ", rank);
     task.cores = share_of(cores, rank, size);
-    task.variables = {{"RANK", std::to_string(rank)},
-                      {"LOCAL_RANK", std::to_string(rank)},
-                      {"WORLD_SIZE", std::to_string(size)},
-                      {"LOCAL_WORLD_SIZE", std::to_string(size)},
-                      {"MASTER_ADDR", "127.0.0.1"},
-                      {"MASTER_PORT", std::to_string(port)},
-                      {"TORCHELASTIC_RUN_ID", job}};
+    task.variables = {
+        {"RANK", std::to_string(rank)},       {"LOCAL_RANK", std::to_string(rank)},
+        {"WORLD_SIZE", std::to_string(size)}, {"LOCAL_WORLD_SIZE", std::to_string(size)},
+        {"MASTER_ADDR", "127.0.0.1"},         {"MASTER_PORT", std::to_string(port)},
+        {"TORCHELASTIC_RUN_ID", job}};
     tasks.push_back(std::move(task));
   }
   return tasks;
@@ -209,8 +207,9 @@ Launcher::Launcher(const LaunchOptions& options)
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
   signal_file_ = Socket(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   const bool cluster = options.servers > 0 || options.evaluator;
-  const std::vector<Task> tasks = cluster ? tasks_of(options, cores_, ports_)
-                                          : ranks_of(options, cores_, draw_job(), ports_[0].number());
+  const std::vector<Task> tasks = cluster
+                                      ? tasks_of(options, cores_, ports_)
+                                      : ranks_of(options, cores_, draw_job(), ports_[0].number());
   for (const Task& task : tasks) start(task, &task == &tasks.front());
 }
 

@@ -8,9 +8,9 @@
 namespace trainer::cluster {
 
 struct LaunchOptions {
-  int workers = 1;          // chief included
-  int servers = 0;          // ps tasks, for parallel.strategy: parameter_server
-  bool evaluator = false;   // a task that evaluates the checkpoints as they come
+  int workers = 1;                   // chief included
+  int servers = 0;                   // ps tasks, for parallel.strategy: parameter_server
+  bool evaluator = false;            // a task that evaluates the checkpoints as they come
   std::vector<std::string> command;  // program and arguments, the same for all
   // What the others get to end by themselves once one has failed: longer than their own deadline.
   std::chrono::milliseconds patience{90'000};
@@ -25,9 +25,9 @@ struct LaunchOptions {
 // their parts, the others all. A worker or evaluator that fails is no failure of the job then.
 //
 // Rank 0 has this process's standard output and error; what the others print comes line by line on
-// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM and SIGHUP are passed on. When a worker has
-// failed, the others get SIGTERM after `patience` and SIGKILL after `after_term`; when this process
-// dies, the kernel kills them.
+// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM and SIGHUP are passed on. When a
+// worker has failed, the others get SIGTERM after `patience` and SIGKILL after `after_term`; when
+// this process dies, the kernel kills them.
 //
 // Returns 0, or the exit code of the worker that was the first to fail (of several found at once,
 // the lowest rank's), 128 + N when signal N ended it; kExitDevice, with which the others follow it,

@@ -435,8 +435,9 @@ class Checker {
       }
       return;
     }
-    const std::string with = "with parallel.strategy: parameter_server, whose workers do not wait "
-                             "for each other; ";
+    const std::string with =
+        "with parallel.strategy: parameter_server, whose workers do not wait "
+        "for each other; ";
     if (parallel.replicas > 1) {
       report("parallel.replicas",
              concat("must be 1 ", with, "start more workers; found ", parallel.replicas));

@@ -2,7 +2,6 @@
 
 #include <grpc/grpc.h>
 #include <grpc/support/log.h>
-
 #include <malloc.h>
 
 #include <cstdlib>

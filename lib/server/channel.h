@@ -12,8 +12,8 @@ namespace trainer::server {
 // for gone when no answer comes within half of it.
 std::vector<std::pair<std::string, int>> channel_arguments(std::chrono::milliseconds timeout);
 
-// Before the first connection: keeps memory that is freed for the next message, and makes gRPC write
-// nothing to standard error, unless the environment asks it to.
+// Before the first connection: keeps memory that is freed for the next message, and makes gRPC
+// write nothing to standard error, unless the environment asks it to.
 void prepare_process();
 
 }  // namespace trainer::server

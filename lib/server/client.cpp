@@ -96,9 +96,8 @@ struct Client::State {
       std::unique_lock lock(mutex);
       if (leaving || outcome) return;
       // A server that is about to end may still hold the address of its successor.
-      const bool again =
-          !connection.greeted && (status.error_code() == StatusCode::ABORTED ||
-                                  status.error_code() == StatusCode::UNAVAILABLE);
+      const bool again = !connection.greeted && (status.error_code() == StatusCode::ABORTED ||
+                                                 status.error_code() == StatusCode::UNAVAILABLE);
       if (!again) {
         lose(connection, status);
         return;
@@ -150,8 +149,9 @@ struct Client::State {
     if (lost.empty()) {
       refused = status.error_code() == StatusCode::FAILED_PRECONDITION;
       lost = refused ? concat(status.error_message(), "; it is ", connection.name)
-                     : concat(connection.name, " has gone: it was killed, has crashed or cannot be "
-                                               "reached (",
+                     : concat(connection.name,
+                              " has gone: it was killed, has crashed or cannot be "
+                              "reached (",
                               status.error_message(), ")");
     }
     changed.notify_all();

@@ -141,7 +141,8 @@ struct Server::State final : proto::ParameterServer::Service {
   }
 
   Status Write(ServerContext*, const proto::Values* values, proto::Empty*) override {
-    return answer([&] { keeper.write(from_message(values->part()), from_bytes(values->values())); });
+    return answer(
+        [&] { keeper.write(from_message(values->part()), from_bytes(values->values())); });
   }
 
   Status Start(ServerContext*, const proto::Empty*, proto::Empty*) override {

@@ -27,7 +27,7 @@ class GradientStream {
   // One gradient, computed, given, and answered with the newest parameters.
   struct Step {
     server::Pushed pushed;
-    double loss = 0;      // sum over the samples
+    double loss = 0;  // sum over the samples
     std::int64_t correct = 0, samples = 0;
     // Where a loss that is not finite was first seen, or "the loss". The gradient was not given.
     std::optional<std::string> not_finite;

@@ -378,8 +378,7 @@ class Loop {
     const bool exact = whole_;
     whole_ = true;
     save();
-    return concat("The job was at step ", state_.step,
-                  ", saved with the parameters of that step",
+    return concat("The job was at step ", state_.step, ", saved with the parameters of that step",
                   exact ? "" : concat(" and optimizer slots of step ", slots), ": ",
                   last_checkpoint(), "; start the job again with --resume");
   }
@@ -391,11 +390,10 @@ class Loop {
   }
 
   [[noreturn]] void stop_not_finite(const std::string& where, double rate) {
-    throw_not_finite(concat("the loss is not finite at step ", state_.step + 1, " (epoch ",
-                            static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1,
-                            ", learning rate ", rate, ")",
-                            where.empty() ? "" : ": first seen in " + where,
-                            ". The parameters were not updated"));
+    throw_not_finite(concat(
+        "the loss is not finite at step ", state_.step + 1, " (epoch ",
+        static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1, ", learning rate ", rate, ")",
+        where.empty() ? "" : ": first seen in " + where, ". The parameters were not updated"));
   }
 
   std::optional<Evaluation> evaluate_split(const char* name, const data::Dataset* dataset) {

@@ -61,8 +61,7 @@ std::string agreement_of(const cluster::Identity& who, const config::Config& con
 }
 
 std::chrono::milliseconds timeout_of(const config::Config& config) {
-  return std::chrono::milliseconds(
-      static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
+  return std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
 }
 
 ParameterServers::ParameterServers(const cluster::Identity& who, const config::Config& config,

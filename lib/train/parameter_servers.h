@@ -66,7 +66,8 @@ class ParameterServers {
   const cluster::Identity who_;
   server::Client client_;
   std::int64_t pulled_ = 0, saved_ = 0;
-  std::vector<float> before_, after_;  // moving statistics: as they were pulled, as a step left them
+  std::vector<float> before_,
+      after_;  // moving statistics: as they were pulled, as a step left them
 };
 
 }  // namespace trainer::train

@@ -124,11 +124,11 @@ TEST_CASE("values go to servers and come back, whatever their number") {
     CHECK(pulled.buffers[4] == given.buffers[4]);
 
     const std::vector<float> gradient = numbers(64, 9);
-    const Pushed first = chief->push(0, {gradient, {}}, given.buffers[4], given.buffers[4],
-                                     given.sink());
+    const Pushed first =
+        chief->push(0, {gradient, {}}, given.buffers[4], given.buffers[4], given.sink());
     CHECK(first.step == 1);
-    const Pushed second = worker->push(0, {gradient, {}}, pulled.buffers[4], pulled.buffers[4],
-                                       pulled.sink());
+    const Pushed second =
+        worker->push(0, {gradient, {}}, pulled.buffers[4], pulled.buffers[4], pulled.sink());
     CHECK(second.staleness == 1);
     CHECK(second.learning_rate == rate_of_tests(1));
     CHECK(chief->read(read.sink()) == 2);

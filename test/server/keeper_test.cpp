@@ -1,4 +1,6 @@
 // What servers keep and how it changes, without the network.
+#include "server/keeper.h"
+
 #include <doctest/doctest.h>
 
 #include <atomic>
@@ -8,7 +10,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "server/keeper.h"
 #include "server/layout.h"
 #include "support.h"
 
@@ -30,9 +31,8 @@ struct Kept {
       : keeper(first), statistics(first ? 3 : 0) {
     keeper.initialise(small_start(), part, rate_of_tests);
     const std::vector<float> values = numbers(64, 1);
-    keeper.write(kParameters, std::span(values)
-                                  .subspan(static_cast<std::size_t>(part.first),
-                                           static_cast<std::size_t>(part.count)));
+    keeper.write(kParameters, std::span(values).subspan(static_cast<std::size_t>(part.first),
+                                                        static_cast<std::size_t>(part.count)));
     keeper.start();
   }
 
@@ -76,8 +76,8 @@ TEST_CASE("several servers make the update of one, bit for bit") {
   Kept whole;
   std::vector<std::unique_ptr<Kept>> parts;
   for (std::int64_t i = 0; i < 3; ++i) {
-    parts.push_back(std::make_unique<Kept>(
-        i == 0 ? std::optional(Keeper::First{}) : std::nullopt, shard_of(64, i, 3)));
+    parts.push_back(std::make_unique<Kept>(i == 0 ? std::optional(Keeper::First{}) : std::nullopt,
+                                           shard_of(64, i, 3)));
   }
   for (int step = 0; step < 5; ++step) {
     const std::vector<float> gradient = numbers(64, 10 + step);

@@ -115,7 +115,7 @@ void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                         std::sqrt(1 - std::pow(static_cast<double>(adam.beta_2), t)) /
                         (1 - std::pow(static_cast<double>(adam.beta_1), t));
     kernels.adam(run, adam.beta_1, adam.beta_2, adam.epsilon, adam.amsgrad,
-                  static_cast<float>(rate));
+                 static_cast<float>(rate));
   }
 }
 

@@ -84,8 +84,8 @@ class CpuVariables : public Variables {
   std::vector<Memory> slots_;
   std::set<std::string> stepped_;
   std::vector<std::span<float>> statistics_;  // that steps move
-  std::uint64_t version_ = 1;  // of all values
-  std::uint64_t written_ = 1;  // of those that steps leave alone
+  std::uint64_t version_ = 1;                 // of all values
+  std::uint64_t written_ = 1;                 // of those that steps leave alone
   DerivedStore derived_;
 };
 
