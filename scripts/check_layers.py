@@ -21,6 +21,9 @@ OWNERS = {
     "dnnl.hpp": "backend/cpu",
     "dnnl.h": "backend/cpu",
     "oneapi": "backend/cpu",
+    "grpc": "server",
+    "grpcpp": "server",
+    "google": "server",
     "CLI": "(none: only apps/ reads the command line)",
 }
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}

@@ -44,13 +44,23 @@ class Job {
     program = std::make_unique<Program>(arguments, task(type, index));
     return *program;
   }
-  // Every task of the cluster.
-  void start_all(const Arguments& chief, const Arguments& others) {
-    for (const auto& [type, addresses] : cluster_.items()) {
-      for (std::size_t i = 0; i < addresses.size(); ++i) {
-        start(type, static_cast<int>(i), type == "chief" ? chief : others);
+  // Every task of the cluster, the chief when all workers have come. The servers print plain lines.
+  void start_all(const Arguments& chief, Arguments others) {
+    for (std::size_t i = 0; i < count("worker"); ++i) {
+      start("worker", static_cast<int>(i), others);
+    }
+    std::erase(others, "--json");
+    for (std::size_t i = 0; i < count("ps"); ++i) start("ps", static_cast<int>(i), others);
+    for (std::size_t i = 0; i < count("ps"); ++i) {
+      for (std::size_t w = 0; w < count("worker"); ++w) {
+        Program& server = (*this)["ps:" + std::to_string(i)];
+        REQUIRE(server.wait_for("worker:" + std::to_string(w) + " has come"));
       }
     }
+    start("chief", 0, chief);
+  }
+  std::size_t count(const std::string& type) const {
+    return cluster_.contains(type) ? cluster_.at(type).size() : 0;
   }
   Program& operator[](const std::string& name) { return *programs_.at(name); }
 
@@ -221,7 +231,7 @@ TEST_CASE("a server that dies ends the job, which goes on from the checkpoint") 
     check_contains(result.err, {"ps:1 at " + job.address("ps", 1), "has gone", "step ",
                                 "checkpoint", "--resume"});
   }
-  Job next(1, 1);  // as many servers as one likes
+  Job next(1, 0);  // as many servers as one likes
   next.start_all(chief(config, work / "run", {"--resume"}), chief(config, work / "run"));
   REQUIRE(next["chief:0"].wait_for("\"event\":\"step\""));
   next["chief:0"].signal(SIGTERM);
@@ -276,7 +286,7 @@ TEST_CASE("what tasks of a job with servers must be told") {
   }
   SUBCASE("a worker with another seed is turned away, and the job goes on") {
     Job job(1, 1);
-    job.start("ps", 0, arguments);
+    Program& server = job.start("ps", 0, {"train", config});
     job.start("chief", 0, arguments);
     Arguments other = arguments;
     other.insert(other.end(), {"--seed", "8"});
@@ -284,6 +294,7 @@ TEST_CASE("what tasks of a job with servers must be told") {
     CHECK(refused.code == 2);
     check_contains(refused.err, {"worker:0 was told 'seed: 8', not 'seed: 7' as ps:0"});
     job.start("worker", 0, arguments);
+    REQUIRE(server.wait_for("worker:0 has come"));
     REQUIRE(job["chief:0"].wait_for("\"event\":\"step\"", 5));
     job["chief:0"].signal(SIGTERM);
     job.wait(75);
@@ -296,6 +307,21 @@ TEST_CASE("what tasks of a job with servers must be told") {
     CHECK(second.code == 2);
     check_contains(second.err, {"ps:0 cannot listen at " + job.address("ps", 0)});
   }
+}
+
+TEST_CASE("launch starts servers and an evaluator besides") {
+  const Workspace work;
+  const std::string config =
+      config_of(work, kParallel +
+                          "train: {max_steps: 20, batch_size: 32}\n"
+                          "evaluate: {start_delay_secs: 0, throttle_secs: 0}\n");
+  const Result result = run({"launch", "-n", "2", "--ps", "2", "--evaluator", "--", "train", config,
+                             "--run-dir", work / "run"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  check_contains(result.out, {"2 workers, 2 parameter servers, asynchronous", "staleness of"});
+  check_contains(result.err,
+                 {"[ps:1] chief has come", "[evaluator:0] ", "the run has ended: done"});
 }
 
 TEST_CASE("without a cluster, the strategy is one process") {

@@ -353,7 +353,7 @@ TEST_CASE("what workers need to be told") {
   const Json servers{{"ps", {"127.0.0.1:" + std::to_string(draw_port())}}};
   const Result server = run(shared(config, work / "run"), cluster.task("worker", 0, servers));
   CHECK(server.code == 2);
-  CHECK(server.err.find("TF_CONFIG: the cluster has ps tasks") != std::string::npos);
+  CHECK(server.err.find("the cluster of TF_CONFIG has ps tasks") != std::string::npos);
   CHECK_FALSE(std::filesystem::exists(work / "run"));
 }
 

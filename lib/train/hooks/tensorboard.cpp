@@ -25,6 +25,7 @@ class TensorBoardHook : public Hook {
 
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
+    has_servers_ = !info.servers.empty();
     every_.emplace(summary_every_, info.steps_per_epoch);
     const Path folder = info.dir / "tensorboard";
     std::filesystem::create_directories(folder);
@@ -64,6 +65,7 @@ class TensorBoardHook : public Hook {
     scalar("learning_rate", step, window_.last().learning_rate);
     scalar("images_per_second", step, window_.images_per_second());
     scalar("wait_share", step, window_.wait_share());
+    if (has_servers_) scalar("staleness", step, window_.staleness());
     window_ = {};
   }
 
@@ -73,6 +75,7 @@ class TensorBoardHook : public Hook {
 
   config::Duration summary_every_;
   std::int64_t total_steps_ = 0;
+  bool has_servers_ = false;
   std::optional<Every> every_;
   std::optional<EventFile> file_;
   Window window_;

@@ -27,6 +27,8 @@ class Window {
     correct_ += p.accuracy * n;
     seconds_ += p.step_seconds;
     waited_ += p.wait_seconds;
+    staleness_ += static_cast<double>(p.staleness);
+    ++steps_;
   }
 
   bool empty() const { return samples_ == 0; }
@@ -37,11 +39,14 @@ class Window {
   double accuracy() const { return correct_ / samples_; }
   // 0 when no time has passed.
   double images_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
+  // Mean over the steps.
+  double staleness() const { return staleness_ / steps_; }
   double wait_share() const { return seconds_ > 0 ? waited_ / seconds_ : 0; }
 
  private:
   Progress last_;
   double samples_ = 0, loss_ = 0, correct_ = 0, seconds_ = 0, waited_ = 0;
+  double staleness_ = 0, steps_ = 0;
 };
 
 }  // namespace trainer::train
