@@ -13,7 +13,6 @@
 
 #include "base/files.h"
 #include "config/config.h"
-#include "data/data.h"
 
 namespace trainer::train {
 
@@ -28,8 +27,5 @@ enum class Start { kFresh, kResume, kOverwrite };
 // what to do; kOverwrite removes what an earlier run left; kResume needs nothing: without
 // checkpoints it starts anew.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
-
-// Writes data_report.txt when there is something to report.
-void write_data_report(const Path& run, const data::Datasets& data);
 
 }  // namespace trainer::train
