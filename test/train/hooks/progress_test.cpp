@@ -113,8 +113,9 @@ TEST_CASE("progress: a resumed and an interrupted run are told; quiet tells resu
     for (std::int64_t n = 1; n <= 20; ++n) hook->on_step(after_step(n));
     CHECK(quiet.str().empty());
     hook->on_evaluation(evaluation("test", 20, 1));
-    CHECK(quiet.str().starts_with("test: loss 1.0000"));
-    CHECK(std::count(quiet.str().begin(), quiet.str().end(), '\n') == 1);
+    const std::string told = quiet.str();
+    CHECK(told.starts_with("test: loss 1.0000"));
+    CHECK(std::count(told.begin(), told.end(), '\n') == 1);
     hook->on_finish(finish("done"));
     CHECK(quiet.str().ends_with(kClosing));
   }
