@@ -33,8 +33,9 @@ struct TrainArguments : ConfigArguments {
 int train(const TrainArguments& arguments);
 
 struct EvaluateArguments {
-  std::string run;    // a run folder or a checkpoint
-  std::string split;  // test when empty; with follow validation, or test where there is none
+  std::string run;  // a run folder or a checkpoint
+  // When empty test, or validation where there is none; with follow the other way round.
+  std::string split;
   bool best = false;
   bool follow = false;  // evaluates new checkpoints until the run ends
   std::vector<config::Override> overrides;
@@ -47,9 +48,10 @@ struct PredictArguments {
   std::string run;
   // Image files, folders of them or array files; a split of the config's data when empty.
   std::vector<std::string> images;
-  std::string split = "test";
+  std::string split;                // as of evaluate
   std::string format = "table";     // table, csv, jsonl
   std::optional<std::int64_t> top;  // classes shown, the likeliest first
+  bool json = false;                // the same as format jsonl
   bool skip_damaged = false;        // image files that cannot be read are named and left out
   std::optional<std::int64_t> limit;
   bool best = false;

@@ -31,10 +31,9 @@ int follow(const EvaluateArguments& arguments) {
 
 int evaluate(const EvaluateArguments& arguments) {
   if (arguments.follow) return follow(arguments);
-  const std::string split = arguments.split.empty() ? "test" : arguments.split;
   const train::Trained trained =
       train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
-  const data::Datasets data = train::open_split(trained, split);
+  const auto [split, data] = train::open_split_or_default(trained, arguments.split);
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
                                                 train::sample_spec(data), trained.config.seed);
   train::Replicas engine(model, trained.config, train::open_backends(trained.config),

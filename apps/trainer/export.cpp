@@ -8,6 +8,7 @@
 namespace trainer::app {
 
 int export_model(const ExportArguments& arguments) {
+  model::check_export_name(arguments.format, arguments.output);
   const train::Trained trained =
       train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
@@ -17,7 +18,8 @@ int export_model(const ExportArguments& arguments) {
   } else if (arguments.format == "safetensors") {
     model::export_safetensors(model, trained.file.tensors, arguments.output);
   } else {
-    model::export_onnx(model, trained.file.tensors, arguments.output);
+    model::export_onnx(model, trained.file.tensors, train::onnx_metadata(trained),
+                       arguments.output);
   }
   std::cout << arguments.output << ": step " << trained.step << " of " << arguments.run << ", as "
             << arguments.format << '\n';

@@ -1,5 +1,6 @@
 // The command line: what each command is called and takes. The work is in one file a command.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -9,6 +10,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "commands.h"
+#include "config/values.h"
 
 namespace trainer::app {
 
@@ -18,8 +20,38 @@ void warn(const std::string& line) { std::cerr << "warning: " << line << '\n'; }
 
 namespace {
 
-// --set a.b=c, and the flags that stand for one key each.
-void add_overrides(CLI::App& command, std::vector<config::Override>& overrides) {
+// CLI11's own checks of numbers name a range of 20 digits.
+CLI::Validator at_least_one() {
+  return {[](const std::string& text) {
+            std::int64_t value = 0;
+            const bool right = CLI::detail::lexical_cast(text, value) && value >= 1;
+            return right ? "" : "expected a whole number of at least 1, found " + text;
+          },
+          ""};
+}
+CLI::Validator more_than_zero() {
+  return {[](const std::string& text) {
+            double value = 0;
+            const bool right = CLI::detail::lexical_cast(text, value) && value > 0;
+            return right ? "" : "expected seconds, more than 0, found " + text;
+          },
+          ""};
+}
+
+// The nearest command's name is what a mistyped one needs; CLI11 would complain of its arguments.
+void check_command(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
+  if (std::find(names.begin(), names.end(), argv[1]) != names.end()) return;
+  throw ConfigError({}, config::unknown("command", argv[1], "Commands", names));
+}
+
+// Which flags stand for one key each, beside --set: all, or those that matter to a trained model.
+enum class Shorthands { kAll, kDevice, kNone };
+
+void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
+                   Shorthands shorthands = Shorthands::kAll) {
   command
       .add_option_function<std::vector<std::string>>(
           "--set",
@@ -47,10 +79,13 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides) 
             help)
         ->trigger_on_parse();
   };
-  flag("--epochs", "train.epochs", "Epochs to train (train.epochs)");
+  if (shorthands == Shorthands::kNone) return;
   flag("--batch-size", "train.batch_size", "Samples a replica takes a step (train.batch_size)");
-  flag("--seed", "seed", "Seed of everything random (seed)");
-  flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
+  if (shorthands == Shorthands::kAll) {
+    flag("--epochs", "train.epochs", "Epochs to train (train.epochs)");
+    flag("--seed", "seed", "Seed of everything random (seed)");
+    flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
+  }
   flag("--replicas", "parallel.replicas", "Copies of the model (parallel.replicas)");
   flag("--gpus", "parallel.gpus", "GPUs to use: a number or all (parallel.gpus)");
 }
@@ -82,10 +117,11 @@ int run(int argc, char** argv) {
   TrainArguments train_arguments;
   CLI::App* train_command = app.add_subcommand("train", "Build and run the job");
   add_config(*train_command, train_arguments);
-  train_command->add_flag("--resume", train_arguments.resume,
-                          "Go on from the run's last checkpoint");
-  train_command->add_flag("--overwrite", train_arguments.overwrite,
-                          "Replace an earlier run in this folder");
+  CLI::Option* resume = train_command->add_flag("--resume", train_arguments.resume,
+                                                "Go on from the run's last checkpoint");
+  train_command
+      ->add_flag("--overwrite", train_arguments.overwrite, "Replace an earlier run in this folder")
+      ->excludes(resume);
   train_command->add_option("--rank", train_arguments.identity.rank,
                             "Which of several processes this is, 0 being the chief; else told by "
                             "TF_CONFIG, torchrun, Slurm or mpirun");
@@ -104,8 +140,8 @@ int run(int argc, char** argv) {
       ->required();
   evaluate_command
       ->add_option("--split", evaluate_arguments.split,
-                   "test, validation or train; test, or what training evaluates with --follow, "
-                   "when left out")
+                   "test, validation or train; when left out test, or validation where there is no "
+                   "test split; with --follow what training evaluates")
       ->check(CLI::IsMember({"test", "validation", "train"}));
   CLI::Option* best = evaluate_command->add_flag("--best", evaluate_arguments.best,
                                                  "The best checkpoint, not the last");
@@ -132,7 +168,7 @@ int run(int argc, char** argv) {
           "Between the starts of two evaluations (evaluate.throttle_secs)");
   seconds("--timeout", "evaluate.timeout_secs",
           "Without a new checkpoint, until it gives up (evaluate.timeout_secs)");
-  add_overrides(*evaluate_command, evaluate_arguments.overrides);
+  add_overrides(*evaluate_command, evaluate_arguments.overrides, Shorthands::kDevice);
   evaluate_command->add_flag("--json", evaluate_arguments.json,
                              "One JSON object on standard output");
   evaluate_command->add_flag("--quiet", evaluate_arguments.quiet, "Only the line of results");
@@ -146,13 +182,16 @@ int run(int argc, char** argv) {
       "Image files, folders of them, or IDX, NPY or NPZ files; a split of the run's data when left "
       "out");
   predict_command
-      ->add_option("--split", predict_arguments.split, "Which split when no files are given")
+      ->add_option("--split", predict_arguments.split,
+                   "Which split when no files are given; test, or validation where there is none, "
+                   "when left out")
       ->check(CLI::IsMember({"test", "validation", "train"}));
-  predict_command->add_option("--format", predict_arguments.format, "table, csv or jsonl")
-      ->check(CLI::IsMember({"table", "csv", "jsonl"}));
+  CLI::Option* format =
+      predict_command->add_option("--format", predict_arguments.format, "table, csv or jsonl")
+          ->check(CLI::IsMember({"table", "csv", "jsonl"}));
   predict_command->add_option("--top", predict_arguments.top, "Show the K likeliest classes")
       ->type_name("K")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   predict_command
       ->add_option_function<std::string>(
           "--on-error",
@@ -162,9 +201,11 @@ int run(int argc, char** argv) {
           "fail at an image file that cannot be read, or name and skip it; default fail")
       ->check(CLI::IsMember({"fail", "skip"}));
   predict_command->add_option("--limit", predict_arguments.limit, "Only the first N images")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
+  predict_command->add_flag("--json", predict_arguments.json, "The same as --format jsonl")
+      ->excludes(format);
   predict_command->add_flag("--best", predict_arguments.best, "The best checkpoint, not the last");
-  add_overrides(*predict_command, predict_arguments.overrides);
+  add_overrides(*predict_command, predict_arguments.overrides, Shorthands::kDevice);
   predict_command->callback([&] { code = predict(predict_arguments); });
 
   ExportArguments export_arguments;
@@ -180,13 +221,14 @@ int run(int argc, char** argv) {
       ->type_name("FILE")
       ->required();
   export_command->add_flag("--best", export_arguments.best, "The best checkpoint, not the last");
-  add_overrides(*export_command, export_arguments.overrides);
+  add_overrides(*export_command, export_arguments.overrides, Shorthands::kNone);
   export_command->callback([&] { code = export_model(export_arguments); });
 
   BenchmarkArguments benchmark_arguments;
   CLI::App* benchmark_command = app.add_subcommand("benchmark", "Throughput, after a warm-up");
   add_config(*benchmark_command, benchmark_arguments);
-  benchmark_command->add_option("--seconds", benchmark_arguments.seconds, "Time to measure");
+  benchmark_command->add_option("--seconds", benchmark_arguments.seconds, "Time to measure")
+      ->check(more_than_zero());
   benchmark_command->add_flag("--input-only", benchmark_arguments.input_only,
                               "The input pipeline alone");
   benchmark_command->add_flag("--synthetic", benchmark_arguments.synthetic, "Synthetic data");
@@ -201,7 +243,7 @@ int run(int argc, char** argv) {
   data_command->add_option("--sheet", data_arguments.sheet,
                            "Write training images as the model gets them to this PNG");
   data_command->add_option("--samples", data_arguments.samples, "Images on the sheet")
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   data_command->callback([&] { code = data(data_arguments); });
 
   PlanArguments plan_arguments;
@@ -309,6 +351,7 @@ int run(int argc, char** argv) {
   devices_command->add_flag("--json", devices_json, "One JSON object");
   devices_command->callback([&] { code = devices(devices_json); });
 
+  check_command(app, argc, argv);
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

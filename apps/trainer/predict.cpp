@@ -18,8 +18,8 @@ int predict(const PredictArguments& arguments) {
   train::Replicas engine(model, trained.config, train::open_backends(trained.config),
                          train::Engine::Use::kPredict);
   engine.load(trained.file, trained.path);
-  train::PredictionWriter writer(arguments.format, trained.classes, inputs, arguments.top,
-                                 std::cout);
+  train::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, trained.classes,
+                                 inputs, arguments.top, std::cout);
   writer.header();
   std::int64_t skipped = 0;
   const auto each = [&](const train::PredictionInput& input, const train::Prediction& prediction) {

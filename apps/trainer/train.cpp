@@ -8,6 +8,7 @@
 #include "model/import.h"
 #include "model/model.h"
 #include "train/asynchronous.h"
+#include "train/data_report.h"
 #include "train/loop.h"
 #include "train/open.h"
 
@@ -44,13 +45,12 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
     if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
     lock.emplace(job.run);
     train::prepare_run_folder(job.run, config, job.start);
-    train::write_data_report(job.run, data);
     job.hooks = train::make_hooks(config, std::cout,
                                   {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
+    job.hooks.insert(job.hooks.begin(), train::make_data_report_hook(
+                                            data, warn, arguments.json ? &std::cout : nullptr));
   }
-  const train::Finish finish = train::train(job);
-  if (chief) train::write_data_report(job.run, data);  // what was replaced on the way
-  return finish;
+  return train::train(job);
 }
 
 // One of several processes: whatever ends it, the others are told why.

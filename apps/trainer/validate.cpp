@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "commands.h"
+#include "train/open.h"
 
 namespace trainer::app {
 
@@ -9,7 +10,7 @@ int validate(const std::vector<std::string>& paths,
   int code = kExitOk;
   for (const std::string& path : paths) {
     try {
-      config::load_config(path, overrides, environment());
+      train::check_model(config::load_config(path, overrides, environment()).config);
       std::cout << path << ": ok\n";
     } catch (const Error& error) {
       std::cerr << error.what() << '\n';

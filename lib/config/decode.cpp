@@ -195,11 +195,10 @@ class MapReader {
     if (!usable(node, where)) return;
     value.clear();
     if (node.kind == Node::Kind::kNull && !rule.required) return;
-    if constexpr (std::is_same_v<T, double>) {  // one number, or one per channel
-      if (node.kind == Node::Kind::kScalar) {
-        decode_value(node, value.emplace_back(), where, rule);
-        return;
-      }
+    const bool bare = std::is_same_v<T, double> || rule.bare;  // one number, or one per channel
+    if (bare && node.kind == Node::Kind::kScalar) {
+      decode_value(node, value.emplace_back(), where, rule);
+      return;
     }
     const std::size_t size = node.items.size();
     std::string wrong;

@@ -26,6 +26,13 @@ bool is_number(const Node& node) {
   return node.text.find_first_not_of("+-0123456789.eE_") == std::string::npos;
 }
 
+// [:-4] without quotes is a list of one text to YAML; no layer has a colon in its name.
+bool is_unquoted_slice(const Node& node) {
+  return node.kind == Node::Kind::kList && node.items.size() == 1 &&
+         node.items[0].kind == Node::Kind::kScalar && !node.items[0].quoted &&
+         node.items[0].text.find(':') != std::string::npos;
+}
+
 const char* const kExpected =
     "expected a slice such as \"[:-4]\" (in quotes), a number of layers, all, none, or names of "
     "layers such as [\"block1_*\"]";
@@ -34,7 +41,11 @@ const char* const kExpected =
 
 std::string read(const Node& node, Freeze& value, const Rule&) {
   Freeze parsed;
-  if (node.kind == Node::Kind::kList) {
+  if (is_unquoted_slice(node)) {
+    if (!read_slice("[" + node.items[0].text + "]", parsed)) {
+      return concat(kExpected, "; found [", node.items[0].text, "]");
+    }
+  } else if (node.kind == Node::Kind::kList) {
     parsed.kind = Freeze::Kind::kPatterns;
     for (const Node& item : node.items) {
       if (item.kind != Node::Kind::kScalar || item.text.empty()) {

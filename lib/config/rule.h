@@ -18,11 +18,17 @@ struct Rule {
   bool low_open = false, high_open = false;
   bool required = false;
   bool seconds = true;                             // durations: whether seconds are a unit
+  bool bare = false;                               // lists: one entry may stand without the list
   std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
 
   Rule must() const {
     Rule rule = *this;
     rule.required = true;
+    return rule;
+  }
+  Rule or_one() const {
+    Rule rule = *this;
+    rule.bare = true;
     return rule;
   }
   Rule items(std::size_t least, std::size_t most = 1000000) const {

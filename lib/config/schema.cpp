@@ -74,7 +74,7 @@ class Describer {
     Schema schema;
     schema.kind = Kind::kList;
     schema.item.push_back(schema_of(inner, rule));
-    schema.bare_item = std::is_same_v<T, double> || std::is_same_v<T, Unfreeze>;
+    schema.bare_item = std::is_same_v<T, double> || std::is_same_v<T, Unfreeze> || rule.bare;
     schema.rule = rule;
     return schema;
   }

@@ -12,6 +12,7 @@
 
 #include "base/types.h"
 #include "data/data.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 
@@ -70,13 +71,16 @@ Array read_npz(const Path& path, const std::string& name);
 
 // Images [n, height, width], [n, height, width, channels] or [n, features] with labels [n] or
 // [n, targets], all in memory.
-class MemoryDataset final : public Dataset {
+class MemoryDataset final : public Dataset, public Labelled {
  public:
   MemoryDataset(Array images, Array labels);
   std::int64_t size() const override { return images_.dims[0]; }
   Shape image_shape() const override { return shape_; }
   DType image_type() const override { return type_; }
   bool label_is_index() const override { return targets_.empty(); }
+  std::int32_t label_of(std::int64_t index) const override {
+    return indices_.empty() ? -1 : indices_[static_cast<std::size_t>(index)];
+  }
   std::int64_t label_width() const override { return width_; }
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override;

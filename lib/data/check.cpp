@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
 #include <thread>
@@ -13,6 +14,8 @@
 
 namespace trainer::data {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 struct FileCheck {
   ImageInfo info;
@@ -112,6 +115,7 @@ DataCheck check_images(const config::Data& data, const std::string& group_by) {
   }
   DataCheck result;
   result.classes = class_names(data, image_split(data, "train"));
+  std::string example;
   std::map<std::string, Seen> by_hash;
   std::map<std::string, std::map<std::string, std::string>> groups;  // group -> split -> a file
   for (const std::string name : {"train", "validation", "test"}) {
@@ -120,11 +124,13 @@ DataCheck check_images(const config::Data& data, const std::string& group_by) {
     const ImageList list = list_images(data, split, result.classes);
     const std::vector<FileCheck> files = check_files(list, data);
     result.splits.push_back(summarise(name, list, files, result.classes));
+    if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {
       const ImageFile& file = list.files[i];
       std::smatch match;
       if (!group_by.empty() && std::regex_search(file.path, match, group)) {
         groups[match[match.size() > 1 ? 1 : 0].str()].emplace(name, file.path);
+        ++result.grouped_files;
       }
       if (files[i].hash.empty()) continue;
       const auto [at, fresh] =
@@ -134,6 +140,12 @@ DataCheck check_images(const config::Data& data, const std::string& group_by) {
       result.duplicates.push_back(concat(seen.path, " (", seen.split, ") = ", file.path, " (", name,
                                          ")", seen.label == file.label ? "" : ", another class"));
     }
+  }
+  result.grouped = !group_by.empty();
+  result.groups = static_cast<std::int64_t>(groups.size());
+  if (result.grouped && groups.empty()) {
+    throw ConfigError(
+        {}, concat("--group-by '", group_by, "' matches none of the files' paths, e.g. ", example));
   }
   for (const auto& [value, splits] : groups) {
     if (splits.size() < 2) continue;
@@ -174,9 +186,51 @@ std::string to_text(const DataCheck& check) {
     list_lines(text, "  decoded with complaints", split.suspicious);
   }
   list_lines(text, "equal files in two splits or classes", check.duplicates);
+  if (check.grouped) {
+    text += concat("--group-by: ", check.grouped_files, " files in ", check.groups, " groups\n");
+  }
   list_lines(text, "groups in more than one split", check.shared_groups);
   if (check.clean()) text += "nothing damaged, no file in two splits\n";
   return text;
+}
+
+std::string to_json(const DataCheck& check) {
+  std::string text;
+  const auto add = [&text](const Json& line) {
+    text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  };
+  for (const SplitCheck& split : check.splits) {
+    Json counts = Json::object();
+    for (std::size_t i = 0; i < check.classes.size(); ++i) {
+      counts[check.classes[i]] = split.per_class[i];
+    }
+    add({{"event", "split"},
+         {"split", split.name},
+         {"class_counts", std::move(counts)},
+         {"kinds", split.kinds},
+         {"width", {split.min_width, split.max_width}},
+         {"height", {split.min_height, split.max_height}},
+         {"grey", split.grey},
+         {"turned", split.turned},
+         {"notes", split.notes},
+         {"damaged", split.damaged},
+         {"suspicious", split.suspicious}});
+  }
+  Json line{{"event", "data"},
+            {"clean", check.clean()},
+            {"duplicates", check.duplicates},
+            {"shared_groups", check.shared_groups}};
+  if (check.grouped) {
+    line["grouped_files"] = check.grouped_files;
+    line["groups"] = check.groups;
+  }
+  add(line);
+  return text;
+}
+
+std::string sheet_json(const std::string& path) {
+  const Json line{{"event", "sheet"}, {"path", path}};
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
 }
 
 }  // namespace trainer::data

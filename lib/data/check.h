@@ -23,19 +23,26 @@ struct SplitCheck {
 struct DataCheck {
   std::vector<std::string> classes;
   std::vector<SplitCheck> splits;
-  std::vector<std::string> duplicates;     // equal files in two splits, or with two labels
-  std::vector<std::string> shared_groups;  // values of the regex that several splits have
+  std::vector<std::string> duplicates;         // equal files in two splits, or with two labels
+  std::vector<std::string> shared_groups;      // values of the regex that several splits have
+  bool grouped = false;                        // whether there was a regex
+  std::int64_t grouped_files = 0, groups = 0;  // that it matched, and its values
   bool clean() const;
 };
 
 // Reads and decodes every file of every split with all cores. `group_by` is a regular expression on
 // the path: its first group (or the whole match) must not occur in two splits, e.g. patients.
+// Throws ConfigError when it matches no file.
 DataCheck check_images(const config::Data& data, const std::string& group_by);
 std::string to_text(const DataCheck& check);
+// One object a line: {"event":"split",...} for each split, {"event":"data",...} at the end.
+std::string to_json(const DataCheck& check);
 
 // A PNG with the first `samples` training images of an order drawn from the seed as the model gets
 // them, random changes included, with their class names beneath.
 void write_sheet(const config::Data& data, std::uint64_t seed, std::int64_t samples,
                  const std::string& path);
+// {"event":"sheet","path":PATH}
+std::string sheet_json(const std::string& path);
 
 }  // namespace trainer::data

@@ -1,5 +1,6 @@
 // The kind of an image file by its first bytes, and all kinds but JPEG through stb_image.
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -133,9 +134,11 @@ void read_image_file(const Path& path, const ImageLimits& limits,
                                           "; raise data.max_file_size if that is right"));
   }
   bytes.resize(size);
+  errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
-    throw DataError(path.string(), "cannot be read");
+    const std::string reason = errno != 0 ? std::strerror(errno) : "it became shorter meanwhile";
+    throw DataError(path.string(), "cannot be read: " + reason);
   }
 }
 

@@ -130,6 +130,7 @@ struct ImageList {
   std::string source;  // the folder, glob or csv, for messages
   std::vector<ImageFile> files;
   std::vector<std::string> notes;  // what was left aside, and why
+  std::vector<int> lines = {};     // of a csv, by file
 };
 
 // The class names of a folder of folders, or of a csv's labels, sorted.
@@ -138,6 +139,14 @@ std::vector<std::string> class_names(const config::Data& data, const config::Spl
 // has no file, a folder is no class, a csv line is wrong.
 ImageList list_images(const config::Data& data, const config::Split& split,
                       const std::vector<std::string>& classes);
+
+// Throws DataError naming the line of the csv whose file is not there. For a list as it was made.
+void check_files_exist(const ImageList& list);
+
+// Keeps `count` files, in their order, and as many of each class as its share of the list says, but
+// at least one where `count` allows. Drawn at random: a function of the seed and the list. A larger
+// count keeps the files of a smaller one, too.
+void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed);
 
 // The files below a folder that are named like images, sorted; hidden ones are left out.
 std::vector<std::string> images_below(const std::string& folder);

@@ -13,11 +13,12 @@
 #include "base/error.h"
 #include "data/image.h"
 #include "data/resize_rows.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 namespace {
 
-class ImageDataset final : public Dataset {
+class ImageDataset final : public Dataset, public Labelled, public DamageTolerant {
  public:
   ImageDataset(const config::Data& data, ImageList list, std::vector<std::string> classes,
                std::uint64_t seed, bool training)
@@ -44,6 +45,7 @@ class ImageDataset final : public Dataset {
     }
   }
 
+  std::int32_t label_of(std::int64_t index) const override { return file(index).label; }
   std::int64_t size() const override { return static_cast<std::int64_t>(list_.files.size()); }
   Shape image_shape() const override { return {height_, width_, channels_}; }
   DType image_type() const override { return DType::kUInt8; }
@@ -68,6 +70,10 @@ class ImageDataset final : public Dataset {
     }
   }
 
+  Damage damage() const override {
+    const std::lock_guard lock(mutex_);
+    return {skipped_, static_cast<std::int64_t>(damaged_.size()), size() + skipped_};
+  }
   std::vector<std::string> report() const override {
     const std::lock_guard lock(mutex_);
     return report_;
@@ -269,6 +275,7 @@ class ImageDataset final : public Dataset {
       report_.push_back(concat("skipped (class ", classes_[label], "): ", reasons[i]));
     }
     check_budget(count, last);
+    skipped_ = count;
     for (std::size_t label = 0; label < classes_.size(); ++label) {
       if (lost[label] == 0) continue;
       report_.push_back(concat("class ", classes_[label], ": ", lost[label], " of ",
@@ -325,6 +332,7 @@ class ImageDataset final : public Dataset {
   int height_, width_, channels_;
   Augmentations augment_;
   bool crops_ = false;
+  std::int64_t skipped_ = 0;
   std::unique_ptr<PixelCache> cache_;
   std::vector<std::int32_t> parts_;  // of the samples; for replace
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int64_t>> by_class_;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/random.h"
 #include "base/text.h"
 #include "data/image.h"
 
@@ -131,7 +132,7 @@ class CsvReader {
       if (cells.size() != 2) {
         fail(line, concat("has ", cells.size(), " fields; expected path,label"));
       }
-      if (rows.empty() && line == 1 && cells[0] == "path" && cells[1] == "label") continue;
+      if (rows.empty() && line == 1 && is_header(cells)) continue;
       if (cells[0].empty()) fail(line, "has no path");
       if (cells[1].empty()) fail(line, "has no label");
       rows.push_back({cells[0], cells[1], line});
@@ -145,6 +146,16 @@ class CsvReader {
   }
 
  private:
+  // Names of columns, of which only this order is known.
+  bool is_header(const std::vector<std::string>& cells) const {
+    static const std::set<std::string> kPaths{"path", "file", "filename", "image", "filepath"};
+    static const std::set<std::string> kLabels{"label", "class", "target"};
+    if (kLabels.contains(cells[0]) && kPaths.contains(cells[1])) {
+      fail(1, concat("the columns are ", cells[0], ',', cells[1], "; expected path,label"));
+    }
+    return kPaths.contains(cells[0]) && kLabels.contains(cells[1]);
+  }
+
   // RFC 4180: a quoted field may hold commas, line ends and doubled quotes.
   std::vector<std::string> record() {
     std::vector<std::string> cells(1);
@@ -207,6 +218,7 @@ ImageList list_csv(const config::Split& split, const std::vector<std::string>& c
                                    list(classes), " (or 0 to ", classes.size() - 1, ")"));
     }
     result.files.push_back({(folder / row.path).string(), label});
+    result.lines.push_back(row.line);
   }
   return result;
 }
@@ -342,6 +354,44 @@ ImageList list_images(const config::Data& data, const config::Split& split,
                       const std::vector<std::string>& classes) {
   if (data.format == config::DataFormat::kCsv) return list_csv(split, classes);
   return split.glob.empty() ? list_folder(split, classes) : list_glob(split, classes);
+}
+
+void check_files_exist(const ImageList& list) {
+  for (std::size_t i = 0; i < list.lines.size(); ++i) {
+    std::error_code error;
+    if (fs::exists(list.files[i].path, error)) continue;
+    throw DataError(concat(list.source, ':', list.lines[i]),
+                    concat("there is no file ", list.files[i].path,
+                           "; paths in a csv count from its own folder"));
+  }
+}
+
+void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed) {
+  if (count >= static_cast<std::int64_t>(list.files.size())) return;
+  std::map<std::int32_t, std::vector<std::size_t>> by_class;
+  for (std::size_t i = 0; i < list.files.size(); ++i) by_class[list.files[i].label].push_back(i);
+  // Each class is shuffled and spread evenly over (0, 1), but for its first file, which comes
+  // before all others; the files up to some place on that line are taken.
+  std::vector<std::pair<double, std::size_t>> places;
+  for (auto& [label, files] : by_class) {
+    // Counters of their own: those of label -1 divide training from validation.
+    Random random(seed, Stream::kSplit, static_cast<std::uint64_t>(label) + 1);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      std::swap(files[i], files[i + random.below(files.size() - i)]);
+      const double place = (static_cast<double>(i) + 0.5) / static_cast<double>(files.size());
+      places.emplace_back(i == 0 ? 0 : place, files[i]);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    kept.push_back(places[i].second);
+  }
+  std::sort(kept.begin(), kept.end());
+  std::vector<ImageFile> files;
+  for (const std::size_t i : kept) files.push_back(std::move(list.files[i]));
+  list.files = std::move(files);
+  list.lines.clear();
 }
 
 }  // namespace trainer::data

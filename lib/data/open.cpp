@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "data/array.h"
 #include "data/image.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 namespace {
@@ -130,6 +131,27 @@ Opened open_split(const config::Data& config, Role role) {
                                                    : open_idx(config, role);
 }
 
+// A path of the config at which there is nothing. Where the format has no need of a file, a split
+// is merely absent then, which must not be said of data that was moved.
+void check_path(const std::string& path, const std::string& key, bool image_files) {
+  if (path.empty() || std::filesystem::exists(path)) return;
+  throw DataError(path, concat("there is no such file or folder; it is named by data.", key,
+                               ". Give its place with --set data.", key, "=NEW",
+                               image_files ? ""
+                                           : ", or with the variable that the config uses "
+                                             "(MNIST_DIR, FASHION_MNIST_DIR), or fetch the data "
+                                             "set (datasets/mnist.sh, datasets/fashion_mnist.sh)"));
+}
+
+void check_paths(const config::Data& config, const std::vector<Role>& roles) {
+  const bool image_files = config::is_image_format(config.format);
+  for (const Role role : roles) {
+    const config::Split& split = split_of(config, role);
+    if (!given(split)) check_path(config.path, "path", image_files);
+    check_path(split.path, concat(name_of(role), ".path"), image_files);
+  }
+}
+
 struct Parts {
   Opened train, validation, test;
 };
@@ -196,8 +218,11 @@ std::vector<std::string> open_images(const config::Data& config, std::uint64_t s
     if (!want) return nullptr;
     const config::Split split = image_split(config, name);
     if (!given(split)) return nullptr;
-    return make_image_dataset(config, list_images(config, split, classes), classes, seed,
-                              std::string(name) == "train");
+    const bool training = std::string(name) == "train";
+    ImageList list = list_images(config, split, classes);
+    if (config.on_error == config::OnError::kFail) check_files_exist(list);
+    if (training && config.limit) draw_files(list, *config.limit, seed);
+    return make_image_dataset(config, std::move(list), classes, seed, training);
   };
   result.train = open(wanted.train, "train");
   result.validation = open(wanted.validation, "validation");
@@ -249,6 +274,14 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed,
   const bool need_train = wanted("train") || (wanted("validation") && from_train);
   const bool need_validation = wanted("validation") && !from_train;
 
+  const bool on_disk = config.format != config::DataFormat::kSynthetic &&
+                       config.format != config::DataFormat::kDigits;
+  std::vector<Role> roles;
+  if (on_disk && need_train) roles.push_back(Role::kTrain);
+  if (on_disk && need_validation) roles.push_back(Role::kValidation);
+  if (on_disk && wanted("test")) roles.push_back(Role::kTest);
+  check_paths(config, roles);
+
   Datasets result;
   std::int64_t num_classes = config.synthetic.classes;
   if (config.format == config::DataFormat::kSynthetic) {
@@ -259,6 +292,7 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed,
       result.test = make_synthetic(config.synthetic, seed, true);
     }
   } else if (config::is_image_format(config.format)) {
+    if (config.classes.empty() && !need_train) check_paths(config, {Role::kTrain});
     result.classes =
         open_images(config, seed, {need_train, need_validation, wanted("test")}, result);
     num_classes = static_cast<std::int64_t>(result.classes.size());
@@ -293,9 +327,9 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed,
   if (!wanted("validation")) result.validation.reset();
 
   if (!result.train && !result.validation && !result.test) {
-    throw DataError(config.path.empty() ? "data" : config.path,
-                    concat("there is no ", only.value_or("train"), " split: give data.",
-                           only.value_or("train"), " in the config"));
+    throw MissingSplit(config.path.empty() ? "data" : config.path,
+                       concat("there is no ", only.value_or("train"), " split: give data.",
+                              only.value_or("train"), " in the config"));
   }
   describe(result, config, num_classes);
   return result;

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/glob.h"
+#include "config/values.h"
 
 namespace trainer::model {
 namespace {
@@ -49,10 +51,11 @@ void add_top(const config::Backbone& backbone, std::int64_t classes,
   layers.push_back(dense("predictions", classes, config::Activation::kLinear));
 }
 
-std::string join(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
+// "did you mean 'x'?", or which names there are, of many the first and last.
+std::string hint(const std::string& pattern, const std::vector<std::string>& names) {
+  if (const auto near = config::nearest(pattern, names)) return "did you mean '" + *near + "'?";
+  return concat("its ", names.size(), " layers are ", names.front(), " to ", names.back(),
+                "; trainer plan lists them");
 }
 
 }  // namespace
@@ -103,8 +106,9 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
       frozen[i] = true;
     }
     if (any) continue;
-    errors.push_back({backbone.loc, concat("model.backbone.freeze: no layer is named '", pattern,
-                                           "'; the backbone has ", join(names))});
+    errors.push_back(
+        {backbone.loc, concat("model.backbone.freeze: no layer of the backbone is named '", pattern,
+                              "'; ", hint(pattern, names))});
   }
   return frozen;
 }

@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "config/values.h"
 #include "model/backbone.h"
 #include "model/build.h"
 
@@ -13,6 +14,7 @@ using graph::kNoValue;
 using graph::ValueId;
 
 constexpr std::int64_t kImageNetClasses = 1000;  // a top's, while the data set's are not known
+constexpr std::size_t kMostNames = 12;           // of layers listed in a message
 constexpr std::int64_t kLeastPixels = 32;        // of a backbone's image, each way
 
 // Builds the graph layer by layer and collects mistakes; a layer below a wrong one is not looked
@@ -161,7 +163,7 @@ class Builder {
         const bool later = std::find(names_.begin(), names_.end(), name) != names_.end();
         error(layers_[i].loc, names_[i], ": inputs: ",
               later ? "layer '" + name + "' comes later; move it before this one"
-                    : "there is no layer '" + name + "'; " + known_layers());
+                    : "there is no layer '" + name + "'" + known_layers(name));
         right = false;
       } else if (found->second == kNoValue) {
         right = false;
@@ -172,12 +174,15 @@ class Builder {
     return right;
   }
 
-  std::string known_layers() const {
-    std::string list = "layers before this one: input";
-    for (const graph::LayerInfo& layer : graph_.layers) {
-      if (layer.name != "input") list += ", " + layer.name;
-    }
-    return list;
+  // A guess, or the layers that may be meant, of many the last.
+  std::string known_layers(const std::string& name) const {
+    std::vector<std::string> known;
+    for (const graph::LayerInfo& layer : graph_.layers) known.push_back(layer.name);
+    if (const std::string guess = config::suggestion(name, known); !guess.empty()) return guess;
+    const std::size_t first = known.size() > kMostNames ? known.size() - kMostNames : 0;
+    known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(first));
+    return concat(first > 0 ? "; the last layers before this one: " : "; layers before this one: ",
+                  config::join(known));
   }
 
   void add_one(std::size_t i) {

@@ -1,5 +1,6 @@
 #include "model/export.h"
 
+#include "base/error.h"
 #include "checkpoint/weights.h"
 #include "model/kept.h"
 
@@ -20,7 +21,22 @@ Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
   return value.shape;
 }
 
+// The formats whose files are named so; empty for other names.
+std::string format_of_name(const Path& path) {
+  const std::string ending = path.extension().string();
+  if (ending == ".h5" || ending == ".hdf5" || ending == ".keras") return "keras_h5";
+  if (ending == ".safetensors" || ending == ".onnx") return ending.substr(1);
+  return "";
+}
+
 }  // namespace
+
+void check_export_name(const std::string& format, const Path& path) {
+  const std::string named = format_of_name(path);
+  if (named.empty() || named == format) return;
+  throw ConfigError({}, concat("--output ", path.string(), " is named like a file of --format ",
+                               named, ", but the format is ", format));
+}
 
 Kept::Kept(const graph::Graph& graph, const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) by_name_[tensor.name] = &tensor;

@@ -1,6 +1,8 @@
 // A trained model in the files of other programs.
 #pragma once
 
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
@@ -11,6 +13,10 @@ namespace trainer::model {
 // `graph` is build_model's, `tensors` a checkpoint's: weight averages are used where it has them.
 // Throws DataError when a tensor of the model is not among them.
 
+// Throws ConfigError when the name of a file ends as another format's than the one ("keras_h5",
+// "safetensors", "onnx") does.
+void check_export_name(const std::string& format, const Path& path);
+
 // Keras HDF5: the applications' layout for x.h5, Keras 3's for x.weights.h5. Either loads with
 // load_weights into a model of the same layers in the same order; the former also by name.
 void export_keras_h5(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
@@ -19,8 +25,10 @@ void export_keras_h5(const graph::Graph& graph, const std::vector<checkpoint::Te
 void export_safetensors(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
                         const Path& path);
 // ONNX, opset 13: "images" [batch, height, width, channels], float32 as the data set has them,
-// before normalisation, to "logits". Throws ConfigError for a layer that ONNX cannot express.
+// before normalisation, to "logits". `metadata` becomes the file's metadata_props. Throws
+// ConfigError for a layer that ONNX cannot express.
+using OnnxMetadata = std::vector<std::pair<std::string, std::string>>;  // keys and values
 void export_onnx(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
-                 const Path& path);
+                 const OnnxMetadata& metadata, const Path& path);
 
 }  // namespace trainer::model

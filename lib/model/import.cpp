@@ -91,10 +91,13 @@ class Matcher {
   Import import_;
 };
 
+constexpr std::size_t kMostNames = 8;  // of tensors listed of a kind
+
 void list(std::string& text, const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return;
   text += concat("\n  ", what, ':');
-  for (const std::string& name : names) text += "\n    " + name;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += "\n    " + names[i];
+  if (names.size() > kMostNames) text += concat("\n    and ", names.size() - kMostNames, " more");
 }
 
 // The name of the file that Keras would fetch, for messages.
@@ -124,6 +127,20 @@ const char* keras_class(config::Backbone::Name name) {
       return "MobileNetV2";
   }
   return "";
+}
+
+// What is probably wrong when most tensors do not fit.
+std::string guess(const ImportReport& report, const config::Model& model) {
+  if (!model.backbone || report.ill_shaped.size() + report.missing.size() <= report.loaded.size()) {
+    return "";
+  }
+  const bool mobile = model.backbone->name == config::Backbone::Name::kMobileNetV2;
+  const std::string alpha = mobile ? concat(" with alpha: ", model.backbone->alpha,
+                                            " (the 1.0 in ..._1.0_224... of a "
+                                            "Keras file's name)")
+                                   : "";
+  return concat("\nMost tensors do not fit: the file is probably of another network than ",
+                keras_class(model.backbone->name), alpha, ".");
 }
 
 void expect_file(const std::string& path, const config::Model& model) {
@@ -187,6 +204,7 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   import.report.path = path;
   if (!import.report.complete()) {
     throw DataError(path, "does not fit the model.\n" + import.report.text() +
+                              guess(import.report, model) +
                               "\nGive the file of this network, or name what may be missing under "
                               "allow_missing, e.g. [\"predictions\"].");
   }

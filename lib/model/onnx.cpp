@@ -61,7 +61,7 @@ class Writer {
  public:
   Writer(const graph::Graph& graph, const Kept& kept) : graph_(graph), kept_(kept) {}
 
-  std::string write() {
+  std::string write(const OnnxMetadata& metadata) {
     const ValueId images = graph_.inputs.at(0);
     names_[images] = "images";
     for (node_ = 0; node_ < static_cast<int>(graph_.nodes.size()); ++node_) {
@@ -76,6 +76,9 @@ class Writer {
     ProtoMessage model;
     model.number(1, kIrVersion).text(2, "trainer").message(7, body_);
     model.message(8, ProtoMessage().number(2, kOpset));
+    for (const auto& [key, value] : metadata) {
+      model.message(14, ProtoMessage().text(1, key).text(2, value));
+    }
     return model.bytes();
   }
 
@@ -172,7 +175,13 @@ class Writer {
 
   void add(const graph::Preprocess& op) {
     const auto channels = static_cast<std::int64_t>(op.mean.size());
-    std::string x = emit("Mul", {name(in(0)), constant({}, {op.scale})});
+    std::string x = name(in(0));
+    if (op.reverse_channels) {
+      Ints order;
+      for (std::int64_t c = channels - 1; c >= 0; --c) order.push_back(c);
+      x = emit("Gather", {x, integers(order)}, {attribute("axis", std::int64_t{-1})});
+    }
+    x = emit("Mul", {x, constant({}, {op.scale})});
     x = emit("Sub", {x, constant({channels}, op.mean)});
     x = emit("Div", {x, constant({channels}, op.std)});
     set(image(out()) ? to_nchw(x) : x);
@@ -292,9 +301,9 @@ class Writer {
 }  // namespace
 
 void export_onnx(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
-                 const Path& path) {
+                 const OnnxMetadata& metadata, const Path& path) {
   const Kept kept(graph, tensors);
-  write_file_atomic(path, Writer(graph, kept).write());
+  write_file_atomic(path, Writer(graph, kept).write(metadata));
 }
 
 }  // namespace trainer::model

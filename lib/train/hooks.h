@@ -89,7 +89,7 @@ class Hook {
 // ----------------------------------------------------------
 
 // The terminal: a progress line on a TTY, plain lines every `log_every` otherwise; evaluations; the
-// articles' closing lines. Writes nothing when quiet but errors and the final line.
+// articles' closing lines. Quiet: results alone, no progress.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
                                          const config::Duration& log_every);
 // --json: one object a line. Steps as "log_every" says.

@@ -1,9 +1,56 @@
 #include "train/open.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "base/error.h"
 #include "data/mix.h"
+#include "train/stages.h"
 
 namespace trainer::train {
+namespace {
+
+// Empty when the data alone says it.
+std::vector<std::int64_t> expected_image(const config::Config& config) {
+  const config::Data& data = config.data;
+  if (data.format == config::DataFormat::kSynthetic) return data.synthetic.shape;
+  if (config::is_image_format(data.format) && data.resize.size() == 2) {
+    return {data.resize[0], data.resize[1], data.channels.value_or(3)};
+  }
+  if (data.format == config::DataFormat::kDigits) return {28, 28, 1};
+  return config.model.input;
+}
+
+std::int64_t expected_classes(const config::Data& data) {
+  const auto named = static_cast<std::int64_t>(data.classes.size());
+  if (data.format == config::DataFormat::kSynthetic) return std::max(data.synthetic.classes, named);
+  if (data.format == config::DataFormat::kDigits) return 10;
+  return data.num_classes.value_or(named);
+}
+
+}  // namespace
+
+std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
+  const std::vector<std::int64_t> image = expected_image(config);
+  if (image.size() != 3) return std::nullopt;
+  model::SampleSpec sample{Shape(image), DType::kUInt8, true, expected_classes(config.data)};
+  // Arrays may hold targets in place of indices. Then a class is a target.
+  const bool arrays = config.data.format == config::DataFormat::kNpz;
+  const bool binary = config.model.loss == config::LossKind::kBinaryCrossEntropy;
+  if (arrays && binary && sample.classes != 2) sample.label_is_index = false;
+  return sample;
+}
+
+void check_model(const config::Config& config) {
+  const std::optional<model::SampleSpec> sample = expected_sample(config);
+  if (!sample) return;
+  const bool needs_classes = config.model.dense_classifier.has_value() || !sample->label_is_index;
+  if (needs_classes && sample->classes < 1) return;
+  const std::size_t later = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
+  std::vector<std::int64_t> first(later + 1);
+  std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
+  stage_models(config, *sample, first);
+}
 
 data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {
   data::Datasets data = data::open_datasets(config.data, config.seed, std::move(only));

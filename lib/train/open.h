@@ -22,6 +22,15 @@ data::Datasets open_training_data(const config::Config& config,
 
 model::SampleSpec sample_spec(const data::Datasets& data);
 
+// What the config alone says of the samples: model.input, data.resize or the synthetic set. Bytes
+// and class indices, unless something else is known; classes is 0 when they are not. None when the
+// size of the images is not known without the data.
+std::optional<model::SampleSpec> expected_sample(const config::Config& config);
+
+// Builds the models of the config, of every stage of unfreeze, without its data: ConfigError with
+// the mistakes that show without it, no more than the sizes that are known allow.
+void check_model(const config::Config& config);
+
 // Where a run's progress goes.
 struct Output {
   bool is_tty = false;

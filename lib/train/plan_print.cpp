@@ -10,6 +10,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr std::size_t kMostClasses = 12;  // whose samples are listed class by class
+
 std::string short_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -93,6 +95,22 @@ void print_stages(const PlanReport& plan, std::ostream& out) {
   table.print(out, "  ");
 }
 
+// " (cat: 40, dog: 38)", of many classes the range alone.
+std::string counts_of(const PlannedData& data, const std::string& split) {
+  const auto found = data.class_counts.find(split);
+  if (found == data.class_counts.end()) return "";
+  const std::vector<std::int64_t>& counts = found->second;
+  if (counts.size() > kMostClasses) {
+    const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
+    return concat(" (", grouped(*least), " to ", grouped(*most), " a class)");
+  }
+  std::string text;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    text += concat(i > 0 ? ", " : "", data.classes[i], ": ", counts[i]);
+  }
+  return " (" + text + ")";
+}
+
 void print_data(const PlanReport& plan, std::ostream& out) {
   const PlannedData& data = plan.data;
   out << "\ndata\n";
@@ -100,10 +118,11 @@ void print_data(const PlanReport& plan, std::ostream& out) {
     out << "  sizes unknown: " << data.unknown << '\n';
   } else {
     Table table({"", ""});
-    table.add({"train", samples(data.train)});
-    table.add({"validation", samples(data.validation)});
-    table.add({"test", samples(data.test)});
+    table.add({"train", samples(data.train) + counts_of(data, "train")});
+    table.add({"validation", samples(data.validation) + counts_of(data, "validation")});
+    table.add({"test", samples(data.test) + counts_of(data, "test")});
     table.print(out, "  ");
+    for (const std::string& warning : data.warnings) out << "  warning: " << warning << '\n';
   }
   if (data.sample) {
     out << "  images " << to_string(data.sample->image) << ' ' << to_string(data.sample->image_type)
@@ -237,6 +256,8 @@ Json data_json(const PlannedData& data) {
           {"validation", data.validation},
           {"test", data.test},
           {"classes", data.classes},
+          {"class_counts", data.class_counts},
+          {"warnings", data.warnings},
           {"image", data.sample->image.dims()},
           {"type", to_string(data.sample->image_type)}};
 }

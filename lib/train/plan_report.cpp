@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "compile/compile.h"
 #include "data/data.h"
+#include "data/splits.h"
 #include "optim/optim.h"
+#include "train/data_report.h"
 #include "train/open.h"
 #include "train/stages.h"
 
@@ -96,14 +98,6 @@ void add_stages(PlanReport& plan, const config::Config& config) {
   }
 }
 
-// What the config alone says of the samples: bytes, unless something else is known.
-std::optional<model::SampleSpec> sample_of(const config::Config& config) {
-  const auto named = static_cast<std::int64_t>(config.data.classes.size());
-  const std::int64_t classes = config.data.num_classes.value_or(named);
-  if (config.model.input.size() != 3 || classes < 1) return std::nullopt;
-  return model::SampleSpec{Shape(config.model.input), DType::kUInt8, true, classes};
-}
-
 }  // namespace
 
 PlannedData plan_data(const config::Config& config) {
@@ -119,9 +113,18 @@ PlannedData plan_data(const config::Config& config) {
     planned.validation = size(data.validation);
     planned.test = size(data.test);
     planned.splits = feature_splits(data);
+    planned.warnings = data_warnings(data);
+    for (const auto& [name, split] :
+         {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},
+          std::pair{"test", data.test.get()}}) {
+      if (split == nullptr) continue;
+      std::vector<std::int64_t> counts = data::class_counts(*split, data.num_classes);
+      if (!counts.empty()) planned.class_counts[name] = std::move(counts);
+    }
   } catch (const DataError& error) {
     planned.unknown = error.what();
-    planned.sample = sample_of(config);
+    planned.sample = expected_sample(config);
+    if (planned.sample && planned.sample->classes < 1) planned.sample.reset();
     planned.classes = config.data.classes;
   }
   return planned;

@@ -1,6 +1,7 @@
 // What a config means, without training: what `trainer plan` prints.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -23,6 +24,9 @@ struct PlannedData {
   std::vector<std::string> classes;
   std::int64_t train = 0, validation = 0, test = 0;  // samples; 0: none, or unknown
   std::vector<FeatureSplit> splits;                  // the same; empty when unknown
+  // By split, the samples of each class; none where that is not known without reading the images.
+  std::map<std::string, std::vector<std::int64_t>> class_counts = {};
+  std::vector<std::string> warnings = {};
   std::string unknown;  // why the data could not be opened; "" when it could
 };
 // Opens the data set. When that fails, the sample is what the config says, if it says enough:

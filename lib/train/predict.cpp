@@ -63,11 +63,12 @@ std::vector<PredictionInput> open_prediction_inputs(
     bool skip, const std::function<void(const std::string&)>& warn) {
   std::vector<PredictionInput> inputs;
   if (files.empty()) {
-    data::Datasets data = open_split(trained, split);
-    auto& dataset = split == "train"        ? data.train
-                    : split == "validation" ? data.validation
-                                            : data.test;
-    inputs.push_back({split, {std::move(dataset), true}, false});
+    auto [name, data] = open_split_or_default(trained, split);
+    auto& dataset = name == "train"        ? data.train
+                    : name == "validation" ? data.validation
+                                           : data.test;
+    const bool one_a_file = config::is_image_format(trained.config.data.format);
+    inputs.push_back({name, {std::move(dataset), true}, one_a_file});
   }
   std::vector<std::string> images;  // image files that follow one another
   const auto flush = [&] {

@@ -27,7 +27,8 @@ struct PredictionInput {
     return one_a_file ? dataset().describe(index) : name;
   }
 };
-// The files and those of folders, in this order, or the split when there are none. Image files are
+// The files and those of folders, in this order, or the split (the one that open_split_or_default
+// gives) when there are none. Image files are
 // decoded and resized as those of the run's evaluation splits are, when they are due: with `skip` a
 // damaged one is told of by its prediction and not by a DataError. Throws DataError when arrays are
 // not of the shape that the model was trained on.

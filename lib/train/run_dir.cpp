@@ -62,15 +62,4 @@ void write_config(const Path& run, const config::Config& config) {
   write_file_atomic(config_file(run), config::to_yaml(config));
 }
 
-void write_data_report(const Path& run, const data::Datasets& data) {
-  std::string text;
-  for (const auto& [name, dataset] :
-       {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},
-        std::pair{"test", data.test.get()}}) {
-    if (dataset == nullptr) continue;
-    for (const std::string& line : dataset->report()) text += concat(name, ": ", line, "\n");
-  }
-  if (!text.empty()) write_file_atomic(run / "data_report.txt", text);
-}
-
 }  // namespace trainer::train

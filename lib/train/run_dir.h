@@ -13,7 +13,6 @@
 
 #include "base/files.h"
 #include "config/config.h"
-#include "data/data.h"
 
 namespace trainer::train {
 
@@ -32,8 +31,5 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
 
 // Writes the effective config.
 void write_config(const Path& run, const config::Config& config);
-
-// Writes data_report.txt when there is something to report.
-void write_data_report(const Path& run, const data::Datasets& data);
 
 }  // namespace trainer::train

@@ -35,11 +35,28 @@ std::string join_lines(const std::vector<std::string>& lines) {
   return text;
 }
 
+std::string join_words(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
+  return text;
+}
+
 std::string join_dims(const Shape& shape) {
   std::string text;
   for (const std::int64_t dim : shape.dims())
     text += (text.empty() ? "" : " ") + std::to_string(dim);
   return text;
+}
+
+// Two fingerprints differ in their checksums at the least, which mean nothing to a user.
+std::string changed_data(const std::string& was, const std::string& now) {
+  const auto count = [](const std::string& text) {
+    return text.substr(0, text.find_first_of(" ,"));
+  };
+  if (count(was) != count(now)) {
+    return concat("training data: ", count(was), " samples before, ", count(now), " now");
+  }
+  return "training data: other files, labels or way of preparing them (size, division, mixing)";
 }
 
 template <class Number>
@@ -91,10 +108,14 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     // Checkpoints without it are of before there was a choice.
     const std::string otherwise = key == kShard ? "sample" : "";
     const std::string was = found == metadata.end() ? otherwise : found->second;
-    if (was != now) problems += concat("\n  ", key, " was ", was, ", is ", now);
+    if (was == now) return;
+    problems += key == "training data" ? "\n  " + changed_data(was, now)
+                                       : concat("\n  ", key, " was ", was, ", is ", now);
   };
   for (const auto& [key, value] : identity(config, data, plan)) compare(key, value);
-  if (classes_of(metadata) != data.classes) compare("classes", join_lines(data.classes));
+  if (const auto was = classes_of(metadata); was != data.classes) {
+    problems += concat("\n  classes were ", join_words(was), "; are ", join_words(data.classes));
+  }
   for (const std::string& change : changes_since(metadata, config).refused)
     problems += "\n  " + change;
   if (!problems.empty()) {

@@ -1,6 +1,10 @@
 #include "train/trained.h"
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
 #include "base/error.h"
+#include "data/splits.h"
 #include "train/stages.h"
 #include "train/state.h"
 
@@ -11,6 +15,49 @@ std::string join(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return "[" + text + "]";
+}
+
+bool changes_data(const config::Override& setting) {
+  return setting.path == "data" || setting.path.starts_with("data.") || setting.path == "seed";
+}
+
+// Whether a split is cut out of the samples of training, or is these.
+bool of_training_data(const config::Data& config, const std::string& split) {
+  return split == "train" || (split == "validation" && config.validation_split > 0);
+}
+
+void check_training_data(const Trained& trained, const data::Datasets& data,
+                         const std::string& split) {
+  if (!of_training_data(trained.config.data, split) || trained.training_data.empty()) return;
+  if (data::same_division(trained.training_data, split_of(data, split).fingerprint())) return;
+  if (split == "train") {
+    return trained.warn("the training data is not what it was when the run was trained");
+  }
+  const std::string text =
+      "the training data is not what it was when the run was trained: another part of it is set "
+      "aside for validation now, in which there are images that the run was trained on";
+  if (trained.other_data) return trained.warn(text);
+  throw DataError(trained.path, text +
+                                    ". Restore the data, or name other data with --set "
+                                    "data.path=NEW");
+}
+
+std::string numbers(const std::vector<double>& values, double otherwise) {
+  if (values.empty()) return concat(otherwise);
+  std::string text;
+  for (const double value : values) text += (text.empty() ? "" : ", ") + concat(value);
+  return values.size() == 1 ? text : "[" + text + "]";
+}
+
+std::string how_read(const config::Data& data) {
+  if (!config::is_image_format(data.format) || data.resize.size() != 2) return "pixels as they are";
+  const bool cubic = data.interpolation == config::Interpolation::kBicubic;
+  std::string text = concat("images resized to ", data.resize[0], " x ", data.resize[1], ", ",
+                            cubic ? "bicubic" : "bilinear", data.antialias ? ", antialias" : "");
+  if (data.fit == config::Fit::kCrop) {
+    text += concat(", the shorter side fitted and the middle ", data.crop_fraction, " cut out");
+  }
+  return text + ", 0 to 255";
 }
 
 }  // namespace
@@ -37,6 +84,11 @@ Trained open_trained(const std::string& run_or_file, bool best,
   trained.config = config_of_stage(std::move(trained.config), stage_of(metadata, run_or_file));
   trained.classes = classes_of(metadata);
   trained.step = step_of(metadata, run_or_file);
+  if (const auto found = metadata.find("training data"); found != metadata.end()) {
+    trained.training_data = found->second;
+  }
+  trained.other_data = std::any_of(overrides.begin(), overrides.end(), changes_data);
+  trained.warn = warn;
   trained.image_shape = image_shape_of(metadata);
   trained.image_type = image_type_of(metadata);
   trained.label_is_index = label_is_index_of(metadata);
@@ -72,7 +124,26 @@ data::Datasets open_split(const Trained& trained, const std::string& split) {
                            split, " split has ", join(data.classes),
                            ". Give the data set with the classes of the run, in the same order"));
   }
+  check_training_data(trained, data, split);
   return data;
+}
+
+OpenedSplit open_split_or_default(const Trained& trained, const std::string& split) {
+  if (!split.empty()) return {split, open_split(trained, split)};
+  try {
+    return {"test", open_split(trained, "test")};
+  } catch (const data::MissingSplit&) {
+  }
+  try {
+    OpenedSplit opened{"validation", open_split(trained, "validation")};
+    trained.warn("the data has no test split; this is its validation split");
+    return opened;
+  } catch (const data::MissingSplit&) {
+    throw ConfigError(
+        {}, concat(trained.path,
+                   ": its data has no test split and no validation split; name one with --set "
+                   "data.test.path=PLACE, or give --split train"));
+  }
 }
 
 const data::Dataset& split_of(const data::Datasets& data, const std::string& split) {
@@ -80,6 +151,17 @@ const data::Dataset& split_of(const data::Datasets& data, const std::string& spl
                         : split == "validation" ? data.validation
                                                 : data.test;
   return *dataset;
+}
+
+std::vector<std::pair<std::string, std::string>> onnx_metadata(const Trained& trained) {
+  const config::Normalize normalize = config::normalize_of(trained.config.data);
+  return {{"classes", nlohmann::json(trained.classes)
+                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)},
+          {"preprocessing", concat("input: ", how_read(trained.config.data), "; inside the model: ",
+                                   normalize.reverse_channels ? "channels reversed, then " : "",
+                                   "(x * ", normalize.scale, " - ", numbers(normalize.mean, 0),
+                                   ") / ", numbers(normalize.std, 1))},
+          {"run", concat(trained.config.name, ", step ", trained.step)}};
 }
 
 }  // namespace trainer::train

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "data/check.h"
 #include "data/image.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 namespace {
@@ -141,6 +142,37 @@ TEST_CASE("a glob takes the class from the parent folder") {
   CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("matches no file"), DataError);
 }
 
+TEST_CASE("a limit keeps every class its share, and the order of the list") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 12);
+  for (int i = 0; i < 6; ++i)
+    fs::remove(folder.path() / concat("train/dog/deep/dog", 13 + i, ".ppm"));
+  config::Data config = config_of(folder.path());
+  const auto files = [&](std::int64_t limit, std::uint64_t seed = 1) {
+    config.limit = limit;
+    const Datasets sets = open_datasets(config, seed);
+    std::vector<std::string> names;
+    for (std::int64_t i = 0; i < sets.train->size(); ++i) names.push_back(sets.train->describe(i));
+    return names;
+  };
+  files(9);
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(class_counts(*sets.train, 2) == std::vector<std::int64_t>{6, 3});
+  config.validation_split = 0.3;
+  const Datasets parts = open_datasets(config, 1);
+  CHECK(class_counts(*parts.train, 2)[0] + class_counts(*parts.validation, 2)[0] == 6);
+  config.validation_split = 0;
+  const std::vector<std::string> nine = files(9), five = files(5);
+  CHECK(std::is_sorted(nine.begin(), nine.end()));
+  CHECK(std::includes(nine.begin(), nine.end(), five.begin(), five.end()));
+  CHECK(files(9) == nine);
+  CHECK(files(9, 2) != nine);
+  CHECK(files(2).size() == 2);
+  files(2);
+  CHECK(class_counts(*open_datasets(config, 1).train, 2) == std::vector<std::int64_t>{1, 1});
+  CHECK(files(100).size() == 18);
+}
+
 TEST_CASE("csv: labels by name or number, quotes, and mistakes with their line") {
   const TemporaryFolder folder;
   write_image(folder.path() / "a, b.ppm", 4, 4, 1);
@@ -170,6 +202,9 @@ TEST_CASE("csv: labels by name or number, quotes, and mistakes with their line")
   CHECK(error("c.ppm,\n") == ":1: has no label");
   CHECK(error("c.ppm,dog\n\"c.ppm,dog\n") == ":2: has a quote that is not closed");
   CHECK(error("") == ": holds no path,label line");
+  CHECK(error("c.ppm,dog\nd.ppm,dog\n").starts_with(":2: there is no file "));
+  CHECK(error("label,file\ndog,c.ppm\n") == ":1: the columns are label,file; expected path,label");
+  CHECK(error("filename,class\nc.ppm,dog\n").empty());
 }
 
 TEST_CASE("random changes are a function of seed, epoch and index, for any threads and resume") {

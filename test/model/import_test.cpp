@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -126,6 +127,22 @@ TEST_CASE("missing, extra and ill-shaped tensors are named") {
   CHECK(found.find("first_conv/kernel: [3, 3, 3, 4] in the file, [3, 3, 3, 5] in the model") !=
         std::string::npos);
   CHECK(found.find("first_bn/0") != std::string::npos);
+}
+
+TEST_CASE("the file of another network is told as such, in a few lines") {
+  const auto config = test::config_of(
+      concat("{backbone: {name: mobilenet_v2, alpha: 0.5, weights: '", fixture("keras3.keras"),
+             "'}, head: [global_average_pool, dense: 3]}"));
+  const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+  std::string found;
+  try {
+    import_weights(graph, config.model);
+  } catch (const DataError& error) {
+    found = error.what();
+  }
+  CHECK(std::count(found.begin(), found.end(), '\n') < 30);
+  CHECK(found.find("\n    and 252 more\n") != std::string::npos);
+  CHECK(found.find("of another network than MobileNetV2 with alpha: 0.5") != std::string::npos);
 }
 
 TEST_CASE("allow_missing leaves tensors as initialised and says so") {

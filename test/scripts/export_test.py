@@ -38,7 +38,7 @@ model:
   {model}
 data:
   format: synthetic
-  normalize: {{scale: 0.01, mean: [0.1, 0.2, 0.3], std: [0.5, 0.6, 0.7]}}
+  normalize: {{scale: 0.01, mean: [0.1, 0.2, 0.3], std: [0.5, 0.6, 0.7], reverse_channels: {reverse}}}
   synthetic: {{shape: [{size}, {size}, 3], classes: 5, train_samples: 64, test_samples: 16}}
 train: {{max_steps: 8, batch_size: 16}}
 run: {{dir: {run}, tensorboard: false}}
@@ -57,7 +57,9 @@ def softmax(logits):
     return shifted / shifted.sum(axis=1, keepdims=True)
 
 
-def normalised(images):
+def normalised(images, reverse):
+    if reverse:
+        images = images[..., ::-1]
     return ((images.astype(np.float32) * 0.01 - [0.1, 0.2, 0.3]) / [0.5, 0.6, 0.7]).astype(np.float32)
 
 
@@ -90,9 +92,9 @@ def backbone_model(keras, size):
 SHARED = os.environ.get("TRAINER_SHARED_DATA")
 WEIGHTS = f", weights: {SHARED}/weights/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5" if SHARED else ""
 CASES = {
-    "plain": ("layers:" + LAYERS, 33, plain_model),
+    "plain": ("layers:" + LAYERS, 33, True, plain_model),
     "backbone": ("backbone: {name: mobilenet_v2, batch_norm: eval" + WEIGHTS + "}\n  head: [{global_average_pool: "
-                 "{name: pool}}, {dense: {units: 5, name: e2}}]", 64, backbone_model),
+                 "{name: pool}}, {dense: {units: 5, name: e2}}]", 64, False, backbone_model),
 }
 
 
@@ -114,11 +116,11 @@ def main(trainer):
     if keras is None and onnxruntime is None:
         return 77
     right = True
-    for name, (model, size, make) in CASES.items():
+    for name, (model, size, reverse, make) in CASES.items():
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
             config = folder / "exported.yaml"
-            config.write_text(CONFIG.format(model=model, size=size, run=folder / "run"))
+            config.write_text(CONFIG.format(model=model, size=size, reverse=str(reverse).lower(), run=folder / "run"))
             run(trainer, "train", config, "--quiet")
             images = np.random.default_rng(3).integers(0, 256, (16, size, size, 3), np.uint8)
             np.save(folder / "images.npy", images)
@@ -133,12 +135,15 @@ def main(trainer):
                     run(trainer, "export", folder / "run", "--format", "keras_h5", "--output", folder / file)
                     network = make(keras, size)
                     network.load_weights(folder / file)
-                    right &= check(f"{name} {file}", ours, softmax(np.asarray(network(normalised(images), training=False))))
+                    right &= check(f"{name} {file}", ours, softmax(np.asarray(network(normalised(images, reverse), training=False))))
             if onnxruntime is not None:
                 run(trainer, "export", folder / "run", "--format", "onnx", "--output", folder / "x.onnx")
                 session = onnxruntime.InferenceSession(folder / "x.onnx", providers=["CPUExecutionProvider"])
                 logits, = session.run(["logits"], {"images": images.astype(np.float32)})
                 right &= check(f"{name} x.onnx", ours, softmax(logits))
+                notes = session.get_modelmeta().custom_metadata_map
+                right &= json.loads(notes["classes"]) == ["0", "1", "2", "3", "4"]
+                right &= ("reversed" in notes["preprocessing"]) == reverse
                 try:
                     import onnx
                     onnx.checker.check_model(onnx.load(folder / "x.onnx"), full_check=True)

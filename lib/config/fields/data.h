@@ -174,7 +174,10 @@ void fields(V& v, Data& s) {
   v("validation_split", s.validation_split,
     "Fraction of the training samples set aside for validation, in [0, 1); default 0.",
     below(0, 1));
-  v("limit", s.limit, "Use only the first N training samples; default all.", at_least(1));
+  v("limit", s.limit,
+    "Use only N training samples: the first of arrays; of image files a set drawn by the "
+    "seed, each class having its share. Default all.",
+    at_least(1));
   v("normalize", s.normalize, "From pixels to numbers: (x * scale - mean) / std.", any());
   v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.", any());
   v.group({"normalize", "preprocess"}, false);

@@ -230,7 +230,7 @@ void layer_kinds(V& v, Layer& s, std::variant<Kinds...>& kind) {
          inner("inputs", s.inputs,
                "Names of the layers before this one, 'input' being the image; the previous layer "
                "when left out.",
-               any());
+               any().or_one());
        }),
    ...);
 }

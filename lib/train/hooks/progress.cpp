@@ -79,7 +79,6 @@ class ProgressHook : public Hook {
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    if (quiet_) return Request::kContinue;
     close_line();
     const Metrics& m = e.metrics;
     out_ << e.split << ": loss " << fixed(m.loss, 4) << "  accuracy " << fixed(m.accuracy, 4)

@@ -1,0 +1,217 @@
+// What a user is told who mistypes, moves, mixes up or damages things.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "pictures.h"
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A small model on the pictures below a folder.
+std::string pictures_config(const Workspace& work, const std::string& data = "") {
+  return work.config(concat(R"(
+model: {layers: [flatten, dense: 2]}
+data: {format: image_folder, resize: [8, 8], path: )",
+                            (work / "pictures").string(), data, R"(}
+train: {max_steps: 2, batch_size: 8}
+run: {tensorboard: false}
+)"));
+}
+
+}  // namespace
+
+TEST_CASE("validate builds the model where the config gives its sizes") {
+  const Workspace work;
+  const auto validate = [&](const std::string& input, const std::string& layers) {
+    return run({"validate",
+                work.config(concat("model: {", input, "layers: ", layers,
+                                   "}\ndata: {format: image_folder, path: /nowhere/at/all, ",
+                                   "classes: [a, b]", input.empty() ? ", resize: [32, 32]" : "",
+                                   "}\ntrain: {epochs: 1}\n"))});
+  };
+  const std::string input = "input: [32, 32, 3], ";
+  CHECK(validate(input, "[flatten, dense: 2]").code == 0);
+  for (const std::string& given : {input, std::string()}) {
+    const Result units = validate(given, "[flatten, dense: 5]");
+    CHECK(units.code == 2);
+    CHECK(has(units.err, "config.yaml:"));
+    CHECK(has(units.err, "each of the 2 classes"));
+  }
+  const Result two = validate(input,
+                              "[{conv: {filters: 2, kernel_size: 40, name: big}}, {conv: {filters: "
+                              "2, inputs: input, name: unused}}, {flatten: {inputs: input}}, "
+                              "{dense: 2}]");
+  CHECK(two.code == 2);
+  CHECK(has(two.err, "big: window 40x40 does not fit"));
+  CHECK(has(two.err, "unused: no later layer uses this one"));
+
+  const auto freeze = [&](const std::string& which) {
+    return run({"validate",
+                work.config("model: {input: [32, 32, 3], backbone: {name: vgg16, freeze: " + which +
+                            "}, head: [flatten, dense: 2]}\ndata: {format: image_folder, path: "
+                            "/nowhere, classes: [a, b]}\ntrain: {epochs: 1}\n")});
+  };
+  CHECK(freeze("[:-4]").code == 0);
+  const Result wrong = freeze("block5_con1");
+  CHECK(wrong.code == 2);
+  CHECK(has(wrong.err,
+            "no layer of the backbone is named 'block5_con1'; did you mean "
+            "'block5_conv1'?"));
+  // Nothing is known of the images: nothing is said of the layers.
+  CHECK(run({"validate", work.config("model: {layers: [flatten, dense: 5]}\ndata: {format: idx, "
+                                     "path: /nowhere}\ntrain: {epochs: 1}\n")})
+            .code == 0);
+}
+
+TEST_CASE("a run without a test split is evaluated on its validation split, wherever that lies") {
+  const Workspace work;
+  write_images(work / "pictures/train", 8, 1);
+  write_images(work / "pictures/validation", 4, 2);
+  const std::string dir = work / "run";
+  REQUIRE(run({"train", pictures_config(work), "--quiet", "--run-dir", dir}).code == 0);
+  const Result result = run({"evaluate", dir, "--json"});
+  CHECK(result.code == 0);
+  CHECK(has(result.err, "no test split"));
+  CHECK(result.lines().at(0).at("split") == "validation");
+  CHECK(run({"evaluate", dir, "--split", "test"}).code == 3);
+
+  const Result predicted = run({"predict", dir, "--json", "--limit", "2"});
+  REQUIRE(predicted.code == 0);
+  CHECK(predicted.lines().size() == 2);
+  CHECK(has(predicted.lines()[0].at("file").get<std::string>(), "validation/left/0.ppm"));
+
+  fs::rename(work / "pictures", work / "moved");
+  const Result lost = run({"evaluate", dir});
+  CHECK(lost.code == 3);
+  CHECK(has(lost.err, (work / "pictures").string() + ": there is no such file or folder"));
+  CHECK(has(lost.err, "--set data.path=NEW"));
+  const std::string place = "data.path=" + (work / "moved").string();
+  CHECK(run({"evaluate", dir, "--set", place}).code == 0);
+  fs::remove_all(work / "moved/validation");
+  const Result none = run({"evaluate", dir, "--set", place});
+  CHECK(none.code == 2);
+  CHECK(has(none.err, "--split train"));
+}
+
+TEST_CASE("a validation part that is drawn anew from changed data is refused") {
+  const Workspace work;
+  write_images(work / "pictures/train", 12, 1);
+  const std::string config = pictures_config(work, ", validation_split: 0.25");
+  const std::string dir = work / "run";
+  REQUIRE(run({"train", config, "--quiet", "--run-dir", dir}).code == 0);
+  const Result same = run({"evaluate", dir, "--split", "validation"});
+  CHECK(same.code == 0);
+  CHECK(same.err.empty());
+  CHECK(run({"evaluate", dir, "--split", "train"}).err.empty());
+
+  fs::copy(work / "pictures/train/left/0.ppm", work / "pictures/train/left/more.ppm");
+  const Result changed = run({"evaluate", dir, "--split", "validation"});
+  CHECK(changed.code == 3);
+  CHECK(has(changed.err, "that the run was trained on"));
+  const Result train = run({"evaluate", dir, "--split", "train"});
+  CHECK(train.code == 0);
+  CHECK(has(train.err, "warning: the training data is not what it was"));
+  const Result told = run({"evaluate", dir, "--split", "validation", "--set",
+                           "data.path=" + (work / "pictures").string()});
+  CHECK(told.code == 0);
+  CHECK(has(told.err, "warning: the training data is not what it was"));
+
+  const Result resumed =
+      run({"train", config, "--resume", "--run-dir", dir, "--set", "data.classes=[right, left]"});
+  CHECK(resumed.code == 3);
+  CHECK(has(resumed.err, "\n  classes were left, right; are right, left\n"));
+  CHECK_FALSE(has(resumed.err, "crc32c"));
+}
+
+TEST_CASE("files that are skipped or replaced are told of once") {
+  const Workspace work;
+  write_images(work / "pictures/train", 12, 1);
+  std::ofstream(work / "pictures/train/left/0.ppm") << "P6 no picture";
+  for (const std::string on_error : {"skip", "replace"}) {
+    CAPTURE(on_error);
+    const std::string dir = work / on_error;
+    const Result result =
+        run({"train",
+             pictures_config(work,
+                             ", validation_split: 0.25, error_budget: 3, "
+                             "on_error: " +
+                                 on_error),
+             "--json", "--run-dir", dir, "--epochs", "1", "--set", "train.max_steps=null"});
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    const std::string what = on_error == "skip" ? "skipped" : "replaced";
+    const std::string line =
+        "warning: 1 of 24 files " + what + " (train), see " + dir + "/data_report.txt\n";
+    CHECK(result.err == line);
+    const Json event = result.event("data_report");
+    CHECK(event.at(what) == 1);
+    CHECK(event.at("files") == 24);
+    CHECK(result.lines().back().at("event") == "finished");
+    const std::string report = read_text_file(dir + "/data_report.txt");
+    CHECK(has(report, "left/0.ppm"));
+    CHECK(report.find("left/0.ppm") == report.rfind("left/0.ppm"));
+  }
+}
+
+TEST_CASE("data: JSON lines, and a group that matches nothing") {
+  const Workspace work;
+  write_images(work / "pictures/train", 3, 1);
+  write_images(work / "pictures/test", 2, 2);
+  const std::string config = pictures_config(work);
+  const Result result = run({"data", config, "--json", "--group-by", "([0-9]+)[.]ppm"});
+  CHECK(result.code == 3);  // the same numbers in both splits
+  REQUIRE(result.lines().size() == 3);
+  CHECK(result.lines()[1].at("class_counts").at("right") == 2);
+  const Json all = result.event("data");
+  CHECK(all.at("groups") == 3);
+  CHECK(all.at("grouped_files") == 10);
+  CHECK(all.at("shared_groups").size() == 2);
+  const Result none = run({"data", config, "--group-by", "patient([0-9]+)"});
+  CHECK(none.code == 2);
+  CHECK(has(none.err, "matches none of the files"));
+}
+
+TEST_CASE("plan counts the samples of each class") {
+  const Workspace work;
+  write_images(work / "pictures/train", 6, 1);
+  const std::string config = pictures_config(work);
+  const Result result = run({"plan", config, "--set", "data.limit=5"});
+  REQUIRE(result.code == 0);
+  CHECK((has(result.out, "5 samples (left: 3, right: 2)") ||
+         has(result.out, "5 samples (left: 2, right: 3)")));
+  const Result one = run({"plan", config, "--set", "data.limit=1", "--json"});
+  CHECK(one.event("plan").at("data").at("warnings").size() == 1);
+}
+
+TEST_CASE("command lines that cannot be meant") {
+  const std::string config = std::string(PROJECT_SOURCE_DIR) + "/configs/mnist.yaml";
+  const auto error = [](const Arguments& arguments) {
+    const Result result = run(arguments);
+    CHECK(result.code == 2);
+    return result.err;
+  };
+  CHECK(has(error({"trian", config}), "unknown command 'trian', did you mean 'train'?"));
+  CHECK(has(error({"train", config, "--resume", "--overwrite"}), " excludes --"));
+  CHECK(has(error({"predict", "x", "--top", "0"}), "a whole number of at least 1, found 0"));
+  CHECK(has(error({"predict", "x", "--limit", "0"}), "a whole number of at least 1, found 0"));
+  for (const char* seconds : {"0", "-1"}) {
+    CHECK(has(error({"benchmark", config, "--seconds", seconds}), "seconds, more than 0"));
+  }
+  for (const char* command : {"evaluate", "predict"}) {
+    CHECK(has(error({command, "x", "--epochs", "2"}), "--epochs"));
+  }
+  const Arguments exported{"export", "x", "--format", "onnx", "--output", "m.onnx", "--seed", "2"};
+  CHECK(has(error(exported), "--seed"));
+  CHECK(has(error({"export", "x", "--format", "onnx", "--output", "m.h5"}), "--format keras_h5"));
+}
+
+}  // namespace trainer::e2e
