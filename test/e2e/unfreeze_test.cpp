@@ -124,9 +124,11 @@ TEST_CASE("stages that cannot be are refused before anything is trained") {
   CHECK(message("[{at: 2 epochs}, {at: 10 steps}]")
             .find("10 steps is step 10, not after step 10 of the entry before") !=
         std::string::npos);
-  CHECK(message("{at: 2 epochs, freeze: [nothing_*]}")
-            .find("model.backbone.unfreeze[0].freeze: no layer is named 'nothing_*'") !=
-        std::string::npos);
+  CHECK(
+      message("{at: 2 epochs, freeze: [nothing_*]}")
+          .find(
+              "model.backbone.unfreeze[0].freeze: no layer of the backbone is named 'nothing_*'") !=
+      std::string::npos);
 }
 
 }  // namespace trainer::e2e
