@@ -65,7 +65,7 @@ class Alone final : public cluster::Communicator {
   std::unique_ptr<Communicator> duplicate() override {
     return std::make_unique<Alone>(sent_, sent_.statistics);
   }
-  void abort() noexcept override {}
+  void abort(const std::string&) noexcept override {}
 
  private:
   void note(std::size_t bytes) {

@@ -18,7 +18,7 @@ TEST_CASE("the error that is rethrown is a cause, not what it has led to") {
             spin_until([&] { return kept.load(); });  // one of the others comes first
             if (cause) throw std::out_of_range("the cause");
           },
-          [&] { kept = true; });
+          [&](int) { kept = true; });
     };
     CHECK_THROWS_WITH_AS(run(true), "the cause", std::out_of_range);
     CHECK_THROWS_AS(run(false), MemberFailed);
