@@ -27,6 +27,17 @@ constexpr milliseconds kVerdict{1000};  // for the reason of a call's failure to
 constexpr milliseconds kRetry{100};     // until a server of an earlier start has ended
 constexpr milliseconds kFinish{5000};
 
+// A message of protobuf holds less than 2 GiB, and a server's parameters travel in one.
+void check_size(std::int64_t count, std::size_t servers) {
+  constexpr std::int64_t kMostMiB = 2040;
+  const Part largest = shard_of(count, 0, static_cast<std::int64_t>(servers));
+  const std::int64_t mib = largest.count * static_cast<std::int64_t>(sizeof(float)) >> 20;
+  if (mib <= kMostMiB) return;
+  throw ConfigError({}, concat("TF_CONFIG: each of ", servers, " parameter servers would keep ",
+                               mib, " MiB of parameters, and ", kMostMiB,
+                               " are the most; give the cluster more ps tasks"));
+}
+
 double seconds(milliseconds time) { return static_cast<double>(time.count()) / 1000; }
 
 using backend::FlatBuffer;
@@ -286,6 +297,7 @@ void Client::start(const Start& start, const Source& values) {
   using Layouts = State::Calls<proto::Layout, proto::Empty>;
   using Writes = State::Calls<proto::Values, proto::Empty>;
   using Starts = State::Calls<proto::Empty, proto::Empty>;
+  check_size(start.flat.count, servers());
   state_->flat = start.flat;
   Layouts(*state_, 0, std::vector(servers(), to_message(start)), &Stub::AsyncInitialise);
   for (const FlatBuffer buffer : buffers_of(start.flat)) {

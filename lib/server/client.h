@@ -81,7 +81,7 @@ class Client {
   bool is_chief() const;
   std::size_t servers() const;
 
-  // The chief's: gives the servers all there is.
+  // The chief's: gives the servers all there is. ConfigError when a server's part is too large.
   void start(const Start& start, const Source& values);
   // A worker's: waits until the chief has.
   void wait_until_started(const backend::Flat& flat);

@@ -169,6 +169,17 @@ TEST_CASE("a task that was told something else is named with what differs") {
   CHECK_NOTHROW(chief->check());
 }
 
+TEST_CASE("a model too large for its servers is refused before anything is sent") {
+  Job job(1);
+  const auto chief = job.join(Role::kChief);
+  Start start = small_start();
+  start.flat.count = std::int64_t{600} << 20;
+  CHECK_THROWS_WITH_AS(
+      chief->start(start, {}),
+      doctest::Contains("each of 1 parameter servers would keep 2400 MiB of parameters"),
+      ConfigError);
+}
+
 TEST_CASE("a server that goes and a chief that fails are named") {
   Job job(2);
   const auto chief = job.join(Role::kChief);
