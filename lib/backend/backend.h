@@ -144,8 +144,8 @@ class Backend {
 struct CpuOptions {
   int threads = 0;  // 0: all cores this process may use
   int lanes = 0;    // 0: chosen. Micro-batches run side by side, each by threads / lanes threads
-  // Which of the kernels compiled for several instruction sets to use ("x86-64-v3", "x86-64-v4");
-  // the best that this processor runs when empty.
+  // Which of the kernels compiled for several instruction sets to use: "x86-64-v3", "x86-64-v4", or
+  // "amx", which is the latter with AMX for bfloat16; the best that this processor runs when empty.
   std::string instruction_set;
   // Cores that the threads are kept on, one each, in lane order; empty: wherever the system likes.
   std::vector<int> cores;

@@ -124,10 +124,12 @@ backend::Backend& open(const Setup& setup) {
 std::vector<Setup> setups() {
   static const std::vector<Setup> all = [] {
     std::vector<Setup> made;
-    for (const char* isa : {"x86-64-v4", "x86-64-v3"}) {
+    for (const char* isa : {"x86-64-v4", "x86-64-v3", "amx"}) {
       for (const int lanes : {1, 2}) {
         for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
           const Setup setup{lanes, isa, type};
+          // In float32 AMX changes nothing.
+          if (setup.instruction_set == "amx" && type == DType::kFloat32) continue;
           try {
             if (open(setup).supports(type)) made.push_back(setup);
           } catch (const DeviceError&) {  // a processor without these instructions

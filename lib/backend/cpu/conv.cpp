@@ -1,5 +1,6 @@
 #include <optional>
 
+#include "backend/cpu/amx.h"
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/winograd.h"
 
@@ -109,6 +110,7 @@ void lower(const graph::Conv& op, Lowering& l) {
                       kernel)) {
     return lower_winograd(op, l);
   }
+  if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
   const Problem p = problem(op.window, op.groups, kernel);
   const dnnl::primitive_attr attributes = dnnl_attributes(op.activation);
   const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
@@ -135,6 +137,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
                       dy0.shape, kernel)) {
     return lower_winograd(op, l);
   }
+  if (amx_chosen(l, op.window, op.groups, dy0.type, kernel)) return lower_amx(op, l);
   const Problem p = problem(op.window, op.groups, kernel);
   const std::vector<std::pair<Layout, Layout>> layouts{{Layout::kBlocked, Layout::kBlocked},
                                                        {Layout::kPlain, Layout::kPlain}};
@@ -164,6 +167,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
                       dy0.shape, kernel)) {
     return lower_winograd(op, l);
   }
+  if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
   const Problem p = problem(op.window, op.groups, kernel);
   const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
     const Operand x = shaped(x0.shape, in, x0.type), dy = shaped(dy0.shape, out, dy0.type);

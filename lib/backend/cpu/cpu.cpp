@@ -16,8 +16,12 @@ constexpr int kMostLanes = 64;
 Machine inspect(const std::string& instruction_set, int threads_per_lane) {
   Machine machine;
   machine.threads = threads_per_lane;
-  machine.kernels =
-      instruction_set.empty() ? simd::best_kernels() : simd::kernels_named(instruction_set.c_str());
+  const bool amx = instruction_set == "amx";
+  if (amx || instruction_set.empty()) machine.amx = simd::amx_kernels();
+  if (!amx || machine.amx != nullptr) {
+    machine.kernels = amx || instruction_set.empty() ? simd::best_kernels()
+                                                     : simd::kernels_named(instruction_set.c_str());
+  }
   if (machine.kernels == nullptr) {
     if (!instruction_set.empty()) {
       throw DeviceError(concat("this processor has no ", instruction_set, " kernels"));
@@ -42,8 +46,10 @@ class CpuBackend : public Backend {
     return concat("cpu, ", lanes_.count(), lanes_.count() == 1 ? " lane" : " lanes", " x ",
                   lanes_.threads_per_lane(),
                   lanes_.threads_per_lane() == 1 ? " thread" : " threads", ", ", machine_.isa,
-                  machine_.bf16 ? " with bf16" : "", ", oneDNN ", version->major, ".",
-                  version->minor, ".", version->patch);
+                  machine_.amx != nullptr ? " with bf16 on AMX"
+                  : machine_.bf16         ? " with bf16"
+                                          : "",
+                  ", oneDNN ", version->major, ".", version->minor, ".", version->patch);
   }
 
   compile::Capabilities capabilities() const override {

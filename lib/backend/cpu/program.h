@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/cpu/lanes.h"
+#include "backend/cpu/simd/amx.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
 #include "graph/graph.h"
@@ -77,7 +78,8 @@ struct Machine {
   const simd::Kernels* kernels = nullptr;
   std::int64_t block = 16;  // channels in a block
   bool bf16 = false;
-  int threads = 1;  // of a lane
+  const simd::AmxKernels* amx = nullptr;  // null: none
+  int threads = 1;                        // of a lane
   std::string isa;
 };
 

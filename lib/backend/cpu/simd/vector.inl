@@ -9,6 +9,11 @@ using U = std::uint32_t __attribute__((vector_size(4 * TRAINER_BLOCK)));
 using H = std::uint16_t __attribute__((vector_size(2 * TRAINER_BLOCK)));
 using C = std::uint8_t __attribute__((vector_size(TRAINER_BLOCK)));
 
+inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
+// To a multiple of B.
+inline std::int64_t round_up(std::int64_t a) { return ceil_div(a, B) * B; }
+
 inline V splat(float x) { return V{} + x; }
 
 inline V load(const float* p) {
@@ -53,6 +58,39 @@ inline void put(BFloat16* p, float x) {
 inline V select(I mask, V a, V b) { return mask ? a : b; }
 inline V maximum(V a, V b) { return a > b ? a : b; }
 inline V minimum(V a, V b) { return a < b ? a : b; }
+
+// The first `count` of B numbers, zeros for the rest.
+inline V load_first(const float* p, std::int64_t count) {
+  if (count >= B) return load(p);
+  alignas(64) float values[B] = {};
+  for (std::int64_t i = 0; i < count; ++i) values[i] = p[i];
+  return load(values);
+}
+inline void store_first(float* p, V v, std::int64_t count) {
+  if (count >= B) return store(p, v);
+  for (std::int64_t i = 0; i < count; ++i) p[i] = v[i];
+}
+
+// Swaps the rows and columns of B x B numbers.
+template <int D>
+inline void transpose_step(V (&v)[B]) {
+  if constexpr (D < B) {
+    I low{}, high{};
+#pragma GCC unroll 16
+    for (int j = 0; j < B; ++j) {
+      low[j] = (j & D) == 0 ? j : B + j - D;
+      high[j] = (j & D) == 0 ? j + D : B + j;
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < B; ++i) {
+      if ((i & D) != 0) continue;
+      const V a = v[i], b = v[i + D];
+      v[i] = __builtin_shuffle(a, b, low);
+      v[i + D] = __builtin_shuffle(a, b, high);
+    }
+    transpose_step<2 * D>(v);
+  }
+}
 
 inline C load_index(const std::uint8_t* p) {
   C c;

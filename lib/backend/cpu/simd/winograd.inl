@@ -164,8 +164,6 @@ void correlate(const float* a, const float* b, float* c, std::int64_t tiles, std
     for (int n = 0; n < N; ++n) store(c + r * c_row + n * B, sum[r][n]);
 }
 
-inline std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-inline std::int64_t least(std::int64_t a, std::int64_t b) { return a < b ? a : b; }
 
 // Tiles [first, first + count) of a call, cut into groups as even as they go.
 struct Strip {
@@ -195,7 +193,6 @@ inline void next_tile(const WinogradShape& s, Tile& tile) {
 
 // Between the points of `count` rows: not a multiple of a cache's way.
 inline std::int64_t point_stride(std::int64_t count, std::int64_t row) { return count * row + B; }
-inline std::int64_t round_up(std::int64_t a) { return ceil_div(a, B) * B; }
 
 // ---- Input ----
 
@@ -253,34 +250,6 @@ inline void transform_input(const WinogradShape& s, const Strip& strip, const fl
 }
 
 // ---- Kernel ----
-
-// Swaps the rows and columns of B x B numbers.
-template <int D>
-inline void transpose_step(V (&v)[B]) {
-  if constexpr (D < B) {
-    I low{}, high{};
-#pragma GCC unroll 16
-    for (int j = 0; j < B; ++j) {
-      low[j] = (j & D) == 0 ? j : B + j - D;
-      high[j] = (j & D) == 0 ? j + D : B + j;
-    }
-#pragma GCC unroll 16
-    for (int i = 0; i < B; ++i) {
-      if ((i & D) != 0) continue;
-      const V a = v[i], b = v[i + D];
-      v[i] = __builtin_shuffle(a, b, low);
-      v[i + D] = __builtin_shuffle(a, b, high);
-    }
-    transpose_step<2 * D>(v);
-  }
-}
-
-inline V load_first(const float* p, std::int64_t count) {
-  if (count >= B) return load(p);
-  alignas(64) float values[B] = {};
-  for (std::int64_t i = 0; i < count; ++i) values[i] = p[i];
-  return load(values);
-}
 
 // Nine taps of B (input, output) pairs to all points, `stride` apart.
 inline void transform_taps(const V (&g)[9], float* to, std::int64_t stride) {
@@ -484,11 +453,6 @@ inline V transform_gradient_tile(const WinogradShape& s, const float* plane, con
     for (int j = 0; j < 6; ++j) store(to + (i * 6 + j) * stride, points[j]);
   }
   return sum;
-}
-
-inline void store_first(float* p, V v, std::int64_t count) {
-  if (count >= B) return store(p, v);
-  for (std::int64_t i = 0; i < count; ++i) p[i] = v[i];
 }
 
 // Output channels [n0, n0 + width) of a strip: [point][tile][width]. Their sums go to dbias.

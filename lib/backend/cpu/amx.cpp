@@ -1,0 +1,170 @@
+#include "backend/cpu/amx.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "backend/cpu/lower.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using simd::AmxKernels;
+using simd::AmxShape;
+using simd::BFloat16;
+
+// With fewer channels than this most of a tile would be padding.
+constexpr std::int64_t kFewestChannels = 16;
+
+AmxShape shape_of(const graph::Window& window, const Shape& x, const Shape& y) {
+  return {x[0],
+          x[1],
+          x[2],
+          y[1],
+          y[2],
+          window.size[0],
+          window.size[1],
+          window.dilation[0],
+          window.dilation[1],
+          window.pad_before[0],
+          window.pad_before[1],
+          x[3],
+          y[3],
+          false,
+          simd::Gate::kNone,
+          0,
+          0,
+          y[3]};
+}
+
+// What is padded before the gradient so that the taps, turned, meet what they met in forward.
+std::array<std::int64_t, 2> turned_padding(const graph::Window& w) {
+  return {(w.size[0] - 1) * w.dilation[0] - w.pad_before[0],
+          (w.size[1] - 1) * w.dilation[1] - w.pad_before[1]};
+}
+
+// What one thread of a lane computes.
+struct Part {
+  AmxShape shape;
+  std::int64_t first_sample;
+  std::int64_t scratch;  // where its own begins, in bytes
+};
+
+// The lane's threads share the samples or, for the gradient of the kernel, the output channels.
+std::vector<Part> parts_of(const AmxShape& shape, int threads, bool by_channels,
+                           std::int64_t (*scratch_of)(const AmxShape&)) {
+  const std::int64_t panels = (shape.out + simd::kAmxPanel - 1) / simd::kAmxPanel;
+  const std::int64_t count = std::min<std::int64_t>(threads, by_channels ? panels : shape.n);
+  std::vector<Part> parts;
+  std::int64_t scratch = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    Part part{shape, 0, scratch};
+    if (by_channels) {
+      part.shape.out_begin = panels * i / count * simd::kAmxPanel;
+      part.shape.out_end = std::min(shape.out, panels * (i + 1) / count * simd::kAmxPanel);
+    } else {
+      part.first_sample = shape.n * i / count;
+      part.shape.n = shape.n * (i + 1) / count - part.first_sample;
+    }
+    scratch = align_up(scratch + scratch_of(part.shape));
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+Buffer scratch_for(Lowering& l, const std::vector<Part>& parts,
+                   std::int64_t (*scratch_of)(const AmxShape&)) {
+  return l.scratch(parts.back().scratch + scratch_of(parts.back().shape));
+}
+
+// run(part) on the lane's threads.
+template <class Run>
+void side_by_side(const RunContext& context, const std::vector<Part>& parts, const Run& run) {
+  if (parts.size() == 1) return run(parts[0]);
+  context.crew->run([&](int member) {
+    if (static_cast<std::size_t>(member) < parts.size())
+      run(parts[static_cast<std::size_t>(member)]);
+  });
+}
+
+// Appends the step that computes y from x with the kernel that is input 1; bias -1: none.
+void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias, Buffer y) {
+  const AmxKernels* k = l.machine().amx;
+  const Buffer kernel = l.derived(
+      1, shape.transposed ? "amx turned" : "amx", k->kernel_bytes(shape),
+      [k, shape](const float* from, char* to) {
+        return [=] { k->pack_kernel(shape, from, reinterpret_cast<BFloat16*>(to)); };
+      });
+  const auto parts = parts_of(shape, l.machine().threads, false, k->scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, k->scratch_bytes);
+  const std::int64_t x_sample = l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
+  const std::int64_t y_sample =
+      l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
+  l.step("amx", [=](const RunContext& c) {
+    side_by_side(c, parts, [&](const Part& part) {
+      k->convolution(part.shape, c.at<BFloat16>(x) + part.first_sample * x_sample,
+                     c.at<BFloat16>(kernel), bias >= 0 ? c.at<float>(bias) : nullptr,
+                     c.at<BFloat16>(y) + part.first_sample * y_sample,
+                     c.at<char>(scratch) + part.scratch);
+    });
+  });
+}
+
+}  // namespace
+
+bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t groups, DType type,
+                const Shape& kernel) {
+  const auto turned = turned_padding(window);
+  return l.machine().amx != nullptr && type == DType::kBFloat16 && groups == 1 &&
+         window.stride[0] == 1 && window.stride[1] == 1 &&
+         std::min(kernel[2], kernel[3]) >= kFewestChannels &&
+         std::min(window.pad_before[0], window.pad_before[1]) >= 0 &&
+         std::min(turned[0], turned[1]) >= 0;
+}
+
+void lower_amx(const graph::Conv& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const Operand y = l.output(0, Layout::kBlocked);
+  AmxShape shape = shape_of(op.window, x.shape, y.shape);
+  const bool gated = has_gate(op.activation);
+  if (gated) {
+    shape.gate = gate_of(op.activation);
+    shape.alpha = op.activation.alpha;
+  }
+  convolution_step(l, shape, x.buffer, bias, y.buffer);
+  if (gated) return;
+  l.reuse(y.buffer);
+  activate(l, op.activation, y, y);
+}
+
+// The same convolution with turned kernels, over the gradient padded by what the input was not.
+void lower_amx(const graph::ConvBackwardData& op, Lowering& l) {
+  const Operand dy = l.input(0, Layout::kBlocked);
+  const Operand dx = l.output(0, Layout::kBlocked);
+  AmxShape shape = shape_of(op.window, dy.shape, dx.shape);
+  const auto turned = turned_padding(op.window);
+  shape.top = turned[0];
+  shape.left = turned[1];
+  shape.transposed = true;
+  convolution_step(l, shape, dy.buffer, -1, dx.buffer);
+}
+
+void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand dy = l.input(1, Layout::kBlocked);
+  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
+  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const AmxKernels* k = l.machine().amx;
+  const auto parts = parts_of(shape_of(op.window, x.shape, dy.shape), l.machine().threads, true,
+                              k->weights_scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, k->weights_scratch_bytes);
+  l.step("amx", [=](const RunContext& c) {
+    side_by_side(c, parts, [&](const Part& part) {
+      k->weights(part.shape, c.at<BFloat16>(x.buffer), c.at<BFloat16>(dy.buffer),
+                 c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
+                 c.at<char>(scratch) + part.scratch);
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu
