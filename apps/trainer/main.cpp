@@ -7,6 +7,7 @@
 #include <iostream>
 #include <new>
 
+#include "base/denormals.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "commands.h"
@@ -367,6 +368,7 @@ int run(int argc, char** argv) {
 }  // namespace trainer::app
 
 int main(int argc, char** argv) {
+  trainer::flush_denormals();
   std::ios::sync_with_stdio(false);
   try {
     const int code = trainer::app::run(argc, argv);

@@ -26,7 +26,11 @@ double gradient_square(const float* g, const float* w, float l2, std::int64_t el
   return total;
 }
 
-// Calls rule(i, gradient, parameter) -> new parameter over chunks that stay in the first-level cache.
+// A buffer that no other one overlaps. Rules take their numbers by value: a reference to one could point
+// into a buffer, and the loop would not be vectorised.
+using Floats = float* __restrict;
+
+// Calls rule(first, count, gradient, parameters) over chunks that stay in the first-level cache.
 template <class Rule>
 inline void each(const UpdateRun& r, const Rule& rule) {
   constexpr std::int64_t kChunk = 1024;
@@ -59,13 +63,13 @@ inline void each(const UpdateRun& r, const Rule& rule) {
 }
 
 void sgd(const UpdateRun& r, float momentum, bool nesterov) {
-  each(r, [&](std::int64_t first, std::int64_t count, const float* g, float* w) {
+  each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
     const float rate = r.learning_rate;
     if (momentum == 0) {
       for (std::int64_t i = 0; i < count; ++i) w[i] -= rate * g[i];
       return;
     }
-    float* v = r.slot[0] + first;
+    const Floats v = r.slot[0] + first;
     if (nesterov) {
       for (std::int64_t i = 0; i < count; ++i) {
         v[i] = momentum * v[i] - rate * g[i];
@@ -82,11 +86,11 @@ void sgd(const UpdateRun& r, float momentum, bool nesterov) {
 
 // Slots: velocity, [momentum], [average gradient].
 void rms_prop(const UpdateRun& r, float rho, float momentum, float epsilon, bool centered) {
-  each(r, [&](std::int64_t first, std::int64_t count, const float* g, float* w) {
+  each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
     const float rate = r.learning_rate;
-    float* velocity = r.slot[0] + first;
-    float* moment = momentum > 0 ? r.slot[1] + first : nullptr;
-    float* mean = centered ? r.slot[momentum > 0 ? 2 : 1] + first : nullptr;
+    const Floats velocity = r.slot[0] + first;
+    const Floats moment = momentum > 0 ? r.slot[1] + first : nullptr;
+    const Floats mean = centered ? r.slot[momentum > 0 ? 2 : 1] + first : nullptr;
     for (std::int64_t i = 0; i < count; ++i) {
       velocity[i] = rho * velocity[i] + (1 - rho) * g[i] * g[i];
       float denominator = velocity[i] + epsilon;
@@ -106,11 +110,10 @@ void rms_prop(const UpdateRun& r, float rho, float momentum, float epsilon, bool
 }
 
 void adam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, bool amsgrad, float rate) {
-  each(r, [&](std::int64_t first, std::int64_t count, const float* g, float* w) {
-    float* m = r.slot[0] + first;
-    float* v = r.slot[1] + first;
+  each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
+    const Floats m = r.slot[0] + first, v = r.slot[1] + first;
     if (amsgrad) {
-      float* most = r.slot[2] + first;
+      const Floats most = r.slot[2] + first;
       for (std::int64_t i = 0; i < count; ++i) {
         m[i] += (g[i] - m[i]) * (1 - beta_1);
         v[i] += (g[i] * g[i] - v[i]) * (1 - beta_2);
