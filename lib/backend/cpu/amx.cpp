@@ -89,14 +89,15 @@ void side_by_side(const RunContext& context, const std::vector<Part>& parts, con
 // Appends the step that computes y from x with the kernel that is input 1; bias -1: none.
 void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias, Buffer y) {
   const AmxKernels* k = l.machine().amx;
-  const Buffer kernel = l.derived(
-      1, shape.transposed ? "amx turned" : "amx", k->kernel_bytes(shape),
-      [k, shape](const float* from, char* to) {
-        return [=] { k->pack_kernel(shape, from, reinterpret_cast<BFloat16*>(to)); };
-      });
+  const Buffer kernel =
+      l.derived(1, shape.transposed ? "amx turned" : "amx", k->kernel_bytes(shape),
+                [k, shape](const float* from, char* to) {
+                  return [=] { k->pack_kernel(shape, from, reinterpret_cast<BFloat16*>(to)); };
+                });
   const auto parts = parts_of(shape, l.machine().threads, false, k->scratch_bytes);
   const Buffer scratch = scratch_for(l, parts, k->scratch_bytes);
-  const std::int64_t x_sample = l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
+  const std::int64_t x_sample =
+      l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
   const std::int64_t y_sample =
       l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
   l.step("amx", [=](const RunContext& c) {

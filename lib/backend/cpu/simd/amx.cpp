@@ -1,6 +1,6 @@
-// See amx.h. A convolution is a sum of matrix products, one for each tap and 32 input channels: pixels by
-// input channels times input channels by output channels. Images are packed so that a tile's 16 rows, one
-// a pixel, lie evenly apart whatever the tap: the tap only moves the beginning.
+// See amx.h. A convolution is a sum of matrix products, one for each tap and 32 input channels:
+// pixels by input channels times input channels by output channels. Images are packed so that a
+// tile's 16 rows, one a pixel, lie evenly apart whatever the tap: the tap only moves the beginning.
 #include "backend/cpu/simd/amx.h"
 
 #include <immintrin.h>
@@ -9,14 +9,14 @@
 
 namespace trainer::backend::cpu::simd::amx {
 namespace {
-// No header with inline functions may be included here: the linker could keep this instruction set's copy
-// for everyone.
+// No header with inline functions may be included here: the linker could keep this instruction
+// set's copy for everyone.
 #include "backend/cpu/simd/vector.inl"
 
-constexpr std::int64_t kRow = 32;            // numbers in a row of a tile
-constexpr std::int64_t kTile = 16 * kRow;    // numbers of a tile
-constexpr std::int64_t kSums = 16 * 16;      // floats of a tile
-constexpr std::int64_t kPanel = kAmxPanel;   // output channels of two tiles side by side
+constexpr std::int64_t kRow = 32;           // numbers in a row of a tile
+constexpr std::int64_t kTile = 16 * kRow;   // numbers of a tile
+constexpr std::int64_t kSums = 16 * 16;     // floats of a tile
+constexpr std::int64_t kPanel = kAmxPanel;  // output channels of two tiles side by side
 
 using Pixels = __m512i;  // 32 numbers of 16 bits
 
@@ -44,8 +44,8 @@ class Tiles {
 
 // a0 a1 .. a15 b0 b1 .. b15 to a0 b0 a1 b1 ...
 inline Pixels in_turn(Pixels both) {
-  const Pixels order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7,
-                                        22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  const Pixels order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24,
+                                        8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
   return _mm512_permutexvar_epi16(order, both);
 }
 
@@ -56,8 +56,8 @@ struct Strip {
   std::int64_t image, images, row, rows;  // of the output
 };
 
-// A packed image has its rows `pitch` pixels apart. What pads a row on its right also pads the next one on
-// its left. Output pixel `p` at p = row * pitch + column reads p + tap(i, j) for tap i, j.
+// A packed image has its rows `pitch` pixels apart. What pads a row on its right also pads the next
+// one on its left. Output pixel `p` at p = row * pitch + column reads p + tap(i, j) for tap i, j.
 struct Packing {
   std::int64_t images, rows;  // of the largest strip
   std::int64_t pitch, reach;  // reach: of the last tap
@@ -115,8 +115,8 @@ inline void zero(BFloat16* p, std::int64_t count) {
   if (count > 0) __builtin_memset(p, 0, static_cast<std::size_t>(count) * sizeof *p);
 }
 
-// 32 channels of the rows that a strip reads of one image, [p.pixels][32], zeros around. `low` and `high` are
-// the planes of the two blocks of channels; `high` may be null.
+// 32 channels of the rows that a strip reads of one image, [p.pixels][32], zeros around. `low` and
+// `high` are the planes of the two blocks of channels; `high` may be null.
 inline void pack_chunk(const AmxShape& s, const Packing& p, const Strip& strip, const BFloat16* low,
                        const BFloat16* high, BFloat16* to) {
   const BFloat16* const end = to + p.pixels * kRow;
@@ -197,11 +197,11 @@ void pack_kernel(const AmxShape& s, const float* kernel, BFloat16* to) {
 
 // ---- Forward, and back to the input ----
 
-// Sums of 16 or 32 pixels, from a0 and a1, and one or two tiles of outputs: sums [2 * pixels / 16 + outputs]
-// [16][16]. Step i reads a0 and a1 from offsets[i] on.
+// Sums of 16 or 32 pixels, from a0 and a1, and one or two tiles of outputs: sums [2 * pixels / 16 +
+// outputs] [16][16]. Step i reads a0 and a1 from offsets[i] on.
 template <bool two_pixels, bool two_outputs>
-void multiply(const BFloat16* a0, const BFloat16* a1, const std::int64_t* offsets, std::int64_t steps,
-              const BFloat16* b, float* sums) {
+void multiply(const BFloat16* a0, const BFloat16* a1, const std::int64_t* offsets,
+              std::int64_t steps, const BFloat16* b, float* sums) {
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -231,8 +231,8 @@ void multiply(const BFloat16* a0, const BFloat16* a1, const std::int64_t* offset
 
 // Writes 16 pixels from `first` of a strip's image to `plane`, where its rows begin.
 template <Gate gate>
-inline void finish(const AmxShape& s, const Packing& p, std::int64_t rows, const float* sums, V bias,
-                   std::int64_t first, BFloat16* plane) {
+inline void finish(const AmxShape& s, const Packing& p, std::int64_t rows, const float* sums,
+                   V bias, std::int64_t first, BFloat16* plane) {
   std::int64_t row = first / p.pitch, column = first % p.pitch;
   for (std::int64_t i = 0; i < 16 && row < rows; ++row, column = 0) {
     BFloat16* to = plane + (row * s.ow + column - i) * B;
@@ -295,7 +295,8 @@ void compute_panel(const Forward& f, const Strip& strip, std::int64_t n, const B
 constexpr std::int64_t kShortStrip = 128 << 10, kLongStrip = 768 << 10, kSmallKernel = 512 << 10;
 
 inline Packing packing_of(const AmxShape& s) {
-  return fit(s, kernel_bytes(s) <= kSmallKernel ? kShortStrip : kLongStrip, chunks_of(s) * kRow * 2);
+  return fit(s, kernel_bytes(s) <= kSmallKernel ? kShortStrip : kLongStrip,
+             chunks_of(s) * kRow * 2);
 }
 inline std::int64_t offsets_bytes(const AmxShape& s) {
   return round_to(taps_of(s) * chunks_of(s) * 8, 64);
@@ -306,8 +307,8 @@ std::int64_t scratch_bytes(const AmxShape& s) {
   return 4 * kSums * 4 + offsets_bytes(s) + p.images * chunks_of(s) * p.pixels * kRow * 2;
 }
 
-void convolution(const AmxShape& s, const BFloat16* x, const BFloat16* packed_kernel, const float* bias,
-                 BFloat16* y, char* scratch) {
+void convolution(const AmxShape& s, const BFloat16* x, const BFloat16* packed_kernel,
+                 const float* bias, BFloat16* y, char* scratch) {
   const Tiles configured;
   const Packing p = packing_of(s);
   const std::int64_t chunks = chunks_of(s);
@@ -323,7 +324,8 @@ void convolution(const AmxShape& s, const BFloat16* x, const BFloat16* packed_ke
   each_strip(s, p, [&](const Strip& strip) {
     for (std::int64_t i = 0; i < strip.images; ++i)
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-        pack_chunk(s, p, strip, x, strip.image + i, chunk, packed + (i * chunks + chunk) * p.pixels * kRow);
+        pack_chunk(s, p, strip, x, strip.image + i, chunk,
+                   packed + (i * chunks + chunk) * p.pixels * kRow);
     with_gate(s.gate, [&]<Gate gate>() {
       for (std::int64_t n = 0; n < s.out; n += kPanel) {
         const auto run = s.out - n > B ? compute_panel<true, gate> : compute_panel<false, gate>;
@@ -351,10 +353,11 @@ inline void transpose(const BFloat16* from, BFloat16* to, std::int64_t row) {
   for (int i = 0; i < 16; ++i) store_row(to + (2 * i + 1) * row, reinterpret_cast<Pixels>(odd[i]));
 }
 
-// One block of a strip's gradient with the pitch of x, zeros between: pairs of pixels, [pixels / 2][16][2].
-// Returns `sum` plus the sum over pixels.
-inline V pack_gradient(const AmxShape& s, const Packing& p, const Strip& strip, const BFloat16* plane,
-                       std::int64_t pixels, BFloat16* flat, BFloat16* to, V sum) {
+// One block of a strip's gradient with the pitch of x, zeros between: pairs of pixels, [pixels /
+// 2][16][2]. Returns `sum` plus the sum over pixels.
+inline V pack_gradient(const AmxShape& s, const Packing& p, const Strip& strip,
+                       const BFloat16* plane, std::int64_t pixels, BFloat16* flat, BFloat16* to,
+                       V sum) {
   BFloat16* at = flat;
   for (std::int64_t r = 0; r < strip.rows; ++r, at += p.pitch * B) {
     const BFloat16* from = plane + (strip.row + r) * s.ow * B;
@@ -371,7 +374,8 @@ inline V pack_gradient(const AmxShape& s, const Packing& p, const Strip& strip, 
   return sum;
 }
 
-// What a strip's products are made of. a [image][chunk][32 channels][pixels], b [image][tile][step][16][32].
+// What a strip's products are made of. a [image][chunk][32 channels][pixels], b
+// [image][tile][step][16][32].
 struct Correlation {
   const BFloat16* a;
   const BFloat16* b;
@@ -417,14 +421,15 @@ void correlate(const Correlation& k, const BFloat16* a, const BFloat16* b, float
   if constexpr (two_inputs && two_outputs) _tile_stored(3, c + 16 * k.c_row + 16, c_row);
 }
 
-// Bytes of two tiles' inputs and gradients of a strip: short when the sums of all taps stay in the cache.
+// Bytes of two tiles' inputs and gradients of a strip: short when the sums of all taps stay in the
+// cache.
 constexpr std::int64_t kShortPair = 64 << 10, kLongPair = 512 << 10, kSmallSums = 512 << 10;
 
 struct WeightsScratch {
   Packing p;
-  std::int64_t pixels;                               // of a gradient's block, packed
+  std::int64_t pixels;                                       // of a gradient's block, packed
   std::int64_t inputs, gradients, packed, flat, sums, bias;  // bytes
-  bool direct;                                       // sums lie in the result itself
+  bool direct;                                               // sums lie in the result itself
 };
 
 inline WeightsScratch weights_scratch(const AmxShape& s) {
@@ -472,25 +477,36 @@ void weights(const AmxShape& s, const BFloat16* x, const BFloat16* dy, float* dk
   auto* flat = packed + w.packed / 2;
   float* bias = reinterpret_cast<float*>(flat + w.flat / 2);
   float* sums = w.direct ? dkernel : bias + w.bias / 4;
-  const std::int64_t ins = w.direct ? s.in : round_up(s.in), outs = w.direct ? s.out : round_up(s.out);
+  const std::int64_t ins = w.direct ? s.in : round_up(s.in),
+                     outs = w.direct ? s.out : round_up(s.out);
   const std::int64_t chunks = chunks_of(s), blocks = ceil_div(s.out, B);
   const std::int64_t tiles = ceil_div(s.out_end - s.out_begin, B);
   __builtin_memset(bias, 0, static_cast<std::size_t>(w.bias));
 
-  Correlation k{inputs, gradients, 0, chunks * kRow * p.pixels, p.pixels, tiles * w.pixels * B,
-                w.pixels * B, 0, outs, false};
+  Correlation k{inputs,
+                gradients,
+                0,
+                chunks * kRow * p.pixels,
+                p.pixels,
+                tiles * w.pixels * B,
+                w.pixels * B,
+                0,
+                outs,
+                false};
   each_strip(s, p, [&](const Strip& strip) {
     for (std::int64_t i = 0; i < strip.images; ++i) {
       const std::int64_t image = strip.image + i;
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
         pack_chunk(s, p, strip, x, image, chunk, packed);
         for (std::int64_t first = 0; first < p.pixels; first += kRow)
-          transpose(packed + first * kRow, inputs + (i * chunks + chunk) * kRow * p.pixels + first, p.pixels);
+          transpose(packed + first * kRow, inputs + (i * chunks + chunk) * kRow * p.pixels + first,
+                    p.pixels);
       }
       for (std::int64_t t = 0; t < tiles; ++t) {
         const BFloat16* plane = dy + (image * blocks + s.out_begin / B + t) * s.oh * s.ow * B;
         BFloat16* to = gradients + i * k.b_image + t * k.b_tile;
-        store(bias + t * B, pack_gradient(s, p, strip, plane, w.pixels, flat, to, load(bias + t * B)));
+        store(bias + t * B,
+              pack_gradient(s, p, strip, plane, w.pixels, flat, to, load(bias + t * B)));
       }
     }
     k.images = strip.images;
@@ -503,7 +519,8 @@ void weights(const AmxShape& s, const BFloat16* x, const BFloat16* dy, float* dk
   for (std::int64_t n = s.out_begin; n < s.out_end; n += B) {
     if (dbias != nullptr) store_first(dbias + n, load(bias + n - s.out_begin), s.out - n);
     for (std::int64_t row = 0; row < taps_of(s) * s.in && !w.direct; ++row)
-      store_first(dkernel + row * s.out + n, load(sums + (row / s.in * ins + row % s.in) * outs + n), s.out - n);
+      store_first(dkernel + row * s.out + n,
+                  load(sums + (row / s.in * ins + row % s.in) * outs + n), s.out - n);
   }
 }
 

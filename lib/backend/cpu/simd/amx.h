@@ -8,12 +8,13 @@
 
 namespace trainer::backend::cpu::simd {
 
-// A convolution of stride 1 over blocked planes of 16 channels: x [n, in, h, w], y [n, out, oh, ow].
-// Padding above and left is not negative; y may reach beyond what padding x gives below and right.
+// A convolution of stride 1 over blocked planes of 16 channels: x [n, in, h, w], y [n, out, oh,
+// ow]. Padding above and left is not negative; y may reach beyond what padding x gives below and
+// right.
 struct AmxShape {
   std::int64_t n, h, w, oh, ow, kh, kw, dh, dw, top, left, in, out;
-  // The kernel is [kh, kw, in, out]; or [kh, kw, out, in] and to be turned by 180 degrees, so that a
-  // gradient goes back through the convolution.
+  // The kernel is [kh, kw, in, out]; or [kh, kw, out, in] and to be turned by 180 degrees, so that
+  // a gradient goes back through the convolution.
   bool transposed;
   Gate gate;
   float alpha;
