@@ -1,15 +1,17 @@
-// The AMX kernels by themselves against sums in double precision: images cut into strips of rows, strips of
-// several images, channels that fill no tile, kernels that fill the cache. All numbers that go in are exact in
-// bfloat16.
+// The AMX kernels by themselves against sums in double precision: images cut into strips of rows,
+// strips of several images, channels that fill no tile, kernels that fill the cache. All numbers
+// that go in are exact in bfloat16.
+#include "backend/cpu/simd/amx.h"
+
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 #include <vector>
 
 #include "backend/cpu/memory.h"
-#include "backend/cpu/simd/amx.h"
 #include "backend/harness.h"
 
 namespace trainer::test {
@@ -33,8 +35,8 @@ struct Spec {
 AmxShape forward_shape(const Spec& s) {
   const std::int64_t oh = s.h + s.top + s.bottom - (s.kh - 1) * s.dilation;
   const std::int64_t ow = s.w + s.left + s.right - (s.kw - 1) * s.dilation;
-  return {s.n,        s.h,   s.w,    oh,   ow,    s.kh,  s.kw,         s.dilation, s.dilation,
-          s.top,      s.left, s.in,  s.out, false, Gate::kNone, 0,     0,          s.out};
+  return {s.n,   s.h,    s.w,  oh,    ow,    s.kh,        s.kw, s.dilation, s.dilation,
+          s.top, s.left, s.in, s.out, false, Gate::kNone, 0,    0,          s.out};
 }
 
 AmxShape backward_shape(const Spec& s) {
@@ -51,14 +53,31 @@ AmxShape backward_shape(const Spec& s) {
 std::vector<double> numbers(std::int64_t count, std::uint64_t seed) {
   return content({count}, {}, DType::kBFloat16, seed);
 }
-std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
-
-// Memory that holds NaN wherever nothing was written.
-Memory poisoned(std::int64_t bytes) {
-  Memory memory(bytes);
-  std::memset(memory.data(), 0xFF, static_cast<std::size_t>(bytes));
-  return memory;
+std::vector<float> floats(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
 }
+
+// Memory that holds NaN wherever nothing was written, and 64 bytes behind it that nobody may write.
+class Poisoned {
+ public:
+  explicit Poisoned(std::int64_t bytes) : memory_(bytes + 64), bytes_(bytes) {
+    std::memset(memory_.data(), 0xFF, static_cast<std::size_t>(bytes + 64));
+  }
+  ~Poisoned() {
+    const char* end = memory_.data() + bytes_;
+    CHECK(std::all_of(end, end + 64, [](char c) { return c == '\xFF'; }));
+  }
+  Poisoned(const Poisoned&) = delete;
+  Poisoned& operator=(const Poisoned&) = delete;
+  template <class T>
+  T* as() const {
+    return memory_.as<T>();
+  }
+
+ private:
+  Memory memory_;
+  std::int64_t bytes_;
+};
 
 // [n, h, w, c] to blocked planes and back.
 struct Blocked {
@@ -84,16 +103,17 @@ struct Blocked {
     });
     return memory;
   }
-  std::vector<float> unpack(const Memory& memory) const {
+  std::vector<float> unpack(const BFloat16* from) const {
     std::vector<float> values(static_cast<std::size_t>(n * pixels * c));
-    each([&](std::size_t i, std::int64_t from) {
-      values[i] = std::bit_cast<float>(std::uint32_t{memory.as<BFloat16>()[from].bits} << 16);
+    each([&](std::size_t i, std::int64_t at) {
+      values[i] = std::bit_cast<float>(std::uint32_t{from[at].bits} << 16);
     });
     return values;
   }
 };
 
-// Calls f(x index, y index, kernel index) for every product of a convolution that is not transposed.
+// Calls f(x index, y index, kernel index) for every product of a convolution that is not
+// transposed.
 template <class F>
 void each_product(const AmxShape& s, F&& f) {
   for (std::int64_t n = 0; n < s.n; ++n)
@@ -113,13 +133,14 @@ std::vector<float> convolve(const AmxKernels& k, const AmxShape& s, const std::v
                             const std::vector<double>& kernel, const float* bias) {
   const Memory in = Blocked{s.n, s.h * s.w, s.in}.pack(x);
   const Blocked to{s.n, s.oh * s.ow, s.out};
-  const Memory packed = poisoned(k.kernel_bytes(s)), scratch = poisoned(k.scratch_bytes(s));
-  const Memory y = poisoned(to.bytes());
+  const Poisoned packed(k.kernel_bytes(s)), scratch(k.scratch_bytes(s)), y(to.bytes());
   k.pack_kernel(s, floats(kernel).data(), packed.as<BFloat16>());
-  k.convolution(s, in.as<BFloat16>(), packed.as<BFloat16>(), bias, y.as<BFloat16>(), scratch.data());
+  k.convolution(s, in.as<BFloat16>(), packed.as<BFloat16>(), bias, y.as<BFloat16>(),
+                scratch.as<char>());
   // What pads the channels must be zero, for whoever reads whole blocks.
-  for (std::int64_t c = s.out; c < to.blocks() * kBlock; ++c) CHECK(y.as<BFloat16>()[to.at(0, 0, c)].bits == 0);
-  return to.unpack(y);
+  for (std::int64_t c = s.out; c < to.blocks() * kBlock; ++c)
+    CHECK(y.as<BFloat16>()[to.at(0, 0, c)].bits == 0);
+  return to.unpack(y.as<BFloat16>());
 }
 
 struct Gradients {
@@ -130,13 +151,15 @@ Gradients gradients(const AmxKernels& k, AmxShape s, const std::vector<double>& 
   const Memory in = Blocked{s.n, s.h * s.w, s.in}.pack(x);
   const Memory out = Blocked{s.n, s.oh * s.ow, s.out}.pack(dy);
   const std::size_t count = static_cast<std::size_t>(s.kh * s.kw * s.in * s.out);
-  Gradients g{std::vector<float>(count, -1), std::vector<float>(static_cast<std::size_t>(s.out), -1)};
+  Gradients g{std::vector<float>(count, -1),
+              std::vector<float>(static_cast<std::size_t>(s.out), -1)};
   for (const auto& [begin, end] : {std::pair{std::int64_t{0}, cut}, std::pair{cut, s.out}}) {
     if (begin == end) continue;
     s.out_begin = begin;
     s.out_end = end;
-    const Memory scratch = poisoned(k.weights_scratch_bytes(s));
-    k.weights(s, in.as<BFloat16>(), out.as<BFloat16>(), g.kernel.data(), g.bias.data(), scratch.data());
+    const Poisoned scratch(k.weights_scratch_bytes(s));
+    k.weights(s, in.as<BFloat16>(), out.as<BFloat16>(), g.kernel.data(), g.bias.data(),
+              scratch.as<char>());
   }
   return g;
 }
@@ -180,13 +203,45 @@ TEST_CASE("AMX: convolutions and their gradients are those of double precision")
   const AmxKernels* k = backend::cpu::simd::amx_kernels();
   if (k == nullptr) return;
   check_spec(*k, {.n = 1, .h = 1, .w = 1, .in = 16, .out = 16});
-  check_spec(*k, {.n = 3, .h = 5, .w = 5, .in = 64, .out = 64, .top = 0, .bottom = 0, .left = 0, .right = 0});
-  check_spec(*k, {.n = 5, .h = 13, .w = 13, .in = 32, .out = 64, .top = 0, .bottom = 0, .left = 0, .right = 0});
+  check_spec(
+      *k,
+      {.n = 3, .h = 5, .w = 5, .in = 64, .out = 64, .top = 0, .bottom = 0, .left = 0, .right = 0});
+  check_spec(*k, {.n = 5,
+                  .h = 13,
+                  .w = 13,
+                  .in = 32,
+                  .out = 64,
+                  .top = 0,
+                  .bottom = 0,
+                  .left = 0,
+                  .right = 0});
   check_spec(*k, {.n = 2, .h = 9, .w = 6, .in = 17, .out = 41});
-  check_spec(*k, {.n = 2, .h = 4, .w = 19, .in = 49, .out = 33, .kh = 2, .kw = 4, .top = 0, .left = 2});
-  check_spec(*k, {.n = 2, .h = 8, .w = 7, .in = 20, .out = 24, .top = 2, .bottom = 0, .left = 0, .right = 2});
-  check_spec(*k, {.n = 2, .h = 9, .w = 8, .in = 16, .out = 32, .top = 2, .bottom = 2, .left = 2, .right = 2, .dilation = 2});
-  check_spec(*k, {.n = 7, .h = 7, .w = 7, .in = 96, .out = 24, .kh = 1, .kw = 1, .top = 0, .bottom = 0, .left = 0, .right = 0});
+  check_spec(*k,
+             {.n = 2, .h = 4, .w = 19, .in = 49, .out = 33, .kh = 2, .kw = 4, .top = 0, .left = 2});
+  check_spec(
+      *k,
+      {.n = 2, .h = 8, .w = 7, .in = 20, .out = 24, .top = 2, .bottom = 0, .left = 0, .right = 2});
+  check_spec(*k, {.n = 2,
+                  .h = 9,
+                  .w = 8,
+                  .in = 16,
+                  .out = 32,
+                  .top = 2,
+                  .bottom = 2,
+                  .left = 2,
+                  .right = 2,
+                  .dilation = 2});
+  check_spec(*k, {.n = 7,
+                  .h = 7,
+                  .w = 7,
+                  .in = 96,
+                  .out = 24,
+                  .kh = 1,
+                  .kw = 1,
+                  .top = 0,
+                  .bottom = 0,
+                  .left = 0,
+                  .right = 0});
   // Rows of one image a strip, of unequal numbers.
   check_spec(*k, {.n = 2, .h = 43, .w = 41, .in = 48, .out = 32});
   // Many images a strip, and some left over.
@@ -207,9 +262,10 @@ TEST_CASE("AMX: no bit depends on the other samples") {
     AmxShape one = s;
     one.n = 1;
     for (std::int64_t n = 0; n < s.n; ++n) {
-      const auto alone =
-          convolve(*k, one, {x.begin() + n * x_sample, x.begin() + (n + 1) * x_sample}, kernel, nullptr);
-      CHECK(std::equal(alone.begin(), alone.end(), whole.begin() + n * static_cast<std::int64_t>(alone.size())));
+      const auto alone = convolve(
+          *k, one, {x.begin() + n * x_sample, x.begin() + (n + 1) * x_sample}, kernel, nullptr);
+      CHECK(std::equal(alone.begin(), alone.end(),
+                       whole.begin() + n * static_cast<std::int64_t>(alone.size())));
     }
   }
 }
