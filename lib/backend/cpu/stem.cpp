@@ -53,10 +53,11 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
   };
   const Buffer weights = pad(1, kernel.elements() / oc);
   const Buffer bias = op.conv.bias ? pad(2, 1) : l.zeros(padded * 4);
+  const Buffer image = l.scratch(x.c() * x.h() * x.w() * 4);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = typed<T>(l).stem_forward](const RunContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<float>(weights), c.at<float>(bias), c.at<T>(y.buffer),
-          c.at<std::uint8_t>(index.buffer));
+          c.at<std::uint8_t>(index.buffer), c.at<float>(image));
     });
   });
 }
@@ -70,12 +71,14 @@ void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
   const std::int64_t oc = op.kernel[3], padded = shape.oc_blocks * l.machine().block;
   const std::int64_t rows = op.kernel.elements() / oc;
   const Buffer dkernel = l.scratch(rows * padded * 4), dbias = l.scratch(padded * 4);
+  const Buffer image = l.scratch(x.c() * x.h() * x.w() * 4);
   const Buffer kernel_out = l.output(0, Layout::kPlain).buffer;
   const Buffer bias_out = op.conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = typed<T>(l).stem_backward](const RunContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
-          c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias));
+          c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),
+          c.at<float>(image));
       const float* from = c.at<float>(dkernel);
       for (std::int64_t r = 0; r < rows; ++r) {
         std::copy(from + r * padded, from + r * padded + oc, c.at<float>(kernel_out) + r * oc);

@@ -66,11 +66,12 @@ struct Typed {
   void (*preprocess_f32)(const float* x, T* y, std::int64_t n, std::int64_t pixels, std::int64_t c,
                          bool reverse, const float* a, const float* b);
 
+  // `scratch` of both is that of an image in floats.
   void (*stem_forward)(const StemShape&, const T* x, const float* kernel, const float* bias, T* y,
-                       std::uint8_t* index);
+                       std::uint8_t* index, float* scratch);
   // Writes the whole gradient: dkernel as [kh, kw, c, oc padded], dbias [oc padded].
   void (*stem_backward)(const StemShape&, const T* x, const T* dy, const T* y,
-                        const std::uint8_t* index, float* dkernel, float* dbias);
+                        const std::uint8_t* index, float* dkernel, float* dbias, float* scratch);
 
   void (*max_pool)(const PoolShape&, const T* x, T* y, std::uint8_t* index);  // index may be null
   // `plane` is scratch of h * w * block floats. y is read when there is a gate.

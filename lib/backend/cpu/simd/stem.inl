@@ -1,9 +1,16 @@
 // Convolution of few channels + relu + 2x2 max pooling. A pooled pixel's four convolution outputs stay
 // in registers: the unpooled image, four times the size, is never written.
 
-// `count` pooled pixels side by side, `blocks` output blocks at once.
-template <int pixels, int blocks, int k, class T>
-inline void stem_pixels(const StemShape& s, const T* image, const float* kernel, const float* bias,
+// An image as floats: where it is, or copied to `scratch`. A float is broadcast by the multiplication itself.
+inline const float* as_floats(const float* image, std::int64_t, float*) { return image; }
+inline const float* as_floats(const BFloat16* image, std::int64_t count, float* scratch) {
+  for (std::int64_t i = 0; i < count; ++i) scratch[i] = get(image + i);
+  return scratch;
+}
+
+// `pixels` pooled pixels side by side, `blocks` output blocks at once. `inside`: no tap is in the padding.
+template <int pixels, int blocks, int k, bool inside, class T>
+inline void stem_pixels(const StemShape& s, const float* image, const float* kernel, const float* bias,
                         std::int64_t py, std::int64_t px, T* y, std::uint8_t* index,
                         std::int64_t plane) {
   V sums[pixels][4][blocks];
@@ -14,10 +21,10 @@ inline void stem_pixels(const StemShape& s, const T* image, const float* kernel,
   const std::int64_t kw = k > 0 ? k : s.kw;
   const std::int64_t oc = s.oc_blocks * B;
   const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
-  const bool inside = y0 >= 0 && x0 >= 0 && y0 + kh + 1 <= s.h && x0 + 2 * pixels - 1 + kw <= s.w;
   for (std::int64_t c = 0; c < s.c; ++c) {
-    const T* channel = image + c * s.h * s.w;
+    const float* channel = image + c * s.h * s.w;
     for (std::int64_t i = 0; i < kh; ++i) {
+#pragma GCC unroll 3
       for (std::int64_t j = 0; j < kw; ++j) {
         const float* tap = kernel + ((i * kw + j) * s.c + c) * oc;
         V weights[blocks];
@@ -26,8 +33,8 @@ inline void stem_pixels(const StemShape& s, const T* image, const float* kernel,
           for (int q = 0; q < 4; ++q) {
             const std::int64_t yy = y0 + i + q / 2, xx = x0 + j + 2 * p + q % 2;
             if (!inside && (yy < 0 || xx < 0 || yy >= s.h || xx >= s.w)) continue;
-            const V x = splat(get(channel + yy * s.w + xx));
-            for (int b = 0; b < blocks; ++b) sums[p][q][b] += x * weights[b];
+            const float x = channel[yy * s.w + xx];
+            for (int b = 0; b < blocks; ++b) sums[p][q][b] += weights[b] * x;
           }
         }
       }
@@ -50,25 +57,35 @@ inline void stem_pixels(const StemShape& s, const T* image, const float* kernel,
   }
 }
 
+// The same, choosing `inside`.
+template <int pixels, int blocks, int k, class T>
+inline void stem_pixels_at(const StemShape& s, const float* image, const float* kernel, const float* bias,
+                           std::int64_t py, std::int64_t px, T* y, std::uint8_t* index, std::int64_t plane) {
+  const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
+  const bool inside = y0 >= 0 && x0 >= 0 && y0 + s.kh + 1 <= s.h && x0 + 2 * pixels - 1 + s.kw <= s.w;
+  const auto run = inside ? stem_pixels<pixels, blocks, k, true, T> : stem_pixels<pixels, blocks, k, false, T>;
+  run(s, image, kernel, bias, py, px, y, index, plane);
+}
+
 template <int blocks, int k, class T>
-void stem_image(const StemShape& s, const T* image, const float* kernel, const float* bias, T* y,
+void stem_image(const StemShape& s, const float* image, const float* kernel, const float* bias, T* y,
                 std::uint8_t* index) {
   const std::int64_t plane = s.oh * s.ow * B;
   for (std::int64_t py = 0; py < s.oh; ++py) {
     std::int64_t px = 0;
     for (; px + 2 <= s.ow; px += 2)
-      stem_pixels<2, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
+      stem_pixels_at<2, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
     for (; px < s.ow; ++px)
-      stem_pixels<1, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
+      stem_pixels_at<1, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
   }
 }
 
 template <class T>
 void stem_forward(const StemShape& s, const T* x, const float* kernel, const float* bias, T* y,
-                  std::uint8_t* index) {
-  const std::int64_t plane = s.oh * s.ow * B;
+                  std::uint8_t* index, float* scratch) {
+  const std::int64_t plane = s.oh * s.ow * B, numbers = s.c * s.h * s.w;
   for (std::int64_t n = 0; n < s.n; ++n) {
-    const T* image = x + n * s.c * s.h * s.w;
+    const float* image = as_floats(x + n * numbers, numbers, scratch);
     for (std::int64_t b = 0; b < s.oc_blocks;) {
       const std::int64_t at = (n * s.oc_blocks + b) * plane;
       const bool pair = b + 2 <= s.oc_blocks;
@@ -86,13 +103,13 @@ void stem_forward(const StemShape& s, const T* x, const float* kernel, const flo
 template <int k, class T>
 void stem_channel_gradient(const StemShape& s, std::int64_t block, std::int64_t channel, const T* x,
                            const T* dy, const T* y, const std::uint8_t* index, float* dkernel,
-                           float* dbias) {
+                           float* dbias, float* scratch) {
   constexpr int kTaps = k * k;
   V taps[kTaps] = {};
   V bias_sum{};
   const std::int64_t plane = s.oh * s.ow * B;
   for (std::int64_t n = 0; n < s.n; ++n) {
-    const T* image = x + (n * s.c + channel) * s.h * s.w;
+    const float* image = as_floats(x + (n * s.c + channel) * s.h * s.w, s.h * s.w, scratch);
     const std::int64_t at = (n * s.oc_blocks + block) * plane;
     for (std::int64_t py = 0; py < s.oh; ++py) {
       for (std::int64_t px = 0; px < s.ow; ++px) {
@@ -106,14 +123,14 @@ void stem_channel_gradient(const StemShape& s, std::int64_t block, std::int64_t 
         const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
         const bool inside = y0 >= 0 && x0 >= 0 && y0 + k + 1 <= s.h && x0 + k + 1 <= s.w;
         if (inside) {
-          const T* patch = image + y0 * s.w + x0;
+          const float* patch = image + y0 * s.w + x0;
 #pragma GCC unroll 5
           for (int i = 0; i < k; ++i)
 #pragma GCC unroll 5
             for (int j = 0; j < k; ++j)
 #pragma GCC unroll 4
               for (int q = 0; q < 4; ++q)
-                taps[i * k + j] += parts[q] * get(patch + (i + q / 2) * s.w + j + q % 2);
+                taps[i * k + j] += parts[q] * patch[(i + q / 2) * s.w + j + q % 2];
           continue;
         }
         for (int i = 0; i < k; ++i)
@@ -121,7 +138,7 @@ void stem_channel_gradient(const StemShape& s, std::int64_t block, std::int64_t 
             for (int q = 0; q < 4; ++q) {
               const std::int64_t yy = y0 + i + q / 2, xx = x0 + j + q % 2;
               if (yy < 0 || xx < 0 || yy >= s.h || xx >= s.w) continue;
-              taps[i * k + j] += parts[q] * get(image + yy * s.w + xx);
+              taps[i * k + j] += parts[q] * image[yy * s.w + xx];
             }
       }
     }
@@ -133,11 +150,11 @@ void stem_channel_gradient(const StemShape& s, std::int64_t block, std::int64_t 
 
 template <class T>
 void stem_backward(const StemShape& s, const T* x, const T* dy, const T* y, const std::uint8_t* index,
-                   float* dkernel, float* dbias) {
+                   float* dkernel, float* dbias, float* scratch) {
   const auto run = s.kh == 1   ? stem_channel_gradient<1, T>
                    : s.kh == 3 ? stem_channel_gradient<3, T>
                                : stem_channel_gradient<5, T>;
   for (std::int64_t block = 0; block < s.oc_blocks; ++block)
     for (std::int64_t channel = 0; channel < s.c; ++channel)
-      run(s, block, channel, x, dy, y, index, dkernel, dbias);
+      run(s, block, channel, x, dy, y, index, dkernel, dbias, scratch);
 }
