@@ -7,10 +7,9 @@
 namespace trainer::cluster {
 namespace {
 
-constexpr std::size_t kSmall =
-    16 << 10;  // bytes; up to here, latency is all: exchange everything at once
+constexpr std::size_t kSmall = 16 << 10;  // bytes; up to here, latency is all
 
-// Adds what the peer sends to `keep`, while `give` goes out.
+// Adds what the peer sends to `keep`, while `give` goes out; they may be the same.
 template <class T>
 void exchange_and_add(Wires& wires, int peer, std::span<const T> give, std::span<T> keep) {
   T* next = keep.data();
@@ -22,38 +21,32 @@ void exchange_and_add(Wires& wires, int peer, std::span<const T> give, std::span
                  });
 }
 
-template <class T>
-void sum_small(Wires& wires, std::span<T> values) {
-  std::vector<T> mine(values.size());
-  for (int distance = 1; distance < wires.size; distance *= 2) {
-    std::copy(values.begin(), values.end(), mine.begin());
-    exchange_and_add<T>(wires, wires.rank ^ distance, mine, values);
-  }
-}
-
+// The farthest pair exchanges all that it has: as many bytes as halves there and back, in one round.
+// Few bytes go whole from the first round on.
 template <class T>
 void sum(Wires& wires, std::span<T> values) {
-  if (values.size_bytes() <= kSmall) {
-    sum_small(wires, values);
-    return;
-  }
   struct Step {
+    int peer;
     std::span<T> keep, give;
   };
   std::vector<Step> steps;
+  const bool small = values.size_bytes() <= kSmall;
   for (int distance = 1; distance < wires.size; distance *= 2) {
+    const int peer = wires.rank ^ distance;
+    if (small || distance * 2 == wires.size) {
+      exchange_and_add<T>(wires, peer, values, values);
+      continue;
+    }
     const std::size_t middle = values.size() / 2;
-    Step step{values.first(middle), values.subspan(middle)};
+    Step step{peer, values.first(middle), values.subspan(middle)};
     if ((wires.rank & distance) != 0) std::swap(step.keep, step.give);
-    exchange_and_add<T>(wires, wires.rank ^ distance, step.give, step.keep);
+    exchange_and_add<T>(wires, peer, step.give, step.keep);
     values = step.keep;
     steps.push_back(step);
   }
-  for (int distance = wires.size / 2; distance > 0; distance /= 2) {
-    const Step step = steps.back();
-    wires.exchange(wires.rank ^ distance, std::as_bytes(step.keep),
-                   std::as_writable_bytes(step.give));
-    steps.pop_back();
+  for (; !steps.empty(); steps.pop_back()) {
+    const Step& step = steps.back();
+    wires.exchange(step.peer, std::as_bytes(step.keep), std::as_writable_bytes(step.give));
   }
 }
 

@@ -91,6 +91,7 @@ const Member& Rendezvous::self() const {
 }
 std::chrono::milliseconds Rendezvous::timeout() const { return link_->timeout; }
 std::uint64_t Rendezvous::generation() const { return link_->generation; }
+bool Rendezvous::shared_memory() const { return link_->shared_memory; }
 
 void Rendezvous::set(const std::string& key, const std::string& value) { link_->set(key, value); }
 

@@ -26,6 +26,8 @@ struct RendezvousOptions {
   // half of it counts as gone, so that the others know the culprit before their own calls expire.
   std::chrono::milliseconds timeout{60'000};
   std::string version;  // of the program; all ranks must run the same
+  // Ranks of one host may exchange numbers through memory. Off: they talk as those of several do.
+  bool shared_memory = true;
 };
 
 // One a process and job of two or more ranks, from the start of the job to its end. Rank 0 listens
@@ -55,6 +57,7 @@ class Rendezvous {
   // Drawn by rank 0 at every start: keeps what belongs to this start apart from what an earlier one
   // left.
   std::uint64_t generation() const;
+  bool shared_memory() const;
 
   // A store that all ranks share. get() waits for the key. Both throw PeerError.
   void set(const std::string& key, const std::string& value);

@@ -13,6 +13,7 @@ namespace trainer::cluster {
 Rendezvous::Link::Link(const Identity& identity, const RendezvousOptions& options)
     : rank(identity.rank),
       timeout(options.timeout),
+      shared_memory(options.shared_memory),
       waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
   join(identity, options);
   thread_ = std::thread([this] { serve(); });

@@ -52,6 +52,7 @@ class Rendezvous::Link {
 
   const int rank;
   const Milliseconds timeout;
+  const bool shared_memory;
   std::vector<Member> members;
   std::uint64_t generation = 0;
   mutable std::mutex mutex;

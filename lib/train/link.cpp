@@ -93,15 +93,17 @@ double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std
                           const Link& link) {
   if (ranks <= 1) return 0;
   const auto p = static_cast<double>(ranks), n = static_cast<double>(bytes);
+  const double halves = 2 * n * (p - 1) / (p * link.bandwidth);
   switch (collective_of(collective, ranks)) {
     case config::Collective::kAuto:
     case config::Collective::kRing:
       break;
     case config::Collective::kBcube:
+      return 2 * std::ceil(std::log2(p)) * link.latency + halves;
     case config::Collective::kHalvingDoubling: {
       const double rounds = std::ceil(std::log2(p));
       if (bytes <= kSmall) return rounds * (link.latency + n / link.bandwidth);
-      return 2 * rounds * link.latency + 2 * n * (p - 1) / (p * link.bandwidth);
+      return (2 * rounds - 1) * link.latency + halves;
     }
   }
   return 2 * (p - 1) * (link.latency + n / (p * link.bandwidth));

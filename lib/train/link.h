@@ -29,8 +29,8 @@ config::Collective collective_of(config::Collective chosen, std::int64_t ranks);
 // Seconds of an all-reduce of n bytes over p ranks, with latency a and bandwidth B (Thakur,
 // Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, 2005):
 //   ring              2 (p - 1) (a + n / (p B))
-//   halving_doubling  2 log2(p) a + 2 n (p - 1) / (p B); up to 16 KiB log2(p) (a + n / B)
-//   bcube             as halving_doubling
+//   halving_doubling  (2 log2(p) - 1) a + 2 n (p - 1) / (p B); up to 16 KiB log2(p) (a + n / B)
+//   bcube             2 log2(p) a + 2 n (p - 1) / (p B)
 // Adding the numbers up costs nothing.
 double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std::int64_t ranks,
                           const Link& link);

@@ -16,7 +16,7 @@ import tempfile
 
 from common import HERE, ROOT, events, run_ranks
 
-OURS = ("ring", "bcube", "halving_doubling")
+OURS = ("ring", "bcube", "halving_doubling", "halving_doubling_tcp")
 
 
 def run_mpi(ranks, program, network, arguments):
@@ -33,7 +33,7 @@ def methods(options, folder):
     program = str(pathlib.Path(options.build) / "test/cluster/bench_all_reduce")
     arguments = [str(options.seconds), *map(str, options.bytes)]
     for name in (*OURS, "gloo"):
-        if name == "halving_doubling" and options.ranks & (options.ranks - 1):
+        if name.startswith("halving_doubling") and options.ranks & (options.ranks - 1):
             continue
         yield name, lambda name=name: run_ranks(options.ranks, [program, name, *arguments])
     yield "torch", lambda: run_ranks(options.ranks, [sys.executable, str(HERE / "peers/torch_all_reduce.py"), *arguments])

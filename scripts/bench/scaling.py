@@ -79,13 +79,23 @@ def measure_talk(trainer, options):
     return found
 
 
-def measure_link(build, size):
-    """Latency (s) and bandwidth (bytes/s) of an all-reduce of two ranks over loopback: those that explain the times of two sizes."""
-    subprocess.run(["cmake", "--build", build, "--target", "bench_all_reduce"], check=True, stdout=subprocess.DEVNULL)
+def build_link_benchmark(build):
+    """The program that sums between processes, before minutes are spent on measuring; none without a build folder."""
+    if not (build / "CMakeCache.txt").is_file():
+        print(f"{build} is no build folder: what links cost and what `trainer plan` predicts is left out. For these, "
+              "cmake --preset release, or give --build FOLDER", flush=True)
+        return None
+    done = subprocess.run(["cmake", "--build", build, "--target", "bench_all_reduce"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"bench_all_reduce cannot be built in {build}:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+    return build / "test/cluster/bench_all_reduce"
+
+
+def measure_link(program, size):
+    """Latency (s) and bandwidth (bytes/s) of an exchange between two ranks of this machine: those that explain the times of two sizes."""
     small = 4096
-    program = str(pathlib.Path(build) / "test/cluster/bench_all_reduce")
-    times = run_ranks(2, [program, "halving_doubling", "0.5", str(small), str(size)])
-    bandwidth = (size - 2 * small) / (times[size] - 2 * times[small])
+    times = run_ranks(2, [str(program), "halving_doubling", "0.5", str(small), str(size)])
+    bandwidth = (size - small) / (times[size] - times[small])
     return max(0.0, times[small] - small / bandwidth), bandwidth
 
 
@@ -103,7 +113,7 @@ def predicted(trainer, settings, link, options):
     return [row["images_per_second"] for row in simulation["weak"]]
 
 
-def report_talk(trainer, rounds, options):
+def report_talk(trainer, rounds, link_benchmark, options):
     middle = {how: statistics.median(one[how] for one in rounds) for how in rounds[0]}
     step = {how: options.batch / middle[how] for how in (AFTER, BUCKETS, APART)}
     print(f"2 processes x 1 core, {options.batch // 2} images each; ms a step: "
@@ -115,8 +125,10 @@ def report_talk(trainer, rounds, options):
         print(f"share of communication hidden behind backward: {gain / cost:.2f} ({gain * 1e3:.3f} of {cost * 1e3:.3f} ms)")
     else:
         print("share of communication hidden behind backward: unknown, messages cost less than the runs differ")
-    link = measure_link(options.build, options.gradient_bytes)
-    print(f"loopback between two ranks: {link[0] * 1e6:.1f} us, {link[1] * 8 / 1e9:.1f} Gbit/s")
+    if link_benchmark is None:
+        return
+    link = measure_link(link_benchmark, options.gradient_bytes)
+    print(f"between two ranks of this machine: {link[0] * 1e6:.1f} us, {link[1] * 8 / 1e9:.1f} Gbit/s")
     for how, settings in TALK.items():
         one, two = predicted(trainer, settings, link, options)
         print(f"predicted, {how}: 1 process {one:.0f} images/s ({one / middle['1 process']:.2f} of measured), "
@@ -151,10 +163,11 @@ def main():
     parser.add_argument("--seconds", type=float, default=4, help="of a round of the peer")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--no-peer", action="store_true")
-    parser.add_argument("--build", default=ROOT / "build/release", help="the build folder, for the benchmark of all-reduce")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build/release", help="the build folder, for the benchmark of all-reduce")
     parser.add_argument("--gradient-bytes", type=int, default=4 * 93322, help="of the CNN, for the link's measurement")
     options = parser.parse_args()
     trainer = find_trainer(options.trainer)
+    link_benchmark = build_link_benchmark(options.build)
 
     peer = None if options.no_peer else best_peer(options)
     figures = {case: [] for case in CASES}
@@ -173,7 +186,7 @@ def main():
     middle = {case: statistics.median(values) for case, values in figures.items()}
     for case, values in figures.items():
         print(f"{case:24} {summary(values)}  efficiency {middle[case] / middle[WHOLE]:.3f}")
-    report_talk(trainer, talk, options)
+    report_talk(trainer, talk, link_benchmark, options)
     for case in ("2 replicas x 1 core", "2 processes x 1 core"):
         name = case.split(" x ")[0].replace("2 ", "")
         print(f"ratio scaling_{name}_efficiency {middle[case] / middle[WHOLE]:.3f}")

@@ -14,6 +14,13 @@ namespace {
 
 const std::vector<std::string> kLoop{"--mode", "loop"};
 
+// How sums travel, and a number of ranks that can do so.
+struct Way {
+  int size;
+  const char *algorithm, *shared_memory;
+};
+constexpr Way kWays[]{{3, "ring", "1"}, {2, "halving_doubling", "1"}, {4, "halving_doubling", "0"}};
+
 std::vector<std::string> loop(std::initializer_list<const char*> more) {
   std::vector<std::string> arguments = kLoop;
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -47,16 +54,23 @@ TEST_CASE("a rank that is killed at a random moment is named by all others, rank
   const unsigned seed = device();
   CAPTURE(seed);
   std::mt19937 draw(seed);
-  for (int round = 0; round < 6; ++round) {
-    const std::size_t size = round % 2 == 0 ? 2 : 4;
-    const std::size_t victim = round < 2 ? 0 : draw() % size;
-    const char* algorithm = round % 3 == 0 ? "ring" : round % 3 == 1 ? "bcube" : "halving_doubling";
-    CAPTURE(size);
+  constexpr Way ways[]{{2, "ring", "1"},
+                       {4, "bcube", "1"},
+                       {2, "halving_doubling", "1"},
+                       {4, "ring", "1"},
+                       {2, "bcube", "1"},
+                       {4, "halving_doubling", "1"},
+                       {2, "halving_doubling", "0"},
+                       {4, "halving_doubling", "0"}};
+  for (std::size_t round = 0; round < std::size(ways); ++round) {
+    const Way& way = ways[round];
+    const std::size_t victim = round < 3 ? 0 : draw() % static_cast<std::size_t>(way.size);
+    CAPTURE(round);
     CAPTURE(victim);
-    CAPTURE(std::string(algorithm));
     const ReservedPort port;
-    Processes ranks = start_ranks(static_cast<int>(size), port.number(),
-                                  loop({"--algorithm", algorithm, "--count", "1000000"}));
+    Processes ranks = start_ranks(way.size, port.number(),
+                                  loop({"--algorithm", way.algorithm, "--shared-memory",
+                                        way.shared_memory, "--count", "1000000"}));
     REQUIRE(ranks[victim]->prints("step 1"));
     std::this_thread::sleep_for(std::chrono::microseconds(draw() % 30'000));
     ranks[victim]->signal(SIGKILL);
@@ -65,10 +79,13 @@ TEST_CASE("a rank that is killed at a random moment is named by all others, rank
 }
 
 TEST_CASE("a rank that is stopped is named by all others within the deadline") {
-  for (const std::size_t victim : {1, 0}) {
-    CAPTURE(victim);
+  for (std::size_t round = 0; round < 4; ++round) {
+    const std::size_t victim = round % 2;
+    const Way& way = kWays[round / 2];
+    CAPTURE(round);
     const ReservedPort port;
-    Processes ranks = start_ranks(3, port.number(), loop({"--timeout", "4000"}));
+    Processes ranks = start_ranks(way.size, port.number(),
+                                  loop({"--timeout", "4000", "--algorithm", way.algorithm}));
     REQUIRE(ranks[victim]->prints("step 1"));
     ranks[victim]->signal(SIGSTOP);
     expect_named(ranks, victim, "has been silent for");
@@ -79,14 +96,16 @@ TEST_CASE("a rank that is stopped is named by all others within the deadline") {
 }
 
 TEST_CASE("a rank that lives but does not take part is named when the deadline is over") {
-  const ReservedPort port;
-  Processes ranks;
-  for (int rank = 0; rank < 3; ++rank) {
-    ranks.push_back(start_rank(
-        rank, 3, port.number(),
-        rank == 2 ? loop({"--timeout", "1500", "--hang-at", "3"}) : loop({"--timeout", "1500"})));
+  for (const Way& way : kWays) {
+    CAPTURE(way.size);
+    const ReservedPort port;
+    const int victim = way.size - 1;
+    Processes ranks = start_ranks(
+        way.size, port.number(),
+        loop({"--timeout", "1500", "--algorithm", way.algorithm, "--shared-memory",
+              way.shared_memory, "--hang-at", "3", "--which", std::to_string(victim).c_str()}));
+    expect_named(ranks, static_cast<std::size_t>(victim), "is alive, but has made only");
   }
-  expect_named(ranks, 2, "is alive, but has made only");
 }
 
 TEST_CASE("a rank that fails tells the others its reason") {
@@ -112,15 +131,14 @@ TEST_CASE("a rank whose thread fails inside a step tells the others its reason")
 }
 
 TEST_CASE("a rank that ends before the others is named") {
-  for (const std::size_t victim : {1, 0}) {
-    CAPTURE(victim);
+  for (std::size_t round = 0; round < 4; ++round) {
+    const std::size_t victim = round % 2;
+    const Way& way = kWays[round / 2];
+    CAPTURE(round);
     const ReservedPort port;
-    Processes ranks;
-    for (int rank = 0; rank < 3; ++rank) {
-      const bool leaves = static_cast<std::size_t>(rank) == victim;
-      ranks.push_back(
-          start_rank(rank, 3, port.number(), leaves ? loop({"--leave-at", "5"}) : kLoop));
-    }
+    Processes ranks = start_ranks(way.size, port.number(),
+                                  loop({"--leave-at", "5", "--which", victim == 0 ? "0" : "1",
+                                        "--algorithm", way.algorithm}));
     CHECK(ranks[victim]->wait() == 0);
     expect_named(ranks, victim, "ended before the others");
   }

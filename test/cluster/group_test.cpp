@@ -31,15 +31,34 @@ TEST_CASE("every call gives what it should, on two groups at once") {
   }
 }
 
+TEST_CASE("ranks of one host that share no memory, or some of which do not, sum over sockets") {
+  for (const int without : {1, 4}) {
+    CAPTURE(without);
+    const ReservedPort port;
+    Processes ranks;
+    for (int rank = 0; rank < 4; ++rank) {
+      ranks.push_back(start_rank(rank, 4, port.number(),
+                                 {"--algorithm", "halving_doubling", "--shared-memory",
+                                  rank < without ? "0" : "1"}));
+    }
+    expect_done(ranks);
+  }
+}
+
 TEST_CASE(
     "halving_doubling adds in the order of a tree; every algorithm gives all ranks the same bits") {
+  const std::vector<std::vector<std::string>> methods{
+      {"--algorithm", "ring"},
+      {"--algorithm", "bcube"},
+      {"--algorithm", "halving_doubling"},
+      {"--algorithm", "halving_doubling", "--shared-memory", "0"}};
   for (const int size : {2, 4, 8}) {
-    for (const char* algorithm : {"ring", "bcube", "halving_doubling"}) {
+    for (std::vector<std::string> arguments : methods) {
       CAPTURE(size);
-      CAPTURE(std::string(algorithm));
+      CAPTURE(arguments.at(1));
+      arguments.insert(arguments.end(), {"--mode", "bits"});
       const ReservedPort port;
-      Processes ranks =
-          start_ranks(size, port.number(), {"--mode", "bits", "--algorithm", algorithm});
+      Processes ranks = start_ranks(size, port.number(), arguments);
       expect_done(ranks);
       const auto checksum = [](const Process& rank) {
         const std::string out = rank.out();

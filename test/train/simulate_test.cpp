@@ -65,11 +65,13 @@ TEST_CASE("all-reduces cost what the closed forms say") {
   for (const Collective any :
        {Collective::kAuto, Collective::kRing, Collective::kHalvingDoubling}) {
     CHECK(cost(any, 4'000'000, 1) == 0);
-    // Two ranks exchange halves, there and back, whatever it is called.
-    CHECK(cost(any, 4'000'000, 2) == doctest::Approx(2 * (10e-6 + 2e-3)));
   }
+  // Two ranks exchange halves, there and back, or all of it at once.
+  CHECK(cost(Collective::kRing, 4'000'000, 2) == doctest::Approx(2 * 10e-6 + 4e-3));
+  CHECK(cost(Collective::kBcube, 4'000'000, 2) == doctest::Approx(2 * 10e-6 + 4e-3));
+  CHECK(cost(Collective::kHalvingDoubling, 4'000'000, 2) == doctest::Approx(10e-6 + 4e-3));
   CHECK(cost(Collective::kRing, 4'000'000, 4) == doctest::Approx(6 * (10e-6 + 1e-3)));
-  CHECK(cost(Collective::kHalvingDoubling, 4'000'000, 4) == doctest::Approx(4 * 10e-6 + 6e-3));
+  CHECK(cost(Collective::kHalvingDoubling, 4'000'000, 4) == doctest::Approx(3 * 10e-6 + 6e-3));
   CHECK(cost(Collective::kHalvingDoubling, 4000, 8) == doctest::Approx(3 * (10e-6 + 4e-6)));
   CHECK(cost(Collective::kAuto, 4'000'000, 4) == cost(Collective::kHalvingDoubling, 4'000'000, 4));
   CHECK(cost(Collective::kAuto, 6'000'000, 6) == cost(Collective::kRing, 6'000'000, 6));

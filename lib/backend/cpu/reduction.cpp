@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "cluster/waiting.h"
+
 namespace trainer::backend::cpu {
 namespace {
 
@@ -55,6 +57,8 @@ Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels
            static_cast<std::int64_t>(sizeof(float))) {
   if (options.communicator == nullptr || options.bucket_bytes <= 0) return;
   buckets_ = make_buckets(variables, options.bucket_bytes);
+  // The last bucket has no backward to hide behind.
+  if (buckets_.size() < 2) return;
   arrived_.resize(buckets_.size());
   thread_ = std::thread([this] { serve(); });
 }
@@ -133,6 +137,7 @@ void Reduction::abort() noexcept {
 }
 
 void Reduction::serve() {
+  cluster::sleep_when_waiting();
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [&] { return stop_ || busy_; });

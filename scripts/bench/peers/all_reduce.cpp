@@ -1,7 +1,7 @@
-// One rank of the all-reduce benchmark: this project's sums, or Gloo's as they are, over the same
-// TCP.
+// One rank of the all-reduce benchmark: this project's sums, or Gloo's as they are.
 //
-//   all_reduce METHOD SECONDS BYTES...    METHOD: ring, bcube, halving_doubling, or gloo
+//   all_reduce METHOD SECONDS BYTES...    METHOD: ring, bcube, halving_doubling, or gloo;
+//                                         halving_doubling_tcp shares no memory
 //
 // Who it is comes from RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT. Rank 0 prints {"event":
 // "measured", "bytes": ..., "seconds": ...}, the median of a call, a line a size.
@@ -95,9 +95,11 @@ void run(int argc, char** argv) {
   for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     if (const char* value = std::getenv(name)) environment[name] = value;
   }
-  const std::string method = argv[1];
-  const auto rendezvous =
-      std::make_shared<Rendezvous>(identify({}, environment), RendezvousOptions{});
+  std::string method = argv[1];
+  RendezvousOptions options;
+  options.shared_memory = !method.ends_with("_tcp");
+  method = method.substr(0, method.find("_tcp"));
+  const auto rendezvous = std::make_shared<Rendezvous>(identify({}, environment), options);
   const auto group = open_gloo(rendezvous, {{0, Algorithm::kRing}});
   const AllReduce all_reduce =
       method == "gloo" ? plain_gloo(*rendezvous) : ours(rendezvous, method);
