@@ -14,6 +14,8 @@ namespace {
 
 using config::Parallel;
 
+constexpr backend::FlatBuffer kStatistics{backend::FlatBuffer::Kind::kStatistics};
+
 // Ordered sums need lanes in a power of two, and as many pieces of the batch as all lanes together.
 std::int64_t lanes_of(const Parallel& parallel, std::int64_t threads, std::int64_t workers) {
   if (parallel.lanes) return *parallel.lanes;
@@ -222,6 +224,22 @@ void Replicas::evaluate_on(std::int64_t samples, const void* input, const void* 
                     all_samples > 0 ? all_samples : samples);
   });
   gather(samples, evaluators());
+}
+
+Replicas::Statistics Replicas::statistics() {
+  Statistics all;
+  for (const auto& engine : engines_) {
+    const backend::Variables& kept = engine->kept();
+    all.emplace_back(static_cast<std::size_t>(kept.flat().statistics));
+    kept.read_flat(kStatistics, 0, all.back());
+  }
+  return all;
+}
+
+void Replicas::restore(const Statistics& statistics) {
+  for (std::size_t r = 0; r < engines_.size(); ++r) {
+    engines_[r]->kept().write_flat(kStatistics, 0, statistics[r]);
+  }
 }
 
 void Replicas::gather(std::int64_t samples, std::int64_t replicas) {

@@ -67,6 +67,11 @@ class Replicas {
   void evaluate_on(std::int64_t samples, const void* input, const void* labels,
                    std::int64_t all_samples = 0);
 
+  // The moving statistics of every replica, which follow every call, also one that does not update.
+  using Statistics = std::vector<std::vector<float>>;
+  Statistics statistics();
+  void restore(const Statistics& statistics);
+
   // Of the last call, in the order of its samples.
   std::span<const float> logits() const { return logits_; }
   std::span<const float> losses() const { return losses_; }

@@ -131,6 +131,11 @@ void Workers::set_phase(const std::string& phase) { rendezvous_->set_phase(phase
 
 void Workers::fail(const std::string& message) noexcept { rendezvous_->fail(message); }
 
+void Workers::wait() {
+  std::int64_t none = 0;
+  control_->all_reduce(std::span(&none, 1));
+}
+
 bool Workers::of_chief(bool value) {
   std::uint8_t byte = value ? 1 : 0;
   control_->broadcast(std::as_writable_bytes(std::span(&byte, 1)), 0);

@@ -50,6 +50,8 @@ class Workers {
   void set_phase(const std::string& phase);
   // The others end with this message instead of waiting.
   void fail(const std::string& message) noexcept;
+  // Collective: returns when all have called it. Throws PeerError with the message of fail().
+  void wait();
 
   // Collective: the chief's, on all.
   bool of_chief(bool value);
