@@ -63,6 +63,7 @@ struct ExportArguments {
   std::string run;     // a run folder or a checkpoint
   std::string format;  // keras_h5, safetensors, onnx
   std::string output;
+  bool overwrite = false;  // an output that exists
   bool best = false;
   std::vector<config::Override> overrides;
 };

@@ -192,6 +192,27 @@ TEST_CASE("plan counts the samples of each class") {
   CHECK(one.event("plan").at("data").at("warnings").size() == 1);
 }
 
+TEST_CASE("export replaces no file unasked") {
+  const Workspace work;
+  write_images(work / "pictures/train", 6, 1);
+  REQUIRE(run({"train", pictures_config(work), "--run-dir", work / "run"}).code == 0);
+  const Path file = work / "m.onnx";
+  std::ofstream(file) << "precious";
+  const Arguments arguments{"export", work / "run", "--format", "onnx", "--output", file};
+  const Result refused = run(arguments);
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, file.string() + " exists; replace it with --overwrite"));
+  CHECK(read_text_file(file) == "precious");
+  Arguments replacing = arguments;
+  replacing.push_back("--overwrite");
+  CHECK(run(replacing).code == 0);
+  CHECK(read_text_file(file) != "precious");
+  replacing[5] = work / "run";
+  const Result folder = run(replacing);
+  CHECK(folder.code == 2);
+  CHECK(has(folder.err, "is a folder"));
+}
+
 TEST_CASE("command lines that cannot be meant") {
   const std::string config = std::string(PROJECT_SOURCE_DIR) + "/configs/mnist.yaml";
   const auto error = [](const Arguments& arguments) {
