@@ -114,7 +114,7 @@ int devices(bool json);
 
 // The process's environment as a map.
 config::Environment environment();
-// One line on standard error that begins with "warning: ".
+// One line on standard error that begins with "warning: "; nothing for an empty one.
 void warn(const std::string& line);
 
 }  // namespace trainer::app

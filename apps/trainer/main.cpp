@@ -16,7 +16,9 @@ namespace trainer::app {
 
 config::Environment environment() { return environment_variables(); }
 
-void warn(const std::string& line) { std::cerr << "warning: " << line << '\n'; }
+void warn(const std::string& line) {
+  if (!line.empty()) std::cerr << "warning: " << line << '\n';
+}
 
 namespace {
 

@@ -19,6 +19,7 @@ int plan(const PlanArguments& arguments) {
   const cluster::Identity who = arguments.world_size ? train::planned_workers(*arguments.world_size)
                                                      : cluster::identify({}, environment());
   train::check_workers(config, who);
+  warn(train::core_warning(config.parallel));
   const train::PlannedData data = train::plan_data(config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
   const train::PlanReport report = train::make_plan(loaded, data, model, who);

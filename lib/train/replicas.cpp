@@ -86,6 +86,19 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
   return backends;
 }
 
+std::string core_warning(const Parallel& parallel) {
+  const auto cores = static_cast<std::int64_t>(available_cores().size());
+  std::string asked;
+  if (parallel.threads.value_or(0) > cores) asked = concat("parallel.threads: ", *parallel.threads);
+  if (parallel.lanes.value_or(0) * parallel.replicas > cores) {
+    asked += concat(asked.empty() ? "" : ", ", "parallel.lanes: ", *parallel.lanes);
+    if (parallel.replicas > 1) asked += concat(" in each of ", parallel.replicas, " replicas");
+  }
+  if (asked.empty()) return "";
+  return concat(asked, ", but this process may use ", cores, cores == 1 ? " core" : " cores",
+                ": more threads than cores slow each other down; leave it out to use all");
+}
+
 bool uses_batch_statistics(const graph::Graph& model) {
   return std::any_of(model.layers.begin(), model.layers.end(), [](const graph::LayerInfo& layer) {
     return layer.kind == "BatchNormalization" && layer.trainable && !layer.moving_statistics;

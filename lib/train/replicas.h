@@ -26,6 +26,10 @@ namespace trainer::train {
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
                                                              std::int64_t workers = 1);
 
+// What the user should know of parallel.threads and parallel.lanes when this process may use fewer
+// cores; "" when it has as many.
+std::string core_warning(const config::Parallel& parallel);
+
 // Whether a layer normalises by the statistics of the batch it trains on.
 bool uses_batch_statistics(const graph::Graph& model);
 
