@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "data/not_finite.h"
 #include "model/import.h"
 #include "train/asynchronous.h"
 #include "train/evaluate.h"
@@ -314,6 +315,13 @@ class Loop {
     }
   }
 
+  // Whether a loss that is not finite comes of samples that are not, the same on all workers.
+  bool data_is_not_finite() {
+    failure_ = data::find_not_finite(config_.data, *job_.data.train);
+    unreadable_ = !failure_.empty();
+    return unreadable_;
+  }
+
   // Whether any of the workers has such a message. Collective.
   bool any_failure() {
     std::int64_t failed = failure_.empty() ? 0 : 1;
@@ -382,6 +390,10 @@ class Loop {
       scalars.all_samples = batch.global;
       scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
       if (!job_.engine.step_on(batch.range.count, input, batch.labels, scalars)) {
+        if (data_is_not_finite()) {
+          if (i > 0) job_.engine.restore(before);
+          return std::nullopt;
+        }
         stop_not_finite(batch, input, scalars);
       }
       const auto count = static_cast<std::size_t>(batch.range.count);
@@ -421,6 +433,7 @@ class Loop {
       try_to_read([&] { given = stream_->next(); });
       unreadable_ = !failure_.empty();
       if (unreadable_) return std::nullopt;
+      if (given.not_finite && data_is_not_finite()) return std::nullopt;
       if (given.not_finite) stop_not_finite(*given.not_finite, rate_(before));
       if (given.pushed.result == server::Pushed::Result::kOver) return std::nullopt;
     } while (given.pushed.result == server::Pushed::Result::kStale && !interrupted());
