@@ -263,11 +263,12 @@ class Loop {
     if (job_.servers != nullptr) return;
     const std::int64_t first = stages_.first_steps()[state_.stage];
     const FeaturePlan plan = plan_features(config_, job_.engine, feature_splits(job_.data),
-                                           plan_.epoch(plan_.total_steps - first), state_.stage);
+                                           plan_.epoch(plan_.total_steps - first),
+                                           sharing_of(job_.workers), state_.stage);
     if (plan.reason_matters && !plan.reason.empty()) {
       job_.warn("features of the frozen layers are " + describe(plan));
     }
-    features_ = FeatureCaches(plan, config_, job_.engine, job_.data, job_.run);
+    features_ = FeatureCaches(plan, config_, job_.engine, job_.data, job_.run, job_.workers);
     if (!features_.problem().empty()) {
       job_.warn("features of the frozen layers are not kept: " + features_.problem());
     }

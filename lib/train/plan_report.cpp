@@ -174,8 +174,11 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.features = "unknown without the data";
   if (data.train > 0) {
     const StepPlan steps = plan_steps(config, data.train, workers);
-    device.features = describe(
-        plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps)));
+    const FeaturePlan plan =
+        plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps),
+                      workers > 1 ? Sharing::kOneMachine : Sharing::kAlone);
+    const bool if_together = workers > 1 && plan.where != FeaturePlan::Where::kNowhere;
+    device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
   }
   return device;
 }

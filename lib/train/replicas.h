@@ -94,8 +94,6 @@ class Replicas {
   std::vector<graph::Value> variables() const { return engines_.front()->variables(); }
   backend::MemoryReport memory() const;  // of all replicas together
   Engine& engine(std::int64_t replica) { return *engines_[static_cast<std::size_t>(replica)]; }
-  // Whether there are other processes.
-  bool has_workers() const { return workers_ != nullptr; }
   std::string find_not_finite(std::int64_t samples, const void* input, const void* labels,
                               const backend::Scalars& scalars);
 

@@ -123,6 +123,8 @@ Workers::Workers(const cluster::Identity& who, const config::Config& config,
 
 Workers::~Workers() = default;
 
+bool Workers::on_one_machine() const { return rendezvous_->self().local_size == size(); }
+
 void Workers::agree(const std::string& what, const std::string& value) {
   rendezvous_->agree(what, value);
 }

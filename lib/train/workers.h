@@ -39,6 +39,7 @@ class Workers {
   int rank() const { return control_->rank(); }
   int size() const { return control_->size(); }
   bool is_chief() const { return rank() == 0; }
+  bool on_one_machine() const;  // all of them
   // For the gradients.
   cluster::Communicator& gradients() { return *gradients_; }
   // For everything else, on the loop's thread.
