@@ -12,6 +12,7 @@ int benchmark(const BenchmarkArguments& arguments) {
   config::Config config =
       config::load_config(arguments.path, arguments.overrides, environment()).config;
   if (arguments.synthetic) config.data.format = config::DataFormat::kSynthetic;
+  warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config, "train");
   train::Throughput result;
   if (arguments.input_only) {

@@ -63,6 +63,7 @@ struct ExportArguments {
   std::string run;     // a run folder or a checkpoint
   std::string format;  // keras_h5, safetensors, onnx
   std::string output;
+  bool overwrite = false;  // an output that exists
   bool best = false;
   std::vector<config::Override> overrides;
 };
@@ -113,7 +114,7 @@ int devices(bool json);
 
 // The process's environment as a map.
 config::Environment environment();
-// One line on standard error that begins with "warning: ".
+// One line on standard error that begins with "warning: "; nothing for an empty one.
 void warn(const std::string& line);
 
 }  // namespace trainer::app

@@ -8,7 +8,7 @@
 namespace trainer::app {
 
 int export_model(const ExportArguments& arguments) {
-  model::check_export_name(arguments.format, arguments.output);
+  model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
   const train::Trained trained =
       train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,

@@ -17,7 +17,9 @@ namespace trainer::app {
 
 config::Environment environment() { return environment_variables(); }
 
-void warn(const std::string& line) { std::cerr << "warning: " << line << '\n'; }
+void warn(const std::string& line) {
+  if (!line.empty()) std::cerr << "warning: " << line << '\n';
+}
 
 namespace {
 
@@ -221,6 +223,7 @@ int run(int argc, char** argv) {
   export_command->add_option("--output", export_arguments.output, "File to write")
       ->type_name("FILE")
       ->required();
+  export_command->add_flag("--overwrite", export_arguments.overwrite, "Replace a file that exists");
   export_command->add_flag("--best", export_arguments.best, "The best checkpoint, not the last");
   add_overrides(*export_command, export_arguments.overrides, Shorthands::kNone);
   export_command->callback([&] { code = export_model(export_arguments); });

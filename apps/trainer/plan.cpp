@@ -6,6 +6,7 @@
 #include "train/open.h"
 #include "train/plan_report.h"
 #include "train/rate_plot.h"
+#include "train/resolved.h"
 #include "train/simulate.h"
 #include "train/workers.h"
 
@@ -19,9 +20,10 @@ int plan(const PlanArguments& arguments) {
   const cluster::Identity who = arguments.world_size ? train::planned_workers(*arguments.world_size)
                                                      : cluster::identify({}, environment());
   train::check_workers(config, who);
+  warn(train::core_warning(config.parallel));
   const train::PlannedData data = train::plan_data(config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
-  const train::PlanReport report = train::make_plan(loaded, data, model, who);
+  train::PlanReport report = train::make_plan(loaded, data, model, who);
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, train::rate_plot(config, *report.steps));
@@ -31,6 +33,7 @@ int plan(const PlanArguments& arguments) {
     simulation = train::simulate(arguments.simulation, config, model);
   }
   const train::DevicePlan device = train::plan_device(model, data, config, who.size);
+  train::fill_in(report.settings, train::resolve_on_machine(config, device));
   if (arguments.json) {
     train::print_plan_json(report, device, std::cout);
   } else {

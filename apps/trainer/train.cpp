@@ -121,6 +121,7 @@ int train(const TrainArguments& arguments) {
   if (who.role == cluster::Role::kParameterServer) {
     return code_of(train::serve(config, who, printer(arguments)));
   }
+  if (who.rank == 0) warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);

@@ -12,6 +12,7 @@
 #include "base/crew.h"
 #include "base/error.h"
 #include "data/image.h"
+#include "data/readable_files.h"
 #include "data/resize_rows.h"
 #include "data/splits.h"
 
@@ -61,10 +62,11 @@ class ImageDataset final : public Dataset, public Labelled, public DamageToleran
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
     std::memcpy(label, &file(index).label, sizeof(std::int32_t));
     auto* out = static_cast<std::uint8_t*>(image);
-    if (config_.on_error != config::OnError::kReplace) return read(index, epoch, out);
     try {
       read(index, epoch, out);
     } catch (const DataError& error) {
+      if (readable_) readable_->forget();
+      if (config_.on_error != config::OnError::kReplace) throw;
       note_replaced(index, error.what());
       replace(index, epoch, out);
     }
@@ -237,15 +239,22 @@ class ImageDataset final : public Dataset, public Labelled, public DamageToleran
     return classes_[static_cast<std::size_t>(file(index).label)];
   }
 
-  // Every file is decoded once before the first batch: the set of samples, and with it the order
-  // of all epochs, is then the same whatever reads it, in whatever order, and after a resume.
+  // Every file is decoded once before the first batch, unless an earlier start has: the set of
+  // samples, and with it the order of all epochs, is then the same whatever reads it, in whatever
+  // order, and after a resume.
   void remove_damaged() {
+    readable_ = std::make_unique<ReadableFiles>(
+        config_.cache_dir, concat(list_.source, ' ', recipe(), ' ', channels_, ' ', crops_, ' ',
+                                  limits_.max_pixels, ' ', limits_.max_file_size));
     std::vector<std::string> reasons(list_.files.size());
     std::atomic<std::int64_t> next{0};
     const auto scan = [&] {
       for (std::int64_t i = next++; i < size(); i = next++) {
+        const auto state = readable_->state_of(file(i).path);
+        if (state && readable_->contains(*state)) continue;
         try {
           decode_file(i, nullptr, crops_);
+          if (state) readable_->add(*state);
         } catch (const DataError& error) {
           reasons[static_cast<std::size_t>(i)] = error.what();
         }
@@ -258,6 +267,7 @@ class ImageDataset final : public Dataset, public Labelled, public DamageToleran
       }
       scan();
     }
+    readable_->save();
     std::vector<ImageFile> good;
     std::vector<std::int64_t> left(classes_.size()), lost(classes_.size());
     std::string last;
@@ -333,6 +343,7 @@ class ImageDataset final : public Dataset, public Labelled, public DamageToleran
   Augmentations augment_;
   bool crops_ = false;
   std::int64_t skipped_ = 0;
+  std::unique_ptr<ReadableFiles> readable_;  // for skip
   std::unique_ptr<PixelCache> cache_;
   std::vector<std::int32_t> parts_;  // of the samples; for replace
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int64_t>> by_class_;

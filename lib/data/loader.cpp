@@ -11,6 +11,7 @@
 #include "base/crew.h"
 #include "base/error.h"
 #include "data/data.h"
+#include "data/reading.h"
 
 namespace trainer::data {
 namespace {
@@ -239,6 +240,14 @@ class ThreadedLoader final : public Loader {
 
 }  // namespace
 
+Reading reading_of(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
+                   bool in_memory) {
+  const auto cores = static_cast<std::int64_t>(available_cores().size());
+  const std::int64_t readers = threads.value_or(in_memory ? 1 : cores);
+  return {readers,
+          std::max<std::int64_t>(1, prefetch.value_or(std::max<std::int64_t>(4, 2 * readers)))};
+}
+
 std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options) {
   if (dataset.size() < 1) throw DataError("data set", "holds no samples");
   if (options.batch_size < 1) throw ConfigError({}, "batch_size must be at least 1");
@@ -251,11 +260,8 @@ std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions&
                       : options.prefetch ? *options.prefetch < 1
                                          : dataset.in_memory();
   if (direct) return std::make_unique<DirectLoader>(dataset, options);
-  const auto cores = static_cast<std::int64_t>(available_cores().size());
-  const std::int64_t threads = options.threads.value_or(dataset.in_memory() ? 1 : cores);
-  const std::int64_t prefetch =
-      std::max<std::int64_t>(1, options.prefetch.value_or(std::max<std::int64_t>(4, 2 * threads)));
-  return std::make_unique<ThreadedLoader>(dataset, options, threads, prefetch);
+  const Reading reading = reading_of(options.threads, options.prefetch, dataset.in_memory());
+  return std::make_unique<ThreadedLoader>(dataset, options, reading.threads, reading.prefetch);
 }
 
 }  // namespace trainer::data

@@ -31,11 +31,21 @@ std::string format_of_name(const Path& path) {
 
 }  // namespace
 
-void check_export_name(const std::string& format, const Path& path) {
+void check_export_path(const std::string& format, const Path& path, bool overwrite) {
   const std::string named = format_of_name(path);
-  if (named.empty() || named == format) return;
-  throw ConfigError({}, concat("--output ", path.string(), " is named like a file of --format ",
-                               named, ", but the format is ", format));
+  if (!named.empty() && named != format) {
+    throw ConfigError({}, concat("--output ", path.string(), " is named like a file of --format ",
+                                 named, ", but the format is ", format));
+  }
+  std::error_code error;
+  const auto there = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(there)) {
+    throw ConfigError({}, concat("--output ", path.string(), " is a folder; name a file"));
+  }
+  if (std::filesystem::is_regular_file(there) && !overwrite) {
+    throw ConfigError({}, concat("--output ", path.string(),
+                                 " exists; replace it with --overwrite, or name another file"));
+  }
 }
 
 Kept::Kept(const graph::Graph& graph, const std::vector<Tensor>& tensors) {

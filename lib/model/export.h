@@ -14,8 +14,9 @@ namespace trainer::model {
 // Throws DataError when a tensor of the model is not among them.
 
 // Throws ConfigError when the name of a file ends as another format's than the one ("keras_h5",
-// "safetensors", "onnx") does.
-void check_export_name(const std::string& format, const Path& path);
+// "safetensors", "onnx") does, or when there is something of that name: a file may be replaced if
+// `overwrite`.
+void check_export_path(const std::string& format, const Path& path, bool overwrite);
 
 // Keras HDF5: the applications' layout for x.h5, Keras 3's for x.weights.h5. Either loads with
 // load_weights into a model of the same layers in the same order; the former also by name.

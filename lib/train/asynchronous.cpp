@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/part.h"
+#include "data/not_finite.h"
 #include "server/server.h"
 #include "train/evaluate.h"
 #include "train/signals.h"
@@ -116,6 +117,8 @@ std::string work(const config::Config& config, const data::Datasets& data, Repli
     while (SignalWatch::received() == nullptr) {
       const GradientStream::Step step = stream.next();
       if (step.not_finite) {
+        const std::string bad = data::find_not_finite(config.data, *data.train);
+        if (!bad.empty()) throw Error(kExitData, bad);
         throw CheckError(concat("the loss is not finite after step ", servers.step(),
                                 step.not_finite->empty() ? "" : ": first seen in ",
                                 *step.not_finite, ". The gradient was not given to the servers"));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/error.h"
 #include "base/part.h"
 
 namespace trainer::train {
@@ -56,8 +57,7 @@ class Gathered {
   bool gather(const data::Batch& batch, std::span<const float> logits,
               std::span<const float> losses, const std::vector<std::int32_t>& labels, bool stop) {
     const auto ranks = static_cast<std::int64_t>(workers_.size());
-    const auto most = static_cast<std::size_t>((batch.global + ranks - 1) / ranks);
-    std::vector<float> mine(most * width_ + 1), all(mine.size() * static_cast<std::size_t>(ranks));
+    std::vector<float> mine = rows_of(batch.global), all(mine.size() * workers_count());
     mine.back() = stop ? 1.0f : 0.0f;
     for (std::size_t i = 0; i < labels.size(); ++i) {
       float* row = mine.data() + i * width_;
@@ -82,9 +82,23 @@ class Gathered {
     }
     return any;
   }
+  // Takes part in what the others gather of a batch of so many samples, to stop them.
+  void stop(std::int64_t samples) {
+    std::vector<float> mine = rows_of(samples), all(mine.size() * workers_count());
+    mine.back() = 1.0f;
+    workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  }
   void add_to(MetricsAccumulator& metrics) const { metrics.add(logits_, losses_, labels_); }
 
  private:
+  std::size_t workers_count() const { return static_cast<std::size_t>(workers_.size()); }
+  // For one worker's part of a batch, and the wish to stop behind it.
+  std::vector<float> rows_of(std::int64_t samples) const {
+    const std::size_t most =
+        (static_cast<std::size_t>(samples) + workers_count() - 1) / workers_count();
+    return std::vector<float>(most * width_ + 1);
+  }
+
   cluster::Communicator& workers_;
   std::size_t width_;
   std::vector<float> logits_, losses_;
@@ -99,14 +113,20 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
   cluster::Communicator& workers = *options.workers;
   EvaluateOptions own = options;
   own.workers = nullptr;
-  own.cancelled = [&] {
-    std::int64_t stops = options.cancelled && options.cancelled() ? 1 : 0;
+  const auto any_stops = [&](bool here) {
+    std::int64_t stops = here ? 1 : 0;
     workers.all_reduce(std::span(&stops, 1));
     return stops > 0;
   };
+  own.cancelled = [&] { return any_stops(options.cancelled && options.cancelled()); };
   std::optional<Metrics> metrics;
   if (workers.rank() == 0) {
-    metrics = evaluate(engine, dataset, own, features);
+    try {
+      metrics = evaluate(engine, dataset, own, features);
+    } catch (const DataError&) {
+      any_stops(true);
+      throw;
+    }
     if (!metrics) return std::nullopt;
   } else {
     const std::int64_t batches = data::batches_per_epoch(dataset.size(), engine.evaluation_batch());
@@ -145,7 +165,17 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
   const bool ready = features != nullptr && features->complete();
   const auto loader = data::make_loader(ready ? *features : dataset, loading);
-  while (const data::Batch* batch = loader->next()) {
+  std::int64_t done = 0;  // batches
+  const auto next = [&] {
+    try {
+      return loader->next();
+    } catch (const DataError&) {
+      if (gathered)
+        gathered->stop(data::batch_range(dataset.size(), loading.batch_size, done).count);
+      throw;
+    }
+  };
+  for (const data::Batch* batch = next(); batch != nullptr; batch = next()) {
     const bool cancelled = options.cancelled && options.cancelled();
     if (cancelled && !gathered) return std::nullopt;
     const auto count = static_cast<std::size_t>(batch->range.count);
@@ -166,6 +196,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     }
     if (options.each_batch) options.each_batch(*batch, logits);
     loader->release();
+    ++done;
   }
   return metrics.result();
 }

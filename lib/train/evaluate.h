@@ -29,8 +29,9 @@ struct EvaluateOptions {
 // What the config says: its loss and top k.
 EvaluateOptions evaluate_options(const config::Config& config);
 
-// Nothing when it was cancelled. `features` of the data set, when they are kept, stand for the
-// images once all are there, and are completed otherwise.
+// Nothing when it was cancelled. A DataError of one process cancels it for the others. `features`
+// of the data set, when they are kept, stand for the images once all are there, and are completed
+// otherwise.
 std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options,
                                 data::FeatureDataset* features = nullptr);

@@ -1,8 +1,12 @@
 #include "train/feature_cache.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <fstream>
 #include <limits>
+#include <set>
+#include <span>
 
 #include "base/error.h"
 
@@ -47,7 +51,8 @@ std::int64_t row_bytes(const FrozenPrefix& prefix) {
                     concat("train.cache_features: ", reason, "; use auto or off"));
 }
 
-Where choose(CacheFeatures choice, std::int64_t bytes) {
+Where choose(CacheFeatures choice, std::int64_t bytes, Sharing sharing) {
+  if (sharing == Sharing::kOneMachine) return Where::kDisk;
   if (choice == CacheFeatures::kMemory) return Where::kMemory;
   if (choice == CacheFeatures::kDisk) return Where::kDisk;
   return bytes <= available_memory() / kMemoryShare ? Where::kMemory : Where::kDisk;
@@ -80,10 +85,40 @@ void remove_others(const Path& folder, const std::string& prefix, const Path& ke
   }
 }
 
+// Of the DataError that `open` throws; "" when it throws none.
+template <class Open>
+std::string message_of(const Open& open) {
+  try {
+    open();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Names and inodes, which are the same for processes that see the same files.
+template <class Files>
+std::string identity_of(const Files& files) {
+  std::set<std::string> lines;
+  for (const auto& [images, file] : files) {
+    struct stat status {};
+    const bool there = ::stat(file.c_str(), &status) == 0;
+    lines.insert(concat(file.filename().string(), ' ', there ? status.st_ino : 0, '\n'));
+  }
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
 }  // namespace
 
+Sharing sharing_of(const Workers* workers) {
+  if (workers == nullptr) return Sharing::kAlone;
+  return workers->on_one_machine() ? Sharing::kOneMachine : Sharing::kSeveralMachines;
+}
+
 FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
-                          const std::vector<FeatureSplit>& splits, double epochs,
+                          const std::vector<FeatureSplit>& splits, double epochs, Sharing sharing,
                           std::size_t stage) {
   const CacheFeatures choice = config.train.cache_features;
   const bool insists = demanded(choice) && stage == 0;
@@ -98,8 +133,12 @@ FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
     if (insists) refuse(config, plan.reason);
     return plan;
   }
-  if (engine.has_workers()) {
-    plan.reason = "every worker sees other images in every epoch";
+  if (sharing == Sharing::kSeveralMachines) {
+    plan.reason = "workers on several machines, each of which sees other images in every epoch";
+  } else if (sharing == Sharing::kOneMachine && choice == CacheFeatures::kMemory) {
+    plan.reason = "several processes share features in files of the run folder (disk)";
+  }
+  if (!plan.reason.empty()) {
     if (insists) refuse(config, plan.reason);
     return plan;
   }
@@ -117,7 +156,7 @@ FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
     plan.splits.push_back(split.name);
     plan.bytes += split.samples * row_bytes(*prefix);
   }
-  if (!plan.splits.empty()) plan.where = choose(choice, plan.bytes);
+  if (!plan.splits.empty()) plan.where = choose(choice, plan.bytes, sharing);
   return plan;
 }
 
@@ -141,42 +180,61 @@ std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
 }
 
 FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
-                             const Replicas& engine, const data::Datasets& data, const Path& run) {
+                             const Replicas& engine, const data::Datasets& data, const Path& run,
+                             Workers* workers) {
   if (plan.where == Where::kNowhere) return;
-  std::vector<Path> made;
-  try {
-    open(plan, config, engine, data, run, made);
-  } catch (const DataError& error) {
-    // The splits before the one that failed have reserved space that nobody will use.
-    caches_.clear();
-    std::error_code ignored;
-    for (const Path& file : made) std::filesystem::remove(file, ignored);
-    if (demanded(config.train.cache_features)) throw;
-    problem_ = error.what();
-  }
-}
-
-void FeatureCaches::open(const FeaturePlan& plan, const config::Config& config,
-                         const Replicas& engine, const data::Datasets& data, const Path& run,
-                         std::vector<Path>& made) {
   const FrozenPrefix& prefix = *engine.prefix();
+  const bool owner = workers == nullptr || workers->is_chief();
   const Path folder = run / "features";
   const std::string made_by =
       plan.where == Where::kDisk ? prefix.key() + settings_of(config) : std::string();
+  Files files;
+  std::vector<Path> made;  // those that were not there before
   for (const std::string& split : plan.splits) {
     const data::Dataset* images = split == "train"        ? data.train.get()
                                   : split == "validation" ? data.validation.get()
                                                           : data.test.get();
-    Path file;
-    if (plan.where == Where::kDisk) {
-      const std::string key = hash_of(made_by + images->content_key()).substr(0, 32);
-      file = folder / concat(split, "-", key, ".bin");
-      remove_others(folder, split + "-", file);
-      if (!std::filesystem::exists(file)) made.push_back(file);
-    }
+    Path& file = files[images];
+    if (plan.where != Where::kDisk) continue;
+    const std::string key = hash_of(made_by + images->content_key()).substr(0, 32);
+    file = folder / concat(split, "-", key, ".bin");
+    if (!owner) continue;
+    remove_others(folder, split + "-", file);
+    if (!std::filesystem::exists(file)) made.push_back(file);
+  }
+  problem_ = workers != nullptr ? open_together(prefix, files, *workers)
+                                : message_of([&] { open(prefix, files); });
+  if (problem_.empty()) return;
+  // The splits before the one that failed have reserved space that nobody will use.
+  caches_.clear();
+  std::error_code ignored;
+  for (const Path& file : made) std::filesystem::remove(file, ignored);
+  if (demanded(config.train.cache_features)) throw Error(kExitData, problem_);
+}
+
+void FeatureCaches::open(const FrozenPrefix& prefix, const Files& files) {
+  for (const auto& [images, file] : files) {
     caches_[images] =
         std::make_unique<data::FeatureDataset>(*images, prefix.shape(), prefix.type(), file);
   }
+}
+
+std::string FeatureCaches::open_together(const FrozenPrefix& prefix, const Files& files,
+                                         Workers& workers) {
+  std::string problem;
+  if (workers.is_chief()) problem = message_of([&] { open(prefix, files); });
+  checkpoint::Metadata told{{"problem", problem}, {"files", identity_of(files)}};
+  workers.of_chief(told);
+  if (!told["problem"].empty()) return told["problem"];
+  if (told["files"] != identity_of(files)) {
+    problem = "the processes do not see the same files, or compute in different ways";
+  } else if (!workers.is_chief()) {
+    problem = message_of([&] { open(prefix, files); });
+  }
+  std::int64_t failed = problem.empty() ? 0 : 1;
+  workers.control().all_reduce(std::span(&failed, 1));
+  return failed > 0 && problem.empty() ? "another process cannot open the files of the run folder"
+                                       : problem;
 }
 
 data::FeatureDataset* FeatureCaches::of(const data::Dataset* images) const {

@@ -1,6 +1,7 @@
 #include "train/feed.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace trainer::train {
 
@@ -25,8 +26,14 @@ void Feed::open() {
 }
 
 const data::Batch& Feed::next() {
+  look_ahead();
+  return *std::exchange(ahead_, nullptr);
+}
+
+void Feed::look_ahead() {
+  if (ahead_ != nullptr) return;
   if (options_.first_step == loader_end_) open();
-  return *loader_->next();
+  ahead_ = loader_->next();
 }
 
 const void* Feed::input(const data::Batch& batch) {

@@ -15,8 +15,11 @@ class Feed {
   Feed(const data::Dataset& images, data::FeatureDataset* features, Replicas& engine,
        const data::LoaderOptions& options);
 
-  // The next batch; the one before must have been released.
+  // The next batch; the one before must have been released. Throws DataError when a sample of it
+  // cannot be read.
   const data::Batch& next();
+  // Waits for what next() will give, or throws what it would.
+  void look_ahead();
   // What the engine's step_on() takes for it. Features that had to be computed are kept.
   const void* input(const data::Batch& batch);
   void release();
@@ -31,8 +34,9 @@ class Feed {
   data::LoaderOptions options_;  // first_step: the next batch
   std::unique_ptr<data::Loader> loader_;
   std::int64_t loader_end_ = 0;
-  bool ready_ = false;  // the loader gives features
-  double waited_ = 0;   // of loaders that are done
+  const data::Batch* ahead_ = nullptr;  // looked at, and not given yet
+  bool ready_ = false;                  // the loader gives features
+  double waited_ = 0;                   // of loaders that are done
 };
 
 }  // namespace trainer::train

@@ -95,7 +95,8 @@ std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool qu
 // --json: one object a line. Steps as "log_every" says.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
 // metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
-// steps that will be done again are dropped.
+// steps that will be done again are dropped. With parameter servers they have the staleness of the
+// chief's steps, mean and largest; a file of a run that had servers before keeps these columns.
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
 // TensorBoard event file in the run directory.
 std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);

@@ -5,9 +5,12 @@
 #include <cmath>
 #include <numeric>
 #include <span>
+#include <stdexcept>
+#include <utility>
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "data/not_finite.h"
 #include "model/import.h"
 #include "train/asynchronous.h"
 #include "train/evaluate.h"
@@ -65,14 +68,10 @@ class Loop {
     while (state_.step < plan_.total_steps && !state_.stopped) {
       const Clock::time_point step_start = Clock::now();
       if (begin_stage()) open_feed();
-      Progress progress;
-      if (job_.servers == nullptr) {
-        progress = step(*feed_);
-      } else if (const auto given = step_with_servers()) {
-        progress = *given;
-      } else {
-        break;  // others have made the last step
-      }
+      const auto made = job_.servers == nullptr ? step(*feed_) : step_with_servers();
+      if (unreadable_) stop_for_data();
+      if (!made) break;  // others have made the last step
+      Progress progress = *made;
       progress.wait_seconds = seconds_waited() - waited_;
       waited_ = seconds_waited();
       progress.step_seconds = seconds_since(step_start);
@@ -98,7 +97,11 @@ class Loop {
         reason = "interrupted";
         break;
       }
-      if (state_.stopped) reason = "early stop";
+      if (state_.stopped) {
+        reason = "early stop";
+      } else if (unreadable_) {
+        stop_for_data();
+      }
     }
     return finish(reason);
   }
@@ -128,7 +131,8 @@ class Loop {
                           chiefs(asked_ == Request::kSave),
                           chiefs(asked_ == Request::kStop),
                           penalty.value_or(0),
-                          penalty ? 1.0 : 0.0};
+                          penalty ? 1.0 : 0.0,
+                          failure_.empty() ? 0.0 : 1.0};
       job_.workers->control().all_reduce(std::span<double>(numbers));
       progress.loss = numbers[0];
       progress.accuracy = numbers[1];
@@ -139,6 +143,7 @@ class Loop {
       if (numbers[6] > 0) decisions.request = Request::kStop;
       // The same on all that had samples.
       penalty = numbers[7] / numbers[8];
+      unreadable_ = numbers[9] > 0;
     }
     progress.loss += penalty.value_or(0);
     return decisions;
@@ -258,11 +263,12 @@ class Loop {
     if (job_.servers != nullptr) return;
     const std::int64_t first = stages_.first_steps()[state_.stage];
     const FeaturePlan plan = plan_features(config_, job_.engine, feature_splits(job_.data),
-                                           plan_.epoch(plan_.total_steps - first), state_.stage);
+                                           plan_.epoch(plan_.total_steps - first),
+                                           sharing_of(job_.workers), state_.stage);
     if (plan.reason_matters && !plan.reason.empty()) {
       job_.warn("features of the frozen layers are " + describe(plan));
     }
-    features_ = FeatureCaches(plan, config_, job_.engine, job_.data, job_.run);
+    features_ = FeatureCaches(plan, config_, job_.engine, job_.data, job_.run, job_.workers);
     if (!features_.problem().empty()) {
       job_.warn("features of the frozen layers are not kept: " + features_.problem());
     }
@@ -270,6 +276,7 @@ class Loop {
 
   void open_feed() {
     waited_ = 0;
+    told_of_batch_ = false;
     if (job_.servers != nullptr) {
       stream_ = std::make_unique<GradientStream>(config_, *job_.data.train, job_.engine,
                                                  *job_.servers, state_.step);
@@ -297,8 +304,65 @@ class Loop {
     return job_.servers != nullptr ? stream_->seconds_waited() : feed_->seconds_waited();
   }
 
-  // One update from `accumulate` batches.
-  Progress step(Feed& feed) {
+  // ---- Data that cannot be read ----
+
+  // Keeps the message of what cannot be read for stop_for_data().
+  template <class Read>
+  void try_to_read(const Read& read) {
+    try {
+      read();
+    } catch (const DataError& error) {
+      failure_ = error.what();
+    }
+  }
+
+  // Whether a loss that is not finite comes of samples that are not, the same on all workers.
+  bool data_is_not_finite() {
+    failure_ = data::find_not_finite(config_.data, *job_.data.train);
+    unreadable_ = !failure_.empty();
+    return unreadable_;
+  }
+
+  // Whether any of the workers has such a message. Collective.
+  bool any_failure() {
+    std::int64_t failed = failure_.empty() ? 0 : 1;
+    if (job_.workers != nullptr) job_.workers->control().all_reduce(std::span(&failed, 1));
+    return failed > 0;
+  }
+
+  // The next batch of a step; null when a worker cannot read its part. All of them end then, before
+  // they make a call together that one of them would be missing in.
+  const data::Batch* next_batch(Feed& feed) {
+    const data::Batch* batch = nullptr;
+    try_to_read([&] { batch = &feed.next(); });
+    if (!std::exchange(told_of_batch_, false)) unreadable_ = any_failure();
+    return unreadable_ ? nullptr : batch;
+  }
+
+  // Of the next step's first batch workers learn with the numbers of this step: see decide().
+  void look_ahead(Feed& feed) {
+    if (job_.workers == nullptr || state_.step >= plan_.total_steps) return;
+    try_to_read([&] { feed.look_ahead(); });
+    told_of_batch_ = true;
+  }
+
+  // The state is that of the last step: all workers save it, then the one at fault says why.
+  [[noreturn]] void stop_for_data() {
+    save();
+    const bool may_replace = config::is_image_format(config_.data.format) &&
+                             config_.data.on_error == config::OnError::kFail;
+    if (!failure_.empty()) {
+      throw Error(kExitData,
+                  concat(failure_, ". Stopped after step ", state_.step, ", saved as ",
+                         last_checkpoint(), "; go on with --resume when the data can be read again",
+                         may_replace ? ", or with --resume --set data.on_error=replace" : ""));
+    }
+    job_.workers->wait();
+    throw std::logic_error("a worker that could not read its data has gone on");
+  }
+
+  // One update from `accumulate` batches; nothing when one cannot be read.
+  std::optional<Progress> step(Feed& feed) {
     if (job_.workers != nullptr) {
       job_.workers->set_phase(
           concat("training, step ", state_.step + 1, ", last checkpoint at step ", saved_step_));
@@ -312,14 +376,25 @@ class Loop {
     scalars.loss_scale = 1.0 / static_cast<double>(progress.samples);
     double loss = 0, correct = 0;
     std::int64_t done = 0;  // samples of this step's batches so far, of all workers
+    Replicas::Statistics before;
+    if (batches.count > 1) before = job_.engine.statistics();
     for (std::int64_t i = 0; i < batches.count; ++i) {
-      const data::Batch& batch = feed.next();
+      const data::Batch* next = next_batch(feed);
+      if (next == nullptr) {
+        if (i > 0) job_.engine.restore(before);
+        return std::nullopt;
+      }
+      const data::Batch& batch = *next;
       const void* input = feed.input(batch);
       scalars.accumulate = i > 0;
       scalars.apply = i + 1 == batches.count;
       scalars.all_samples = batch.global;
       scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
       if (!job_.engine.step_on(batch.range.count, input, batch.labels, scalars)) {
+        if (data_is_not_finite()) {
+          if (i > 0) job_.engine.restore(before);
+          return std::nullopt;
+        }
         stop_not_finite(batch, input, scalars);
       }
       const auto count = static_cast<std::size_t>(batch.range.count);
@@ -336,6 +411,7 @@ class Loop {
     progress.loss = loss / static_cast<double>(progress.samples);  // penalty: see decide()
     progress.accuracy = correct / static_cast<double>(progress.samples);
     progress.learning_rate = static_cast<double>(scalars.learning_rate);
+    look_ahead(feed);
     return progress;
   }
 
@@ -355,7 +431,10 @@ class Loop {
     whole_ = newest_ = false;
     GradientStream::Step given;
     do {
-      given = stream_->next();
+      try_to_read([&] { given = stream_->next(); });
+      unreadable_ = !failure_.empty();
+      if (unreadable_) return std::nullopt;
+      if (given.not_finite && data_is_not_finite()) return std::nullopt;
       if (given.not_finite) stop_not_finite(*given.not_finite, rate_(before));
       if (given.pushed.result == server::Pushed::Result::kOver) return std::nullopt;
     } while (given.pushed.result == server::Pushed::Result::kStale && !interrupted());
@@ -425,9 +504,12 @@ class Loop {
       if (job_.servers != nullptr) job_.servers->client().check();
       return interrupted();
     };
-    const std::optional<Metrics> metrics =
-        evaluate(job_.engine, *dataset, options, features_.of(dataset));
-    if (!metrics) return std::nullopt;
+    std::optional<Metrics> metrics;
+    try_to_read([&] { metrics = evaluate(job_.engine, *dataset, options, features_.of(dataset)); });
+    if (!metrics) {
+      unreadable_ = any_failure();
+      return std::nullopt;
+    }
     return Evaluation{name, state_.step, plan_.epoch(state_.step), seconds_since(begin), *metrics};
   }
 
@@ -439,6 +521,7 @@ class Loop {
                               validation ? job_.data.validation.get() : job_.data.test.get());
     const bool wanted = validation || job_.data.test != nullptr;
     state_.evaluation_due = wanted && !between_;
+    if (unreadable_ && state_.evaluation_due) stop_for_data();
     if (!between_) return Request::kContinue;
     return note(*between_, true);
   }
@@ -520,6 +603,8 @@ class Loop {
   Finish finish(const std::string& reason) {
     Finish finish;
     gather();
+    failure_.clear();  // of a batch that nobody will ask for
+    unreadable_ = false;
     bool late = false;
     if (reason != "interrupted") {
       for (const auto& [name, dataset] : {std::pair{"validation", job_.data.validation.get()},
@@ -527,6 +612,7 @@ class Loop {
         const bool known = between_ && between_->split == name && between_->step == state_.step;
         const auto evaluation = known ? between_ : evaluate_split(name, dataset);
         late = late || (dataset != nullptr && !evaluation);
+        if (unreadable_) stop_for_data();
         if (!evaluation) continue;
         if (!known) note(*evaluation, false);
         finish.evaluations.push_back(*evaluation);
@@ -576,6 +662,9 @@ class Loop {
   double waited_ = 0;                       // of the feed or stream, until the last step
   // With servers: whether the engine holds one state with all slots, and the newest parameters.
   bool whole_ = false, newest_ = false;
+  std::string failure_;         // what this process cannot read; "" for nothing
+  bool unreadable_ = false;     // there is a failure_ of some worker
+  bool told_of_batch_ = false;  // whether all workers know if the next batch can be read
   Clock::time_point start_ = Clock::now();
   std::optional<Evaluation> between_;  // the last one before the end
   double steps_seconds_ = 0;

@@ -36,7 +36,9 @@ struct Job {
 // Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The
 // run folder must be ready and locked. Returns what the hooks were told at the end; `reason`
 // "interrupted" after a signal. Throws CheckError when a loss is not finite, naming layer, step,
-// learning rate and last checkpoint.
+// learning rate and last checkpoint. When data cannot be read, the last step that was finished is
+// saved before the error, which has the code of a DataError, is thrown; other workers then throw
+// PeerError.
 Finish train(Job& job);
 
 }  // namespace trainer::train

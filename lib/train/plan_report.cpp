@@ -11,6 +11,7 @@
 #include "optim/optim.h"
 #include "train/data_report.h"
 #include "train/open.h"
+#include "train/resolved.h"
 #include "train/stages.h"
 
 namespace trainer::train {
@@ -40,6 +41,12 @@ std::vector<PlanReport::Setting> settings_of(const config::LoadedConfig& loaded)
     const auto origin = loaded.origins.find(key);
     settings.push_back(
         {key, value, origin == loaded.origins.end() ? "default" : describe(origin->second)});
+    // What parse_config has taken from elsewhere.
+    PlanReport::Setting& setting = settings.back();
+    if (setting.origin != "default") continue;
+    if (key == "data.preprocess" && value != "null") setting.origin = "model.backbone";
+    const bool size = key == "data.resize" || key == "data.channels";
+    if (size && value != "null" && value != "[]") setting.origin = "model.input";
   }
   return settings;
 }
@@ -157,6 +164,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
     add_rates(plan, loaded.config);
   }
   if (model) add_stages(plan, loaded.config);
+  fill_in(plan.settings, resolve(loaded.config, data, plan.steps, who));
   return plan;
 }
 
@@ -174,8 +182,11 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.features = "unknown without the data";
   if (data.train > 0) {
     const StepPlan steps = plan_steps(config, data.train, workers);
-    device.features = describe(
-        plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps)));
+    const FeaturePlan plan =
+        plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps),
+                      workers > 1 ? Sharing::kOneMachine : Sharing::kAlone);
+    const bool if_together = workers > 1 && plan.where != FeaturePlan::Where::kNowhere;
+    device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
   }
   return device;
 }

@@ -43,6 +43,7 @@ struct RatePoint {
 
 // The part that is the same on every machine.
 struct PlanReport {
+  // Where the config leaves a value open, what the run takes, and what decides it.
   struct Setting {
     std::string key, value, origin;
   };

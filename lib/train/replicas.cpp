@@ -14,6 +14,8 @@ namespace {
 
 using config::Parallel;
 
+constexpr backend::FlatBuffer kStatistics{backend::FlatBuffer::Kind::kStatistics};
+
 // Ordered sums need lanes in a power of two, and as many pieces of the batch as all lanes together.
 std::int64_t lanes_of(const Parallel& parallel, std::int64_t threads, std::int64_t workers) {
   if (parallel.lanes) return *parallel.lanes;
@@ -82,6 +84,19 @@ std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Confi
     backends.push_back(backend::open_cpu_backend(options));
   }
   return backends;
+}
+
+std::string core_warning(const Parallel& parallel) {
+  const auto cores = static_cast<std::int64_t>(available_cores().size());
+  std::string asked;
+  if (parallel.threads.value_or(0) > cores) asked = concat("parallel.threads: ", *parallel.threads);
+  if (parallel.lanes.value_or(0) * parallel.replicas > cores) {
+    asked += concat(asked.empty() ? "" : ", ", "parallel.lanes: ", *parallel.lanes);
+    if (parallel.replicas > 1) asked += concat(" in each of ", parallel.replicas, " replicas");
+  }
+  if (asked.empty()) return "";
+  return concat(asked, ", but this process may use ", cores, cores == 1 ? " core" : " cores",
+                ": more threads than cores slow each other down; leave it out to use all");
 }
 
 bool uses_batch_statistics(const graph::Graph& model) {
@@ -222,6 +237,22 @@ void Replicas::evaluate_on(std::int64_t samples, const void* input, const void* 
                     all_samples > 0 ? all_samples : samples);
   });
   gather(samples, evaluators());
+}
+
+Replicas::Statistics Replicas::statistics() {
+  Statistics all;
+  for (const auto& engine : engines_) {
+    const backend::Variables& kept = engine->kept();
+    all.emplace_back(static_cast<std::size_t>(kept.flat().statistics));
+    kept.read_flat(kStatistics, 0, all.back());
+  }
+  return all;
+}
+
+void Replicas::restore(const Statistics& statistics) {
+  for (std::size_t r = 0; r < engines_.size(); ++r) {
+    engines_[r]->kept().write_flat(kStatistics, 0, statistics[r]);
+  }
 }
 
 void Replicas::gather(std::int64_t samples, std::int64_t replicas) {

@@ -26,6 +26,10 @@ namespace trainer::train {
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
                                                              std::int64_t workers = 1);
 
+// What the user should know of parallel.threads and parallel.lanes when this process may use fewer
+// cores; "" when it has as many.
+std::string core_warning(const config::Parallel& parallel);
+
 // Whether a layer normalises by the statistics of the batch it trains on.
 bool uses_batch_statistics(const graph::Graph& model);
 
@@ -67,6 +71,11 @@ class Replicas {
   void evaluate_on(std::int64_t samples, const void* input, const void* labels,
                    std::int64_t all_samples = 0);
 
+  // The moving statistics of every replica, which follow every call, also one that does not update.
+  using Statistics = std::vector<std::vector<float>>;
+  Statistics statistics();
+  void restore(const Statistics& statistics);
+
   // Of the last call, in the order of its samples.
   std::span<const float> logits() const { return logits_; }
   std::span<const float> losses() const { return losses_; }
@@ -85,8 +94,6 @@ class Replicas {
   std::vector<graph::Value> variables() const { return engines_.front()->variables(); }
   backend::MemoryReport memory() const;  // of all replicas together
   Engine& engine(std::int64_t replica) { return *engines_[static_cast<std::size_t>(replica)]; }
-  // Whether there are other processes.
-  bool has_workers() const { return workers_ != nullptr; }
   std::string find_not_finite(std::int64_t samples, const void* input, const void* labels,
                               const backend::Scalars& scalars);
 

@@ -123,6 +123,8 @@ Workers::Workers(const cluster::Identity& who, const config::Config& config,
 
 Workers::~Workers() = default;
 
+bool Workers::on_one_machine() const { return rendezvous_->self().local_size == size(); }
+
 void Workers::agree(const std::string& what, const std::string& value) {
   rendezvous_->agree(what, value);
 }
@@ -130,6 +132,11 @@ void Workers::agree(const std::string& what, const std::string& value) {
 void Workers::set_phase(const std::string& phase) { rendezvous_->set_phase(phase); }
 
 void Workers::fail(const std::string& message) noexcept { rendezvous_->fail(message); }
+
+void Workers::wait() {
+  std::int64_t none = 0;
+  control_->all_reduce(std::span(&none, 1));
+}
 
 bool Workers::of_chief(bool value) {
   std::uint8_t byte = value ? 1 : 0;

@@ -39,6 +39,7 @@ class Workers {
   int rank() const { return control_->rank(); }
   int size() const { return control_->size(); }
   bool is_chief() const { return rank() == 0; }
+  bool on_one_machine() const;  // all of them
   // For the gradients.
   cluster::Communicator& gradients() { return *gradients_; }
   // For everything else, on the loop's thread.
@@ -50,6 +51,8 @@ class Workers {
   void set_phase(const std::string& phase);
   // The others end with this message instead of waiting.
   void fail(const std::string& message) noexcept;
+  // Collective: returns when all have called it. Throws PeerError with the message of fail().
+  void wait();
 
   // Collective: the chief's, on all.
   bool of_chief(bool value);

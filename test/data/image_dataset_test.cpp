@@ -293,6 +293,78 @@ TEST_CASE("a folder whose name is no line of text cannot name a class") {
   }
 }
 
+TEST_CASE("skip looks at a file once, and again when it has changed") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 6);
+  config::Data config = config_of(folder.path());
+  config.on_error = config::OnError::kSkip;
+  config.error_budget = 5;
+  config.cache_dir = folder.path() / "cache";
+  const auto hour = std::chrono::minutes(60);
+  const auto old = fs::file_time_type::clock::now() - hour;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "train")) {
+    if (entry.is_regular_file()) fs::last_write_time(entry.path(), old);
+  }
+  const fs::path file = folder.path() / "train/cat/deep/cat1.ppm";
+  const std::string content = read_text_file(file);
+  // Of the same size and time, so that only a look inside could tell.
+  const auto damage = [&](const fs::file_time_type& time) {
+    std::string damaged = content;
+    damaged[1] = 'x';
+    write_text(file, damaged);
+    fs::last_write_time(file, time);
+  };
+  const auto found = [&] { return open_datasets(config, 1).train->size(); };
+  REQUIRE(found() == 12);
+  const fs::path kept = fs::directory_iterator(config.cache_dir)->path();
+  damage(old);
+  CHECK(found() == 12);
+
+  SUBCASE("a change is seen") {
+    damage(old + hour / 2);
+    CHECK(found() == 11);
+    CHECK(found() == 11);  // and what is damaged is not taken for readable
+    write_text(file, content);
+    CHECK(found() == 12);
+  }
+  SUBCASE("other settings are another question") {
+    config.max_pixels = 1000;
+    CHECK(found() == 11);
+  }
+  SUBCASE("a damaged, foreign or missing list is none") {
+    const std::string list = read_text_file(kept);
+    for (const std::string& text :
+         {std::string(), list.substr(0, list.size() - 16), list.substr(0, 5),
+          list.substr(0, list.size() - 1) + static_cast<char>(list.back() ^ 1),
+          "x" + list.substr(1), std::string(100'000, 'x')}) {
+      write_text(kept, text);
+      CHECK(found() == 11);
+    }
+    fs::remove(kept);
+    fs::create_directories(kept);  // not to be written either
+    CHECK(found() == 11);
+  }
+  SUBCASE("a file that turns out damaged after all is looked at by the next start") {
+    const Datasets sets = open_datasets(config, 1);
+    CHECK_THROWS_AS(labels(*sets.train), DataError);
+    CHECK(found() == 11);
+  }
+}
+
+TEST_CASE("a file that has just been written is looked at again") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  config::Data config = config_of(folder.path());
+  config.on_error = config::OnError::kSkip;
+  config.cache_dir = folder.path() / "cache";
+  const auto soon = fs::file_time_type::clock::now() + std::chrono::hours(1);
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "train")) {
+    if (entry.is_regular_file()) fs::last_write_time(entry.path(), soon);
+  }
+  open_datasets(config, 1);
+  CHECK_FALSE(fs::exists(config.cache_dir));
+}
+
 TEST_CASE("damaged files: fail, skip, replace, within a budget") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 6);

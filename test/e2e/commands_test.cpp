@@ -6,6 +6,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/crew.h"
+#include "base/error.h"
 #include "program.h"
 
 namespace trainer::e2e {
@@ -160,6 +162,24 @@ TEST_CASE("plan says what a config means, with and without its data") {
   CHECK(plan.at("steps_per_epoch") == 19);
   CHECK(plan.at("total_steps") == 12 * 19);
   CHECK(plan.at("data").at("train") == 600);
+
+  // What is left open, as a run would take it.
+  const auto setting = [&](const std::string& key) {
+    for (const Json& one : plan.at("config")) {
+      if (one.at("key") == key)
+        return one.at("value").get<std::string>() + " by " + one.at("origin").get<std::string>();
+    }
+    return std::string();
+  };
+  CHECK(setting("run.dir") == "runs/small by name");
+  CHECK(setting("model.input") == "[28, 28, 1] by data");
+  CHECK(setting("data.num_classes") == "10 by data");
+  CHECK(has(setting("data.normalize"), "{scale: 0.00392"));
+  CHECK(setting("train.max_steps") == "228 by train.epochs");
+  CHECK(setting("evaluate.batch_size") == "32 by train.batch_size");
+  CHECK(setting("parallel.threads") == concat(available_cores().size(), " by machine"));
+  CHECK(has(setting("parallel.lanes"), " by machine"));
+  CHECK(std::stoi(setting("parallel.lanes")) >= 1);
 
   const Arguments lost{"plan", config, "--json", "--set", "data.path=/nowhere"};
   const Json blind = run(lost).event("plan");

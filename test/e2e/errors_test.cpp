@@ -2,7 +2,10 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <fstream>
+#include <limits>
 
+#include "base/error.h"
 #include "program.h"
 
 namespace trainer::e2e {
@@ -10,6 +13,22 @@ namespace {
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
+}
+
+template <class T>
+void write_npy(const Path& path, const std::string& type, const std::vector<int>& dims,
+               const std::vector<T>& values) {
+  std::string shape;
+  for (const int dim : dims) shape += std::to_string(dim) + ", ";
+  std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.append((64 - (header.size() + 11) % 64) % 64, ' ');
+  header += '\n';
+  std::ofstream file(path, std::ios::binary);
+  file << "\x93NUMPY\x01" << '\0' << static_cast<char>(header.size() & 255)
+       << static_cast<char>(header.size() >> 8) << header;
+  file.write(reinterpret_cast<const char*>(values.data()),
+             static_cast<std::streamsize>(values.size() * sizeof(T)));
 }
 
 }  // namespace
@@ -89,6 +108,45 @@ train: {epochs: 5, batch_size: 32}
   CHECK(has(result.err, "learning rate 1e+10"));
   CHECK(has(result.err, "step-00000000.safetensors"));
   CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+}
+
+TEST_CASE("samples that are not finite are named, and not the learning rate") {
+  const Workspace work;
+  std::vector<float> images(40 * 16, 0.5f), targets(40, 1);
+  const std::vector<std::int32_t> classes(40, 1);
+  std::string labels = "y.npy", sample = "x.npy: sample 33 (from 0) holds NaN";
+  SUBCASE("images") { images[33 * 16 + 5] = std::numeric_limits<float>::quiet_NaN(); }
+  SUBCASE("several") {
+    images[33 * 16 + 5] = std::numeric_limits<float>::infinity();
+    images[35 * 16] = std::numeric_limits<float>::quiet_NaN();
+    sample += " or infinity, as do 1 more of the 40 training samples";
+  }
+  SUBCASE("labels") {
+    targets[37] = std::numeric_limits<float>::quiet_NaN();
+    labels = "t.npy";
+    sample = "the label of sample 37 (from 0) holds NaN";
+  }
+  write_npy(work / "x.npy", "<f4", {40, 4, 4}, images);
+  write_npy(work / "y.npy", "<i4", {40}, classes);
+  write_npy(work / "t.npy", "<f4", {40, 1}, targets);
+  const std::string units = labels == "t.npy" ? "1" : "2";
+  const std::string config =
+      work.config("model: {layers: [flatten, dense: " + units + R"(], loss: mean_squared_error}
+data:
+  format: npz
+  shuffle: false
+  train: {images: )" +
+                  (work / "x.npy").string() + ", labels: " + (work / labels).string() + R"(}
+optimizer: {sgd: {learning_rate: 0.001}, accumulate: 2}
+train: {epochs: 2, batch_size: 4}
+)");
+  const Result result = run({"train", config, "--run-dir", work / "run"});
+  CHECK(result.code == 3);
+  INFO(result.err);
+  CHECK(has(result.err, sample));
+  CHECK(has(result.err, "Stopped after step 4, saved as "));
+  CHECK(has(result.err, "step-00000004.safetensors"));
+  CHECK_FALSE(has(result.err, "learning rate"));
 }
 
 TEST_CASE("evaluation refuses other classes") {

@@ -5,6 +5,7 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
+#include <array>
 #include <fstream>
 #include <random>
 
@@ -82,6 +83,53 @@ TEST_CASE("files of features serve later runs, unless they are damaged or of oth
     check_same(other, pictures.finished("run", "disk", {"--overwrite", "--set", "seed=8"}));
     CHECK(pictures.files("run").size() == 2);
     CHECK(pictures.files("run") != files);
+  }
+}
+
+// An image's features are made by the process that reads it first, and in the next epoch it is
+// mostly the other's.
+TEST_CASE("two processes share the features of all images") {
+  const Pictures pictures;
+  const auto train = [&](const std::string& dir, const std::string& cache, Arguments more = {}) {
+    more.insert(more.end(), {"--batch-size", "4", "--set", "parallel.lr_scaling=none", "--set",
+                             "parallel.threads=1", "--world-size", "2", "--master",
+                             concat("127.0.0.1:", draw_port())});
+    Arguments first = pictures.train(dir, cache, more), second = first;
+    first.insert(first.end(), {"--rank", "0"});
+    second.insert(second.end(), {"--rank", "1"});
+    Program chief(first), other(second);
+    const std::array<Result, 2> results{chief.wait(), other.wait()};
+    INFO(results[0].err, results[1].err);
+    if (results[0].code == 0) CHECK(results[1].code == 0);
+    return results[0];
+  };
+  const Result off = train("off", "off");
+  REQUIRE(off.code == 0);
+  const Result kept = train("run", "auto");
+  REQUIRE(kept.code == 0);
+  check_same(off.event("finished"), kept.event("finished"));
+  CHECK(pictures.files("run").size() == 2);
+
+  SUBCASE("later runs read no image") {
+    for (const char* split : {"train", "validation"}) {
+      for (const auto& entry :
+           std::filesystem::recursive_directory_iterator(pictures.work / split)) {
+        if (!entry.is_regular_file()) continue;
+        // Of the same size and time: taken for the same image.
+        const auto time = std::filesystem::last_write_time(entry.path());
+        const auto size = std::filesystem::file_size(entry.path());
+        std::ofstream(entry.path(), std::ios::binary) << std::string(size, 'x');
+        std::filesystem::last_write_time(entry.path(), time);
+      }
+    }
+    const Result again = train("run", "disk", {"--overwrite"});
+    REQUIRE(again.code == 0);
+    check_same(off.event("finished"), again.event("finished"));
+  }
+  SUBCASE("memory is none that they share") {
+    const Result memory = train("other", "memory");
+    CHECK(memory.code == 2);
+    CHECK(memory.err.find("several processes share features in files") != std::string::npos);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/crew.h"
 #include "pictures.h"
 #include "program.h"
 
@@ -190,6 +191,48 @@ TEST_CASE("plan counts the samples of each class") {
          has(result.out, "5 samples (left: 2, right: 3)")));
   const Result one = run({"plan", config, "--set", "data.limit=1", "--json"});
   CHECK(one.event("plan").at("data").at("warnings").size() == 1);
+}
+
+TEST_CASE("export replaces no file unasked") {
+  const Workspace work;
+  write_images(work / "pictures/train", 6, 1);
+  REQUIRE(run({"train", pictures_config(work), "--run-dir", work / "run"}).code == 0);
+  const Path file = work / "m.onnx";
+  std::ofstream(file) << "precious";
+  const Arguments arguments{"export", work / "run", "--format", "onnx", "--output", file};
+  const Result refused = run(arguments);
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, file.string() + " exists; replace it with --overwrite"));
+  CHECK(read_text_file(file) == "precious");
+  Arguments replacing = arguments;
+  replacing.push_back("--overwrite");
+  CHECK(run(replacing).code == 0);
+  CHECK(read_text_file(file) != "precious");
+  replacing[5] = work / "run";
+  const Result folder = run(replacing);
+  CHECK(folder.code == 2);
+  CHECK(has(folder.err, "is a folder"));
+}
+
+TEST_CASE("more threads than cores are told of") {
+  const Workspace work;
+  write_images(work / "pictures/train", 6, 1);
+  const std::string config = pictures_config(work);
+  const auto warnings = [&](const Arguments& more) {
+    Arguments arguments{"train", config, "--run-dir", work / "run", "--overwrite", "--quiet"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(arguments);
+    CHECK(result.code == 0);
+    return result.err;
+  };
+  const auto cores = available_cores().size();
+  const std::string threads = std::to_string(cores + 3);
+  const std::string warned = warnings({"--set", "parallel.threads=" + threads});
+  CHECK(has(warned, concat("warning: parallel.threads: ", threads, ", but this process may use ",
+                           cores, cores == 1 ? " core:" : " cores:")));
+  CHECK(std::count(warned.begin(), warned.end(), '\n') == 1);
+  CHECK(has(warnings({"--set", "parallel.lanes=" + threads}), "parallel.lanes: " + threads));
+  CHECK(warnings({"--set", concat("parallel.threads=", cores)}).empty());
 }
 
 TEST_CASE("command lines that cannot be meant") {

@@ -204,7 +204,9 @@ void fields(V& v, Data& s) {
     "Damaged files that on_error lets pass, a share of all when below 1; default 0.01.",
     at_least(0));
   v("cache", s.cache, "Where decoded images are kept; default none.", any());
-  v("cache_dir", s.cache_dir, "Folder of cache: disk; default cache.", any());
+  v("cache_dir", s.cache_dir,
+    "Folder of cache: disk, and of what on_error: skip has found of the files; default cache.",
+    any());
   v("max_pixels", s.max_pixels, "Largest image that is decoded; default 100 million.", at_least(1));
   v("max_file_size", s.max_file_size, "Largest image file in bytes; default 256 MiB.", at_least(1));
   v("shuffle", s.shuffle, "Whether each epoch has an order of its own; default true.", any());

@@ -15,6 +15,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kHeader =
     "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds";
+// Behind those, of a run with parameter servers.
+constexpr const char* kStaleness = ",staleness,staleness_max";
+
+std::int64_t count_commas(const std::string& line) {
+  return std::count(line.begin(), line.end(), ',');
+}
 
 // Of a row in the file: what decides whether it stays.
 struct RowKey {
@@ -23,12 +29,13 @@ struct RowKey {
 };
 
 std::optional<RowKey> csv_key(const std::string& line) {
+  const std::int64_t fewest = count_commas(kHeader), most = fewest + count_commas(kStaleness);
   RowKey key;
   const char* end = line.data() + line.size();
   const auto [after, error] = std::from_chars(line.data(), end, key.step);
   if (error != std::errc() || after == end || *after != ',') return std::nullopt;
   const std::size_t epoch = line.find(',') + 1, split = line.find(',', epoch) + 1;
-  if (std::count(line.begin(), line.end(), ',') != 8) return std::nullopt;
+  if (count_commas(line) != fewest && count_commas(line) != most) return std::nullopt;
   key.split = line.substr(split, line.find(',', split) - split);
   return key;
 }
@@ -42,28 +49,42 @@ std::optional<RowKey> json_key(const std::string& line) {
   return RowKey{row["step"].get<std::int64_t>(), row["split"].get<std::string>()};
 }
 
+bool is_header(const std::string& line) {
+  return line == kHeader || line == std::string(kHeader) + kStaleness;
+}
+
+// Whether the file has the columns that only runs with servers have.
+bool has_staleness(const Path& path) {
+  std::ifstream file(path);
+  std::string line;
+  return std::getline(file, line) && line == std::string(kHeader) + kStaleness;
+}
+
 // One of the two files. Each row is flushed: a kill loses the row in writing and no other.
 class RowFile {
  public:
-  // Keeps the rows that a run from `first_step` on will not write again. The last line of a killed
-  // run, half-written, has no newline and goes. Throws DataError when a line is none of ours.
+  // Keeps the rows that a run from `first_step` on will not write again, with as many fields as
+  // `header` has. The last line of a killed run, half-written, has no newline and goes. Throws
+  // DataError when a line is none of ours.
   template <class KeyOf>
   RowFile(Path path, const std::string& header, std::int64_t first_step, const KeyOf& key_of)
       : path_(std::move(path)), newest_step_(first_step) {
     const std::string text = std::filesystem::exists(path_) ? read_text_file(path_) : "";
-    std::string kept = header;
+    std::string kept = header.empty() ? "" : header + '\n';
     std::int64_t number = 0;
     for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
          at = end + 1) {
-      const std::string line = text.substr(at, end - at + 1);
-      if (++number == 1 && !header.empty() && line == header) continue;
-      const std::optional<RowKey> key = key_of(line.substr(0, line.size() - 1));
+      std::string line = text.substr(at, end - at);
+      if (++number == 1 && !header.empty() && is_header(line)) continue;
+      const std::optional<RowKey> key = key_of(line);
       if (!key) {
         throw DataError(concat(path_.string(), ":", number),
                         "is not a row of a run's metrics; move the file away to resume");
       }
       if (key->step > first_step) continue;
-      kept += line;
+      // Of a part of the run that had no servers.
+      while (count_commas(line) < count_commas(header)) line += ',';
+      kept += line + '\n';
       if (key->step == first_step) present_.insert(key->split);
     }
     if (kept != text) write_file_atomic(path_, kept);
@@ -102,7 +123,11 @@ class MetricsFilesHook : public Hook {
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
     every_.emplace(summary_every_, info.steps_per_epoch);
-    csv_.emplace(info.dir / "metrics.csv", concat(kHeader, "\n"), info.first_step, csv_key);
+    const Path csv = info.dir / "metrics.csv";
+    has_servers_ = !info.servers.empty();
+    staleness_columns_ = has_servers_ || (info.first_step > 0 && has_staleness(csv));
+    csv_.emplace(csv, concat(kHeader, staleness_columns_ ? kStaleness : ""), info.first_step,
+                 csv_key);
     jsonl_.emplace(info.dir / "metrics.jsonl", "", info.first_step, json_key);
   }
 
@@ -129,20 +154,29 @@ class MetricsFilesHook : public Hook {
 
  private:
   void write_window() {
-    write({{"step", window_.last().step},
-           {"epoch", window_.last().epoch},
-           {"split", "train"},
-           {"loss", rounded(window_.loss(), 9)},
-           {"accuracy", rounded(window_.accuracy(), 9)},
-           {"learning_rate", rounded(window_.last().learning_rate, 7)},
-           {"images_per_second", window_.images_per_second()},
-           {"wait_share", window_.wait_share()},
-           {"seconds", window_.seconds()}});
+    Json row = {{"step", window_.last().step},
+                {"epoch", window_.last().epoch},
+                {"split", "train"},
+                {"loss", rounded(window_.loss(), 9)},
+                {"accuracy", rounded(window_.accuracy(), 9)},
+                {"learning_rate", rounded(window_.last().learning_rate, 7)},
+                {"images_per_second", window_.images_per_second()},
+                {"wait_share", window_.wait_share()},
+                {"seconds", window_.seconds()}};
+    if (has_servers_) {
+      row["staleness"] = window_.staleness();
+      row["staleness_max"] = window_.staleness_max();
+    }
+    write(row);
     window_ = {};
   }
 
   // What is missing or not finite is null in JSON and nothing in a CSV field.
-  void write(const Json& row) {
+  void write(Json row) {
+    if (staleness_columns_ && !row.contains("staleness")) {
+      row["staleness"] = nullptr;
+      row["staleness_max"] = nullptr;
+    }
     const RowKey key{row["step"].get<std::int64_t>(), row["split"].get<std::string>()};
     std::string line;
     for (const auto& [column, value] : row.items()) {
@@ -156,6 +190,8 @@ class MetricsFilesHook : public Hook {
 
   config::Duration summary_every_;
   std::int64_t total_steps_ = 0;
+  bool has_servers_ = false;
+  bool staleness_columns_ = false;
   std::optional<Every> every_;
   std::optional<RowFile> csv_, jsonl_;
   Window window_;

@@ -65,7 +65,10 @@ class TensorBoardHook : public Hook {
     scalar("learning_rate", step, window_.last().learning_rate);
     scalar("images_per_second", step, window_.images_per_second());
     scalar("wait_share", step, window_.wait_share());
-    if (has_servers_) scalar("staleness", step, window_.staleness());
+    if (has_servers_) {
+      scalar("staleness", step, window_.staleness());
+      scalar("staleness_max", step, static_cast<double>(window_.staleness_max()));
+    }
     window_ = {};
   }
 

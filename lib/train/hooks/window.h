@@ -1,6 +1,8 @@
 // What hooks report of the steps since their last line.
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 
@@ -28,6 +30,7 @@ class Window {
     seconds_ += p.step_seconds;
     waited_ += p.wait_seconds;
     staleness_ += static_cast<double>(p.staleness);
+    staleness_max_ = std::max(staleness_max_, p.staleness);
     ++steps_;
   }
 
@@ -39,14 +42,16 @@ class Window {
   double accuracy() const { return correct_ / samples_; }
   // 0 when no time has passed.
   double images_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
-  // Mean over the steps.
+  // Mean and largest over the steps.
   double staleness() const { return staleness_ / steps_; }
+  std::int64_t staleness_max() const { return staleness_max_; }
   double wait_share() const { return seconds_ > 0 ? waited_ / seconds_ : 0; }
 
  private:
   Progress last_;
   double samples_ = 0, loss_ = 0, correct_ = 0, seconds_ = 0, waited_ = 0;
   double staleness_ = 0, steps_ = 0;
+  std::int64_t staleness_max_ = 0;
 };
 
 }  // namespace trainer::train

@@ -87,6 +87,47 @@ TEST_CASE("metric files: a run killed anywhere and resumed leaves the rows of a 
   }
 }
 
+TEST_CASE("metric files: with servers the staleness of the chief's steps, mean and largest") {
+  const auto go = [](const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
+                     const std::string& servers) {
+    const auto hook = make_metrics_files_hook(steps(4));
+    RunInfo info = run_info(folder.path(), first);
+    info.servers = servers;
+    hook->on_start(info);
+    for (std::int64_t n = first + 1; n <= last; ++n) {
+      Progress p = after_step(n);
+      p.staleness = n;
+      hook->on_step(p);
+      if (n % 8 == 0) hook->on_evaluation(evaluation("validation", n, 0.1));
+    }
+  };
+  const std::string header = std::string(kHeader) + ",staleness,staleness_max";
+  const TemporaryFolder folder;
+  go(folder, 0, 8, "2 workers");
+  auto rows = lines_of(csv(folder));
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0] == header);
+  CHECK(rows[1].ends_with(",0.08,2.5,4"));
+  CHECK(rows[2].ends_with(",0.08,6.5,8"));
+  CHECK(rows[3].ends_with(",1.25,,"));
+  CHECK(lines_of(jsonl(folder))[1].ends_with(R"("staleness":6.5,"staleness_max":8})"));
+  // Goes on in one process.
+  const std::string before = csv(folder);
+  go(folder, 8, 12, "");
+  CHECK(csv(folder).starts_with(before));
+  CHECK(lines_of(csv(folder)).back().ends_with(",0.08,,"));
+  // A run of one process that goes on with servers.
+  const TemporaryFolder other;
+  go(other, 0, 8, "");
+  CHECK(lines_of(csv(other))[0] == kHeader);
+  go(other, 8, 12, "2 workers");
+  rows = lines_of(csv(other));
+  REQUIRE(rows.size() == 5);
+  CHECK(rows[0] == header);
+  CHECK(rows[1].ends_with(",0.08,,"));
+  CHECK(rows[4].ends_with(",0.08,10.5,12"));
+}
+
 TEST_CASE("metric files: a fresh start drops all rows; the files may be missing when resuming") {
   const TemporaryFolder folder;
   run(folder, 0, 20);
