@@ -36,18 +36,40 @@ void fields(V& v, Regularizer& s) {
   v("l2", s.l2, "The penalty l2 * sum(w^2) is added to the loss; default 0.", at_least(0));
 }
 
-template <class V>
-void fields(V& v, ConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", at_least(1).must());
+// ---- Keys that several layers have ----
+
+template <class V, class L>
+void window_fields(V& v, L& s) {
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width]; default 3.",
     at_least(1));
   v("strides", s.strides, "Step of the window in pixels; default 1.", at_least(1));
   v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
     at_least(0));
   v("dilation_rate", s.dilation_rate, "Distance of the window's pixels; default 1.", at_least(1));
-  v("groups", s.groups, "Channel groups convolved apart; default 1.", at_least(1));
+}
+
+template <class V, class L>
+void pool_fields(V& v, L& s) {
+  v.shorthand("pool_size");
+  v("pool_size", s.pool_size, "Window in pixels; default 2.", at_least(1));
+  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
+    at_least(1));
+}
+
+template <class V, class L>
+void output_fields(V& v, L& s) {
   v("activation", s.activation, "Function applied to the output; default linear.", any());
   v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+}
+
+// ---- The layers ----
+
+template <class V>
+void fields(V& v, ConvLayer& s) {
+  v("filters", s.filters, "Number of output channels.", at_least(1).must());
+  window_fields(v, s);
+  v("groups", s.groups, "Channel groups convolved apart; default 1.", at_least(1));
+  output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Start of the kernel; default glorot_uniform.",
     any());
   v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
@@ -56,16 +78,10 @@ void fields(V& v, ConvLayer& s) {
 
 template <class V>
 void fields(V& v, DepthwiseConvLayer& s) {
-  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width]; default 3.",
-    at_least(1));
-  v("strides", s.strides, "Step of the window in pixels; default 1.", at_least(1));
-  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
-    at_least(0));
-  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels; default 1.", at_least(1));
+  window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Output channels per input channel; default 1.",
     at_least(1));
-  v("activation", s.activation, "Function applied to the output; default linear.", any());
-  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  output_fields(v, s);
   v("depthwise_initializer", s.depthwise_initializer,
     "Start of the kernel; default glorot_uniform.", any());
   v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
@@ -76,16 +92,10 @@ void fields(V& v, DepthwiseConvLayer& s) {
 template <class V>
 void fields(V& v, SeparableConvLayer& s) {
   v("filters", s.filters, "Number of output channels.", at_least(1).must());
-  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width]; default 3.",
-    at_least(1));
-  v("strides", s.strides, "Step of the window in pixels; default 1.", at_least(1));
-  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
-    at_least(0));
-  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels; default 1.", at_least(1));
+  window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel; default 1.",
     at_least(1));
-  v("activation", s.activation, "Function applied to the output; default linear.", any());
-  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  output_fields(v, s);
   v("depthwise_initializer", s.depthwise_initializer,
     "Start of the depthwise kernel; default glorot_uniform.", any());
   v("pointwise_initializer", s.pointwise_initializer,
@@ -99,20 +109,14 @@ void fields(V& v, SeparableConvLayer& s) {
 
 template <class V>
 void fields(V& v, MaxPoolLayer& s) {
-  v.shorthand("pool_size");
-  v("pool_size", s.pool_size, "Window in pixels; default 2.", at_least(1));
-  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
-    at_least(1));
+  pool_fields(v, s);
   v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
     at_least(0));
 }
 
 template <class V>
 void fields(V& v, AveragePoolLayer& s) {
-  v.shorthand("pool_size");
-  v("pool_size", s.pool_size, "Window in pixels; default 2.", at_least(1));
-  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
-    at_least(1));
+  pool_fields(v, s);
   v("padding", s.padding, "valid, same or [top, bottom, left, right]; padded pixels do not count.",
     at_least(0));
 }
@@ -132,8 +136,7 @@ template <class V>
 void fields(V& v, DenseLayer& s) {
   v.shorthand("units");
   v("units", s.units, "Number of outputs.", at_least(1).must());
-  v("activation", s.activation, "Function applied to the output; default linear.", any());
-  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Start of the weights; default glorot_uniform.",
     any());
   v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
