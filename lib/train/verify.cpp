@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "base/crew.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "compile/compile.h"
@@ -92,19 +93,33 @@ Config with_replicas(const Config& config, std::int64_t replicas) {
   return made;
 }
 
-// The largest relative Euclidean distance of any variable; infinite where one is not finite.
+double sum_of_squares(const checkpoint::Tensor& tensor) {
+  double sum = 0;
+  for (const float value : tensor.values) {
+    sum += static_cast<double>(value) * static_cast<double>(value);
+  }
+  return sum;
+}
+
+// The largest Euclidean distance of any variable, relative to its length or, where that is less, to
+// the length of as many usual numbers (their root mean square over all variables): a bias before a
+// batch norm is nothing but rounding. Infinite where a number is not finite.
 double distance(const std::vector<checkpoint::Tensor>& a,
                 const std::vector<checkpoint::Tensor>& b) {
-  double worst = 0;
+  double all = 0, count = 0, worst = 0;
+  for (const checkpoint::Tensor& tensor : a) {
+    all += sum_of_squares(tensor);
+    count += static_cast<double>(tensor.values.size());
+  }
   for (std::size_t i = 0; i < a.size(); ++i) {
-    double apart = 0, length = 0;
+    double apart = 0;
     for (std::size_t k = 0; k < a[i].values.size(); ++k) {
-      const double x = static_cast<double>(a[i].values[k]);
-      const double d = static_cast<double>(b[i].values[k]) - x;
+      const double d = static_cast<double>(b[i].values[k]) - static_cast<double>(a[i].values[k]);
       apart += d * d;
-      length += x * x;
     }
-    const double relative = apart == 0 ? 0 : std::sqrt(apart / std::max(length, 1e-30));
+    const double usual = all / count * static_cast<double>(a[i].values.size());
+    const double relative =
+        apart == 0 ? 0 : std::sqrt(apart / std::max(sum_of_squares(a[i]), usual));
     worst = std::isfinite(relative) ? std::max(worst, relative) : HUGE_VAL;
   }
   return worst;
@@ -132,9 +147,16 @@ Verification::Row row_of(const std::string& promise, const std::string& name,
           false};
 }
 
-void verify_group(const std::string& promise, const Config& config, const data::Datasets& data,
-                  const graph::Graph& model, const std::vector<std::int64_t>& replicas,
-                  Verification& verification) {
+std::string exponent(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.1e", value);
+  return value == 0 ? "0" : text;
+}
+
+// Rows of the runs with each number of replicas, and what the first one came to.
+Outcome verify_group(const std::string& promise, const Config& config, const data::Datasets& data,
+                     const graph::Graph& model, const std::vector<std::int64_t>& replicas,
+                     Verification& verification) {
   const TemporaryFolder folder;
   std::optional<Outcome> first;
   for (const std::int64_t count : replicas) {
@@ -146,12 +168,35 @@ void verify_group(const std::string& promise, const Config& config, const data::
     row.holds = promise == "ordered" ? same_bits(*first, outcome) : row.distance <= kTolerance;
     verification.rows.push_back(std::move(row));
   }
+  return std::move(*first);
 }
 
-std::string exponent(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1e", value);
-  return value == 0 ? "0" : text;
+// Some models magnify rounding, and no two orders of their sums agree within kTolerance. The first
+// run is repeated with its batch cut otherwise; that its replicas agree as well is then all that
+// can be asked.
+void allow_for_rounding(const Config& config, const data::Datasets& data, const graph::Graph& model,
+                        const Outcome& first, std::int64_t replicas, Verification& verification) {
+  const auto is_fast = [](const Verification::Row& row) { return row.promise == "fast"; };
+  std::vector<Verification::Row>& rows = verification.rows;
+  if (std::all_of(rows.begin(), rows.end(),
+                  [&](const auto& r) { return !is_fast(r) || r.holds; })) {
+    return;
+  }
+  const TemporaryFolder folder;
+  Config own = with_replicas(config, replicas);
+  constexpr std::int64_t kMostLanes = 63;  // not the default of any machine
+  const auto cores = static_cast<std::int64_t>(available_cores().size());
+  own.parallel.lanes = std::min(own.parallel.threads.value_or(cores) + 1, kMostLanes);
+  const Outcome other = run(own, data, model, folder.path() / "other", Start::kOverwrite);
+  const double rounding = distance(first.tensors, other.tensors);
+  constexpr double kMargin = 4;
+  for (Verification::Row& row : rows) {
+    if (is_fast(row)) row.holds = row.distance <= std::max(kTolerance, kMargin * rounding);
+  }
+  verification.notes.push_back(
+      concat("this model magnifies rounding: the first fast run with ", *own.parallel.lanes,
+             " lanes, the same sums in another order, ends ", exponent(rounding),
+             " apart, so that runs must agree within ", exponent(kMargin), " times that"));
 }
 
 }  // namespace
@@ -183,7 +228,12 @@ Verification verify_replicas(const Config& config, const data::Datasets& data,
   fast.parallel.batch_norm.sync = statistics;
   fast.optimizer = {};
   fast.optimizer.kind = config::Sgd{};
-  verify_group("fast", fast, data, model, options.replicas, verification);
+  const Outcome first = verify_group("fast", fast, data, model, options.replicas, verification);
+  allow_for_rounding(fast, data, model, first, options.replicas.front(), verification);
+  verification.notes.push_back(
+      concat("fast: ", fast.train.max_steps.value_or(0), " steps of ",
+             "gradient descent without momentum, whatever the optimizer: others make whole steps "
+             "of the rounding of small gradients"));
   return verification;
 }
 

@@ -35,7 +35,8 @@ struct VerifyOptions {
 
 // Trains the config at its global batch with each number of replicas, in temporary folders: with
 // ordered sums, where all must end with the same bits and the same evaluation; and ten steps of
-// plain gradient descent with fast sums, where all variables must agree within 1e-5 relative. The
+// plain gradient descent with fast sums, where all variables must agree within 1e-5 relative or,
+// where the model magnifies rounding, about as well as the same sums in another order do. The
 // learning rate is not scaled. Throws ConfigError when a number of replicas does not divide the
 // batch, and Error with kExitInterrupted after a signal.
 Verification verify_replicas(const config::Config& config, const data::Datasets& data,
