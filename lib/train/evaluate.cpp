@@ -37,6 +37,22 @@ std::int64_t count_correct(const Replicas& engine, const data::Dataset& dataset,
   return correct;
 }
 
+bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
+  const bool any_target = loss == graph::LossKind::kMeanSquaredError && !dataset.label_is_index();
+  if (!any_target || !dataset.in_memory()) return true;
+  std::vector<std::byte> image(static_cast<std::size_t>(dataset.image_shape().elements()) *
+                               size_of(dataset.image_type()));
+  std::vector<float> row(static_cast<std::size_t>(dataset.label_width()));
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    dataset.get(i, image.data(), row.data());
+    const auto ones = std::count(row.begin(), row.end(), 1.0f);
+    const auto zeros = std::count(row.begin(), row.end(), 0.0f);
+    if (ones + zeros != static_cast<std::int64_t>(row.size())) return false;
+    if (row.size() > 1 && ones != 1) return false;
+  }
+  return true;
+}
+
 EvaluateOptions evaluate_options(const config::Config& config) {
   EvaluateOptions options;
   options.loss = static_cast<graph::LossKind>(config.model.loss);
@@ -133,7 +149,9 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
     for (std::int64_t i = 0; i < batches; ++i) {
       if (own.cancelled()) return std::nullopt;
     }
-    metrics = MetricsAccumulator(options.loss, engine.outputs(), options.top_k).result();
+    metrics = MetricsAccumulator(options.loss, engine.outputs(), options.top_k,
+                                 has_classes(dataset, options.loss))
+                  .result();
   }
   const auto of_chief = [&](auto&&... values) {
     (workers.broadcast(std::as_writable_bytes(std::span(&values, 1)), 0), ...);
@@ -151,7 +169,8 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   if (options.workers != nullptr && options.alone) {
     return evaluate_alone(engine, dataset, options, features);
   }
-  MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k);
+  MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k,
+                             has_classes(dataset, options.loss));
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
   std::optional<Gathered> gathered;

@@ -36,6 +36,10 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options,
                                 data::FeatureDataset* features = nullptr);
 
+// Whether a sample's label stands for a class, so that there is an accuracy: an index, a row with
+// one 1 and else 0, or a single 0 or 1. The targets of mean_squared_error may be any numbers.
+bool has_classes(const data::Dataset& dataset, graph::LossKind loss);
+
 // The class index of each label of a batch: indices as they are, the largest of float targets.
 std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch);
 // How many samples of the engine's last call, on this batch, were given their class.

@@ -36,7 +36,7 @@ struct Progress {
   double epoch = 0;          // epochs done
   std::int64_t samples = 0;  // of this step; with parameter servers, of all since the one before
   double loss = 0;           // mean of this step's samples, L2 penalty included
-  double accuracy = 0;       // of this step's samples
+  double accuracy = 0;       // of this step's samples; not a number where they have no classes
   double learning_rate = 0;
   double step_seconds = 0;  // wall time from the step before
   double wait_seconds = 0;  // of it, waiting for data

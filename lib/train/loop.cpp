@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <stdexcept>
@@ -41,7 +42,9 @@ class Loop {
         stages_(config_, plan_),
         stage_models_(stage_models(config_, sample_spec(job.data), stages_.first_steps())),
         checkpoint_due_(config_.run.checkpoint_every, plan_.steps_per_epoch),
-        evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch) {
+        evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch),
+        has_classes_(
+            has_classes(*job.data.train, static_cast<graph::LossKind>(config_.model.loss))) {
     if (is_chief()) store_.emplace(checkpoint_folder(job.run), config_.run.keep);
   }
 
@@ -409,10 +412,15 @@ class Loop {
     progress.step = state_.step;
     progress.epoch = plan_.epoch(state_.step);
     progress.loss = loss / static_cast<double>(progress.samples);  // penalty: see decide()
-    progress.accuracy = correct / static_cast<double>(progress.samples);
+    progress.accuracy = accuracy(correct, progress.samples);
     progress.learning_rate = static_cast<double>(scalars.learning_rate);
     look_ahead(feed);
     return progress;
+  }
+
+  double accuracy(double correct, std::int64_t samples) const {
+    return has_classes_ ? correct / static_cast<double>(samples)
+                        : std::numeric_limits<double>::quiet_NaN();
   }
 
   // ---- With parameter servers: state_.step is the global step that all workers advance ----
@@ -445,7 +453,7 @@ class Loop {
     progress.epoch = plan_.epoch(state_.step);
     progress.samples = (state_.step - before) * plan_.batch * plan_.accumulate;
     progress.loss = given.loss / static_cast<double>(given.samples);
-    progress.accuracy = static_cast<double>(given.correct) / static_cast<double>(given.samples);
+    progress.accuracy = accuracy(static_cast<double>(given.correct), given.samples);
     progress.learning_rate = given.pushed.learning_rate;
     progress.staleness = given.pushed.staleness;
     return progress;
@@ -651,6 +659,7 @@ class Loop {
   Stages stages_;
   std::vector<graph::Graph> stage_models_;
   Every checkpoint_due_, evaluation_due_;
+  bool has_classes_;
   RunState state_;
   checkpoint::Metadata saved_;  // of the last checkpoint; it has the step
   std::int64_t saved_step_ = 0;

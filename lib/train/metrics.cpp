@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace trainer::train {
 namespace {
@@ -51,8 +52,13 @@ std::vector<Metrics::PerClass> Metrics::per_class() const {
 }
 
 MetricsAccumulator::MetricsAccumulator(graph::LossKind loss, std::int64_t outputs,
-                                       std::int64_t top_k)
-    : loss_(loss), outputs_(outputs), top_k_(top_k), classes_(outputs == 1 ? 2 : outputs) {
+                                       std::int64_t top_k, bool has_classes)
+    : loss_(loss),
+      outputs_(outputs),
+      top_k_(top_k),
+      classes_(!has_classes   ? 0
+               : outputs == 1 ? 2
+                              : outputs) {
   if (top_k_ >= classes_ || top_k_ < 2) top_k_ = 0;
   sums_.classes = classes_;
   sums_.top_k = top_k_;
@@ -68,6 +74,7 @@ void MetricsAccumulator::add(std::span<const float> logits, std::span<const floa
     const std::int64_t label = labels[s];
     ++sums_.count;
     loss_sum_ += static_cast<double>(losses[s]);
+    if (classes_ == 0) continue;
     sums_.correct += predicted == label ? 1 : 0;
     ++sums_.confusion[static_cast<std::size_t>(label * classes_ + predicted)];
     if (top_k_ > 0) {
@@ -84,6 +91,12 @@ void MetricsAccumulator::add(std::span<const float> logits, std::span<const floa
 Metrics MetricsAccumulator::result() const {
   Metrics metrics = sums_;
   metrics.loss = metrics.count > 0 ? loss_sum_ / static_cast<double>(metrics.count) : 0;
+  if (classes_ == 0) {
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    metrics.accuracy = none;
+    metrics.accuracy_interval = {none, none};
+    return metrics;
+  }
   metrics.accuracy = share(metrics.correct, metrics.count);
   metrics.accuracy_interval = wilson(metrics.correct, metrics.count);
   metrics.top_k_accuracy = share(top_k_correct_, metrics.count);

@@ -25,6 +25,7 @@ std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss
 struct Metrics {
   std::int64_t count = 0;
   double loss = 0;  // mean over the samples
+  // All that follows is of samples with a class. Without: accuracy is not a number, classes is 0.
   std::int64_t correct = 0;
   double accuracy = 0;
   Interval accuracy_interval;
@@ -43,8 +44,10 @@ struct Metrics {
 // Adds batches up.
 class MetricsAccumulator {
  public:
-  // `outputs`: logits a sample; of one, classes is 2.
-  MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k);
+  // `outputs`: logits a sample; of one, classes is 2. `has_classes`: whether samples have a class;
+  // otherwise the labels count for nothing.
+  MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k,
+                     bool has_classes = true);
   void add(std::span<const float> logits, std::span<const float> losses,
            std::span<const std::int32_t> labels);
   Metrics result() const;

@@ -85,10 +85,14 @@ void print_worst(const EvaluationReport& report, std::ostream& out) {
 
 void print_report(const EvaluationReport& report, bool brief, std::ostream& out) {
   const Metrics& metrics = report.metrics;
-  out << report.split << ": loss " << fixed(metrics.loss, 4) << ", accuracy "
-      << percent(metrics.accuracy) << " (95 % interval " << percent(metrics.accuracy_interval.low)
-      << " to " << percent(metrics.accuracy_interval.high) << ", " << metrics.correct << " of "
-      << metrics.count << ")";
+  out << report.split << ": loss " << fixed(metrics.loss, 4);
+  if (metrics.classes == 0) {
+    out << " (" << metrics.count << " samples), step " << report.step << '\n';
+    return;
+  }
+  out << ", accuracy " << percent(metrics.accuracy) << " (95 % interval "
+      << percent(metrics.accuracy_interval.low) << " to " << percent(metrics.accuracy_interval.high)
+      << ", " << metrics.correct << " of " << metrics.count << ")";
   if (metrics.top_k > 0) out << ", top " << metrics.top_k << ' ' << percent(metrics.top_k_accuracy);
   out << ", step " << report.step << '\n';
   if (brief) return;

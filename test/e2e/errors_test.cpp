@@ -149,6 +149,57 @@ train: {epochs: 2, batch_size: 4}
   CHECK_FALSE(has(result.err, "learning rate"));
 }
 
+TEST_CASE("targets that are no classes have a loss and no accuracy") {
+  const Workspace work;
+  std::vector<float> images(40 * 16);
+  for (std::size_t i = 0; i < images.size(); ++i) images[i] = static_cast<float>(i % 7) / 7;
+  std::vector<float> targets, one_hot;
+  for (int i = 0; i < 40; ++i) {
+    targets.insert(targets.end(), {static_cast<float>(i) / 4, -1.5f});
+    one_hot.insert(one_hot.end(), {i % 2 == 0 ? 1.0f : 0.0f, i % 2 == 0 ? 0.0f : 1.0f});
+  }
+  write_npy(work / "x.npy", "<f4", {40, 4, 4}, images);
+  write_npy(work / "targets.npy", "<f4", {40, 2}, targets);
+  write_npy(work / "one_hot.npy", "<f4", {40, 2}, one_hot);
+  const auto files = [&](const std::string& labels) {
+    return "{images: " + (work / "x.npy").string() + ", labels: " + (work / labels).string() + "}";
+  };
+  const auto train = [&](const std::string& name, const Arguments& more = {}) {
+    const std::string config =
+        work.config(R"(model: {layers: [flatten, dense: 2], loss: mean_squared_error}
+data: {format: npz, train: )" +
+                    files(name + ".npy") + ", test: " + files(name + ".npy") +
+                    R"(}
+optimizer: {sgd: {learning_rate: 0.001}}
+train: {epochs: 2, batch_size: 8}
+run: {log_every: 1 steps, summary_every: 1 steps}
+)");
+    Arguments arguments{"train", config, "--overwrite", "--run-dir", work / name};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Result result = run(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result;
+  };
+  const Result text = train("targets");
+  CHECK(has(text.out, "test: loss "));
+  CHECK_FALSE(has(text.out, "accuracy"));
+  const Json json = train("targets", {"--json"}).event("finished");
+  CHECK(json.at("metrics").at("test").at("accuracy").is_null());
+  CHECK(json.at("metrics").at("test").at("loss").get<double>() > 0);
+  const std::string csv = read_text_file(work / "targets" / "metrics.csv");
+  CHECK(has(csv, ",test,"));
+  CHECK_FALSE(has(csv, "nan"));
+  const Result evaluated = run({"evaluate", work / "targets"});
+  CHECK(evaluated.code == 0);
+  CHECK(has(evaluated.out, "(40 samples), step 10"));
+  CHECK(std::count(evaluated.out.begin(), evaluated.out.end(), '\n') == 1);
+  CHECK(run({"evaluate", work / "targets", "--json"}).event("evaluated").at("accuracy").is_null());
+
+  CHECK(has(train("one_hot").out, "  accuracy 0."));
+  CHECK(has(run({"evaluate", work / "one_hot"}).out, "precision"));
+}
+
 TEST_CASE("evaluation refuses other classes") {
   const Workspace work;
   const std::string config = work.config(

@@ -81,9 +81,11 @@ class ProgressHook : public Hook {
   Request on_evaluation(const Evaluation& e) override {
     close_line();
     const Metrics& m = e.metrics;
-    out_ << e.split << ": loss " << fixed(m.loss, 4) << "  accuracy " << fixed(m.accuracy, 4)
-         << " (95 % interval " << fixed(m.accuracy_interval.low, 4) << "-"
-         << fixed(m.accuracy_interval.high, 4) << ")";
+    out_ << e.split << ": loss " << fixed(m.loss, 4);
+    if (m.classes > 0) {
+      out_ << "  accuracy " << fixed(m.accuracy, 4) << " (95 % interval "
+           << fixed(m.accuracy_interval.low, 4) << "-" << fixed(m.accuracy_interval.high, 4) << ")";
+    }
     if (m.top_k > 0) out_ << "  top " << m.top_k << " " << fixed(m.top_k_accuracy, 4);
     out_ << "  step " << e.step << "  epoch " << rate(e.epoch) << "  " << fixed(e.seconds, 1)
          << " s\n";
@@ -115,11 +117,12 @@ class ProgressHook : public Hook {
     const std::int64_t per_epoch = std::max<std::int64_t>(info_.steps_per_epoch, 1);
     const auto epoch_of = [&](std::int64_t step) { return (step + per_epoch - 1) / per_epoch; };
     const std::int64_t left = info_.total_steps - p.step;
+    const std::string accuracy =
+        std::isnan(window_.accuracy()) ? "" : "  accuracy " + fixed(window_.accuracy(), 4);
     return concat("epoch ", epoch_of(p.step), "/", epoch_of(info_.total_steps), "  step ", p.step,
-                  "/", info_.total_steps, "  loss ", fixed(window_.loss(), 4), "  accuracy ",
-                  fixed(window_.accuracy(), 4), "  lr ", rate(p.learning_rate), "  ",
-                  grouped(std::llround(window_.images_per_second())), " images/s  wait ",
-                  fixed(100 * window_.wait_share(), 0), "%  eta ",
+                  "/", info_.total_steps, "  loss ", fixed(window_.loss(), 4), accuracy, "  lr ",
+                  rate(p.learning_rate), "  ", grouped(std::llround(window_.images_per_second())),
+                  " images/s  wait ", fixed(100 * window_.wait_share(), 0), "%  eta ",
                   clock_time(static_cast<double>(left) * step_seconds_));
   }
 

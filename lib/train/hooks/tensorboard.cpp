@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 
 #include "base/process.h"
 #include "train/hooks.h"
@@ -49,7 +50,7 @@ class TensorBoardHook : public Hook {
     scalar(e.split + "/loss", e.step, e.metrics.loss);
     scalar(e.split + "/accuracy", e.step, e.metrics.accuracy);
     if (e.metrics.top_k > 0) scalar(e.split + "/top_k_accuracy", e.step, e.metrics.top_k_accuracy);
-    if (e.metrics.classes <= kMostClasses) {
+    if (e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {
       const Picture picture = draw_confusion(e.metrics);
       file_->image(e.split + "/confusion_matrix", e.step, seconds_since_1970(), picture.width,
                    picture.height, picture.png);
@@ -72,7 +73,9 @@ class TensorBoardHook : public Hook {
     window_ = {};
   }
 
+  // Nothing for an accuracy where there is none.
   void scalar(const std::string& tag, std::int64_t step, double value) {
+    if (tag.ends_with("/accuracy") && std::isnan(value)) return;
     file_->scalar(tag, step, seconds_since_1970(), static_cast<float>(value));
   }
 
