@@ -206,6 +206,11 @@ struct DenseClassifier {
   SourceLoc loc;
 };
 
+struct LayerPattern {
+  std::string text;  // the name of a layer, with * and ?
+  SourceLoc loc;
+};
+
 // Which layers of a backbone are not trained. Positions are those of Keras's `model.layers`, the
 // input layer being number 0.
 struct Freeze {
@@ -213,8 +218,8 @@ struct Freeze {
   Kind kind = Kind::kNone;
   std::int64_t count = 0;                  // the first `count` layers
   std::optional<std::int64_t> begin, end;  // Python's slice [begin:end]
-  std::vector<std::string> patterns;       // layer names, with * and ?
-  bool operator==(const Freeze&) const = default;
+  std::vector<LayerPattern> patterns;
+  SourceLoc loc;  // of the value
 };
 
 // From step `at` of the run on, other layers are frozen than before.

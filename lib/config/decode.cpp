@@ -181,6 +181,16 @@ class MapReader {
     }
   }
 
+  void decode_value(const Node& node, Freeze& value, const Where& where, const Rule& rule) {
+    if (is_pattern_list(node)) {
+      value.kind = Freeze::Kind::kPatterns;
+      value.loc = node.loc;
+      decode_value(node, value.patterns, where, rule);
+    } else if (usable(node, where)) {
+      refuse(node, where, read(node, value, rule));
+    }
+  }
+
   template <class T>
   void decode_value(const Node& node, std::optional<T>& value, const Where& where,
                     const Rule& rule) {

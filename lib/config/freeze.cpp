@@ -37,23 +37,34 @@ const char* const kExpected =
     "expected a slice such as \"[:-4]\" (in quotes), a number of layers, all, none, or names of "
     "layers such as [\"block1_*\"]";
 
+bool has_slice_letters(const std::string& text) {
+  return text.find_first_of("[]:") != std::string::npos;
+}
+
 }  // namespace
+
+bool is_pattern_list(const Node& node) {
+  return node.kind == Node::Kind::kList && !node.items.empty() && !is_unquoted_slice(node);
+}
+
+std::string read(const Node& node, LayerPattern& value, const Rule&) {
+  if (node.kind != Node::Kind::kScalar || node.text.empty() || has_slice_letters(node.text)) {
+    return concat("expected the name of a layer, with * and ? for what may differ; found ",
+                  describe(node));
+  }
+  value = {node.text, node.loc};
+  return "";
+}
 
 std::string read(const Node& node, Freeze& value, const Rule&) {
   Freeze parsed;
+  parsed.loc = node.loc;
   if (is_unquoted_slice(node)) {
     if (!read_slice("[" + node.items[0].text + "]", parsed)) {
       return concat(kExpected, "; found [", node.items[0].text, "]");
     }
   } else if (node.kind == Node::Kind::kList) {
-    parsed.kind = Freeze::Kind::kPatterns;
-    for (const Node& item : node.items) {
-      if (item.kind != Node::Kind::kScalar || item.text.empty()) {
-        return concat(kExpected, "; found ", describe(item), " in the list");
-      }
-      parsed.patterns.push_back(item.text);
-    }
-    if (parsed.patterns.empty()) return "the list is empty; write none to train all layers";
+    return "the list is empty; write none to train all layers";
   } else if (node.kind != Node::Kind::kScalar || node.text.empty()) {
     return concat(kExpected, "; found ", describe(node));
   } else if (node.text == "all" || node.text == "none") {
@@ -63,11 +74,11 @@ std::string read(const Node& node, Freeze& value, const Rule&) {
     if (const std::string wrong = read(node, parsed.count, at_least(0)); !wrong.empty()) {
       return wrong + "; to count from the end, write a slice such as \"[:-4]\"";
     }
-  } else if (node.text.find_first_of("[]:") != std::string::npos) {
+  } else if (has_slice_letters(node.text)) {
     if (!read_slice(node.text, parsed)) return concat(kExpected, "; found ", describe(node));
   } else {
     parsed.kind = Freeze::Kind::kPatterns;
-    parsed.patterns.push_back(node.text);
+    parsed.patterns.push_back({node.text, node.loc});
   }
   value = parsed;
   return "";
@@ -92,8 +103,9 @@ Node write(const Freeze& value) {
   }
   Node list;
   list.kind = Node::Kind::kList;
-  for (const std::string& pattern : value.patterns)
-    list.items.push_back(scalar_node(pattern, true));
+  for (const LayerPattern& pattern : value.patterns) {
+    list.items.push_back(scalar_node(pattern.text, true));
+  }
   return list;
 }
 

@@ -19,7 +19,11 @@ std::string read(const Node& node, Duration& value, const Rule& rule);
 std::string read(const Node& node, Pair& value, const Rule& rule);
 std::string read(const Node& node, Padding& value, const Rule& rule);
 std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rule& rule);
-std::string read(const Node& node, Freeze& value, const Rule& rule);
+std::string read(const Node& node, LayerPattern& value, const Rule& rule);
+std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_pattern_list()
+
+// Whether a value of `freeze` is a list of LayerPatterns.
+bool is_pattern_list(const Node& node);
 
 Node write(bool value);
 Node write(std::int64_t value);

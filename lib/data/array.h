@@ -71,7 +71,7 @@ Array read_npz(const Path& path, const std::string& name);
 
 // Images [n, height, width], [n, height, width, channels] or [n, features] with labels [n] or
 // [n, targets], all in memory.
-class MemoryDataset final : public Dataset, public Labelled {
+class MemoryDataset final : public Dataset {
  public:
   MemoryDataset(Array images, Array labels);
   std::int64_t size() const override { return images_.dims[0]; }

@@ -18,6 +18,11 @@ namespace trainer::data {
 // Stands for an epoch where a sample is wanted without random changes.
 inline constexpr std::int64_t kNoEpoch = -1;
 
+// Files of a list that could not be read, so far.
+struct Damage {
+  std::int64_t skipped = 0, replaced = 0, files = 0;  // files: in the list
+};
+
 // A set of samples that can be read in any order, from several threads at once.
 class Dataset {
  public:
@@ -38,6 +43,13 @@ class Dataset {
   virtual bool is_random() const { return false; }
   // What a user knows the sample by: its file, or its number.
   virtual std::string describe(std::int64_t index) const { return std::to_string(index); }
+  // The class of a sample, told without reading its image; -1 where that is not possible.
+  virtual std::int32_t label_of(std::int64_t index) const {
+    static_cast<void>(index);
+    return -1;
+  }
+  // Zeros where damaged files are errors.
+  virtual Damage damage() const { return {}; }
   // Files that were left out or replaced so far, and why, one line each.
   virtual std::vector<std::string> report() const { return {}; }
   // Divides the samples into parts, a number each, -1 for those that will not be read: what is

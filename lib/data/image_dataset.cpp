@@ -19,7 +19,7 @@
 namespace trainer::data {
 namespace {
 
-class ImageDataset final : public Dataset, public Labelled, public DamageTolerant {
+class ImageDataset final : public Dataset {
  public:
   ImageDataset(const config::Data& data, ImageList list, std::vector<std::string> classes,
                std::uint64_t seed, bool training)

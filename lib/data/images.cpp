@@ -48,7 +48,7 @@ Images open_archive(const std::string& path) {
   return {std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels)), true};
 }
 
-// Image files of which some may be damaged.
+// Image files of which some may be damaged: those are zeros.
 class TolerantDataset final : public Dataset {
  public:
   explicit TolerantDataset(std::unique_ptr<Dataset> base) : base_(std::move(base)) {}
@@ -66,19 +66,20 @@ class TolerantDataset final : public Dataset {
     } catch (const DataError& error) {
       std::memset(image, 0, static_cast<std::size_t>(image_shape().elements()));
       const std::lock_guard lock(mutex_);
-      damage_[index] = error.what();
+      reasons_[index] = error.what();
     }
   }
-  std::string damage(std::int64_t index) const {
+  // Why sample `index` is zeros; "" when it is not.
+  std::string reason(std::int64_t index) const {
     const std::lock_guard lock(mutex_);
-    const auto found = damage_.find(index);
-    return found == damage_.end() ? "" : found->second;
+    const auto found = reasons_.find(index);
+    return found == reasons_.end() ? "" : found->second;
   }
 
  private:
   std::unique_ptr<Dataset> base_;
   mutable std::mutex mutex_;
-  mutable std::map<std::int64_t, std::string> damage_;
+  mutable std::map<std::int64_t, std::string> reasons_;
 };
 
 }  // namespace
@@ -110,7 +111,7 @@ Images open_image_files(const config::Data& data, std::vector<std::string> files
   if (!skip) return {std::move(dataset), false};
   auto tolerant = std::make_unique<TolerantDataset>(std::move(dataset));
   const TolerantDataset* set = tolerant.get();
-  return {std::move(tolerant), false, [set](std::int64_t index) { return set->damage(index); }};
+  return {std::move(tolerant), false, [set](std::int64_t index) { return set->reason(index); }};
 }
 
 Images open_images(const std::string& path) {

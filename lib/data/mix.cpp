@@ -59,7 +59,7 @@ void average(std::span<std::uint8_t> to, std::span<const std::uint8_t> other, fl
   }
 }
 
-class MixedDataset final : public Dataset, public Labelled, public DamageTolerant {
+class MixedDataset final : public Dataset {
  public:
   MixedDataset(std::unique_ptr<Dataset> base, std::vector<config::Augmentation> mixing,
                std::int64_t label_width, std::uint64_t seed)
@@ -68,11 +68,8 @@ class MixedDataset final : public Dataset, public Labelled, public DamageToleran
         label_width_(base_->label_is_index() ? label_width : base_->label_width()),
         seed_(seed) {}
 
-  std::int32_t label_of(std::int64_t index) const override {
-    const auto* labels = dynamic_cast<const Labelled*>(base_.get());
-    return labels != nullptr ? labels->label_of(index) : -1;
-  }
-  Damage damage() const override { return damage_of(*base_); }
+  std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
+  Damage damage() const override { return base_->damage(); }
   std::int64_t size() const override { return base_->size(); }
   Shape image_shape() const override { return base_->image_shape(); }
   DType image_type() const override { return base_->image_type(); }

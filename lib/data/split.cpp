@@ -15,19 +15,16 @@ constexpr std::string_view kTrainPart = " train", kValidationPart = " validation
 
 // Some samples of another set. The parts of a split read the same set and may outlive each other,
 // which is why they share it.
-class View final : public Dataset, public Labelled, public DamageTolerant {
+class View final : public Dataset {
  public:
   View(std::shared_ptr<Dataset> base, std::vector<std::int64_t> indices, std::string what,
        bool training = true)
       : base_(std::move(base)),
         indices_(std::move(indices)),
         what_(std::move(what)),
-        labels_(dynamic_cast<const Labelled*>(base_.get())),
         training_(training) {}
-  std::int32_t label_of(std::int64_t index) const override {
-    return labels_ != nullptr ? labels_->label_of(at(index)) : -1;
-  }
-  Damage damage() const override { return damage_of(*base_); }
+  std::int32_t label_of(std::int64_t index) const override { return base_->label_of(at(index)); }
+  Damage damage() const override { return base_->damage(); }
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   Shape image_shape() const override { return base_->image_shape(); }
   DType image_type() const override { return base_->image_type(); }
@@ -57,8 +54,7 @@ class View final : public Dataset, public Labelled, public DamageTolerant {
   std::shared_ptr<Dataset> base_;
   std::vector<std::int64_t> indices_;
   std::string what_;
-  const Labelled* labels_;  // of base_; null when it has none
-  bool training_;           // a validation part is never changed at random
+  bool training_;  // a validation part is never changed at random
 };
 
 }  // namespace
@@ -110,17 +106,10 @@ bool same_division(const std::string& trained, const std::string& part) {
   return rest.empty() || rest[0] == ' ' || rest[0] == ',';
 }
 
-Damage damage_of(const Dataset& dataset) {
-  const auto* tolerant = dynamic_cast<const DamageTolerant*>(&dataset);
-  return tolerant != nullptr ? tolerant->damage() : Damage{};
-}
-
 std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t classes) {
-  const auto* labelled = dynamic_cast<const Labelled*>(&dataset);
-  if (labelled == nullptr) return {};
   std::vector<std::int64_t> counts(static_cast<std::size_t>(classes));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
-    const std::int32_t label = labelled->label_of(i);
+    const std::int32_t label = dataset.label_of(i);
     if (label < 0 || label >= classes) return {};
     ++counts[static_cast<std::size_t>(label)];
   }

@@ -91,14 +91,14 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
   if (freeze.kind == Kind::kCount) {
     if (freeze.count > count) {
       errors.push_back(
-          {backbone.loc, concat("model.backbone.freeze: is ", freeze.count,
-                                ", but the backbone has ", count, " layers, the input included")});
+          {freeze.loc, concat("model.backbone.freeze: is ", freeze.count, ", but the backbone has ",
+                              count, " layers, the input included")});
     }
     freeze_range(0, std::min(freeze.count, count));
   } else if (freeze.kind == Kind::kSlice) {
     freeze_range(position(freeze.begin.value_or(0)), position(freeze.end.value_or(count)));
   }
-  for (const std::string& pattern : freeze.patterns) {
+  for (const auto& [pattern, loc] : freeze.patterns) {
     bool any = false;
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (!matches(pattern, names[i])) continue;
@@ -106,9 +106,8 @@ std::vector<bool> frozen_layers(const config::Backbone& backbone,
       frozen[i] = true;
     }
     if (any) continue;
-    errors.push_back(
-        {backbone.loc, concat("model.backbone.freeze: no layer of the backbone is named '", pattern,
-                              "'; ", hint(pattern, names))});
+    errors.push_back({loc, concat("model.backbone.freeze: no layer of the backbone is named '",
+                                  pattern, "'; ", hint(pattern, names))});
   }
   return frozen;
 }

@@ -104,7 +104,7 @@ class Client {
 
   // Throws what a call would throw.
   void check() const;
-  bool lost() const;  // whether check() would throw
+  bool lost() const;  // whether a server has gone or has refused this task
   // What the chief told the servers at the end.
   std::optional<Outcome> outcome() const;
   // The chief's: a server was asked to stop, so that all should.

@@ -53,7 +53,7 @@ class DataReportHook final : public Hook {
   }
 
   void tell(const char* split, const data::Dataset& dataset) {
-    const data::Damage damage = data::damage_of(dataset);
+    const data::Damage damage = dataset.damage();
     if (damage.skipped + damage.replaced == 0) return;
     const bool skipped = damage.skipped > 0;
     warn_(concat(skipped ? damage.skipped : damage.replaced, " of ", damage.files, " files ",

@@ -1,14 +1,11 @@
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "train/plan_report.h"
 #include "train/table.h"
 
 namespace trainer::train {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kMostClasses = 12;  // whose samples are listed class by class
 
@@ -236,32 +233,6 @@ std::string cut_of(const FrozenPrefix& prefix) {
                 to_string(prefix.type()), ", ", bytes(row), " a sample");
 }
 
-Json rates_json(const PlanReport& plan) {
-  Json points = Json::array();
-  for (const RatePoint& point : plan.rates) {
-    points.push_back(
-        {{"step", point.step + 1}, {"epoch", point.epoch}, {"learning_rate", point.rate}});
-  }
-  if (plan.rates.empty()) return nullptr;
-  return {{"first", plan.rates.front().rate},
-          {"last", plan.rates.back().rate},
-          {"lowest", plan.lowest_rate},
-          {"highest", plan.highest_rate},
-          {"points", std::move(points)}};
-}
-
-Json data_json(const PlannedData& data) {
-  if (!data.unknown.empty()) return {{"unknown", data.unknown}};
-  return {{"train", data.train},
-          {"validation", data.validation},
-          {"test", data.test},
-          {"classes", data.classes},
-          {"class_counts", data.class_counts},
-          {"warnings", data.warnings},
-          {"image", data.sample->image.dims()},
-          {"type", to_string(data.sample->image_type)}};
-}
-
 }  // namespace
 
 void print_plan(const PlanReport& plan, std::ostream& out) {
@@ -292,67 +263,6 @@ void print_device(const DevicePlan& device, std::ostream& out) {
     }
   }
   table.print(out, "  ");
-}
-
-void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out) {
-  Json json = {{"event", "plan"}};
-  Json settings = Json::array(), layers = Json::array();
-  for (const PlanReport::Setting& setting : plan.settings) {
-    settings.push_back(
-        {{"key", setting.key}, {"value", setting.value}, {"origin", setting.origin}});
-  }
-  for (const model::LayerRow& row : plan.layers) {
-    layers.push_back({{"name", row.name},
-                      {"type", row.kind},
-                      {"output_shape", row.output_shape},
-                      {"parameters", row.parameters},
-                      {"trainable", row.trainable_parameters},
-                      {"flops", row.flops}});
-  }
-  json["config"] = std::move(settings);
-  json["layers"] = std::move(layers);
-  for (const PlanReport::Stage& stage : plan.stages) {
-    json["unfreeze"].push_back({{"at", stage.at},
-                                {"step", stage.step < 0 ? Json() : Json(stage.step)},
-                                {"trainable", stage.trainable},
-                                {"learning_rate_multiplier", stage.learning_rate_multiplier}});
-  }
-  json["parameters"] = plan.parameters;
-  json["trainable_parameters"] = plan.trainable;
-  json["flops"] = plan.flops;
-  json["data"] = data_json(plan.data);
-  if (plan.steps) {
-    json["batch_size"] = plan.steps->batch / plan.steps->replicas;
-    json["replicas"] = plan.steps->replicas;
-    json["workers"] = plan.who.size;
-    json["rank"] = plan.who.rank;
-    json["reduced_bytes_per_step"] = plan.steps->replicas > 1 ? plan.trainable * 4 : 0;
-    json["lr_scaling"] = {{"rule", plan.rate.scaling},
-                          {"optimizer", plan.rate.optimizer},
-                          {"effective", plan.rate.effective()}};
-    json["accumulate"] = plan.steps->accumulate;
-    json["global_batch"] = plan.steps->batch * plan.steps->accumulate;
-    json["passes_per_epoch"] = plan.steps->passes;
-    json["steps_per_epoch"] = plan.steps->steps_per_epoch;
-    json["total_steps"] = plan.steps->total_steps;
-  }
-  json["learning_rate"] = rates_json(plan);
-  json["backend"] = device.backend;
-  if (device.engine) {
-    const backend::MemoryReport memory = device.engine->memory();
-    json["memory"] = {{"variables", memory.variables},
-                      {"gradients", memory.gradients},
-                      {"activations", memory.activations},
-                      {"derived", memory.derived}};
-    json["compile_seconds"] = device.compile_seconds;
-    if (const FrozenPrefix* prefix = device.engine->prefix()) {
-      json["frozen"] = {{"layer", prefix->layer()},
-                        {"shape", prefix->shape().dims()},
-                        {"type", to_string(prefix->type())},
-                        {"features", device.features}};
-    }
-  }
-  out << json.dump() << '\n';
 }
 
 }  // namespace trainer::train

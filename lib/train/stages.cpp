@@ -40,7 +40,6 @@ graph::Graph build(const config::Config& config, const model::SampleSpec& sample
     for (Diagnostic& one : diagnostics) {
       const std::string of = "model.backbone.freeze";
       if (!one.message.starts_with(of)) continue;
-      one.loc = entries_of(config)[stage - 1].loc;
       one.message =
           concat("model.backbone.unfreeze[", stage - 1, "].freeze", one.message.substr(of.size()));
     }

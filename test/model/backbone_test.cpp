@@ -120,6 +120,20 @@ TEST_CASE("freeze counts as Python slices Keras's layer list") {
   CHECK(trained("'block?_conv1'").size() == 13 + 2);
 }
 
+TEST_CASE("a mistake of freeze is reported where it stands") {
+  const auto place = [](const std::string& freeze) {
+    try {
+      trained(freeze);
+    } catch (const ConfigError& error) {
+      return to_string(error.diagnostics().at(0).loc);
+    }
+    return std::string("no mistake");
+  };
+  CHECK(place("20") == "test.yaml:1:41");
+  CHECK(place("block9_*") == "test.yaml:1:41");
+  CHECK(place("[block1_*, block9_*]") == "test.yaml:1:52");
+}
+
 TEST_CASE("patterns that match nothing and counts beyond the list are mistakes") {
   CHECK_THROWS_WITH_AS(trained("[block9_*]"),
                        doctest::Contains("is named 'block9_*'; its 18 layers are block1_conv1 to"),

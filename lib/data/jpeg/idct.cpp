@@ -40,12 +40,8 @@ Vector widened(Vector words) {
   return _mm256_srai_epi32(interleave<kHigh>(_mm256_setzero_si256(), words), 16 - kUp);
 }
 
-// Dequantises row i of both blocks and leaves zeros.
-Vector take(std::int16_t* pair, const std::int16_t* table, int row) {
-  return _mm256_mullo_epi16(load(pair + 16 * row), load(table + 16 * row));
-}
-void clear(std::int16_t* pair) {
-  for (int row = 0; row < 8; ++row) {
+void clear(std::int16_t* pair, int rows = 8) {
+  for (int row = 0; row < rows; ++row) {
     _mm256_store_si256(reinterpret_cast<Vector*>(pair + 16 * row), _mm256_setzero_si256());
   }
 }
@@ -56,7 +52,35 @@ Vector blocks_of_zeros(Vector words) {
   return _mm256_and_si256(zero, _mm256_shuffle_epi32(zero, 0x4E));
 }
 
+// Dequantises the first kRows rows of both blocks, but for row kUnused, which is zeros. Returns, of
+// both blocks, all ones where only the first of these rows has coefficients.
+template <int kRows, int kUnused = kRows>
+[[gnu::always_inline]] inline Vector dequantise(const std::int16_t* pair, const std::int16_t* table,
+                                                Vector (&rows)[kRows]) {
+  Vector below = _mm256_setzero_si256();
+  for (int row = 0; row < kRows; ++row) {
+    if (row == kUnused) {
+      rows[row] = _mm256_setzero_si256();
+      continue;
+    }
+    const Vector coefficients = load(pair + 16 * row);
+    rows[row] = _mm256_mullo_epi16(coefficients, load(table + 16 * row));
+    if (row > 0) below = _mm256_or_si256(below, coefficients);
+  }
+  return blocks_of_zeros(below);
+}
+
 // ---- 8 x 8 ----
+
+// out[i] and out[7 - i] are even[i] +- odd[i], shifted down.
+template <int kDown>
+[[gnu::always_inline]] inline void butterfly8(const Vector (&even)[4], const Vector (&odd)[4],
+                                              Vector (&out)[8]) {
+  for (int i = 0; i < 4; ++i) {
+    out[i] = _mm256_srai_epi32(add(even[i], odd[i]), kDown);
+    out[7 - i] = _mm256_srai_epi32(sub(even[i], odd[i]), kDown);
+  }
+}
 
 // One half of the columns of in[0..7] -> 32-bit out[0..7], shifted down.
 template <bool kHigh, int kDown>
@@ -80,45 +104,12 @@ template <bool kHigh, int kDown>
   const Vector odd2 = add(multiply(in53, -kF2562, kF3072 - kF2562), z3);
   const Vector odd3 = add(multiply(in71, -kF0899, kF1501 - kF0899), z4);
 
-  out[0] = _mm256_srai_epi32(add(sum0, odd3), kDown);
-  out[7] = _mm256_srai_epi32(sub(sum0, odd3), kDown);
-  out[1] = _mm256_srai_epi32(add(sum1, odd2), kDown);
-  out[6] = _mm256_srai_epi32(sub(sum1, odd2), kDown);
-  out[2] = _mm256_srai_epi32(add(sum2, odd1), kDown);
-  out[5] = _mm256_srai_epi32(sub(sum2, odd1), kDown);
-  out[3] = _mm256_srai_epi32(add(sum3, odd0), kDown);
-  out[4] = _mm256_srai_epi32(sub(sum3, odd0), kDown);
-}
-
-template <int kDown>
-[[gnu::always_inline]] inline void transform(Vector (&rows)[8]) {
-  Vector low[8], high[8];
-  transform_half<false, kDown>(rows, low);
-  transform_half<true, kDown>(rows, high);
-  for (int i = 0; i < 8; ++i) rows[i] = _mm256_packs_epi32(low[i], high[i]);
-}
-
-[[gnu::always_inline]] inline void transpose(Vector (&r)[8]) {
-  Vector a[8], b[8];
-  for (int i = 0; i < 4; ++i) {
-    a[2 * i] = _mm256_unpacklo_epi16(r[2 * i], r[2 * i + 1]);
-    a[2 * i + 1] = _mm256_unpackhi_epi16(r[2 * i], r[2 * i + 1]);
-  }
-  for (int i = 0; i < 2; ++i) {
-    for (int j = 0; j < 2; ++j) {
-      b[4 * i + 2 * j] = _mm256_unpacklo_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-      b[4 * i + 2 * j + 1] = _mm256_unpackhi_epi32(a[4 * i + j], a[4 * i + 2 + j]);
-    }
-  }
-  for (int i = 0; i < 4; ++i) {
-    r[2 * i] = _mm256_unpacklo_epi64(b[i], b[4 + i]);
-    r[2 * i + 1] = _mm256_unpackhi_epi64(b[i], b[4 + i]);
-  }
+  butterfly8<kDown>({sum0, sum1, sum2, sum3}, {odd3, odd2, odd1, odd0}, out);
 }
 
 // The same where in[4..7] are zeros, from in[0..3].
 template <bool kHigh, int kDown>
-[[gnu::always_inline]] inline void transform_sparse(const Vector (&in)[4], Vector (&out)[8]) {
+[[gnu::always_inline]] inline void transform_half(const Vector (&in)[4], Vector (&out)[8]) {
   const Vector half = _mm256_set1_epi32(1 << (kDown - 1));
   const Vector in02 = interleave<kHigh>(in[0], in[2]), in13 = interleave<kHigh>(in[1], in[3]);
   const Vector sum0 = add(multiply(in02, 8192, kF0541 + kF0765), half);
@@ -129,14 +120,38 @@ template <bool kHigh, int kDown>
   const Vector odd1 = multiply(in13, kF1175 - kF0390, kF1175 - kF2562);
   const Vector odd2 = multiply(in13, kF1175, kF3072 - kF2562 + kF1175 - kF1961);
   const Vector odd3 = multiply(in13, kF1501 - kF0899 + kF1175 - kF0390, kF1175);
-  out[0] = _mm256_srai_epi32(add(sum0, odd3), kDown);
-  out[7] = _mm256_srai_epi32(sub(sum0, odd3), kDown);
-  out[1] = _mm256_srai_epi32(add(sum1, odd2), kDown);
-  out[6] = _mm256_srai_epi32(sub(sum1, odd2), kDown);
-  out[2] = _mm256_srai_epi32(add(sum2, odd1), kDown);
-  out[5] = _mm256_srai_epi32(sub(sum2, odd1), kDown);
-  out[3] = _mm256_srai_epi32(add(sum3, odd0), kDown);
-  out[4] = _mm256_srai_epi32(sub(sum3, odd0), kDown);
+  butterfly8<kDown>({sum0, sum1, sum2, sum3}, {odd3, odd2, odd1, odd0}, out);
+}
+
+template <int kDown, int kRows>
+[[gnu::always_inline]] inline void transform(const Vector (&in)[kRows], Vector (&out)[8]) {
+  Vector low[8], high[8];
+  transform_half<false, kDown>(in, low);
+  transform_half<true, kDown>(in, high);
+  for (int i = 0; i < 8; ++i) out[i] = _mm256_packs_epi32(low[i], high[i]);
+}
+
+// Four rows -> out[i]: columns 2i and 2i + 1, one after the other.
+[[gnu::always_inline]] inline void pair_columns(Vector row0, Vector row1, Vector row2, Vector row3,
+                                                Vector (&out)[4]) {
+  const Vector left01 = _mm256_unpacklo_epi16(row0, row1);
+  const Vector right01 = _mm256_unpackhi_epi16(row0, row1);
+  const Vector left23 = _mm256_unpacklo_epi16(row2, row3);
+  const Vector right23 = _mm256_unpackhi_epi16(row2, row3);
+  out[0] = _mm256_unpacklo_epi32(left01, left23);
+  out[1] = _mm256_unpackhi_epi32(left01, left23);
+  out[2] = _mm256_unpacklo_epi32(right01, right23);
+  out[3] = _mm256_unpackhi_epi32(right01, right23);
+}
+
+[[gnu::always_inline]] inline void transpose(Vector (&r)[8]) {
+  Vector upper[4], lower[4];
+  pair_columns(r[0], r[1], r[2], r[3], upper);
+  pair_columns(r[4], r[5], r[6], r[7], lower);
+  for (int i = 0; i < 4; ++i) {
+    r[2 * i] = _mm256_unpacklo_epi64(upper[i], lower[i]);
+    r[2 * i + 1] = _mm256_unpackhi_epi64(upper[i], lower[i]);
+  }
 }
 
 // Samples from words around 0.
@@ -192,15 +207,10 @@ constexpr int kLastSparse = 9;
 
 void inverse8_sparse(std::int16_t* pair, const std::int16_t* table, std::uint8_t* out,
                      std::ptrdiff_t stride) {
-  Vector rows[4], coefficients = _mm256_setzero_si256();
-  for (int i = 0; i < 4; ++i) rows[i] = take(pair, table, i);
-  for (int i = 1; i < 4; ++i) coefficients = _mm256_or_si256(coefficients, load(pair + 16 * i));
-  for (int row = 0; row < 4; ++row) {
-    _mm256_store_si256(reinterpret_cast<Vector*>(pair + 16 * row), _mm256_setzero_si256());
-  }
-  const Vector flat = blocks_of_zeros(coefficients);
-  Vector wide[8], two_rows[4];
-  transform_sparse<false, 11>(rows, wide);
+  Vector rows[4], wide[8], two_rows[4];
+  const Vector flat = dequantise(pair, table, rows);
+  clear(pair, 4);
+  transform_half<false, 11>(rows, wide);
   for (int i = 0; i < 4; ++i) two_rows[i] = _mm256_packs_epi32(wide[2 * i], wide[2 * i + 1]);
   if (_mm256_movemask_epi8(flat) != 0) {
     const Vector first = _mm256_slli_epi16(rows[0], 2);
@@ -219,11 +229,9 @@ void inverse8_sparse(std::int16_t* pair, const std::int16_t* table, std::uint8_t
     rows[2 * i] = _mm256_unpacklo_epi64(quarter[2 * i], quarter[2 * i + 1]);
     rows[2 * i + 1] = _mm256_unpackhi_epi64(quarter[2 * i], quarter[2 * i + 1]);
   }
-  Vector high[8];
-  transform_sparse<false, 18>(rows, wide);
-  transform_sparse<true, 18>(rows, high);
-  for (int i = 0; i < 8; ++i) wide[i] = _mm256_packs_epi32(wide[i], high[i]);
-  store8(wide, out, stride);
+  Vector columns[8];
+  transform<18>(rows, columns);
+  store8(columns, out, stride);
 }
 
 void inverse8(std::int16_t* pair, const std::int16_t* table, const std::uint8_t* last,
@@ -236,18 +244,16 @@ void inverse8(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
     inverse8_sparse(pair, table, out, stride);
     return;
   }
-  Vector rows[8], coefficients = _mm256_setzero_si256();
-  for (int i = 0; i < 8; ++i) rows[i] = take(pair, table, i);
-  for (int i = 1; i < 8; ++i) coefficients = _mm256_or_si256(coefficients, load(pair + 16 * i));
+  Vector rows[8];
+  const Vector flat = dequantise(pair, table, rows);
   clear(pair);
   const Vector first = _mm256_slli_epi16(rows[0], 2);
-  const Vector flat = blocks_of_zeros(coefficients);
-  transform<11>(rows);
+  transform<11>(rows, rows);
   if (_mm256_movemask_epi8(flat) != 0) {
     for (Vector& row : rows) row = _mm256_blendv_epi8(row, first, flat);
   }
   transpose(rows);
-  transform<18>(rows);
+  transform<18>(rows, rows);
   store8(rows, out, stride);
 }
 
@@ -289,15 +295,9 @@ void inverse4(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
     store_plain4(pair, table, out, stride);
     return;
   }
-  Vector in[8], coefficients = _mm256_setzero_si256();
-  for (int i = 0; i < 8; ++i) {
-    if (i == 4) continue;
-    in[i] = take(pair, table, i);
-    if (i > 0) coefficients = _mm256_or_si256(coefficients, load(pair + 16 * i));
-  }
-  in[4] = _mm256_setzero_si256();
+  Vector in[8];
+  const Vector flat = dequantise<8, 4>(pair, table, in);
   clear(pair);
-  const Vector flat = blocks_of_zeros(coefficients);
   Vector low[4], high[4], rows[4];
   columns4<false>(in, low);
   columns4<true>(in, high);
@@ -305,15 +305,11 @@ void inverse4(std::int16_t* pair, const std::int16_t* table, const std::uint8_t*
     rows[i] = _mm256_packs_epi32(_mm256_srai_epi32(low[i], 12), _mm256_srai_epi32(high[i], 12));
     rows[i] = _mm256_blendv_epi8(rows[i], _mm256_slli_epi16(in[0], 2), flat);
   }
-  const Vector a = _mm256_unpacklo_epi16(rows[0], rows[1]);
-  const Vector b = _mm256_unpackhi_epi16(rows[0], rows[1]);
-  const Vector c = _mm256_unpacklo_epi16(rows[2], rows[3]);
-  const Vector d = _mm256_unpackhi_epi16(rows[2], rows[3]);
-  const Vector c01 = _mm256_unpacklo_epi32(a, c), c23 = _mm256_unpackhi_epi32(a, c);
-  const Vector c45 = _mm256_unpacklo_epi32(b, d), c67 = _mm256_unpackhi_epi32(b, d);
+  Vector c[4];
+  pair_columns(rows[0], rows[1], rows[2], rows[3], c);
   Vector column[4];
-  butterfly4(widened<false, 14>(c01), interleave<false>(c23, c67), interleave<true>(c01, c23),
-             interleave<true>(c45, c67), _mm256_set1_epi32(1 << 18), column);
+  butterfly4(widened<false, 14>(c[0]), interleave<false>(c[1], c[3]), interleave<true>(c[0], c[1]),
+             interleave<true>(c[2], c[3]), _mm256_set1_epi32(1 << 18), column);
   for (Vector& one : column) one = _mm256_srai_epi32(one, 19);
   // Samples by column, four rows each, then by row.
   const Vector words02 = _mm256_packs_epi32(column[0], column[2]);

@@ -1,0 +1,114 @@
+// A task's connections to all parameter servers: what they tell it, and calls to them, inside the
+// folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "parameter_server.grpc.pb.h"
+#include "server/client.h"
+
+namespace trainer::server {
+
+using Stub = proto::ParameterServer::Stub;
+
+// Calls come from one thread; a thread of each server's own hears what it tells.
+class Connections {
+ public:
+  // Begins to connect to the servers of `who`'s cluster, and returns.
+  Connections(const cluster::Identity& who, const ClientOptions& options);
+  ~Connections();
+  Connections(const Connections&) = delete;
+  Connections& operator=(const Connections&) = delete;
+
+  const cluster::Identity& who() const { return who_; }
+  std::size_t size() const { return connections_.size(); }
+  const std::string& name(std::size_t server) const { return connections_[server]->name; }
+
+  // Each wait until the timeout for all servers: to be there, and to have the chief's parameters.
+  // Throw what check() throws, and PeerError that `what` did not come of those that are missing.
+  void wait_until_greeted(const std::string& what);
+  void wait_until_ready(const std::string& what);
+
+  // One call to each of the servers first, first + 1, ..., side by side: `method` of the stub with
+  // a request each. Throws PeerError when one fails, unless the job has ended: then its reply is
+  // empty.
+  template <class Request, class Reply>
+  using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> (Stub::*)(
+      grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
+  template <class Request, class Reply>
+  std::vector<Reply> call(Method<Request, Reply> method, const std::vector<Request>& requests,
+                          std::size_t first = 0);
+
+  // Tells all that can be reached within a few seconds.
+  void finish(const Outcome& outcome) noexcept;
+
+  // Throws what has ended the job: PeerError, or ConfigError when a server has refused this task.
+  void check() const;
+  bool lost() const;  // whether a server has gone or refused this task
+  std::optional<Outcome> outcome() const;
+  bool stop_requested() const;
+
+ private:
+  struct Connection {
+    std::string name;  // "ps:0 at host:port"
+    std::unique_ptr<Stub> stub;
+    std::thread listener;
+    // Guarded by mutex_.
+    std::shared_ptr<grpc::ClientContext> attending;
+    bool greeted = false, ready = false;
+  };
+
+  void listen(Connection& connection);
+  grpc::Status attend(Connection& connection);
+  void hear(Connection& connection, const proto::Event& event);
+  void lose(const Connection& connection, const grpc::Status& status);
+  void throw_if_lost() const;
+  void wait_for(bool Connection::*sign, const std::string& what);
+  void set_deadline(grpc::ClientContext& context) const;
+  void check_call(const Connection& connection, const grpc::Status& status);
+
+  const cluster::Identity who_;
+  const ClientOptions options_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::string lost_;  // what has gone first
+  std::optional<Outcome> outcome_;
+  bool refused_ = false, leaving_ = false, stop_requested_ = false;
+};
+
+template <class Request, class Reply>
+std::vector<Reply> Connections::call(Method<Request, Reply> method,
+                                     const std::vector<Request>& requests, std::size_t first) {
+  const std::size_t count = requests.size();
+  std::vector<Reply> replies(count);
+  std::vector<grpc::Status> statuses(count);
+  std::vector<grpc::ClientContext> contexts(count);
+  std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>>> readers;
+  grpc::CompletionQueue queue;
+  for (std::size_t i = 0; i < count; ++i) {
+    set_deadline(contexts[i]);
+    readers.push_back(
+        (connections_[first + i]->stub.get()->*method)(&contexts[i], requests[i], &queue));
+    readers[i]->Finish(&replies[i], &statuses[i], readers[i].get());
+  }
+  for (std::size_t i = 0; i < count; ++i) {
+    void* tag = nullptr;
+    bool ok = false;
+    queue.Next(&tag, &ok);
+  }
+  queue.Shutdown();
+  for (std::size_t i = 0; i < count; ++i) check_call(*connections_[first + i], statuses[i]);
+  return replies;
+}
+
+}  // namespace trainer::server
