@@ -47,9 +47,11 @@ class CpuExecutable : public Executable {
     std::int64_t piece_count(std::int64_t i) const { return piece_first(i + 1) - piece_first(i); }
   };
   struct LaneState {
-    // Of one piece; with an ordered sum, of all pieces after the last. Behind it, room for the tail.
+    // Of one piece; with an ordered sum, of all pieces after the last. Behind it, room for the
+    // tail.
     Memory gradients;
-    // Sums of earlier pieces. Ordered: number k is of 2^k pieces, waiting for the next 2^k. As large.
+    // Sums of earlier pieces. Ordered: number k is of 2^k pieces, waiting for the next 2^k. As
+    // large.
     std::vector<Memory> partial;
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
