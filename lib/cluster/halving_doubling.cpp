@@ -21,8 +21,8 @@ void exchange_and_add(Wires& wires, int peer, std::span<const T> give, std::span
                  });
 }
 
-// The farthest pair exchanges all that it has: as many bytes as halves there and back, in one round.
-// Few bytes go whole from the first round on.
+// The farthest pair exchanges all that it has: as many bytes as halves there and back, in one
+// round. Few bytes go whole from the first round on.
 template <class T>
 void sum(Wires& wires, std::span<T> values) {
   struct Step {

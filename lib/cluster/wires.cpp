@@ -18,8 +18,8 @@
 namespace trainer::cluster {
 namespace {
 
-// Of a message over TCP, what is received at once; of one through memory, what is written before the
-// next look at what has come.
+// Of a message over TCP, what is received at once; of one through memory, what is written before
+// the next look at what has come.
 constexpr std::size_t kPiece = 128 << 10, kRingPiece = 32 << 10;
 constexpr auto kSpin = std::chrono::microseconds(200);
 
@@ -223,7 +223,8 @@ void Wires::exchange_by_socket(Wire& wire, std::span<const std::byte> out,
     const std::size_t got = receive_some(wire.socket, in);
     in = in.subspan(got);
     if (sent == 0 && got == 0) {
-      wait(wire.socket, static_cast<short>((out.empty() ? 0 : POLLOUT) | (in.empty() ? 0 : POLLIN)));
+      wait(wire.socket,
+           static_cast<short>((out.empty() ? 0 : POLLOUT) | (in.empty() ? 0 : POLLIN)));
     }
   }
 }

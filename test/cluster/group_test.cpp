@@ -37,9 +37,9 @@ TEST_CASE("ranks of one host that share no memory, or some of which do not, sum 
     const ReservedPort port;
     Processes ranks;
     for (int rank = 0; rank < 4; ++rank) {
-      ranks.push_back(start_rank(rank, 4, port.number(),
-                                 {"--algorithm", "halving_doubling", "--shared-memory",
-                                  rank < without ? "0" : "1"}));
+      ranks.push_back(start_rank(
+          rank, 4, port.number(),
+          {"--algorithm", "halving_doubling", "--shared-memory", rank < without ? "0" : "1"}));
     }
     expect_done(ranks);
   }

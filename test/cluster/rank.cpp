@@ -162,9 +162,8 @@ void run(const Options& options) {
   const Identity identity = who_am_i(options);
   const std::string version = options.count("version") > 0 ? options.at("version") : "1";
   const auto rendezvous = std::make_shared<Rendezvous>(
-      identity,
-      RendezvousOptions{std::chrono::milliseconds(number(options, "timeout", 30'000)), version,
-                        number(options, "shared-memory", 1) != 0});
+      identity, RendezvousOptions{std::chrono::milliseconds(number(options, "timeout", 30'000)),
+                                  version, number(options, "shared-memory", 1) != 0});
   cpu_set_t cores;
   ::sched_getaffinity(0, sizeof cores, &cores);
   std::cout << "process " << ::getpid() << "\ncores " << CPU_COUNT(&cores) << std::endl;
