@@ -74,11 +74,14 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
   check();
   const ReductionOptions& reduction = options.reduction;
   if (updates_) {
+    const bool has_ranks = reduction.communicator != nullptr;
+    if (has_ranks && reduction.statistics == nullptr) statistics_ = moving_statistics(graph);
+    const auto tail = static_cast<std::int64_t>(has_ranks ? tail_size() : 0);
     for (LaneState& state : states_) {
-      state.gradients = Memory(variables.flat_count() * static_cast<std::int64_t>(sizeof(float)));
+      state.gradients =
+          Memory((variables.flat_count() + tail) * static_cast<std::int64_t>(sizeof(float)));
     }
-    if (reduction.communicator != nullptr) {
-      if (reduction.statistics == nullptr) statistics_ = moving_statistics(graph);
+    if (has_ranks) {
       reduction_ = std::make_unique<Reduction>(variables, *machine.kernels, reduction, tail_size());
     }
   }
@@ -279,6 +282,12 @@ void CpuExecutable::prepare_sums(Call& call) {
   }
   if (!scalars.accumulate) all_finite_ = true;
   call.overlap = has_ranks && reduction_->overlaps() && reduces(scalars);
+  if (has_ranks) {
+    // The only source of a sum that no later call adds to needs no copy.
+    const bool in_place = states_.size() == 1 && call.shares[0].pieces() > 0 && reduces(scalars) &&
+                          (!scalars.accumulate || options_.reduction.ordered);
+    reduction_->sum_in(in_place ? source(0, call) : nullptr);
+  }
   if (call.overlap) {
     reduction_->begin(sources(call), scalars.accumulate && !options_.reduction.ordered);
   }

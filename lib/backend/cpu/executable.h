@@ -47,8 +47,11 @@ class CpuExecutable : public Executable {
     std::int64_t piece_count(std::int64_t i) const { return piece_first(i + 1) - piece_first(i); }
   };
   struct LaneState {
-    Memory gradients;  // of one piece; with an ordered sum, of all pieces after the last
-    // Sums of earlier pieces. Ordered: number k is of 2^k pieces, waiting for the next 2^k.
+    // Of one piece; with an ordered sum, of all pieces after the last. Behind it, room for the
+    // tail.
+    Memory gradients;
+    // Sums of earlier pieces. Ordered: number k is of 2^k pieces, waiting for the next 2^k. As
+    // large.
     std::vector<Memory> partial;
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
@@ -97,6 +100,7 @@ class CpuExecutable : public Executable {
   void finish_alone(int lane, const Call& call);
   void finish_with_ranks(int lane, const Call& call);
   std::vector<const float*> sources(const Call& call) const;
+  float* source(std::size_t lane, const Call& call) const;
   bool reduces(const Scalars& scalars) const;
   std::size_t tail_size() const;
   void write_tail(const Call& call);

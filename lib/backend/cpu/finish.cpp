@@ -95,13 +95,15 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
 std::vector<const float*> CpuExecutable::sources(const Call& call) const {
   std::vector<const float*> buffers;
   for (std::size_t lane = 0; lane < states_.size(); ++lane) {
-    const std::int64_t pieces = call.shares[lane].pieces();
-    if (pieces == 0) continue;
-    const bool in_partial = pieces > 1 && !options_.reduction.ordered;
-    const LaneState& state = states_[lane];
-    buffers.push_back((in_partial ? state.partial[0] : state.gradients).as<float>());
+    if (call.shares[lane].pieces() > 0) buffers.push_back(source(lane, call));
   }
   return buffers;
+}
+
+float* CpuExecutable::source(std::size_t lane, const Call& call) const {
+  const bool in_partial = call.shares[lane].pieces() > 1 && !options_.reduction.ordered;
+  const LaneState& state = states_[lane];
+  return (in_partial ? state.partial[0] : state.gradients).as<float>();
 }
 
 // The numbers that go with the gradients: whether a loss is not finite, whether this rank has

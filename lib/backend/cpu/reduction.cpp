@@ -54,7 +54,8 @@ Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels
       count_(variables.flat_count()),
       tail_(tail),
       sum_((variables.flat_count() + static_cast<std::int64_t>(tail)) *
-           static_cast<std::int64_t>(sizeof(float))) {
+           static_cast<std::int64_t>(sizeof(float))),
+      values_(sum_.as<float>()) {
   if (options.communicator == nullptr || options.bucket_bytes <= 0) return;
   buckets_ = make_buckets(variables, options.bucket_bytes);
   // The last bucket has no backward to hide behind.
@@ -76,7 +77,7 @@ Reduction::~Reduction() {
 void Reduction::sum(Slice slice, const std::vector<const float*>& sources, bool add) const {
   const int count = static_cast<int>(sources.size());
   float* out = values() + slice.first;
-  if (slice.count() <= 0) return;
+  if (slice.count() <= 0 || (count == 1 && sources[0] == values())) return;
   if (count == 0) {
     if (!add) std::fill(out, out + slice.count(), 0.0f);
     return;

@@ -37,7 +37,11 @@ class Reduction {
   Reduction(const Reduction&) = delete;
   Reduction& operator=(const Reduction&) = delete;
 
-  float* values() const { return sum_.as<float>(); }
+  // Where the next call's sum lies: in a buffer of its own, or, given one that is the call's only
+  // source and has room for the tail behind it, there.
+  void sum_in(float* only_source) { values_ = only_source ? only_source : sum_.as<float>(); }
+
+  float* values() const { return values_; }
   std::span<float> tail() const { return {values() + count_, tail_}; }
   std::int64_t bytes() const { return sum_.bytes(); }
 
@@ -72,6 +76,7 @@ class Reduction {
   std::int64_t count_;
   std::size_t tail_;
   Memory sum_;  // gradients, then the tail
+  float* values_;
   std::vector<Slice> buckets_;
 
   std::mutex mutex_;
