@@ -73,6 +73,10 @@ class MixedDataset final : public Dataset, public Labelled, public DamageToleran
     return labels != nullptr ? labels->label_of(index) : -1;
   }
   Damage damage() const override { return damage_of(*base_); }
+  std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) override {
+    auto* tolerant = dynamic_cast<DamageTolerant*>(base_.get());
+    return tolerant != nullptr ? tolerant->unreadable(indices) : std::vector<std::string>();
+  }
   std::int64_t size() const override { return base_->size(); }
   Shape image_shape() const override { return base_->image_shape(); }
   DType image_type() const override { return base_->image_type(); }

@@ -325,6 +325,9 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed,
   divide_train(result, config, seed);
   if (!wanted("train")) result.train.reset();
   if (!wanted("validation")) result.validation.reset();
+  if (result.validation && from_train) {
+    result.validation = without_damaged(std::move(result.validation));
+  }
 
   if (!result.train && !result.validation && !result.test) {
     throw MissingSplit(config.path.empty() ? "data" : config.path,
