@@ -11,7 +11,7 @@ namespace trainer::app {
 int benchmark(const BenchmarkArguments& arguments) {
   config::Config config =
       config::load_config(arguments.path, arguments.overrides, environment()).config;
-  if (arguments.synthetic) config.data.format = config::DataFormat::kSynthetic;
+  if (arguments.synthetic) train::use_synthetic_data(config);
   warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config, "train");
   train::Throughput result;

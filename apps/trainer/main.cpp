@@ -235,7 +235,8 @@ int run(int argc, char** argv) {
       ->check(more_than_zero());
   benchmark_command->add_flag("--input-only", benchmark_arguments.input_only,
                               "The input pipeline alone");
-  benchmark_command->add_flag("--synthetic", benchmark_arguments.synthetic, "Synthetic data");
+  benchmark_command->add_flag("--synthetic", benchmark_arguments.synthetic,
+                              "Random images of the model's input and classes as data");
   benchmark_command->callback([&] { code = benchmark(benchmark_arguments); });
 
   DataArguments data_arguments;

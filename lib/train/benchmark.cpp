@@ -7,7 +7,9 @@
 #include <functional>
 #include <vector>
 
+#include "base/error.h"
 #include "optim/optim.h"
+#include "train/open.h"
 
 namespace trainer::train {
 namespace {
@@ -85,7 +87,47 @@ void normalize_row(const std::uint8_t* from, const float* scale, const float* sh
   for (; i < count; ++i) to[i] = static_cast<float>(from[i]) * scale[i] + shift[i];
 }
 
+// Of the last dense layer of a list; 0 when it has none.
+std::int64_t units_of(const std::vector<config::Layer>& layers) {
+  for (auto layer = layers.rbegin(); layer != layers.rend(); ++layer) {
+    if (const auto* dense = std::get_if<config::DenseLayer>(&layer->kind)) return dense->units;
+  }
+  return 0;
+}
+
+// The classes that the layers are made for; 0 when they follow the data.
+std::int64_t classes_of(const config::Model& model) {
+  const std::int64_t units = units_of(model.backbone ? model.head : model.layers);
+  return units == 1 ? 2 : units;
+}
+
+// The samples of the config's data; none when it is not there.
+std::optional<model::SampleSpec> sample_of_data(const config::Config& config) {
+  try {
+    return sample_spec(data::open_datasets(config.data, config.seed, "train"));
+  } catch (const DataError&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
+
+void use_synthetic_data(config::Config& config) {
+  if (config.data.format == config::DataFormat::kSynthetic) return;
+  std::int64_t classes = classes_of(config.model);
+  std::optional<model::SampleSpec> sample = expected_sample(config);
+  if (!sample || (classes == 0 && sample->classes < 1)) {
+    if (auto found = sample_of_data(config)) sample = std::move(found);
+  }
+  if (sample && classes == 0) classes = sample->classes;
+  config::Synthetic& synthetic = config.data.synthetic;
+  if (sample) synthetic.shape = sample->image.dims();
+  if (classes > 0) synthetic.classes = classes;
+  config.data.format = config::DataFormat::kSynthetic;
+  config.data.classes.clear();
+  config.data.num_classes.reset();
+  config.data.limit.reset();
+}
 
 Throughput measure_training(Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds) {

@@ -16,6 +16,11 @@ struct Throughput {
   double wait_share = 0;  // of the time, waiting for data
 };
 
+// Puts random images in the place of the config's data, of the model's input and classes: the sizes
+// that the config says, or else those of its data, which is then opened; data.synthetic's where
+// neither is known. No change where the data is synthetic already.
+void use_synthetic_data(config::Config& config);
+
 // Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of it. The
 // engine's variables change.
 Throughput measure_training(Replicas& engine, const data::Dataset& dataset,
