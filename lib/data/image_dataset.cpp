@@ -79,8 +79,7 @@ class ImageDataset final : public Dataset, public Labelled, public DamageToleran
 
   Damage damage() const override {
     const std::lock_guard lock(mutex_);
-    return {static_cast<std::int64_t>(skipped_.size()),
-            static_cast<std::int64_t>(damaged_.size()),
+    return {static_cast<std::int64_t>(skipped_.size()), static_cast<std::int64_t>(damaged_.size()),
             size() + static_cast<std::int64_t>(skipped_.size()), skipped_, list_.without_class};
   }
   std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) override {

@@ -232,7 +232,8 @@ std::string files_without_class(const std::string& folder) {
     }
   }
   if (files.empty()) return "";
-  return concat(folder, ": ", files.size(), files.size() == 1 ? " image file is" : " image files are",
+  return concat(folder, ": ", files.size(),
+                files.size() == 1 ? " image file is" : " image files are",
                 " left aside, lying in no folder of a class, e.g. ",
                 *std::min_element(files.begin(), files.end()));
 }

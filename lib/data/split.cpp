@@ -81,8 +81,8 @@ class View final : public Dataset, public Labelled, public DamageTolerant {
   std::vector<std::int64_t> indices_;
   std::string what_;                   // ends the fingerprint
   std::vector<std::string> left_out_;  // why samples of the base are not among the indices
-  const Labelled* labels_;  // of base_; null when it has none
-  bool training_;           // a validation part is never changed at random
+  const Labelled* labels_;             // of base_; null when it has none
+  bool training_;                      // a validation part is never changed at random
 };
 
 }  // namespace
@@ -105,9 +105,8 @@ SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint
 
   const std::shared_ptr<Dataset> base = std::move(dataset);
   const std::string what = concat(", split ", fraction, " seed ", seed);
-  return {
-      std::make_unique<View>(base, division.train, concat(what, kTrainPart)),
-      std::make_unique<View>(base, division.validation, concat(what, kValidationPart), false)};
+  return {std::make_unique<View>(base, division.train, concat(what, kTrainPart)),
+          std::make_unique<View>(base, division.validation, concat(what, kValidationPart), false)};
 }
 
 std::unique_ptr<Dataset> without_damaged(std::unique_ptr<Dataset> dataset) {

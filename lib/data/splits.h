@@ -30,7 +30,7 @@ std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t clas
 // Files of a list that could not be read, so far, or that have no class.
 struct Damage {
   std::int64_t skipped = 0, replaced = 0, files = 0;  // files: in the list
-  std::vector<std::string> reasons = {};  // of those skipped; each begins with the file
+  std::vector<std::string> reasons = {};              // of those skipped; each begins with the file
   std::string without_class = {};  // a line on image files that lie in no folder of a class
 };
 // What a data set also is when it goes on without damaged files.

@@ -203,12 +203,14 @@ Throughput measure_training(Replicas& engine, const data::Dataset& dataset,
   const optim::LearningRate rate = learning_rate(config, plan);
   backend::Scalars scalars;
   scalars.update = 0;
-  return measure(dataset, config, seconds, "training steps on " + images_of(dataset), [&](const data::Batch& batch) {
-    scalars.learning_rate = static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
-    ++scalars.update;
-    scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
-    engine.step(batch.range.count, batch.images, batch.labels, scalars);
-  });
+  return measure(dataset, config, seconds, "training steps on " + images_of(dataset),
+                 [&](const data::Batch& batch) {
+                   scalars.learning_rate =
+                       static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
+                   ++scalars.update;
+                   scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
+                   engine.step(batch.range.count, batch.images, batch.labels, scalars);
+                 });
 }
 
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,

@@ -88,9 +88,9 @@ std::string left_out(const data::Dataset& dataset, const std::string& split) {
   constexpr std::size_t kNamed = 3;
   const data::Damage damage = data::damage_of(dataset);
   if (damage.reasons.empty()) return "";
-  std::string text = concat(damage.skipped, " of ", damage.files, " files of the ", split,
-                            " split cannot be read and ", damage.skipped == 1 ? "is" : "are",
-                            " left out: ");
+  std::string text =
+      concat(damage.skipped, " of ", damage.files, " files of the ", split,
+             " split cannot be read and ", damage.skipped == 1 ? "is" : "are", " left out: ");
   for (std::size_t i = 0; i < std::min(kNamed, damage.reasons.size()); ++i) {
     text += concat(i > 0 ? "; " : "", damage.reasons[i]);
   }

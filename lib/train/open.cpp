@@ -60,13 +60,14 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
   if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy) return;
   if (data.label_is_index || data.train->label_width() != 1) return;
   const std::string& labels = config.data.train.labels;
-  const std::string& file = config.data.train.path.empty() ? config.data.path
-                                                           : config.data.train.path;
-  throw DataError(file.empty() ? labels : file,
-                  "its labels are floating-point numbers, one a sample; softmax_cross_entropy takes "
-                  "whole numbers of an integer type, the classes from 0 on (NumPy: "
-                  "y.astype('int64')), or one number a class. For targets that are no classes give "
-                  "model.loss: mean_squared_error");
+  const std::string& file =
+      config.data.train.path.empty() ? config.data.path : config.data.train.path;
+  throw DataError(
+      file.empty() ? labels : file,
+      "its labels are floating-point numbers, one a sample; softmax_cross_entropy takes "
+      "whole numbers of an integer type, the classes from 0 on (NumPy: "
+      "y.astype('int64')), or one number a class. For targets that are no classes give "
+      "model.loss: mean_squared_error");
 }
 
 struct Range {
@@ -100,10 +101,11 @@ std::string settle_normalize(config::Config& config, const data::Datasets& data)
   config.data.normalize = config::Normalize{1, {}, {}, false};
   const Range range = range_of(*data.train);
   const bool large = std::max(-range.low, range.high) > kUsual;
-  return concat("data.normalize is left out: images of float numbers are taken as they are (scale: "
-                "1), here from ",
-                range.low, " to ", range.high,
-                large ? "; give data.normalize, e.g. {scale: 0.00392157} for 0 to 255" : "");
+  return concat(
+      "data.normalize is left out: images of float numbers are taken as they are (scale: "
+      "1), here from ",
+      range.low, " to ", range.high,
+      large ? "; give data.normalize, e.g. {scale: 0.00392157} for 0 to 255" : "");
 }
 
 data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {
