@@ -90,7 +90,9 @@ TEST_CASE("float images are taken as they are unless the config says otherwise")
   Floats large(30);
   const std::string advice = settle_normalize(large.config, open_training_data(large.config));
   CHECK(advice.find("from 0 to 210; give data.normalize") != std::string::npos);
-  CHECK(plan_data(Floats(1).config).warnings.size() == 1);
+  Floats planned(1);
+  CHECK(plan_data(planned.config).warnings.size() == 1);
+  CHECK(config::normalize_of(planned.config.data).scale == 1);
 
   Floats said(1, ", normalize: {scale: 0.5}");
   CHECK(settle_normalize(said.config, open_training_data(said.config)).empty());
