@@ -11,12 +11,12 @@ namespace trainer::app {
 int benchmark(const BenchmarkArguments& arguments) {
   config::Config config =
       config::load_config(arguments.path, arguments.overrides, environment()).config;
-  if (arguments.synthetic) config.data.format = config::DataFormat::kSynthetic;
+  if (arguments.synthetic) train::use_synthetic_data(config);
   warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config, "train");
   train::Throughput result;
   if (arguments.input_only) {
-    result = train::measure_input(*data.train, config, arguments.seconds);
+    result = train::measure_input(*data.train, config, arguments.seconds, arguments.normalize);
   } else {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
@@ -24,17 +24,7 @@ int benchmark(const BenchmarkArguments& arguments) {
     engine.initialise(config.seed);
     result = train::measure_training(engine, *data.train, config, arguments.seconds);
   }
-  if (arguments.json) {
-    std::cout << "{\"event\":\"benchmark\",\"images_per_second\":" << result.images_per_second
-              << ",\"low\":" << result.low << ",\"high\":" << result.high
-              << ",\"steps\":" << result.steps << ",\"wait_share\":" << result.wait_share
-              << ",\"batch_size\":" << config.train.batch_size << "}\n";
-  } else {
-    std::cout << static_cast<std::int64_t>(result.images_per_second) << " images/second ("
-              << static_cast<std::int64_t>(result.low) << " to "
-              << static_cast<std::int64_t>(result.high) << "), batch " << config.train.batch_size
-              << ", waiting for data " << static_cast<int>(result.wait_share * 100 + 0.5) << " %\n";
-  }
+  (arguments.json ? train::print_throughput_json : train::print_throughput)(result, std::cout);
   return kExitOk;
 }
 

@@ -72,6 +72,7 @@ int export_model(const ExportArguments& arguments);
 struct BenchmarkArguments : ConfigArguments {
   double seconds = 5;       // measured time, after a warm-up
   bool input_only = false;  // the input pipeline alone
+  bool normalize = false;   // input_only: to the numbers that the model's first layer reads
   bool synthetic = false;   // synthetic data of the config's shape in place of its own
 };
 int benchmark(const BenchmarkArguments& arguments);

@@ -18,7 +18,7 @@ int data(const DataArguments& arguments) {
     }
     return kExitOk;
   }
-  const data::DataCheck check = data::check_images(config.data, arguments.group_by);
+  const data::DataCheck check = data::check_images(config.data, config.seed, arguments.group_by);
   std::cout << (arguments.json ? data::to_json(check) : data::to_text(check));
   return check.clean() ? kExitOk : kExitData;
 }

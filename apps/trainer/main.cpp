@@ -233,9 +233,14 @@ int run(int argc, char** argv) {
   add_config(*benchmark_command, benchmark_arguments);
   benchmark_command->add_option("--seconds", benchmark_arguments.seconds, "Time to measure")
       ->check(more_than_zero());
-  benchmark_command->add_flag("--input-only", benchmark_arguments.input_only,
-                              "The input pipeline alone");
-  benchmark_command->add_flag("--synthetic", benchmark_arguments.synthetic, "Synthetic data");
+  CLI::Option* input_only = benchmark_command->add_flag(
+      "--input-only", benchmark_arguments.input_only, "The input pipeline alone");
+  benchmark_command
+      ->add_flag("--normalize", benchmark_arguments.normalize,
+                 "Let the loader's threads normalize to float32 too, as other programs' do")
+      ->needs(input_only);
+  benchmark_command->add_flag("--synthetic", benchmark_arguments.synthetic,
+                              "Random images of the model's input and classes as data");
   benchmark_command->callback([&] { code = benchmark(benchmark_arguments); });
 
   DataArguments data_arguments;

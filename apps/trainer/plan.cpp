@@ -14,14 +14,14 @@ namespace trainer::app {
 
 int plan(const PlanArguments& arguments) {
   train::check_pass(arguments.print_after);
-  const config::LoadedConfig loaded =
+  config::LoadedConfig loaded =
       config::load_config(arguments.path, arguments.overrides, environment());
   const config::Config& config = loaded.config;
   const cluster::Identity who = arguments.world_size ? train::planned_workers(*arguments.world_size)
                                                      : cluster::identify({}, environment());
   train::check_workers(config, who);
   warn(train::core_warning(config.parallel));
-  const train::PlannedData data = train::plan_data(config);
+  const train::PlannedData data = train::plan_data(loaded.config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
   train::PlanReport report = train::make_plan(loaded, data, model, who);
   if (!arguments.plot.empty()) {

@@ -1,5 +1,6 @@
 #include "train/predict.h"
 
+#include <algorithm>
 #include <iostream>
 
 #include "commands.h"
@@ -32,7 +33,9 @@ int predict(const PredictArguments& arguments) {
                    [&](const train::Prediction& prediction) { each(input, prediction); });
   }
   if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
-  return kExitOk;
+  const bool all = std::all_of(inputs.begin(), inputs.end(),
+                               [](const auto& input) { return input.unreadable == 0; });
+  return all ? kExitOk : kExitData;
 }
 
 }  // namespace trainer::app

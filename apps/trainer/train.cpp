@@ -113,7 +113,7 @@ int evaluator(const TrainArguments& arguments, const config::Config& config) {
 }  // namespace
 
 int train(const TrainArguments& arguments) {
-  const config::Config config =
+  config::Config config =
       config::load_config(arguments.path, arguments.overrides, environment()).config;
   const cluster::Identity who = cluster::identify(arguments.identity, environment());
   train::check_workers(config, who);
@@ -123,6 +123,8 @@ int train(const TrainArguments& arguments) {
   }
   if (who.rank == 0) warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config);
+  const std::string normalize = train::settle_normalize(config, data);
+  if (who.rank == 0) warn(normalize);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   if (train::has_parameter_servers(who)) {

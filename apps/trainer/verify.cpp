@@ -9,9 +9,10 @@
 namespace trainer::app {
 
 int verify(const VerifyArguments& arguments) {
-  const config::Config config =
+  config::Config config =
       config::load_config(arguments.path, arguments.overrides, environment()).config;
   const data::Datasets data = train::open_training_data(config);
+  warn(train::settle_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   const train::VerifyOptions options{arguments.replicas, arguments.steps};

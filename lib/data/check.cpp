@@ -11,6 +11,7 @@
 #include "base/crew.h"
 #include "base/error.h"
 #include "data/image.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 namespace {
@@ -90,6 +91,77 @@ SplitCheck summarise(const std::string& name, const ImageList& list,
   return split;
 }
 
+struct Part {
+  std::string name;
+  ImageList list;
+  std::vector<FileCheck> files;
+};
+
+// These files of a part, which keeps its notes.
+Part taken_from(const Part& part, const std::string& name,
+                const std::vector<std::size_t>& indices) {
+  Part result{name, {}, {}};
+  result.list.source = part.list.source;
+  for (const std::size_t i : indices) {
+    result.list.files.push_back(part.list.files[i]);
+    result.files.push_back(part.files[i]);
+  }
+  return result;
+}
+
+// Moves what data.validation_split sets aside out of `train`, as training does.
+Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) {
+  const bool skips = data.on_error == config::OnError::kSkip;
+  std::vector<std::size_t> divided, kept, aside;
+  for (std::size_t i = 0; i < train.files.size(); ++i) {
+    (skips && !train.files[i].error.empty() ? kept : divided).push_back(i);
+  }
+  const Division division =
+      divide_samples(static_cast<std::int64_t>(divided.size()), data.validation_split, seed);
+  for (const std::int64_t i : division.train) kept.push_back(divided[static_cast<std::size_t>(i)]);
+  for (const std::int64_t i : division.validation) {
+    aside.push_back(divided[static_cast<std::size_t>(i)]);
+  }
+  std::sort(kept.begin(), kept.end());
+  Part validation = taken_from(train, "validation", aside);
+  validation.list.notes.push_back(concat("set aside of the training files by ",
+                                         "data.validation_split: ", data.validation_split,
+                                         " with seed ", seed));
+  std::vector<std::string> notes = std::move(train.list.notes);
+  train = taken_from(train, "train", kept);
+  train.list.notes = std::move(notes);
+  return validation;
+}
+
+bool divides_train(const config::Data& data) {
+  return data.validation_split > 0 && data.validation.path.empty() && data.validation.glob.empty();
+}
+
+// The files of the splits as training takes them, read.
+std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed,
+                             const std::vector<std::string>& classes) {
+  std::vector<Part> parts;
+  for (const std::string name : {"train", "validation", "test"}) {
+    if (name == "validation" && divides_train(data)) {
+      Part validation = take_validation(parts.front(), data, seed);
+      parts.push_back(std::move(validation));
+      continue;
+    }
+    const config::Split split = image_split(data, name);
+    if (split.path.empty() && split.glob.empty()) continue;
+    Part part{name, list_images(data, split, classes), {}};
+    if (name == "train" && data.limit) {
+      const std::size_t all = part.list.files.size();
+      draw_files(part.list, *data.limit, seed);
+      part.list.notes.push_back(
+          concat("data.limit: ", part.list.files.size(), " of ", all, " files, no others read"));
+    }
+    part.files = check_files(part.list, data);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
 struct Seen {
   std::string split, path;
   std::int32_t label;
@@ -103,7 +175,7 @@ bool DataCheck::clean() const {
   return !damaged && duplicates.empty() && shared_groups.empty();
 }
 
-DataCheck check_images(const config::Data& data, const std::string& group_by) {
+DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::string& group_by) {
   if (!config::is_image_format(data.format)) {
     throw ConfigError(data.loc, "data: only image_folder and csv have files to check");
   }
@@ -118,11 +190,8 @@ DataCheck check_images(const config::Data& data, const std::string& group_by) {
   std::string example;
   std::map<std::string, Seen> by_hash;
   std::map<std::string, std::map<std::string, std::string>> groups;  // group -> split -> a file
-  for (const std::string name : {"train", "validation", "test"}) {
-    const config::Split split = image_split(data, name);
-    if (split.path.empty() && split.glob.empty()) continue;
-    const ImageList list = list_images(data, split, result.classes);
-    const std::vector<FileCheck> files = check_files(list, data);
+  bool divided = false;  // something between a part and what was set aside of it
+  for (const auto& [name, list, files] : read_parts(data, seed, result.classes)) {
     result.splits.push_back(summarise(name, list, files, result.classes));
     if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {
@@ -139,6 +208,7 @@ DataCheck check_images(const config::Data& data, const std::string& group_by) {
       if (fresh || (seen.split == name && seen.label == file.label)) continue;
       result.duplicates.push_back(concat(seen.path, " (", seen.split, ") = ", file.path, " (", name,
                                          ")", seen.label == file.label ? "" : ", another class"));
+      divided = divided || (seen.split == "train" && name == "validation");
     }
   }
   result.grouped = !group_by.empty();
@@ -152,6 +222,13 @@ DataCheck check_images(const config::Data& data, const std::string& group_by) {
     std::string text = "'" + value + "':";
     for (const auto& [split, path] : splits) text += " " + split + " (" + path + ")";
     result.shared_groups.push_back(text);
+    divided = divided || (splits.contains("train") && splits.contains("validation"));
+  }
+  if (divided && divides_train(data)) {
+    result.advice =
+        "data.validation_split divides the files one by one, with no regard to groups and copies. "
+        "To keep them together, move whole groups into a folder of their own (or a csv) and name "
+        "it with data.validation: {path: ...} in place of validation_split";
   }
   return result;
 }
@@ -190,6 +267,7 @@ std::string to_text(const DataCheck& check) {
     text += concat("--group-by: ", check.grouped_files, " files in ", check.groups, " groups\n");
   }
   list_lines(text, "groups in more than one split", check.shared_groups);
+  if (!check.advice.empty()) text += check.advice + '\n';
   if (check.clean()) text += "nothing damaged, no file in two splits\n";
   return text;
 }
@@ -224,6 +302,7 @@ std::string to_json(const DataCheck& check) {
     line["grouped_files"] = check.grouped_files;
     line["groups"] = check.groups;
   }
+  if (!check.advice.empty()) line["advice"] = check.advice;
   add(line);
   return text;
 }

@@ -27,13 +27,15 @@ struct DataCheck {
   std::vector<std::string> shared_groups;      // values of the regex that several splits have
   bool grouped = false;                        // whether there was a regex
   std::int64_t grouped_files = 0, groups = 0;  // that it matched, and its values
+  std::string advice;  // how to keep what data.validation_split divides together; often empty
   bool clean() const;
 };
 
-// Reads and decodes every file of every split with all cores. `group_by` is a regular expression on
-// the path: its first group (or the whole match) must not occur in two splits, e.g. patients.
-// Throws ConfigError when it matches no file.
-DataCheck check_images(const config::Data& data, const std::string& group_by);
+// Reads and decodes every file of every split with all cores. The splits are those that training
+// with this seed would take, data.limit and data.validation_split included. `group_by` is a regular
+// expression on the path: its first group (or the whole match) must not occur in two splits, e.g.
+// patients. Throws ConfigError when it matches no file.
+DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::string& group_by);
 std::string to_text(const DataCheck& check);
 // One object a line: {"event":"split",...} for each split, {"event":"data",...} at the end.
 std::string to_json(const DataCheck& check);

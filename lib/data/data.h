@@ -18,9 +18,11 @@ namespace trainer::data {
 // Stands for an epoch where a sample is wanted without random changes.
 inline constexpr std::int64_t kNoEpoch = -1;
 
-// Files of a list that could not be read, so far.
+// Files of a list that could not be read, so far, or that have no class.
 struct Damage {
   std::int64_t skipped = 0, replaced = 0, files = 0;  // files: in the list
+  std::vector<std::string> reasons = {};              // of those skipped; each begins with the file
+  std::string without_class = {};  // a line on image files that lie in no folder of a class
 };
 
 // A set of samples that can be read in any order, from several threads at once.
@@ -50,6 +52,12 @@ class Dataset {
   }
   // Zeros where damaged files are errors.
   virtual Damage damage() const { return {}; }
+  // Where others would be taken in place of damaged samples: why each of these cannot be read, ""
+  // when it can. get() of one of them throws from now on. Otherwise empty. Decodes every file once.
+  virtual std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) {
+    static_cast<void>(indices);
+    return {};
+  }
   // Files that were left out or replaced so far, and why, one line each.
   virtual std::vector<std::string> report() const { return {}; }
   // Divides the samples into parts, a number each, -1 for those that will not be read: what is
@@ -97,11 +105,6 @@ std::vector<std::string> image_files(const std::string& path);
 // does; all labels are 0. They are read when they are asked for. `skip`: a damaged file gives zeros
 // and a reason in place of a DataError.
 Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip);
-
-// Writes the embedded ten-class digit set as the four MNIST-named IDX files below `folder`, unless
-// they are there already. Deterministic.
-void generate_digits(const std::string& folder, std::int64_t train_samples = 20000,
-                     std::int64_t test_samples = 4000);
 
 // The sample that stands at `position` of `epoch`: a permutation of [0, size) that depends on
 // nothing but (seed, epoch), or the identity without shuffle. position < size.

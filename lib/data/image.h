@@ -130,6 +130,7 @@ struct ImageList {
   std::string source;  // the folder, glob or csv, for messages
   std::vector<ImageFile> files;
   std::vector<std::string> notes;  // what was left aside, and why
+  std::string without_class = {};  // the note on image files that lie in no folder of a class
   std::vector<int> lines = {};     // of a csv, by file
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -33,6 +34,9 @@ class ImageDataset final : public Dataset {
         channels_(static_cast<int>(data.channels.value_or(3))),
         report_(list_.notes) {
     if (training) augment_ = data.train.augment;
+    // Only training takes other images in place of damaged ones.
+    const bool replaces = config_.on_error == config::OnError::kReplace;
+    if (replaces && !training) config_.on_error = config::OnError::kSkip;
     std::erase_if(augment_, config::is_mixing);  // which is done to this data set, not in it
     crops_ = !augment_.empty() &&
              std::holds_alternative<config::RandomResizedCrop>(augment_.front().kind);
@@ -65,8 +69,9 @@ class ImageDataset final : public Dataset {
     try {
       read(index, epoch, out);
     } catch (const DataError& error) {
-      if (readable_) readable_->forget();
-      if (config_.on_error != config::OnError::kReplace) throw;
+      const bool replaced = config_.on_error == config::OnError::kReplace && !is_kept(index);
+      if (!replaced && readable_) readable_->forget();
+      if (!replaced) throw;
       note_replaced(index, error.what());
       replace(index, epoch, out);
     }
@@ -74,7 +79,16 @@ class ImageDataset final : public Dataset {
 
   Damage damage() const override {
     const std::lock_guard lock(mutex_);
-    return {skipped_, static_cast<std::int64_t>(damaged_.size()), size() + skipped_};
+    return {static_cast<std::int64_t>(skipped_.size()), static_cast<std::int64_t>(damaged_.size()),
+            size() + static_cast<std::int64_t>(skipped_.size()), skipped_, list_.without_class};
+  }
+  std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) override {
+    if (config_.on_error != config::OnError::kReplace) return {};
+    kept_.resize(list_.files.size());
+    for (const std::int64_t index : indices) kept_[static_cast<std::size_t>(index)] = true;
+    const std::vector<std::string> reasons = find_damaged(indices);
+    check_budget(reasons);
+    return reasons;
   }
   std::vector<std::string> report() const override {
     const std::lock_guard lock(mutex_);
@@ -239,24 +253,36 @@ class ImageDataset final : public Dataset {
     return classes_[static_cast<std::size_t>(file(index).label)];
   }
 
-  // Every file is decoded once before the first batch, unless an earlier start has: the set of
-  // samples, and with it the order of all epochs, is then the same whatever reads it, in whatever
-  // order, and after a resume.
-  void remove_damaged() {
+  void check_budget(const std::vector<std::string>& reasons) const {
+    const auto damaged = [](const std::string& reason) { return !reason.empty(); };
+    const auto last = std::find_if(reasons.rbegin(), reasons.rend(), damaged);
+    if (last != reasons.rend()) {
+      check_budget(std::count_if(reasons.begin(), reasons.end(), damaged), *last);
+    }
+  }
+
+  // A sample that no other one may stand in for.
+  bool is_kept(std::int64_t index) const {
+    return !kept_.empty() && kept_[static_cast<std::size_t>(index)];
+  }
+
+  // Why each of these samples cannot be read, "" when it can. Every file is decoded once, unless an
+  // earlier start has.
+  std::vector<std::string> find_damaged(const std::vector<std::int64_t>& indices) {
     readable_ = std::make_unique<ReadableFiles>(
         config_.cache_dir, concat(list_.source, ' ', recipe(), ' ', channels_, ' ', crops_, ' ',
                                   limits_.max_pixels, ' ', limits_.max_file_size));
-    std::vector<std::string> reasons(list_.files.size());
-    std::atomic<std::int64_t> next{0};
+    std::vector<std::string> reasons(indices.size());
+    std::atomic<std::size_t> next{0};
     const auto scan = [&] {
-      for (std::int64_t i = next++; i < size(); i = next++) {
-        const auto state = readable_->state_of(file(i).path);
+      for (std::size_t i = next++; i < indices.size(); i = next++) {
+        const auto state = readable_->state_of(file(indices[i]).path);
         if (state && readable_->contains(*state)) continue;
         try {
-          decode_file(i, nullptr, crops_);
+          decode_file(indices[i], nullptr, crops_);
           if (state) readable_->add(*state);
         } catch (const DataError& error) {
-          reasons[static_cast<std::size_t>(i)] = error.what();
+          reasons[i] = error.what();
         }
       }
     };
@@ -268,10 +294,18 @@ class ImageDataset final : public Dataset {
       scan();
     }
     readable_->save();
+    return reasons;
+  }
+
+  // Before the first batch: the set of samples, and with it the order of all epochs, is then the
+  // same whatever reads it, in whatever order, and after a resume.
+  void remove_damaged() {
+    std::vector<std::int64_t> all(list_.files.size());
+    std::iota(all.begin(), all.end(), 0);
+    const std::vector<std::string> reasons = find_damaged(all);
+    check_budget(reasons);
     std::vector<ImageFile> good;
     std::vector<std::int64_t> left(classes_.size()), lost(classes_.size());
-    std::string last;
-    std::int64_t count = 0;
     for (std::size_t i = 0; i < reasons.size(); ++i) {
       const auto label = static_cast<std::size_t>(list_.files[i].label);
       if (reasons[i].empty()) {
@@ -279,20 +313,17 @@ class ImageDataset final : public Dataset {
         ++left[label];
         continue;
       }
-      ++count;
       ++lost[label];
-      last = reasons[i];
+      skipped_.push_back(reasons[i]);
       report_.push_back(concat("skipped (class ", classes_[label], "): ", reasons[i]));
     }
-    check_budget(count, last);
-    skipped_ = count;
     for (std::size_t label = 0; label < classes_.size(); ++label) {
       if (lost[label] == 0) continue;
       report_.push_back(concat("class ", classes_[label], ": ", lost[label], " of ",
                                lost[label] + left[label], " files skipped"));
       if (left[label] == 0) {
         throw DataError(list_.source, concat("no file of the class ", classes_[label],
-                                             " can be read; the last: ", last));
+                                             " can be read; the last: ", skipped_.back()));
       }
     }
     list_.files = std::move(good);
@@ -342,8 +373,9 @@ class ImageDataset final : public Dataset {
   int height_, width_, channels_;
   Augmentations augment_;
   bool crops_ = false;
-  std::int64_t skipped_ = 0;
-  std::unique_ptr<ReadableFiles> readable_;  // for skip
+  std::vector<std::string> skipped_;         // why
+  std::unique_ptr<ReadableFiles> readable_;  // once files were looked at
+  std::vector<bool> kept_;                   // of the samples, once some are evaluated; for replace
   std::unique_ptr<PixelCache> cache_;
   std::vector<std::int32_t> parts_;  // of the samples; for replace
   std::map<std::pair<std::int32_t, std::int32_t>, std::vector<std::int64_t>> by_class_;

@@ -223,6 +223,21 @@ ImageList list_csv(const config::Split& split, const std::vector<std::string>& c
   return result;
 }
 
+// Image files beside the folders of the classes, which have no class.
+std::string files_without_class(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && !hidden(entry.path()) && is_image_name(entry.path())) {
+      files.push_back(entry.path().string());
+    }
+  }
+  if (files.empty()) return "";
+  return concat(folder, ": ", files.size(),
+                files.size() == 1 ? " image file is" : " image files are",
+                " left aside, lying in no folder of a class, e.g. ",
+                *std::min_element(files.begin(), files.end()));
+}
+
 ImageList list_folder(const config::Split& split, const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.path;
@@ -233,6 +248,8 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
                              "; name it in data.classes or move it away"));
     }
   }
+  result.without_class = files_without_class(split.path);
+  if (!result.without_class.empty()) result.notes.push_back(result.without_class);
   std::int64_t other = 0;
   std::string example;
   for (std::size_t label = 0; label < classes.size(); ++label) {

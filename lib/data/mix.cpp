@@ -70,6 +70,9 @@ class MixedDataset final : public Dataset {
 
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
   Damage damage() const override { return base_->damage(); }
+  std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) override {
+    return base_->unreadable(indices);
+  }
   std::int64_t size() const override { return base_->size(); }
   Shape image_shape() const override { return base_->image_shape(); }
   DType image_type() const override { return base_->image_type(); }

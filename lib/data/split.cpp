@@ -18,13 +18,24 @@ constexpr std::string_view kTrainPart = " train", kValidationPart = " validation
 class View final : public Dataset {
  public:
   View(std::shared_ptr<Dataset> base, std::vector<std::int64_t> indices, std::string what,
-       bool training = true)
+       bool training = true, std::vector<std::string> left_out = {})
       : base_(std::move(base)),
         indices_(std::move(indices)),
         what_(std::move(what)),
+        left_out_(std::move(left_out)),
         training_(training) {}
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(at(index)); }
-  Damage damage() const override { return base_->damage(); }
+  Damage damage() const override {
+    Damage damage = base_->damage();
+    if (left_out_.empty()) return damage;
+    const auto skipped = static_cast<std::int64_t>(left_out_.size());
+    return {skipped, 0, size() + skipped, left_out_, damage.without_class};
+  }
+  std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) override {
+    std::vector<std::int64_t> of_base;
+    for (const std::int64_t index : indices) of_base.push_back(at(index));
+    return base_->unreadable(of_base);
+  }
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   Shape image_shape() const override { return base_->image_shape(); }
   DType image_type() const override { return base_->image_type(); }
@@ -37,9 +48,19 @@ class View final : public Dataset {
   }
   bool is_random() const override { return training_ && base_->is_random(); }
   std::string describe(std::int64_t index) const override { return base_->describe(at(index)); }
-  std::vector<std::string> report() const override { return base_->report(); }
-  std::string fingerprint() const override { return base_->fingerprint() + ", " + what_; }
-  std::string content_key() const override { return base_->content_key() + ", " + what_; }
+  std::vector<std::string> report() const override {
+    if (left_out_.empty()) return base_->report();
+    std::vector<std::string> lines;
+    for (const std::string& reason : left_out_) lines.push_back("skipped: " + reason);
+    return lines;
+  }
+  // What is left out for evaluation is not another division of the samples.
+  std::string fingerprint() const override { return base_->fingerprint() + what_; }
+  std::string content_key() const override {
+    std::string key = base_->content_key() + what_;
+    for (const std::string& reason : left_out_) key += ", without " + reason;
+    return key;
+  }
   void divide(std::vector<std::int32_t> parts) override {
     std::vector<std::int32_t> of_base(static_cast<std::size_t>(base_->size()), -1);
     for (std::size_t i = 0; i < indices_.size(); ++i) {
@@ -53,8 +74,9 @@ class View final : public Dataset {
 
   std::shared_ptr<Dataset> base_;
   std::vector<std::int64_t> indices_;
-  std::string what_;
-  bool training_;  // a validation part is never changed at random
+  std::string what_;                   // ends the fingerprint
+  std::vector<std::string> left_out_;  // why samples of the base are not among the indices
+  bool training_;                      // a validation part is never changed at random
 };
 
 }  // namespace
@@ -66,11 +88,36 @@ std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64
   std::vector<std::int32_t> parts(static_cast<std::size_t>(dataset->size()), -1);
   std::fill_n(parts.begin(), count, 0);
   dataset->divide(std::move(parts));
-  return std::make_unique<View>(std::move(dataset), std::move(indices), concat("first ", count));
+  return std::make_unique<View>(std::move(dataset), std::move(indices), concat(", first ", count));
 }
 
 SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint64_t seed) {
-  const std::int64_t size = dataset->size();
+  const Division division = divide_samples(dataset->size(), fraction, seed);
+  std::vector<std::int32_t> parts(static_cast<std::size_t>(dataset->size()), 0);
+  for (const std::int64_t index : division.validation) parts[static_cast<std::size_t>(index)] = 1;
+  dataset->divide(std::move(parts));
+
+  const std::shared_ptr<Dataset> base = std::move(dataset);
+  const std::string what = concat(", split ", fraction, " seed ", seed);
+  return {std::make_unique<View>(base, division.train, concat(what, kTrainPart)),
+          std::make_unique<View>(base, division.validation, concat(what, kValidationPart), false)};
+}
+
+std::unique_ptr<Dataset> without_damaged(std::unique_ptr<Dataset> dataset) {
+  std::vector<std::int64_t> indices(static_cast<std::size_t>(dataset->size()));
+  std::iota(indices.begin(), indices.end(), 0);
+  std::vector<std::string> reasons = dataset->unreadable(indices);
+  std::erase_if(indices, [&](std::int64_t index) {
+    return !reasons.empty() && !reasons[static_cast<std::size_t>(index)].empty();
+  });
+  std::erase(reasons, "");
+  if (reasons.empty()) return dataset;
+  if (indices.empty()) throw DataError("data", "no sample can be read; the first: " + reasons[0]);
+  return std::make_unique<View>(std::move(dataset), std::move(indices), "", true,
+                                std::move(reasons));
+}
+
+Division divide_samples(std::int64_t size, double fraction, std::uint64_t seed) {
   const auto wanted = static_cast<std::int64_t>(std::llround(static_cast<double>(size) * fraction));
   if (size < 2) throw DataError("data.validation_split", "needs at least two training samples");
   const auto count = static_cast<std::size_t>(std::clamp<std::int64_t>(wanted, 1, size - 1));
@@ -85,15 +132,7 @@ SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint
   std::sort(order.begin(), middle);
   std::sort(middle, order.end());
 
-  std::vector<std::int32_t> parts(order.size(), 0);
-  for (std::size_t i = 0; i < count; ++i) parts[static_cast<std::size_t>(order[i])] = 1;
-  dataset->divide(std::move(parts));
-
-  const std::shared_ptr<Dataset> base = std::move(dataset);
-  const std::string what = concat("split ", fraction, " seed ", seed);
-  return {std::make_unique<View>(base, std::vector(middle, order.end()), concat(what, kTrainPart)),
-          std::make_unique<View>(base, std::vector(order.begin(), middle),
-                                 concat(what, kValidationPart), false)};
+  return {{middle, order.end()}, {order.begin(), middle}};
 }
 
 bool same_division(const std::string& trained, const std::string& part) {

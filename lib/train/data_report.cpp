@@ -25,6 +25,16 @@ std::vector<Split> reporting_splits(const data::Datasets& data) {
   return splits;
 }
 
+std::string classes_without_sample(const data::Datasets& data) {
+  if (!data.train) return "";
+  const std::vector<std::int64_t> counts = data::class_counts(*data.train, data.num_classes);
+  std::string classes;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) classes += (classes.empty() ? "" : ", ") + data.classes[i];
+  }
+  return classes.empty() ? "" : "the training data has no sample of: " + classes;
+}
+
 class DataReportHook final : public Hook {
  public:
   DataReportHook(const data::Datasets& data, std::function<void(const std::string&)> warn,
@@ -74,15 +84,32 @@ class DataReportHook final : public Hook {
 
 }  // namespace
 
-std::vector<std::string> data_warnings(const data::Datasets& data) {
-  if (!data.train) return {};
-  const std::vector<std::int64_t> counts = data::class_counts(*data.train, data.num_classes);
-  std::string classes;
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] == 0) classes += (classes.empty() ? "" : ", ") + data.classes[i];
+std::string left_out(const data::Dataset& dataset, const std::string& split) {
+  constexpr std::size_t kNamed = 3;
+  const data::Damage damage = dataset.damage();
+  if (damage.reasons.empty()) return "";
+  std::string text =
+      concat(damage.skipped, " of ", damage.files, " files of the ", split,
+             " split cannot be read and ", damage.skipped == 1 ? "is" : "are", " left out: ");
+  for (std::size_t i = 0; i < std::min(kNamed, damage.reasons.size()); ++i) {
+    text += concat(i > 0 ? "; " : "", damage.reasons[i]);
   }
-  if (classes.empty()) return {};
-  return {"the training data has no sample of: " + classes};
+  if (damage.reasons.size() > kNamed) {
+    text += concat("; and ", damage.reasons.size() - kNamed, " more");
+  }
+  return text;
+}
+
+std::vector<std::string> data_warnings(const data::Datasets& data) {
+  std::vector<std::string> lines{classes_without_sample(data)};
+  for (const data::Dataset* split : {data.train.get(), data.validation.get(), data.test.get()}) {
+    if (split == nullptr) continue;
+    // A validation part of the training samples has the same line.
+    std::string line = split->damage().without_class;
+    if (lines.back() != line) lines.push_back(std::move(line));
+  }
+  std::erase(lines, "");
+  return lines;
 }
 
 std::unique_ptr<Hook> make_data_report_hook(const data::Datasets& data,

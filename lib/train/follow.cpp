@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "data/image.h"
 #include "model/model.h"
+#include "train/data_report.h"
 #include "train/evaluate.h"
 #include "train/open.h"
 #include "train/replicas.h"
@@ -60,7 +61,10 @@ class Evaluator {
         split_(split),
         data_(open_split(trained, split)),
         engine_(model::build_model(config_.model, config_.data, sample_spec(data_), config_.seed),
-                config_, open_backends(config_), Engine::Use::kEvaluate) {}
+                config_, open_backends(config_), Engine::Use::kEvaluate) {
+    const std::string line = left_out(split_of(data_, split_), split_);
+    if (!line.empty()) trained.warn(line);
+  }
 
   bool fits(const Trained& trained) const {
     return config::to_yaml(trained.config) == config::to_yaml(config_);

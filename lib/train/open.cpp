@@ -1,6 +1,7 @@
 #include "train/open.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 
 #include "base/error.h"
@@ -52,9 +53,65 @@ void check_model(const config::Config& config) {
   stage_models(config, *sample, first);
 }
 
+namespace {
+
+// One number a sample that is no whole one names no class.
+void check_labels(const config::Config& config, const data::Datasets& data) {
+  if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy) return;
+  if (data.label_is_index || data.train->label_width() != 1) return;
+  const std::string& labels = config.data.train.labels;
+  const std::string& file =
+      config.data.train.path.empty() ? config.data.path : config.data.train.path;
+  throw DataError(
+      file.empty() ? labels : file,
+      "its labels are floating-point numbers, one a sample; softmax_cross_entropy takes "
+      "whole numbers of an integer type, the classes from 0 on (NumPy: "
+      "y.astype('int64')), or one number a class. For targets that are no classes give "
+      "model.loss: mean_squared_error");
+}
+
+struct Range {
+  float low = 0, high = 0;
+};
+
+// Of the numbers of up to 1000 images, spread over the set.
+Range range_of(const data::Dataset& dataset) {
+  constexpr std::int64_t kImages = 1000;
+  std::vector<float> image(static_cast<std::size_t>(dataset.image_shape().elements()));
+  std::vector<float> label(static_cast<std::size_t>(dataset.label_width()));
+  Range range{std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest()};
+  const std::int64_t stride = std::max<std::int64_t>(1, dataset.size() / kImages);
+  for (std::int64_t i = 0; i < dataset.size(); i += stride) {
+    dataset.get(i, image.data(), label.data());
+    for (const float value : image) {
+      range.low = std::min(range.low, value);
+      range.high = std::max(range.high, value);
+    }
+  }
+  return range;
+}
+
+}  // namespace
+
+std::string settle_normalize(config::Config& config, const data::Datasets& data) {
+  constexpr float kUsual = 20;  // more is hardly meant for a model as it is
+  if (data.image_type != DType::kFloat32 || config.data.normalize || config.data.preprocess) {
+    return "";
+  }
+  config.data.normalize = config::Normalize{1, {}, {}, false};
+  const Range range = range_of(*data.train);
+  const bool large = std::max(-range.low, range.high) > kUsual;
+  return concat(
+      "data.normalize is left out: images of float numbers are taken as they are (scale: "
+      "1), here from ",
+      range.low, " to ", range.high,
+      large ? "; give data.normalize, e.g. {scale: 0.00392157} for 0 to 255" : "");
+}
+
 data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {
   data::Datasets data = data::open_datasets(config.data, config.seed, std::move(only));
   if (!data.train) throw ConfigError(config.data.loc, "data.train: is missing; training needs it");
+  check_labels(config, data);
   if (config::mixes_samples(config.data)) {
     const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
     data.train = data::mix_samples(std::move(data.train), config.data.train.augment,

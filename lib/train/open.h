@@ -15,12 +15,18 @@
 
 namespace trainer::train {
 
-// All splits, or `only` one; throws ConfigError when there is no training split. Training samples
+// All splits, or `only` one; throws ConfigError when there is no training split, DataError when its
+// labels are not what the loss takes. Training samples
 // are mixed when the config says so: their labels are then shares of classes, the others' are not.
 data::Datasets open_training_data(const config::Config& config,
                                   std::optional<std::string> only = {});
 
 model::SampleSpec sample_spec(const data::Datasets& data);
+
+// The default of data.normalize is for bytes. Float images are taken as they are where the config
+// says nothing of them: writes that into `config` and returns a line that says so, with the range
+// of up to 1000 images. "" and no change otherwise. Before the model is built.
+std::string settle_normalize(config::Config& config, const data::Datasets& data);
 
 // What the config alone says of the samples: model.input, data.resize or the synthetic set. Bytes
 // and class indices, unless something else is known; classes is 0 when they are not. None when the

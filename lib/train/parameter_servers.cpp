@@ -56,8 +56,15 @@ std::string common_model(const data::Datasets& data, const Replicas& engine) {
 }
 
 std::string agreement_of(const cluster::Identity& who, const config::Config& config) {
+  config::Config common = config;
+  // What float images have settled, which a server does not see.
+  const std::optional<config::Normalize>& normalize = common.data.normalize;
+  if (normalize && normalize->scale == 1 && normalize->mean.empty() && normalize->std.empty() &&
+      !normalize->reverse_channels) {
+    common.data.normalize.reset();
+  }
   return concat("version: " TRAINER_VERSION "\n", cluster::cluster_text(who),
-                common_config(config));
+                common_config(std::move(common)));
 }
 
 std::chrono::milliseconds timeout_of(const config::Config& config) {

@@ -107,7 +107,7 @@ void add_stages(PlanReport& plan, const config::Config& config) {
 
 }  // namespace
 
-PlannedData plan_data(const config::Config& config) {
+PlannedData plan_data(config::Config& config) {
   PlannedData planned;
   try {
     const data::Datasets data = open_training_data(config);
@@ -121,6 +121,9 @@ PlannedData plan_data(const config::Config& config) {
     planned.test = size(data.test);
     planned.splits = feature_splits(data);
     planned.warnings = data_warnings(data);
+    if (std::string line = settle_normalize(config, data); !line.empty()) {
+      planned.warnings.push_back(std::move(line));
+    }
     for (const auto& [name, split] :
          {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},
           std::pair{"test", data.test.get()}}) {

@@ -29,9 +29,9 @@ struct PlannedData {
   std::vector<std::string> warnings = {};
   std::string unknown;  // why the data could not be opened; "" when it could
 };
-// Opens the data set. When that fails, the sample is what the config says, if it says enough:
-// model.input and the classes.
-PlannedData plan_data(const config::Config& config);
+// Opens the data set, which may settle data.normalize. When that fails, the sample is what the
+// config says, if it says enough: model.input and the classes.
+PlannedData plan_data(config::Config& config);
 
 // The model, when enough is known to build it.
 std::optional<graph::Graph> plan_model(const config::Config& config, const PlannedData& data);

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "data/splits.h"
 #include "train/evaluate.h"
 
 namespace trainer::train {
@@ -67,8 +68,14 @@ std::vector<PredictionInput> open_prediction_inputs(
     auto& dataset = name == "train"        ? data.train
                     : name == "validation" ? data.validation
                                            : data.test;
-    const bool one_a_file = config::is_image_format(trained.config.data.format);
-    inputs.push_back({name, {std::move(dataset), true}, one_a_file});
+    const config::Data& config = trained.config.data;
+    const data::Damage damage = dataset->damage();
+    for (const std::string& reason : damage.reasons) warn("left out: " + reason);
+    const bool skips = skip || config.on_error == config::OnError::kSkip;
+    inputs.push_back({name,
+                      {std::move(dataset), true},
+                      config::is_image_format(config.format),
+                      skips ? 0 : damage.skipped});
   }
   std::vector<std::string> images;  // image files that follow one another
   const auto flush = [&] {

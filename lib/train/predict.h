@@ -20,6 +20,9 @@ struct PredictionInput {
   std::string name;  // the array file or the split; of image files the first
   data::Images images;
   bool one_a_file = false;
+  // Files of the split that cannot be read, which are not among the images though nothing says to
+  // skip them.
+  std::int64_t unreadable = 0;
 
   const data::Dataset& dataset() const { return *images.dataset; }
   // What the user knows a sample by.

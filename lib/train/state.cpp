@@ -50,8 +50,12 @@ std::string join_dims(const Shape& shape) {
 
 // Two fingerprints differ in their checksums at the least, which mean nothing to a user.
 std::string changed_data(const std::string& was, const std::string& now) {
+  // "60000 x ..., first 3000, ...": the part that data.limit leaves counts.
   const auto count = [](const std::string& text) {
-    return text.substr(0, text.find_first_of(" ,"));
+    constexpr std::string_view kFirst = ", first ";
+    const std::size_t limited = text.rfind(kFirst);
+    const std::size_t at = limited == std::string::npos ? 0 : limited + kFirst.size();
+    return text.substr(at, text.find_first_of(" ,", at) - at);
   };
   if (count(was) != count(now)) {
     return concat("training data: ", count(was), " samples before, ", count(now), " now");

@@ -125,6 +125,7 @@ data::Datasets open_split(const Trained& trained, const std::string& split) {
                            ". Give the data set with the classes of the run, in the same order"));
   }
   check_training_data(trained, data, split);
+  if (split == "train") data.train = data::without_damaged(std::move(data.train));
   return data;
 }
 

@@ -2,7 +2,7 @@
 
 usage: input_pipeline FOLDER...    each with one sub-folder a class, e.g. cats_vs_dogs/train
 
-Both decode, resize to --size with antialias (stretched) and normalise to float32; the rounds alternate, so that all meet the same machine. trainer is measured
+Both decode, resize to --size with antialias (stretched) and normalise to float32 in their workers (in training, our graph does that last step); the rounds alternate, so that all meet the same machine. trainer is measured
 with full decoding and with decoding at 1/2, 1/4 or 1/8 where that is still at least as large as the target. The peer is probed with several numbers of
 workers. Ends with `ratio NAME VALUE`: ours / the peer's, medians.
 """
@@ -56,7 +56,7 @@ def best_peer(folder, options):
 
 def ours(trainer, config, scaled, seconds):
     settings = settings_of([f"data.scaled_decode={'true' if scaled else 'false'}"])
-    for event in run_trainer(trainer, "benchmark", config, "--input-only", "--seconds", str(seconds), *settings):
+    for event in run_trainer(trainer, "benchmark", config, "--input-only", "--normalize", "--seconds", str(seconds), *settings):
         if event["event"] == "benchmark":
             return event["images_per_second"]
     sys.exit("trainer benchmark printed no benchmark event")

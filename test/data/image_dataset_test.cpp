@@ -404,7 +404,7 @@ TEST_CASE("damaged files: fail, skip, replace, within a budget") {
   }
 }
 
-TEST_CASE("a damaged file is replaced from its own part of a split, within the limit") {
+TEST_CASE("a damaged file is replaced in training alone, from its own part of a split") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 12);
   for (int i = 0; i < 6; ++i) {
@@ -419,19 +419,64 @@ TEST_CASE("a damaged file is replaced from its own part of a split, within the l
   const auto damaged = [](const Dataset& set, std::int64_t i) {
     return set.describe(i).ends_with(".png");
   };
-  int replaced = 0;
-  for (const Dataset* set : {sets.train.get(), sets.validation.get()}) {
-    std::vector<Bytes> whole;
-    for (std::int64_t i = 0; i < set->size(); ++i) {
-      if (!damaged(*set, i)) whole.push_back(image_of(*set, i));
-    }
-    for (std::int64_t i = 0; i < set->size(); ++i) {
-      if (!damaged(*set, i)) continue;
-      CHECK(std::count(whole.begin(), whole.end(), image_of(*set, i)) == 1);
-      ++replaced;
-    }
+  std::vector<Bytes> whole;
+  for (std::int64_t i = 0; i < sets.train->size(); ++i) {
+    if (!damaged(*sets.train, i)) whole.push_back(image_of(*sets.train, i));
   }
-  CHECK(replaced > 3);
+  std::int64_t replaced = 0;
+  for (std::int64_t i = 0; i < sets.train->size(); ++i) {
+    if (!damaged(*sets.train, i)) continue;
+    CHECK(std::count(whole.begin(), whole.end(), image_of(*sets.train, i)) == 1);
+    ++replaced;
+  }
+  CHECK(replaced > 1);
+
+  const Damage left_out = sets.validation->damage();
+  REQUIRE(left_out.skipped > 1);
+  CHECK(left_out.files == 10);
+  CHECK(sets.validation->size() == 10 - left_out.skipped);
+  CHECK(left_out.reasons[0].find("x.png: is no image of a known kind") != std::string::npos);
+  CHECK(left_out.reasons.size() == static_cast<std::size_t>(left_out.skipped));
+  for (std::int64_t i = 0; i < sets.validation->size(); ++i) CHECK(!damaged(*sets.validation, i));
+  CHECK(sets.validation->report().size() == left_out.reasons.size());
+  CHECK(same_division(sets.train->fingerprint(), sets.validation->fingerprint()));
+
+  // One that is damaged after that is not replaced either.
+  write_text(sets.validation->describe(0), "");
+  CHECK_THROWS_AS(image_of(*sets.validation, 0), DataError);
+  // The training images themselves may be evaluated on.
+  Datasets again = open_datasets(config, 1, "train");
+  const auto evaluated = without_damaged(std::move(again.train));
+  CHECK(evaluated->size() == sets.train->size() - replaced);
+  CHECK(damage_of(*evaluated).skipped == replaced);
+}
+
+TEST_CASE("no image of a test split stands in for a damaged one") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 3);
+  write_folder(folder.path() / "test", 2, 40);
+  write_text(folder.path() / "test/dog/broken.png", "junk");
+  config::Data config = config_of(folder.path());
+  config.on_error = config::OnError::kReplace;
+  const auto test = std::move(open_datasets(config, 1, "test").test);
+  CHECK(test->size() == 4);
+  CHECK(damage_of(*test).skipped == 1);
+  CHECK(damage_of(*test).replaced == 0);
+}
+
+TEST_CASE("images beside the folders of the classes are told of") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  CHECK(damage_of(*open_datasets(config_of(folder.path()), 1).train).without_class.empty());
+  write_image(folder.path() / "train/stray.ppm", 4, 4, 1);
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  CHECK(sets.train->size() == 4);
+  const std::string note = damage_of(*sets.train).without_class;
+  CHECK(note.find("1 image file is left aside, lying in no folder of a class") !=
+        std::string::npos);
+  CHECK(note.ends_with("train/stray.ppm"));
+  const DataCheck check = check_images(config_of(folder.path()), 1, "");
+  CHECK(check.splits[0].notes == std::vector<std::string>{note});
 }
 
 TEST_CASE("the fingerprint changes with files, labels and recipe") {
@@ -452,10 +497,10 @@ TEST_CASE("the check counts, names damage, and finds what two splits share") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "test", 1, 40);
-  CHECK(check_images(config_of(folder.path()), "").clean());
+  CHECK(check_images(config_of(folder.path()), 1, "").clean());
   write_text(folder.path() / "train/dog/bad.jpg", "\xFF\xD8");
   fs::copy_file(folder.path() / "train/cat/deep/cat1.ppm", folder.path() / "test/cat/cat1.ppm");
-  const DataCheck check = check_images(config_of(folder.path()), "(cat\\d+)\\.ppm");
+  const DataCheck check = check_images(config_of(folder.path()), 1, "(cat\\d+)\\.ppm");
   CHECK(!check.clean());
   REQUIRE(check.splits.size() == 2);
   CHECK(check.splits[0].per_class == std::vector<std::int64_t>{3, 4});
@@ -479,6 +524,55 @@ TEST_CASE("the sheet is a PNG of the expected size") {
   CHECK(info.kind == "PNG");
   CHECK(info.width == 3 * (6 + 4) + 4);
   CHECK(info.height == 2 * (8 + 12 + 4) + 4);
+}
+
+TEST_CASE("the check takes the validation split that training takes") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 20);
+  // Each image twice, in files of the group "cat7".
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "train")) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) {
+    fs::copy_file(file, file.parent_path() / concat(file.stem().string(), "_copy.ppm"));
+  }
+  write_text(folder.path() / "train/cat/broken.png", "not an image at all");
+  config::Data config = config_of(folder.path());
+  CHECK(check_images(config, 5, "").duplicates.empty());
+  config.validation_split = 0.3;
+  config.error_budget = 5;
+  bool limited = false;
+  SUBCASE("of all files") {}
+  SUBCASE("of those without damage") { config.on_error = config::OnError::kSkip; }
+  SUBCASE("of those that data.limit leaves") {
+    config.limit = 50;
+    limited = true;
+  }
+  const Datasets sets = open_datasets(config, 5);
+  const auto groups = [](const Dataset& set) {
+    std::map<std::string, std::string> result;
+    for (std::int64_t i = 0; i < set.size(); ++i) {
+      const std::string stem = fs::path(set.describe(i)).stem().string();
+      result[stem.substr(0, stem.find('_'))] = set.describe(i);
+    }
+    return result;
+  };
+  const auto train = groups(*sets.train), validation = groups(*sets.validation);
+  std::size_t shared = 0;
+  for (const auto& [group, file] : train) shared += validation.contains(group) ? 1 : 0;
+  REQUIRE(shared > 3);
+
+  const DataCheck check = check_images(config, 5, "/([a-z]+[0-9]+)[^/]*$");
+  REQUIRE(check.splits.size() == 2);
+  CHECK(check.splits[1].name == "validation");
+  const auto& counts = check.splits[1].per_class;
+  CHECK(counts[0] + counts[1] == sets.validation->size());
+  CHECK(check.duplicates.size() == shared);
+  CHECK(check.shared_groups.size() == shared);
+  CHECK(check.advice.find("data.validation: {path: ...}") != std::string::npos);
+  CHECK(to_text(check).find(check.advice) != std::string::npos);
+  CHECK(check.splits[0].notes.size() == (limited ? 1 : 0));
 }
 
 }  // namespace trainer::data

@@ -188,6 +188,13 @@ TEST_CASE("a resume that would not go on as it was is refused") {
   const Result other = run(train(config, work / "run", {"--resume", "--batch-size", "16"}));
   CHECK(other.code == 3);
   CHECK(other.err.find("global batch was 32, is 16") != std::string::npos);
+
+  const Arguments limited{"--set", "train.max_steps=5", "--set", "data.limit=320"};
+  REQUIRE(run(train(config, work / "limited", limited)).code == 0);
+  const Result fewer =
+      run(train(config, work / "limited", {"--resume", "--set", "data.limit=300"}));
+  CHECK(fewer.code == 3);
+  CHECK(fewer.err.find("training data: 320 samples before, 300 now") != std::string::npos);
 }
 
 TEST_CASE("a changed model is no resume; a changed rate is, and is said") {

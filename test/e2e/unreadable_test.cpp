@@ -142,6 +142,37 @@ TEST_CASE("an image that cannot be evaluated costs no step either") {
   CHECK(first->at("step") == 5);
 }
 
+TEST_CASE("what training would replace is left out of evaluation and predictions, with a word") {
+  const Job job;
+  const Arguments replace{"--set", "data.on_error=replace", "--set", "train.epochs=1"};
+  CHECK(job.finished("run", replace).at("metrics").at("validation").at("count") == 14);
+  const Damage validation(job.file("validation", 9)), training(job.file("train", 20));
+  const Result evaluated = run({"evaluate", job.work / "run", "--json"});
+  INFO(evaluated.err);
+  REQUIRE(evaluated.code == 0);
+  CHECK(evaluated.event("evaluated").at("count") == 13);
+  check_says(evaluated, {"1 of 14 files of the validation split cannot be read and is left out: ",
+                         validation.path()});
+  const Result of_training = run({"evaluate", job.work / "run", "--split", "train", "--json"});
+  CHECK(of_training.event("evaluated").at("count") == 33);
+  check_says(of_training, {"1 of 34 files of the train split", training.path()});
+
+  Arguments predict{"predict", job.work / "run", "--format", "csv"};
+  const Result predicted = run(predict);
+  CHECK(predicted.code == 3);
+  check_says(predicted, {"left out: ", validation.path()});
+  CHECK(predicted.out.find(validation.path()) == std::string::npos);
+  CHECK(std::count(predicted.out.begin(), predicted.out.end(), '\n') == 14);
+  predict.insert(predict.end(), {"--on-error", "skip"});
+  CHECK(run(predict).code == 0);
+
+  // So it is while training goes on.
+  const Result again = run(job.train("again", replace));
+  REQUIRE(again.code == 0);
+  CHECK(again.event("finished").at("metrics").at("validation").at("count") == 13);
+  check_says(again, {"1 of 14 files skipped (validation)", "1 of 34 files replaced (train)"});
+}
+
 TEST_CASE("what one of two processes cannot read ends both after the last step is saved") {
   const Job job;
   Arguments more;

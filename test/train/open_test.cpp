@@ -1,0 +1,147 @@
+// What the data settles and what it must not be, before a model is built; data made up for the
+// config.
+#include "train/open.h"
+
+#include <doctest/doctest.h>
+
+#include <bit>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "model/model.h"
+#include "train/benchmark.h"
+#include "train/plan_report.h"
+
+namespace trainer::train {
+namespace {
+
+// An IDX file of float32.
+void write_floats(const Path& path, const std::vector<std::uint8_t>& dims, float first,
+                  float step) {
+  Bytes bytes{0, 0, 0x0D, static_cast<std::uint8_t>(dims.size())};
+  std::uint32_t count = 1;
+  for (const std::uint8_t dim : dims) {
+    bytes.insert(bytes.end(), {0, 0, 0, dim});
+    count *= dim;
+  }
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const auto bits = std::bit_cast<std::uint32_t>(first + static_cast<float>(i % 8) * step);
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      bytes.push_back(static_cast<std::uint8_t>(bits >> shift));
+    }
+  }
+  write_file_atomic(path, bytes);
+}
+
+struct Floats {
+  TemporaryFolder folder;
+  config::Config config;
+
+  explicit Floats(float step, const std::string& data = "", bool float_labels = false) {
+    write_floats(folder.path() / "images", {8, 2, 2}, 0, step);
+    if (float_labels) {
+      write_floats(folder.path() / "labels", {8}, 0, 1);
+    } else {
+      write_file_atomic(folder.path() / "labels",
+                        Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 1, 2, 0, 1, 2, 0, 1});
+    }
+    const std::string at = folder.path().string();
+    config = parsed(
+        "model: {layers: [flatten, dense: 3]}\ntrain: {epochs: 1}\ndata: {train: {images: " + at +
+        "/images, labels: " + at + "/labels}" + data + "}\n");
+  }
+  static config::Config parsed(const std::string& text) {
+    return config::parse_config(text, "floats.yaml", {}, {}).config;
+  }
+};
+
+config::Config shipped(const std::string& name) {
+  const std::string root = PROJECT_SOURCE_DIR;
+  return config::load_config(root + "/configs/" + name + ".yaml", {},
+                             {{"CATS_DOGS_DIR", "/nowhere"},
+                              {"OCTDL_DIR", "/nowhere"},
+                              {"OCT_DIR", "/nowhere"},
+                              {"MNIST_DIR", "/nowhere"},
+                              {"WEIGHTS_DIR", "/nowhere"}})
+      .config;
+}
+
+std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t classes) {
+  use_synthetic_data(config);
+  CHECK(config.data.format == config::DataFormat::kSynthetic);
+  const data::Datasets data = open_training_data(config, "train");
+  CHECK(data.num_classes == classes);
+  return data.image_shape.dims();
+}
+
+}  // namespace
+
+TEST_CASE("float images are taken as they are unless the config says otherwise") {
+  Floats floats(0.125f);
+  const data::Datasets data = open_training_data(floats.config);
+  const std::string line = settle_normalize(floats.config, data);
+  CHECK(line.find("taken as they are (scale: 1), here from 0 to 0.875") != std::string::npos);
+  CHECK(line.find("give data.normalize") == std::string::npos);
+  CHECK(config::normalize_of(floats.config.data).scale == 1);
+  CHECK(config::to_yaml(floats.config).find("scale: 1\n") != std::string::npos);
+  CHECK(settle_normalize(floats.config, data).empty());
+
+  Floats large(30);
+  const std::string advice = settle_normalize(large.config, open_training_data(large.config));
+  CHECK(advice.find("from 0 to 210; give data.normalize") != std::string::npos);
+  Floats planned(1);
+  CHECK(plan_data(planned.config).warnings.size() == 1);
+  CHECK(config::normalize_of(planned.config.data).scale == 1);
+
+  Floats said(1, ", normalize: {scale: 0.5}");
+  CHECK(settle_normalize(said.config, open_training_data(said.config)).empty());
+  CHECK(config::normalize_of(said.config.data).scale == 0.5);
+  config::Config bytes = Floats::parsed(
+      "model: {layers: [flatten, dense: 10]}\ndata: {format: synthetic}\ntrain: {epochs: 1}\n");
+  CHECK(settle_normalize(bytes, open_training_data(bytes)).empty());
+  CHECK(config::normalize_of(bytes.data).scale == 1 / 255.0);
+}
+
+TEST_CASE("labels that are no whole numbers name no class") {
+  const Floats floats(1, "", true);
+  CHECK_THROWS_WITH_AS(open_training_data(floats.config),
+                       doctest::Contains("its labels are floating-point numbers"), DataError);
+  config::Config regression = floats.config;
+  regression.model.loss = config::LossKind::kMeanSquaredError;
+  CHECK_NOTHROW(open_training_data(regression));
+}
+
+TEST_CASE("synthetic data has the model's input and classes") {
+  using Dims = std::vector<std::int64_t>;
+  CHECK(synthetic_shape(shipped("octdl_mobilenet_v2"), 4) == Dims{224, 224, 3});
+  CHECK(synthetic_shape(shipped("cats_dogs_mobilenet_v2_frozen"), 2) == Dims{224, 224, 3});
+  CHECK(synthetic_shape(shipped("mnist"), 10) == Dims{28, 28, 1});
+  // Of the data, where the config does not say it.
+  CHECK(synthetic_shape(Floats(1).config, 3) == Dims{2, 2, 1});
+  config::Config given = Floats::parsed(
+      "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1}\n"
+      "data: {format: synthetic, synthetic: {shape: [6, 4, 1], classes: 5}}\n");
+  CHECK(synthetic_shape(given, 5) == Dims{6, 4, 1});
+}
+
+TEST_CASE("what the input alone is measured on") {
+  const config::Config config = Floats::parsed(
+      "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
+      "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5}, preprocess: caffe}\n");
+  const data::Datasets data = open_training_data(config, "train");
+  const Throughput plain = measure_input(*data.train, config, 0.02, false);
+  CHECK(plain.images_per_second > 0);
+  CHECK(plain.counted == "reading [6, 4, 3] uint8 images, as the loader hands them over");
+  const Throughput normalized = measure_input(*data.train, config, 0.02, true);
+  CHECK(normalized.counted ==
+        "reading [6, 4, 3] float32 images, normalized by the loader's threads");
+  std::ostringstream text, json;
+  print_throughput(plain, text);
+  CHECK(text.str().ends_with(" %; counted: " + plain.counted + "\n"));
+  print_throughput_json(plain, json);
+  CHECK(json.str().find(R"("batch_size":7,"counted":"reading [6, 4, 3] uint8)") !=
+        std::string::npos);
+}
+
+}  // namespace trainer::train
