@@ -155,6 +155,9 @@ void check_data(Checks& checks) {
         "says nowhere where the training samples are: give path, or train: {images: FILE, "
         "labels: FILE}");
   }
+  if (checks.given("data") && data.format == DataFormat::kDigits && data.path.empty()) {
+    checks.report("data", "format digits needs 'path', a folder to write the files into");
+  }
   if (data.validation_split > 0 && located(data.validation)) {
     checks.report("data.validation_split", "cannot be given beside data.validation; choose one");
   }

@@ -338,7 +338,7 @@ enum class ImageCache { kNone, kMemory, kDisk };
 enum class PreprocessPreset { kTf, kCaffe, kTorch, kScale, kNone };
 
 // `synthetic` is random numbers in memory, for benchmarks. `digits` is the embedded, procedurally
-// drawn 28x28 ten-class set: drawn in memory at every start, whatever `path` says.
+// drawn 28x28 ten-class set: written once as IDX files below `path`, then read from there.
 struct Synthetic {
   std::vector<std::int64_t> shape{28, 28, 1};  // height, width, channels
   std::int64_t classes = 10;

@@ -103,10 +103,6 @@ class MemoryDataset final : public Dataset {
   std::vector<float> targets_;
 };
 
-// The embedded ten-class digit set, 28x28, drawn in memory. Deterministic; a longer set starts with
-// a shorter one.
-std::unique_ptr<MemoryDataset> make_digits(bool test, std::int64_t samples);
-
 std::unique_ptr<Dataset> make_synthetic(const config::Synthetic& config, std::uint64_t seed,
                                         bool test);
 

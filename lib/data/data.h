@@ -106,6 +106,11 @@ std::vector<std::string> image_files(const std::string& path);
 // and a reason in place of a DataError.
 Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip);
 
+// Writes the embedded ten-class digit set as the four MNIST-named IDX files below `folder`, unless
+// they are there already. Deterministic.
+void generate_digits(const std::string& folder, std::int64_t train_samples = 20000,
+                     std::int64_t test_samples = 4000);
+
 // The sample that stands at `position` of `epoch`: a permutation of [0, size) that depends on
 // nothing but (seed, epoch), or the identity without shuffle. position < size.
 class Sampler {

@@ -3,13 +3,13 @@
 // and darkness, and adds noise. A pure function of the sample's index, the same on every machine.
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
-#include <thread>
+#include <filesystem>
+#include <span>
 
-#include "base/crew.h"
+#include "base/files.h"
 #include "base/random.h"
-#include "data/array.h"
+#include "data/data.h"
 
 namespace trainer::data {
 namespace {
@@ -162,31 +162,53 @@ void draw_digit(int digit, Random& random, std::uint8_t* image) {
   }
 }
 
+std::vector<std::uint8_t> idx_header(std::uint8_t rank, std::uint32_t count) {
+  std::vector<std::uint8_t> bytes{0, 0, 8, rank};
+  const std::uint32_t dims[] = {count, kSide, kSide};
+  for (std::size_t i = 0; i < rank; ++i) {
+    for (int shift = 24; shift >= 0; shift -= 8) {
+      bytes.push_back(static_cast<std::uint8_t>(dims[i] >> shift));
+    }
+  }
+  return bytes;
+}
+
+void write_part(const Path& folder, const std::string& prefix, std::uint64_t part,
+                std::int64_t count) {
+  auto images = idx_header(3, static_cast<std::uint32_t>(count));
+  auto labels = idx_header(1, static_cast<std::uint32_t>(count));
+  const std::size_t start = images.size();
+  images.resize(start + static_cast<std::size_t>(count) * kPixels);
+  for (std::int64_t i = 0; i < count; ++i) {
+    Random random(kSeed, Stream::kSynthetic, part, static_cast<std::uint64_t>(i));
+    const auto digit = static_cast<int>(random.below(10));
+    draw_digit(digit, random, images.data() + start + static_cast<std::size_t>(i) * kPixels);
+    labels.push_back(static_cast<std::uint8_t>(digit));
+  }
+  write_file_atomic(folder / (prefix + "-images-idx3-ubyte"),
+                    std::span<const std::uint8_t>(images));
+  write_file_atomic(folder / (prefix + "-labels-idx1-ubyte"),
+                    std::span<const std::uint8_t>(labels));
+}
+
+// Packed files count: they are another set under the same names, and read in place of this one.
+bool has_part(const Path& folder, const std::string& prefix) {
+  const auto has = [&](const std::string& name) {
+    return std::filesystem::exists(folder / name) ||
+           std::filesystem::exists(folder / (name + ".gz"));
+  };
+  return has(prefix + "-images-idx3-ubyte") && has(prefix + "-labels-idx1-ubyte");
+}
+
 }  // namespace
 
-std::unique_ptr<MemoryDataset> make_digits(bool test, std::int64_t samples) {
-  constexpr std::int64_t kPiece = 256;
-  const std::uint64_t part = test ? 11 : 10;
-  const auto count = static_cast<std::size_t>(samples);
-  Array images{"digits", Element::kU8, {samples, kSide, kSide}, Buffer(count * kPixels)};
-  Array labels{"digits", Element::kU8, {samples}, Buffer(count)};
-  std::atomic<std::int64_t> next{0};
-  const auto work = [&] {
-    for (std::int64_t first = next.fetch_add(kPiece); first < samples;
-         first = next.fetch_add(kPiece)) {
-      for (std::int64_t i = first; i < std::min(samples, first + kPiece); ++i) {
-        Random random(kSeed, Stream::kSynthetic, part, static_cast<std::uint64_t>(i));
-        const auto digit = static_cast<int>(random.below(10));
-        draw_digit(digit, random, images.buffer.data() + static_cast<std::size_t>(i) * kPixels);
-        labels.buffer.data()[i] = static_cast<std::uint8_t>(digit);
-      }
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < available_cores().size(); ++i) threads.emplace_back(work);
-  work();
-  threads.clear();
-  return std::make_unique<MemoryDataset>(std::move(images), std::move(labels));
+void generate_digits(const std::string& folder, std::int64_t train_samples,
+                     std::int64_t test_samples) {
+  if (!has_part(folder, "train")) {
+    std::filesystem::create_directories(folder);
+    write_part(folder, "train", 10, train_samples);
+  }
+  if (!has_part(folder, "t10k")) write_part(folder, "t10k", 11, test_samples);
 }
 
 }  // namespace trainer::data

@@ -126,13 +126,7 @@ Opened open_npz(const config::Data& config, Role role) {
   return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));
 }
 
-constexpr std::int64_t kTrainDigits = 20000, kTestDigits = 4000;
-
 Opened open_split(const config::Data& config, Role role) {
-  if (config.format == config::DataFormat::kDigits) {
-    if (role == Role::kValidation) return nullptr;
-    return make_digits(role == Role::kTest, role == Role::kTest ? kTestDigits : kTrainDigits);
-  }
   return config.format == config::DataFormat::kNpz ? open_npz(config, role)
                                                    : open_idx(config, role);
 }
@@ -303,6 +297,12 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed,
         open_images(config, seed, {need_train, need_validation, wanted("test")}, result);
     num_classes = static_cast<std::int64_t>(result.classes.size());
   } else {
+    if (config.format == config::DataFormat::kDigits) {
+      if (config.path.empty()) {
+        throw ConfigError(config.loc, "data.path: name the folder to write the digits to");
+      }
+      generate_digits(config.path);
+    }
     Parts parts = open_parts(config, need_train, need_validation, wanted("test"));
     const MemoryDataset* first = parts.train        ? parts.train.get()
                                  : parts.validation ? parts.validation.get()

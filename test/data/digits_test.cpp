@@ -3,45 +3,64 @@
 #include <cmath>
 
 #include "base/files.h"
-#include "data/array.h"
-#include "idx_files.h"
+#include "data/data.h"
 
 namespace trainer::data {
 namespace {
 
-Bytes image_of(const Dataset& set, std::int64_t index) {
-  Bytes image(784);
-  std::int32_t label = -1;
-  set.get(index, image.data(), &label);
-  image.push_back(static_cast<std::uint8_t>(label));
-  return image;
+std::string digest(const Path& path) {
+  Sha256 sha;
+  sha.update(read_file(path));
+  return sha.hex();
 }
 
 }  // namespace
 
 TEST_CASE("the digits are the same every time, and a longer set starts with a shorter one") {
-  const auto shorter = make_digits(false, 300), longer = make_digits(false, 700);
-  for (std::int64_t i = 0; i < 300; ++i) CHECK(image_of(*shorter, i) == image_of(*longer, i));
-  CHECK(shorter->fingerprint() == make_digits(false, 300)->fingerprint());
-  CHECK(image_of(*make_digits(true, 1), 0) != image_of(*shorter, 0));
+  const TemporaryFolder folder;
+  const Path a = folder.path() / "a";
+  const Path b = folder.path() / "b";
+  generate_digits(a, 300, 50);
+  generate_digits(b, 400, 50);
+  CHECK(digest(a / "t10k-images-idx3-ubyte") == digest(b / "t10k-images-idx3-ubyte"));
+  CHECK(digest(a / "t10k-labels-idx1-ubyte") == digest(b / "t10k-labels-idx1-ubyte"));
+  const Bytes shorter = read_file(a / "train-images-idx3-ubyte");
+  const Bytes longer = read_file(b / "train-images-idx3-ubyte");
+  CHECK(std::equal(shorter.begin() + 16, shorter.end(), longer.begin() + 16));
 }
 
-TEST_CASE("the digits neither write nor read files") {
+TEST_CASE("files that are there are left alone") {
   const TemporaryFolder folder;
-  write_split(folder.path(), "train", 3, 2);
-  config::Data config;
-  config.format = config::DataFormat::kDigits;
-  config.path = folder.path();
-  CHECK(open_datasets(config, 1, "test").test->size() == 4000);
-  CHECK(open_datasets(config, 1, "train").train->size() == 20000);
-  const auto files = std::filesystem::directory_iterator(folder.path());
-  CHECK(std::distance(begin(files), end(files)) == 2);
+  generate_digits(folder.path(), 30, 10);
+  const auto before = std::filesystem::last_write_time(folder.path() / "train-images-idx3-ubyte");
+  generate_digits(folder.path(), 40, 10);
+  CHECK(std::filesystem::last_write_time(folder.path() / "train-images-idx3-ubyte") == before);
+  std::filesystem::remove(folder.path() / "t10k-labels-idx1-ubyte");
+  generate_digits(folder.path(), 30, 10);
+  CHECK(std::filesystem::exists(folder.path() / "t10k-labels-idx1-ubyte"));
+}
+
+TEST_CASE("digits are not written beside another set under the same names") {
+  const TemporaryFolder folder;
+  for (const std::string part : {"train", "t10k"}) {
+    for (const std::string name : {"-images-idx3-ubyte.gz", "-labels-idx1-ubyte.gz"}) {
+      write_file_atomic(folder.path() / (part + name), "another set");
+    }
+  }
+  generate_digits(folder.path(), 30, 10);
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "train-images-idx3-ubyte"));
+  CHECK_FALSE(std::filesystem::exists(folder.path() / "t10k-images-idx3-ubyte"));
 }
 
 TEST_CASE("the digits open as a data set of ten classes, with ink in the middle") {
+  const TemporaryFolder folder;
+  generate_digits(folder.path(), 1000, 100);
   config::Data config;
   config.format = config::DataFormat::kDigits;
+  config.path = folder.path();
   const Datasets sets = open_datasets(config, 1);
+  CHECK(sets.train->size() == 1000);
+  CHECK(sets.test->size() == 100);
   CHECK(sets.num_classes == 10);
   CHECK(sets.image_shape == Shape{28, 28, 1});
 

@@ -12,7 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "data/array.h"
+#include "data/data.h"
 
 namespace trainer::e2e {
 namespace {
@@ -143,31 +143,8 @@ int draw_port() {
   return ntohs(address.sin_port);
 }
 
-namespace {
-
-// Digits as the two IDX files of a split.
-void write_digits(const Path& folder, const std::string& prefix, bool test, int count) {
-  const auto high = static_cast<std::uint8_t>(count >> 8), low = static_cast<std::uint8_t>(count);
-  const auto digits = data::make_digits(test, count);
-  Bytes images{0, 0, 8, 3, 0, 0, high, low, 0, 0, 0, 28, 0, 0, 0, 28};
-  Bytes labels{0, 0, 8, 1, 0, 0, high, low};
-  Bytes image(28 * 28);
-  for (int i = 0; i < count; ++i) {
-    std::int32_t label = 0;
-    digits->get(i, image.data(), &label);
-    images.insert(images.end(), image.begin(), image.end());
-    labels.push_back(static_cast<std::uint8_t>(label));
-  }
-  write_file_atomic(folder / (prefix + "-images-idx3-ubyte"), images);
-  write_file_atomic(folder / (prefix + "-labels-idx1-ubyte"), labels);
-}
-
-}  // namespace
-
 Workspace::Workspace() : data_(folder_.path() / "digits") {
-  std::filesystem::create_directories(data_);
-  write_digits(data_, "train", false, 600);
-  write_digits(data_, "t10k", true, 250);
+  data::generate_digits(data_, 600, 250);
 }
 
 std::string Workspace::config(const std::string& sections) const {

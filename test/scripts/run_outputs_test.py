@@ -28,6 +28,7 @@ class RunOutputs(unittest.TestCase):
         arguments = [word for setting in settings for word in ("--set", setting)]
         cls.done = support.trainer(
             "train", "configs/digits.yaml", "--json", "--run-dir", cls.run_dir, *arguments,
+            DIGITS_DIR=str(folder / "digits"),
         )
         if cls.done.returncode != 0:
             raise RuntimeError(f"training failed with {cls.done.returncode}:\n{cls.done.stderr}")
@@ -60,7 +61,8 @@ class RunOutputs(unittest.TestCase):
 
     def test_evaluate_prints_the_same(self):
         test = self.events[-1]["metrics"]["test"]
-        done = support.trainer("evaluate", self.run_dir, "--json")
+        digits = str(pathlib.Path(self.temporary.name) / "digits")
+        done = support.trainer("evaluate", self.run_dir, "--json", DIGITS_DIR=digits)
         self.assertEqual(done.returncode, 0, done.stderr)
         evaluated = support.events(done.stdout)[-1]
         self.assertEqual(evaluated["event"], "evaluated")
