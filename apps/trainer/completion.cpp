@@ -1,11 +1,12 @@
 // Completion scripts for shells, made from the command line's own definition, so that a new command
 // or option is completed without a line here.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
-#include <set>
 
 #include "base/error.h"
 #include "commands.h"
+#include "config/schema.h"
 
 namespace trainer::app {
 namespace {
@@ -48,13 +49,12 @@ Words values_of(const CLI::Option& option) {
   return values;
 }
 
-// key= for --set. Only keys that stand in every config: those inside lists have no name.
+// key= for --set.
 Words settings() {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : config::leaves(config::Config{})) {
-    if (key.find('[') == std::string::npos) keys.insert(key + "=");
-  }
-  return {keys.begin(), keys.end()};
+  Words keys;
+  for (const std::string& key : config::settable_keys()) keys.push_back(key + "=");
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 Words commands_of(const CLI::App& app) {
