@@ -4,13 +4,29 @@
 
 #include "commands.h"
 #include "model/model.h"
+#include "options.h"
 #include "train/open.h"
 
 namespace trainer::app {
+namespace {
+
+struct BenchmarkArguments : ConfigArguments {
+  double seconds = 5;       // measured time, after a warm-up
+  bool input_only = false;  // the input pipeline alone
+  bool synthetic = false;   // synthetic data of the config's shape in place of its own
+};
+
+CLI::Validator more_than_zero() {
+  return {[](const std::string& text) {
+            double value = 0;
+            const bool right = CLI::detail::lexical_cast(text, value) && value > 0;
+            return right ? "" : "expected seconds, more than 0, found " + text;
+          },
+          ""};
+}
 
 int benchmark(const BenchmarkArguments& arguments) {
-  config::Config config =
-      config::load_config(arguments.path, arguments.overrides, environment()).config;
+  config::Config config = load(arguments).config;
   if (arguments.synthetic) config.data.format = config::DataFormat::kSynthetic;
   warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config, "train");
@@ -36,6 +52,18 @@ int benchmark(const BenchmarkArguments& arguments) {
               << ", waiting for data " << static_cast<int>(result.wait_share * 100 + 0.5) << " %\n";
   }
   return kExitOk;
+}
+
+}  // namespace
+
+void add_benchmark(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<BenchmarkArguments>();
+  CLI::App* command = app.add_subcommand("benchmark", "Throughput, after a warm-up");
+  add_config(*command, *arguments);
+  command->add_option("--seconds", arguments->seconds, "Time to measure")->check(more_than_zero());
+  command->add_flag("--input-only", arguments->input_only, "The input pipeline alone");
+  command->add_flag("--synthetic", arguments->synthetic, "Synthetic data");
+  command->callback([arguments, &code] { code = benchmark(*arguments); });
 }
 
 }  // namespace trainer::app

@@ -163,8 +163,7 @@ void print_fish(const CLI::App& app) {
   }
 }
 
-}  // namespace
-
+// Prints the script that completes the commands and options of `app` in `shell`.
 int completion(const CLI::App& app, const std::string& shell) {
   if (shell == "fish") {
     print_fish(app);
@@ -173,6 +172,18 @@ int completion(const CLI::App& app, const std::string& shell) {
   if (shell == "zsh") std::cout << "autoload -Uz bashcompinit && bashcompinit\n";
   print_bash(app);
   return kExitOk;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, int& code) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("completion", "Shell completion: source <(trainer completion bash)");
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([shell, &app, &code] { code = completion(app, *shell); });
 }
 
 }  // namespace trainer::app
