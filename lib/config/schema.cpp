@@ -112,8 +112,8 @@ void collect_keys(const Schema& schema, const std::string& above, std::vector<st
   for (const Field& field : schema.fields) {
     const std::string path = above + field.key;
     const bool map = field.schema.kind == Schema::Kind::kMap;
-    const bool alternative = std::find(schema.choices.begin(), schema.choices.end(), field.key) !=
-                             schema.choices.end();
+    const bool alternative =
+        std::find(schema.choices.begin(), schema.choices.end(), field.key) != schema.choices.end();
     const bool in_a_word = !field.schema.choices.empty() || !field.schema.shorthand.empty();
     if ((!map && !alternative) || in_a_word) keys.push_back(path);
     if (map) collect_keys(field.schema, path + '.', keys);

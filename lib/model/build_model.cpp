@@ -119,8 +119,7 @@ class Builder {
 
   void check_preset() {
     const std::size_t numbers = config::normalize_of(data_).mean.size();
-    if (!data_.preprocess || numbers < 2 ||
-        numbers == static_cast<std::size_t>(sample_.image[2])) {
+    if (!data_.preprocess || numbers < 2 || numbers == static_cast<std::size_t>(sample_.image[2])) {
       return;
     }
     error(data_.loc, "data.preprocess: ", config::spell(*data_.preprocess), " needs images of ",

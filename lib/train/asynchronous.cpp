@@ -122,7 +122,8 @@ std::string work(const config::Config& config, const data::Datasets& data, Repli
         if (!bad.empty()) throw Error(kExitData, bad);
         throw CheckError(concat("the loss is not finite after step ", servers.step(),
                                 step.not_finite->empty() ? "" : ": first seen in ",
-                                *step.not_finite, ", ", step.blame, ". The gradient was not given to the servers"));
+                                *step.not_finite, ", ", step.blame,
+                                ". The gradient was not given to the servers"));
       }
       if (step.pushed.result == server::Pushed::Result::kOver) {
         return reason_of(servers, plan.total_steps, timeout_of(config));

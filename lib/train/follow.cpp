@@ -267,8 +267,8 @@ class Follower {
     return true;
   }
 
-  // Checkpoints after the last one evaluated, and before `step`: those that were seen, and those that
-  // the config says were made and, not being kept, removed. A run begins with one of step 0.
+  // Checkpoints after the last one evaluated, and before `step`: those that were seen, and those
+  // that the config says were made and, not being kept, removed. A run begins with one of step 0.
   std::set<std::int64_t> skipped_before(std::int64_t step, const config::Config& config) const {
     std::set<std::int64_t> skipped(listed_.upper_bound(result_.step), listed_.lower_bound(step));
     if (result_.step < 0 && step > 0) skipped.insert(0);
@@ -283,12 +283,12 @@ class Follower {
 
   void count_skipped(const std::set<std::int64_t>& skipped) {
     if (!skipped.empty() && result_.skipped == 0) {
-      options_.warn(concat(options_.run.string(), ": the checkpoints of steps ", first_of(skipped),
-                           " are not evaluated: only the newest is, when evaluate.start_delay_secs (",
-                           timing_.start_delay_secs, "), evaluate.throttle_secs (",
-                           timing_.throttle_secs,
-                           ") and the evaluation before allow it. Others that are passed over are "
-                           "counted at the end"));
+      options_.warn(
+          concat(options_.run.string(), ": the checkpoints of steps ", first_of(skipped),
+                 " are not evaluated: only the newest is, when evaluate.start_delay_secs (",
+                 timing_.start_delay_secs, "), evaluate.throttle_secs (", timing_.throttle_secs,
+                 ") and the evaluation before allow it. Others that are passed over are "
+                 "counted at the end"));
     }
     result_.skipped += static_cast<std::int64_t>(skipped.size());
     listed_.clear();
@@ -332,7 +332,7 @@ class Follower {
   RunLength length_{-1, 1, false};
   checkpoint::Saved seen_{{}, -1};  // read last, as it was written then
   std::filesystem::file_time_type written_;
-  std::int64_t pending_ = -1;  // the newest step that was listed
+  std::int64_t pending_ = -1;      // the newest step that was listed
   std::set<std::int64_t> listed_;  // all steps that were, since the last evaluation
   std::optional<double> took_;     // seconds of the last evaluation
   bool told_slow_ = false;
@@ -349,12 +349,9 @@ Followed follow(FollowOptions options) { return Follower(std::move(options)).run
 void print_followed(const Followed& followed, const std::string& run, bool json,
                     std::ostream& out) {
   if (json) {
-    nlohmann::ordered_json line{{"event", "followed"},
-                                {"run", run},
-                                {"evaluations", followed.evaluations},
-                                {"skipped", followed.skipped},
-                                {"step", nullptr},
-                                {"reason", followed.reason}};
+    nlohmann::ordered_json line{
+        {"event", "followed"},         {"run", run},      {"evaluations", followed.evaluations},
+        {"skipped", followed.skipped}, {"step", nullptr}, {"reason", followed.reason}};
     if (followed.step >= 0) line["step"] = followed.step;
     out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
     return;

@@ -93,9 +93,9 @@ class Hook {
 // articles' closing lines. Quiet: results alone, no progress.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
                                          const config::Duration& log_every);
-// --json: one object a line. Steps as "log_every" says, with the means that the terminal's lines and
-// metrics.csv have: over the samples of the steps since the last line, this one included. The first
-// step is told besides, alone, and counts in the next line too.
+// --json: one object a line. Steps as "log_every" says, with the means that the terminal's lines
+// and metrics.csv have: over the samples of the steps since the last line, this one included. The
+// first step is told besides, alone, and counts in the next line too.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
 // metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
 // steps that will be done again are dropped. With parameter servers they have the staleness of the

@@ -1,4 +1,6 @@
 // What the JSON Schema says, and what Python's jsonschema says with it.
+#include "config/schema.h"
+
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -7,7 +9,6 @@
 #include <set>
 
 #include "base/files.h"
-#include "config/schema.h"
 #include "config/support.h"
 
 namespace trainer::config {
@@ -25,14 +26,15 @@ TEST_CASE("the schema is closed and names every key of a config") {
   }
 }
 
-TEST_CASE("--set can name the keys of alternatives and of sections left out, and takes what is named") {
+TEST_CASE(
+    "--set can name the keys of alternatives and of sections left out, and takes what is named") {
   const std::vector<std::string> keys = settable_keys();
   const std::set<std::string> names(keys.begin(), keys.end());
   CHECK(names.size() == keys.size());
   for (const char* key :
        {"train.batch_size", "optimizer", "optimizer.sgd", "optimizer.sgd.momentum", "schedule",
-        "schedule.ramp_up.peak", "model.backbone.weights", "model.input", "train.early_stop.patience",
-        "data.normalize.mean", "data.train", "data.train.path"}) {
+        "schedule.ramp_up.peak", "model.backbone.weights", "model.input",
+        "train.early_stop.patience", "data.normalize.mean", "data.train", "data.train.path"}) {
     CHECK_MESSAGE(names.contains(key), key);
   }
   for (const char* key : {"train", "model.backbone", "optimizer.adam.momentum"}) {

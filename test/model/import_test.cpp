@@ -153,10 +153,9 @@ TEST_CASE("allow_missing leaves tensors as initialised and says so") {
   CHECK(import.report.loaded ==
         std::vector<std::string>{"first_conv/kernel", "first_conv/bias", "last/bias"});
   CHECK(import.report.initialised == std::vector<std::string>{"last/kernel"});
-  CHECK(import.report.line() == fixture("arrays.npz") +
-                                    ": 3 tensors loaded; 1 of the model left as initialised, " +
-                                    std::to_string(import.report.extra.size()) +
-                                    " of the file unused");
+  CHECK(import.report.line() ==
+        fixture("arrays.npz") + ": 3 tensors loaded; 1 of the model left as initialised, " +
+            std::to_string(import.report.extra.size()) + " of the file unused");
   CHECK(import.tensors.size() == 3);
 }
 

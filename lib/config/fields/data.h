@@ -210,7 +210,8 @@ void fields(V& v, Data& s) {
   v("max_pixels", s.max_pixels, "Largest image that is decoded; default 100 million.", at_least(1));
   v("max_file_size", s.max_file_size, "Largest image file in bytes; default 256 MiB.", at_least(1));
   v("shuffle", s.shuffle, "Whether each epoch has an order of its own; default true.", any());
-  v("prefetch", s.prefetch, "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
+  v("prefetch", s.prefetch,
+    "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
     at_least(0));
   v("threads", s.threads, "Threads that load; chosen when left out.", at_least(1));
 }

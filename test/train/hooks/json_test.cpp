@@ -110,9 +110,8 @@ TEST_CASE("the terminal, the events and the metric files have the same numbers o
       CHECK(event.at(key) == row.at(key));
     }
     CHECK(terminal[i + 1].find(concat("  loss ", fixed(row.at("loss").get<double>(), 4),
-                                      "  accuracy ",
-                                      fixed(row.at("accuracy").get<double>(), 4), "  ")) !=
-          std::string::npos);
+                                      "  accuracy ", fixed(row.at("accuracy").get<double>(), 4),
+                                      "  ")) != std::string::npos);
   }
 }
 

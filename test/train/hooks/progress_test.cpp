@@ -130,7 +130,8 @@ TEST_CASE("what came of a weight file is told at the start") {
   make_progress_hook(quiet, false, true, steps(1))->on_start(info);
   CHECK(quiet.str().empty());
   make_json_hook(json, steps(1))->on_start(info);
-  CHECK(json.str().ends_with(R"(,"weights":"w.h5: 26 tensors loaded"})" "\n"));
+  CHECK(json.str().ends_with(R"(,"weights":"w.h5: 26 tensors loaded"})"
+                             "\n"));
 }
 
 TEST_CASE("progress: the closing lines count the devices") {

@@ -128,12 +128,9 @@ TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
   // SessionLog START at the first step that is done again.
   CHECK(events[1].number(2) == 5);
   CHECK(parse(events[1].text(7)).number(1) == 1);
-  const std::vector<std::pair<std::string, float>> expected{{"train/loss@6", 0.55f},
-                                                            {"train/accuracy@6", 0.5f},
-                                                            {"learning_rate@6", 0.001f},
-                                                            {"images_per_second@6", 3200.f},
-                                                            {"global_step/sec@6", 50.f},
-                                                            {"wait_share@6", 0.25f}};
+  const std::vector<std::pair<std::string, float>> expected{
+      {"train/loss@6", 0.55f},         {"train/accuracy@6", 0.5f},  {"learning_rate@6", 0.001f},
+      {"images_per_second@6", 3200.f}, {"global_step/sec@6", 50.f}, {"wait_share@6", 0.25f}};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CHECK(label(events[i + 2]) == expected[i].first);
     CHECK(scalar(events[i + 2]) == doctest::Approx(expected[i].second).epsilon(1e-6));
