@@ -4,13 +4,30 @@
 
 #include "commands.h"
 #include "model/model.h"
+#include "options.h"
 #include "train/open.h"
 
 namespace trainer::app {
+namespace {
+
+struct BenchmarkArguments : ConfigArguments {
+  double seconds = 5;       // measured time, after a warm-up
+  bool input_only = false;  // the input pipeline alone
+  bool normalize = false;   // input_only: to the numbers that the model's first layer reads
+  bool synthetic = false;   // synthetic data of the config's shape in place of its own
+};
+
+CLI::Validator more_than_zero() {
+  return {[](const std::string& text) {
+            double value = 0;
+            const bool right = CLI::detail::lexical_cast(text, value) && value > 0;
+            return right ? "" : "expected seconds, more than 0, found " + text;
+          },
+          ""};
+}
 
 int benchmark(const BenchmarkArguments& arguments) {
-  config::Config config =
-      config::load_config(arguments.path, arguments.overrides, environment()).config;
+  config::Config config = load(arguments).config;
   if (arguments.synthetic) train::use_synthetic_data(config);
   warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config, "train");
@@ -26,6 +43,24 @@ int benchmark(const BenchmarkArguments& arguments) {
   }
   (arguments.json ? train::print_throughput_json : train::print_throughput)(result, std::cout);
   return kExitOk;
+}
+
+}  // namespace
+
+void add_benchmark(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<BenchmarkArguments>();
+  CLI::App* command = app.add_subcommand("benchmark", "Throughput, after a warm-up");
+  add_config(*command, *arguments);
+  command->add_option("--seconds", arguments->seconds, "Time to measure")->check(more_than_zero());
+  CLI::Option* input_only =
+      command->add_flag("--input-only", arguments->input_only, "The input pipeline alone");
+  command
+      ->add_flag("--normalize", arguments->normalize,
+                 "Let the loader's threads normalize to float32 too, as other programs' do")
+      ->needs(input_only);
+  command->add_flag("--synthetic", arguments->synthetic,
+                    "Random images of the model's input and classes as data");
+  command->callback([arguments, &code] { code = benchmark(*arguments); });
 }
 
 }  // namespace trainer::app

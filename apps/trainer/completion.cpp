@@ -1,11 +1,12 @@
 // Completion scripts for shells, made from the command line's own definition, so that a new command
 // or option is completed without a line here.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <iostream>
-#include <set>
 
 #include "base/error.h"
 #include "commands.h"
+#include "config/schema.h"
 
 namespace trainer::app {
 namespace {
@@ -48,13 +49,12 @@ Words values_of(const CLI::Option& option) {
   return values;
 }
 
-// key= for --set. Only keys that stand in every config: those inside lists have no name.
+// key= for --set.
 Words settings() {
-  std::set<std::string> keys;
-  for (const auto& [key, value] : config::leaves(config::Config{})) {
-    if (key.find('[') == std::string::npos) keys.insert(key + "=");
-  }
-  return {keys.begin(), keys.end()};
+  Words keys;
+  for (const std::string& key : config::settable_keys()) keys.push_back(key + "=");
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 Words commands_of(const CLI::App& app) {
@@ -163,8 +163,7 @@ void print_fish(const CLI::App& app) {
   }
 }
 
-}  // namespace
-
+// Prints the script that completes the commands and options of `app` in `shell`.
 int completion(const CLI::App& app, const std::string& shell) {
   if (shell == "fish") {
     print_fish(app);
@@ -173,6 +172,18 @@ int completion(const CLI::App& app, const std::string& shell) {
   if (shell == "zsh") std::cout << "autoload -Uz bashcompinit && bashcompinit\n";
   print_bash(app);
   return kExitOk;
+}
+
+}  // namespace
+
+void add_completion(CLI::App& app, int& code) {
+  const auto shell = std::make_shared<std::string>();
+  CLI::App* command =
+      app.add_subcommand("completion", "Shell completion: source <(trainer completion bash)");
+  command->add_option("shell", *shell, "bash, zsh or fish")
+      ->required()
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+  command->callback([shell, &app, &code] { code = completion(app, *shell); });
 }
 
 }  // namespace trainer::app

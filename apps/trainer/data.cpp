@@ -3,12 +3,19 @@
 #include "base/error.h"
 #include "commands.h"
 #include "data/check.h"
+#include "options.h"
 
 namespace trainer::app {
+namespace {
+
+struct DataArguments : ConfigArguments {
+  std::string group_by;  // regular expression on paths; its group must stay within one split
+  std::string sheet;     // write a contact sheet here in place of checking
+  std::int64_t samples = 64;
+};
 
 int data(const DataArguments& arguments) {
-  const config::Config config =
-      config::load_config(arguments.path, arguments.overrides, environment()).config;
+  const config::Config config = load(arguments).config;
   if (!arguments.sheet.empty()) {
     data::write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);
     if (arguments.json) {
@@ -21,6 +28,22 @@ int data(const DataArguments& arguments) {
   const data::DataCheck check = data::check_images(config.data, config.seed, arguments.group_by);
   std::cout << (arguments.json ? data::to_json(check) : data::to_text(check));
   return check.clean() ? kExitOk : kExitData;
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<DataArguments>();
+  CLI::App* command = app.add_subcommand(
+      "data", "Check the image files of a config: counts, sizes, damage, leaks; or look at them");
+  add_config(*command, *arguments);
+  command->add_option("--group-by", arguments->group_by,
+                      "Regular expression on paths whose group must stay within one split");
+  command->add_option("--sheet", arguments->sheet,
+                      "Write training images as the model gets them to this PNG");
+  command->add_option("--samples", arguments->samples, "Images on the sheet")
+      ->check(at_least_one());
+  command->callback([arguments, &code] { code = data(*arguments); });
 }
 
 }  // namespace trainer::app

@@ -1,9 +1,12 @@
+#include <CLI/CLI.hpp>
 #include <iostream>
 
 #include "backend/backend.h"
+#include "base/error.h"
 #include "commands.h"
 
 namespace trainer::app {
+namespace {
 
 int devices(bool json) {
   const auto backend = backend::open_cpu_backend({});
@@ -13,6 +16,15 @@ int devices(bool json) {
     std::cout << backend->describe() << "\nno GPU backend in this build\n";
   }
   return kExitOk;
+}
+
+}  // namespace
+
+void add_devices(CLI::App& app, int& code) {
+  CLI::App* command = app.add_subcommand("devices", "What this machine offers");
+  const auto json = std::make_shared<bool>(false);
+  command->add_flag("--json", *json, "One JSON object");
+  command->callback([json, &code] { code = devices(*json); });
 }
 
 }  // namespace trainer::app

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "model/model.h"
+#include "options.h"
 #include "train/data_report.h"
 #include "train/follow.h"
 #include "train/open.h"
@@ -11,7 +12,6 @@
 #include "train/trained.h"
 
 namespace trainer::app {
-
 namespace {
 
 int follow(const EvaluateArguments& arguments) {
@@ -50,6 +50,55 @@ int evaluate(const EvaluateArguments& arguments) {
     train::print_report(report, arguments.quiet, std::cout);
   }
   return kExitOk;
+}
+
+namespace {
+
+// --follow and how long it waits for what.
+void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* best) {
+  CLI::Option* follow =
+      command
+          .add_flag("--follow", arguments.follow,
+                    "Evaluate each new checkpoint of a run that is going on, until it ends")
+          ->excludes(best);
+  const auto seconds = [&](const char* name, const char* key, const char* help) {
+    command
+        .add_option_function<std::string>(
+            name,
+            [&arguments, key, name](const std::string& value) {
+              arguments.overrides.push_back({key, value, name});
+            },
+            help)
+        ->type_name("SECONDS")
+        ->check(CLI::NonNegativeNumber)
+        ->needs(follow);
+  };
+  seconds("--start-delay", "evaluate.start_delay_secs",
+          "Before the first evaluation (evaluate.start_delay_secs)");
+  seconds("--throttle", "evaluate.throttle_secs",
+          "Between the starts of two evaluations (evaluate.throttle_secs)");
+  seconds("--timeout", "evaluate.timeout_secs",
+          "Without a new checkpoint, until it gives up (evaluate.timeout_secs)");
+}
+
+}  // namespace
+
+void add_evaluate(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<EvaluateArguments>();
+  CLI::App* command = app.add_subcommand("evaluate", "Metrics of a run or checkpoint on a split");
+  command->add_option("run", arguments->run, "Run folder or checkpoint")->required();
+  command
+      ->add_option("--split", arguments->split,
+                   "test, validation or train; when left out test, or validation where there is no "
+                   "test split; with --follow what training evaluates")
+      ->check(CLI::IsMember({"test", "validation", "train"}));
+  CLI::Option* best =
+      command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_follow(*command, *arguments, best);
+  add_overrides(*command, arguments->overrides, Shorthands::kDevice);
+  command->add_flag("--json", arguments->json, "One JSON object on standard output");
+  command->add_flag("--quiet", arguments->quiet, "Only the line of results");
+  command->callback([arguments, &code] { code = evaluate(*arguments); });
 }
 
 }  // namespace trainer::app

@@ -3,9 +3,20 @@
 #include <iostream>
 
 #include "commands.h"
+#include "options.h"
 #include "train/trained.h"
 
 namespace trainer::app {
+namespace {
+
+struct ExportArguments {
+  std::string run;     // a run folder or a checkpoint
+  std::string format;  // keras_h5, safetensors, onnx
+  std::string output;
+  bool overwrite = false;  // an output that exists
+  bool best = false;
+  std::vector<config::Override> overrides;
+};
 
 int export_model(const ExportArguments& arguments) {
   model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
@@ -24,6 +35,27 @@ int export_model(const ExportArguments& arguments) {
   std::cout << arguments.output << ": step " << trained.step << " of " << arguments.run << ", as "
             << arguments.format << '\n';
   return kExitOk;
+}
+
+}  // namespace
+
+void add_export(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<ExportArguments>();
+  CLI::App* command = app.add_subcommand("export", "A trained model for other programs");
+  command->add_option("run", arguments->run, "Run folder or checkpoint")->required();
+  command
+      ->add_option(
+          "--format", arguments->format,
+          "keras_h5 (Keras 3's own layout when FILE ends in .weights.h5), safetensors or onnx")
+      ->check(CLI::IsMember({"keras_h5", "safetensors", "onnx"}))
+      ->required();
+  command->add_option("--output", arguments->output, "File to write")
+      ->type_name("FILE")
+      ->required();
+  command->add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
+  command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_overrides(*command, arguments->overrides, Shorthands::kNone);
+  command->callback([arguments, &code] { code = export_model(*arguments); });
 }
 
 }  // namespace trainer::app

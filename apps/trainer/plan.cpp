@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "commands.h"
+#include "options.h"
 #include "train/open.h"
 #include "train/plan_report.h"
 #include "train/rate_plot.h"
@@ -11,11 +12,19 @@
 #include "train/workers.h"
 
 namespace trainer::app {
+namespace {
+
+struct PlanArguments : ConfigArguments {
+  std::string print_after;        // a compiler pass, or "all"
+  bool program = false;           // also what the backend runs, step by step
+  std::string plot;               // write the learning-rate curve to this SVG file
+  std::optional<int> world_size;  // plan for so many processes, which nothing else tells
+  train::SimulationRequest simulation;
+};
 
 int plan(const PlanArguments& arguments) {
   train::check_pass(arguments.print_after);
-  config::LoadedConfig loaded =
-      config::load_config(arguments.path, arguments.overrides, environment());
+  config::LoadedConfig loaded = load(arguments);
   const config::Config& config = loaded.config;
   const cluster::Identity who = arguments.world_size ? train::planned_workers(*arguments.world_size)
                                                      : cluster::identify({}, environment());
@@ -52,6 +61,55 @@ int plan(const PlanArguments& arguments) {
   }
   if (device.engine && arguments.program) train::print_programs(*device.engine, text);
   return kExitOk;
+}
+
+void add_simulation(CLI::App& command, train::SimulationRequest& request) {
+  // Here a number to simulate, not one for the config.
+  command.remove_option(command.get_option("--gpus"));
+  CLI::Option* workers =
+      command
+          .add_option("--workers,--gpus", request.workers,
+                      "Predict step time and efficiency on 1, 2, 4, ... so many workers, one a GPU")
+          ->check(CLI::Range(1, 1 << 20));
+  CLI::Option* link =
+      command.add_option("--link", request.link, "Bandwidth of each worker's link, e.g. 100Gbit");
+  workers->needs(link);
+  link->needs(workers);
+  command.add_option("--latency", request.latency, "Of a message; default 20us")->needs(link);
+  CLI::Option* step_time =
+      command
+          .add_option("--step-time", request.step_time,
+                      "Time of one worker's step, e.g. 120ms; else it is measured here")
+          ->needs(link);
+  command
+      .add_option("--measured", request.measured,
+                  "Take it from the output of benchmark --json or train --json")
+      ->type_name("FILE")
+      ->needs(link)
+      ->excludes(step_time);
+  command.add_option("--seconds", request.seconds, "Time to measure; default 2")
+      ->needs(link)
+      ->check(CLI::NonNegativeNumber);
+}
+
+}  // namespace
+
+void add_plan(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "What a config means: values and their origins, layers, steps, memory");
+  add_config(*command, *arguments);
+  command->add_option("--print-after", arguments->print_after,
+                      "Print the graphs after a compiler pass, or all");
+  command->add_flag("--program", arguments->program, "Print what the device runs, step by step");
+  command->add_option("--plot", arguments->plot, "Write the learning-rate curve to this SVG file")
+      ->type_name("FILE");
+  command
+      ->add_option("--world-size", arguments->world_size,
+                   "Plan for so many processes; else as TF_CONFIG, torchrun, Slurm or mpirun tell")
+      ->check(CLI::Range(1, 1 << 20));
+  add_simulation(*command, arguments->simulation);
+  command->callback([arguments, &code] { code = plan(*arguments); });
 }
 
 }  // namespace trainer::app

@@ -7,6 +7,7 @@
 #include "commands.h"
 #include "model/import.h"
 #include "model/model.h"
+#include "options.h"
 #include "train/asynchronous.h"
 #include "train/data_report.h"
 #include "train/loop.h"
@@ -14,6 +15,12 @@
 
 namespace trainer::app {
 namespace {
+
+struct TrainArguments : ConfigArguments {
+  bool resume = false;
+  bool overwrite = false;
+  cluster::IdentityFlags identity;
+};
 
 int code_of(const std::string& reason) {
   return reason == "interrupted" ? kExitInterrupted : kExitOk;
@@ -110,11 +117,8 @@ int evaluator(const TrainArguments& arguments, const config::Config& config) {
   return evaluate(follower);
 }
 
-}  // namespace
-
 int train(const TrainArguments& arguments) {
-  config::Config config =
-      config::load_config(arguments.path, arguments.overrides, environment()).config;
+  config::Config config = load(arguments).config;
   const cluster::Identity who = cluster::identify(arguments.identity, environment());
   train::check_workers(config, who);
   if (who.role == cluster::Role::kEvaluator) return evaluator(arguments, config);
@@ -138,6 +142,26 @@ int train(const TrainArguments& arguments) {
   const train::Finish finish = who.size == 1 ? run(arguments, config, data, model, nullptr)
                                              : run_joined(arguments, config, data, model, who);
   return code_of(finish.reason);
+}
+
+}  // namespace
+
+void add_train(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<TrainArguments>();
+  CLI::App* command = app.add_subcommand("train", "Build and run the job");
+  add_config(*command, *arguments);
+  CLI::Option* resume =
+      command->add_flag("--resume", arguments->resume, "Go on from the run's last checkpoint");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace an earlier run in this folder")
+      ->excludes(resume);
+  command->add_option("--rank", arguments->identity.rank,
+                      "Which of several processes this is, 0 being the chief; else told by "
+                      "TF_CONFIG, torchrun, Slurm or mpirun");
+  command->add_option("--world-size", arguments->identity.world_size,
+                      "How many processes train together");
+  command->add_option("--master", arguments->identity.master, "Where the process of rank 0 listens")
+      ->type_name("HOST:PORT");
+  command->callback([arguments, &code] { code = train(*arguments); });
 }
 
 }  // namespace trainer::app

@@ -1,16 +1,22 @@
 #include <iostream>
 
 #include "commands.h"
+#include "options.h"
 #include "train/open.h"
 
 namespace trainer::app {
+namespace {
 
-int validate(const std::vector<std::string>& paths,
-             const std::vector<config::Override>& overrides) {
+struct ValidateArguments {
+  std::vector<std::string> configs;
+  std::vector<config::Override> overrides;
+};
+
+int validate(const ValidateArguments& arguments) {
   int code = kExitOk;
-  for (const std::string& path : paths) {
+  for (const std::string& path : arguments.configs) {
     try {
-      train::check_model(config::load_config(path, overrides, environment()).config);
+      train::check_model(config::load_config(path, arguments.overrides, environment()).config);
       std::cout << path << ": ok\n";
     } catch (const Error& error) {
       std::cerr << error.what() << '\n';
@@ -18,6 +24,16 @@ int validate(const std::vector<std::string>& paths,
     }
   }
   return code;
+}
+
+}  // namespace
+
+void add_validate(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<ValidateArguments>();
+  CLI::App* command = app.add_subcommand("validate", "All errors of configs at once");
+  command->add_option("configs", arguments->configs, "Config files")->required();
+  add_overrides(*command, arguments->overrides);
+  command->callback([arguments, &code] { code = validate(*arguments); });
 }
 
 }  // namespace trainer::app

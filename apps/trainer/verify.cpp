@@ -4,13 +4,20 @@
 
 #include "commands.h"
 #include "model/model.h"
+#include "options.h"
 #include "train/open.h"
 
 namespace trainer::app {
+namespace {
+
+struct VerifyArguments : ConfigArguments {
+  std::string what;  // replicas or resume
+  std::vector<std::int64_t> replicas{1, 2, 4};
+  std::int64_t steps = 200;
+};
 
 int verify(const VerifyArguments& arguments) {
-  config::Config config =
-      config::load_config(arguments.path, arguments.overrides, environment()).config;
+  config::Config config = load(arguments).config;
   const data::Datasets data = train::open_training_data(config);
   warn(train::settle_normalize(config, data));
   const graph::Graph model =
@@ -25,6 +32,28 @@ int verify(const VerifyArguments& arguments) {
     train::print_verification(verification, std::cout);
   }
   return verification.holds() ? kExitOk : kExitCheck;
+}
+
+}  // namespace
+
+void add_verify(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<VerifyArguments>();
+  CLI::App* command = app.add_subcommand(
+      "verify", "Prove by training that replicas, or a resumed run, give what they should");
+  command->add_option("what", arguments->what, "replicas or resume")
+      ->required()
+      ->check(CLI::IsMember({"replicas", "resume"}));
+  add_config(*command, *arguments);
+  // Here a list to compare, not one number for the config.
+  command->remove_option(command->get_option("--replicas"));
+  command
+      ->add_option("--replicas", arguments->replicas,
+                   "Numbers of replicas to compare; default 1,2,4")
+      ->delimiter(',')
+      ->check(CLI::PositiveNumber);
+  command->add_option("--steps", arguments->steps, "Length of the runs")
+      ->check(CLI::Range(2, 1000000000));
+  command->callback([arguments, &code] { code = verify(*arguments); });
 }
 
 }  // namespace trainer::app

@@ -187,7 +187,9 @@ std::size_t count_ports(const LaunchOptions& options) {
 Launcher::Launcher(const LaunchOptions& options)
     : options_(options), ports_(count_ports(options)), cores_(available_cores()) {
   sigemptyset(&signals_);
-  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals_, signal);
+  for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    sigaddset(&signals_, signal);
+  }
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
   signal_file_ = Socket(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   const bool cluster = options.servers > 0 || options.evaluator;

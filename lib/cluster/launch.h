@@ -25,9 +25,9 @@ struct LaunchOptions {
 // their parts, the others all. A worker or evaluator that fails is no failure of the job then.
 //
 // Rank 0 has this process's standard output and error; what the others print comes line by line on
-// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM and SIGHUP are passed on. When a
-// worker has failed, the others get SIGTERM after `patience` and SIGKILL after `after_term`; when
-// this process dies, the kernel kills them.
+// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are
+// passed on. When a worker has failed, the others get SIGTERM after `patience` and SIGKILL after
+// `after_term`; when this process dies, the kernel kills them.
 //
 // Returns 0, or the exit code of the worker that was the first to fail (of several found at once,
 // the lowest rank's), 128 + N when signal N ended it; kExitDevice, with which the others follow it,

@@ -204,7 +204,8 @@ class MapReader {
   void decode_value(const Node& node, std::vector<T>& value, const Where& where, const Rule& rule) {
     if (!usable(node, where)) return;
     value.clear();
-    if (node.kind == Node::Kind::kNull && !rule.required) return;
+    const bool may_be_empty = !rule.required && !rule.never_empty;
+    if (node.kind == Node::Kind::kNull && may_be_empty) return;
     const bool bare = std::is_same_v<T, double> || rule.bare;  // one number, or one per channel
     if (bare && node.kind == Node::Kind::kScalar) {
       decode_value(node, value.emplace_back(), where, rule);
@@ -214,7 +215,7 @@ class MapReader {
     std::string wrong;
     if (node.kind != Node::Kind::kList) {
       wrong = "expected a list, found " + describe(node);
-    } else if ((size > 0 || rule.required) && (size < rule.min_items || size > rule.max_items)) {
+    } else if ((size > 0 || !may_be_empty) && (size < rule.min_items || size > rule.max_items)) {
       const bool exact = rule.min_items == rule.max_items;
       wrong = concat("expected ", exact ? "" : "at least ", rule.min_items,
                      rule.min_items == 1 ? " entry" : " entries", ", found ", size);

@@ -74,7 +74,7 @@ Json Writer::list(const Schema& schema) {
   if (rule.min_items == 0) return json;
   Json size{{"minItems", rule.min_items}};
   if (rule.min_items == rule.max_items) size["maxItems"] = rule.max_items;
-  if (rule.required) {
+  if (rule.required || rule.never_empty) {
     json.update(size);
   } else {
     json["anyOf"] = {size, {{"maxItems", 0}}};
@@ -112,7 +112,7 @@ std::vector<Json> Writer::forms(const Schema& schema) {
     case Kind::kList: {
       std::vector<Json> forms{list(schema)};
       if (schema.bare_item) forms.push_back(value(schema.item.front()));
-      if (!schema.rule.required) forms.push_back({{"type", "null"}});
+      if (!schema.rule.required && !schema.rule.never_empty) forms.push_back({{"type", "null"}});
       return forms;
     }
     case Kind::kMap:

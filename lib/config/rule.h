@@ -20,6 +20,7 @@ struct Rule {
   bool seconds = true;                             // durations: whether seconds are a unit
   bool bare = false;                               // lists: one entry may stand without the list
   std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
+  bool never_empty = false;                        // but for this
 
   Rule must() const {
     Rule rule = *this;
@@ -29,6 +30,11 @@ struct Rule {
   Rule or_one() const {
     Rule rule = *this;
     rule.bare = true;
+    return rule;
+  }
+  Rule not_empty() const {
+    Rule rule = *this;
+    rule.never_empty = true;
     return rule;
   }
   Rule items(std::size_t least, std::size_t most = 1000000) const {

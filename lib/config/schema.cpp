@@ -106,6 +106,28 @@ const Schema& config_schema() {
   return kSchema;
 }
 
+namespace {
+
+void collect_keys(const Schema& schema, const std::string& above, std::vector<std::string>& keys) {
+  for (const Field& field : schema.fields) {
+    const std::string path = above + field.key;
+    const bool map = field.schema.kind == Schema::Kind::kMap;
+    const bool alternative =
+        std::find(schema.choices.begin(), schema.choices.end(), field.key) != schema.choices.end();
+    const bool in_a_word = !field.schema.choices.empty() || !field.schema.shorthand.empty();
+    if ((!map && !alternative) || in_a_word) keys.push_back(path);
+    if (map) collect_keys(field.schema, path + '.', keys);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> settable_keys() {
+  std::vector<std::string> keys;
+  collect_keys(config_schema(), "", keys);
+  return keys;
+}
+
 void expand_top(Node& node, const Schema& schema) {
   if (schema.kind != Schema::Kind::kMap || !node.failure.empty()) return;
   const bool scalar = node.kind == Node::Kind::kScalar;

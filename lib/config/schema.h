@@ -54,6 +54,10 @@ struct Field {
 
 const Schema& config_schema();
 
+// What --set can name: the path of every key, those of alternatives (optimizer.sgd.momentum) and of
+// sections that a config may leave out included. Entries of lists have no name.
+std::vector<std::string> settable_keys();
+
 // Writes out every shorthand: `optimizer: adam` as {adam: null}, `dropout: 0.5` as {rate: 0.5}.
 void expand(Node& node, const Schema& schema);
 // The same for the top of `node` alone.

@@ -243,6 +243,7 @@ class ThreadedLoader final : public Loader {
 Reading reading_of(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
                    bool in_memory) {
   const auto cores = static_cast<std::int64_t>(available_cores().size());
+  if (prefetch && *prefetch < 1) return {1, 0};
   const std::int64_t readers = threads.value_or(in_memory ? 1 : cores);
   return {readers,
           std::max<std::int64_t>(1, prefetch.value_or(std::max<std::int64_t>(4, 2 * readers)))};
@@ -256,9 +257,9 @@ std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions&
     throw std::logic_error(concat("loader: ", passes, " passes for ", options.ranks,
                                   " ranks in batches of ", options.batch_size));
   }
-  const bool direct = options.threads    ? *options.threads < 1
-                      : options.prefetch ? *options.prefetch < 1
-                                         : dataset.in_memory();
+  const bool chosen = options.threads || options.prefetch;
+  const bool none = options.threads.value_or(1) < 1 || options.prefetch.value_or(1) < 1;
+  const bool direct = chosen ? none : dataset.in_memory();
   if (direct) return std::make_unique<DirectLoader>(dataset, options);
   const Reading reading = reading_of(options.threads, options.prefetch, dataset.in_memory());
   return std::make_unique<ThreadedLoader>(dataset, options, reading.threads, reading.prefetch);

@@ -1,5 +1,6 @@
 #include "data/not_finite.h"
 
+#include <cmath>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -44,6 +45,22 @@ std::string find_not_finite(const config::Data& config, const Dataset& train) {
       files_of(config), ": ", first, " holds NaN or infinity",
       count > 1 ? concat(", as do ", count - 1, " more of the ", train.size(), " training samples")
                 : "");
+}
+
+std::string blame_samples(const Dataset& train, std::span<const std::int64_t> indices,
+                          std::span<const float> losses) {
+  constexpr std::int64_t kMostNames = 5;
+  std::int64_t count = 0;
+  std::string names;
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (std::isfinite(losses[i]) || count++ >= kMostNames) continue;
+    names += (names.empty() ? "" : ", ") + train.describe(indices[i]);
+  }
+  const auto all = static_cast<std::int64_t>(indices.size());
+  if (count == 0) return concat("but for none of the last ", all, " samples of this process");
+  if (count > kMostNames) names += concat(" and ", count - kMostNames, " more");
+  return concat("for ", count == all ? "all " : concat(count, " of the "), all,
+                " samples of the batch: ", names);
 }
 
 }  // namespace trainer::data

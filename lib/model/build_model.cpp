@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "config/rule.h"
 #include "config/values.h"
 #include "model/backbone.h"
 #include "model/build.h"
@@ -106,6 +107,7 @@ class Builder {
                                  float otherwise) {
     const auto channels = static_cast<std::size_t>(sample_.image[2]);
     if (numbers.size() > 1 && numbers.size() != channels) {
+      if (data_.preprocess) return std::vector<float>(channels, otherwise);  // see check_preset()
       error(data_.loc, "data.normalize.", key, " has ", numbers.size(),
             " numbers, but the images have ", channels, " channels; give one, or one per channel");
       return std::vector<float>(channels, otherwise);
@@ -115,8 +117,19 @@ class Builder {
                               numbers.empty() ? otherwise : static_cast<float>(numbers[0]));
   }
 
+  void check_preset() {
+    const std::size_t numbers = config::normalize_of(data_).mean.size();
+    if (!data_.preprocess || numbers < 2 || numbers == static_cast<std::size_t>(sample_.image[2])) {
+      return;
+    }
+    error(data_.loc, "data.preprocess: ", config::spell(*data_.preprocess), " needs images of ",
+          numbers, " channels, but these have ", sample_.image[2], "; use tf, scale or normalize",
+          model_.backbone ? " (a backbone chooses its own preset where none is given)" : "");
+  }
+
   void add_input() {
     const Shape& image = sample_.image;
+    check_preset();
     if (!model_.input.empty() && Shape(model_.input) != image) {
       error(model_.loc, "model.input is ", to_string(Shape(model_.input)),
             ", but the data set's images are ", to_string(image),

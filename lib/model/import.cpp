@@ -55,6 +55,10 @@ class Matcher {
     }
   }
 
+  void pass_over(const graph::LayerInfo& layer) {
+    report().others += static_cast<std::int64_t>(layer.parameters.size());
+  }
+
   Import finish() && {
     for (std::size_t i = 0; i < file_.size(); ++i) {
       if (!used_[i]) report().extra.push_back(file_[i].name);
@@ -179,11 +183,21 @@ std::string ImportReport::text() const {
   return text;
 }
 
+std::string ImportReport::line() const {
+  return concat(path, ": ", loaded.size(), " tensors loaded; ",
+                static_cast<std::int64_t>(initialised.size()) + others,
+                " of the model left as initialised, ", extra.size(), " of the file unused");
+}
+
 Import match_weights(const graph::Graph& graph, std::vector<Tensor> file,
                      const std::vector<std::string>& allow_missing) {
   Matcher matcher(std::move(file), allow_missing);
   for (const graph::LayerInfo& layer : graph.layers) {
-    if (!layer.weights.empty()) matcher.add(graph, layer);
+    if (!layer.weights.empty()) {
+      matcher.add(graph, layer);
+    } else {
+      matcher.pass_over(layer);
+    }
   }
   return std::move(matcher).finish();
 }

@@ -22,10 +22,13 @@ struct ImportReport {
   std::vector<Shapes> ill_shaped;        // likewise of another shape
   std::vector<std::string> initialised;  // missing or ill-shaped as allow_missing lets them be
   std::vector<std::string> extra;        // in the file, with no place in these layers
+  std::int64_t others = 0;               // the model's that take nothing from the file
 
   bool complete() const { return missing.empty() && ill_shaped.empty(); }
   // One line of counts, then every tensor that was not loaded, by name.
   std::string text() const;
+  // "w.h5: 26 tensors loaded; 4 of the model left as initialised, 0 of the file unused"
+  std::string line() const;
 };
 
 struct Import {

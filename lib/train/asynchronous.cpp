@@ -91,6 +91,7 @@ GradientStream::Step GradientStream::next() {
       const void* input = feed_->input(batch);
       scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
       if (!engine_.step_on(count, input, batch.labels, scalars)) {
+        result.blame = data::blame_samples(images_, batch.indices, engine_.losses());
         result.not_finite = engine_.find_not_finite(count, input, batch.labels, scalars);
         return result;
       }
@@ -121,7 +122,8 @@ std::string work(const config::Config& config, const data::Datasets& data, Repli
         if (!bad.empty()) throw Error(kExitData, bad);
         throw CheckError(concat("the loss is not finite after step ", servers.step(),
                                 step.not_finite->empty() ? "" : ": first seen in ",
-                                *step.not_finite, ". The gradient was not given to the servers"));
+                                *step.not_finite, ", ", step.blame,
+                                ". The gradient was not given to the servers"));
       }
       if (step.pushed.result == server::Pushed::Result::kOver) {
         return reason_of(servers, plan.total_steps, timeout_of(config));

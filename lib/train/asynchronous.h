@@ -31,6 +31,7 @@ class GradientStream {
     std::int64_t correct = 0, samples = 0;
     // Where a loss that is not finite was first seen, or "the loss". The gradient was not given.
     std::optional<std::string> not_finite;
+    std::string blame;  // the samples then
   };
   Step next();
   double seconds_waited() const { return feed_->seconds_waited(); }

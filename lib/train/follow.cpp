@@ -3,6 +3,7 @@
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <thread>
 
 #include "base/error.h"
@@ -16,6 +17,7 @@
 #include "train/run_dir.h"
 #include "train/signals.h"
 #include "train/state.h"
+#include "train/table.h"
 #include "train/trained.h"
 
 namespace trainer::train {
@@ -50,6 +52,17 @@ std::int64_t last_step(const Path& folder) {
     if (row.is_object()) step = row.value("step", step);
   }
   return step;
+}
+
+// "2, 4, 6 and 12 more".
+std::string first_of(const std::set<std::int64_t>& steps) {
+  constexpr std::size_t kMost = 5;
+  std::string text;
+  std::size_t count = 0;
+  for (const std::int64_t step : steps) {
+    if (++count <= kMost) text += concat(text.empty() ? "" : ", ", step);
+  }
+  return count > kMost ? concat(text, " and ", count - kMost, " more") : text;
 }
 
 // The model of a checkpoint and the split it is measured on; the same for all of a run, unless it
@@ -157,6 +170,7 @@ class Follower {
     result_.step = -1;
     length_ = {-1, 1, false};
     seen_ = {{}, -1};
+    listed_.clear();
     pending_ = -1;
     newest_at_ = Clock::now();
   }
@@ -205,10 +219,11 @@ class Follower {
     if (gone) return false;
     if (newest.step == seen_.step && written == written_) return newest.step == result_.step;
     if (seen_.step >= 0) seen_training_ = true;
+    for (const checkpoint::Saved& each : saved) listed_.insert(each.step);
     if (newest.step != pending_) newest_at_ = Clock::now();
     pending_ = newest.step;
     if (checkpoint::is_in_use(options_.run) && !due()) return false;
-    if (!evaluate(newest)) return false;
+    if (!evaluate(newest, written)) return false;
     seen_ = newest;
     written_ = written;
     return newest.step == result_.step;
@@ -220,7 +235,7 @@ class Follower {
   }
 
   // False when the checkpoint was removed before it was read: there is a newer one then.
-  bool evaluate(const checkpoint::Saved& saved) {
+  bool evaluate(const checkpoint::Saved& saved, std::filesystem::file_time_type written) {
     std::optional<Trained> trained;
     try {
       trained = open_trained(saved.path.string(), false, options_.overrides, options_.environment,
@@ -232,6 +247,8 @@ class Follower {
     }
     length_ = length_of(trained->file.metadata, trained->path);
     if (saved.step <= result_.step) return true;  // saved anew, or known from a follower before
+    const std::set<std::int64_t> skipped = skipped_before(saved.step, trained->config);
+    warn_of_slowness(skipped.size(), written);
     evaluated_at_ = Clock::now();
     if (!evaluator_ || !evaluator_->fits(*trained)) {
       evaluator_.reset();
@@ -248,8 +265,51 @@ class Follower {
     for (const auto& hook : options_.hooks) hook->on_evaluation(evaluation);
     result_.step = saved.step;
     ++result_.evaluations;
+    count_skipped(skipped);
+    took_ = seconds_since(*evaluated_at_);
     newest_at_ = Clock::now();  // the time that an evaluation takes is not waiting
     return true;
+  }
+
+  // Checkpoints after the last one evaluated, and before `step`: those that were seen, and those
+  // that the config says were made and, not being kept, removed. A run begins with one of step 0.
+  std::set<std::int64_t> skipped_before(std::int64_t step, const config::Config& config) const {
+    std::set<std::int64_t> skipped(listed_.upper_bound(result_.step), listed_.lower_bound(step));
+    if (result_.step < 0 && step > 0) skipped.insert(0);
+    const config::Duration& interval = config.run.checkpoint_every;
+    if (interval.unit == config::Duration::Unit::kSeconds) return skipped;
+    Every every(interval, length_.steps_per_epoch);
+    for (std::int64_t s = std::max<std::int64_t>(result_.step, 0) + 1; s < step; ++s) {
+      if (every.due(s, 0)) skipped.insert(s);
+    }
+    return skipped;
+  }
+
+  void count_skipped(const std::set<std::int64_t>& skipped) {
+    if (!skipped.empty() && result_.skipped == 0) {
+      options_.warn(
+          concat(options_.run.string(), ": the checkpoints of steps ", first_of(skipped),
+                 " are not evaluated: only the newest is, when evaluate.start_delay_secs (",
+                 timing_.start_delay_secs, "), evaluate.throttle_secs (", timing_.throttle_secs,
+                 ") and the evaluation before allow it. Others that are passed over are "
+                 "counted at the end"));
+    }
+    result_.skipped += static_cast<std::int64_t>(skipped.size());
+    listed_.clear();
+  }
+
+  // When checkpoints come faster than they can be evaluated. `written`: the newest, with `skipped`
+  // ones since the last that was evaluated.
+  void warn_of_slowness(std::size_t skipped, std::filesystem::file_time_type written) {
+    if (told_slow_ || !took_ || !checkpoint::is_in_use(options_.run)) return;
+    const double apart = std::chrono::duration<double>(written - written_).count() /
+                         static_cast<double>(skipped + 1);
+    if (*took_ <= apart) return;
+    told_slow_ = true;
+    options_.warn(concat(options_.run.string(), ": an evaluation takes ", fixed(*took_, 1),
+                         " seconds, and a checkpoint comes every ", fixed(apart, 1),
+                         ", so that some are passed over: raise run.checkpoint_every, or evaluate "
+                         "on a faster machine"));
   }
 
   void start_hooks(const Trained& trained) {
@@ -276,7 +336,10 @@ class Follower {
   RunLength length_{-1, 1, false};
   checkpoint::Saved seen_{{}, -1};  // read last, as it was written then
   std::filesystem::file_time_type written_;
-  std::int64_t pending_ = -1;  // the newest step that was listed
+  std::int64_t pending_ = -1;      // the newest step that was listed
+  std::set<std::int64_t> listed_;  // all steps that were, since the last evaluation
+  std::optional<double> took_;     // seconds of the last evaluation
+  bool told_slow_ = false;
   std::optional<Evaluator> evaluator_;
   bool started_ = false;
   Clock::time_point start_ = Clock::now(), newest_at_ = start_;
@@ -290,17 +353,16 @@ Followed follow(FollowOptions options) { return Follower(std::move(options)).run
 void print_followed(const Followed& followed, const std::string& run, bool json,
                     std::ostream& out) {
   if (json) {
-    nlohmann::ordered_json line{{"event", "followed"},
-                                {"run", run},
-                                {"evaluations", followed.evaluations},
-                                {"step", nullptr},
-                                {"reason", followed.reason}};
+    nlohmann::ordered_json line{
+        {"event", "followed"},         {"run", run},      {"evaluations", followed.evaluations},
+        {"skipped", followed.skipped}, {"step", nullptr}, {"reason", followed.reason}};
     if (followed.step >= 0) line["step"] = followed.step;
     out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
     return;
   }
-  out << run << ": " << followed.evaluations << " checkpoints evaluated, "
-      << (followed.step < 0 ? "none before" : concat("the last of step ", followed.step)) << "; "
+  out << run << ": " << followed.evaluations << " checkpoints evaluated, ";
+  if (followed.skipped > 0) out << followed.skipped << " passed over, ";
+  out << (followed.step < 0 ? "none before" : concat("the last of step ", followed.step)) << "; "
       << (followed.reason == "interrupted" ? "interrupted"
                                            : "the run has ended: " + followed.reason)
       << std::endl;

@@ -2,9 +2,10 @@
 //
 // Timing is that of Estimator's EvalSpec: nothing before start_delay_secs, and throttle_secs
 // between the starts of two evaluations. What is evaluated is the newest checkpoint at that time;
-// those that came and went in between are not. Once nobody trains in the folder any more, nothing
-// is waited for: the last checkpoint is always evaluated. No step is evaluated twice, not even by a
-// follower that was stopped and started again.
+// those that came and went in between are not: the first of them are named in a warning, all are
+// counted at the end. Once nobody trains in the folder any more, nothing is waited for: the last
+// checkpoint is always evaluated. No step is evaluated twice, not even by a follower that was
+// stopped and started again.
 //
 // A follower that has not seen anyone train may have been started before the process that resumes
 // or replaces a finished run: it calls that run done after start_delay_secs only. When a run is
@@ -33,8 +34,9 @@ struct FollowOptions {
 
 struct Followed {
   std::int64_t evaluations = 0;
-  std::int64_t step = -1;  // of the last one, of this follower or one before it; -1: none
-  std::string reason;      // "done", "early stop", "interrupted" (by SIGINT or SIGTERM)
+  std::int64_t skipped = 0;  // checkpoints between those, and before the first
+  std::int64_t step = -1;    // of the last one, of this follower or one before it; -1: none
+  std::string reason;        // "done", "early stop", "interrupted" (see signals.h)
 };
 
 // Returns once the last checkpoint of a finished run is evaluated, or on a signal. Throws DataError

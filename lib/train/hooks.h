@@ -26,13 +26,14 @@ struct RunInfo {
   std::int64_t passes = 1;  // through all samples in an epoch, side by side
   int devices = 1;          // replicas of all workers; also for the articles' closing lines
   std::string scaled_rate;  // what the number of replicas makes of the learning rate
+  std::string weights;      // what came of a weight file, in a line; "" when none was read
   std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
 };
 
-// After each step; with parameter servers, after each of the chief's own. The averages are over the
-// steps since the last log line.
+// After each step; with parameter servers, after each of the chief's own.
 struct Progress {
   std::int64_t step = 0;     // steps done
+  std::int64_t steps = 1;    // this one; with parameter servers, all since the one before
   double epoch = 0;          // epochs done
   std::int64_t samples = 0;  // of this step; with parameter servers, of all since the one before
   double loss = 0;           // mean of this step's samples, L2 penalty included
@@ -92,11 +93,14 @@ class Hook {
 // articles' closing lines. Quiet: results alone, no progress.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
                                          const config::Duration& log_every);
-// --json: one object a line. Steps as "log_every" says.
+// --json: one object a line. Steps as "log_every" says, with the means that the terminal's lines
+// and metrics.csv have: over the samples of the steps since the last line, this one included. The
+// first step is told besides, alone, and counts in the next line too.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
 // metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
 // steps that will be done again are dropped. With parameter servers they have the staleness of the
-// chief's steps, mean and largest; a file of a run that had servers before keeps these columns.
+// chief's steps, mean and largest; a file of a run that had servers before keeps these columns, and
+// one that lacks columns gets them.
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
 // TensorBoard event file in the run directory.
 std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);

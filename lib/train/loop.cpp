@@ -191,6 +191,7 @@ class Loop {
       info.devices = job_.servers->workers();
       info.servers = job_.servers->describe();
     }
+    info.weights = weights_;
     info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
     warn_of_small_batches();
     for (const auto& hook : job_.hooks) {
@@ -218,6 +219,7 @@ class Loop {
     const model::Import import = model::import_weights(job_.engine.model(), config_.model);
     job_.engine.write(import.tensors);
     const model::ImportReport& report = import.report;
+    if (!report.path.empty()) weights_ = report.line();
     if (!report.initialised.empty() || !report.extra.empty()) job_.warn(report.text());
   }
 
@@ -443,7 +445,7 @@ class Loop {
       unreadable_ = !failure_.empty();
       if (unreadable_) return std::nullopt;
       if (given.not_finite && data_is_not_finite()) return std::nullopt;
-      if (given.not_finite) stop_not_finite(*given.not_finite, rate_(before));
+      if (given.not_finite) stop_not_finite(*given.not_finite, rate_(before), given.blame);
       if (given.pushed.result == server::Pushed::Result::kOver) return std::nullopt;
     } while (given.pushed.result == server::Pushed::Result::kStale && !interrupted());
     newest_ = true;
@@ -451,7 +453,8 @@ class Loop {
     Progress progress;
     progress.step = state_.step;
     progress.epoch = plan_.epoch(state_.step);
-    progress.samples = (state_.step - before) * plan_.batch * plan_.accumulate;
+    progress.steps = state_.step - before;
+    progress.samples = progress.steps * plan_.batch * plan_.accumulate;
     progress.loss = given.loss / static_cast<double>(given.samples);
     progress.accuracy = accuracy(static_cast<double>(given.correct), given.samples);
     progress.learning_rate = given.pushed.learning_rate;
@@ -489,15 +492,19 @@ class Loop {
 
   [[noreturn]] void stop_not_finite(const data::Batch& batch, const void* input,
                                     const backend::Scalars& scalars) {
+    const std::string blame =
+        data::blame_samples(*job_.data.train, batch.indices, job_.engine.losses());
     stop_not_finite(job_.engine.find_not_finite(batch.range.count, input, batch.labels, scalars),
-                    static_cast<double>(scalars.learning_rate));
+                    static_cast<double>(scalars.learning_rate), blame);
   }
 
-  [[noreturn]] void stop_not_finite(const std::string& where, double rate) {
-    throw_not_finite(concat(
-        "the loss is not finite at step ", state_.step + 1, " (epoch ",
-        static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1, ", learning rate ", rate, ")",
-        where.empty() ? "" : ": first seen in " + where, ". The parameters were not updated"));
+  [[noreturn]] void stop_not_finite(const std::string& where, double rate,
+                                    const std::string& blame) {
+    throw_not_finite(concat("the loss is not finite at step ", state_.step + 1, " (epoch ",
+                            static_cast<std::int64_t>(plan_.epoch(state_.step)) + 1,
+                            ", learning rate ", rate, ")",
+                            where.empty() ? "" : ": first seen in " + where, ", ", blame,
+                            ". The parameters were not updated"));
   }
 
   std::optional<Evaluation> evaluate_split(const char* name, const data::Dataset* dataset) {
@@ -674,6 +681,7 @@ class Loop {
   std::string failure_;         // what this process cannot read; "" for nothing
   bool unreadable_ = false;     // there is a failure_ of some worker
   bool told_of_batch_ = false;  // whether all workers know if the next batch can be read
+  std::string weights_;         // what came of the weight file
   Clock::time_point start_ = Clock::now();
   std::optional<Evaluation> between_;  // the last one before the end
   double steps_seconds_ = 0;

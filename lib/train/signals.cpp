@@ -7,6 +7,12 @@
 namespace trainer::train {
 namespace {
 
+constexpr struct {
+  int number;
+  const char* name;
+} kWatched[] = {
+    {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
+
 volatile std::sig_atomic_t last_signal = 0;
 
 // Only async-signal-safe calls here.
@@ -22,18 +28,18 @@ SignalWatch::SignalWatch() {
   struct sigaction action {};
   action.sa_handler = handle;
   sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, nullptr);
-  ::sigaction(SIGTERM, &action, nullptr);
+  for (const auto& signal : kWatched) ::sigaction(signal.number, &action, nullptr);
 }
 
 SignalWatch::~SignalWatch() {
-  std::signal(SIGINT, SIG_DFL);
-  std::signal(SIGTERM, SIG_DFL);
+  for (const auto& signal : kWatched) std::signal(signal.number, SIG_DFL);
 }
 
 const char* SignalWatch::received() {
-  if (last_signal == SIGINT) return "SIGINT";
-  return last_signal == SIGTERM ? "SIGTERM" : nullptr;
+  for (const auto& signal : kWatched) {
+    if (last_signal == signal.number) return signal.name;
+  }
+  return nullptr;
 }
 
 }  // namespace trainer::train

@@ -1,5 +1,5 @@
-// SIGINT and SIGTERM: the first asks the loop to save and stop, a second SIGINT ends the process at
-// once.
+// SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, which batch systems send ahead of a time limit: the
+// first asks the loop to save and stop, a second SIGINT ends the process at once.
 #pragma once
 
 namespace trainer::train {

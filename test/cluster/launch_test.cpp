@@ -102,14 +102,14 @@ TEST_CASE("launch: the chief may save after a signal for as long as it needs") {
 }
 
 TEST_CASE("launch: signals are passed on, and nothing outlives the launcher") {
-  for (const int signal : {SIGTERM, SIGKILL}) {
+  for (const int signal : {SIGTERM, SIGUSR1, SIGKILL}) {
     CAPTURE(signal);
     const auto job = launch_ranks(2, {"--mode", "loop"});
     REQUIRE(job->prints("step 1"));
     REQUIRE(wait_for(*job, "process", 2));
     const std::vector<int> processes = numbers(*job, "process");
     job->signal(signal);
-    CHECK(job->wait() == (signal == SIGTERM ? 128 + SIGTERM : -SIGKILL));
+    CHECK(job->wait() == (signal == SIGKILL ? -SIGKILL : 128 + signal));
     CHECK(all_gone(processes));
   }
 }

@@ -1,9 +1,12 @@
 // What the JSON Schema says, and what Python's jsonschema says with it.
+#include "config/schema.h"
+
 #include <doctest/doctest.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/files.h"
 #include "config/support.h"
@@ -20,6 +23,29 @@ TEST_CASE("the schema is closed and names every key of a config") {
   CHECK(schema["required"] == Json{"model", "data", "train"});
   for (const auto& [path, value] : leaves(parse(kSmall).config)) {
     CHECK(schema["properties"].contains(path.substr(0, path.find('.'))));
+  }
+}
+
+TEST_CASE(
+    "--set can name the keys of alternatives and of sections left out, and takes what is named") {
+  const std::vector<std::string> keys = settable_keys();
+  const std::set<std::string> names(keys.begin(), keys.end());
+  CHECK(names.size() == keys.size());
+  for (const char* key :
+       {"train.batch_size", "optimizer", "optimizer.sgd", "optimizer.sgd.momentum", "schedule",
+        "schedule.ramp_up.peak", "model.backbone.weights", "model.input",
+        "train.early_stop.patience", "data.normalize.mean", "data.train", "data.train.path"}) {
+    CHECK_MESSAGE(names.contains(key), key);
+  }
+  for (const char* key : {"train", "model.backbone", "optimizer.adam.momentum"}) {
+    CHECK_MESSAGE(!names.contains(key), key);
+  }
+  for (const auto& [path, value] : leaves(Config{})) {
+    if (path.find('[') == std::string::npos) CHECK_MESSAGE(names.contains(path), path);
+  }
+  for (const std::string& key : keys) {
+    CHECK_MESSAGE(mistakes(kSmall, {{key, "x", "--set"}}).find("unknown key") == std::string::npos,
+                  key);
   }
 }
 
@@ -73,6 +99,7 @@ TEST_CASE("a validator from outside agrees with the reader") {
   }
   add_valid(kSmall);
   add_valid(rich_config());
+  add_valid(kModel + "data: {format: synthetic, synthetic: {classes: 3}}\n" + kTrain);
   add_valid(kSmall + "optimizer:\nschedule: cosine\nrun:\nparallel: {}\n");
   add_valid(kModel + kData + "train: {epochs: \"${N:-3}\", max_steps: null}\n");
   add_valid(kSmall + "schedule: {ramp_up: {scale: linear, by: step}}\noptimizer: {sgd: }\n");
@@ -90,6 +117,8 @@ TEST_CASE("a validator from outside agrees with the reader") {
         kSmall + "run: {log_every: 10 stepz}\n",
         kSmall + "schedule: {step: {every: 3 seconds}}\n",
         kSmall + "run: {keep: 0}\n",
+        kModel + "data: {format: synthetic, synthetic: {shape: []}}\n" + kTrain,
+        kModel + "data: {format: synthetic, synthetic: {shape: null}}\n" + kTrain,
         kSmall + "run: {tensorboard: 1}\n",
         kSmall + "evaluate: {top_k: 1.5}\n",
         "model: {layers: [dense: 0]}\n" + kData + kTrain,

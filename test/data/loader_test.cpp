@@ -82,11 +82,22 @@ TEST_CASE("batches are the same for any number of threads and any depth") {
   CHECK(expected[6].size() == 2 + 3 * 8);
   CHECK(expected[7] != expected[0]);
   for (const std::int64_t threads : {1, 2, 4}) {
-    for (const std::int64_t prefetch : {1, 2, 7, 50}) {
+    for (const std::int64_t prefetch : {0, 1, 2, 7, 50}) {
       CAPTURE(threads);
       CAPTURE(prefetch);
       CHECK(drain(*make_loader(dataset, options_of(threads, prefetch))) == expected);
     }
+  }
+}
+
+TEST_CASE("without prefetch no batch is read before it is asked for, and none with others") {
+  const FakeDataset dataset(200);
+  const auto loader = make_loader(dataset, options_of(4, 0));
+  CHECK(loader->describe() == "no reading ahead");
+  for (int batch = 1; batch <= 3; ++batch) {
+    REQUIRE(loader->next() != nullptr);
+    CHECK(dataset.reads == 32 * batch);
+    loader->release();
   }
 }
 

@@ -106,6 +106,7 @@ train: {epochs: 5, batch_size: 32}
   CHECK((has(result.err, "layer ") || has(result.err, "variable ")));
   CHECK(has(result.err, "config.yaml:"));
   CHECK(has(result.err, "learning rate 1e+10"));
+  CHECK(has(result.err, " samples of the batch: "));
   CHECK(has(result.err, "step-00000000.safetensors"));
   CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
 }
@@ -198,6 +199,31 @@ run: {log_every: 1 steps, summary_every: 1 steps}
 
   CHECK(has(train("one_hot").out, "  accuracy 0."));
   CHECK(has(run({"evaluate", work / "one_hot"}).out, "precision"));
+}
+
+TEST_CASE("a loss that is not finite names the samples that give it") {
+  const Workspace work;
+  std::vector<float> images(40 * 16, 0.5f);
+  const std::vector<std::int32_t> classes(40, 1);
+  for (const std::size_t sample : {34, 37}) images[sample * 16 + 5] = 1e38f;  // its square is none
+  write_npy(work / "x.npy", "<f4", {40, 4, 4}, images);
+  write_npy(work / "y.npy", "<i4", {40}, classes);
+  const std::string config =
+      work.config(R"(model: {layers: [flatten, dense: 2], loss: mean_squared_error}
+data:
+  format: npz
+  shuffle: false
+  normalize: {scale: 1}
+  train: {images: )" +
+                  (work / "x.npy").string() + ", labels: " + (work / "y.npy").string() + R"(}
+optimizer: {sgd: {learning_rate: 0.001}}
+train: {epochs: 2, batch_size: 8}
+)");
+  const Result result = run({"train", config, "--run-dir", work / "run"});
+  CHECK(result.code == 5);
+  INFO(result.err);
+  CHECK(has(result.err, "at step 5 (epoch 1, "));
+  CHECK(has(result.err, ", for 2 of the 8 samples of the batch: 34, 37. The parameters were not"));
 }
 
 TEST_CASE("evaluation refuses other classes") {

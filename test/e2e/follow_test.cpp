@@ -88,6 +88,10 @@ TEST_CASE("a follower beside the training evaluates checkpoints as they come, an
   const Json end = followed.event("followed");
   CHECK(end.at("reason") == "done");
   CHECK(end.at("evaluations") == steps.size());
+  // One of step 0 and one every two steps, most of them removed by the next.
+  const auto skipped = end.at("skipped").get<std::size_t>();
+  CHECK(steps.size() + skipped == 31);
+  CHECK(count(followed.err, " are not evaluated: only the newest is") == (skipped > 0 ? 1 : 0));
 
   // What it leaves lies in a folder of its own.
   const Path folder = dir / "evaluator" / "test";
@@ -111,6 +115,8 @@ TEST_CASE("a follower beside the training evaluates checkpoints as they come, an
       run({"evaluate", dir, "--follow", "--json", "--split", "train", "--start-delay", "0"});
   CHECK(other.code == 0);
   CHECK(steps_of(other) == std::vector<std::int64_t>{60});
+  CHECK(other.event("followed").at("skipped") == 30);
+  CHECK(count(other.err, "the checkpoints of steps 0, 2, 4, 6, 8 and 25 more are not eval") == 1);
   // The follower's files belong to the run that they measured.
   REQUIRE(
       run({"train", config, "--quiet", "--run-dir", dir, "--overwrite", "--epochs", "1"}).code ==

@@ -43,6 +43,7 @@ TEST_CASE("loader threads and prefetching do not change the result") {
                        std::string("data.prefetch=") + prefetch}) == once);
     }
   }
+  CHECK(sha256_of(work, config, {"--set", "data.prefetch=0"}) == once);
 }
 
 TEST_CASE("mixed samples are the same whatever reads them, and after a resume") {

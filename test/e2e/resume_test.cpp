@@ -93,12 +93,16 @@ TEST_CASE("killed at random moments and resumed") {
   }
 }
 
-TEST_CASE("interrupted by SIGTERM in mid-epoch") {
+TEST_CASE("interrupted by a signal in mid-epoch") {
   const Reference reference;
+  int signal = SIGTERM;
+  SUBCASE("SIGTERM") {}
+  SUBCASE("SIGUSR1, which Slurm may send before the time limit") { signal = SIGUSR1; }
+  SUBCASE("SIGUSR2") { signal = SIGUSR2; }
   const Path dir = reference.work / "stopped";
   Program program(train(reference.config, dir));
   REQUIRE(program.wait_for("\"step\":13,"));
-  program.signal(SIGTERM);
+  program.signal(signal);
   const Result stopped = program.wait();
   if (stopped.event("finished").at("reason") == "done") return;  // it was faster than the signal
   CHECK(stopped.code == 75);

@@ -184,7 +184,7 @@ TEST_CASE("shape errors say what was expected and what to do") {
         "layer: groups: 2 does not divide the 9 filters");
   CHECK(wrong(Dense{false, {}}, {tiny, f32({64, 8})}) ==
         "layer: expects [batch, features], but its input is [batch, 3, 3, 64]; put flatten or "
-        "global_average_pooling before it");
+        "global_average_pool before it");
   CHECK(wrong(Dense{false, {}}, {flat, f32({9, 8})}) ==
         "layer: kernel is [9, 8], expected [10, units] for the input [batch, 10]");
   CHECK(wrong(Dense{true, {}}, {flat, f32({10, 8}), f32({7})}) ==

@@ -82,7 +82,7 @@ TEST_CASE("all mistakes are reported, those that follow from others are not") {
       "big: window 40x40 does not fit into 28x28 (input [batch, 28, 28, 1]); use a smaller window, "
       "padding: same, or fewer strides and poolings before it\n"
       "early: expects [batch, features], but its input is [batch, 28, 28, 1]; put flatten or "
-      "global_average_pooling before it\n"
+      "global_average_pool before it\n"
       "reshape: cannot reshape [batch, 28, 28, 1] (784 numbers a sample) to [batch, 5, 5]\n"
       "flatten: no later layer uses this one; name it in the inputs of a later layer, or remove "
       "it");
@@ -104,6 +104,13 @@ TEST_CASE("options that do not fit the input") {
                  "data: {format: synthetic, normalize: {mean: [1, 2, 3]}}\n") ==
         "data.normalize.mean has 3 numbers, but the images have 1 channels; give one, or one per "
         "channel");
+  // Of a preset the user has written no numbers.
+  for (const std::string preset : {"caffe", "torch"}) {
+    CHECK(mistakes("{layers: [flatten, dense: {units: 10}]}", kDigits,
+                   "data: {format: synthetic, preprocess: " + preset + "}\n") ==
+          "data.preprocess: " + preset +
+              " needs images of 3 channels, but these have 1; use tf, scale or normalize");
+  }
 }
 
 // The reader refuses these already; models may also be written in C++.

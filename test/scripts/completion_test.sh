@@ -24,6 +24,8 @@ expect "trainer --v" --version
 expect "trainer train --res" --resume
 expect "trainer train configs/x.yaml --quiet --ov" --overwrite
 expect "trainer train c.yaml --set train.batch" train.batch_size=
+expect "trainer train c.yaml --set optimizer.sgd.m" optimizer.sgd.momentum=
+expect "trainer train c.yaml --set data.normalize.s" data.normalize.scale= data.normalize.std=
 expect "trainer train c.yaml --epochs "
 expect "trainer verify re" replicas resume
 expect "trainer evaluate run --split v" validation

@@ -110,8 +110,8 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
   hook->on_finish(finish);
   CHECK(out.str() ==
         "test: 10 steps of 4 samples, 5 an epoch, run folder runs/test\n"
-        "epoch 1/2  step 2/10  loss 0.7500  accuracy 0.5000  lr 0.001  2,000 images/s  wait 50%  "
-        "eta 0:01\n"
+        "epoch 1/2  step 2/10  loss 0.7500  accuracy 0.5000  lr 0.001  2,000 images/s  "
+        "500 steps/s  wait 50%  eta 0:01\n"
         "validation: loss 0.2500  accuracy 0.7500 (95 % interval 0.5000-0.9000)  step 5  epoch 1  "
         "0.2 s\n"
         "total time with 1 CPU(s): 1.500 seconds\n"

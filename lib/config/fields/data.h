@@ -144,7 +144,7 @@ void fields(V& v, Split& s) {
 template <class V>
 void fields(V& v, Synthetic& s) {
   v("shape", s.shape, "Image as [height, width, channels]; default [28, 28, 1].",
-    at_least(1).items(3, 3).must());
+    at_least(1).items(3, 3).not_empty());
   v("classes", s.classes, "Number of classes; default 10.", at_least(1));
   v("train_samples", s.train_samples, "Training samples; default 4096.", at_least(1));
   v("test_samples", s.test_samples, "Test samples; default 1024.", at_least(0));
@@ -210,7 +210,9 @@ void fields(V& v, Data& s) {
   v("max_pixels", s.max_pixels, "Largest image that is decoded; default 100 million.", at_least(1));
   v("max_file_size", s.max_file_size, "Largest image file in bytes; default 256 MiB.", at_least(1));
   v("shuffle", s.shuffle, "Whether each epoch has an order of its own; default true.", any());
-  v("prefetch", s.prefetch, "Batches kept ready ahead; chosen when left out.", at_least(1));
+  v("prefetch", s.prefetch,
+    "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
+    at_least(0));
   v("threads", s.threads, "Threads that load; chosen when left out.", at_least(1));
 }
 

@@ -31,7 +31,7 @@ Outputs infer(const ActivateBackward&, const Site& site) {
 
 Outputs infer(const Softmax&, const Site& site) {
   expect_inputs(site, 1);
-  return {rows(site, 0, "put flatten or global_average_pooling before the softmax")};
+  return {rows(site, 0, "put flatten or global_average_pool before the softmax")};
 }
 
 Gradients differentiate(const Softmax&, GradientSite& site) {

@@ -4,7 +4,7 @@ namespace trainer::graph::rules {
 
 Outputs infer(const Dense& op, const Site& site) {
   expect_inputs(site, op.bias ? 3 : 2);
-  const Typed& x = rows(site, 0, "put flatten or global_average_pooling before it");
+  const Typed& x = rows(site, 0, "put flatten or global_average_pool before it");
   const Shape& kernel = site.inputs[1].shape;
   if (kernel.rank() != 2 || kernel[0] != x.shape[1]) {
     fail(site, "kernel is ", to_string(kernel), ", expected [", x.shape[1],

@@ -19,34 +19,40 @@ class JsonHook : public Hook {
     info_ = info;
     step_ = info.first_step;
     every_.emplace(log_every_, info.steps_per_epoch);
-    write({{"event", "start"},
-           {"run", info.dir.string()},
-           {"total_steps", info.total_steps},
-           {"steps_per_epoch", info.steps_per_epoch},
-           {"first_step", info.first_step},
-           {"global_batch", info.global_batch},
-           {"replicas", info.devices},
-           {"passes_per_epoch", info.passes}});
+    Json line{{"event", "start"},
+              {"run", info.dir.string()},
+              {"total_steps", info.total_steps},
+              {"steps_per_epoch", info.steps_per_epoch},
+              {"first_step", info.first_step},
+              {"global_batch", info.global_batch},
+              {"replicas", info.devices},
+              {"passes_per_epoch", info.passes}};
+    if (!info.weights.empty()) line["weights"] = info.weights;
+    write(line);
   }
 
   Request on_step(const Progress& p) override {
     step_ = p.step;
     window_.add(p);
     // The first step is always told: it shows how long the start took.
-    const bool first = p.step == info_.first_step + 1;
-    if (!every_->due(p.step, p.elapsed) && !first) return Request::kContinue;
+    const bool due = every_->due(p.step, p.elapsed);
+    if (!due && p.step != info_.first_step + 1) return Request::kContinue;
     Json line{{"event", "step"},
               {"step", p.step},
               {"epoch", p.epoch},
-              {"loss", rounded(p.loss, 9)},
-              {"accuracy", p.accuracy},
+              {"loss", rounded(window_.loss(), 9)},
+              {"accuracy", rounded(window_.accuracy(), 9)},
               {"learning_rate", rounded(p.learning_rate, 7)},
               {"images_per_second", window_.images_per_second()},
+              {"steps_per_second", window_.steps_per_second()},
               {"wait_share", window_.wait_share()},
               {"elapsed", p.elapsed}};
-    if (!info_.servers.empty()) line["staleness"] = p.staleness;
+    if (!info_.servers.empty()) {
+      line["staleness"] = window_.staleness();
+      line["staleness_max"] = window_.staleness_max();
+    }
     write(line);
-    window_ = {};
+    if (due) window_ = {};
     return Request::kContinue;
   }
 

@@ -13,79 +13,139 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr const char* kHeader =
-    "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds";
-// Behind those, of a run with parameter servers.
-constexpr const char* kStaleness = ",staleness,staleness_max";
+using Columns = std::vector<std::string>;
 
-std::int64_t count_commas(const std::string& line) {
-  return std::count(line.begin(), line.end(), ',');
+// In the order of the files.
+const Columns& columns() {
+  static const Columns kColumns{"step",
+                                "epoch",
+                                "split",
+                                "loss",
+                                "accuracy",
+                                "learning_rate",
+                                "images_per_second",
+                                "wait_share",
+                                "seconds",
+                                "steps_per_second",
+                                "top_k_accuracy"};
+  return kColumns;
+}
+// Behind those, of a run with parameter servers.
+const Columns& server_columns() {
+  static const Columns kColumns{"staleness", "staleness_max"};
+  return kColumns;
 }
 
-// Of a row in the file: what decides whether it stays.
-struct RowKey {
+Columns fields_of(const std::string& line) {
+  Columns fields(1);
+  for (const char letter : line) {
+    if (letter == ',') {
+      fields.emplace_back();
+    } else {
+      fields.back() += letter;
+    }
+  }
+  return fields;
+}
+
+std::string line_of(const Columns& fields) {
+  std::string line = fields.front();
+  for (std::size_t i = 1; i < fields.size(); ++i) line += ',' + fields[i];
+  return line;
+}
+
+bool contains(const Columns& all, const std::string& name) {
+  return std::find(all.begin(), all.end(), name) != all.end();
+}
+
+// A row in the file: what decides whether it stays, and how.
+struct Row {
   std::int64_t step = 0;
   std::string split;
+  std::string line;
 };
 
-std::optional<RowKey> csv_key(const std::string& line) {
-  const std::int64_t fewest = count_commas(kHeader), most = fewest + count_commas(kStaleness);
-  RowKey key;
-  const char* end = line.data() + line.size();
-  const auto [after, error] = std::from_chars(line.data(), end, key.step);
-  if (error != std::errc() || after == end || *after != ',') return std::nullopt;
-  const std::size_t epoch = line.find(',') + 1, split = line.find(',', epoch) + 1;
-  if (count_commas(line) != fewest && count_commas(line) != most) return std::nullopt;
-  key.split = line.substr(split, line.find(',', split) - split);
-  return key;
-}
-
-std::optional<RowKey> json_key(const std::string& line) {
-  const Json row = Json::parse(line, nullptr, false);
-  if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer() ||
-      !row.contains("split") || !row["split"].is_string()) {
-    return std::nullopt;
+// Reads rows of the columns that a file has and puts them under those it shall have. Without a
+// header of ours nothing is a row.
+class CsvRows {
+ public:
+  CsvRows(const Path& path, Columns wanted) : wanted_(std::move(wanted)) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    const Columns found = fields_of(line);
+    const bool ours = std::all_of(found.begin(), found.end(), [](const std::string& name) {
+      return contains(columns(), name) || contains(server_columns(), name);
+    });
+    if (ours && contains(found, "step") && contains(found, "split")) found_ = found;
   }
-  return RowKey{row["step"].get<std::int64_t>(), row["split"].get<std::string>()};
-}
 
-bool is_header(const std::string& line) {
-  return line == kHeader || line == std::string(kHeader) + kStaleness;
-}
+  const Columns& found() const { return found_; }
+  void add(const Columns& more) { wanted_.insert(wanted_.end(), more.begin(), more.end()); }
+  std::string header() const { return line_of(wanted_); }
+  bool is_header(const std::string& line) const {
+    return !found_.empty() && line == line_of(found_);
+  }
 
-// Whether the file has the columns that only runs with servers have.
-bool has_staleness(const Path& path) {
-  std::ifstream file(path);
-  std::string line;
-  return std::getline(file, line) && line == std::string(kHeader) + kStaleness;
-}
+  std::optional<Row> operator()(const std::string& line) const {
+    const Columns fields = fields_of(line);
+    if (found_.empty() || fields.size() != found_.size()) return std::nullopt;
+    Columns kept(wanted_.size());
+    Row row;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const auto to = std::find(wanted_.begin(), wanted_.end(), found_[i]);
+      if (to != wanted_.end()) kept[static_cast<std::size_t>(to - wanted_.begin())] = fields[i];
+      if (found_[i] == "split") row.split = fields[i];
+      if (found_[i] != "step") continue;
+      const char* end = fields[i].data() + fields[i].size();
+      const auto [after, error] = std::from_chars(fields[i].data(), end, row.step);
+      if (error != std::errc() || after != end) return std::nullopt;
+    }
+    row.line = line_of(kept);
+    return row;
+  }
+
+ private:
+  Columns wanted_, found_;
+};
+
+struct JsonRows {
+  std::string header() const { return ""; }
+  bool is_header(const std::string&) const { return false; }
+  std::optional<Row> operator()(const std::string& line) const {
+    const Json row = Json::parse(line, nullptr, false);
+    if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer() ||
+        !row.contains("split") || !row["split"].is_string()) {
+      return std::nullopt;
+    }
+    return Row{row["step"].get<std::int64_t>(), row["split"].get<std::string>(), line};
+  }
+};
 
 // One of the two files. Each row is flushed: a kill loses the row in writing and no other.
 class RowFile {
  public:
-  // Keeps the rows that a run from `first_step` on will not write again, with as many fields as
-  // `header` has. The last line of a killed run, half-written, has no newline and goes. Throws
-  // DataError when a line is none of ours.
-  template <class KeyOf>
-  RowFile(Path path, const std::string& header, std::int64_t first_step, const KeyOf& key_of)
+  // Keeps the rows that a run from `first_step` on will not write again. The last line of a killed
+  // run, half-written, has no newline and goes. Throws DataError when a line is none of ours.
+  template <class Rows>
+  RowFile(Path path, std::int64_t first_step, const Rows& rows)
       : path_(std::move(path)), newest_step_(first_step) {
+    const std::string header = rows.header();
     const std::string text = std::filesystem::exists(path_) ? read_text_file(path_) : "";
     std::string kept = header.empty() ? "" : header + '\n';
     std::int64_t number = 0;
     for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
          at = end + 1) {
-      std::string line = text.substr(at, end - at);
-      if (++number == 1 && !header.empty() && is_header(line)) continue;
-      const std::optional<RowKey> key = key_of(line);
-      if (!key) {
+      const std::string line = text.substr(at, end - at);
+      if (++number == 1 && rows.is_header(line)) continue;
+      const std::optional<Row> row = rows(line);
+      if (!row) {
         throw DataError(concat(path_.string(), ":", number),
                         "is not a row of a run's metrics; move the file away to resume");
       }
-      if (key->step > first_step) continue;
-      // Of a part of the run that had no servers.
-      while (count_commas(line) < count_commas(header)) line += ',';
-      kept += line + '\n';
-      if (key->step == first_step) present_.insert(key->split);
+      if (row->step > first_step) continue;
+      kept += row->line + '\n';
+      if (row->step == first_step) present_.insert(row->split);
     }
     if (kept != text) write_file_atomic(path_, kept);
     file_.open(path_, std::ios::app);
@@ -93,11 +153,11 @@ class RowFile {
   }
 
   // One row a step and split: a run that stops, or resumes after its end, evaluates again.
-  void add(const RowKey& key, const std::string& line) {
-    if (key.step != newest_step_) present_.clear();
-    newest_step_ = key.step;
-    if (!present_.insert(key.split).second) return;
-    file_ << line << '\n';
+  void add(const Row& row) {
+    if (row.step != newest_step_) present_.clear();
+    newest_step_ = row.step;
+    if (!present_.insert(row.split).second) return;
+    file_ << row.line << '\n';
     file_.flush();
     check();
   }
@@ -125,10 +185,12 @@ class MetricsFilesHook : public Hook {
     every_.emplace(summary_every_, info.steps_per_epoch);
     const Path csv = info.dir / "metrics.csv";
     has_servers_ = !info.servers.empty();
-    staleness_columns_ = has_servers_ || (info.first_step > 0 && has_staleness(csv));
-    csv_.emplace(csv, concat(kHeader, staleness_columns_ ? kStaleness : ""), info.first_step,
-                 csv_key);
-    jsonl_.emplace(info.dir / "metrics.jsonl", "", info.first_step, json_key);
+    CsvRows rows(csv, columns());
+    const bool had_servers = info.first_step > 0 && contains(rows.found(), "staleness");
+    staleness_columns_ = has_servers_ || had_servers;
+    if (staleness_columns_) rows.add(server_columns());
+    csv_.emplace(csv, info.first_step, rows);
+    jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows());
   }
 
   Request on_step(const Progress& p) override {
@@ -148,7 +210,9 @@ class MetricsFilesHook : public Hook {
            {"learning_rate", nullptr},
            {"images_per_second", nullptr},
            {"wait_share", nullptr},
-           {"seconds", e.seconds}});
+           {"seconds", e.seconds},
+           {"steps_per_second", nullptr},
+           {"top_k_accuracy", e.metrics.top_k > 0 ? Json(e.metrics.top_k_accuracy) : Json()}});
     return Request::kContinue;
   }
 
@@ -162,7 +226,9 @@ class MetricsFilesHook : public Hook {
                 {"learning_rate", rounded(window_.last().learning_rate, 7)},
                 {"images_per_second", window_.images_per_second()},
                 {"wait_share", window_.wait_share()},
-                {"seconds", window_.seconds()}};
+                {"seconds", window_.seconds()},
+                {"steps_per_second", window_.steps_per_second()},
+                {"top_k_accuracy", nullptr}};
     if (has_servers_) {
       row["staleness"] = window_.staleness();
       row["staleness_max"] = window_.staleness_max();
@@ -177,15 +243,16 @@ class MetricsFilesHook : public Hook {
       row["staleness"] = nullptr;
       row["staleness_max"] = nullptr;
     }
-    const RowKey key{row["step"].get<std::int64_t>(), row["split"].get<std::string>()};
+    const auto step = row["step"].get<std::int64_t>();
+    const auto split = row["split"].get<std::string>();
     std::string line;
     for (const auto& [column, value] : row.items()) {
       const std::string field = value.is_string() ? value.get<std::string>() : value.dump();
       if (column != "step") line += ',';
       if (field != "null") line += field;
     }
-    csv_->add(key, line);
-    jsonl_->add(key, row.dump());
+    csv_->add({step, split, line});
+    jsonl_->add({step, split, row.dump()});
   }
 
   config::Duration summary_every_;

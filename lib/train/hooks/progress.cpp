@@ -32,6 +32,14 @@ std::string rate(double value) {
   return text;
 }
 
+// "12.5", "0.083", "1,240".
+std::string speed(double value) {
+  if (value >= 100) return grouped(std::llround(value));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
 std::string bar(double share) {
   constexpr int kWidth = 20;
   const int full = std::clamp(static_cast<int>(share * kWidth), 0, kWidth);
@@ -63,6 +71,7 @@ class ProgressHook : public Hook {
       out_ << "each goes through all samples in an order of its own: an epoch is " << info.passes
            << " times the training split\n";
     }
+    if (!info.weights.empty()) out_ << "weights " << info.weights << '\n';
     if (info.first_step > 0) out_ << "resumed after step " << info.first_step << '\n';
     out_.flush();
   }
@@ -122,7 +131,8 @@ class ProgressHook : public Hook {
     return concat("epoch ", epoch_of(p.step), "/", epoch_of(info_.total_steps), "  step ", p.step,
                   "/", info_.total_steps, "  loss ", fixed(window_.loss(), 4), accuracy, "  lr ",
                   rate(p.learning_rate), "  ", grouped(std::llround(window_.images_per_second())),
-                  " images/s  wait ", fixed(100 * window_.wait_share(), 0), "%  eta ",
+                  " images/s  ", speed(window_.steps_per_second()), " steps/s  wait ",
+                  fixed(100 * window_.wait_share(), 0), "%  eta ",
                   clock_time(static_cast<double>(left) * step_seconds_));
   }
 

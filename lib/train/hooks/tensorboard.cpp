@@ -65,6 +65,7 @@ class TensorBoardHook : public Hook {
     scalar("train/accuracy", step, window_.accuracy());
     scalar("learning_rate", step, window_.last().learning_rate);
     scalar("images_per_second", step, window_.images_per_second());
+    scalar("global_step/sec", step, window_.steps_per_second());
     scalar("wait_share", step, window_.wait_share());
     if (has_servers_) {
       scalar("staleness", step, window_.staleness());

@@ -28,6 +28,7 @@ class Window {
     loss_ += p.loss * n;
     correct_ += p.accuracy * n;
     seconds_ += p.step_seconds;
+    steps_made_ += static_cast<double>(p.steps);
     waited_ += p.wait_seconds;
     staleness_ += static_cast<double>(p.staleness);
     staleness_max_ = std::max(staleness_max_, p.staleness);
@@ -42,6 +43,7 @@ class Window {
   double accuracy() const { return correct_ / samples_; }
   // 0 when no time has passed.
   double images_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
+  double steps_per_second() const { return seconds_ > 0 ? steps_made_ / seconds_ : 0; }
   // Mean and largest over the steps.
   double staleness() const { return staleness_ / steps_; }
   std::int64_t staleness_max() const { return staleness_max_; }
@@ -50,7 +52,7 @@ class Window {
  private:
   Progress last_;
   double samples_ = 0, loss_ = 0, correct_ = 0, seconds_ = 0, waited_ = 0;
-  double staleness_ = 0, steps_ = 0;
+  double staleness_ = 0, steps_ = 0, steps_made_ = 0;
   std::int64_t staleness_max_ = 0;
 };
 

@@ -3,7 +3,9 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "train/hooks/support.h"
+#include "train/table.h"
 
 namespace trainer::train {
 
@@ -32,9 +34,11 @@ TEST_CASE("json: every event, its keys in order") {
       R"({"event":"start","run":"runs/digits","total_steps":20,"steps_per_epoch":8,"first_step":0,)"
       R"("global_batch":64,"replicas":1,"passes_per_epoch":1})",
       R"({"event":"step","step":1,"epoch":0.125,"loss":2.30258509,"accuracy":0.5,)"
-      R"("learning_rate":0.001,"images_per_second":3200.0,"wait_share":0.25,"elapsed":0.02})",
+      R"("learning_rate":0.001,"images_per_second":3200.0,"steps_per_second":50.0,)"
+      R"("wait_share":0.25,"elapsed":0.02})",
       R"({"event":"step","step":4,"epoch":0.5,"loss":2.30258509,"accuracy":0.5,)"
-      R"("learning_rate":0.001,"images_per_second":3200.0,"wait_share":0.25,"elapsed":0.08})",
+      R"("learning_rate":0.001,"images_per_second":3200.0,"steps_per_second":50.0,)"
+      R"("wait_share":0.25,"elapsed":0.08})",
       R"({"event":"evaluation","split":"validation","step":4,"epoch":0.5,"loss":0.1,)"
       R"("accuracy":0.75,"accuracy_low":0.25,"accuracy_high":0.875,"count":4,"seconds":1.25})",
       R"({"event":"evaluation","split":"validation","step":4,"epoch":0.5,"loss":0.1,)"
@@ -52,24 +56,63 @@ TEST_CASE("json: every event, its keys in order") {
   for (std::size_t i = 0; i < lines.size(); ++i) CHECK(lines[i] == expected[i]);
 }
 
-TEST_CASE("json: the loss is the step's own, speed the mean since the last line") {
+TEST_CASE("json: the first step alone, then means since the last line, that step counted in") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, steps(3));
-  hook->on_start(run_info("r", 4));
-  for (std::int64_t n = 5; n <= 6; ++n) {
+  hook->on_start(run_info("r", 3));
+  for (std::int64_t n = 4; n <= 9; ++n) {
     Progress p = after_step(n);
-    p.step_seconds = n == 5 ? 1.0 : 0.5;
+    p.accuracy = n == 6 ? 1.0 : 0.25;
+    p.step_seconds = n == 4 ? 1.0 : 0.5;
     hook->on_step(p);
   }
   const auto lines = lines_of(out.str());
-  REQUIRE(lines.size() == 3);  // the first step after a resume is told, too
-  const auto first = nlohmann::json::parse(lines[1]), second = nlohmann::json::parse(lines[2]);
-  CHECK(first["step"] == 5);
-  CHECK(first["loss"] == 0.5);
+  REQUIRE(lines.size() == 4);  // the first step after a resume is told, too
+  const auto first = nlohmann::json::parse(lines[1]), second = nlohmann::json::parse(lines[2]),
+             third = nlohmann::json::parse(lines[3]);
+  CHECK(first["step"] == 4);
+  CHECK(first["loss"] == 0.4);
   CHECK(first["images_per_second"] == 64.0);
   CHECK(second["step"] == 6);
-  CHECK(second["loss"] == 0.6);
-  CHECK(second["images_per_second"] == 128.0);
+  CHECK(second["loss"] == 0.5);
+  CHECK(second["accuracy"] == 0.5);
+  CHECK(second["images_per_second"] == 96.0);
+  CHECK(second["steps_per_second"] == 1.5);
+  CHECK(third["step"] == 9);
+  CHECK(third["loss"] == 0.8);
+  CHECK(third["accuracy"] == 0.25);
+}
+
+TEST_CASE("the terminal, the events and the metric files have the same numbers of a step") {
+  const TemporaryFolder folder;
+  std::ostringstream text, events;
+  std::vector<std::unique_ptr<Hook>> hooks;
+  hooks.push_back(make_progress_hook(text, false, false, steps(4)));
+  hooks.push_back(make_json_hook(events, steps(4)));
+  hooks.push_back(make_metrics_files_hook(steps(4)));
+  for (const auto& hook : hooks) {
+    hook->on_start(run_info(folder.path()));
+    for (std::int64_t n = 1; n <= 8; ++n) {
+      Progress p = after_step(n);
+      p.accuracy = static_cast<double>(n * n) / 100;
+      hook->on_step(p);
+    }
+  }
+  const auto terminal = lines_of(text.str()), lines = lines_of(events.str()),
+             rows = lines_of(read_text_file(folder.path() / "metrics.jsonl"));
+  REQUIRE(terminal.size() == 3);
+  REQUIRE(lines.size() == 4);
+  REQUIRE(rows.size() == 2);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const auto event = nlohmann::json::parse(lines[i + 2]), row = nlohmann::json::parse(rows[i]);
+    for (const char* key : {"step", "loss", "accuracy", "images_per_second", "steps_per_second"}) {
+      CAPTURE(key);
+      CHECK(event.at(key) == row.at(key));
+    }
+    CHECK(terminal[i + 1].find(concat("  loss ", fixed(row.at("loss").get<double>(), 4),
+                                      "  accuracy ", fixed(row.at("accuracy").get<double>(), 4),
+                                      "  ")) != std::string::npos);
+  }
 }
 
 TEST_CASE("json: what is not finite is null, what is not UTF-8 does not break a line") {

@@ -11,7 +11,8 @@ namespace {
 using namespace test;
 
 constexpr const char* kHeader =
-    "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds";
+    "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds,"
+    "steps_per_second,top_k_accuracy";
 
 std::string csv(const TemporaryFolder& folder) {
   return read_text_file(folder.path() / "metrics.csv");
@@ -42,17 +43,19 @@ TEST_CASE("metric files: averages of training, exact evaluations") {
   const TemporaryFolder folder;
   run(folder, 0, 9);
   CHECK(csv(folder) == std::string(kHeader) +
-                           "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08\n"
-                           "8,1.0,train,0.65,0.5,0.001,3200.0,0.25,0.08\n"
-                           "8,1.0,validation,0.1,0.75,,,,1.25\n");
+                           "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,50.0,\n"
+                           "8,1.0,train,0.65,0.5,0.001,3200.0,0.25,0.08,50.0,\n"
+                           "8,1.0,validation,0.1,0.75,,,,1.25,,\n");
   const auto rows = lines_of(jsonl(folder));
   REQUIRE(rows.size() == 3);
   CHECK(rows[0] ==
         R"({"step":4,"epoch":0.5,"split":"train","loss":0.25,"accuracy":0.5,"learning_rate":0.001,)"
-        R"("images_per_second":3200.0,"wait_share":0.25,"seconds":0.08})");
+        R"("images_per_second":3200.0,"wait_share":0.25,"seconds":0.08,"steps_per_second":50.0,)"
+        R"("top_k_accuracy":null})");
   CHECK(rows[2] ==
         R"({"step":8,"epoch":1.0,"split":"validation","loss":0.1,"accuracy":0.75,)"
-        R"("learning_rate":null,"images_per_second":null,"wait_share":null,"seconds":1.25})");
+        R"("learning_rate":null,"images_per_second":null,"wait_share":null,"seconds":1.25,)"
+        R"("steps_per_second":null,"top_k_accuracy":null})");
 }
 
 TEST_CASE("metric files: samples weigh the averages, the last steps have a row, too") {
@@ -68,7 +71,7 @@ TEST_CASE("metric files: samples weigh the averages, the last steps have a row, 
   p.loss = 5;
   p.samples = 1;
   hook->on_step(p);
-  CHECK(lines_of(csv(folder)).back() == "2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04");
+  CHECK(lines_of(csv(folder)).back() == "2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04,50.0,");
 }
 
 TEST_CASE("metric files: a run killed anywhere and resumed leaves the rows of a whole one") {
@@ -107,15 +110,15 @@ TEST_CASE("metric files: with servers the staleness of the chief's steps, mean a
   auto rows = lines_of(csv(folder));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0] == header);
-  CHECK(rows[1].ends_with(",0.08,2.5,4"));
-  CHECK(rows[2].ends_with(",0.08,6.5,8"));
-  CHECK(rows[3].ends_with(",1.25,,"));
+  CHECK(rows[1].ends_with(",0.08,50.0,,2.5,4"));
+  CHECK(rows[2].ends_with(",0.08,50.0,,6.5,8"));
+  CHECK(rows[3].ends_with(",1.25,,,,"));
   CHECK(lines_of(jsonl(folder))[1].ends_with(R"("staleness":6.5,"staleness_max":8})"));
   // Goes on in one process.
   const std::string before = csv(folder);
   go(folder, 8, 12, "");
   CHECK(csv(folder).starts_with(before));
-  CHECK(lines_of(csv(folder)).back().ends_with(",0.08,,"));
+  CHECK(lines_of(csv(folder)).back().ends_with(",0.08,50.0,,,"));
   // A run of one process that goes on with servers.
   const TemporaryFolder other;
   go(other, 0, 8, "");
@@ -124,8 +127,46 @@ TEST_CASE("metric files: with servers the staleness of the chief's steps, mean a
   rows = lines_of(csv(other));
   REQUIRE(rows.size() == 5);
   CHECK(rows[0] == header);
-  CHECK(rows[1].ends_with(",0.08,,"));
-  CHECK(rows[4].ends_with(",0.08,10.5,12"));
+  CHECK(rows[1].ends_with(",0.08,50.0,,,"));
+  CHECK(rows[4].ends_with(",0.08,50.0,,10.5,12"));
+}
+
+TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other workers") {
+  const TemporaryFolder folder;
+  const auto hook = make_metrics_files_hook(steps(4));
+  hook->on_start(run_info(folder.path()));
+  Progress p = after_step(4);
+  p.steps = 4;
+  hook->on_step(p);
+  Evaluation e = evaluation("validation", 4, 0.1);
+  e.metrics.top_k = 5;
+  e.metrics.top_k_accuracy = 0.875;
+  hook->on_evaluation(e);
+  const auto rows = lines_of(csv(folder));
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[1].ends_with(",0.02,200.0,"));
+  CHECK(rows[2].ends_with(",1.25,,0.875"));
+  CHECK(lines_of(jsonl(folder))[1].ends_with(R"("top_k_accuracy":0.875})"));
+}
+
+TEST_CASE("metric files: a file with fewer columns goes on with all") {
+  const std::string old =
+      "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds";
+  const TemporaryFolder folder;
+  write_file_atomic(folder.path() / "metrics.csv",
+                    old + "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08\n");
+  run(folder, 4, 8);
+  auto rows = lines_of(csv(folder));
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0] == kHeader);
+  CHECK(rows[1] == "4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,,");
+  // Of a run with servers.
+  write_file_atomic(folder.path() / "metrics.csv",
+                    old + ",staleness,staleness_max\n4,0.5,train,1,1,1,1,1,1,2.5,4\n");
+  run(folder, 4, 8);
+  rows = lines_of(csv(folder));
+  CHECK(rows[0] == std::string(kHeader) + ",staleness,staleness_max");
+  CHECK(rows[1] == "4,0.5,train,1,1,1,1,1,1,,,2.5,4");
 }
 
 TEST_CASE("metric files: a fresh start drops all rows; the files may be missing when resuming") {

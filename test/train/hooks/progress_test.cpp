@@ -33,9 +33,9 @@ TEST_CASE("progress, log: averages since the last line, evaluations, closing lin
   CHECK(out.str() ==
         std::string("digits: 20 steps of 64 samples, 8 an epoch, run folder runs/digits\n"
                     "epoch 1/3  step 4/20  loss 0.2500  accuracy 0.5000  lr 0.001  3,200 images/s  "
-                    "wait 25%  eta 0:01\n"
+                    "50 steps/s  wait 25%  eta 0:01\n"
                     "epoch 1/3  step 8/20  loss 0.6500  accuracy 0.5000  lr 0.001  3,200 images/s  "
-                    "wait 25%  eta 0:01\n"
+                    "50 steps/s  wait 25%  eta 0:01\n"
                     "validation: loss 0.0412  accuracy 0.7500 (95 % interval 0.3006-0.9544)  "
                     "top 5 0.9900  step 8  epoch 1  1.2 s\n") +
             kClosing);
@@ -119,6 +119,19 @@ TEST_CASE("progress: a resumed and an interrupted run are told; quiet tells resu
     hook->on_finish(finish("done"));
     CHECK(quiet.str().ends_with(kClosing));
   }
+}
+
+TEST_CASE("what came of a weight file is told at the start") {
+  RunInfo info = run_info("r");
+  info.weights = "w.h5: 26 tensors loaded";
+  std::ostringstream out, quiet, json;
+  make_progress_hook(out, false, false, steps(1))->on_start(info);
+  CHECK(out.str().ends_with("\nweights w.h5: 26 tensors loaded\n"));
+  make_progress_hook(quiet, false, true, steps(1))->on_start(info);
+  CHECK(quiet.str().empty());
+  make_json_hook(json, steps(1))->on_start(info);
+  CHECK(json.str().ends_with(R"(,"weights":"w.h5: 26 tensors loaded"})"
+                             "\n"));
 }
 
 TEST_CASE("progress: the closing lines count the devices") {

@@ -122,29 +122,27 @@ TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
   CHECK(files[0].filename().string().starts_with("events.out.tfevents.1"));
   CHECK(files[0].filename().string().ends_with(concat(".", ::getpid())));
   const auto events = read_events(files[0]);
-  REQUIRE(events.size() == 7);
+  REQUIRE(events.size() == 8);
   CHECK(events[0].text(3) == "brain.Event:2");
   CHECK(events[0].as<double>(1) > 1.6e9);
   // SessionLog START at the first step that is done again.
   CHECK(events[1].number(2) == 5);
   CHECK(parse(events[1].text(7)).number(1) == 1);
-  const std::vector<std::pair<std::string, float>> expected{{"train/loss@6", 0.55f},
-                                                            {"train/accuracy@6", 0.5f},
-                                                            {"learning_rate@6", 0.001f},
-                                                            {"images_per_second@6", 3200.f},
-                                                            {"wait_share@6", 0.25f}};
+  const std::vector<std::pair<std::string, float>> expected{
+      {"train/loss@6", 0.55f},         {"train/accuracy@6", 0.5f},  {"learning_rate@6", 0.001f},
+      {"images_per_second@6", 3200.f}, {"global_step/sec@6", 50.f}, {"wait_share@6", 0.25f}};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CHECK(label(events[i + 2]) == expected[i].first);
     CHECK(scalar(events[i + 2]) == doctest::Approx(expected[i].second).epsilon(1e-6));
   }
   // The last steps have a point, wherever a run was interrupted before.
   hook->on_finish(finish("interrupted", 7));
-  CHECK(read_events(files[0]).size() == 7);
+  CHECK(read_events(files[0]).size() == 8);
   for (std::int64_t n = 8; n <= 9; ++n) hook->on_step(after_step(n));
   const auto more = read_events(files[0]);
-  REQUIRE(more.size() == 17);
-  CHECK(label(more[7]) == "train/loss@8");
-  CHECK(label(more[12]) == "train/loss@9");
+  REQUIRE(more.size() == 20);
+  CHECK(label(more[8]) == "train/loss@8");
+  CHECK(label(more[14]) == "train/loss@9");
 }
 
 TEST_CASE("tensorboard: evaluations, with the confusion matrix as a picture") {

@@ -1,0 +1,69 @@
+#include "options.h"
+
+#include "base/error.h"
+#include "commands.h"
+
+namespace trainer::app {
+
+void add_config(CLI::App& command, ConfigArguments& arguments) {
+  command.add_option("config", arguments.path, "Config file (YAML)")->required();
+  add_overrides(command, arguments.overrides);
+  command.add_flag("--json", arguments.json,
+                   "One JSON object a line on standard output, nothing else");
+  command.add_flag("--quiet", arguments.quiet, "No progress");
+}
+
+config::LoadedConfig load(const ConfigArguments& arguments) {
+  return config::load_config(arguments.path, arguments.overrides, environment());
+}
+
+void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
+                   Shorthands shorthands) {
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--set",
+          [&overrides](const std::vector<std::string>& settings) {
+            for (const std::string& setting : settings) {
+              const auto equals = setting.find('=');
+              if (equals == std::string::npos) {
+                throw ConfigError(
+                    {}, "--set " + setting + ": expected key=value, e.g. --set train.epochs=3");
+              }
+              overrides.push_back({setting.substr(0, equals), setting.substr(equals + 1), "--set"});
+            }
+          },
+          "Replace a value of the config, e.g. --set optimizer.adam.learning_rate=1e-4")
+      ->type_name("KEY=VALUE")
+      ->allow_extra_args(false)
+      ->trigger_on_parse();
+  const auto flag = [&](const char* name, const char* key, const char* help) {
+    command
+        .add_option_function<std::string>(
+            name,
+            [&overrides, key, name](const std::string& value) {
+              overrides.push_back({key, value, name});
+            },
+            help)
+        ->trigger_on_parse();
+  };
+  if (shorthands == Shorthands::kNone) return;
+  flag("--batch-size", "train.batch_size", "Samples a replica takes a step (train.batch_size)");
+  if (shorthands == Shorthands::kAll) {
+    flag("--epochs", "train.epochs", "Epochs to train (train.epochs)");
+    flag("--seed", "seed", "Seed of everything random (seed)");
+    flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
+  }
+  flag("--replicas", "parallel.replicas", "Copies of the model (parallel.replicas)");
+  flag("--gpus", "parallel.gpus", "GPUs to use: a number or all (parallel.gpus)");
+}
+
+CLI::Validator at_least_one() {
+  return {[](const std::string& text) {
+            std::int64_t value = 0;
+            const bool right = CLI::detail::lexical_cast(text, value) && value >= 1;
+            return right ? "" : "expected a whole number of at least 1, found " + text;
+          },
+          ""};
+}
+
+}  // namespace trainer::app

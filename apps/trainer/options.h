@@ -1,0 +1,33 @@
+// Arguments that several commands take.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::app {
+
+// What all commands that read a config take.
+struct ConfigArguments {
+  std::string path;
+  std::vector<config::Override> overrides;  // --set and the flags that stand for keys, in order
+  bool json = false;
+  bool quiet = false;
+};
+// `arguments` must outlive the parsing.
+void add_config(CLI::App& command, ConfigArguments& arguments);
+// The config that they name, in this process's environment. Throws ConfigError.
+config::LoadedConfig load(const ConfigArguments& arguments);
+
+// Which flags stand for one key each, beside --set: all, or those that matter to a trained model.
+enum class Shorthands { kAll, kDevice, kNone };
+// Appends to `overrides` in the order of the command line; they must outlive the parsing.
+void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
+                   Shorthands shorthands = Shorthands::kAll);
+
+// CLI11's own checks of numbers name a range of 20 digits.
+CLI::Validator at_least_one();
+
+}  // namespace trainer::app
