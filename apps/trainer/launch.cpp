@@ -17,3 +17,5 @@ int launch(const LaunchArguments& arguments) {
 }
 
 }  // namespace trainer::app
+  // When a server has died, the chief saves what it has.
+  if (options.servers > 0) options.after_term = std::chrono::minutes(1);

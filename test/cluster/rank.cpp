@@ -128,6 +128,7 @@ void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& option
     rendezvous.set_phase(concat("training, step ", step));
     const bool chosen = rendezvous.rank() == number(options, "which", rendezvous.rank());
     if (chosen && step == number(options, "hang-at", -1)) ::pause();
+    if (chosen && step == number(options, "stop-at", -1)) ::raise(SIGSTOP);
     if (chosen && step == number(options, "leave-at", -1)) return;
     if (chosen && step == number(options, "kill-at", -1)) ::raise(SIGKILL);
     if (chosen && step == number(options, "fail-at", -1))
@@ -162,9 +163,8 @@ void run(const Options& options) {
   const Identity identity = who_am_i(options);
   const std::string version = options.count("version") > 0 ? options.at("version") : "1";
   const auto rendezvous = std::make_shared<Rendezvous>(
-      identity,
-      RendezvousOptions{std::chrono::milliseconds(number(options, "timeout", 30'000)), version,
-                        number(options, "shared-memory", 1) != 0});
+      identity, RendezvousOptions{std::chrono::milliseconds(number(options, "timeout", 30'000)),
+                                  version, number(options, "shared-memory", 1) != 0});
   cpu_set_t cores;
   ::sched_getaffinity(0, sizeof cores, &cores);
   std::cout << "process " << ::getpid() << "\ncores " << CPU_COUNT(&cores) << std::endl;
