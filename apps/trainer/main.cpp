@@ -328,7 +328,7 @@ int run(int argc, char** argv) {
       ->add_option("--replicas", verify_arguments.replicas,
                    "Numbers of replicas to compare; default 1,2,4")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   verify_command->add_option("--steps", verify_arguments.steps, "Length of the runs")
       ->check(CLI::Range(2, 1000000000));
   verify_command->callback([&] { code = verify(verify_arguments); });

@@ -276,6 +276,11 @@ TEST_CASE("command lines that cannot be meant") {
   CHECK(has(error({"train", config, "--resume", "--overwrite"}), " excludes --"));
   CHECK(has(error({"predict", "x", "--top", "0"}), "a whole number of at least 1, found 0"));
   CHECK(has(error({"predict", "x", "--limit", "0"}), "a whole number of at least 1, found 0"));
+  for (const char* replicas : {"0", "1,0", "many"}) {
+    const std::string told = error({"verify", "replicas", config, "--replicas", replicas});
+    CHECK(has(told, "expected a whole number of at least 1, found "));
+    CHECK(told.size() < 200);
+  }
   for (const char* seconds : {"0", "-1"}) {
     CHECK(has(error({"benchmark", config, "--seconds", seconds}), "seconds, more than 0"));
   }
