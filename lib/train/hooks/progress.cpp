@@ -99,7 +99,10 @@ class ProgressHook : public Hook {
       if (finish.reason == "interrupted") out_ << "; a checkpoint was saved, go on with --resume";
       out_ << '\n';
     }
-    const std::string devices = concat(" with ", info_.devices, " CPU(s)");
+    const std::string devices = concat(" with ", info_.devices,
+                                       info_.devices == 1      ? " CPU(s)"
+                                       : info_.servers.empty() ? " replicas"
+                                                               : " workers");
     if (const auto& staleness = finish.staleness) {
       out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
            << staleness->max << ", " << staleness->refused << " refused\n";
