@@ -33,17 +33,17 @@ void check_cache_features(Checks& checks) {
 
 void check_replicas(Checks& checks) {
   const Parallel& parallel = checks.config().parallel;
-  if (parallel.replicas > 1 && !parallel.lr_scaling) {
+  const bool ramp_up = std::holds_alternative<RampUpSchedule>(checks.config().schedule.kind);
+  if (parallel.replicas > 1 && !parallel.lr_scaling && !ramp_up) {
     checks.report("parallel.lr_scaling",
                   concat("must be given with ", parallel.replicas,
                          " replicas, whose batch is as many times as large: none, linear or sqrt"));
   }
   const bool scales = parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone;
-  if (scales && std::holds_alternative<RampUpSchedule>(checks.config().schedule.kind)) {
-    checks.report(
-        "parallel.lr_scaling",
-        "must be none: ramp_up has learning rates of its own; schedule.ramp_up.scale scales "
-        "its peak");
+  if (scales && ramp_up) {
+    checks.report("parallel.lr_scaling",
+                  "must be none or left out: ramp_up has learning rates of its own; "
+                  "schedule.ramp_up.scale scales its peak");
   }
   if (parallel.threads && *parallel.threads < parallel.replicas) {
     checks.report("parallel.threads", concat("gives fewer than one thread to each of ",

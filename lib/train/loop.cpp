@@ -188,7 +188,10 @@ class Loop {
       info.devices = job_.servers->workers();
       info.servers = job_.servers->describe();
     }
-    info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
+    // Ramp_up has rates of its own.
+    if (!std::holds_alternative<config::RampUpSchedule>(config_.schedule.kind)) {
+      info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
+    }
     warn_of_small_batches();
     for (const auto& hook : job_.hooks) {
       const auto saved = state_.hooks.find(hook->name());
@@ -595,12 +598,12 @@ class Loop {
         ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume."));
   }
 
-  std::string last_checkpoint() const {
-    if (!is_chief()) return concat("rank 0's of step ", saved_step_);
-    const auto saved = store_->list();
   // Of the phases that the others name when this process goes.
   std::string known_checkpoint() const { return concat(", last checkpoint at step ", saved_step_); }
 
+  std::string last_checkpoint() const {
+    if (!is_chief()) return concat("rank 0's of step ", saved_step_);
+    const auto saved = store_->list();
     return saved.empty() ? "none" : saved.back().path.string();
   }
 

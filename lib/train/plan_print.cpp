@@ -143,7 +143,9 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
        concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " a replica x ",
               steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
-  if (steps.replicas > 1) table.add({"optimizer's learning rate", plan.rate.text()});
+  if (steps.replicas > 1 && plan.rate) {
+    table.add({"optimizer's learning rate", plan.rate->text()});
+  }
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
   if (steps.passes > 1) {
     table.add({"an epoch", concat("every replica goes through all samples in an order of its own: ",
@@ -327,9 +329,22 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
     json["workers"] = plan.who.size;
     json["rank"] = plan.who.rank;
     json["reduced_bytes_per_step"] = plan.steps->replicas > 1 ? plan.trainable * 4 : 0;
-    json["lr_scaling"] = {{"rule", plan.rate.scaling},
-                          {"optimizer", plan.rate.optimizer},
-                          {"effective", plan.rate.effective()}};
+    if (has_parameter_servers(plan.who)) {
+      json["pushed_bytes_per_step"] = pushed_bytes(plan);
+      json["pulled_bytes_per_step"] = pulled_bytes(plan);
+    }
+    if (plan.work) {
+      const auto batch = plan.steps->batch * plan.steps->accumulate;
+      json["flops_per_step"] = plan.work->total() * batch;
+      if (device.keeps_features) {
+        json["flops_per_step_with_features"] = plan.work->with_features().total() * batch;
+      }
+    }
+    if (plan.rate) {
+      json["lr_scaling"] = {{"rule", plan.rate->scaling},
+                            {"optimizer", plan.rate->optimizer},
+                            {"effective", plan.rate->effective()}};
+    }
     json["accumulate"] = plan.steps->accumulate;
     json["global_batch"] = plan.steps->batch * plan.steps->accumulate;
     json["passes_per_epoch"] = plan.steps->passes;

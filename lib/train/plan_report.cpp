@@ -159,8 +159,10 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   plan.data = data;
   if (model) add_layers(plan, loaded.config, *model);
   if (data.train > 0) {
-    plan.steps = plan_steps(loaded.config, data.train, who.size);
-    plan.rate = scaled_rate(loaded.config, plan.steps->replicas);
+    plan.steps = plan_steps(loaded.config, data.train, workers_in_step(who));
+    if (!std::holds_alternative<config::RampUpSchedule>(loaded.config.schedule.kind)) {
+      plan.rate = scaled_rate(loaded.config, plan.steps->replicas);
+    }
     add_rates(plan, loaded.config);
   }
   if (model) add_stages(plan, loaded.config);

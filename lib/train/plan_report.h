@@ -65,8 +65,8 @@ struct PlanReport {
   std::int64_t replicas = 1;         // of one worker
   bool evaluates_alone = false;      // parallel.evaluate: false
   std::optional<StepPlan> steps;
-  ScaledRate rate;               // of the optimizer, by the number of replicas
-  std::vector<RatePoint> rates;  // first, last and at most nine between
+  std::optional<ScaledRate> rate;  // of the optimizer, by the number of replicas; if it is used
+  std::vector<RatePoint> rates;    // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };
 // Any one of so many processes that train together.

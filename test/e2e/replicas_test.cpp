@@ -1,6 +1,7 @@
 // Replicas as a user runs them.
 #include <doctest/doctest.h>
 
+#include "base/error.h"
 #include "program.h"
 
 namespace trainer::e2e {

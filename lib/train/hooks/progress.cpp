@@ -56,8 +56,11 @@ class ProgressHook : public Hook {
     if (!info.servers.empty()) {
       out_ << info.servers << '\n';
     } else if (info.devices > 1) {
-      out_ << info.devices << " replicas, the optimizer's learning rate " << info.scaled_rate
-           << '\n';
+      out_ << info.devices << " replicas";
+      if (!info.scaled_rate.empty()) {
+        out_ << ", the optimizer's learning rate " << info.scaled_rate;
+      }
+      out_ << '\n';
     }
     if (info.passes > 1) {
       out_ << "each goes through all samples in an order of its own: an epoch is " << info.passes
