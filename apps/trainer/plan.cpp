@@ -8,6 +8,7 @@
 #include "train/rate_plot.h"
 #include "train/resolved.h"
 #include "train/simulate.h"
+#include "train/warnings.h"
 #include "train/workers.h"
 
 namespace trainer::app {
@@ -24,6 +25,9 @@ int plan(const PlanArguments& arguments) {
   const train::PlannedData data = train::plan_data(config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
   train::PlanReport report = train::make_plan(loaded, data, model, who);
+  for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
+    warn(line);
+  }
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, train::rate_plot(config, *report.steps));

@@ -12,6 +12,7 @@
 #include "train/loop.h"
 #include "train/open.h"
 
+#include "train/warnings.h"
 namespace trainer::app {
 namespace {
 
@@ -43,6 +44,10 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
   std::optional<checkpoint::RunLock> lock;
   if (chief) {
     if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
+    for (const std::string& line :
+         train::config_warnings(config, train::sample_spec(data), job.plan)) {
+      warn(line);
+    }
     lock.emplace(job.run);
     train::prepare_run_folder(job.run, config, job.start);
     job.hooks = train::make_hooks(config, std::cout,

@@ -2,6 +2,7 @@
 
 #include "commands.h"
 #include "train/open.h"
+#include "train/warnings.h"
 
 namespace trainer::app {
 
@@ -10,7 +11,12 @@ int validate(const std::vector<std::string>& paths,
   int code = kExitOk;
   for (const std::string& path : paths) {
     try {
-      train::check_model(config::load_config(path, overrides, environment()).config);
+      const config::Config config = config::load_config(path, overrides, environment()).config;
+      train::check_model(config);
+      for (const std::string& line :
+           train::config_warnings(config, train::expected_sample(config), std::nullopt)) {
+        warn(line);
+      }
       std::cout << path << ": ok\n";
     } catch (const Error& error) {
       std::cerr << error.what() << '\n';
