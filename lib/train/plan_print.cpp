@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "train/parameter_servers.h"
 #include "train/plan_report.h"
 #include "train/table.h"
 
@@ -174,6 +175,12 @@ std::string rank_of(const cluster::Identity& who) {
   const std::string name = who.rank < 0 ? "" : cluster::rank_name(who, who.rank);
   return concat(place, name.empty() || name == concat("rank ", who.rank) ? "" : ", " + name,
                 ", by ", who.source);
+// Gradients, and moving statistics as they were and are.
+std::int64_t pushed_bytes(const PlanReport& plan) {
+  return 4 * (plan.trainable + 2 * plan.statistics);
+}
+std::int64_t pulled_bytes(const PlanReport& plan) { return 4 * (plan.trainable + plan.statistics); }
+
 }
 
 void print_workers(const PlanReport& plan, std::ostream& out) {
@@ -185,7 +192,31 @@ void print_workers(const PlanReport& plan, std::ostream& out) {
   const bool named = !plan.who.cluster.chief.empty() || !plan.who.cluster.worker.empty();
   for (int rank = 0; named && rank < plan.who.size; ++rank) {
     table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
+// A step is one worker's, whose gradient goes to the servers and brings the newest parameters.
+void print_servers(const PlanReport& plan, std::ostream& out) {
+  out << "\nworkers and parameter servers\n";
+  Table table({"", ""});
+  table.add({"this process", rank_of(plan.who)});
+  for (int rank = 0; rank < plan.who.size; ++rank) {
+    table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
   }
+  for (std::size_t i = 0; i < plan.who.cluster.ps.size(); ++i) {
+    table.add({concat("server ", i), to_string(plan.who.cluster.ps[i])});
+  }
+  if (plan.steps) {
+    table.add({"batch", concat(plan.steps->batch * plan.steps->accumulate,
+                               " a step, all of one worker; steps are those of all workers")});
+  }
+  if (plan.trainable > 0) {
+    table.add({"pushed a step", bytes(pushed_bytes(plan)) + " by the worker whose step it is"});
+    table.add({"pulled a step", bytes(pulled_bytes(plan)) + " by the same"});
+  }
+  table.add({"evaluation", "by the chief"});
+  table.print(out, "  ");
+}
+
+  }
+  if (has_parameter_servers(plan.who)) return print_servers(plan, out);
   table.add(
       {"replicas", concat(all, " (", plan.who.size, plan.who.size == 1 ? " process" : " workers",
                           " x ", plan.replicas, ")")});

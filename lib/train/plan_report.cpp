@@ -11,6 +11,7 @@
 #include "optim/optim.h"
 #include "train/data_report.h"
 #include "train/open.h"
+#include "train/parameter_servers.h"
 #include "train/resolved.h"
 #include "train/stages.h"
 
@@ -51,6 +52,17 @@ std::vector<PlanReport::Setting> settings_of(const config::LoadedConfig& loaded)
   return settings;
 }
 
+// The workers whose batches make up one update.
+std::int64_t workers_in_step(const cluster::Identity& who) {
+  return has_parameter_servers(who) ? 1 : who.size;
+}
+
+// Of a trained parameter.
+std::int64_t slots_of(const config::Config& config) {
+  return static_cast<std::int64_t>(
+      graph::slots_of(optim::update_spec(config.optimizer).update).size());
+}
+
 void add_layers(PlanReport& plan, const config::Config& config, const graph::Graph& model) {
   plan.layers = model::layer_table(model);
   for (const model::LayerRow& row : plan.layers) {
@@ -58,8 +70,14 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
     plan.trainable += row.trainable_parameters;
     plan.flops += row.flops;
   }
-  const auto slots = graph::slots_of(optim::update_spec(config.optimizer).update);
-  plan.slots = plan.trainable * static_cast<std::int64_t>(slots.size());
+  for (const graph::LayerInfo& layer : model.layers) {
+    if (!layer.trainable || layer.moving_statistics) continue;
+    for (const graph::ValueId id : layer.parameters) {
+      if (model[id].role == graph::Role::kStatistic) plan.statistics += model[id].shape.elements();
+    }
+  }
+  plan.slots = plan.trainable * slots_of(config);
+  plan.work = step_work(model, config);
 }
 
 void add_rates(PlanReport& plan, const config::Config& config) {
@@ -171,7 +189,8 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 }
 
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, std::int64_t workers) {
+                       const config::Config& config, const cluster::Identity& who) {
+  const std::int64_t workers = workers_in_step(who);
   DevicePlan device;
   auto backends = open_backends(config, workers);
   device.backend = backends.front()->describe();
@@ -182,7 +201,10 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   device.features = "unknown without the data";
-  if (data.train > 0) {
+  if (has_parameter_servers(who)) {
+    device.features =
+        "not kept: with parameter servers, a worker sees other samples in every epoch";
+  } else if (data.train > 0) {
     const StepPlan steps = plan_steps(config, data.train, workers);
     const FeaturePlan plan =
         plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps),

@@ -51,7 +51,10 @@ struct PlanReport {
   PlannedData data;
   std::vector<model::LayerRow> layers;
   std::int64_t parameters = 0, trainable = 0, flops = 0;  // flops: forward, one sample
-  std::int64_t slots = 0;  // numbers the optimizer and the weight average keep
+  std::int64_t statistics = 0;  // numbers of batch norm that training moves
+  // Numbers the optimizer and the weight average keep, in the stage that has most.
+  std::int64_t slots = 0;
+  std::optional<StepWork> work;  // of one sample
   // model.backbone.unfreeze, by entry.
   struct Stage {
     std::string at;
