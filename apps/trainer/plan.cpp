@@ -36,13 +36,13 @@ int plan(const PlanArguments& arguments) {
   if (arguments.simulation.workers > 0) {
     simulation = train::simulate(arguments.simulation, config, model);
   }
-  const train::DevicePlan device = train::plan_device(model, data, config, who.size);
+  const train::DevicePlan device = train::plan_device(model, data, config, who);
   train::fill_in(report.settings, train::resolve_on_machine(config, device));
   if (arguments.json) {
     train::print_plan_json(report, device, std::cout);
   } else {
     train::print_plan(report, std::cout);
-    train::print_device(device, std::cout);
+    train::print_device(report, device, std::cout);
   }
   if (simulation) {
     (arguments.json ? train::print_simulation_json : train::print_simulation)(*simulation,

@@ -82,16 +82,30 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
   out << "  FLOPs: forward, one sample\n";
 }
 
+// "about 12.3 GFLOP: 4.1 forward, 8.2 backward"
+std::string work_of(const PlanReport& plan, const StepWork& work) {
+  const auto gflop = [&](std::int64_t flops) {
+    const auto samples = static_cast<double>(plan.steps->batch * plan.steps->accumulate);
+    return short_number(static_cast<double>(flops) * samples / 1e9);
+  };
+  return concat("about ", gflop(work.total()), " GFLOP: ",
+                work.frozen > 0 ? gflop(work.frozen) + " in frozen layers at the start, " : "",
+                gflop(work.forward), " forward, ", gflop(work.backward), " backward");
+}
+
 void print_stages(const PlanReport& plan, std::ostream& out) {
   if (plan.stages.empty()) return;
   out << "\nunfreeze\n";
-  Table table({"after", "steps", "trainable", "in layers", "learning rate times"}, {1, 2, 3, 4});
-  table.add({"start", "0", grouped(plan.trainable), "", "1"});
+  Table table({"after", "steps", "trainable", "in layers", "learning rate times", "work a step"},
+              {1, 2, 3, 4});
+  const auto work = [&](const StepWork& one) { return plan.steps ? work_of(plan, one) : ""; };
+  table.add({"start", "0", grouped(plan.trainable), "", "1", plan.work ? work(*plan.work) : ""});
   for (const PlanReport::Stage& stage : plan.stages) {
     const bool never = plan.steps && stage.step >= plan.steps->total_steps;
     table.add({stage.at + (never ? " (the run ends before)" : ""),
                stage.step < 0 ? "unknown" : grouped(stage.step), grouped(stage.trainable),
-               grouped(stage.layers), short_number(stage.learning_rate_multiplier)});
+               grouped(stage.layers), short_number(stage.learning_rate_multiplier),
+               work(stage.work)});
   }
   table.print(out, "  ");
 }
@@ -157,14 +171,15 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   if (steps.steps_per_epoch > 0) {
     table.add({"last step of an epoch", samples(steps.samples_of(steps.steps_per_epoch - 1))});
   }
-  if (plan.flops > 0) {
-    const double work =
-        3.0 * static_cast<double>(plan.flops) * static_cast<double>(steps.batch * steps.accumulate);
-    table.add({"work a step", concat("about ", short_number(work / 1e9),
-                                     " GFLOP (backward counted as twice the forward)")});
-  }
+  if (plan.work) table.add({"work a step", work_of(plan, *plan.work)});
   table.print(out, "  ");
 }
+
+// Gradients, and moving statistics as they were and are.
+std::int64_t pushed_bytes(const PlanReport& plan) {
+  return 4 * (plan.trainable + 2 * plan.statistics);
+}
+std::int64_t pulled_bytes(const PlanReport& plan) { return 4 * (plan.trainable + plan.statistics); }
 
 // "rank 1 of 2, worker:1 at host:port, by TF_CONFIG"
 std::string rank_of(const cluster::Identity& who) {
@@ -175,23 +190,8 @@ std::string rank_of(const cluster::Identity& who) {
   const std::string name = who.rank < 0 ? "" : cluster::rank_name(who, who.rank);
   return concat(place, name.empty() || name == concat("rank ", who.rank) ? "" : ", " + name,
                 ", by ", who.source);
-// Gradients, and moving statistics as they were and are.
-std::int64_t pushed_bytes(const PlanReport& plan) {
-  return 4 * (plan.trainable + 2 * plan.statistics);
-}
-std::int64_t pulled_bytes(const PlanReport& plan) { return 4 * (plan.trainable + plan.statistics); }
-
 }
 
-void print_workers(const PlanReport& plan, std::ostream& out) {
-  const std::int64_t all = plan.who.size * plan.replicas;
-  if (all == 1 && plan.who.rank >= 0) return;
-  out << (plan.who.size > 1 ? "\nworkers\n" : "\nreplicas\n");
-  Table table({"", ""});
-  if (plan.who.size > 1 || plan.who.rank < 0) table.add({"this process", rank_of(plan.who)});
-  const bool named = !plan.who.cluster.chief.empty() || !plan.who.cluster.worker.empty();
-  for (int rank = 0; named && rank < plan.who.size; ++rank) {
-    table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
 // A step is one worker's, whose gradient goes to the servers and brings the newest parameters.
 void print_servers(const PlanReport& plan, std::ostream& out) {
   out << "\nworkers and parameter servers\n";
@@ -215,8 +215,17 @@ void print_servers(const PlanReport& plan, std::ostream& out) {
   table.print(out, "  ");
 }
 
-  }
+void print_workers(const PlanReport& plan, std::ostream& out) {
   if (has_parameter_servers(plan.who)) return print_servers(plan, out);
+  const std::int64_t all = plan.who.size * plan.replicas;
+  if (all == 1 && plan.who.rank >= 0) return;
+  out << (plan.who.size > 1 ? "\nworkers\n" : "\nreplicas\n");
+  Table table({"", ""});
+  if (plan.who.size > 1 || plan.who.rank < 0) table.add({"this process", rank_of(plan.who)});
+  const bool named = !plan.who.cluster.chief.empty() || !plan.who.cluster.worker.empty();
+  for (int rank = 0; named && rank < plan.who.size; ++rank) {
+    table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
+  }
   table.add(
       {"replicas", concat(all, " (", plan.who.size, plan.who.size == 1 ? " process" : " workers",
                           " x ", plan.replicas, ")")});
@@ -308,12 +317,13 @@ void print_plan(const PlanReport& plan, std::ostream& out) {
   print_kept(plan, out);
 }
 
-void print_device(const DevicePlan& device, std::ostream& out) {
+void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out) {
   out << "\ndevice\n";
   Table table({"", ""});
   table.add({"backend", device.backend});
   if (device.engine) {
-    const backend::MemoryReport memory = device.engine->memory();
+    const backend::MemoryReport& memory = device.memory;
+    if (!device.memory_of.empty()) table.add({"most memory", device.memory_of});
     table.add({"parameters, statistics, slots", bytes(memory.variables)});
     table.add({"gradients", bytes(memory.gradients)});
     table.add({"activations", bytes(memory.activations)});
@@ -322,6 +332,9 @@ void print_device(const DevicePlan& device, std::ostream& out) {
     if (const FrozenPrefix* prefix = device.engine->prefix()) {
       table.add({"frozen layers", cut_of(*prefix)});
       table.add({"their features", device.features});
+    }
+    if (device.keeps_features && plan.steps && plan.work) {
+      table.add({"work a step with them", work_of(plan, plan.work->with_features())});
     }
   }
   table.print(out, "  ");
@@ -385,7 +398,7 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   json["learning_rate"] = rates_json(plan);
   json["backend"] = device.backend;
   if (device.engine) {
-    const backend::MemoryReport memory = device.engine->memory();
+    const backend::MemoryReport& memory = device.memory;
     json["memory"] = {{"variables", memory.variables},
                       {"gradients", memory.gradients},
                       {"activations", memory.activations},

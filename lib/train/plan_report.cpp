@@ -109,7 +109,11 @@ void add_stages(PlanReport& plan, const config::Config& config) {
   std::vector<model::LayerRow> before = plan.layers;
   for (std::size_t stage = 1; stage < models.size(); ++stage) {
     const config::Unfreeze& entry = entries[stage - 1];
-    PlanReport::Stage row{to_string(entry.at), plan.steps ? first[stage] : -1, 0, 0,
+    PlanReport::Stage row{to_string(entry.at),
+                          plan.steps ? first[stage] : -1,
+                          0,
+                          0,
+                          step_work(models[stage], config),
                           entry.learning_rate_multiplier};
     const std::vector<model::LayerRow> now = model::layer_table(models[stage]);
     for (std::size_t i = 0; i < now.size(); ++i) {
@@ -118,8 +122,40 @@ void add_stages(PlanReport& plan, const config::Config& config) {
       if (now[i].parameters == 0 || now[i].trainable == before[i].trainable) continue;
       plan.changes[i] += concat("; after ", row.at, now[i].trainable ? " trained" : " frozen");
     }
+    const bool never = plan.steps && row.step >= plan.steps->total_steps;
+    if (!never) plan.slots = std::max(plan.slots, row.trainable * slots_of(config));
     plan.stages.push_back(row);
     before = now;
+  }
+}
+
+std::int64_t total(const backend::MemoryReport& memory) {
+  return memory.variables + memory.gradients + memory.activations + memory.derived;
+}
+
+void take_larger(DevicePlan& device, const backend::MemoryReport& memory, const std::string& of) {
+  if (total(memory) <= total(device.memory)) return;
+  device.memory = memory;
+  if (of != "the start" || !device.memory_of.empty()) device.memory_of = of;
+}
+
+// What the stages of unfreeze take, one after the other, as in a run.
+void measure_later_stages(DevicePlan& device, const config::Config& config, const PlannedData& data,
+                          std::int64_t workers) {
+  if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
+  const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
+  std::vector<std::int64_t> first(entries.size() + 1);
+  std::iota(first.begin(), first.end(), 0);
+  const auto models = stage_models(config, *data.sample, first);
+  std::int64_t total_steps = static_cast<std::int64_t>(models.size());
+  if (data.train > 0) {
+    const StepPlan steps = plan_steps(config, data.train, workers);
+    first = Stages(config, steps).first_steps();
+    total_steps = steps.total_steps;
+  }
+  for (std::size_t stage = 1; stage < models.size() && first[stage] < total_steps; ++stage) {
+    Replicas engine(models[stage], config, open_backends(config, workers), Engine::Use::kTrain);
+    take_larger(device, engine.memory(), "after " + to_string(entries[stage - 1].at));
   }
 }
 
@@ -195,11 +231,13 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   auto backends = open_backends(config, workers);
   device.backend = backends.front()->describe();
   if (!model) return device;
+  measure_later_stages(device, config, data, workers);
   const auto start = std::chrono::steady_clock::now();
   device.engine =
       std::make_unique<Replicas>(*model, config, std::move(backends), Engine::Use::kTrain);
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  take_larger(device, device.engine->memory(), "the start");
   device.features = "unknown without the data";
   if (has_parameter_servers(who)) {
     device.features =
@@ -211,6 +249,9 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
                       workers > 1 ? Sharing::kOneMachine : Sharing::kAlone);
     const bool if_together = workers > 1 && plan.where != FeaturePlan::Where::kNowhere;
     device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
+    device.keeps_features =
+        plan.where != FeaturePlan::Where::kNowhere &&
+        std::find(plan.splits.begin(), plan.splits.end(), "train") != plan.splits.end();
   }
   return device;
 }

@@ -15,6 +15,7 @@
 #include "train/feature_cache.h"
 #include "train/plan.h"
 #include "train/replicas.h"
+#include "train/step_work.h"
 
 namespace trainer::train {
 
@@ -60,6 +61,7 @@ struct PlanReport {
     std::string at;
     std::int64_t step = -1;                  // updates before it; -1: unknown
     std::int64_t trainable = 0, layers = 0;  // parameters trained from there on, and their layers
+    StepWork work;                           // of one sample
     double learning_rate_multiplier = 1;
   };
   std::vector<Stage> stages;
@@ -81,14 +83,17 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 struct DevicePlan {
   std::string backend;
   std::unique_ptr<Replicas> engine;
+  backend::MemoryReport memory;  // of the stage that takes most
+  std::string memory_of;         // which that is; "" where there is but one
   double compile_seconds = 0;
   std::string features;  // what becomes of the features of frozen layers; "" without such layers
+  bool keeps_features = false;  // of the training split
 };
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, std::int64_t workers = 1);
+                       const config::Config& config, const cluster::Identity& who = {});
 
 void print_plan(const PlanReport& plan, std::ostream& out);
-void print_device(const DevicePlan& device, std::ostream& out);
+void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
 // Both as one line of JSON, {"event":"plan",...}.
 void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
 
