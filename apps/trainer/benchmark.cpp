@@ -2,8 +2,10 @@
 
 #include <iostream>
 
+#include "base/error.h"
 #include "commands.h"
 #include "model/model.h"
+#include "train/measured.h"
 #include "train/open.h"
 
 namespace trainer::app {
@@ -15,6 +17,7 @@ int benchmark(const BenchmarkArguments& arguments) {
   warn(train::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config, "train");
   train::Throughput result;
+  std::string measured;  // of JSON
   if (arguments.input_only) {
     result = train::measure_input(*data.train, config, arguments.seconds);
   } else {
@@ -23,12 +26,14 @@ int benchmark(const BenchmarkArguments& arguments) {
     train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
     engine.initialise(config.seed);
     result = train::measure_training(engine, *data.train, config, arguments.seconds);
+    measured = "," + train::measured_keys(model::layer_table(model), config);
   }
   if (arguments.json) {
     std::cout << "{\"event\":\"benchmark\",\"images_per_second\":" << result.images_per_second
               << ",\"low\":" << result.low << ",\"high\":" << result.high
               << ",\"steps\":" << result.steps << ",\"wait_share\":" << result.wait_share
-              << ",\"batch_size\":" << config.train.batch_size << "}\n";
+              << (measured.empty() ? concat(",\"batch_size\":", config.train.batch_size) : measured)
+              << "}\n";
   } else {
     std::cout << static_cast<std::int64_t>(result.images_per_second) << " images/second ("
               << static_cast<std::int64_t>(result.low) << " to "
