@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "model/model.h"
 #include "options.h"
+#include "train/measured.h"
 #include "train/open.h"
 
 namespace trainer::app {
@@ -40,6 +41,7 @@ int benchmark(const BenchmarkArguments& arguments) {
     train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
     engine.initialise(config.seed);
     result = train::measure_training(engine, *data.train, config, arguments.seconds);
+    result.measured = train::measured_keys(model::layer_table(model), config);
   }
   (arguments.json ? train::print_throughput_json : train::print_throughput)(result, std::cout);
   return kExitOk;

@@ -9,6 +9,7 @@
 #include "train/rate_plot.h"
 #include "train/resolved.h"
 #include "train/simulate.h"
+#include "train/warnings.h"
 #include "train/workers.h"
 
 namespace trainer::app {
@@ -33,6 +34,9 @@ int plan(const PlanArguments& arguments) {
   const train::PlannedData data = train::plan_data(loaded.config);
   const std::optional<graph::Graph> model = train::plan_model(config, data);
   train::PlanReport report = train::make_plan(loaded, data, model, who);
+  for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
+    warn(line);
+  }
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, train::rate_plot(config, *report.steps));
@@ -41,13 +45,13 @@ int plan(const PlanArguments& arguments) {
   if (arguments.simulation.workers > 0) {
     simulation = train::simulate(arguments.simulation, config, model);
   }
-  const train::DevicePlan device = train::plan_device(model, data, config, who.size);
+  const train::DevicePlan device = train::plan_device(model, data, config, who);
   train::fill_in(report.settings, train::resolve_on_machine(config, device));
   if (arguments.json) {
     train::print_plan_json(report, device, std::cout);
   } else {
     train::print_plan(report, std::cout);
-    train::print_device(device, std::cout);
+    train::print_device(report, device, std::cout);
   }
   if (simulation) {
     (arguments.json ? train::print_simulation_json : train::print_simulation)(*simulation,

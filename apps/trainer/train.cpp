@@ -11,7 +11,9 @@
 #include "train/asynchronous.h"
 #include "train/data_report.h"
 #include "train/loop.h"
+#include "train/measured.h"
 #include "train/open.h"
+#include "train/warnings.h"
 
 namespace trainer::app {
 namespace {
@@ -49,6 +51,10 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
   job.warn = chief ? warn : [](const std::string&) {};  // all would say the same
   std::optional<checkpoint::RunLock> lock;
   if (chief) {
+    for (const std::string& line :
+         train::config_warnings(config, train::sample_spec(data), job.plan)) {
+      warn(line);
+    }
     if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
     lock.emplace(job.run);
     train::prepare_run_folder(job.run, config, job.start);
@@ -56,6 +62,10 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
                                   {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
     job.hooks.insert(job.hooks.begin(), train::make_data_report_hook(
                                             data, warn, arguments.json ? &std::cout : nullptr));
+    if (arguments.json) {
+      std::cout << "{\"event\":\"model\","
+                << train::measured_keys(model::layer_table(model), config) << "}\n";
+    }
   }
   return train::train(job);
 }

@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "options.h"
 #include "train/open.h"
+#include "train/warnings.h"
 
 namespace trainer::app {
 namespace {
@@ -16,7 +17,13 @@ int validate(const ValidateArguments& arguments) {
   int code = kExitOk;
   for (const std::string& path : arguments.configs) {
     try {
-      train::check_model(config::load_config(path, arguments.overrides, environment()).config);
+      const config::Config config =
+          config::load_config(path, arguments.overrides, environment()).config;
+      train::check_model(config);
+      for (const std::string& line :
+           train::config_warnings(config, train::expected_sample(config), std::nullopt)) {
+        warn(line);
+      }
       std::cout << path << ": ok\n";
     } catch (const Error& error) {
       std::cerr << error.what() << '\n';

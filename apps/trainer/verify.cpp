@@ -50,7 +50,7 @@ void add_verify(CLI::App& app, int& code) {
       ->add_option("--replicas", arguments->replicas,
                    "Numbers of replicas to compare; default 1,2,4")
       ->delimiter(',')
-      ->check(CLI::PositiveNumber);
+      ->check(at_least_one());
   command->add_option("--steps", arguments->steps, "Length of the runs")
       ->check(CLI::Range(2, 1000000000));
   command->callback([arguments, &code] { code = verify(*arguments); });

@@ -287,7 +287,9 @@ void Launcher::reap() {
     const bool by_itself = next_signal_ == SIGTERM;
     if (code_ == 0 || (code_ == kExitDevice && by_itself)) code_ = code;
     // One that a signal has ended leaves the others to end as well: the chief may still be saving.
-    if (!deadline_ && code != kExitInterrupted) deadline_ = Clock::now() + options_.patience;
+    if (deadline_ || code == kExitInterrupted) continue;
+    deadline_ = Clock::now() + options_.patience;
+    send(SIGCONT);  // a stopped one learns of it, too
   }
 }
 
@@ -305,9 +307,12 @@ void Launcher::read_output(Worker& worker) {
   }
 }
 
+// A stopped process takes other signals once it goes on.
 void Launcher::send(int signal) const {
   for (const Worker& worker : workers_) {
-    if (worker.running) ::kill(worker.pid, signal);
+    if (!worker.running) continue;
+    ::kill(worker.pid, signal);
+    ::kill(worker.pid, SIGCONT);
   }
 }
 

@@ -12,8 +12,8 @@ struct LaunchOptions {
   int servers = 0;                   // ps tasks, for parallel.strategy: parameter_server
   bool evaluator = false;            // a task that evaluates the checkpoints as they come
   std::vector<std::string> command;  // program and arguments, the same for all
-  // What the others get to end by themselves once one has failed: longer than their own deadline.
-  std::chrono::milliseconds patience{90'000};
+  // What the others get to end by themselves once one has failed, which it has told them.
+  std::chrono::milliseconds patience{5'000};
   std::chrono::milliseconds after_term{10'000};  // and then from SIGTERM to SIGKILL
 };
 
@@ -25,9 +25,10 @@ struct LaunchOptions {
 // their parts, the others all. A worker or evaluator that fails is no failure of the job then.
 //
 // Rank 0 has this process's standard output and error; what the others print comes line by line on
-// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are
-// passed on. When a worker has failed, the others get SIGTERM after `patience` and SIGKILL after
-// `after_term`; when this process dies, the kernel kills them.
+// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM, SIGHUP, SIGUSR1 and
+// SIGUSR2 are passed on. When a worker has failed, stopped ones are continued at once, and the
+// others get SIGTERM after `patience` and SIGKILL after `after_term`; when this process dies, the
+// kernel kills them.
 //
 // Returns 0, or the exit code of the worker that was the first to fail (of several found at once,
 // the lowest rank's), 128 + N when signal N ended it; kExitDevice, with which the others follow it,

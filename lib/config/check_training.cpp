@@ -33,17 +33,17 @@ void check_cache_features(Checks& checks) {
 
 void check_replicas(Checks& checks) {
   const Parallel& parallel = checks.config().parallel;
-  if (parallel.replicas > 1 && !parallel.lr_scaling) {
+  const bool ramp_up = std::holds_alternative<RampUpSchedule>(checks.config().schedule.kind);
+  if (parallel.replicas > 1 && !parallel.lr_scaling && !ramp_up) {
     checks.report("parallel.lr_scaling",
                   concat("must be given with ", parallel.replicas,
                          " replicas, whose batch is as many times as large: none, linear or sqrt"));
   }
   const bool scales = parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone;
-  if (scales && std::holds_alternative<RampUpSchedule>(checks.config().schedule.kind)) {
-    checks.report(
-        "parallel.lr_scaling",
-        "must be none: ramp_up has learning rates of its own; schedule.ramp_up.scale scales "
-        "its peak");
+  if (scales && ramp_up) {
+    checks.report("parallel.lr_scaling",
+                  "must be none or left out: ramp_up has learning rates of its own; "
+                  "schedule.ramp_up.scale scales its peak");
   }
   if (parallel.threads && *parallel.threads < parallel.replicas) {
     checks.report("parallel.threads", concat("gives fewer than one thread to each of ",
@@ -137,6 +137,24 @@ void check_parallel(Checks& checks) {
   if (checks.config().parallel.reduction == Parallel::Reduction::kOrdered) check_ordered(checks);
 }
 
+void check_ramp_up(Checks& checks) {
+  const auto* ramp_up = std::get_if<RampUpSchedule>(&checks.config().schedule.kind);
+  if (ramp_up == nullptr) return;
+  const bool scaled = ramp_up->scale != RampUpSchedule::Scale::kNone;
+  const auto replicas = static_cast<double>(checks.config().parallel.replicas);
+  // No scale gives more than linear does. Of how many processes there will be, a config knows
+  // nothing.
+  const double most = scaled ? ramp_up->peak * replicas : ramp_up->peak;
+  for (const auto& [key, value] :
+       {std::pair{"start", ramp_up->start}, std::pair{"floor", ramp_up->floor}}) {
+    if (value <= most || (key == std::string("start") && ramp_up->ramp_epochs == 0)) continue;
+    checks.report(concat("schedule.ramp_up.", key), concat("must be at most the peak, ", most,
+                                                           ", to which the rate rises and from "
+                                                           "which it decays; found ",
+                                                           value));
+  }
+}
+
 }  // namespace
 
 void check_training(Checks& checks) {
@@ -145,6 +163,7 @@ void check_training(Checks& checks) {
     checks.report("schedule.warm_up",
                   "ramp_up has a rise of its own; remove warm_up or set ramp_epochs");
   }
+  check_ramp_up(checks);
   if (const auto& stop = checks.config().train.early_stop) {
     check_metric(checks, "train.early_stop.metric", stop->metric);
     if (checks.config().data.validation_split == 0 && !located(checks.config().data.validation)) {

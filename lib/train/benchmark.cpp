@@ -176,7 +176,8 @@ void print_throughput(const Throughput& result, std::ostream& out) {
 void print_throughput_json(const Throughput& result, std::ostream& out) {
   out << "{\"event\":\"benchmark\",\"images_per_second\":" << result.images_per_second
       << ",\"low\":" << result.low << ",\"high\":" << result.high << ",\"steps\":" << result.steps
-      << ",\"wait_share\":" << result.wait_share << ",\"batch_size\":" << result.batch_size
+      << ",\"wait_share\":" << result.wait_share << ','
+      << (result.measured.empty() ? concat("\"batch_size\":", result.batch_size) : result.measured)
       << ",\"counted\":\"" << result.counted << "\"}\n";
 }
 

@@ -192,7 +192,10 @@ class Loop {
       info.servers = job_.servers->describe();
     }
     info.weights = weights_;
-    info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
+    // Ramp_up has rates of its own.
+    if (!std::holds_alternative<config::RampUpSchedule>(config_.schedule.kind)) {
+      info.scaled_rate = scaled_rate(config_, plan_.replicas).text();
+    }
     warn_of_small_batches();
     for (const auto& hook : job_.hooks) {
       const auto saved = state_.hooks.find(hook->name());
@@ -369,8 +372,7 @@ class Loop {
   // One update from `accumulate` batches; nothing when one cannot be read.
   std::optional<Progress> step(Feed& feed) {
     if (job_.workers != nullptr) {
-      job_.workers->set_phase(
-          concat("training, step ", state_.step + 1, ", last checkpoint at step ", saved_step_));
+      job_.workers->set_phase(concat("training, step ", state_.step + 1, known_checkpoint()));
     }
     const StepPlan::Batches batches = plan_.batches(state_.step);
     Progress progress;
@@ -513,7 +515,8 @@ class Loop {
     EvaluateOptions options = evaluate_options(config_);
     if (job_.workers != nullptr) {
       options.workers = &job_.workers->control();
-      job_.workers->set_phase(concat("evaluating ", name, " after step ", state_.step));
+      job_.workers->set_phase(
+          concat("evaluating ", name, " after step ", state_.step, known_checkpoint()));
     }
     options.cancelled = [this] {
       if (job_.servers != nullptr) job_.servers->client().check();
@@ -573,7 +576,8 @@ class Loop {
     checkpoint::Metadata metadata = to_metadata(state_, config_, job_.data, plan_);
     bool due = metadata != saved_;
     if (job_.workers != nullptr) {
-      job_.workers->set_phase(concat("saving step ", state_.step));
+      job_.workers->set_phase(
+          concat("saving step ", state_.step, saved_step_ < state_.step ? known_checkpoint() : ""));
       due = job_.workers->of_chief(due);
     }
     if (!due) return;
@@ -608,6 +612,9 @@ class Loop {
         what, ". Last good checkpoint: ", last_checkpoint(),
         ". Try a lower learning rate, a warm-up or optimizer.global_clip_norm, then --resume."));
   }
+
+  // Of the phases that the others name when this process goes.
+  std::string known_checkpoint() const { return concat(", last checkpoint at step ", saved_step_); }
 
   std::string last_checkpoint() const {
     if (!is_chief()) return concat("rank 0's of step ", saved_step_);

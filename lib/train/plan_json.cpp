@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "train/parameter_servers.h"
 #include "train/plan_report.h"
 
 namespace trainer::train {
@@ -61,9 +62,15 @@ void add_steps(const PlanReport& plan, const StepPlan& steps, Json& json) {
   json["workers"] = plan.who.size;
   json["rank"] = plan.who.rank;
   json["reduced_bytes_per_step"] = steps.replicas > 1 ? plan.trainable * 4 : 0;
-  json["lr_scaling"] = {{"rule", plan.rate.scaling},
-                        {"optimizer", plan.rate.optimizer},
-                        {"effective", plan.rate.effective()}};
+  if (has_parameter_servers(plan.who)) {
+    json["pushed_bytes_per_step"] = pushed_bytes(plan);
+    json["pulled_bytes_per_step"] = pulled_bytes(plan);
+  }
+  if (plan.rate) {
+    json["lr_scaling"] = {{"rule", plan.rate->scaling},
+                          {"optimizer", plan.rate->optimizer},
+                          {"effective", plan.rate->effective()}};
+  }
   json["accumulate"] = steps.accumulate;
   json["global_batch"] = steps.batch * steps.accumulate;
   json["passes_per_epoch"] = steps.passes;
@@ -74,7 +81,7 @@ void add_steps(const PlanReport& plan, const StepPlan& steps, Json& json) {
 void add_device(const DevicePlan& device, Json& json) {
   json["backend"] = device.backend;
   if (!device.engine) return;
-  const backend::MemoryReport memory = device.engine->memory();
+  const backend::MemoryReport& memory = device.memory;
   json["memory"] = {{"variables", memory.variables},
                     {"gradients", memory.gradients},
                     {"activations", memory.activations},
@@ -105,6 +112,13 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   json["flops"] = plan.flops;
   json["data"] = data_json(plan.data);
   if (plan.steps) add_steps(plan, *plan.steps, json);
+  if (plan.steps && plan.work) {
+    const auto batch = plan.steps->batch * plan.steps->accumulate;
+    json["flops_per_step"] = plan.work->total() * batch;
+    if (device.keeps_features) {
+      json["flops_per_step_with_features"] = plan.work->with_features().total() * batch;
+    }
+  }
   json["learning_rate"] = rates_json(plan);
   add_device(device, json);
   out << json.dump() << '\n';

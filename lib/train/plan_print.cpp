@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "train/parameter_servers.h"
 #include "train/plan_report.h"
 #include "train/table.h"
 
@@ -78,16 +79,30 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
   out << "  FLOPs: forward, one sample\n";
 }
 
+// "about 12.3 GFLOP: 4.1 forward, 8.2 backward"
+std::string work_of(const PlanReport& plan, const StepWork& work) {
+  const auto gflop = [&](std::int64_t flops) {
+    const auto samples = static_cast<double>(plan.steps->batch * plan.steps->accumulate);
+    return short_number(static_cast<double>(flops) * samples / 1e9);
+  };
+  return concat("about ", gflop(work.total()), " GFLOP: ",
+                work.frozen > 0 ? gflop(work.frozen) + " in frozen layers at the start, " : "",
+                gflop(work.forward), " forward, ", gflop(work.backward), " backward");
+}
+
 void print_stages(const PlanReport& plan, std::ostream& out) {
   if (plan.stages.empty()) return;
   out << "\nunfreeze\n";
-  Table table({"after", "steps", "trainable", "in layers", "learning rate times"}, {1, 2, 3, 4});
-  table.add({"start", "0", grouped(plan.trainable), "", "1"});
+  Table table({"after", "steps", "trainable", "in layers", "learning rate times", "work a step"},
+              {1, 2, 3, 4});
+  const auto work = [&](const StepWork& one) { return plan.steps ? work_of(plan, one) : ""; };
+  table.add({"start", "0", grouped(plan.trainable), "", "1", plan.work ? work(*plan.work) : ""});
   for (const PlanReport::Stage& stage : plan.stages) {
     const bool never = plan.steps && stage.step >= plan.steps->total_steps;
     table.add({stage.at + (never ? " (the run ends before)" : ""),
                stage.step < 0 ? "unknown" : grouped(stage.step), grouped(stage.trainable),
-               grouped(stage.layers), short_number(stage.learning_rate_multiplier)});
+               grouped(stage.layers), short_number(stage.learning_rate_multiplier),
+               work(stage.work)});
   }
   table.print(out, "  ");
 }
@@ -140,7 +155,9 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
        concat(steps.batch * steps.accumulate, " (", steps.batch / steps.replicas, " a replica x ",
               steps.replicas, steps.replicas == 1 ? " replica" : " replicas",
               steps.accumulate > 1 ? concat(" x ", steps.accumulate, " accumulated") : "", ")")});
-  if (steps.replicas > 1) table.add({"optimizer's learning rate", plan.rate.text()});
+  if (steps.replicas > 1 && plan.rate) {
+    table.add({"optimizer's learning rate", plan.rate->text()});
+  }
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
   if (steps.passes > 1) {
     table.add({"an epoch", concat("every replica goes through all samples in an order of its own: ",
@@ -151,12 +168,7 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   if (steps.steps_per_epoch > 0) {
     table.add({"last step of an epoch", samples(steps.samples_of(steps.steps_per_epoch - 1))});
   }
-  if (plan.flops > 0) {
-    const double work =
-        3.0 * static_cast<double>(plan.flops) * static_cast<double>(steps.batch * steps.accumulate);
-    table.add({"work a step", concat("about ", short_number(work / 1e9),
-                                     " GFLOP (backward counted as twice the forward)")});
-  }
+  if (plan.work) table.add({"work a step", work_of(plan, *plan.work)});
   table.print(out, "  ");
 }
 
@@ -171,7 +183,31 @@ std::string rank_of(const cluster::Identity& who) {
                 ", by ", who.source);
 }
 
+// A step is one worker's, whose gradient goes to the servers and brings the newest parameters.
+void print_servers(const PlanReport& plan, std::ostream& out) {
+  out << "\nworkers and parameter servers\n";
+  Table table({"", ""});
+  table.add({"this process", rank_of(plan.who)});
+  for (int rank = 0; rank < plan.who.size; ++rank) {
+    table.add({concat("rank ", rank), cluster::rank_name(plan.who, rank)});
+  }
+  for (std::size_t i = 0; i < plan.who.cluster.ps.size(); ++i) {
+    table.add({concat("server ", i), to_string(plan.who.cluster.ps[i])});
+  }
+  if (plan.steps) {
+    table.add({"batch", concat(plan.steps->batch * plan.steps->accumulate,
+                               " a step, all of one worker; steps are those of all workers")});
+  }
+  if (plan.trainable > 0) {
+    table.add({"pushed a step", bytes(pushed_bytes(plan)) + " by the worker whose step it is"});
+    table.add({"pulled a step", bytes(pulled_bytes(plan)) + " by the same"});
+  }
+  table.add({"evaluation", "by the chief"});
+  table.print(out, "  ");
+}
+
 void print_workers(const PlanReport& plan, std::ostream& out) {
+  if (has_parameter_servers(plan.who)) return print_servers(plan, out);
   const std::int64_t all = plan.who.size * plan.replicas;
   if (all == 1 && plan.who.rank >= 0) return;
   out << (plan.who.size > 1 ? "\nworkers\n" : "\nreplicas\n");
@@ -246,12 +282,13 @@ void print_plan(const PlanReport& plan, std::ostream& out) {
   print_kept(plan, out);
 }
 
-void print_device(const DevicePlan& device, std::ostream& out) {
+void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out) {
   out << "\ndevice\n";
   Table table({"", ""});
   table.add({"backend", device.backend});
   if (device.engine) {
-    const backend::MemoryReport memory = device.engine->memory();
+    const backend::MemoryReport& memory = device.memory;
+    if (!device.memory_of.empty()) table.add({"most memory", device.memory_of});
     table.add({"parameters, statistics, slots", bytes(memory.variables)});
     table.add({"gradients", bytes(memory.gradients)});
     table.add({"activations", bytes(memory.activations)});
@@ -260,6 +297,9 @@ void print_device(const DevicePlan& device, std::ostream& out) {
     if (const FrozenPrefix* prefix = device.engine->prefix()) {
       table.add({"frozen layers", cut_of(*prefix)});
       table.add({"their features", device.features});
+    }
+    if (device.keeps_features && plan.steps && plan.work) {
+      table.add({"work a step with them", work_of(plan, plan.work->with_features())});
     }
   }
   table.print(out, "  ");

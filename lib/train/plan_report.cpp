@@ -11,6 +11,7 @@
 #include "optim/optim.h"
 #include "train/data_report.h"
 #include "train/open.h"
+#include "train/parameter_servers.h"
 #include "train/resolved.h"
 #include "train/stages.h"
 
@@ -51,6 +52,17 @@ std::vector<PlanReport::Setting> settings_of(const config::LoadedConfig& loaded)
   return settings;
 }
 
+// The workers whose batches make up one update.
+std::int64_t workers_in_step(const cluster::Identity& who) {
+  return has_parameter_servers(who) ? 1 : who.size;
+}
+
+// Of a trained parameter.
+std::int64_t slots_of(const config::Config& config) {
+  return static_cast<std::int64_t>(
+      graph::slots_of(optim::update_spec(config.optimizer).update).size());
+}
+
 void add_layers(PlanReport& plan, const config::Config& config, const graph::Graph& model) {
   plan.layers = model::layer_table(model);
   for (const model::LayerRow& row : plan.layers) {
@@ -58,8 +70,14 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
     plan.trainable += row.trainable_parameters;
     plan.flops += row.flops;
   }
-  const auto slots = graph::slots_of(optim::update_spec(config.optimizer).update);
-  plan.slots = plan.trainable * static_cast<std::int64_t>(slots.size());
+  for (const graph::LayerInfo& layer : model.layers) {
+    if (!layer.trainable || layer.moving_statistics) continue;
+    for (const graph::ValueId id : layer.parameters) {
+      if (model[id].role == graph::Role::kStatistic) plan.statistics += model[id].shape.elements();
+    }
+  }
+  plan.slots = plan.trainable * slots_of(config);
+  plan.work = step_work(model, config);
 }
 
 void add_rates(PlanReport& plan, const config::Config& config) {
@@ -91,7 +109,11 @@ void add_stages(PlanReport& plan, const config::Config& config) {
   std::vector<model::LayerRow> before = plan.layers;
   for (std::size_t stage = 1; stage < models.size(); ++stage) {
     const config::Unfreeze& entry = entries[stage - 1];
-    PlanReport::Stage row{to_string(entry.at), plan.steps ? first[stage] : -1, 0, 0,
+    PlanReport::Stage row{to_string(entry.at),
+                          plan.steps ? first[stage] : -1,
+                          0,
+                          0,
+                          step_work(models[stage], config),
                           entry.learning_rate_multiplier};
     const std::vector<model::LayerRow> now = model::layer_table(models[stage]);
     for (std::size_t i = 0; i < now.size(); ++i) {
@@ -100,8 +122,40 @@ void add_stages(PlanReport& plan, const config::Config& config) {
       if (now[i].parameters == 0 || now[i].trainable == before[i].trainable) continue;
       plan.changes[i] += concat("; after ", row.at, now[i].trainable ? " trained" : " frozen");
     }
+    const bool never = plan.steps && row.step >= plan.steps->total_steps;
+    if (!never) plan.slots = std::max(plan.slots, row.trainable * slots_of(config));
     plan.stages.push_back(row);
     before = now;
+  }
+}
+
+std::int64_t total(const backend::MemoryReport& memory) {
+  return memory.variables + memory.gradients + memory.activations + memory.derived;
+}
+
+void take_larger(DevicePlan& device, const backend::MemoryReport& memory, const std::string& of) {
+  if (total(memory) <= total(device.memory)) return;
+  device.memory = memory;
+  if (of != "the start" || !device.memory_of.empty()) device.memory_of = of;
+}
+
+// What the stages of unfreeze take, one after the other, as in a run.
+void measure_later_stages(DevicePlan& device, const config::Config& config, const PlannedData& data,
+                          std::int64_t workers) {
+  if (!config.model.backbone || config.model.backbone->unfreeze.empty()) return;
+  const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
+  std::vector<std::int64_t> first(entries.size() + 1);
+  std::iota(first.begin(), first.end(), 0);
+  const auto models = stage_models(config, *data.sample, first);
+  std::int64_t total_steps = static_cast<std::int64_t>(models.size());
+  if (data.train > 0) {
+    const StepPlan steps = plan_steps(config, data.train, workers);
+    first = Stages(config, steps).first_steps();
+    total_steps = steps.total_steps;
+  }
+  for (std::size_t stage = 1; stage < models.size() && first[stage] < total_steps; ++stage) {
+    Replicas engine(models[stage], config, open_backends(config, workers), Engine::Use::kTrain);
+    take_larger(device, engine.memory(), "after " + to_string(entries[stage - 1].at));
   }
 }
 
@@ -162,8 +216,10 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   plan.data = data;
   if (model) add_layers(plan, loaded.config, *model);
   if (data.train > 0) {
-    plan.steps = plan_steps(loaded.config, data.train, who.size);
-    plan.rate = scaled_rate(loaded.config, plan.steps->replicas);
+    plan.steps = plan_steps(loaded.config, data.train, workers_in_step(who));
+    if (!std::holds_alternative<config::RampUpSchedule>(loaded.config.schedule.kind)) {
+      plan.rate = scaled_rate(loaded.config, plan.steps->replicas);
+    }
     add_rates(plan, loaded.config);
   }
   if (model) add_stages(plan, loaded.config);
@@ -172,24 +228,33 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 }
 
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, std::int64_t workers) {
+                       const config::Config& config, const cluster::Identity& who) {
+  const std::int64_t workers = workers_in_step(who);
   DevicePlan device;
   auto backends = open_backends(config, workers);
   device.backend = backends.front()->describe();
   if (!model) return device;
+  measure_later_stages(device, config, data, workers);
   const auto start = std::chrono::steady_clock::now();
   device.engine =
       std::make_unique<Replicas>(*model, config, std::move(backends), Engine::Use::kTrain);
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  take_larger(device, device.engine->memory(), "the start");
   device.features = "unknown without the data";
-  if (data.train > 0) {
+  if (has_parameter_servers(who)) {
+    device.features =
+        "not kept: with parameter servers, a worker sees other samples in every epoch";
+  } else if (data.train > 0) {
     const StepPlan steps = plan_steps(config, data.train, workers);
     const FeaturePlan plan =
         plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps),
                       workers > 1 ? Sharing::kOneMachine : Sharing::kAlone);
     const bool if_together = workers > 1 && plan.where != FeaturePlan::Where::kNowhere;
     device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
+    device.keeps_features =
+        plan.where != FeaturePlan::Where::kNowhere &&
+        std::find(plan.splits.begin(), plan.splits.end(), "train") != plan.splits.end();
   }
   return device;
 }
@@ -204,6 +269,12 @@ void check_pass(const std::string& pass) {
   throw ConfigError(
       {}, concat("--print-after ", pass, ": no pass has this name; expected one of ", list));
 }
+
+std::int64_t pushed_bytes(const PlanReport& plan) {
+  return 4 * (plan.trainable + 2 * plan.statistics);
+}
+
+std::int64_t pulled_bytes(const PlanReport& plan) { return 4 * (plan.trainable + plan.statistics); }
 
 void print_graphs(const graph::Graph& model, const config::Config& config,
                   const backend::Backend& backend, const std::string& pass, std::ostream& out) {

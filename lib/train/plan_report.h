@@ -15,6 +15,7 @@
 #include "train/feature_cache.h"
 #include "train/plan.h"
 #include "train/replicas.h"
+#include "train/step_work.h"
 
 namespace trainer::train {
 
@@ -51,12 +52,16 @@ struct PlanReport {
   PlannedData data;
   std::vector<model::LayerRow> layers;
   std::int64_t parameters = 0, trainable = 0, flops = 0;  // flops: forward, one sample
-  std::int64_t slots = 0;  // numbers the optimizer and the weight average keep
+  std::int64_t statistics = 0;  // numbers of batch norm that training moves
+  // Numbers the optimizer and the weight average keep, in the stage that has most.
+  std::int64_t slots = 0;
+  std::optional<StepWork> work;  // of one sample
   // model.backbone.unfreeze, by entry.
   struct Stage {
     std::string at;
     std::int64_t step = -1;                  // updates before it; -1: unknown
     std::int64_t trainable = 0, layers = 0;  // parameters trained from there on, and their layers
+    StepWork work;                           // of one sample
     double learning_rate_multiplier = 1;
   };
   std::vector<Stage> stages;
@@ -65,8 +70,8 @@ struct PlanReport {
   std::int64_t replicas = 1;         // of one worker
   bool evaluates_alone = false;      // parallel.evaluate: false
   std::optional<StepPlan> steps;
-  ScaledRate rate;               // of the optimizer, by the number of replicas
-  std::vector<RatePoint> rates;  // first, last and at most nine between
+  std::optional<ScaledRate> rate;  // of the optimizer, by the number of replicas; if it is used
+  std::vector<RatePoint> rates;    // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };
 // Any one of so many processes that train together.
@@ -78,14 +83,22 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 struct DevicePlan {
   std::string backend;
   std::unique_ptr<Replicas> engine;
+  backend::MemoryReport memory;  // of the stage that takes most
+  std::string memory_of;         // which that is; "" where there is but one
   double compile_seconds = 0;
   std::string features;  // what becomes of the features of frozen layers; "" without such layers
+  bool keeps_features = false;  // of the training split
 };
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, std::int64_t workers = 1);
+                       const config::Config& config, const cluster::Identity& who = {});
+
+// Of a step with parameter servers: gradients with moving statistics as they were and are;
+// parameters with statistics.
+std::int64_t pushed_bytes(const PlanReport& plan);
+std::int64_t pulled_bytes(const PlanReport& plan);
 
 void print_plan(const PlanReport& plan, std::ostream& out);
-void print_device(const DevicePlan& device, std::ostream& out);
+void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
 // Both as one line of JSON, {"event":"plan",...}.
 void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
 

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "train/measured.h"
 #include "train/open.h"
 #include "train/plan.h"
 #include "train/table.h"
@@ -112,6 +113,12 @@ Simulation simulate(const StepProfile& profile, std::int64_t workers, config::Co
 
 Simulation simulate(const SimulationRequest& request, const config::Config& config,
                     const std::optional<graph::Graph>& model) {
+  if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
+    throw ConfigError(config.parallel.loc,
+                      "parallel.strategy: --workers predicts all_reduce, whose workers step "
+                      "together, and not parameter_server; --set parallel.strategy=all_reduce "
+                      "shows how that would scale");
+  }
   const Link link{parse_bandwidth("--link", request.link),
                   parse_seconds("--latency", request.latency, true)};
   if (!model) {
@@ -121,14 +128,16 @@ Simulation simulate(const SimulationRequest& request, const config::Config& conf
   }
   StepProfile profile;
   if (!request.step_time.empty() || !request.measured.empty()) {
+    const std::vector<model::LayerRow> layers = model::layer_table(*model);
     const StepPlan batch = plan_steps(config, 1);
     const double seconds = request.measured.empty()
                                ? parse_seconds("--step-time", request.step_time)
                                : step_seconds_of(request.measured, batch.batch * batch.accumulate);
+    if (!request.measured.empty()) check_measured(request.measured, layers, config);
     profile = profile_of(
         seconds,
         concat(request.measured.empty() ? "--step-time" : request.measured, ", divided by FLOPs"),
-        config, model::layer_table(*model));
+        config, layers);
   } else {
     const data::Datasets data = open_training_data(config, "train");
     profile = measure_step(config, *model, *data.train, request.seconds);

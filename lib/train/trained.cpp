@@ -21,6 +21,16 @@ bool changes_data(const config::Override& setting) {
   return setting.path == "data" || setting.path.starts_with("data.") || setting.path == "seed";
 }
 
+// What only training asks of several replicas; the user's own overrides come later and count.
+std::vector<config::Override> without_training_keys(
+    const std::vector<config::Override>& overrides) {
+  std::vector<config::Override> all{{"parallel.lr_scaling", "none", "--replicas"},
+                                    {"parallel.strategy", "all_reduce", "--replicas"},
+                                    {"parallel.max_staleness", "null", "--replicas"}};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
+}
+
 // Whether a split is cut out of the samples of training, or is these.
 bool of_training_data(const config::Data& config, const std::string& split) {
   return split == "train" || (split == "validation" && config.validation_split > 0);
@@ -78,8 +88,9 @@ Trained open_trained(const std::string& run_or_file, bool best,
                     "carries no config: not a checkpoint of a run. Name a run folder or a file of "
                     "its checkpoints");
   }
-  trained.config =
-      config::parse_config(text->second, run_or_file + ":config", overrides, environment).config;
+  trained.config = config::parse_config(text->second, run_or_file + ":config",
+                                        without_training_keys(overrides), environment)
+                       .config;
   // The averages that evaluation reads are those of the parameters trained last.
   trained.config = config_of_stage(std::move(trained.config), stage_of(metadata, run_or_file));
   trained.classes = classes_of(metadata);

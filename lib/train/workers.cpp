@@ -77,7 +77,8 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
                       "or leave the ps tasks out");
   }
   if (who.size == 1) return;
-  if (!parallel.lr_scaling) {
+  const bool ramp_up = std::holds_alternative<config::RampUpSchedule>(config.schedule.kind);
+  if (!parallel.lr_scaling && !ramp_up) {
     throw ConfigError(parallel.loc,
                       concat("parallel.lr_scaling: must be given with ", who.size,
                              " workers, whose batch is as many times as large: none, linear or "

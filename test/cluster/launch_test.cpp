@@ -95,6 +95,16 @@ TEST_CASE("launch: who does not end by itself is ended") {
   CHECK(all_gone(numbers(*job, "process")));
 }
 
+TEST_CASE("launch: one that is stopped goes on when another has failed, and ends by itself") {
+  const auto job =
+      launch_ranks(2, {"--mode", "loop", "--which", "1", "--stop-at", "3", "--timeout", "2000"});
+  CHECK(job->wait() == 4);
+  INFO(job->err());
+  CHECK(job->err().find("\nrank 1 (on ") != std::string::npos);  // of rank 0
+  CHECK(job->err().find("[rank 1] rank ") != std::string::npos);
+  CHECK(all_gone(numbers(*job, "process")));
+}
+
 TEST_CASE("launch: the chief may save after a signal for as long as it needs") {
   const auto job = launch_ranks(2, {"--mode", "stop"});
   CHECK(job->wait() == 75);

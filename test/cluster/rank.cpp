@@ -128,6 +128,7 @@ void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& option
     rendezvous.set_phase(concat("training, step ", step));
     const bool chosen = rendezvous.rank() == number(options, "which", rendezvous.rank());
     if (chosen && step == number(options, "hang-at", -1)) ::pause();
+    if (chosen && step == number(options, "stop-at", -1)) ::raise(SIGSTOP);
     if (chosen && step == number(options, "leave-at", -1)) return;
     if (chosen && step == number(options, "kill-at", -1)) ::raise(SIGKILL);
     if (chosen && step == number(options, "fail-at", -1))

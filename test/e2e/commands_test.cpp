@@ -199,7 +199,8 @@ TEST_CASE("output is JSON lines alone, or nothing but the end") {
   const Result json = run({"train", config, "--json", "--run-dir", work / "json", "--epochs", "1"});
   REQUIRE(json.code == 0);
   const auto lines = json.lines();
-  CHECK(lines.front().at("event") == "start");
+  CHECK(lines.front().at("event") == "model");
+  CHECK(lines[1].at("event") == "start");
   CHECK(lines.back().at("event") == "finished");
   const Result quiet =
       run({"train", config, "--quiet", "--run-dir", work / "quiet", "--epochs", "1"});

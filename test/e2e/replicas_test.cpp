@@ -1,6 +1,7 @@
 // Replicas as a user runs them.
 #include <doctest/doctest.h>
 
+#include "base/error.h"
 #include "program.h"
 
 namespace trainer::e2e {
@@ -75,6 +76,48 @@ TEST_CASE("several replicas ask how to scale the learning rate, and a plan says 
   CHECK(json.at("replicas") == 2);
   CHECK(json.at("lr_scaling").at("effective").get<double>() == doctest::Approx(0.002));
   CHECK(json.at("learning_rate").at("first").get<double>() == doctest::Approx(0.002));
+}
+
+TEST_CASE("ramp_up scales itself: nothing else has to") {
+  const Workspace work;
+  const std::string config = plain_config(work);
+  const Arguments ramp_up{"--replicas", "2", "--set",
+                          "schedule={ramp_up: {peak: 1.0e-4, scale: linear}}"};
+  const Json plan = run(with("plan", config, ramp_up)).event("plan");
+  CHECK_FALSE(plan.contains("lr_scaling"));
+  CHECK(plan.at("learning_rate").at("first").get<double>() < 1e-4);
+  Arguments text{"plan", config};
+  text.insert(text.end(), ramp_up.begin(), ramp_up.end());
+  CHECK(run(text).out.find("optimizer's learning rate") == std::string::npos);
+  Arguments train{"train", config, "--run-dir", work / "run", "--set", "train.max_steps=1"};
+  train.insert(train.end(), ramp_up.begin(), ramp_up.end());
+  const Result trained = run(train);
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  CHECK(trained.out.find("2 replicas\n") != std::string::npos);
+  CHECK(trained.out.find("total time with 2 replicas: ") != std::string::npos);
+}
+
+TEST_CASE("a run is evaluated and applied with any number of replicas") {
+  const Workspace work;
+  const std::string config = plain_config(work);
+  for (const char* strategy : {"all_reduce", "parameter_server"}) {
+    CAPTURE(strategy);
+    const std::string dir = work / strategy;
+    const Result trained =
+        run({"train", config, "--run-dir", dir, "--set", "train.max_steps=2", "--set",
+             "parallel.reduction=fast", "--set", concat("parallel.strategy=", strategy)});
+    INFO(trained.err);
+    REQUIRE(trained.code == 0);
+    const Result one = run({"evaluate", dir}), two = run({"evaluate", dir, "--replicas", "2"});
+    INFO(two.err);
+    CHECK(two.code == 0);
+    CHECK(two.out == one.out);
+    const Result predicted = run({"predict", dir, "--limit", "5", "--replicas", "2"});
+    INFO(predicted.err);
+    CHECK(predicted.code == 0);
+    CHECK(predicted.out == run({"predict", dir, "--limit", "5"}).out);
+  }
 }
 
 TEST_CASE("verify proves what replicas and resuming promise") {

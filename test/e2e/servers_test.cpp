@@ -324,6 +324,38 @@ TEST_CASE("launch starts servers and an evaluator besides") {
                  {"[ps:1] chief has come", "[evaluator:0] ", "the run has ended: done"});
 }
 
+TEST_CASE("a plan of a job with servers has the steps and the traffic of its training") {
+  const Workspace work;
+  const std::string config = config_of(work, kParallel +
+                                                 "train: {epochs: 1, batch_size: 32}\n"
+                                                 "schedule: {exponential: {decay_rate: 0.5}}\n");
+  Job job(1, 1);
+  const Environment chief_of_two = job.task("chief", 0);
+  const Json plan = run({"plan", config, "--json"}, chief_of_two).event("plan");
+  CHECK(plan.at("global_batch") == 32);
+  CHECK(plan.at("workers") == 2);
+  CHECK(plan.at("reduced_bytes_per_step") == 0);
+  const int trainable = plan.at("trainable_parameters"), all = plan.at("parameters");
+  CHECK(all > trainable);  // batch norm's statistics
+  CHECK(plan.at("pulled_bytes_per_step") == 4 * all);
+  CHECK(plan.at("pushed_bytes_per_step") == 4 * (trainable + 2 * (all - trainable)));
+  // As training says it, and as one process without servers would have it.
+  const Json alone = run({"plan", config, "--json"}).event("plan");
+  CHECK(plan.at("total_steps") == alone.at("total_steps"));
+  CHECK(plan.at("learning_rate") == alone.at("learning_rate"));
+  const Result trained = run({"launch", "-n", "2", "--ps", "1", "--", "train", config, "--json",
+                              "--run-dir", work / "run"});
+  INFO(trained.err);
+  REQUIRE(trained.code == 0);
+  CHECK(trained.event("start").at("total_steps") == plan.at("total_steps"));
+  CHECK(trained.event("start").at("global_batch") == plan.at("global_batch"));
+  const std::string text = run({"plan", config}, chief_of_two).out;
+  check_contains(text, {"workers and parameter servers", "pushed a step", "pulled a step"});
+  const Result simulated = run({"plan", config, "--workers", "4", "--link", "1Gbit"});
+  CHECK(simulated.code == 2);
+  check_contains(simulated.err, {"config.yaml:", "--workers predicts all_reduce"});
+}
+
 TEST_CASE("without a cluster, the strategy is one process") {
   const Workspace work;
   const std::string config = config_of(work, kParallel + "train: {max_steps: 3, batch_size: 32}\n");

@@ -214,6 +214,36 @@ TEST_CASE("export replaces no file unasked") {
   CHECK(has(folder.err, "is a folder"));
 }
 
+TEST_CASE("freezing that is hardly meant is told of by validate, plan and train alike") {
+  const auto warnings = [](const std::string& freeze) {
+    const Pictures pictures(freeze);
+    const std::string told = run({"validate", pictures.config}).err;
+    CHECK(run({"plan", pictures.config}).err == told);
+    CHECK(run({"train", pictures.config, "--run-dir", pictures.work / "run", "--set",
+               "train.max_steps=1"})
+              .err == told);
+    CHECK(std::count(told.begin(), told.end(), '\n') == (told.empty() ? 0 : 1));
+    return told;
+  };
+  for (const char* nothing : {"freeze: '[:-400]'", "freeze: '[5:3]'"}) {
+    const std::string told = warnings(nothing);
+    CHECK(has(told, "warning: "));
+    CHECK(has(told, "config.yaml:"));
+    CHECK(has(told, "model.backbone.freeze: selects no layer that has weights"));
+  }
+  CHECK(has(warnings("freeze: all"), "keep the random numbers that they start with"));
+  CHECK(has(warnings("unfreeze: {at: 5 epochs}"), "the run ends before 5 epochs"));
+  CHECK(warnings("freeze: none").empty());
+}
+
+TEST_CASE("launch starts nothing but what processes do together") {
+  for (const char* command : {"evaluate", "predict", "benchmark", "verify", "launch", "nothing"}) {
+    const Result result = run({"launch", "-n", "2", "--", command, "x"});
+    CHECK(result.code == 2);
+    CHECK(has(result.err, concat("launch: '", command, "' is not a command that several")));
+  }
+}
+
 TEST_CASE("more threads than cores are told of") {
   const Workspace work;
   write_images(work / "pictures/train", 6, 1);
@@ -246,6 +276,11 @@ TEST_CASE("command lines that cannot be meant") {
   CHECK(has(error({"train", config, "--resume", "--overwrite"}), " excludes --"));
   CHECK(has(error({"predict", "x", "--top", "0"}), "a whole number of at least 1, found 0"));
   CHECK(has(error({"predict", "x", "--limit", "0"}), "a whole number of at least 1, found 0"));
+  for (const char* replicas : {"0", "1,0", "many"}) {
+    const std::string told = error({"verify", "replicas", config, "--replicas", replicas});
+    CHECK(has(told, "expected a whole number of at least 1, found "));
+    CHECK(told.size() < 200);
+  }
   for (const char* seconds : {"0", "-1"}) {
     CHECK(has(error({"benchmark", config, "--seconds", seconds}), "seconds, more than 0"));
   }

@@ -289,6 +289,50 @@ TEST_CASE("a plan tells a worker its place, and predicts larger clusters") {
   CHECK(wrong.err.find("--link: expected a bandwidth") != std::string::npos);
 }
 
+TEST_CASE("a prediction takes what was measured with the same model and batch, no other") {
+  const Workspace work;
+  const std::string config = config_of(work);
+  const Path measured = work / "measured.jsonl";
+  const Result benchmark = run({"benchmark", config, "--seconds", "0.1", "--json"});
+  REQUIRE(benchmark.code == 0);
+  write_file_atomic(measured, benchmark.out);
+  const Arguments predict{"plan",   config,  "--json",     "--workers", "2",
+                          "--link", "1Gbit", "--measured", measured};
+  const Result same = run(predict);
+  INFO(same.err);
+  CHECK(same.code == 0);
+  const Result model = run(with(predict, {"--set", "model.layers[0].conv.filters=7"}));
+  CHECK(model.code == 3);
+  CHECK(model.err.find("was measured with parameters ") != std::string::npos);
+  const Result batch = run(with(predict, {"--batch-size", "16"}));
+  CHECK(batch.code == 3);
+  CHECK(batch.err.find("was measured with batch_size 32, here it is 16") != std::string::npos);
+  const Result input = run({"benchmark", config, "--seconds", "0.1", "--json", "--input-only"});
+  write_file_atomic(measured, input.out);
+  const Result unknown = run(predict);
+  CHECK(unknown.code == 3);
+  CHECK(unknown.err.find("does not say the parameters") != std::string::npos);
+  const Result trained =
+      run({"train", config, "--json", "--run-dir", work / "run", "--epochs", "1"});
+  write_file_atomic(measured, trained.out);
+  CHECK(run(predict).code == 0);
+}
+
+TEST_CASE("one of two that is killed in an evaluation: the other names the last checkpoint") {
+  const Workspace work;
+  const std::string config = config_of(work);
+  // Nearly all time goes to evaluations.
+  Two job(
+      with(shared(config, work / "run"), {"--epochs", "1000", "--set", "run.evaluate_every=1 steps",
+                                          "--set", "evaluate.batch_size=1"}));
+  REQUIRE(job.chief.wait_for("\"event\":\"evaluation\"", 2));
+  job.other.signal(SIGKILL);
+  const auto results = job.wait();
+  INFO(results[0].err);
+  CHECK(results[0].code == 4);
+  CHECK(results[0].err.find(", last checkpoint at step ") != std::string::npos);
+}
+
 TEST_CASE("batch norm over all workers is that of one process") {
   const Workspace work;
   const std::string config =

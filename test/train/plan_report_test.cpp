@@ -10,6 +10,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "base/error.h"
 #include "base/files.h"
 
 namespace trainer::train {
@@ -97,6 +98,47 @@ train: {epochs: 2, batch_size: 7}
   CHECK(plan.rates.back().rate == doctest::Approx(0.25));
   CHECK(plan.lowest_rate == doctest::Approx(0.25));
   CHECK(plan.highest_rate == doctest::Approx(0.5));
+}
+
+TEST_CASE("the work of a step is that of the graphs that are built") {
+  PlannedData data;
+  data.sample = model::SampleSpec{{32, 32, 3}, DType::kUInt8, true, 2};
+  data.train = 100;
+  const auto plan = [&](const std::string& freeze) {
+    const auto loaded = config::parse_config(
+        concat("model: {input: [32, 32, 3], backbone: {name: vgg16, ", freeze,
+               "}, head: [flatten, dense: {units: 2, name: logits}]}\n"
+               "data: {format: image_folder, path: /nowhere, classes: [a, b]}\n"
+               "optimizer: {adam: {learning_rate: 0.1}}\ntrain: {epochs: 4, batch_size: 10}\n"),
+        "a.yaml", {}, {});
+    return make_plan(loaded, data, plan_model(loaded.config, data));
+  };
+  const PlanReport whole = plan("freeze: none");
+  REQUIRE(whole.work);
+  const std::int64_t first = whole.layers[1].flops;  // whose input is the image
+  CHECK(whole.layers[1].name == "block1_conv1");
+  CHECK(whole.work->frozen == 0);
+  CHECK(whole.work->forward == whole.flops);
+  CHECK(whole.work->backward == 2 * whole.flops - first);
+  // The last four layers are three convolutions and a pooling; before the first of them there is
+  // nothing to learn.
+  const PlanReport part = plan("freeze: '[:-4]', unfreeze: {at: 2 epochs}");
+  std::int64_t trained = 0, first_trained = 0;
+  for (const model::LayerRow& row : part.layers) {
+    if (row.trainable_parameters == 0) continue;
+    if (trained == 0) first_trained = row.flops;
+    trained += row.flops;
+  }
+  REQUIRE(part.work);
+  CHECK(part.work->frozen == part.flops - trained);
+  CHECK(part.work->forward == trained);
+  CHECK(part.work->backward == 2 * trained - first_trained);
+  CHECK(part.work->with_features().total() == 3 * trained - first_trained);
+  REQUIRE(part.stages.size() == 1);
+  CHECK(part.stages[0].work.total() == whole.work->total());
+  // Adam's two of all parameters, which are trained at last.
+  CHECK(part.slots == 2 * part.parameters);
+  CHECK(part.slots == whole.slots);
 }
 
 TEST_CASE("passes are known by name") {

@@ -64,8 +64,11 @@ class ProgressHook : public Hook {
     if (!info.servers.empty()) {
       out_ << info.servers << '\n';
     } else if (info.devices > 1) {
-      out_ << info.devices << " replicas, the optimizer's learning rate " << info.scaled_rate
-           << '\n';
+      out_ << info.devices << " replicas";
+      if (!info.scaled_rate.empty()) {
+        out_ << ", the optimizer's learning rate " << info.scaled_rate;
+      }
+      out_ << '\n';
     }
     if (info.passes > 1) {
       out_ << "each goes through all samples in an order of its own: an epoch is " << info.passes
@@ -110,7 +113,10 @@ class ProgressHook : public Hook {
       if (finish.reason == "interrupted") out_ << "; a checkpoint was saved, go on with --resume";
       out_ << '\n';
     }
-    const std::string devices = concat(" with ", info_.devices, " CPU(s)");
+    const std::string devices = concat(" with ", info_.devices,
+                                       info_.devices == 1      ? " CPU(s)"
+                                       : info_.servers.empty() ? " replicas"
+                                                               : " workers");
     if (const auto& staleness = finish.staleness) {
       out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
            << staleness->max << ", " << staleness->refused << " refused\n";

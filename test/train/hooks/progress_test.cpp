@@ -134,14 +134,18 @@ TEST_CASE("what came of a weight file is told at the start") {
                              "\n"));
 }
 
-TEST_CASE("progress: the closing lines count the devices") {
-  std::ostringstream out;
-  const auto hook = make_progress_hook(out, false, true, steps(1));
-  RunInfo info = run_info("r");
-  info.devices = 4;
-  hook->on_start(info);
-  hook->on_finish(finish("done"));
-  CHECK(without(out.str(), " with 4 CPU(s)") == without(kClosing, " with 1 CPU(s)"));
+TEST_CASE("progress: the closing lines count replicas, or the workers beside servers") {
+  for (const char* servers : {"", "4 workers, 1 parameter server, asynchronous"}) {
+    std::ostringstream out;
+    const auto hook = make_progress_hook(out, false, true, steps(1));
+    RunInfo info = run_info("r");
+    info.devices = 4;
+    info.servers = servers;
+    hook->on_start(info);
+    hook->on_finish(finish("done"));
+    const std::string with = *servers == '\0' ? " with 4 replicas" : " with 4 workers";
+    CHECK(without(out.str(), with) == without(kClosing, " with 1 CPU(s)"));
+  }
 }
 
 }  // namespace trainer::train

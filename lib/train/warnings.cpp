@@ -1,0 +1,84 @@
+#include "train/warnings.h"
+
+#include <numeric>
+
+#include "base/error.h"
+#include "train/stages.h"
+
+namespace trainer::train {
+namespace {
+
+using config::Duration;
+using config::Freeze;
+
+std::string line(const SourceLoc& loc, const std::string& key, const std::string& message) {
+  return concat(loc.known() ? to_string(loc) + ": " : "", key, ": ", message);
+}
+
+// Whether it names layers, some or all.
+bool selects(const Freeze& freeze) {
+  return freeze.kind != Freeze::Kind::kNone &&
+         !(freeze.kind == Freeze::Kind::kCount && freeze.count == 0);
+}
+
+bool freezes_weights(const graph::Graph& model) {
+  for (const graph::LayerInfo& layer : model.layers) {
+    if (!layer.trainable && !layer.parameters.empty()) return true;
+  }
+  return false;
+}
+
+void warn_of_freeze(const config::Backbone& backbone, const std::vector<graph::Graph>& models,
+                    std::vector<std::string>& warnings) {
+  for (std::size_t stage = 0; stage < models.size(); ++stage) {
+    const bool later = stage > 0;
+    const Freeze& freeze = later ? backbone.unfreeze[stage - 1].freeze : backbone.freeze;
+    if (!selects(freeze) || freezes_weights(models[stage])) continue;
+    warnings.push_back(line(
+        later ? backbone.unfreeze[stage - 1].loc : backbone.loc,
+        later ? concat("model.backbone.unfreeze[", stage - 1, "].freeze") : "model.backbone.freeze",
+        "selects no layer that has weights, so that all are trained; write none if that is meant"));
+  }
+  if (!backbone.weights.empty() || models.empty() || !freezes_weights(models[0])) return;
+  warnings.push_back(line(backbone.loc, "model.backbone.freeze",
+                          "the frozen layers keep the random numbers that they start with; give "
+                          "model.backbone.weights, or train them"));
+}
+
+// Whether the run ends before; false where that is not known.
+bool comes_too_late(const Duration& at, const config::Train& train) {
+  if (at.unit == Duration::Unit::kSteps) return train.max_steps && at.count >= *train.max_steps;
+  return !train.max_steps && at.count >= train.epochs.value_or(1);
+}
+
+void warn_of_late_stages(const config::Config& config, const std::optional<StepPlan>& steps,
+                         std::vector<std::string>& warnings) {
+  const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const bool late = steps ? Stages(config, *steps).first_steps()[i + 1] >= steps->total_steps
+                            : comes_too_late(entries[i].at, config.train);
+    if (!late) continue;
+    warnings.push_back(line(entries[i].loc, concat("model.backbone.unfreeze[", i, "].at"),
+                            concat("the run ends before ", to_string(entries[i].at),
+                                   "; what it would unfreeze stays frozen")));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> config_warnings(const config::Config& config,
+                                         const std::optional<model::SampleSpec>& sample,
+                                         const std::optional<StepPlan>& steps) {
+  std::vector<std::string> warnings;
+  if (!config.model.backbone) return warnings;
+  const config::Backbone& backbone = *config.model.backbone;
+  if (sample && (sample->classes > 0 || sample->label_is_index)) {
+    std::vector<std::int64_t> first(backbone.unfreeze.size() + 1);
+    std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
+    warn_of_freeze(backbone, stage_models(config, *sample, first), warnings);
+  }
+  warn_of_late_stages(config, steps, warnings);
+  return warnings;
+}
+
+}  // namespace trainer::train
