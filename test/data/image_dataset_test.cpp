@@ -448,7 +448,7 @@ TEST_CASE("a damaged file is replaced in training alone, from its own part of a 
   Datasets again = open_datasets(config, 1, "train");
   const auto evaluated = without_damaged(std::move(again.train));
   CHECK(evaluated->size() == sets.train->size() - replaced);
-  CHECK(damage_of(*evaluated).skipped == replaced);
+  CHECK(evaluated->damage().skipped == replaced);
 }
 
 TEST_CASE("no image of a test split stands in for a damaged one") {
@@ -460,18 +460,18 @@ TEST_CASE("no image of a test split stands in for a damaged one") {
   config.on_error = config::OnError::kReplace;
   const auto test = std::move(open_datasets(config, 1, "test").test);
   CHECK(test->size() == 4);
-  CHECK(damage_of(*test).skipped == 1);
-  CHECK(damage_of(*test).replaced == 0);
+  CHECK(test->damage().skipped == 1);
+  CHECK(test->damage().replaced == 0);
 }
 
 TEST_CASE("images beside the folders of the classes are told of") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  CHECK(damage_of(*open_datasets(config_of(folder.path()), 1).train).without_class.empty());
+  CHECK(open_datasets(config_of(folder.path()), 1).train->damage().without_class.empty());
   write_image(folder.path() / "train/stray.ppm", 4, 4, 1);
   const Datasets sets = open_datasets(config_of(folder.path()), 1);
   CHECK(sets.train->size() == 4);
-  const std::string note = damage_of(*sets.train).without_class;
+  const std::string note = sets.train->damage().without_class;
   CHECK(note.find("1 image file is left aside, lying in no folder of a class") !=
         std::string::npos);
   CHECK(note.ends_with("train/stray.ppm"));
