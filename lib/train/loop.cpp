@@ -357,6 +357,7 @@ class Loop {
   // The state is that of the last step: all workers save it, then the one at fault says why.
   [[noreturn]] void stop_for_data() {
     save();
+    if (job_.workers != nullptr) job_.workers->wait();  // for the chief to have saved
     const bool may_replace = config::is_image_format(config_.data.format) &&
                              config_.data.on_error == config::OnError::kFail;
     if (!failure_.empty()) {
