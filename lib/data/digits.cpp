@@ -191,13 +191,19 @@ void write_part(const Path& folder, const std::string& prefix, std::uint64_t par
                     std::span<const std::uint8_t>(labels));
 }
 
-// Packed files count: they are another set under the same names, and read in place of this one.
+// Any of the names under which IDX files are looked for: another set is read in place of this one.
+bool has(const Path& folder, const std::string& stem, const std::string& kind) {
+  for (const char* dot : {"-", "."}) {
+    for (const char* end : {"", ".gz"}) {
+      if (std::filesystem::exists(folder / (stem + dot + kind + end))) return true;
+    }
+  }
+  return false;
+}
+
 bool has_part(const Path& folder, const std::string& prefix) {
-  const auto has = [&](const std::string& name) {
-    return std::filesystem::exists(folder / name) ||
-           std::filesystem::exists(folder / (name + ".gz"));
-  };
-  return has(prefix + "-images-idx3-ubyte") && has(prefix + "-labels-idx1-ubyte");
+  return has(folder, prefix + "-images", "idx3-ubyte") &&
+         has(folder, prefix + "-labels", "idx1-ubyte");
 }
 
 }  // namespace

@@ -72,10 +72,12 @@ std::vector<PredictionInput> open_prediction_inputs(
     const data::Damage damage = dataset->damage();
     for (const std::string& reason : damage.reasons) warn("left out: " + reason);
     const bool skips = skip || config.on_error == config::OnError::kSkip;
-    inputs.push_back({name,
-                      {std::move(dataset), true},
-                      config::is_image_format(config.format),
-                      skips ? 0 : damage.skipped});
+    PredictionInput& input = inputs.emplace_back();
+    input.name = name;
+    input.images.dataset = std::move(dataset);
+    input.images.labelled = true;
+    input.one_a_file = config::is_image_format(config.format);
+    input.unreadable = skips ? 0 : damage.skipped;
   }
   std::vector<std::string> images;  // image files that follow one another
   const auto flush = [&] {
@@ -83,7 +85,7 @@ std::vector<PredictionInput> open_prediction_inputs(
     const std::string first = images.front();
     inputs.push_back(
         {first, data::open_image_files(image_data(trained, first, warn), std::move(images), skip),
-         true});
+         true, 0});
     images.clear();
   };
   for (const std::string& file : files) {
@@ -93,7 +95,7 @@ std::vector<PredictionInput> open_prediction_inputs(
       std::move(more.begin(), more.end(), std::back_inserter(images));
     } else {
       flush();
-      inputs.push_back({file, data::open_images(file), false});
+      inputs.push_back({file, data::open_images(file), false, 0});
     }
   }
   flush();

@@ -43,7 +43,7 @@ TEST_CASE("files that are there are left alone") {
 TEST_CASE("digits are not written beside another set under the same names") {
   const TemporaryFolder folder;
   for (const std::string part : {"train", "t10k"}) {
-    for (const std::string name : {"-images-idx3-ubyte.gz", "-labels-idx1-ubyte.gz"}) {
+    for (const std::string name : {"-images.idx3-ubyte", "-labels-idx1-ubyte.gz"}) {
       write_file_atomic(folder.path() / (part + name), "another set");
     }
   }
