@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "options.h"
+#include "train/events.h"
 #include "train/trained.h"
 
 namespace trainer::app {
@@ -16,6 +17,8 @@ struct ExportArguments {
   bool overwrite = false;  // an output that exists
   bool best = false;
   std::vector<config::Override> overrides;
+  bool json = false;
+  bool quiet = false;
 };
 
 int export_model(const ExportArguments& arguments) {
@@ -32,8 +35,12 @@ int export_model(const ExportArguments& arguments) {
     model::export_onnx(model, trained.file.tensors, train::onnx_metadata(trained),
                        arguments.output);
   }
-  std::cout << arguments.output << ": step " << trained.step << " of " << arguments.run << ", as "
-            << arguments.format << '\n';
+  if (arguments.json) {
+    train::print_exported_json(trained, arguments.format, arguments.output, std::cout);
+  } else if (!arguments.quiet) {
+    std::cout << arguments.output << ": step " << trained.step << " of " << arguments.run << ", as "
+              << arguments.format << '\n';
+  }
   return kExitOk;
 }
 
@@ -55,6 +62,8 @@ void add_export(CLI::App& app, int& code) {
   command->add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
   command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
   add_overrides(*command, arguments->overrides, Shorthands::kNone);
+  command->add_flag("--json", arguments->json, "One JSON object on standard output");
+  command->add_flag("--quiet", arguments->quiet, "Say nothing of what was written");
   command->callback([arguments, &code] { code = export_model(*arguments); });
 }
 

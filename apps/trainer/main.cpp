@@ -12,6 +12,7 @@
 #include "base/process.h"
 #include "commands.h"
 #include "config/values.h"
+#include "examples.h"
 
 namespace trainer::app {
 
@@ -37,15 +38,6 @@ int run(int argc, char** argv) {
   app.name("trainer");
   app.set_version_flag("--version", "trainer " TRAINER_VERSION);
   app.require_subcommand(1);
-  app.footer(
-      "Examples:\n"
-      "  trainer train configs/digits.yaml\n"
-      "  trainer train configs/mnist.yaml --epochs 3 --set optimizer.adam.learning_rate=5e-4\n"
-      "  trainer train configs/mnist.yaml --resume\n"
-      "  trainer evaluate runs/mnist\n"
-      "  trainer plan configs/mnist.yaml\n"
-      "Exit codes: 0 done, 2 config, 3 data, 4 device, 5 a check did not hold, 75 interrupted and "
-      "saved.");
   int code = kExitOk;
   add_train(app, code);
   add_evaluate(app, code);
@@ -60,6 +52,7 @@ int run(int argc, char** argv) {
   add_schema(app, code);
   add_completion(app, code);
   add_devices(app, code);
+  add_examples(app);
 
   check_command(app, argc, argv);
   try {
@@ -81,8 +74,12 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   try {
     const int code = trainer::app::run(argc, argv);
+    errno = 0;
     if (std::cout.flush()) return code;
-    std::cerr << "error: not all of the output could be written: " << std::strerror(errno) << '\n';
+    // A stream that failed before does not try again, and says nothing of why.
+    std::cerr << "error: not all of the output could be written: "
+              << (errno != 0 ? std::strerror(errno) : "is the disk full, or its reader gone?")
+              << '\n';
     return code == trainer::kExitOk ? trainer::kExitData : code;
   } catch (const trainer::ConfigError& error) {
     std::cerr << error.what() << '\n';

@@ -21,6 +21,7 @@ struct PlanArguments : ConfigArguments {
   std::string plot;               // write the learning-rate curve to this SVG file
   std::optional<int> world_size;  // plan for so many processes, which nothing else tells
   train::SimulationRequest simulation;
+  std::string gpus;  // workers to simulate when a link is given, else parallel.gpus
 };
 
 int plan(const PlanArguments& arguments) {
@@ -67,18 +68,37 @@ int plan(const PlanArguments& arguments) {
   return kExitOk;
 }
 
-void add_simulation(CLI::App& command, train::SimulationRequest& request) {
-  // Here a number to simulate, not one for the config.
+// What --gpus means is known when all options are.
+void take_gpus(PlanArguments& arguments) {
+  if (arguments.simulation.link.empty()) {
+    if (!arguments.gpus.empty()) {
+      arguments.overrides.push_back({"parallel.gpus", arguments.gpus, "--gpus"});
+    }
+    return;
+  }
+  if (!arguments.gpus.empty()) {
+    const std::string wrong = CLI::Range(1, 1 << 20)(arguments.gpus);
+    if (!wrong.empty()) throw CLI::ValidationError("--gpus", wrong);
+    arguments.simulation.workers = std::stoi(arguments.gpus);
+  }
+  if (arguments.simulation.workers == 0) throw CLI::RequiresError("--link", "--workers or --gpus");
+}
+
+void add_simulation(CLI::App& command, PlanArguments& arguments) {
+  train::SimulationRequest& request = arguments.simulation;
   command.remove_option(command.get_option("--gpus"));
   CLI::Option* workers =
       command
-          .add_option("--workers,--gpus", request.workers,
-                      "Predict step time and efficiency on 1, 2, 4, ... so many workers, one a GPU")
+          .add_option("--workers", request.workers,
+                      "Predict step time and efficiency on 1, 2, 4, ... so many workers")
           ->check(CLI::Range(1, 1 << 20));
+  command
+      .add_option("--gpus", arguments.gpus,
+                  "GPUs to use: a number or all (parallel.gpus); with --link the same as --workers")
+      ->excludes(workers);
   CLI::Option* link =
       command.add_option("--link", request.link, "Bandwidth of each worker's link, e.g. 100Gbit");
   workers->needs(link);
-  link->needs(workers);
   command.add_option("--latency", request.latency, "Of a message; default 20us")->needs(link);
   CLI::Option* step_time =
       command
@@ -112,8 +132,11 @@ void add_plan(CLI::App& app, int& code) {
       ->add_option("--world-size", arguments->world_size,
                    "Plan for so many processes; else as TF_CONFIG, torchrun, Slurm or mpirun tell")
       ->check(CLI::Range(1, 1 << 20));
-  add_simulation(*command, arguments->simulation);
-  command->callback([arguments, &code] { code = plan(*arguments); });
+  add_simulation(*command, *arguments);
+  command->callback([arguments, &code] {
+    take_gpus(*arguments);
+    code = plan(*arguments);
+  });
 }
 
 }  // namespace trainer::app

@@ -22,6 +22,7 @@ struct PredictArguments {
   std::optional<std::int64_t> limit;
   bool best = false;
   std::vector<config::Override> overrides;
+  bool quiet = false;
 };
 
 int predict(const PredictArguments& arguments) {
@@ -42,7 +43,7 @@ int predict(const PredictArguments& arguments) {
   const auto each = [&](const train::PredictionInput& input, const train::Prediction& prediction) {
     if (prediction.error.empty()) return writer.write(input, prediction);
     ++skipped;
-    warn("skipped: " + prediction.error);
+    if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
   for (const train::PredictionInput& input : inputs) {
     train::predict(engine, input, trained.config.model.loss, arguments.limit,
@@ -85,6 +86,7 @@ void add_predict(CLI::App& app, int& code) {
   command->add_flag("--json", arguments->json, "The same as --format jsonl")->excludes(format);
   command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
   add_overrides(*command, arguments->overrides, Shorthands::kDevice);
+  command->add_flag("--quiet", arguments->quiet, "Count the files that are skipped, name none");
   command->callback([arguments, &code] { code = predict(*arguments); });
 }
 

@@ -2,6 +2,7 @@
 
 #include "commands.h"
 #include "options.h"
+#include "train/events.h"
 #include "train/open.h"
 #include "train/warnings.h"
 
@@ -11,6 +12,7 @@ namespace {
 struct ValidateArguments {
   std::vector<std::string> configs;
   std::vector<config::Override> overrides;
+  bool json = false;
 };
 
 int validate(const ValidateArguments& arguments) {
@@ -24,9 +26,17 @@ int validate(const ValidateArguments& arguments) {
            train::config_warnings(config, train::expected_sample(config), std::nullopt)) {
         warn(line);
       }
-      std::cout << path << ": ok\n";
+      if (arguments.json) {
+        train::print_validated_json(path, nullptr, std::cout);
+      } else {
+        std::cout << path << ": ok\n";
+      }
     } catch (const Error& error) {
-      std::cerr << error.what() << '\n';
+      if (arguments.json) {
+        train::print_validated_json(path, &error, std::cout);
+      } else {
+        std::cerr << error.what() << '\n';
+      }
       code = error.code();
     }
   }
@@ -40,6 +50,7 @@ void add_validate(CLI::App& app, int& code) {
   CLI::App* command = app.add_subcommand("validate", "All errors of configs at once");
   command->add_option("configs", arguments->configs, "Config files")->required();
   add_overrides(*command, arguments->overrides);
+  command->add_flag("--json", arguments->json, "One JSON object a config on standard output");
   command->callback([arguments, &code] { code = validate(*arguments); });
 }
 

@@ -114,8 +114,10 @@ void collect_keys(const Schema& schema, const std::string& above, std::vector<st
     const bool map = field.schema.kind == Schema::Kind::kMap;
     const bool alternative =
         std::find(schema.choices.begin(), schema.choices.end(), field.key) != schema.choices.end();
-    const bool in_a_word = !field.schema.choices.empty() || !field.schema.shorthand.empty();
-    if ((!map && !alternative) || in_a_word) keys.push_back(path);
+    // A section whose value may be a word, a number or null.
+    const bool in_a_word =
+        !field.schema.choices.empty() || !field.schema.shorthand.empty() || field.schema.nullable;
+    if (!map || alternative || in_a_word) keys.push_back(path);
     if (map) collect_keys(field.schema, path + '.', keys);
   }
 }

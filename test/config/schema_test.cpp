@@ -31,13 +31,13 @@ TEST_CASE(
   const std::vector<std::string> keys = settable_keys();
   const std::set<std::string> names(keys.begin(), keys.end());
   CHECK(names.size() == keys.size());
-  for (const char* key :
+  for (const std::string key :
        {"train.batch_size", "optimizer", "optimizer.sgd", "optimizer.sgd.momentum", "schedule",
         "schedule.ramp_up.peak", "model.backbone.weights", "model.input",
         "train.early_stop.patience", "data.normalize.mean", "data.train", "data.train.path"}) {
     CHECK_MESSAGE(names.contains(key), key);
   }
-  for (const char* key : {"train", "model.backbone", "optimizer.adam.momentum"}) {
+  for (const std::string key : {"train", "data.synthetic", "optimizer.adam.momentum"}) {
     CHECK_MESSAGE(!names.contains(key), key);
   }
   for (const auto& [path, value] : leaves(Config{})) {

@@ -212,8 +212,19 @@ TEST_CASE("output is JSON lines alone, or nothing but the end") {
 }
 
 TEST_CASE("output that could not be written is an error") {
-  const std::string command = std::string(TRAINER_PROGRAM) + " schema > /dev/full 2> /dev/null";
-  CHECK(WEXITSTATUS(std::system(command.c_str())) == 3);
+  const Workspace work;
+  const std::string train =
+      concat("train ", small_config(work), " --epochs 1 --run-dir ", (work / "run").string());
+  for (const std::string& arguments : {std::string("schema"), train, train + " --json --resume"}) {
+    CAPTURE(arguments);
+    const Path errors = work / "errors.txt";
+    const std::string command =
+        concat(TRAINER_PROGRAM, " ", arguments, " > /dev/full 2> ", errors.string());
+    CHECK(WEXITSTATUS(std::system(command.c_str())) == 3);
+    const std::string told = read_text_file(errors);
+    CHECK(told.find("error: not all of the output could be written: ") != std::string::npos);
+    CHECK(told.find("Success") == std::string::npos);
+  }
 }
 
 TEST_CASE("small commands") {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <sstream>
 
 #include "base/crew.h"
 #include "pictures.h"
@@ -28,7 +29,107 @@ run: {tensorboard: false}
 )"));
 }
 
+std::string small_config(const Workspace& work) {
+  return work.config(concat(kModel, "data: {format: idx, path: ", work.data(),
+                            ", limit: 64}\ntrain: {epochs: 1}\n"));
+}
+
 }  // namespace
+
+TEST_CASE("every command's help ends with examples of its own, whose options it has") {
+  const std::string program = run({"--help"}).out;
+  std::istringstream lines(program.substr(program.find("\nSubcommands:") + 1));
+  std::string line;
+  std::getline(lines, line);
+  int commands = 0;
+  while (std::getline(lines, line) && !line.empty()) {
+    if (line[2] == ' ') continue;  // a description goes on
+    const std::string command = line.substr(2, line.find(' ', 2) - 2);
+    CAPTURE(command);
+    ++commands;
+    const std::string help = run({command, "--help"}).out;
+    const std::size_t start = help.find("Examples:\n");
+    REQUIRE(start != std::string::npos);
+    CHECK(has(help, "Exit codes: 0 done"));
+    std::istringstream examples(help.substr(start));
+    std::string example;
+    std::getline(examples, example);
+    int count = 0;
+    while (std::getline(examples, example) && example.starts_with("  ")) {
+      ++count;
+      CHECK(has(example, "trainer " + command));
+      std::istringstream words(example);
+      for (std::string word; words >> word && word != "--";) {
+        if (word.starts_with("--")) CHECK_MESSAGE(help.find(word) < start, word);
+      }
+    }
+    CHECK(count > 0);
+  }
+  CHECK(commands == 13);
+}
+
+TEST_CASE("validate --json: one object a config, its mistakes with their places") {
+  const Workspace work;
+  const std::string good = small_config(work);
+  const Path bad = work / "bad.yaml";
+  std::ofstream(bad) << "model: {layers: [flatten, dense: 0]}\ndata: {format: digits}\n";
+  const Result result = run({"validate", good, bad, "--json"});
+  CHECK(result.code == 2);
+  CHECK(result.err.empty());
+  const std::vector<Json> lines = result.lines();
+  REQUIRE(lines.size() == 2);
+  CHECK(lines[0] ==
+        Json{{"event", "validated"}, {"config", good}, {"ok", true}, {"errors", Json::array()}});
+  CHECK(lines[1].at("ok") == false);
+  REQUIRE(lines[1].at("errors").size() >= 2);
+  bool placed = false;
+  for (const Json& error : lines[1].at("errors")) {
+    CHECK(error.at("file") == bad.string());
+    if (has(error.at("message"), "dense")) placed = error.at("line") == 1;
+  }
+  CHECK(placed);
+}
+
+TEST_CASE("predict and export are quiet when asked, and export tells as JSON what it wrote") {
+  const Workspace work;
+  const Path dir = work / "run";
+  REQUIRE(run({"train", small_config(work), "--quiet", "--epochs", "1", "--run-dir", dir}).code ==
+          0);
+  const auto to = [&](const char* name, const char* flag) {
+    return run({"export", dir, "--format", "safetensors", "--output", work / name, flag});
+  };
+  const Result quiet = to("a.safetensors", "--quiet");
+  CHECK(quiet.code == 0);
+  CHECK(quiet.out.empty());
+  CHECK(fs::exists(work / "a.safetensors"));
+  const Json told = to("b.safetensors", "--json").event("exported");
+  CHECK(told.at("output") == (work / "b.safetensors").string());
+  CHECK(told.at("format") == "safetensors");
+  CHECK(told.at("run") == dir.string());
+  CHECK(told.at("step").get<int>() > 0);
+  const Result loud = run({"predict", dir, "--limit", "3", "--format", "csv"});
+  const Result silent = run({"predict", dir, "--limit", "3", "--format", "csv", "--quiet"});
+  CHECK(loud.code == 0);
+  CHECK(silent.code == 0);
+  CHECK(silent.out == loud.out);
+}
+
+TEST_CASE("plan --gpus is a key of the config without --link, and a number to simulate with it") {
+  const Workspace work;
+  const std::string config = small_config(work);
+  const Result one = run({"plan", config, "--gpus", "0"});
+  CHECK(one.code == 0);
+  const Result two = run({"plan", config, "--gpus", "2"});
+  CHECK(two.code == 2);
+  CHECK(has(two.err, "parallel.gpus"));
+  CHECK_FALSE(has(two.err, "--link"));
+  const Result alone = run({"plan", config, "--workers", "2"});
+  CHECK(alone.code == 2);
+  CHECK(has(alone.err, "--link"));
+  const Result link = run({"plan", config, "--link", "1Gbit"});
+  CHECK(link.code == 2);
+  CHECK(has(link.err, "--workers"));
+}
 
 TEST_CASE("validate builds the model where the config gives its sizes") {
   const Workspace work;

@@ -1,0 +1,77 @@
+#include "examples.h"
+
+#include <CLI/CLI.hpp>
+
+namespace trainer::app {
+namespace {
+
+constexpr const char* kExitCodes =
+    "Exit codes: 0 done, 2 config, 3 data, 4 device, 5 a check did not hold, 75 interrupted and "
+    "saved.";
+
+constexpr struct {
+  const char* command;  // "" for the program
+  const char* examples;
+} kExamples[] = {
+    {"",
+     "  trainer train configs/digits.yaml\n"
+     "  trainer train configs/mnist.yaml --epochs 3 --set optimizer.adam.learning_rate=5e-4\n"
+     "  trainer train configs/mnist.yaml --resume\n"
+     "  trainer evaluate runs/mnist\n"
+     "  trainer plan configs/mnist.yaml\n"},
+    {"train",
+     "  trainer train configs/digits.yaml\n"
+     "  trainer train configs/mnist.yaml --epochs 3 --set optimizer.adam.learning_rate=5e-4\n"
+     "  trainer train configs/mnist.yaml --resume\n"
+     "  trainer train configs/mnist.yaml --replicas 2 --set parallel.lr_scaling=linear\n"},
+    {"evaluate",
+     "  trainer evaluate runs/mnist\n"
+     "  trainer evaluate runs/mnist --best --split validation --json\n"
+     "  trainer evaluate runs/mnist --follow --throttle 60\n"},
+    {"predict",
+     "  trainer predict runs/mnist --limit 5\n"
+     "  trainer predict runs/cats_dogs photos/ --top 2 --on-error skip\n"
+     "  trainer predict runs/mnist digits.npy --format csv > digits.csv\n"},
+    {"export",
+     "  trainer export runs/mnist --format onnx --output mnist.onnx\n"
+     "  trainer export runs/mnist --best --format keras_h5 --output mnist.weights.h5\n"},
+    {"benchmark",
+     "  trainer benchmark configs/mnist.yaml --seconds 10\n"
+     "  trainer benchmark configs/cats_dogs_mobilenet_v2.yaml --input-only\n"
+     "  trainer benchmark configs/mnist.yaml --synthetic --json\n"},
+    {"data",
+     "  trainer data configs/cats_dogs_mobilenet_v2.yaml\n"
+     "  trainer data configs/cats_dogs_mobilenet_v2.yaml --sheet sheet.png --samples 100\n"
+     "  trainer data configs/oct_vgg16.yaml --group-by '([A-Z]+-[0-9]+)-[0-9]+'\n"},
+    {"plan",
+     "  trainer plan configs/mnist.yaml\n"
+     "  trainer plan configs/mnist.yaml --plot lr.svg\n"
+     "  trainer plan configs/mnist.yaml --workers 64 --link 10Gbit\n"},
+    {"launch",
+     "  trainer launch -n 2 -- train configs/mnist.yaml --set parallel.lr_scaling=none\n"
+     "  trainer launch -n 3 --ps 1 --evaluator -- train configs/mnist_parameter_server.yaml\n"},
+    {"verify",
+     "  trainer verify replicas configs/mnist.yaml --replicas 1,2,4 --steps 50\n"
+     "  trainer verify resume configs/mnist.yaml\n"},
+    {"validate",
+     "  trainer validate configs/*.yaml\n"
+     "  trainer validate configs/mnist.yaml --set train.batch_size=128 --json\n"},
+    {"schema", "  trainer schema > trainer.schema.json\n"},
+    {"completion",
+     "  source <(trainer completion bash)\n"
+     "  trainer completion fish | source\n"},
+    {"devices",
+     "  trainer devices\n"
+     "  trainer devices --json\n"},
+};
+
+}  // namespace
+
+void add_examples(CLI::App& app) {
+  for (const auto& [name, examples] : kExamples) {
+    CLI::App* command = *name == '\0' ? &app : app.get_subcommand(name);
+    command->footer(std::string("Examples:\n") + examples + kExitCodes);
+  }
+}
+
+}  // namespace trainer::app
