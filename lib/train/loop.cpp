@@ -254,6 +254,9 @@ class Loop {
   bool begin_stage() {
     const std::size_t stage = stages_.of(state_.step);
     if (stage == state_.stage) return false;
+    // Their threads may still read the features that are let go below.
+    feed_.reset();
+    stream_.reset();
     frozen_->check(job_.engine);
     enter(stage);
     frozen_.emplace(job_.engine);
