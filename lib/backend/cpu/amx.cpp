@@ -1,9 +1,10 @@
 #include "backend/cpu/amx.h"
 
 #include <algorithm>
-#include <vector>
+#include <array>
 
 #include "backend/cpu/lower.h"
+#include "backend/cpu/parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -42,50 +43,6 @@ std::array<std::int64_t, 2> turned_padding(const graph::Window& w) {
           (w.size[1] - 1) * w.dilation[1] - w.pad_before[1]};
 }
 
-// What one thread of a lane computes.
-struct Part {
-  AmxShape shape;
-  std::int64_t first_sample;
-  std::int64_t scratch;  // where its own begins, in bytes
-};
-
-// The lane's threads share the samples or, for the gradient of the kernel, the output channels.
-std::vector<Part> parts_of(const AmxShape& shape, int threads, bool by_channels,
-                           std::int64_t (*scratch_of)(const AmxShape&)) {
-  const std::int64_t panels = (shape.out + simd::kAmxPanel - 1) / simd::kAmxPanel;
-  const std::int64_t count = std::min<std::int64_t>(threads, by_channels ? panels : shape.n);
-  std::vector<Part> parts;
-  std::int64_t scratch = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    Part part{shape, 0, scratch};
-    if (by_channels) {
-      part.shape.out_begin = panels * i / count * simd::kAmxPanel;
-      part.shape.out_end = std::min(shape.out, panels * (i + 1) / count * simd::kAmxPanel);
-    } else {
-      part.first_sample = shape.n * i / count;
-      part.shape.n = shape.n * (i + 1) / count - part.first_sample;
-    }
-    scratch = align_up(scratch + scratch_of(part.shape));
-    parts.push_back(part);
-  }
-  return parts;
-}
-
-Buffer scratch_for(Lowering& l, const std::vector<Part>& parts,
-                   std::int64_t (*scratch_of)(const AmxShape&)) {
-  return l.scratch(parts.back().scratch + scratch_of(parts.back().shape));
-}
-
-// run(part) on the lane's threads.
-template <class Run>
-void side_by_side(const RunContext& context, const std::vector<Part>& parts, const Run& run) {
-  if (parts.size() == 1) return run(parts[0]);
-  context.crew->run([&](int member) {
-    if (static_cast<std::size_t>(member) < parts.size())
-      run(parts[static_cast<std::size_t>(member)]);
-  });
-}
-
 // Appends the step that computes y from x with the kernel that is input 1; bias -1: none.
 void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias, Buffer y) {
   const AmxKernels* k = l.machine().amx;
@@ -94,14 +51,14 @@ void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias,
                 [k, shape](const float* from, char* to) {
                   return [=] { k->pack_kernel(shape, from, reinterpret_cast<BFloat16*>(to)); };
                 });
-  const auto parts = parts_of(shape, l.machine().threads, false, k->scratch_bytes);
+  const auto parts = parts_of(shape, l.machine().threads, 0, k->scratch_bytes);
   const Buffer scratch = scratch_for(l, parts, k->scratch_bytes);
   const std::int64_t x_sample =
       l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
   const std::int64_t y_sample =
       l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
   l.step("amx", [=](const RunContext& c) {
-    side_by_side(c, parts, [&](const Part& part) {
+    side_by_side(c, parts, [&](const Part<AmxShape>& part) {
       k->convolution(part.shape, c.at<BFloat16>(x) + part.first_sample * x_sample,
                      c.at<BFloat16>(kernel), bias >= 0 ? c.at<float>(bias) : nullptr,
                      c.at<BFloat16>(y) + part.first_sample * y_sample,
@@ -156,11 +113,11 @@ void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
   const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
   const AmxKernels* k = l.machine().amx;
-  const auto parts = parts_of(shape_of(op.window, x.shape, dy.shape), l.machine().threads, true,
-                              k->weights_scratch_bytes);
+  const auto parts = parts_of(shape_of(op.window, x.shape, dy.shape), l.machine().threads,
+                              simd::kAmxPanel, k->weights_scratch_bytes);
   const Buffer scratch = scratch_for(l, parts, k->weights_scratch_bytes);
   l.step("amx", [=](const RunContext& c) {
-    side_by_side(c, parts, [&](const Part& part) {
+    side_by_side(c, parts, [&](const Part<AmxShape>& part) {
       k->weights(part.shape, c.at<BFloat16>(x.buffer), c.at<BFloat16>(dy.buffer),
                  c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
                  c.at<char>(scratch) + part.scratch);

@@ -1,9 +1,7 @@
 #include "backend/cpu/winograd.h"
 
-#include <algorithm>
-#include <vector>
-
 #include "backend/cpu/lower.h"
+#include "backend/cpu/parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -48,50 +46,12 @@ void choose_strip(WinogradShape& shape) {
   shape.tiles = shape.whole_kernel ? kShortStrip : kLongStrip;
 }
 
-// What one thread of a lane computes.
-struct Part {
-  WinogradShape shape;
-  std::int64_t first_sample;
-  std::int64_t scratch;  // where its own begins, in floats
-};
+// Output channels that the kernels compute together.
+std::int64_t panel_of(const Lowering& l) { return simd::kWinogradPanel * l.machine().block; }
 
-// The threads share the samples, or, where the kernel takes long to transform, the output channels.
-std::vector<Part> parts_of(const WinogradShape& shape, const Machine& machine, bool by_channels,
-                           std::int64_t (*scratch_of)(const WinogradShape&)) {
-  const std::int64_t panel = simd::kWinogradPanel * machine.block;
-  const std::int64_t panels = (shape.out + panel - 1) / panel;
-  const std::int64_t count =
-      std::min<std::int64_t>(machine.threads, by_channels ? panels : shape.n);
-  std::vector<Part> parts;
-  std::int64_t scratch = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    Part part{shape, 0, scratch};
-    if (by_channels) {
-      part.shape.out_begin = panels * i / count * panel;
-      part.shape.out_end = std::min(shape.out, panels * (i + 1) / count * panel);
-    } else {
-      part.first_sample = shape.n * i / count;
-      part.shape.n = shape.n * (i + 1) / count - part.first_sample;
-    }
-    scratch += scratch_of(part.shape);
-    parts.push_back(part);
-  }
-  return parts;
-}
-
-Buffer scratch_for(Lowering& l, const std::vector<Part>& parts,
-                   std::int64_t (*scratch_of)(const WinogradShape&)) {
-  return l.scratch((parts.back().scratch + scratch_of(parts.back().shape)) * 4);
-}
-
-// run(part) on the lane's threads.
-template <class Run>
-void side_by_side(const RunContext& context, const std::vector<Part>& parts, const Run& run) {
-  if (parts.size() == 1) return run(parts[0]);
-  context.crew->run([&](int member) {
-    if (static_cast<std::size_t>(member) < parts.size())
-      run(parts[static_cast<std::size_t>(member)]);
-  });
+// In bytes what the kernels say in floats.
+auto bytes_of(std::int64_t (*floats)(const WinogradShape&)) {
+  return [floats](const WinogradShape& shape) { return floats(shape) * 4; };
 }
 
 // Appends the step that computes y from x; bias -1: none.
@@ -100,19 +60,21 @@ void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights
   choose_strip(shape);
   const simd::Kernels* k = &l.kernels();
   const bool by_channels = !shape.whole_kernel || shape.n < l.machine().threads;
-  const auto parts = parts_of(shape, l.machine(), by_channels, k->winograd_scratch);
-  const Buffer scratch = scratch_for(l, parts, k->winograd_scratch);
+  const auto scratch_bytes = bytes_of(k->winograd_scratch);
+  const auto parts =
+      parts_of(shape, l.machine().threads, by_channels ? panel_of(l) : 0, scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
   const auto sample = [block = k->block](std::int64_t pixels, std::int64_t channels) {
     return (channels + block - 1) / block * block * pixels;
   };
   const std::int64_t x_sample = sample(shape.h * shape.w, shape.in);
   const std::int64_t y_sample = sample(shape.oh * shape.ow, shape.out);
   l.step(concat("winograd ", k->name), [=](const RunContext& c) {
-    side_by_side(c, parts, [&](const Part& part) {
+    side_by_side(c, parts, [&](const Part<WinogradShape>& part) {
       k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
                   bias >= 0 ? c.at<float>(bias) : nullptr,
                   c.at<float>(y) + part.first_sample * y_sample,
-                  c.at<float>(scratch) + part.scratch);
+                  c.at<float>(scratch) + part.scratch / 4);
     });
   });
 }
@@ -205,13 +167,14 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
                             0,
                             op.kernel[3]};
   const simd::Kernels* k = &l.kernels();
-  const auto parts = parts_of(shape, l.machine(), true, k->winograd_weights_scratch);
-  const Buffer scratch = scratch_for(l, parts, k->winograd_weights_scratch);
+  const auto scratch_bytes = bytes_of(k->winograd_weights_scratch);
+  const auto parts = parts_of(shape, l.machine().threads, panel_of(l), scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
   l.step(concat("winograd ", k->name), [=](const RunContext& c) {
-    side_by_side(c, parts, [&](const Part& part) {
+    side_by_side(c, parts, [&](const Part<WinogradShape>& part) {
       k->winograd_weights(part.shape, c.at<float>(x.buffer), c.at<float>(dy.buffer),
                           c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
-                          c.at<float>(scratch) + part.scratch);
+                          c.at<float>(scratch) + part.scratch / 4);
     });
   });
 }

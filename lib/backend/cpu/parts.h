@@ -1,0 +1,63 @@
+// How the threads of a lane share one convolution.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/program.h"
+
+namespace trainer::backend::cpu {
+
+// What one thread of a lane computes. Shape has n samples and the output channels [out_begin, out_end).
+template <class Shape>
+struct Part {
+  Shape shape;
+  std::int64_t first_sample = 0;
+  std::int64_t scratch = 0;  // where its own begins, in bytes
+};
+
+// At most one part a thread: of the samples, or of the output channels in whole panels of `panel` of
+// them where that is not 0. `scratch_bytes` tells what a shape takes.
+template <class Shape, class ScratchBytes>
+std::vector<Part<Shape>> parts_of(const Shape& shape, int threads, std::int64_t panel,
+                                  const ScratchBytes& scratch_bytes) {
+  const std::int64_t panels = panel == 0 ? shape.n : (shape.out + panel - 1) / panel;
+  const std::int64_t count = std::min<std::int64_t>(threads, panels);
+  std::vector<Part<Shape>> parts;
+  std::int64_t scratch = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const std::int64_t begin = panels * i / count, end = panels * (i + 1) / count;
+    Part<Shape> part{shape, 0, scratch};
+    if (panel == 0) {
+      part.first_sample = begin;
+      part.shape.n = end - begin;
+    } else {
+      part.shape.out_begin = begin * panel;
+      part.shape.out_end = std::min(shape.out, end * panel);
+    }
+    scratch = align_up(scratch + scratch_bytes(part.shape));
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+// Scratch of the next step for all parts.
+template <class Shape, class ScratchBytes>
+Buffer scratch_for(Lowering& l, const std::vector<Part<Shape>>& parts,
+                   const ScratchBytes& scratch_bytes) {
+  return l.scratch(parts.back().scratch + scratch_bytes(parts.back().shape));
+}
+
+// run(part) on the lane's threads.
+template <class Shape, class Run>
+void side_by_side(const RunContext& context, const std::vector<Part<Shape>>& parts,
+                  const Run& run) {
+  if (parts.size() == 1) return run(parts[0]);
+  context.crew->run([&](int member) {
+    if (static_cast<std::size_t>(member) < parts.size())
+      run(parts[static_cast<std::size_t>(member)]);
+  });
+}
+
+}  // namespace trainer::backend::cpu
