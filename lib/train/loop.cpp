@@ -126,16 +126,16 @@ class Loop {
     std::optional<double> penalty = job_.engine.penalty();
     if (job_.workers != nullptr) {
       const auto chiefs = [&](bool value) { return is_chief() && value ? 1.0 : 0.0; };
-      double numbers[] = {progress.loss,
-                          progress.accuracy,
-                          SignalWatch::received() != nullptr ? 1.0 : 0.0,
-                          chiefs(decisions.evaluate),
-                          chiefs(decisions.save),
-                          chiefs(asked_ == Request::kSave),
-                          chiefs(asked_ == Request::kStop),
-                          penalty.value_or(0),
-                          penalty ? 1.0 : 0.0,
-                          failure_.empty() ? 0.0 : 1.0};
+      double numbers[kDecisionNumbers] = {progress.loss,
+                                          progress.accuracy,
+                                          SignalWatch::received() != nullptr ? 1.0 : 0.0,
+                                          chiefs(decisions.evaluate),
+                                          chiefs(decisions.save),
+                                          chiefs(asked_ == Request::kSave),
+                                          chiefs(asked_ == Request::kStop),
+                                          penalty.value_or(0),
+                                          penalty ? 1.0 : 0.0,
+                                          failure_.empty() ? 0.0 : 1.0};
       job_.workers->control().all_reduce(std::span<double>(numbers));
       progress.loss = numbers[0];
       progress.accuracy = numbers[1];

@@ -8,14 +8,15 @@
 #include "train/open.h"
 #include "train/plan.h"
 #include "train/table.h"
+#include "train/workers.h"
 
 namespace trainer::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Of the sum in which workers decide what happens after a step.
-constexpr std::int64_t kDecisionBytes = 56;
+constexpr std::int64_t kDecisionBytes =
+    kDecisionNumbers * static_cast<std::int64_t>(sizeof(double));
 
 std::vector<std::int64_t> counts_to(std::int64_t workers) {
   std::vector<std::int64_t> counts;

@@ -23,6 +23,9 @@ void check_workers(const config::Config& config, const cluster::Identity& who);
 // how many cores it has.
 std::string common_config(config::Config config);
 
+// Of the sum in which workers decide what happens after a step.
+inline constexpr int kDecisionNumbers = 10;
+
 // Joined from construction to destruction. Rank 0 is the chief: it alone has the run folder, the
 // hooks and the terminal; all others do the same steps. Where ranks have to agree on what happens
 // next, the chief decides or any one of them does, in calls that all of them make.

@@ -9,7 +9,8 @@
 
 namespace trainer::backend::cpu {
 
-// What one thread of a lane computes. Shape has n samples and the output channels [out_begin, out_end).
+// What one thread of a lane computes. Shape has n samples and the output channels [out_begin,
+// out_end).
 template <class Shape>
 struct Part {
   Shape shape;
@@ -17,8 +18,8 @@ struct Part {
   std::int64_t scratch = 0;  // where its own begins, in bytes
 };
 
-// At most one part a thread: of the samples, or of the output channels in whole panels of `panel` of
-// them where that is not 0. `scratch_bytes` tells what a shape takes.
+// At most one part a thread: of the samples, or of the output channels in whole panels of `panel`
+// of them where that is not 0. `scratch_bytes` tells what a shape takes.
 template <class Shape, class ScratchBytes>
 std::vector<Part<Shape>> parts_of(const Shape& shape, int threads, std::int64_t panel,
                                   const ScratchBytes& scratch_bytes) {
