@@ -16,9 +16,9 @@
 #include <optional>
 #include <random>
 
-#include "base/crew.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "base/thread_team.h"
 #include "cluster/socket.h"
 #include "cluster/sources.h"
 

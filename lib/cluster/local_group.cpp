@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/crew.h"
 #include "base/error.h"
 #include "base/part.h"
+#include "base/thread_team.h"
 
 namespace trainer::cluster {
 namespace {

@@ -8,8 +8,8 @@
 #include <set>
 #include <thread>
 
-#include "base/crew.h"
 #include "base/error.h"
+#include "base/thread_team.h"
 #include "data/image.h"
 #include "data/splits.h"
 

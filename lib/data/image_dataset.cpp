@@ -10,8 +10,8 @@
 #include <set>
 #include <thread>
 
-#include "base/crew.h"
 #include "base/error.h"
+#include "base/thread_team.h"
 #include "data/image.h"
 #include "data/readable_files.h"
 #include "data/resize_rows.h"

@@ -8,8 +8,8 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/crew.h"
 #include "base/error.h"
+#include "base/thread_team.h"
 #include "data/data.h"
 #include "data/reading.h"
 

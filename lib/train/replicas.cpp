@@ -112,7 +112,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
       evaluates_alone_(!config.parallel.evaluate),
       backends_(std::move(backends)),
       pinned_(pinned_cores(config.parallel)),
-      crew_(static_cast<int>(backends_.size()), [this](int replica) {
+      team_(static_cast<int>(backends_.size()), [this](int replica) {
         if (!pinned_.empty()) pin_thread(pinned_[static_cast<std::size_t>(replica)]);
       }) {
   const auto replicas = static_cast<int>(backends_.size());
@@ -126,7 +126,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     if (!alone) group = group_of(replica, config.parallel.batch_norm.sync);
     engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
   };
-  crew_.run(open, [this](int replica) {
+  team_.run(open, [this](int replica) {
     if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
   });
   const auto most = static_cast<std::size_t>(std::max(batch(), evaluation_batch()));
@@ -151,7 +151,7 @@ void Replicas::run(const Work& work) {
   // The caller's thread is replica 0's for as long as this takes.
   std::optional<Pinned> pinned;
   if (!pinned_.empty()) pinned.emplace(pinned_.front());
-  crew_.run(work, [this](int replica) {
+  team_.run(work, [this](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     const std::string reason = handled_message();
     if (!group_.empty()) group_[r]->abort(reason);

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "base/crew.h"
+#include "base/thread_team.h"
 #include "cluster/communicator.h"
 #include "train/engine.h"
 
@@ -116,7 +116,7 @@ class Replicas {
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<int> pinned_;  // the core of each replica's thread; empty: not pinned
-  Crew crew_;
+  ThreadTeam team_;
   std::vector<float> logits_, losses_;
   std::vector<char> input_;  // features, of all replicas
   std::optional<double> penalty_;

@@ -5,9 +5,9 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/crew.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/thread_team.h"
 #include "compile/compile.h"
 #include "train/loop.h"
 #include "train/table.h"

@@ -6,8 +6,8 @@
 
 #include "backend/model_runs.h"
 #include "backend/nets.h"
-#include "base/crew.h"
 #include "base/part.h"
+#include "base/thread_team.h"
 #include "cluster/local_group.h"
 #include "compile/compile.h"
 
@@ -45,7 +45,7 @@ using Kept = std::map<std::string, std::vector<float>>;
 class Ranks {
  public:
   Ranks(const graph::Graph& graph, const Net& net, std::int64_t max_samples, const Group& group)
-      : graph_(graph), net_(net), crew_(static_cast<int>(group.lanes.size())) {
+      : graph_(graph), net_(net), team_(static_cast<int>(group.lanes.size())) {
     const std::size_t count = group.lanes.size();
     communicators_ = cluster::make_local_group(static_cast<int>(count));
     statistics_.resize(count);
@@ -81,7 +81,7 @@ class Ranks {
 
   template <class Work>
   void run(const Work& work) {
-    crew_.run([&](int rank) { work(static_cast<std::size_t>(rank)); },
+    team_.run([&](int rank) { work(static_cast<std::size_t>(rank)); },
               [&](int rank) {
                 communicators_[static_cast<std::size_t>(rank)]->abort(handled_message());
               });
@@ -133,7 +133,7 @@ class Ranks {
  private:
   graph::Graph graph_;
   Net net_;
-  Crew crew_;
+  ThreadTeam team_;
   std::vector<std::unique_ptr<cluster::Communicator>> communicators_, statistics_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Runner>> runners_;

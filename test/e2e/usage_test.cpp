@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/crew.h"
+#include "base/thread_team.h"
 #include "pictures.h"
 #include "program.h"
 

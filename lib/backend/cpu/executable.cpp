@@ -395,7 +395,7 @@ RunContext CpuExecutable::context_of(int lane, const Call& call, const Lowered& 
   context.scalars = &call.scalars;
   context.lane = lane;
   context.lanes = call.active;
-  context.crew = lanes_.threads_of(lane);
+  context.team = lanes_.threads_of(lane);
   context.first = false;
   context.barrier = &active_barrier_;
   context.exchange = &exchange_;

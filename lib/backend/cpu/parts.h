@@ -55,7 +55,7 @@ template <class Shape, class Run>
 void side_by_side(const RunContext& context, const std::vector<Part<Shape>>& parts,
                   const Run& run) {
   if (parts.size() == 1) return run(parts[0]);
-  context.crew->run([&](int member) {
+  context.team->run([&](int member) {
     if (static_cast<std::size_t>(member) < parts.size())
       run(parts[static_cast<std::size_t>(member)]);
   });

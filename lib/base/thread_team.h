@@ -59,14 +59,14 @@ class MemberFailed : public PeerError {
 // What the exception says that is being handled, inside a catch clause.
 std::string handled_message();
 
-class Crew {
+class ThreadTeam {
  public:
   // Starts members 1 to count - 1; member 0 is whoever calls run(). `start`, when set, is called
   // first on each new thread with its number.
-  explicit Crew(int count, std::function<void(int)> start = {});
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  explicit ThreadTeam(int count, std::function<void(int)> start = {});
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int count() const { return static_cast<int>(threads_.size()) + 1; }
   // Runs work(member) on every member at once. Rethrows the error that came first, after all have
