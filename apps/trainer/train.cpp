@@ -10,6 +10,7 @@
 #include "options.h"
 #include "train/asynchronous.h"
 #include "train/data_report.h"
+#include "train/events.h"
 #include "train/loop.h"
 #include "train/measured.h"
 #include "train/open.h"
@@ -63,8 +64,7 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
     job.hooks.insert(job.hooks.begin(), train::make_data_report_hook(
                                             data, warn, arguments.json ? &std::cout : nullptr));
     if (arguments.json) {
-      std::cout << "{\"event\":\"model\","
-                << train::measured_keys(model::layer_table(model), config) << "}\n";
+      train::print_model_json(train::measured_keys(model::layer_table(model), config), std::cout);
     }
   }
   return train::train(job);

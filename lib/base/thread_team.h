@@ -1,8 +1,6 @@
 // Threads that do a piece of work side by side, again and again.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -30,25 +28,6 @@ void spin_until(const Condition& condition) {
     }
   }
 }
-
-// The cores this process may use: containers and taskset give fewer than the machine has. At least
-// one.
-std::vector<int> available_cores();
-
-// Keeps the calling thread on one core; where that is not allowed, nothing changes.
-void pin_thread(int core);
-
-// The same for as long as it lives. Threads started meanwhile inherit it.
-class Pinned {
- public:
-  explicit Pinned(int core);
-  ~Pinned();
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-
- private:
-  cpu_set_t before_;
-};
 
 // What a member throws that waited for another one, which has failed.
 class MemberFailed : public PeerError {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "data/data.h"
+#include "train/measured.h"
 #include "train/plan.h"
 #include "train/replicas.h"
 
@@ -17,8 +18,8 @@ struct Throughput {
   std::int64_t steps = 0;
   double wait_share = 0;  // of the time, waiting for data
   std::int64_t batch_size = 0;
-  std::string counted = {};   // what an image has gone through
-  std::string measured = {};  // measured_keys() of a training; may be left out
+  std::string counted = {};    // what an image has gone through
+  MeasuredKeys measured = {};  // of a training; empty otherwise
 };
 void print_throughput(const Throughput& result, std::ostream& out);
 // {"event":"benchmark",...}

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "train/measured.h"
 #include "train/trained.h"
 
 namespace trainer::train {
@@ -15,6 +16,12 @@ namespace trainer::train {
 void print_validated_json(const std::string& config, const Error* error, std::ostream& out);
 
 // {"event":"exported","output":...,"format":...,"run":...,"step":...}
+// {"event":"model","parameters":...}: the keys of one training.
+void print_model_json(const MeasuredKeys& keys, std::ostream& out);
+
+// {"event":"devices","cpu":...,"gpus":[]}
+void print_devices_json(const std::string& cpu, std::ostream& out);
+
 void print_exported_json(const Trained& trained, const std::string& format,
                          const std::string& output, std::ostream& out);
 

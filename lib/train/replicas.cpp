@@ -5,8 +5,9 @@
 #include <cstring>
 #include <optional>
 
+#include "base/cores.h"
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "cluster/local_group.h"
 
 namespace trainer::train {
@@ -186,7 +187,7 @@ const void* Replicas::input_of(std::int64_t samples, const void* images, std::in
   if (count() == 1) return engines_.front()->input_of(samples, images, all);
   input_.resize(static_cast<std::size_t>(samples * engines_.front()->input_bytes()));
   run([&](int replica) {
-    const Part part = part_of(samples, replica, count());
+    const Partition part = partition(samples, count(), replica);
     Engine& own = engine(replica);
     const void* features =
         own.input_of(part.count, at_sample(images, part.first, own.image_bytes()), all);
@@ -207,7 +208,7 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
                        const backend::Scalars& scalars) {
   std::vector<char> finite(engines_.size());
   run([&](int replica) {
-    const Part part = part_of(samples, replica, count());
+    const Partition part = partition(samples, count(), replica);
     Engine& own = engine(replica);
     backend::Scalars mine = scalars;
     mine.first_sample += static_cast<std::uint64_t>(part.first);
@@ -219,7 +220,7 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
   gather(samples, count());
   penalty_.reset();
   for (std::int64_t r = count(); r-- > 0;) {
-    if (part_of(samples, r, count()).count > 0) penalty_ = engine(r).penalty();
+    if (partition(samples, count(), r).count > 0) penalty_ = engine(r).penalty();
   }
   // Other workers know only with the update.
   if (workers_ != nullptr && !scalars.apply) return true;
@@ -230,7 +231,7 @@ void Replicas::evaluate_on(std::int64_t samples, const void* input, const void* 
                            std::int64_t all_samples) {
   run([&](int replica) {
     if (replica >= evaluators()) return;
-    const Part part = part_of(samples, replica, evaluators());
+    const Partition part = partition(samples, evaluators(), replica);
     Engine& own = engine(replica);
     own.evaluate_on(part.count, at_sample(input, part.first, own.input_bytes()),
                     at_sample(labels, part.first, own.label_bytes()),
@@ -258,7 +259,7 @@ void Replicas::restore(const Statistics& statistics) {
 void Replicas::gather(std::int64_t samples, std::int64_t replicas) {
   const auto width = static_cast<std::size_t>(outputs());
   for (std::int64_t r = 0; r < replicas; ++r) {
-    const Part part = part_of(samples, r, replicas);
+    const Partition part = partition(samples, replicas, r);
     const auto first = static_cast<std::size_t>(part.first);
     const auto size = static_cast<std::size_t>(part.count);
     std::copy_n(engine(r).logits().begin(), size * width, logits_.begin() + first * width);
@@ -281,7 +282,7 @@ backend::MemoryReport Replicas::memory() const {
 std::string Replicas::find_not_finite(std::int64_t samples, const void* input, const void* labels,
                                       const backend::Scalars& scalars) {
   for (std::int64_t r = 0; r < count(); ++r) {
-    const Part part = part_of(samples, r, count());
+    const Partition part = partition(samples, count(), r);
     if (part.count == 0) continue;
     Engine& own = engine(r);
     const std::string where =

@@ -2,8 +2,8 @@
 // evaluation and the rest of a run see of the devices.
 //
 // Every replica has a backend with its share of the cores and a thread of its own. A batch of n
-// samples is cut into contiguous parts: of R replicas, r has part_of(n, r, R). Gradients are summed
-// over the replicas, so that all make the same update; their parameters are the same bits.
+// samples is cut into contiguous parts: of R replicas, r has partition(n, R, r). Gradients are
+// summed over the replicas, so that all make the same update; their parameters are the same bits.
 #pragma once
 
 #include <cstdint>

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <string_view>
 
+#include "base/cores.h"
 #include "base/error.h"
-#include "base/thread_team.h"
 #include "data/reading.h"
 #include "train/run_dir.h"
 

@@ -6,7 +6,7 @@
 
 #include "backend/model_runs.h"
 #include "backend/nets.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "base/thread_team.h"
 #include "cluster/local_group.h"
 #include "compile/compile.h"
@@ -96,8 +96,8 @@ class Ranks {
                           const std::vector<std::vector<double>>& whole) {
     std::vector<float> losses(static_cast<std::size_t>(step.samples));
     run([&](std::size_t rank) {
-      const Part part = part_of(step.samples, static_cast<std::int64_t>(rank),
-                                static_cast<std::int64_t>(runners_.size()));
+      const Partition part = partition(step.samples, static_cast<std::int64_t>(runners_.size()),
+                                       static_cast<std::int64_t>(rank));
       std::vector<std::vector<double>> mine;
       for (const auto& input : whole) {
         const auto each = static_cast<std::int64_t>(input.size()) / step.samples;
@@ -285,7 +285,7 @@ TEST_CASE("without synchronous batch norm the ranks' moving statistics are avera
       const auto whole = batch(graph, steps[i].samples, kNormalised, i + 1);
       together.step(steps[i], scalars, whole);
       for (int half = 0; half < 2; ++half) {
-        const Part part = part_of(steps[i].samples, half, 2);
+        const Partition part = partition(steps[i].samples, 2, half);
         if (part.count == 0) continue;
         std::vector<std::vector<double>> mine;
         for (const auto& input : whole) {

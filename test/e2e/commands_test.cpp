@@ -6,8 +6,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/cores.h"
 #include "base/error.h"
-#include "base/thread_team.h"
 #include "program.h"
 
 namespace trainer::e2e {

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "cluster/local_group.h"
 #include "support/model.h"
 #include "train/state.h"
@@ -155,7 +155,7 @@ TEST_CASE("replicas of two workers train as those of one process") {
     const auto mine = make(config_of(2, 4, true), workers[w].get());
     for (const std::int64_t samples : {16, 5, 2, 1}) {
       const Samples batch(samples, 1);
-      const Part part = part_of(samples, worker, 2);
+      const Partition part = partition(samples, 2, worker);
       backend::Scalars scalars = scalars_of(samples);
       scalars.all_samples = samples;
       scalars.first_sample = static_cast<std::uint64_t>(part.first);

@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include "base/cores.h"
+
 namespace trainer::backend::cpu {
 
 void Barrier::wait(int parties) {
