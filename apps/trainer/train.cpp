@@ -11,6 +11,8 @@
 #include "model/model.h"
 #include "options.h"
 #include "train/asynchronous.h"
+#include "hooks/data_report.h"
+#include "report/events.h"
 #include "train/loop.h"
 #include "train/open.h"
 #include "train/warnings.h"
@@ -63,8 +65,7 @@ hooks::Finish run(const TrainArguments& arguments, const config::Config& config,
     job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                             data, warn, arguments.json ? &std::cout : nullptr));
     if (arguments.json) {
-      std::cout << "{\"event\":\"model\","
-                << measure::measured_keys(model::layer_table(model), config) << "}\n";
+      report::print_model_json(measure::measured_keys(model::layer_table(model), config), std::cout);
     }
   }
   return train::train(job);

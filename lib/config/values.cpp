@@ -257,12 +257,6 @@ Node write(const Pair& value) {
 }
 Node write(const std::array<std::int64_t, 4>& value) { return write_list(value.data(), 4); }
 
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
-}
-
 namespace {
 
 // Insertions, deletions, substitutions and swaps of neighbours.

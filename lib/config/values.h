@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/text.h"
 #include "config/rule.h"
 #include "config/tree.h"
 
@@ -36,8 +37,6 @@ Node write(const Padding& value);
 Node write(const std::array<std::int64_t, 4>& value);
 Node write(const Freeze& value);
 
-// "a, b, c"
-std::string join(const std::vector<std::string>& words);
 // The word that `typed` was probably meant to be, if one is close.
 std::optional<std::string> nearest(const std::string& typed, const std::vector<std::string>& words);
 // ", did you mean 'x'?" or "".

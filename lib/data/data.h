@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/part.h"
+#include "base/partition.h"
 #include "base/types.h"
 #include "config/config.h"
 
@@ -148,7 +148,7 @@ struct Batch {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;  // of the global batch
-  std::int64_t rank = 0;        // this loader reads part_of(batch, rank, ranks); it may be empty
+  std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
   std::int64_t ranks = 1;
   // Ways through all samples, side by side, each in an order and with random changes of its own: a
   // batch is batch_size / passes samples of each, one after the other, and an epoch one way each.

@@ -1,6 +1,5 @@
 // Image files as a data set: read, decode, cut, resize, change at random.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -8,10 +7,9 @@
 #include <mutex>
 #include <numeric>
 #include <set>
-#include <thread>
 
-#include "base/crew.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "data/image.h"
 #include "data/readable_files.h"
 #include "data/resize_rows.h"
@@ -273,26 +271,16 @@ class ImageDataset final : public Dataset {
         config_.cache_dir, concat(list_.source, ' ', recipe(), ' ', channels_, ' ', crops_, ' ',
                                   limits_.max_pixels, ' ', limits_.max_file_size));
     std::vector<std::string> reasons(indices.size());
-    std::atomic<std::size_t> next{0};
-    const auto scan = [&] {
-      for (std::size_t i = next++; i < indices.size(); i = next++) {
-        const auto state = readable_->state_of(file(indices[i]).path);
-        if (state && readable_->contains(*state)) continue;
-        try {
-          decode_file(indices[i], nullptr, crops_);
-          if (state) readable_->add(*state);
-        } catch (const DataError& error) {
-          reasons[i] = error.what();
-        }
+    parallel_for(indices.size(), [&](std::size_t i) {
+      const auto state = readable_->state_of(file(indices[i]).path);
+      if (state && readable_->contains(*state)) return;
+      try {
+        decode_file(indices[i], nullptr, crops_);
+        if (state) readable_->add(*state);
+      } catch (const DataError& error) {
+        reasons[i] = error.what();
       }
-    };
-    {
-      std::vector<std::jthread> threads;
-      for (std::size_t i = 1; i < available_cores().size(); ++i) {
-        threads.emplace_back(scan);
-      }
-      scan();
-    }
+    });
     readable_->save();
     return reasons;
   }

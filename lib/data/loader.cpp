@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <thread>
 
-#include "base/crew.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "data/data.h"
 #include "data/reading.h"
@@ -67,7 +67,7 @@ class Reader {
     Batch& batch = slot.batch;
     const BatchRange each = batch_range(dataset_.size(), batch_size_ / passes_, step);
     batch.global = each.count * passes_;
-    const Part part = part_of(batch.global, rank_, ranks_);
+    const Partition part = partition(batch.global, ranks_, rank_);
     const std::int64_t pass = passes_ == 1 ? 0 : part.first / each.count;
     batch.offset = part.first;
     batch.range = {each.epoch, each.first + part.first - pass * each.count, part.count};

@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
 
 namespace trainer::engine {
 
@@ -87,7 +87,7 @@ class Gathered {
     labels_.clear();
     bool any = false;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
-      const auto count = static_cast<std::size_t>(part_of(batch.global, rank, ranks).count);
+      const auto count = static_cast<std::size_t>(partition(batch.global, ranks, rank).count);
       const float* row = all.data() + static_cast<std::size_t>(rank) * mine.size();
       any = any || row[mine.size() - 1] > 0;
       for (std::size_t i = 0; i < count; ++i, row += width_) {

@@ -1,10 +1,10 @@
 #include "engine/frozen_prefix.h"
 
-#include <bit>
 #include <set>
 #include <sstream>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "checkpoint/checkpoint.h"
 
 namespace trainer::engine {
@@ -36,13 +36,6 @@ std::string text_of(const graph::Graph& graph, const backend::CompileOptions& op
   return text.str();
 }
 
-// To the nearest, to even when there are two; the backend's results are bfloat16 numbers already.
-std::uint16_t to_bfloat16(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
-  return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
-}
-
 }  // namespace
 
 FrozenPrefix::FrozenPrefix(const compile::FrozenSplit& split, const compile::Options& precision,
@@ -66,7 +59,7 @@ const void* FrozenPrefix::run(std::int64_t samples, const void* images, std::int
   program_->run(samples, {&images, 1}, {&output, 1}, scalars);
   if (type_ != DType::kBFloat16) return features_.data();
   const auto count = static_cast<std::size_t>(samples * shape_.elements());
-  for (std::size_t i = 0; i < count; ++i) rounded_[i] = to_bfloat16(features_[i]);
+  for (std::size_t i = 0; i < count; ++i) rounded_[i] = float_to_bfloat16(features_[i]);
   return rounded_.data();
 }
 

@@ -5,8 +5,9 @@
 #include <cstring>
 #include <optional>
 
+#include "base/cores.h"
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "cluster/local_group.h"
 
 namespace trainer::engine {
@@ -112,7 +113,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
       evaluates_alone_(!config.parallel.evaluate),
       backends_(std::move(backends)),
       pinned_(pinned_cores(config.parallel)),
-      crew_(static_cast<int>(backends_.size()), [this](int replica) {
+      team_(static_cast<int>(backends_.size()), [this](int replica) {
         if (!pinned_.empty()) pin_thread(pinned_[static_cast<std::size_t>(replica)]);
       }) {
   const auto replicas = static_cast<int>(backends_.size());
@@ -126,7 +127,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     if (!alone) group = group_of(replica, config.parallel.batch_norm.sync);
     engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
   };
-  crew_.run(open, [this](int replica) {
+  team_.run(open, [this](int replica) {
     if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
   });
   const auto most = static_cast<std::size_t>(std::max(batch(), evaluation_batch()));
@@ -151,7 +152,7 @@ void Replicas::run(const Work& work) {
   // The caller's thread is replica 0's for as long as this takes.
   std::optional<Pinned> pinned;
   if (!pinned_.empty()) pinned.emplace(pinned_.front());
-  crew_.run(work, [this](int replica) {
+  team_.run(work, [this](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     const std::string reason = handled_message();
     if (!group_.empty()) group_[r]->abort(reason);
@@ -186,7 +187,7 @@ const void* Replicas::input_of(std::int64_t samples, const void* images, std::in
   if (count() == 1) return engines_.front()->input_of(samples, images, all);
   input_.resize(static_cast<std::size_t>(samples * engines_.front()->input_bytes()));
   run([&](int replica) {
-    const Part part = part_of(samples, replica, count());
+    const Partition part = partition(samples, count(), replica);
     Engine& own = engine(replica);
     const void* features =
         own.input_of(part.count, at_sample(images, part.first, own.image_bytes()), all);
@@ -207,7 +208,7 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
                        const backend::Scalars& scalars) {
   std::vector<char> finite(engines_.size());
   run([&](int replica) {
-    const Part part = part_of(samples, replica, count());
+    const Partition part = partition(samples, count(), replica);
     Engine& own = engine(replica);
     backend::Scalars mine = scalars;
     mine.first_sample += static_cast<std::uint64_t>(part.first);
@@ -219,7 +220,7 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
   gather(samples, count());
   penalty_.reset();
   for (std::int64_t r = count(); r-- > 0;) {
-    if (part_of(samples, r, count()).count > 0) penalty_ = engine(r).penalty();
+    if (partition(samples, count(), r).count > 0) penalty_ = engine(r).penalty();
   }
   // Other workers know only with the update.
   if (workers_ != nullptr && !scalars.apply) return true;
@@ -230,7 +231,7 @@ void Replicas::evaluate_on(std::int64_t samples, const void* input, const void* 
                            std::int64_t all_samples) {
   run([&](int replica) {
     if (replica >= evaluators()) return;
-    const Part part = part_of(samples, replica, evaluators());
+    const Partition part = partition(samples, evaluators(), replica);
     Engine& own = engine(replica);
     own.evaluate_on(part.count, at_sample(input, part.first, own.input_bytes()),
                     at_sample(labels, part.first, own.label_bytes()),
@@ -258,7 +259,7 @@ void Replicas::restore(const Statistics& statistics) {
 void Replicas::gather(std::int64_t samples, std::int64_t replicas) {
   const auto width = static_cast<std::size_t>(outputs());
   for (std::int64_t r = 0; r < replicas; ++r) {
-    const Part part = part_of(samples, r, replicas);
+    const Partition part = partition(samples, replicas, r);
     const auto first = static_cast<std::size_t>(part.first);
     const auto size = static_cast<std::size_t>(part.count);
     std::copy_n(engine(r).logits().begin(), size * width, logits_.begin() + first * width);
@@ -281,7 +282,7 @@ backend::MemoryReport Replicas::memory() const {
 std::string Replicas::find_not_finite(std::int64_t samples, const void* input, const void* labels,
                                       const backend::Scalars& scalars) {
   for (std::int64_t r = 0; r < count(); ++r) {
-    const Part part = part_of(samples, r, count());
+    const Partition part = partition(samples, count(), r);
     if (part.count == 0) continue;
     Engine& own = engine(r);
     const std::string where =

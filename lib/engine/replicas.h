@@ -2,8 +2,8 @@
 // evaluation and the rest of a run see of the devices.
 //
 // Every replica has a backend with its share of the cores and a thread of its own. A batch of n
-// samples is cut into contiguous parts: of R replicas, r has part_of(n, r, R). Gradients are summed
-// over the replicas, so that all make the same update; their parameters are the same bits.
+// samples is cut into contiguous parts: of R replicas, r has partition(n, R, r). Gradients are
+// summed over the replicas, so that all make the same update; their parameters are the same bits.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "base/crew.h"
+#include "base/thread_team.h"
 #include "cluster/communicator.h"
 #include "engine/engine.h"
 
@@ -116,7 +116,7 @@ class Replicas {
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<int> pinned_;  // the core of each replica's thread; empty: not pinned
-  Crew crew_;
+  ThreadTeam team_;
   std::vector<float> logits_, losses_;
   std::vector<char> input_;  // features, of all replicas
   std::optional<double> penalty_;

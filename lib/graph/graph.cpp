@@ -15,8 +15,6 @@ std::vector<Typed> types_of(const Graph& graph, const std::vector<ValueId>& ids)
   return types;
 }
 
-bool is_float(DType type) { return type == DType::kFloat32 || type == DType::kBFloat16; }
-
 // The state of a walk over the nodes that checks what verify() promises.
 class Verifier {
  public:

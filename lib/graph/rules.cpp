@@ -13,8 +13,6 @@ void expect_inputs(const Site& site, std::size_t count) {
   }
 }
 
-bool is_float(DType type) { return type == DType::kFloat32 || type == DType::kBFloat16; }
-
 const Typed& image(const Site& site, std::size_t i) {
   const Typed& x = site.inputs[i];
   if (x.shape.rank() != 4 || !x.shape.batched()) {

@@ -32,7 +32,6 @@ const Typed& image(const Site& site, std::size_t i);
 const Typed& rows(const Site& site, std::size_t i, const char* advice);
 // Input i, which must have this shape; `what` names it.
 void expect_shape(const Site& site, std::size_t i, const Shape& shape, const char* what);
-bool is_float(DType type);  // float32 or bfloat16
 
 // [batch, height, width, channels] after sliding `window` over the image `x`.
 // Padding after the image may be negative, leaving its last pixels unread, with `may_cut` only.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "data/splits.h"
 
 namespace trainer::hooks {
@@ -72,7 +73,7 @@ class DataReportHook final : public Hook {
     const nlohmann::ordered_json line{{"event", "data_report"},      {"split", split},
                                       {"files", damage.files},       {"skipped", damage.skipped},
                                       {"replaced", damage.replaced}, {"path", path_.string()}};
-    *json_ << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+    write_event(*json_, line);
   }
 
   const data::Datasets& data_;

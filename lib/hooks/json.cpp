@@ -1,3 +1,5 @@
+#include "base/json.h"
+
 #include <nlohmann/json.hpp>
 
 #include "hooks/hooks.h"
@@ -101,10 +103,7 @@ class JsonHook : public Hook {
   }
 
  private:
-  // What is not finite becomes null, and what is not UTF-8 in a path U+FFFD: JSON has neither.
-  void write(const Json& line) {
-    out_ << line.dump(-1, ' ', false, Json::error_handler_t::replace) << std::endl;
-  }
+  void write(const Json& event) { write_event(out_, event); }
 
   std::ostream& out_;
   config::Duration log_every_;

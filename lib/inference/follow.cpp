@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/table.h"
 #include "checkpoint/checkpoint.h"
 #include "data/image.h"
@@ -358,7 +359,7 @@ void print_followed(const Followed& followed, const std::string& run, bool json,
         {"event", "followed"},         {"run", run},      {"evaluations", followed.evaluations},
         {"skipped", followed.skipped}, {"step", nullptr}, {"reason", followed.reason}};
     if (followed.step >= 0) line["step"] = followed.step;
-    out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << std::endl;
+    write_event(out, line);
     return;
   }
   out << run << ": " << followed.evaluations << " checkpoints evaluated, ";

@@ -3,6 +3,7 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/table.h"
 #include "inference/predict.h"
 
@@ -135,7 +136,7 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
       all[class_name(static_cast<std::int64_t>(i))] = prediction.probabilities[i];
     }
   }
-  out_ << json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
+  out_ << to_json_line(json) << '\n';
 }
 
 }  // namespace trainer::inference

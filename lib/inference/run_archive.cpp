@@ -4,18 +4,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
 #include "data/splits.h"
 #include "train/stages.h"
 #include "train/state.h"
 
 namespace trainer::inference {
 namespace {
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return "[" + text + "]";
-}
 
 bool changes_data(const config::Override& setting) {
   return setting.path == "data" || setting.path.starts_with("data.") || setting.path == "seed";
@@ -132,8 +128,8 @@ data::Datasets open_split(const Trained& trained, const std::string& split) {
   data::Datasets data = data::open_datasets(config, trained.config.seed, split);
   if (data.classes != trained.classes) {
     throw DataError(trained.path,
-                    concat("was trained on the classes ", join(trained.classes), ", but the ",
-                           split, " split has ", join(data.classes),
+                    concat("was trained on the classes [", join(trained.classes), "], but the ",
+                           split, " split has [", join(data.classes), "]",
                            ". Give the data set with the classes of the run, in the same order"));
   }
   check_training_data(trained, data, split);
@@ -168,8 +164,7 @@ const data::Dataset& split_of(const data::Datasets& data, const std::string& spl
 
 std::vector<std::pair<std::string, std::string>> onnx_metadata(const Trained& trained) {
   const config::Normalize normalize = config::normalize_of(trained.config.data);
-  return {{"classes", nlohmann::json(trained.classes)
-                          .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)},
+  return {{"classes", to_json_line(trained.classes)},
           {"preprocessing", concat("input: ", how_read(trained.config.data), "; inside the model: ",
                                    normalize.reverse_channels ? "channels reversed, then " : "",
                                    "(x * ", normalize.scale, " - ", numbers(normalize.mean, 0),

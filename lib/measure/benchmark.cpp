@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/error.h"
+#include "base/json.h"
+#include "base/statistics.h"
 #include "optim/optim.h"
 #include "train/open.h"
 
@@ -61,10 +64,10 @@ Throughput measure(const data::Dataset& dataset, const config::Config& config, d
     rates.push_back(static_cast<double>(samples) / elapsed);
   }
   result.wait_share = (loader->seconds_waited() - waited) / seconds_between(measured, Clock::now());
-  std::sort(rates.begin(), rates.end());
-  result.low = rates.front();
-  result.high = rates.back();
-  result.images_per_second = (rates[(kWindows - 1) / 2] + rates[kWindows / 2]) / 2;
+  const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
+  result.low = *low;
+  result.high = *high;
+  result.images_per_second = median(rates);
   return result;
 }
 
@@ -174,11 +177,14 @@ void print_throughput(const Throughput& result, std::ostream& out) {
 }
 
 void print_throughput_json(const Throughput& result, std::ostream& out) {
-  out << "{\"event\":\"benchmark\",\"images_per_second\":" << result.images_per_second
-      << ",\"low\":" << result.low << ",\"high\":" << result.high << ",\"steps\":" << result.steps
-      << ",\"wait_share\":" << result.wait_share << ','
-      << (result.measured.empty() ? concat("\"batch_size\":", result.batch_size) : result.measured)
-      << ",\"counted\":\"" << result.counted << "\"}\n";
+  nlohmann::ordered_json event{
+      {"event", "benchmark"},  {"images_per_second", result.images_per_second},
+      {"low", result.low},     {"high", result.high},
+      {"steps", result.steps}, {"wait_share", result.wait_share}};
+  for (const auto& [key, value] : result.measured) event[key] = value;
+  event["batch_size"] = result.batch_size;
+  event["counted"] = result.counted;
+  write_event(out, event);
 }
 
 void use_synthetic_data(config::Config& config) {

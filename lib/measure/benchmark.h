@@ -7,6 +7,7 @@
 
 #include "data/data.h"
 #include "engine/replicas.h"
+#include "measure/measured.h"
 #include "train/step_plan.h"
 
 namespace trainer::measure {
@@ -17,8 +18,8 @@ struct Throughput {
   std::int64_t steps = 0;
   double wait_share = 0;  // of the time, waiting for data
   std::int64_t batch_size = 0;
-  std::string counted = {};   // what an image has gone through
-  std::string measured = {};  // measured_keys() of a training; may be left out
+  std::string counted = {};    // what an image has gone through
+  MeasuredKeys measured = {};  // of a training; empty otherwise
 };
 void print_throughput(const Throughput& result, std::ostream& out);
 // {"event":"benchmark",...}

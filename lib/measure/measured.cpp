@@ -10,22 +10,6 @@
 namespace trainer::measure {
 namespace {
 
-// What must be alike for the time of a step to be.
-std::vector<std::pair<std::string, std::int64_t>> identity_of(
-    const std::vector<model::LayerRow>& layers, const config::Config& config) {
-  std::int64_t parameters = 0, trainable = 0, flops = 0;
-  for (const model::LayerRow& row : layers) {
-    parameters += row.parameters;
-    trainable += row.trainable_parameters;
-    flops += row.flops;
-  }
-  return {{"parameters", parameters},
-          {"trainable_parameters", trainable},
-          {"flops", flops},
-          {"batch_size", config.train.batch_size},
-          {"replicas", config.parallel.replicas}};
-}
-
 // The last line that says it; an empty object when none does.
 nlohmann::json said_in(const std::string& path) {
   nlohmann::json said = nlohmann::json::object();
@@ -39,19 +23,25 @@ nlohmann::json said_in(const std::string& path) {
 
 }  // namespace
 
-std::string measured_keys(const std::vector<model::LayerRow>& layers,
-                          const config::Config& config) {
-  std::string text;
-  for (const auto& [key, value] : identity_of(layers, config)) {
-    text += concat(text.empty() ? "\"" : ",\"", key, "\":", value);
+MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
+                           const config::Config& config) {
+  std::int64_t parameters = 0, trainable = 0, flops = 0;
+  for (const model::LayerRow& row : layers) {
+    parameters += row.parameters;
+    trainable += row.trainable_parameters;
+    flops += row.flops;
   }
-  return text;
+  return {{"parameters", parameters},
+          {"trainable_parameters", trainable},
+          {"flops", flops},
+          {"batch_size", config.train.batch_size},
+          {"replicas", config.parallel.replicas}};
 }
 
 void check_measured(const std::string& path, const std::vector<model::LayerRow>& layers,
                     const config::Config& config) {
   const nlohmann::json said = said_in(path);
-  for (const auto& [key, value] : identity_of(layers, config)) {
+  for (const auto& [key, value] : measured_keys(layers, config)) {
     const auto found = said.find(key);
     if (found == said.end()) {
       throw DataError(path, concat("does not say the ", key,

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/table.h"
 #include "measure/measured.h"
 #include "train/open.h"
@@ -175,20 +176,18 @@ void print_simulation_json(const Simulation& simulation, std::ostream& out) {
   for (const StepProfile::Bucket& bucket : profile.buckets) {
     buckets.push_back({{"bytes", bucket.bytes}, {"ready_seconds", bucket.ready}});
   }
-  out << Json{{"event", "simulation"},
-              {"bandwidth", simulation.link.bandwidth},
-              {"latency", simulation.link.latency},
-              {"samples", profile.samples},
-              {"step_seconds", profile.seconds},
-              {"constant_seconds", profile.constant},
-              {"source", profile.source},
-              {"gradient_bytes", profile.gradient_bytes()},
-              {"buckets", std::move(buckets)},
-              {"batch_norm_messages", profile.statistics},
-              {"weak", rows_json(simulation.weak)},
-              {"strong", rows_json(simulation.strong)}}
-             .dump()
-      << '\n';
+  write_event(out, Json{{"event", "simulation"},
+                        {"bandwidth", simulation.link.bandwidth},
+                        {"latency", simulation.link.latency},
+                        {"samples", profile.samples},
+                        {"step_seconds", profile.seconds},
+                        {"constant_seconds", profile.constant},
+                        {"source", profile.source},
+                        {"gradient_bytes", profile.gradient_bytes()},
+                        {"buckets", std::move(buckets)},
+                        {"batch_norm_messages", profile.statistics},
+                        {"weak", rows_json(simulation.weak)},
+                        {"strong", rows_json(simulation.strong)}});
 }
 
 }  // namespace trainer::measure

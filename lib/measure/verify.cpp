@@ -5,9 +5,10 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/crew.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "base/table.h"
 #include "compile/compile.h"
 #include "train/loop.h"
@@ -270,20 +271,18 @@ void print_verification(const Verification& verification, std::ostream& out) {
 void print_verification_json(const Verification& verification, std::ostream& out) {
   using Json = nlohmann::ordered_json;
   for (const Verification::Row& row : verification.rows) {
-    out << Json{{"event", "verify"},
-                {"promise", row.promise},
-                {"run", row.run},
-                {"steps", row.steps},
-                {"parameters_sha256", row.sha256},
-                {"distance", row.distance},
-                {"seconds", row.seconds},
-                {"holds", row.holds}}
-               .dump()
-        << '\n';
+    write_event(out, Json{{"event", "verify"},
+                          {"promise", row.promise},
+                          {"run", row.run},
+                          {"steps", row.steps},
+                          {"parameters_sha256", row.sha256},
+                          {"distance", row.distance},
+                          {"seconds", row.seconds},
+                          {"holds", row.holds}});
   }
-  out << Json{{"event", "verified"}, {"holds", verification.holds()}, {"notes", verification.notes}}
-             .dump()
-      << '\n';
+  write_event(
+      out,
+      Json{{"event", "verified"}, {"holds", verification.holds()}, {"notes", verification.notes}});
 }
 
 }  // namespace trainer::measure

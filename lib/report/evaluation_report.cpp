@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/json.h"
 #include "base/table.h"
 
 namespace trainer::report {
@@ -134,7 +135,7 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   }
   json["per_class"] = std::move(classes);
   json["confusion"] = std::move(confusion);
-  out << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+  write_event(out, json);
 }
 
 }  // namespace trainer::report

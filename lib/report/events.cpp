@@ -2,15 +2,12 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
+
 namespace trainer::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// What is not UTF-8 in a path becomes U+FFFD.
-void write(const Json& line, std::ostream& out) {
-  out << line.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
-}
 
 Json place_of(const Diagnostic& diagnostic) {
   Json place = Json::object();
@@ -32,18 +29,28 @@ void print_validated_json(const std::string& config, const Error* error, std::os
   } else if (error != nullptr) {
     errors.push_back({{"message", error->what()}});
   }
-  write({{"event", "validated"}, {"config", config}, {"ok", error == nullptr}, {"errors", errors}},
-        out);
+  write_event(
+      out,
+      {{"event", "validated"}, {"config", config}, {"ok", error == nullptr}, {"errors", errors}});
 }
 
 void print_exported_json(const inference::Trained& trained, const std::string& format,
                          const std::string& output, std::ostream& out) {
-  write({{"event", "exported"},
-         {"output", output},
-         {"format", format},
-         {"run", trained.path},
-         {"step", trained.step}},
-        out);
+  write_event(out, {{"event", "exported"},
+                    {"output", output},
+                    {"format", format},
+                    {"run", trained.path},
+                    {"step", trained.step}});
+}
+
+void print_model_json(const measure::MeasuredKeys& keys, std::ostream& out) {
+  Json event{{"event", "model"}};
+  for (const auto& [key, value] : keys) event[key] = value;
+  write_event(out, event);
+}
+
+void print_devices_json(const std::string& cpu, std::ostream& out) {
+  write_event(out, {{"event", "devices"}, {"cpu", cpu}, {"gpus", Json::array()}});
 }
 
 }  // namespace trainer::report

@@ -1,5 +1,6 @@
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "report/plan_report.h"
 #include "train/parameter_servers.h"
 
@@ -121,7 +122,7 @@ void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostr
   }
   json["learning_rate"] = rates_json(plan);
   add_device(device, json);
-  out << json.dump() << '\n';
+  write_event(out, json);
 }
 
 }  // namespace trainer::report

@@ -4,7 +4,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "base/crew.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "data/reading.h"
 #include "train/run_dir.h"

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "data/not_finite.h"
 #include "engine/evaluate.h"
 #include "server/server.h"
@@ -64,7 +64,7 @@ std::int64_t GradientStream::samples_of(std::int64_t step) const {
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < batches.count; ++i) {
     const auto range = data::batch_range(plan_.samples, plan_.batch, batches.first + i);
-    count += part_of(range.count, servers_.worker(), servers_.workers()).count;
+    count += partition(range.count, servers_.workers(), servers_.worker()).count;
   }
   return count;
 }

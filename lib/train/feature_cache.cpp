@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::train {
 namespace {
@@ -162,10 +163,8 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
 
 std::string describe(const FeaturePlan& plan) {
   if (plan.where == Where::kNowhere) return "not kept: " + plan.reason;
-  std::string names;
-  for (const std::string& split : plan.splits) names += (names.empty() ? "" : ", ") + split;
   return concat("kept ", plan.where == Where::kMemory ? "in memory" : "in files of the run folder",
-                " from the first epoch on: ", names, ", ", plan.bytes >> 20, " MiB",
+                " from the first epoch on: ", join(plan.splits), ", ", plan.bytes >> 20, " MiB",
                 plan.reason.empty() ? "" : "; otherwise not: " + plan.reason);
 }
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "cluster/local_group.h"
 #include "support/model.h"
 #include "train/state.h"
@@ -132,8 +132,8 @@ TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
     one.initialise(3);
     one.evaluate(2, images.data(), labels.data());
     auto workers = cluster::make_local_group(2);
-    Crew crew(2);
-    crew.run([&](int worker) {
+    ThreadTeam team(2);
+    team.run([&](int worker) {
       Replicas mine(model, config, open_backends(config, 2), Engine::Use::kTrain,
                     workers[static_cast<std::size_t>(worker)].get());
       mine.initialise(3);
@@ -149,13 +149,13 @@ TEST_CASE("replicas of two workers train as those of one process") {
   const auto alone = make(config_of(4, 4, true));
   auto workers = cluster::make_local_group(2);
   std::vector<std::string> hashes(2);
-  Crew crew(2);
-  crew.run([&](int worker) {
+  ThreadTeam team(2);
+  team.run([&](int worker) {
     const auto w = static_cast<std::size_t>(worker);
     const auto mine = make(config_of(2, 4, true), workers[w].get());
     for (const std::int64_t samples : {16, 5, 2, 1}) {
       const Samples batch(samples, 1);
-      const Part part = part_of(samples, worker, 2);
+      const Partition part = partition(samples, 2, worker);
       backend::Scalars scalars = scalars_of(samples);
       scalars.all_samples = samples;
       scalars.first_sample = static_cast<std::uint64_t>(part.first);

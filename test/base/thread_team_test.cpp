@@ -1,4 +1,4 @@
-#include "base/crew.h"
+#include "base/thread_team.h"
 
 #include <doctest/doctest.h>
 
@@ -7,12 +7,12 @@
 namespace trainer {
 
 TEST_CASE("the error that is rethrown is a cause, not what it has led to") {
-  Crew crew(3);
+  ThreadTeam team(3);
   for (const int culprit : {0, 1, 2}) {
     std::atomic<bool> kept{false};
     const auto run = [&](bool cause) {
       kept = false;
-      crew.run(
+      team.run(
           [&](int member) {
             if (member != culprit) throw MemberFailed("another has failed");
             spin_until([&] { return kept.load(); });  // one of the others comes first
@@ -24,7 +24,7 @@ TEST_CASE("the error that is rethrown is a cause, not what it has led to") {
     CHECK_THROWS_AS(run(false), MemberFailed);
     // An earlier error is forgotten.
     std::atomic<int> calls{0};
-    crew.run([&](int) { ++calls; });
+    team.run([&](int) { ++calls; });
     CHECK(calls == 3);
   }
 }

@@ -1,8 +1,6 @@
 // Threads that do a piece of work side by side, again and again.
 #pragma once
 
-#include <sched.h>
-
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -31,25 +29,6 @@ void spin_until(const Condition& condition) {
   }
 }
 
-// The cores this process may use: containers and taskset give fewer than the machine has. At least
-// one.
-std::vector<int> available_cores();
-
-// Keeps the calling thread on one core; where that is not allowed, nothing changes.
-void pin_thread(int core);
-
-// The same for as long as it lives. Threads started meanwhile inherit it.
-class Pinned {
- public:
-  explicit Pinned(int core);
-  ~Pinned();
-  Pinned(const Pinned&) = delete;
-  Pinned& operator=(const Pinned&) = delete;
-
- private:
-  cpu_set_t before_;
-};
-
 // What a member throws that waited for another one, which has failed.
 class MemberFailed : public PeerError {
  public:
@@ -59,14 +38,14 @@ class MemberFailed : public PeerError {
 // What the exception says that is being handled, inside a catch clause.
 std::string handled_message();
 
-class Crew {
+class ThreadTeam {
  public:
   // Starts members 1 to count - 1; member 0 is whoever calls run(). `start`, when set, is called
   // first on each new thread with its number.
-  explicit Crew(int count, std::function<void(int)> start = {});
-  ~Crew();
-  Crew(const Crew&) = delete;
-  Crew& operator=(const Crew&) = delete;
+  explicit ThreadTeam(int count, std::function<void(int)> start = {});
+  ~ThreadTeam();
+  ThreadTeam(const ThreadTeam&) = delete;
+  ThreadTeam& operator=(const ThreadTeam&) = delete;
 
   int count() const { return static_cast<int>(threads_.size()) + 1; }
   // Runs work(member) on every member at once. Rethrows the error that came first, after all have

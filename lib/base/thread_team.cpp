@@ -1,18 +1,8 @@
-#include "base/crew.h"
+#include "base/thread_team.h"
 
 #include <utility>
 
 namespace trainer {
-
-std::vector<int> available_cores() {
-  cpu_set_t set;
-  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
-  std::vector<int> cores;
-  for (int core = 0; core < CPU_SETSIZE; ++core) {
-    if (CPU_ISSET(core, &set)) cores.push_back(core);
-  }
-  return cores;
-}
 
 std::string handled_message() {
   try {
@@ -24,30 +14,13 @@ std::string handled_message() {
   }
 }
 
-void pin_thread(int core) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(core, &set);
-  ::sched_setaffinity(0, sizeof set, &set);
-}
-
-Pinned::Pinned(int core) {
-  CPU_ZERO(&before_);
-  ::sched_getaffinity(0, sizeof before_, &before_);
-  pin_thread(core);
-}
-
-Pinned::~Pinned() {
-  if (CPU_COUNT(&before_) > 0) ::sched_setaffinity(0, sizeof before_, &before_);
-}
-
-Crew::Crew(int count, std::function<void(int)> start) : start_(std::move(start)) {
+ThreadTeam::ThreadTeam(int count, std::function<void(int)> start) : start_(std::move(start)) {
   for (int member = 1; member < count; ++member) {
     threads_.emplace_back([this, member] { serve(member); });
   }
 }
 
-Crew::~Crew() {
+ThreadTeam::~ThreadTeam() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
@@ -56,7 +29,7 @@ Crew::~Crew() {
   for (std::thread& thread : threads_) thread.join();
 }
 
-void Crew::run(const std::function<void(int)>& work, const std::function<void(int)>& failed) {
+void ThreadTeam::run(const std::function<void(int)>& work, const std::function<void(int)>& failed) {
   work_ = &work;
   failed_ = &failed;
   error_ = nullptr;
@@ -72,7 +45,7 @@ void Crew::run(const std::function<void(int)>& work, const std::function<void(in
   if (error_) std::rethrow_exception(error_);
 }
 
-void Crew::work(int member) {
+void ThreadTeam::work(int member) {
   try {
     (*work_)(member);
   } catch (const MemberFailed&) {
@@ -83,7 +56,7 @@ void Crew::work(int member) {
 }
 
 // Inside a catch clause. `caused`: by the failure of another member, which may come here later.
-void Crew::keep(int member, bool caused) {
+void ThreadTeam::keep(int member, bool caused) {
   bool first = false;
   {
     const std::lock_guard lock(mutex_);
@@ -96,7 +69,7 @@ void Crew::keep(int member, bool caused) {
   if (first && *failed_) (*failed_)(member);
 }
 
-void Crew::serve(int member) {
+void ThreadTeam::serve(int member) {
   if (start_) start_(member);
   std::uint64_t seen = 0;
   for (;;) {
