@@ -4,8 +4,8 @@
 #include <future>
 
 #include "base/error.h"
-#include "data/array.h"
-#include "data/image.h"
+#include "data/arrays/array.h"
+#include "data/images/image.h"
 #include "data/splits.h"
 
 namespace trainer::data {

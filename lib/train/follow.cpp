@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "data/image.h"
+#include "data/data.h"
 #include "model/model.h"
 #include "train/data_report.h"
 #include "train/evaluate.h"
