@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/table.h"
 #include "checkpoint/checkpoint.h"
-#include "data/image.h"
+#include "data/data.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "hooks/data_report.h"
