@@ -188,7 +188,7 @@ TEST_CASE("a scaled decode has the rounded-up size and the same colours") {
   }
 }
 
-TEST_CASE("colour becomes grey when one channel is asked for; grey stays grey") {
+TEST_CASE("colour becomes grey when one channel is asked for, grey stays grey") {
   const fs::path* root = awkward();
   if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   const fs::path colour = *root / "pillow/hopper.jpg";

@@ -225,7 +225,7 @@ TEST_CASE("a resume that would not go on as it was is refused") {
   CHECK(fewer.err.find("training data: 320 samples before, 300 now") != std::string::npos);
 }
 
-TEST_CASE("a changed model is no resume; a changed rate is, and is said") {
+TEST_CASE("a changed model is no resume, a changed rate is, and is said") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments few{"--set", "train.max_steps=5"};
