@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "pictures.h"
+#include "support/skip.h"
 
 namespace trainer::e2e {
 namespace {
@@ -168,8 +169,7 @@ TEST_CASE("a disk without space for the features: auto goes on without them, dis
   };
   const Result automatic = run_on_full_disk("auto", "auto");
   if (automatic.code == kNoNamespace) {
-    MESSAGE("skipped: this kernel gives no mount namespace");
-    return;
+    TRAINER_SKIP("this kernel gives no mount namespace");
   }
   INFO(automatic.err);
   REQUIRE(automatic.code == 0);

@@ -118,7 +118,7 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
         "2000.0 images/second with 1 CPU(s)\n");
 }
 
-TEST_CASE("progress on a terminal rewrites one line; quiet tells results alone") {
+TEST_CASE("progress on a terminal rewrites one line, quiet tells results alone") {
   std::ostringstream terminal;
   auto hook = make_progress_hook(terminal, true, false, kEveryStep);
   hook->on_start(info_of("r"));
@@ -135,7 +135,7 @@ TEST_CASE("progress on a terminal rewrites one line; quiet tells results alone")
   CHECK(quiet.str().starts_with("validation: loss 1.0000  accuracy 0.7500"));
 }
 
-TEST_CASE("json: every line is an object; the first step is told; NaN is null") {
+TEST_CASE("json: every line is an object, the first step is told, NaN is null") {
   std::ostringstream out;
   const auto hook = make_json_hook(out, {3, Duration::Unit::kSteps});
   hook->on_start(info_of("r"));

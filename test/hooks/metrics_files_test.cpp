@@ -169,7 +169,7 @@ TEST_CASE("metric files: a file with fewer columns goes on with all") {
   CHECK(rows[1] == "4,0.5,train,1,1,1,1,1,1,,,2.5,4");
 }
 
-TEST_CASE("metric files: a fresh start drops all rows; the files may be missing when resuming") {
+TEST_CASE("metric files: a fresh start drops all rows, the files may be missing when resuming") {
   const TemporaryFolder folder;
   run(folder, 0, 20);
   run(folder, 0, 3);

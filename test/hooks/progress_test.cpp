@@ -80,7 +80,7 @@ TEST_CASE("progress, terminal: escapes only ever come in a rewritten line") {
   CHECK(log.str().find('\r') == std::string::npos);
 }
 
-TEST_CASE("progress: time left in hours, minutes, seconds; the slow first step does not count") {
+TEST_CASE("progress: time left in hours, minutes, seconds, the slow first step does not count") {
   for (const auto& [seconds, left] : {std::pair{0.5, "0:59"}, {36.0, "1:10:48"}, {1.0, "1:58"}}) {
     std::ostringstream out;
     const auto hook = make_progress_hook(out, false, false, steps(2));
@@ -95,7 +95,7 @@ TEST_CASE("progress: time left in hours, minutes, seconds; the slow first step d
   }
 }
 
-TEST_CASE("progress: a resumed and an interrupted run are told; quiet tells results alone") {
+TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells results alone") {
   std::ostringstream out;
   auto hook = make_progress_hook(out, false, false, steps(100));
   hook->on_start(run_info("r", 12));

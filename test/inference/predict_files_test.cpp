@@ -123,7 +123,7 @@ TEST_CASE("a file's prediction has the bits that its split's evaluation has") {
         std::vector(files.begin(), files.begin() + 11));
 }
 
-TEST_CASE("damaged files are named; skipped ones leave the others as they are") {
+TEST_CASE("damaged files are named, skipped ones leave the others as they are") {
   const Fixture fixture;
   const Found sound = predict_files(fixture, {fixture.path("val")});
   const std::string bad = fixture.path("val/dog/broken.jpg");

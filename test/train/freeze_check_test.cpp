@@ -34,7 +34,7 @@ struct Job {
 
 }  // namespace
 
-TEST_CASE("frozen parameters and statistics are bit-identical after training; the others are not") {
+TEST_CASE("frozen parameters and statistics are bit-identical after training, the others are not") {
   Job job("freeze: '[:-3]'");
   const FreezeCheck check(job.engine);
   // 51 convolutions and batch norms below Conv_1, whose kernel is trained.
