@@ -49,7 +49,6 @@ TEST_CASE("each key says whether it may change on resume") {
       {"data.resize", "[64, 64]", "error"},
       {"data.channels", "1", "error"},
       {"data.fit", "crop", "error"},
-      {"data.crop_fraction", "0.5", "error"},
       {"data.antialias", "false", "error"},
       {"data.interpolation", "bicubic", "error"},
       {"data.preprocess", "tf", "error"},
@@ -99,6 +98,12 @@ TEST_CASE("another optimizer is one change, and a slot may not come or go") {
   CHECK(changes(kBackbone, sgd("0.9"), sgd("0")) == Lines{"optimizer.sgd.momentum 0.9 0 error"});
   CHECK(changes(kBackbone, sgd("0.8"), sgd("0.9")) ==
         Lines{"optimizer.sgd.momentum 0.8 0.9 warning"});
+}
+
+TEST_CASE("of keys that belong together only the changed one is named") {
+  const Override crop{"data.fit", "crop", "--set"};
+  CHECK(changes(kBackbone, {crop}, {crop, {"data.crop_fraction", "0.5", "--set"}}) ==
+        Lines{"data.crop_fraction 1 0.5 error"});
 }
 
 TEST_CASE("another schedule may be taken, key by key") {

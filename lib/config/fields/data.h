@@ -1,7 +1,7 @@
 // The keys of data: splits, random changes, images.
 #pragma once
 
-#include "config/fields/kind.h"
+#include "config/fields/alternative.h"
 #include "config/rule.h"
 
 namespace trainer::config {

@@ -1,7 +1,7 @@
 // The keys of optimizer and schedule.
 #pragma once
 
-#include "config/fields/kind.h"
+#include "config/fields/alternative.h"
 #include "config/rule.h"
 
 namespace trainer::config {
