@@ -94,8 +94,9 @@ void add_simulation(CLI::App& command, PlanArguments& arguments) {
                       "Predict step time and efficiency on 1, 2, 4, ... so many workers")
           ->check(CLI::Range(1, 1 << 20));
   command
-      .add_option("--gpus", arguments.gpus,
-                  "GPUs to use: a number or all (parallel.gpus); with --link the same as --workers")
+      .add_option(
+          "--gpus", arguments.gpus,
+          "GPUs to use: a number, all or [0, 2] (parallel.gpus); with --link the same as --workers")
       ->excludes(workers);
   CLI::Option* link =
       command.add_option("--link", request.link, "Bandwidth of each worker's link, e.g. 100Gbit");

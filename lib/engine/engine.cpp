@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/finite.h"
+#include "config/rule.h"
 #include "model/model.h"
 #include "optim/optim.h"
 
@@ -73,13 +74,25 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
   compile::Options options;
   options.capabilities = backend.capabilities();
   options.update = optim::update_spec(config.optimizer).update;
-  if (config.train.precision == config::Precision::kBFloat16) {
-    options.activations = DType::kBFloat16;
-    if (!backend.supports(DType::kBFloat16)) {
-      throw ConfigError(config.train.loc,
-                        concat("train.precision: bfloat16 is not supported by this device (",
-                               backend.describe(), "); use float32"));
-    }
+  bool supported = true;
+  switch (config.train.precision) {
+    case config::Precision::kFloat32:
+      break;
+    case config::Precision::kTf32:
+      supported = false;
+      break;
+    case config::Precision::kBFloat16:
+      options.activations = DType::kBFloat16;
+      break;
+    case config::Precision::kFloat16:
+      options.activations = DType::kFloat16;
+      break;
+  }
+  if (!supported || !backend.supports(options.activations)) {
+    throw ConfigError(
+        config.train.loc,
+        concat("train.precision: ", config::spell(config.train.precision),
+               " is not supported by this device (", backend.describe(), "); use float32"));
   }
   return options;
 }

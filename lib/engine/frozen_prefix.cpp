@@ -15,7 +15,7 @@ std::vector<std::string> weights_of(const graph::Graph& graph) {
   std::set<std::string> names;
   for (const graph::Node& node : graph.nodes) {
     for (const graph::ValueId id : node.inputs) {
-      if (graph::is_kept(graph[id].role)) names.insert(graph[id].name);
+      if (graph::is_persistent(graph[id].role)) names.insert(graph[id].name);
     }
   }
   return {names.begin(), names.end()};

@@ -69,10 +69,8 @@ const void* at_sample(const void* samples, std::int64_t first, std::int64_t byte
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
                                                              std::int64_t workers) {
   const Parallel& parallel = config.parallel;
-  if (parallel.device == Parallel::Device::kCuda ||
-      (parallel.gpus != "0" && parallel.gpus != "all")) {
-    throw ConfigError(parallel.loc,
-                      "parallel: this build runs on the CPU only; use device: cpu and gpus: 0");
+  if (parallel.device == Parallel::Device::kCuda) {
+    throw DeviceError("parallel.device: this build has no CUDA backend; use device: cpu or auto");
   }
   const std::int64_t threads = threads_of(parallel);
   std::vector<std::unique_ptr<backend::Backend>> backends;

@@ -116,6 +116,15 @@ std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const s
   return std::visit([&](const auto& each) { return rules::infer(each, site); }, op);
 }
 
+int alias_of(const Op& op, int output) {
+  return std::visit([&](const auto& each) { return rules::alias(each, output); }, op);
+}
+
+std::int64_t flops(const Graph& graph, const Node& node) {
+  const rules::Operands at{graph, node};
+  return std::visit([&](const auto& op) { return rules::flops(op, at); }, node.op);
+}
+
 std::vector<ValueId> differentiate(Graph& graph, int node,
                                    const std::vector<ValueId>& output_gradients,
                                    const std::vector<bool>& wanted) {

@@ -241,7 +241,7 @@ class Loop {
       return;
     }
     state_ = from_metadata(file->metadata, config_, job_.data, plan_, path);
-    for (const std::string& change : changes_since(file->metadata, config_).told)
+    for (const std::string& change : changes_since(file->metadata, config_).warnings)
       job_.warn("since the checkpoint " + change);
     enter(stages_.after(state_.step));
     job_.engine.load(*file, path);

@@ -115,7 +115,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   if (const auto was = classes_of(metadata); was != data.classes) {
     problems += concat("\n  classes were ", join(was), "; are ", join(data.classes));
   }
-  for (const std::string& change : changes_since(metadata, config).refused)
+  for (const std::string& change : changes_since(metadata, config).errors)
     problems += "\n  " + change;
   if (!problems.empty()) {
     throw DataError(path, "cannot be resumed: the run would not go on as it was" + problems +

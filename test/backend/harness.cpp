@@ -72,7 +72,7 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   std::vector<std::vector<double>> inputs;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const graph::Value& value = graph.values[i];
-    const bool kept = graph::is_kept(value.role);
+    const bool kept = graph::is_persistent(value.role);
     if (!kept && value.role != graph::Role::kInput) continue;
     const auto values =
         content(value.shape.batched() ? value.shape.with_batch(samples) : value.shape,

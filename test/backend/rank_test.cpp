@@ -119,7 +119,7 @@ class Ranks {
   Kept kept(std::size_t rank = 0) const {
     Kept all;
     for (const graph::Value& value : graph_.values) {
-      if (graph::is_kept(value.role)) all[value.name] = runners_[rank]->read(value.name);
+      if (graph::is_persistent(value.role)) all[value.name] = runners_[rank]->read(value.name);
     }
     return all;
   }

@@ -1,4 +1,4 @@
-#include "checkpoint/kind.h"
+#include "checkpoint/file_kind.h"
 
 #include <algorithm>
 #include <string_view>

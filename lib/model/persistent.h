@@ -12,9 +12,9 @@ namespace trainer::model {
 
 // The parameters and statistics that evaluation uses, by name: averages in place of what they
 // average.
-class Kept {
+class PersistentTensors {
  public:
-  Kept(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors);
+  PersistentTensors(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors);
   const checkpoint::Tensor& at(const std::string& name) const { return *by_name_.at(name); }
 
  private:
