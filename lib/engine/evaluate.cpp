@@ -26,17 +26,6 @@ std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data
   return indices;
 }
 
-std::int64_t count_correct(const Replicas& engine, const data::Dataset& dataset,
-                           const data::Batch& batch, graph::LossKind loss) {
-  const std::vector<std::int32_t> labels = label_indices(dataset, batch);
-  const auto n = static_cast<std::size_t>(engine.outputs());
-  std::int64_t correct = 0;
-  for (std::size_t s = 0; s < labels.size(); ++s) {
-    correct += predicted_class(engine.logits().subspan(s * n, n), loss) == labels[s] ? 1 : 0;
-  }
-  return correct;
-}
-
 bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
   const bool any_target = loss == graph::LossKind::kMeanSquaredError && !dataset.label_is_index();
   if (!any_target || !dataset.in_memory()) return true;

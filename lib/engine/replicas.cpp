@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/partition.h"
 #include "cluster/local_group.h"
+#include "engine/metrics.h"
 
 namespace trainer::engine {
 namespace {
@@ -109,6 +110,8 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
                    cluster::Communicator* workers)
     : workers_(workers),
       evaluates_alone_(!config.parallel.evaluate),
+      mixes_samples_(config::mixes_samples(config.data)),
+      loss_(static_cast<graph::LossKind>(config.model.loss)),
       backends_(std::move(backends)),
       pinned_(pinned_cores(config.parallel)),
       team_(static_cast<int>(backends_.size()), [this](int replica) {
@@ -223,6 +226,33 @@ bool Replicas::step_on(std::int64_t samples, const void* input, const void* labe
   // Other workers know only with the update.
   if (workers_ != nullptr && !scalars.apply) return true;
   return std::all_of(finite.begin(), finite.end(), [](char one) { return one != 0; });
+}
+
+void Replicas::launch(std::int64_t samples, const void* input, const void* labels,
+                      const backend::Scalars& scalars) {
+  // Synchronous: the call is over when launch() returns.
+  StepResult result;
+  result.finite = step_on(samples, input, labels, scalars);
+  result.penalty = penalty_;
+  const bool are_indices = !mixes_samples_ && model()[model().inputs[1]].type == DType::kInt32;
+  const std::size_t width = static_cast<std::size_t>(engine(0).target_bytes()) / sizeof(float);
+  const auto n = static_cast<std::size_t>(outputs());
+  for (std::size_t i = 0; result.finite && i < static_cast<std::size_t>(samples); ++i) {
+    result.loss += static_cast<double>(losses_[i]);
+    // A row of targets stands for the class that a row of outputs compared with 0 and 1 does.
+    const std::int32_t label =
+        are_indices ? static_cast<const std::int32_t*>(labels)[i]
+                    : predicted_class({static_cast<const float*>(labels) + i * width, width},
+                                      graph::LossKind::kMeanSquaredError);
+    result.correct += predicted_class(logits().subspan(i * n, n), loss_) == label ? 1 : 0;
+  }
+  results_.push_back(result);
+}
+
+StepResult Replicas::result() {
+  const StepResult oldest = results_.at(0);
+  results_.pop_front();
+  return oldest;
 }
 
 void Replicas::evaluate_on(std::int64_t samples, const void* input, const void* labels,

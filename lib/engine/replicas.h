@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -32,6 +33,14 @@ std::string core_warning(const config::Parallel& parallel);
 
 // Whether a layer normalises by the statistics of the batch it trains on.
 bool uses_batch_statistics(const graph::Graph& model);
+
+// The numbers of one training call of this process, read when they have arrived.
+struct StepResult {
+  double loss = 0;                // sum over the samples, without penalty
+  std::int64_t correct = 0;       // meaningless where samples have no class
+  std::optional<double> penalty;  // nothing when this process had no samples, which others had
+  bool finite = true;             // the losses; of all ranks when the call updates
+};
 
 class Replicas {
  public:
@@ -70,6 +79,14 @@ class Replicas {
                const backend::Scalars& scalars);
   void evaluate_on(std::int64_t samples, const void* input, const void* labels,
                    std::int64_t all_samples = 0);
+
+  // Launches a training call, which may run on; its memory must stay until its result is read.
+  void launch(std::int64_t samples, const void* input, const void* labels,
+              const backend::Scalars& scalars);
+  // Waits for the oldest launched call whose result was not read.
+  StepResult result();
+  // Calls that may be launched before result() must be called.
+  int launches_in_flight() const { return 1; }
 
   // The moving statistics of every replica, which follow every call, also one that does not update.
   using Statistics = std::vector<std::vector<float>>;
@@ -110,7 +127,9 @@ class Replicas {
   EngineGroup group_of(int replica, bool sync);  // on the replica's thread
 
   cluster::Communicator* workers_;
-  bool evaluates_alone_;                                       // parallel.evaluate: false
+  bool evaluates_alone_;  // parallel.evaluate: false
+  bool mixes_samples_;
+  graph::LossKind loss_;
   std::vector<std::unique_ptr<cluster::Communicator>> group_;  // empty: one replica, no workers
   std::vector<std::unique_ptr<cluster::Communicator>> statistics_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;
@@ -120,6 +139,7 @@ class Replicas {
   std::vector<float> logits_, losses_;
   std::vector<char> input_;  // features, of all replicas
   std::optional<double> penalty_;
+  std::deque<StepResult> results_;  // of launched calls, not read yet
 };
 
 }  // namespace trainer::engine

@@ -11,14 +11,14 @@
 namespace trainer::hooks {
 namespace {
 
-using Split = std::pair<const char*, const data::Dataset*>;
+using NamedSplit = std::pair<const char*, const data::Dataset*>;
 
 // A validation part of the training samples has the report of these, and is left out.
-std::vector<Split> reporting_splits(const data::Datasets& data) {
-  std::vector<Split> splits;
-  for (const Split& split : {Split{"train", data.train.get()},
-                             {"validation", data.validation.get()},
-                             {"test", data.test.get()}}) {
+std::vector<NamedSplit> reporting_splits(const data::Datasets& data) {
+  std::vector<NamedSplit> splits;
+  for (const NamedSplit& split : {NamedSplit{"train", data.train.get()},
+                                  {"validation", data.validation.get()},
+                                  {"test", data.test.get()}}) {
     if (split.second == nullptr || split.second->report().empty()) continue;
     const bool told = !splits.empty() && splits[0].second->report() == split.second->report();
     if (!told) splits.push_back(split);

@@ -15,14 +15,16 @@ class Feed {
   Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
        const data::LoaderOptions& options);
 
-  // The next batch; the one before must have been released. Throws DataError when a sample of it
+  // The next batch, of which max_out() may be out at once. Throws DataError when a sample of it
   // cannot be read.
   const data::Batch& next();
   // Waits for what next() will give, or throws what it would.
   void look_ahead();
-  // What the engine's step_on() takes for it. Features that had to be computed are kept.
+  // What the engine's launch() takes for it. Features that had to be computed are kept.
   const void* input(const data::Batch& batch);
+  // Takes the oldest batch back that is out.
   void release();
+  int max_out() const { return 1; }
   double seconds_waited() const { return waited_ + loader_->seconds_waited(); }
 
  private:

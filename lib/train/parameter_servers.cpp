@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "train/workers.h"
+#include "train/worker_group.h"
 
 namespace trainer::train {
 namespace {
