@@ -32,7 +32,7 @@ int plan(const PlanArguments& arguments) {
                                     ? report::planned_workers(*arguments.world_size)
                                     : cluster::identify({}, environment());
   train::check_workers(config, who);
-  warn(engine::core_warning(config.parallel));
+  warn(backend::device_warning(engine::device_options(config.parallel)));
   const report::PlannedData data = report::plan_data(loaded.config);
   const std::optional<graph::Graph> model = report::plan_model(config, data);
   report::PlanReport report = report::make_plan(loaded, data, model, who);

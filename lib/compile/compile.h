@@ -25,8 +25,9 @@ struct Options {
   std::ostream* print_to = nullptr;
 };
 
-// The training graph: inputs images, labels; outputs logits, loss (one number a sample) and, when
-// the model has any, the L2 penalty. Its update nodes are in phase kUpdate.
+// The training graph: inputs images, labels; outputs logits, loss (one number a sample), the rank
+// of the label's class (ClassRank) and, when the model has any, the L2 penalty. Its update nodes
+// are in phase kUpdate.
 graph::Graph training_graph(const graph::Graph& model, const Options& options);
 
 // The evaluation graph: inference form, batch norm folded; outputs logits and loss. `prediction`

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/statistics.h"
+#include "engine/evaluate.h"
 #include "optim/optim.h"
 #include "train/open.h"
 
@@ -216,7 +217,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
                        static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
                    ++scalars.update;
                    scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
-                   engine.step(batch.range.count, batch.images, batch.labels, scalars);
+                   engine.step(engine::host_batch(batch, false), scalars);
                  });
 }
 
