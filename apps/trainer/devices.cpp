@@ -4,7 +4,7 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "commands.h"
-#include "train/events.h"
+#include "report/events.h"
 
 namespace trainer::app {
 namespace {
@@ -12,7 +12,7 @@ namespace {
 int devices(bool json) {
   const auto backend = backend::open_cpu_backend({});
   if (json) {
-    train::print_devices_json(backend->describe(), std::cout);
+    report::print_devices_json(backend->describe(), std::cout);
   } else {
     std::cout << backend->describe() << "\nno GPU backend in this build\n";
   }

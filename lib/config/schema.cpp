@@ -148,9 +148,10 @@ void expand_top(Node& node, const Schema& schema) {
   map.kind = Node::Kind::kMap;
   map.text.clear();
   map.items.clear();
+  const std::string key = choice ? node.text : schema.shorthand;
   Node value = choice ? map : std::move(node);
   if (choice) value.kind = Node::Kind::kNull;
-  map.entries.push_back({choice ? node.text : schema.shorthand, map.loc, std::move(value)});
+  map.entries.push_back({key, map.loc, std::move(value)});
   node = std::move(map);
 }
 

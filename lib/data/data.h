@@ -85,6 +85,10 @@ struct Datasets {
 Datasets open_datasets(const config::Data& data, std::uint64_t seed,
                        std::optional<std::string> only = {});
 
+// The split of an image format with this name; where data.path alone is given, its sub-folder of
+// that name (validation also as val). An empty path and glob when there is none.
+config::Split image_split(const config::Data& data, const std::string& name);
+
 // The images of one IDX, NPY or NPZ file, told apart by their content. Only an NPZ file may have
 // labels beside them; otherwise all labels are 0.
 struct Images {

@@ -5,8 +5,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "data/array.h"
-#include "data/image.h"
+#include "data/arrays/array.h"
+#include "data/images/image.h"
 #include "data/splits.h"
 
 namespace trainer::data {

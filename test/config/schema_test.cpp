@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "config/support.h"
+#include "support/skip.h"
 
 namespace trainer::config {
 namespace {
@@ -99,8 +100,7 @@ TEST_CASE("every part of the schema is closed and described") {
 // valid/ must all pass and invalid/ must all fail in check_schema.py.
 TEST_CASE("a validator from outside agrees with the reader") {
   if (std::system("python3 -c 'import jsonschema, yaml' 2>/dev/null") != 0) {
-    MESSAGE("skipped: needs the Python packages jsonschema and PyYAML");
-    return;
+    TRAINER_SKIP("needs the Python packages jsonschema and PyYAML");
   }
   const TemporaryFolder folder;
   const Path valid = folder.path() / "valid", invalid = folder.path() / "invalid";

@@ -16,7 +16,7 @@ PATH = re.compile(r"[a-z_0-9*]+(?:/[a-z_0-9*]+)+\.(?:h|cpp|inl|proto)")
 
 
 def read_table(text):
-    """{first cell: paths named in the other cells, with * for x} of the table | add | new files | lines elsewhere |."""
+    """{first cell: (new files, files with lines elsewhere)} of the table, with * for x in the paths."""
     rows, inside = {}, False
     for line in text.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
@@ -25,16 +25,16 @@ def read_table(text):
         elif cells == ["add", "new files", "lines elsewhere"]:
             inside = True
         elif inside and not set(cells[0]) <= set("-: "):
-            named = " ".join(cells[1:]).replace("`", "")
-            rows[cells[0]] = [re.sub(r"(?<=[/_v])x(?=\.)", "*", path) for path in PATH.findall(named)]
+            paths = [[re.sub(r"(?<=[/_v])x(?=\.)", "*", path) for path in PATH.findall(cell)] for cell in cells[1:]]
+            rows[cells[0]] = tuple(paths)
     return rows
 
 
-def disagreements(patterns, files):
-    """What only one of the two names: paths of the table, files that the example touches."""
-    lost = [f for f in files if not any(fnmatch.fnmatchcase(f, p) for p in patterns)]
-    idle = [p for p in patterns if not any(fnmatch.fnmatchcase(f, p) for f in files)]
-    return lost, idle
+def disagreements(new, elsewhere, files):
+    """Files that the row does not name, and paths of its lines elsewhere that no file has."""
+    missing = [f for f in files if not any(fnmatch.fnmatchcase(f, p) for p in new + elsewhere)]
+    stale = [p for p in elsewhere if not any(fnmatch.fnmatchcase(f, p) for f in files)]
+    return missing, stale
 
 
 class Recipe(unittest.TestCase):
@@ -45,14 +45,15 @@ class Recipe(unittest.TestCase):
             with self.subTest(kind):
                 named = [paths for row, paths in rows.items() if re.match(rf"{kind}\b", row)]
                 self.assertEqual(len(named), 1, f"rows that begin with '{kind}'")
-                lost, idle = disagreements(named[0], recipe.files_naming(words, folder))
-                self.assertEqual(lost, [], f"name {words[0]}, but the row '{kind}' does not have them")
-                self.assertEqual(idle, [], f"stand in the row '{kind}', but no file so called names {words[0]}")
+                missing, stale = disagreements(*named[0], recipe.files_naming(words, folder))
+                self.assertEqual(missing, [], f"name {words[0]}; add them to the row '{kind}'")
+                self.assertEqual(stale, [], f"name {words[0]} no longer; remove them from the row '{kind}'")
 
     def test_the_table_is_read_with_x_for_any_name(self):
         table = "| add | new files | lines elsewhere |\n| --- | --- | --- |\n| op | `a/ops/x.cpp` | a/op.h, c/check_x.cpp |\n"
-        self.assertEqual(read_table(table), {"op": ["a/ops/*.cpp", "a/op.h", "c/check_*.cpp"]})
-        self.assertEqual(disagreements(["a/ops/*.cpp", "b/x.h"], ["a/ops/pool.cpp", "a/op.h"]), (["a/op.h"], ["b/x.h"]))
+        self.assertEqual(read_table(table), {"op": (["a/ops/*.cpp"], ["a/op.h", "c/check_*.cpp"])})
+        found = disagreements(["a/ops/*.cpp"], ["b/one.h"], ["a/ops/pool.cpp", "a/op.h"])
+        self.assertEqual(found, (["a/op.h"], ["b/one.h"]))
 
     def test_only_whole_words_in_sources_count(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/partition.h"
 #include "cluster/waiting.h"
 
 namespace trainer::backend::cpu {
@@ -28,9 +29,8 @@ void tree_sum(const simd::Kernels& kernels, const float* const* sources, int cou
 }  // namespace
 
 Slice lane_slice(std::int64_t count, int lane, int lanes) {
-  const std::int64_t width = (count + lanes - 1) / lanes;
-  const std::int64_t aligned = (width + 15) / 16 * 16;
-  return {std::min(count, lane * aligned), std::min(count, (lane + 1) * aligned)};
+  const Partition mine = aligned_partition(count, lanes, lane, 16);
+  return {mine.first, mine.first + mine.count};
 }
 
 std::vector<Slice> make_buckets(const CpuVariables& variables, std::int64_t bytes) {
