@@ -18,8 +18,8 @@ struct Capabilities {
 
 struct Options {
   Capabilities capabilities;
-  DType activations =
-      DType::kFloat32;      // kBFloat16: activations and their gradients; parameters stay float32
+  // Of activations and their gradients; parameters stay float32.
+  DType activations = DType::kFloat32;
   graph::Update update;     // the optimizer, without the per-parameter fields
   std::string print_after;  // name of a pass, "all", or ""
   std::ostream* print_to = nullptr;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "backend/host_collective.h"
+#include "base/partition.h"
 #include "cluster/waiting.h"
 
 namespace trainer::backend::cpu {
@@ -33,9 +34,8 @@ cluster::Communicator* ranks_of(Collective* collective) {
 }
 
 Slice lane_slice(std::int64_t count, int lane, int lanes) {
-  const std::int64_t width = (count + lanes - 1) / lanes;
-  const std::int64_t aligned = (width + 15) / 16 * 16;
-  return {std::min(count, lane * aligned), std::min(count, (lane + 1) * aligned)};
+  const Partition mine = aligned_partition(count, lanes, lane, 16);
+  return {mine.first, mine.first + mine.count};
 }
 
 Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels,
