@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -173,8 +174,7 @@ void print_throughput(const Throughput& result, std::ostream& out) {
   out << static_cast<std::int64_t>(result.images_per_second) << " images/second ("
       << static_cast<std::int64_t>(result.low) << " to " << static_cast<std::int64_t>(result.high)
       << "), batch " << result.batch_size << ", waiting for data "
-      << static_cast<int>(result.wait_share * 100 + 0.5) << " %; counted: " << result.counted
-      << '\n';
+      << std::lround(result.wait_share * 100) << " %; counted: " << result.counted << '\n';
 }
 
 void print_throughput_json(const Throughput& result, std::ostream& out) {
