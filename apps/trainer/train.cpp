@@ -129,7 +129,7 @@ int train(const TrainArguments& arguments) {
   if (who.role == cluster::Role::kParameterServer) {
     return code_of(train::serve(config, who, printer(arguments)));
   }
-  if (who.rank == 0) warn(engine::core_warning(config.parallel));
+  if (who.rank == 0) warn(backend::device_warning(engine::device_options(config.parallel)));
   const data::Datasets data = train::open_training_data(config);
   const std::string normalize = train::settle_normalize(config, data);
   if (who.rank == 0) warn(normalize);

@@ -15,7 +15,7 @@
 
 namespace trainer::hooks {
 
-// What a hook is told at the start of a run.
+// Facts about a run, known at its start.
 struct RunInfo {
   std::string name;
   Path dir;
@@ -24,8 +24,8 @@ struct RunInfo {
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  std::int64_t passes = 1;  // through all samples in an epoch, side by side
-  int replicas = 1;         // replicas of all workers; also for the articles' closing lines
+  std::int64_t passes = 1;  // times that an epoch goes through all samples
+  int replicas = 1;         // of all workers; with parameter servers, the workers
   std::string scaled_rate;  // what the number of replicas makes of the learning rate
   std::string weights;      // what came of a weight file, in a line; "" when none was read
   std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
@@ -106,9 +106,9 @@ class Hook {
 // articles' closing lines. Quiet: results alone, no progress.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
                                          const config::Duration& log_every);
-// --json: one object a line. Steps as "log_every" says, with the means that the terminal's lines
-// and metrics.csv have: over the samples of the steps since the last line, this one included. The
-// first step is told besides, alone, and counts in the next line too.
+// --json: one object a line. A step line comes every `log_every`, with means over the samples of
+// the steps since the last line, as in the terminal's lines and metrics.csv. The first step has a
+// line of its own as well, and counts in the next one too.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
 // metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
 // steps that will be done again are dropped. With parameter servers they have the staleness of the

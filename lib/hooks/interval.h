@@ -14,8 +14,8 @@ class Interval {
   // Called in the order of the steps, after each, or after some where other processes make steps
   // too. `elapsed` in seconds since the start of the process's run.
   bool due(std::int64_t step, double elapsed);
-  // Whether it is due after `step`, the step before having been told too. False for seconds, which
-  // nobody can foresee.
+  // Whether it is due after `step` when due() is called for every step. False for seconds, which
+  // cannot be foreseen.
   bool falls_on(std::int64_t step) const;
 
  private:

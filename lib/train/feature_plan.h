@@ -15,7 +15,7 @@
 
 namespace trainer::train {
 
-// What the choice depends on of one split.
+// The facts about one split that the choice depends on.
 struct FeatureSplit {
   hooks::Split split = hooks::Split::kTrain;
   std::int64_t samples = 0;
@@ -38,15 +38,15 @@ enum class FeatureSharing {
   kServers  // workers of parameter servers, each of which sees other samples in every epoch
 };
 
-// The choice for a run that has so many epochs to go in `stage` and later ones. Throws ConfigError
-// when the config demands a cache that is not possible; a later stage does without.
+// The choice for a run with `epochs` to go in `stage` and later ones. Throws ConfigError when the
+// config demands a cache that is not possible; a later stage trains without one instead.
 FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
                           const std::vector<FeatureSplit>& splits, double epochs,
                           FeatureSharing sharing, std::size_t stage = 0);
 // One line: "in memory, 25,088 float32 numbers a sample after flatten, 95.7 MiB", or the reason.
 std::string describe(const FeaturePlan& plan);
 
-// What can be told of opened data.
+// The splits of opened data.
 std::vector<FeatureSplit> feature_splits(const data::Datasets& data);
 
 // Whether the choice is the user's, and not auto: what fails is then an error.

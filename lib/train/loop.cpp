@@ -24,6 +24,7 @@ using hooks::FinishReason;
 class Loop {
  public:
   explicit Loop(Job& job);
+  ~Loop() { strategy_.close_feed(); }  // reads what the members hold
   hooks::Finish run();
 
  private:

@@ -33,11 +33,11 @@ struct Job {
 };
 
 // Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The
-// run folder must be ready and locked. Returns what the hooks are told at the end. Throws
+// run folder must be ready and locked. Returns what the hooks get at the end. Throws
 // CheckError when a loss is not finite, naming layer, step, learning rate and last checkpoint. When
-// data cannot be read, the last step that was finished is saved before the error, which has the
-// code of a DataError, is thrown; other workers then throw PeerError. Whoever calls it passes what
-// it throws to the strategy's fail().
+// data cannot be read, the last finished step is saved and an Error with the code of a DataError is
+// thrown; other workers then throw PeerError. The caller passes what is thrown to the strategy's
+// fail().
 hooks::Finish train(Job& job);
 
 }  // namespace trainer::train

@@ -40,7 +40,7 @@ server::ClientOptions options_of(const cluster::Identity& who, const config::Con
   return options;
 }
 
-backend::Variables& variables_of(engine::Replicas& engine) { return engine.engine(0).kept(); }
+backend::Variables& variables_of(engine::Replicas& engine) { return engine.engine(0).variables(); }
 
 std::string counted(std::size_t count, const std::string& what) {
   return concat(count, " ", what, count == 1 ? "" : "s");
@@ -106,7 +106,7 @@ server::Sink ParameterServers::sink_of(engine::Replicas& engine) {
   };
 }
 
-void ParameterServers::note(const server::Pushed& pushed) {
+void ParameterServers::record(const server::Pushed& pushed) {
   if (pushed.result == server::Pushed::Result::kOver) return;
   pulled_ = pushed.step;
   saved_ = pushed.saved;
@@ -114,16 +114,16 @@ void ParameterServers::note(const server::Pushed& pushed) {
 
 bool ParameterServers::pull(engine::Replicas& engine) {
   const server::Pushed pulled = client_.pull(sink_of(engine));
-  note(pulled);
+  record(pulled);
   return pulled.result != server::Pushed::Result::kOver;
 }
 
 server::Pushed ParameterServers::push(engine::Replicas& engine) {
   after_.resize(before_.size());
   variables_of(engine).read_flat(kStatistics, 0, after_);
-  const backend::Gradient gradient = engine.engine(0).training_program().gradient();
+  const backend::Gradient gradient = engine.engine(0).gradient();
   const server::Pushed pushed = client_.push(pulled_, gradient, before_, after_, sink_of(engine));
-  note(pushed);
+  record(pushed);
   return pushed;
 }
 

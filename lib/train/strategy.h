@@ -60,6 +60,7 @@ class Strategy {
 
   // Opens the training data at the session's step. No step may be in flight.
   virtual void open_feed(const FeatureCaches& features) = 0;
+  // Drops steps that are in flight. No-op when it is not open.
   virtual void close_feed() = 0;
   // Seconds that steps have waited for data since open_feed().
   virtual double seconds_waited() const = 0;

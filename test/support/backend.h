@@ -4,21 +4,21 @@
 #include <memory>
 #include <vector>
 
-#include "backend/backend.h"
+#include "backend/open.h"
 
 namespace trainer::test {
 
-inline std::unique_ptr<backend::Backend> open_test_backend() {
-  backend::CpuOptions options;
-  options.threads = 1;
-  return backend::open_cpu_backend(options);
+// One backend a replica.
+inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(std::int64_t replicas) {
+  backend::DeviceOptions options;
+  options.kind = backend::DeviceOptions::Kind::kCpu;
+  options.replicas = replicas;
+  options.threads = replicas;
+  return backend::open_backends(options);
 }
 
-// One a replica.
-inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(std::int64_t replicas) {
-  std::vector<std::unique_ptr<backend::Backend>> backends;
-  for (std::int64_t i = 0; i < replicas; ++i) backends.push_back(open_test_backend());
-  return backends;
+inline std::unique_ptr<backend::Backend> open_test_backend() {
+  return std::move(open_test_backends(1).front());
 }
 
 }  // namespace trainer::test

@@ -199,15 +199,18 @@ TEST_CASE("data that cannot be read: the steps before are saved, and the error s
   CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
 }
 
-TEST_CASE("data that cannot be read in the middle of a step leaves no trace of the step") {
+TEST_CASE("data that cannot be used in the middle of a step leaves no trace of the step") {
   config::Config config = run_config("", kBatchNorm);
   config.optimizer.accumulate = 3;
   config.data.shuffle = false;
   Trial trial(config), whole(config);
-  trial.train->unreadable_samples = {20};  // the third batch of step 2
-  int code = 0;
+  SUBCASE("it cannot be read") { trial.train->unreadable_samples = {20}; }
+  SUBCASE("it is not finite") { trial.train->infinite_samples = {20}; }
+  int code = 0;  // 20 is in the third batch of step 2
   check_contains(error_of([&] { trial.run(); }, code), "Stopped after step 1");
+  CHECK(code == kExitData);
   trial.train->unreadable_samples.clear();
+  trial.train->infinite_samples.clear();
   CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
 }
 

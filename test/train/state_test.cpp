@@ -82,6 +82,9 @@ TEST_CASE("state: what a run cannot go on with is refused by name") {
   other = config;
   other.data.shuffle = !config.data.shuffle;
   check_contains(refusal(config, other), "data.shuffle was ");
+  other = config;
+  other.data.normalize = config::Normalize{0.5, {}, {}, false};
+  check_contains(refusal(config, other), "data.normalize");
   check_contains(refusal(config, config, 28), "training data: 24 samples before, 28 now");
 }
 

@@ -13,20 +13,15 @@
 #include "backend/cpu/memory.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
+#include "backend/exchange.h"
 
 namespace trainer::backend::cpu {
 
-// Elements [first, last) of the flat buffers.
-struct Slice {
-  std::int64_t first = 0, last = 0;
-  std::int64_t count() const { return last - first; }
-};
+// The ranks that a collective of the CPU backend sums over; null for none.
+cluster::Communicator* ranks_of(Collective* collective);
 
 // A lane's slice of `count` elements; whole cache lines.
 Slice lane_slice(std::int64_t count, int lane, int lanes);
-
-// Whole parameters of about `bytes` together, in the order in which backward makes the gradients.
-std::vector<Slice> make_buckets(const CpuVariables& variables, std::int64_t bytes);
 
 class Reduction {
  public:
@@ -72,7 +67,8 @@ class Reduction {
   void reduce_buckets();
 
   const simd::Kernels& kernels_;
-  ReductionOptions options_;
+  bool ordered_;
+  cluster::Communicator* ranks_;  // null: there is one
   std::int64_t count_;
   std::size_t tail_;
   Memory sum_;  // gradients, then the tail

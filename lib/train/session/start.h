@@ -19,7 +19,7 @@ void resume(Session& session, Checkpointer& checkpointer, StageControl& stages);
 // when there is none.
 std::string import_weights(Session& session);
 
-// What the hooks are told. `weights`: of import_weights().
+// The facts that the hooks get. `weights`: what import_weights() returned.
 hooks::RunInfo run_info(const Session& session, const std::string& weights);
 
 // Warns when batch norm takes its statistics over few samples.

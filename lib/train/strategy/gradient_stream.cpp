@@ -59,13 +59,12 @@ GradientStream::Step GradientStream::next() {
     const data::Batch& batch = feed_->next();
     const std::int64_t count = batch.range.count;
     if (count > 0) {
-      const void* input = feed_->input(batch);
+      const engine::HostBatch input = feed_->host_batch(batch);
       scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
-      engine_.launch(count, input, batch.labels, scalars);
-      const engine::StepResult call = engine_.result();
+      const engine::StepResult call = engine_.step(input, scalars);
       if (!call.finite) {
         result.blame = data::blame_samples(images_, batch.indices, engine_.losses());
-        result.not_finite = engine_.find_not_finite(count, input, batch.labels, scalars);
+        result.not_finite = engine_.find_not_finite(input, scalars);
         return result;
       }
       scalars.accumulate = true;

@@ -31,6 +31,19 @@ void SynchronousStrategy::open_feed(const FeatureCaches& features) {
   feed_ = std::make_unique<Feed>(*images, features.of(images), job.engine, options);
 }
 
+// After an error, calls may still be in flight and read the feed's memory.
+void SynchronousStrategy::close_feed() {
+  for (; !calls_.empty(); calls_.pop_front()) {
+    try {
+      session().job.engine.result();
+    } catch (const std::exception&) {
+      // The first error is the one that is told.
+    }
+  }
+  steps_.clear();
+  feed_.reset();
+}
+
 // Where a step has several calls, the moving statistics before it are kept for the case that it
 // cannot be finished: they are known when no other step is in flight.
 int SynchronousStrategy::max_in_flight() const {
@@ -54,11 +67,19 @@ bool SynchronousStrategy::launch(std::int64_t step) {
   return true;
 }
 
+bool SynchronousStrategy::keeps_statistics(const Step& step) const {
+  return has_statistics_ && session().job.plan.batches(step.number).count > 1;
+}
+
+void SynchronousStrategy::restore_statistics(const Step& step) {
+  if (keeps_statistics(step)) session().job.engine.restore(statistics_);
+}
+
 // False when a batch cannot be read: the step has left nothing behind then.
 bool SynchronousStrategy::launch_calls(Step& step) {
   engine::Replicas& engine = session().job.engine;
   const StepPlan::Batches batches = session().job.plan.batches(step.number);
-  if (batches.count > 1 && has_statistics_) statistics_ = engine.statistics();
+  if (keeps_statistics(step)) statistics_ = engine.statistics();
   backend::Scalars scalars;
   scalars.learning_rate = static_cast<float>(step.learning_rate);
   scalars.update = static_cast<std::uint64_t>(step.number + 1);
@@ -72,15 +93,16 @@ bool SynchronousStrategy::launch_calls(Step& step) {
     const data::Batch* batch = next_batch();
     if (batch == nullptr) {
       read_all_calls();
-      if (i > 0 && has_statistics_) engine.restore(statistics_);
+      restore_statistics(step);
       return false;
     }
-    const void* input = feed_->input(*batch);
+    const engine::HostBatch input = feed_->host_batch(*batch);
     scalars.accumulate = i > 0;
     scalars.apply = i + 1 == batches.count;
     scalars.all_samples = batch->global;
     scalars.first_sample = static_cast<std::uint64_t>(done + batch->offset);
-    engine.launch(batch->range.count, input, batch->labels, scalars);
+    engine.launch(input, scalars);
+    feed_->keep_features(*batch);
     calls_.push_back({&step, batch, input, scalars});
     done += batch->global;
   }
@@ -130,13 +152,11 @@ void SynchronousStrategy::explain_not_finite(const Call& call) {
   if (!failure.message().empty()) {
     failure.set_any_rank(true);
     call.step->has_bad_data = true;
-    if (call.scalars.accumulate && has_statistics_) job.engine.restore(statistics_);
     return;
   }
   const std::string blame = data::blame_samples(images, call.batch->indices, job.engine.losses());
-  call.step->not_finite = NotFinite{job.engine.find_not_finite(call.batch->range.count, call.input,
-                                                               call.batch->labels, call.scalars),
-                                    blame, static_cast<double>(call.scalars.learning_rate)};
+  call.step->not_finite = NotFinite{job.engine.find_not_finite(call.input, call.scalars), blame,
+                                    static_cast<double>(call.scalars.learning_rate)};
 }
 
 std::optional<StepOutcome> SynchronousStrategy::result() {
@@ -144,7 +164,10 @@ std::optional<StepOutcome> SynchronousStrategy::result() {
   while (!calls_.empty() && calls_.front().step == &step) read_oldest_call();
   const Step done = std::move(step);
   steps_.pop_front();
-  if (done.has_bad_data) return std::nullopt;
+  if (done.has_bad_data) {
+    restore_statistics(done);
+    return std::nullopt;
+  }
   StepOutcome outcome;
   outcome.not_finite = done.not_finite;
   outcome.penalty = done.penalty;

@@ -16,7 +16,7 @@ namespace trainer::train {
 class SynchronousStrategy : public Strategy {
  public:
   void open_feed(const FeatureCaches& features) override;
-  void close_feed() override { feed_.reset(); }
+  void close_feed() override;
   double seconds_waited() const override { return feed_->seconds_waited(); }
   int max_in_flight() const override;
   bool launch(std::int64_t step) override;
@@ -50,11 +50,14 @@ class SynchronousStrategy : public Strategy {
   struct Call {
     Step* step;
     const data::Batch* batch;
-    const void* input;
+    engine::HostBatch input;
     backend::Scalars scalars;
   };
 
   bool launch_calls(Step& step);
+  // Moving statistics follow every call, also of a step that is given up.
+  bool keeps_statistics(const Step& step) const;
+  void restore_statistics(const Step& step);
   const data::Batch* next_batch();
   void read_oldest_call();
   void read_all_calls();
