@@ -35,7 +35,7 @@ int evaluate(const EvaluateArguments& arguments) {
   const train::Trained trained =
       train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
   const auto [split, data] = train::open_split_or_default(trained, arguments.split);
-  warn(train::left_out(train::split_of(data, split), split));
+  warn(train::left_out(train::files_of(data, split), split));
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
                                                 train::sample_spec(data), trained.config.seed);
   train::Replicas engine(model, trained.config, train::open_backends(trained.config),

@@ -75,7 +75,7 @@ class Evaluator {
         data_(open_split(trained, split)),
         engine_(model::build_model(config_.model, config_.data, sample_spec(data_), config_.seed),
                 config_, open_backends(config_), Engine::Use::kEvaluate) {
-    const std::string line = left_out(split_of(data_, split_), split_);
+    const std::string line = left_out(files_of(data_, split_), split_);
     if (!line.empty()) trained.warn(line);
   }
 

@@ -1,7 +1,7 @@
 // EXIF orientation: finding it, and turning the image.
 #include <cstring>
 
-#include "data/images/image.h"
+#include "data/decode/pixels.h"
 
 namespace trainer::data {
 namespace {

@@ -1,3 +1,5 @@
+#include "data/loader.h"
+
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -10,7 +12,6 @@
 
 #include "base/crew.h"
 #include "base/error.h"
-#include "data/data.h"
 #include "data/reading.h"
 
 namespace trainer::data {
@@ -42,11 +43,8 @@ class Reader {
         ranks_(options.ranks),
         passes_(options.passes),
         augment_(options.augment),
-        image_bytes_(static_cast<std::size_t>(dataset.image_shape().elements()) *
-                     size_of(dataset.image_type())),
-        label_bytes_(dataset.label_is_index()
-                         ? sizeof(std::int32_t)
-                         : static_cast<std::size_t>(dataset.label_width()) * sizeof(float)) {}
+        image_bytes_(dataset.spec().image_bytes()),
+        label_bytes_(dataset.spec().label_bytes()) {}
 
   struct Slot {
     AlignedBytes images, labels;
@@ -259,9 +257,9 @@ std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions&
   }
   const bool chosen = options.threads || options.prefetch;
   const bool none = options.threads.value_or(1) < 1 || options.prefetch.value_or(1) < 1;
-  const bool direct = chosen ? none : dataset.in_memory();
+  const bool direct = chosen ? none : dataset.spec().in_memory;
   if (direct) return std::make_unique<DirectLoader>(dataset, options);
-  const Reading reading = reading_of(options.threads, options.prefetch, dataset.in_memory());
+  const Reading reading = reading_of(options.threads, options.prefetch, dataset.spec().in_memory);
   return std::make_unique<ThreadedLoader>(dataset, options, reading.threads, reading.prefetch);
 }
 

@@ -18,10 +18,7 @@ class FakeDataset final : public Dataset {
  public:
   explicit FakeDataset(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
   std::int64_t size() const override { return size_; }
-  Shape image_shape() const override { return {1, 2, 1}; }
-  DType image_type() const override { return DType::kFloat32; }
-  bool label_is_index() const override { return true; }
-  std::int64_t label_width() const override { return 1; }
+  const DatasetSpec& spec() const override { return spec_; }
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
     ++reads;
     if (index == bad_) throw DataError("fake.jpg", "sample " + std::to_string(index));
@@ -36,6 +33,7 @@ class FakeDataset final : public Dataset {
   mutable std::atomic<std::int64_t> reads{0};
 
  private:
+  DatasetSpec spec_{{1, 2, 1}, DType::kFloat32};
   std::int64_t size_, bad_;
 };
 

@@ -1,0 +1,84 @@
+// The order of samples, and the loader that keeps batches ready.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/part.h"
+#include "data/dataset.h"
+
+namespace trainer::data {
+
+// The sample that stands at `position` of `epoch`: a permutation of [0, size) that depends on
+// nothing but (seed, epoch), or the identity without shuffle. position < size.
+class Sampler {
+ public:
+  Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
+  std::int64_t size() const { return size_; }
+  std::int64_t index(std::int64_t epoch, std::int64_t position) const;
+  // The samples at positions first, first + 1, ...; cheaper than one by one.
+  void indices(std::int64_t epoch, std::int64_t first, std::span<std::int64_t> out) const;
+
+ private:
+  std::int64_t size_;
+  std::uint64_t seed_;
+  bool shuffle_;
+};
+
+// Which samples make up batch `step`: step / batches_per_epoch is the epoch; the last batch of an
+// epoch is short when the size does not divide.
+struct BatchRange {
+  std::int64_t epoch = 0;
+  std::int64_t first = 0;  // position in the epoch
+  std::int64_t count = 0;
+};
+
+// A batch in memory that the loader owns: this rank's part of the global one. Valid until
+// release().
+struct Batch {
+  BatchRange range;                   // of the part, of its first way through the samples
+  std::int64_t offset = 0;            // of its first sample in the global batch
+  std::int64_t global = 0;            // samples of the global batch
+  const void* images = nullptr;       // count samples, packed
+  const void* labels = nullptr;       // count labels
+  std::vector<std::int64_t> indices;  // which samples
+};
+
+struct LoaderOptions {
+  std::int64_t batch_size = 1;  // of the global batch
+  std::int64_t rank = 0;        // this loader reads part_of(batch, rank, ranks); it may be empty
+  std::int64_t ranks = 1;
+  // Ways through all samples, side by side, each in an order and with random changes of its own: a
+  // batch is batch_size / passes samples of each, one after the other, and an epoch one way each.
+  // 1, or a multiple of ranks, which then have the same number of whole ways.
+  std::int64_t passes = 1;
+  std::uint64_t seed = 0;
+  bool shuffle = false;
+  bool augment = true;                   // whether random data sets get the epoch
+  std::int64_t first_step = 0;           // batches before it are skipped without being read
+  std::optional<std::int64_t> end_step;  // none: forever; otherwise next() gives null there
+  std::optional<std::int64_t> prefetch;  // batches ready ahead
+  std::optional<std::int64_t> threads;
+};
+
+// Reads batches ahead with its own threads. The content of batch k depends on (seed, k) only.
+class Loader {
+ public:
+  virtual ~Loader() = default;
+  // The next batch, or null after end_step. The batch before must have been released. Rethrows what
+  // a reading thread threw, when its batch is due.
+  virtual const Batch* next() = 0;
+  virtual void release() = 0;
+  virtual double seconds_waited() const = 0;  // total time next() had to wait
+  virtual std::string describe() const = 0;   // "2 threads, 4 batches ahead"
+};
+std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options);
+
+std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size);
+BatchRange batch_range(std::int64_t samples, std::int64_t batch_size, std::int64_t step);
+
+}  // namespace trainer::data
