@@ -1,13 +1,17 @@
 // The order of samples, and the loader that keeps batches ready.
 #pragma once
 
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <vector>
 
+#include "base/host_buffer.h"
 #include "base/part.h"
 #include "data/dataset.h"
 
@@ -37,8 +41,8 @@ struct BatchRange {
   std::int64_t count = 0;
 };
 
-// A batch in memory that the loader owns: this rank's part of the global one. Valid until
-// release().
+// A batch in memory that the loader owns: this rank's part of the global one. Valid until it is
+// released. Images and labels are the start of a HostBuffer each, of LoaderOptions::allocate.
 struct Batch {
   BatchRange range;                   // of the part, of its first way through the samples
   std::int64_t offset = 0;            // of its first sample in the global batch
@@ -63,18 +67,54 @@ struct LoaderOptions {
   std::optional<std::int64_t> end_step;  // none: forever; otherwise next() gives null there
   std::optional<std::int64_t> prefetch;  // batches ready ahead
   std::optional<std::int64_t> threads;
+  std::int64_t out = 1;                    // batches that may be out at once, besides `prefetch`
+  HostAllocator allocate = allocate_host;  // of the memory of images and labels
 };
 
-// Reads batches ahead with its own threads. The content of batch k depends on (seed, k) only.
+class BatchReader;
+
+// Reads batches ahead with its own threads, or in next() itself. The content of batch k depends on
+// (seed, k) only. Used by one thread; the data set must outlive it. A call allocates nothing.
 class Loader {
  public:
-  virtual ~Loader() = default;
-  // The next batch, or null after end_step. The batch before must have been released. Rethrows what
-  // a reading thread threw, when its batch is due.
-  virtual const Batch* next() = 0;
-  virtual void release() = 0;
-  virtual double seconds_waited() const = 0;  // total time next() had to wait
-  virtual std::string describe() const = 0;   // "2 threads, 4 batches ahead"
+  // Takes all memory here, from options.allocate. Throws DataError when the data set is empty.
+  Loader(const Dataset& dataset, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch, valid until it is released, or null after end_step. Throws std::logic_error
+  // when options.out batches are out already. Rethrows what a reading thread threw, when its batch
+  // is due.
+  const Batch* next();
+  // Gives the oldest batch that is out back; does nothing when none is.
+  void release();
+  double seconds_waited() const { return waited_; }  // total time next() had to wait
+  std::string describe() const;                      // "2 threads, 4 batches ahead"
+
+ private:
+  struct Entry;
+
+  Entry& entry_of(std::int64_t step);
+  void work(const std::stop_token& stop);
+  bool at_end() const { return end_ && ticket_ >= *end_; }
+
+  std::unique_ptr<BatchReader> reader_;
+  std::int64_t prefetch_ = 0;  // batches
+  std::int64_t out_;
+  std::optional<std::int64_t> end_;
+  // Step s lives in ring_[s modulo the ring's size]: those that are out, and those read ahead. A
+  // thread takes the next step as soon as its entry is free, so steps may be finished in any order
+  // but are handed out in theirs.
+  std::vector<Entry> ring_;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::condition_variable_any freed_;
+  std::int64_t oldest_;  // the oldest step that is out; next_ when none is
+  std::int64_t next_;    // the step that next() hands out
+  std::int64_t ticket_;  // the next step that no thread has taken
+  double waited_ = 0;
+  std::vector<std::jthread> threads_;
 };
 std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options);
 
