@@ -125,12 +125,17 @@ ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
     case ImageKind::kJpeg:
       return JpegFile(file, path);
     case ImageKind::kPng:
+      return PngFile(file, path);
     case ImageKind::kGif:
+      return GifFile(file, path);
     case ImageKind::kBmp:
+      return BmpFile(file, path);
     case ImageKind::kPsd:
+      return PsdFile(file, path);
     case ImageKind::kPnm:
+      return PnmFile(file, path);
     case ImageKind::kTga:
-      return StbFile(file, path, kind);
+      return TgaFile(file, path);
   }
   throw std::logic_error("image kind");
 }

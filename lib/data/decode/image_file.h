@@ -8,9 +8,14 @@
 #include <vector>
 
 #include "base/files.h"
+#include "data/decode/bmp_file.h"
+#include "data/decode/gif_file.h"
 #include "data/decode/jpeg_file.h"
 #include "data/decode/pixels.h"
-#include "data/decode/stb_file.h"
+#include "data/decode/png_file.h"
+#include "data/decode/pnm_file.h"
+#include "data/decode/psd_file.h"
+#include "data/decode/tga_file.h"
 
 namespace trainer::data {
 
@@ -39,7 +44,7 @@ class ImageFile {
 
  private:
   // A closed set: std::visit in decode() asks every kind for the same functions.
-  using Kind = std::variant<JpegFile, StbFile>;
+  using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PsdFile, PnmFile, TgaFile>;
   static Kind open(std::span<const std::uint8_t> file, const std::string& path);
 
   Kind kind_;

@@ -14,7 +14,7 @@ namespace trainer::data {
 namespace {
 
 // A progressive file may ask for any number of passes over the whole image.
-constexpr int kMaxScans = 500;
+constexpr int kMaxScans = 100;
 
 struct Errors {
   jpeg_error_mgr base;
@@ -22,7 +22,8 @@ struct Errors {
   char text[JMSG_LENGTH_MAX] = "";
   char warning[JMSG_LENGTH_MAX] = "";
   bool too_many_scans = false;
-  bool data_missing = false;  // the decoder needed bits that were not there
+  bool data_missing = false;          // the decoder needed bits that were not there
+  char damage[JMSG_LENGTH_MAX] = "";  // of the warnings, the first that means lost pixels
 };
 struct Source {
   jpeg_source_mgr base;
@@ -38,7 +39,11 @@ struct Source {
 void on_message(j_common_ptr cinfo, int level) {
   if (level >= 0) return;
   auto* errors = reinterpret_cast<Errors*>(cinfo->err);
-  if (errors->base.msg_code == JWRN_HIT_MARKER) errors->data_missing = true;
+  const int code = errors->base.msg_code;
+  if (code == JWRN_HIT_MARKER) errors->data_missing = true;
+  if ((code == JWRN_HIT_MARKER || code == JWRN_MUST_RESYNC) && errors->damage[0] == 0) {
+    errors->base.format_message(cinfo, errors->damage);
+  }
   if (errors->base.num_warnings++ == 0) errors->base.format_message(cinfo, errors->warning);
 }
 
@@ -177,6 +182,10 @@ void check_complete(LibjpegDecoder& decoder, const std::string& path, std::size_
   // missing. A baseline file has all its pixels as soon as no bit was missing.
   const bool scans_missing =
       decoder.cinfo.buffered_image || jpeg_has_multiple_scans(&decoder.cinfo);
+  const char* damage = decoder.errors.damage;
+  if (!decoder.source.past_end && damage[0] != 0) {
+    throw DataError(path, concat("JPEG: is damaged: ", damage));
+  }
   if (!decoder.source.past_end || (!decoder.errors.data_missing && !scans_missing)) return;
   throw DataError(path, concat("JPEG: is truncated: the file ends after ", file_size,
                                " bytes, before the image of ", decoder.cinfo.image_width, " x ",
