@@ -173,7 +173,7 @@ std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
   for (const auto& [name, dataset] :
        {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},
         std::pair{"test", data.test.get()}}) {
-    if (dataset != nullptr) splits.push_back({name, dataset->size(), dataset->is_random()});
+    if (dataset != nullptr) splits.push_back({name, dataset->size(), dataset->spec().is_random});
   }
   return splits;
 }
