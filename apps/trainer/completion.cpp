@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "commands.h"
 #include "config/schema.h"
 
@@ -13,11 +14,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string joined(const Words& words, const char* separator = " ") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
+std::string joined(const Words& words) { return join(words, " "); }
 
 std::vector<const CLI::Option*> flags_of(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) { return option->nonpositional(); });
@@ -128,7 +125,7 @@ void print_sh(const CLI::App& app, const Dialect& shell) {
       Words patterns;
       for (const std::string& name : names_of(*option))
         patterns.push_back("'" + command->get_name() + " " + name + "'");
-      std::cout << "        " << joined(patterns, " | ") << ") ";
+      std::cout << "        " << join(patterns, " | ") << ") ";
       const Words values = values_of(*option);
       if (values.empty()) {
         std::cout << shell.files << " ;;\n";

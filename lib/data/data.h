@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "base/part.h"
+#include "base/partition.h"
 #include "base/types.h"
 #include "config/config.h"
 
@@ -85,6 +85,10 @@ struct Datasets {
 Datasets open_datasets(const config::Data& data, std::uint64_t seed,
                        std::optional<std::string> only = {});
 
+// The split of an image format with this name; where data.path alone is given, its sub-folder of
+// that name (validation also as val). An empty path and glob when there is none.
+config::Split image_split(const config::Data& data, const std::string& name);
+
 // The images of one IDX, NPY or NPZ file, told apart by their content. Only an NPZ file may have
 // labels beside them; otherwise all labels are 0.
 struct Images {
@@ -148,7 +152,7 @@ struct Batch {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;  // of the global batch
-  std::int64_t rank = 0;        // this loader reads part_of(batch, rank, ranks); it may be empty
+  std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
   std::int64_t ranks = 1;
   // Ways through all samples, side by side, each in an order and with random changes of its own: a
   // batch is batch_size / passes samples of each, one after the other, and an epoch one way each.

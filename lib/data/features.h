@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "data/data.h"
-#include "data/records.h"
+#include "data/loading/records.h"
 
 namespace trainer::data {
 

@@ -4,8 +4,9 @@
 #include <future>
 
 #include "base/error.h"
-#include "data/array.h"
-#include "data/image.h"
+#include "base/text.h"
+#include "data/arrays/array.h"
+#include "data/images/image.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -117,10 +118,8 @@ Opened open_npz(const config::Data& config, Role role) {
   const std::string labels = split.labels.empty() ? pick(held, label_names) : split.labels;
   if (images.empty() && labels.empty() && role == Role::kTest && !given(split)) return nullptr;
   if (images.empty() || labels.empty()) {
-    std::string text;
-    for (const std::string& name : held) text += (text.empty() ? "" : ", ") + name;
     throw DataError(path, concat("no arrays ", image_names[0], " and ", label_names[0], " for the ",
-                                 suffix, " split; it holds ", text, ". Name them with data.",
+                                 suffix, " split; it holds ", join(held), ". Name them with data.",
                                  suffix, ".images and data.", suffix, ".labels"));
   }
   return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));

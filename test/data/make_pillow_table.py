@@ -46,7 +46,7 @@ def main():
         except Exception:  # whatever Pillow refuses a file with
             result = "error"
         lines.append(f"{path.relative_to(root).as_posix()}\t{result}\n")
-    (HERE / "pillow_decode.tsv").write_text("".join(lines))
+    (HERE / "decode" / "pillow_decode.tsv").write_text("".join(lines))
 
     lines = []
     for name, kernel in (("bilinear", Image.BILINEAR), ("bicubic", Image.BICUBIC)):
@@ -56,7 +56,7 @@ def main():
                 image = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
                 resized = np.asarray(image.resize((out_width, out_height), kernel))
                 lines.append(f"{name} {channels} {height} {width} {out_height} {out_width}\n" + " ".join(map(str, resized.reshape(-1))) + "\n")
-    (HERE / "pillow_resize.txt").write_text("".join(lines))
+    (HERE / "images" / "pillow_resize.txt").write_text("".join(lines))
 
 
 main()

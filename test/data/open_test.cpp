@@ -3,9 +3,9 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "data/array.h"
+#include "data/arrays/array.h"
+#include "data/arrays/idx_files.h"
 #include "data/data.h"
-#include "data/idx_files.h"
 #include "support/skip.h"
 
 namespace trainer::data {

@@ -72,7 +72,7 @@ std::vector<Tensor> counted(const graph::Graph& graph) {
   std::vector<Tensor> tensors;
   float number = 0;
   for (const graph::Value& value : graph.values) {
-    if (!graph::is_kept(value.role)) continue;
+    if (!graph::is_persistent(value.role)) continue;
     Tensor tensor{value.name, value.shape, {}};
     for (std::int64_t i = 0; i < value.shape.elements(); ++i) tensor.values.push_back(number += 1);
     tensors.push_back(std::move(tensor));

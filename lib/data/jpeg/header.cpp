@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "data/image.h"
+#include "data/images/image.h"
 
 namespace trainer::data::jpeg {
 namespace {

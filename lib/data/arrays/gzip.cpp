@@ -1,0 +1,93 @@
+// Whole-file decompression with libdeflate, about twice as fast as zlib's streams.
+#include <fcntl.h>
+#include <libdeflate.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+
+#include "base/error.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+struct FreeDecompressor {
+  void operator()(libdeflate_decompressor* d) const { libdeflate_free_decompressor(d); }
+};
+using Decompressor = std::unique_ptr<libdeflate_decompressor, FreeDecompressor>;
+
+struct File {
+  explicit File(const Path& path) : fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~File() {
+    if (fd >= 0) ::close(fd);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  int fd;
+};
+
+Buffer read_raw(const Path& path) {
+  const File file(path);
+  struct stat info {};
+  if (file.fd < 0 || ::fstat(file.fd, &info) != 0) {
+    throw DataError(path, concat("cannot open: ", std::strerror(errno)));
+  }
+  if (S_ISDIR(info.st_mode)) throw DataError(path, "is a folder, expected a file");
+  Buffer content(static_cast<std::size_t>(info.st_size));
+  std::size_t done = 0;
+  while (done < content.size()) {
+    const ssize_t got = ::read(file.fd, content.data() + done, content.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw DataError(path, concat("cannot read: ", std::strerror(errno)));
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  content.shrink(done);
+  return content;
+}
+
+Buffer gunzip(const Buffer& compressed, const Path& path) {
+  const std::uint8_t* in = compressed.data();
+  std::size_t left = compressed.size();
+  // The last four bytes hold the size, modulo 2^32, of the last member: nearly always the file.
+  // DEFLATE cannot shrink more than 1032 times, which bounds what a damaged size could ask for.
+  std::uint32_t hint = 0;
+  if (left >= 18) std::memcpy(&hint, in + left - 4, 4);
+  Buffer out(std::min<std::size_t>(hint, left * 1032 + 64));
+  std::size_t done = 0;
+  const Decompressor decompressor(libdeflate_alloc_decompressor());
+  while (left > 0) {
+    std::size_t used = 0;
+    std::size_t made = 0;
+    const libdeflate_result result = libdeflate_gzip_decompress_ex(
+        decompressor.get(), in, left, out.data() + done, out.size() - done, &used, &made);
+    if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() - done < left * 1032 + 64) {
+      Buffer larger(std::min(out.size() * 2 + 65536, done + left * 1032 + 64));
+      std::memcpy(larger.data(), out.data(), done);
+      out = std::move(larger);
+      continue;
+    }
+    if (result != LIBDEFLATE_SUCCESS) {
+      throw DataError(path, "is a damaged or truncated gzip file; fetch it again");
+    }
+    in += used;
+    left -= used;
+    done += made;
+  }
+  out.shrink(done);
+  return out;
+}
+
+}  // namespace
+
+Buffer read_maybe_gzip(const Path& path) {
+  Buffer content = read_raw(path);
+  const bool gzip = content.size() >= 2 && content.data()[0] == 0x1f && content.data()[1] == 0x8b;
+  return gzip ? gunzip(content, path) : std::move(content);
+}
+
+}  // namespace trainer::data

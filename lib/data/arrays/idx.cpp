@@ -1,0 +1,70 @@
+// IDX, the format of MNIST and Fashion-MNIST: two zero bytes, element type, rank, big-endian
+// dimensions, big-endian elements.
+#include <cstdio>
+
+#include "base/error.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+bool element_of(std::uint8_t code, Element& element) {
+  switch (code) {
+    case 0x08:
+      element = Element::kU8;
+      return true;
+    case 0x09:
+      element = Element::kI8;
+      return true;
+    case 0x0B:
+      element = Element::kI16;
+      return true;
+    case 0x0C:
+      element = Element::kI32;
+      return true;
+    case 0x0D:
+      element = Element::kF32;
+      return true;
+    case 0x0E:
+      element = Element::kF64;
+      return true;
+    default:
+      return false;
+  }
+}
+
+std::string hex_of(const std::uint8_t* bytes) {
+  char text[16];
+  std::snprintf(text, sizeof text, "%02x %02x %02x %02x", bytes[0], bytes[1], bytes[2], bytes[3]);
+  return text;
+}
+
+}  // namespace
+
+Array read_idx(const Path& path) {
+  Array array;
+  array.source = path.string();
+  array.buffer = read_maybe_gzip(path);
+  const std::uint8_t* p = array.buffer.data();
+  const std::size_t size = array.buffer.size();
+  if (size < 4) {
+    throw DataError(array.source, concat("is no IDX file: holds only ", size, " bytes"));
+  }
+  if (p[0] != 0 || p[1] != 0 || !element_of(p[2], array.element) || p[3] < 1 || p[3] > 8) {
+    throw DataError(array.source,
+                    concat("is no IDX file: starts with ", hex_of(p),
+                           ", expected 00 00, an element type (08 for bytes) and the rank"));
+  }
+  const std::size_t rank = p[3];
+  array.offset = 4 + 4 * rank;
+  if (size < array.offset) throw DataError(array.source, "ends inside its header; fetch it again");
+  for (std::size_t i = 0; i < rank; ++i) {
+    const std::uint8_t* d = p + 4 + 4 * i;
+    array.dims.push_back(std::int64_t{d[0]} << 24 | d[1] << 16 | d[2] << 8 | d[3]);
+  }
+  check_size(array);
+  swap_bytes(array);
+  return array;
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,126 @@
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+Shape shape_of(const Array& images) {
+  const auto& d = images.dims;
+  if (d.size() == 4) return {d[1], d[2], d[3]};
+  if (d.size() == 3) return {d[1], d[2], 1};
+  if (d.size() == 2) return {1, 1, d[1]};
+  throw DataError(images.source,
+                  concat("has ", d.size(),
+                         " dimensions; images need [n, height, width], [n, height, width, channels]"
+                         " or [n, features]. Are images and labels swapped?"));
+}
+
+// Bytes and float32 stay as they are; every other type becomes float32.
+Array as_image(Array images) {
+  if (images.element == Element::kU8 || images.element == Element::kF32) return images;
+  const std::int64_t count = images.count();
+  Buffer converted(static_cast<std::size_t>(count) * sizeof(float));
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<float>(images.at(i));
+    std::memcpy(converted.data() + static_cast<std::size_t>(i) * sizeof value, &value,
+                sizeof value);
+  }
+  images.buffer = std::move(converted);
+  images.offset = 0;
+  images.element = Element::kF32;
+  return images;
+}
+
+}  // namespace
+
+MemoryDataset::MemoryDataset(Array images, Array labels)
+    : images_(as_image(std::move(images))),
+      label_source_(labels.source),
+      shape_(shape_of(images_)),
+      type_(images_.element == Element::kU8 ? DType::kUInt8 : DType::kFloat32),
+      image_bytes_(static_cast<std::size_t>(shape_.elements()) * trainer::size_of(type_)) {
+  if (size() == 0) throw DataError(images_.source, "holds no images");
+  if (shape_.elements() == 0) throw DataError(images_.source, "holds images without pixels");
+  const auto& d = labels.dims;
+  if (d.empty() || d.size() > 2 || (d.size() == 2 && d[1] < 1)) {
+    throw DataError(labels.source,
+                    concat("has ", d.size(), " dimensions; labels need [n] (class indices) or ",
+                           "[n, targets]. Are images and labels swapped?"));
+  }
+  if (d[0] != size()) {
+    throw DataError(labels.source,
+                    concat("holds ", d[0], " labels, but ", images_.source, " holds ", size(),
+                           " images; they must be of the same split"));
+  }
+  width_ = d.size() == 2 ? d[1] : 1;
+  const std::int64_t count = labels.count();
+  if (width_ == 1 && !is_float(labels.element)) {
+    indices_.resize(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const double value = labels.at(i);
+      if (value < 0 || value > std::numeric_limits<std::int32_t>::max()) {
+        throw DataError(labels.source, concat("sample ", i, " has the label ", value,
+                                              "; class indices count from 0"));
+      }
+      indices_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(value);
+    }
+  } else {
+    targets_.resize(static_cast<std::size_t>(count));
+    for (std::int64_t i = 0; i < count; ++i) {
+      targets_[static_cast<std::size_t>(i)] = static_cast<float>(labels.at(i));
+    }
+  }
+}
+
+void MemoryDataset::get(std::int64_t index, std::int64_t, void* image, void* label) const {
+  const auto i = static_cast<std::size_t>(index);
+  std::memcpy(image, images_.bytes() + i * image_bytes_, image_bytes_);
+  if (targets_.empty()) {
+    std::memcpy(label, &indices_[i], sizeof(std::int32_t));
+  } else {
+    const auto width = static_cast<std::size_t>(width_);
+    std::memcpy(label, &targets_[i * width], width * sizeof(float));
+  }
+}
+
+// All labels and 64 images spread over the set: enough to tell sets apart, and done in
+// microseconds.
+std::string MemoryDataset::fingerprint() const {
+  const auto bytes_of = [](const auto& values) {
+    return std::span(reinterpret_cast<const std::uint8_t*>(values.data()),
+                     values.size() * sizeof(values[0]));
+  };
+  std::uint32_t crc = crc32c(bytes_of(indices_));
+  crc = crc32c(bytes_of(targets_), crc);
+  const std::int64_t stride = std::max<std::int64_t>(1, size() / 64);
+  for (std::int64_t i = 0; i < size(); i += stride) {
+    crc = crc32c({images_.bytes() + static_cast<std::size_t>(i) * image_bytes_, image_bytes_}, crc);
+  }
+  return concat(size(), " x ", to_string(shape_), " ", to_string(type_), " crc32c ", std::hex, crc);
+}
+
+std::string MemoryDataset::content_key() const {
+  const std::size_t bytes = static_cast<std::size_t>(size()) * image_bytes_;
+  return concat(fingerprint(), " all ", std::hex, crc32c({images_.bytes(), bytes}));
+}
+
+std::int64_t MemoryDataset::max_label() const {
+  return indices_.empty() ? -1 : *std::max_element(indices_.begin(), indices_.end());
+}
+
+void MemoryDataset::check_labels(std::int64_t num_classes) const {
+  for (std::size_t i = 0; i < indices_.size(); ++i) {
+    if (indices_[i] < num_classes) continue;
+    throw DataError(label_source_,
+                    concat("sample ", i, " has the label ", indices_[i], ", but there are ",
+                           num_classes, " classes (0 to ", num_classes - 1,
+                           "); set data.num_classes or data.classes to what the files hold"));
+  }
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,84 @@
+// NPY and NPZ, NumPy's files. An .npz is a zip archive of .npy members.
+#include <cstring>
+#include <string_view>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/npy.h"
+#include "base/zip.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+Element element_of(std::string_view code, const std::string& source) {
+  constexpr std::pair<std::string_view, Element> kCodes[] = {
+      {"u1", Element::kU8},  {"b1", Element::kU8},  {"i1", Element::kI8},  {"u2", Element::kU16},
+      {"i2", Element::kI16}, {"u4", Element::kU32}, {"i4", Element::kI32}, {"u8", Element::kU64},
+      {"i8", Element::kI64}, {"f4", Element::kF32}, {"f8", Element::kF64}};
+  for (const auto& [name, element] : kCodes) {
+    if (code == name) return element;
+  }
+  throw DataError(
+      source, concat("holds elements of type '", code, "'; expected integers, float32 or float64"));
+}
+
+Array parse_npy(Buffer content, const std::string& source) {
+  const NpyHeader header = read_npy_header(content.span(), source);
+  Array array;
+  array.source = source;
+  array.buffer = std::move(content);
+  array.element = element_of(header.type, source);
+  array.dims = header.dims;
+  array.offset = header.offset;
+  check_size(array);
+  if (header.big_endian) swap_bytes(array);
+  return array;
+}
+
+std::string array_name(const ZipMember& member) {
+  const bool npy = member.name.ends_with(".npy");
+  return npy ? member.name.substr(0, member.name.size() - 4) : member.name;
+}
+
+}  // namespace
+
+Array read_npy(const Path& path) {
+  if (is_zip(path)) {
+    throw DataError(path, "is an .npz archive, expected an .npy file; give it as `path`");
+  }
+  return parse_npy(read_maybe_gzip(path), path.string());
+}
+
+bool is_zip(const Path& path) {
+  const Bytes start = read_file_start(path, 4);
+  return start.size() == 4 && std::memcmp(start.data(), "PK\3\4", 4) == 0;
+}
+
+std::vector<std::string> npz_names(const Path& path) {
+  const Buffer file = read_maybe_gzip(path);
+  const std::string source = path.string();
+  std::vector<std::string> names;
+  for (const ZipMember& member : zip_members(file.span(), source)) {
+    names.push_back(array_name(member));
+  }
+  return names;
+}
+
+Array read_npz(const Path& path, const std::string& name) {
+  const Buffer file = read_maybe_gzip(path);
+  const std::string source = path.string();
+  std::string held;
+  for (const ZipMember& member : zip_members(file.span(), source)) {
+    const std::string whole = source + ":" + name;
+    if (array_name(member) == name) {
+      Buffer content(zip_size(file.span(), member, whole));
+      unzip(file.span(), member, {content.data(), content.size()}, whole);
+      return parse_npy(std::move(content), whole);
+    }
+    held += (held.empty() ? "" : ", ") + array_name(member);
+  }
+  throw DataError(source, concat("has no array '", name, "'; it holds ", held));
+}
+
+}  // namespace trainer::data

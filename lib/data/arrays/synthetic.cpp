@@ -1,0 +1,63 @@
+// Random images for benchmarks: each is a slice of one random pool, at a place that depends on
+// (seed, index) alone. Reading one costs a copy, as from memory, however large the set.
+#include <cstring>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+constexpr std::size_t kPool = std::size_t{1} << 20;
+
+class SyntheticDataset final : public Dataset {
+ public:
+  SyntheticDataset(const config::Synthetic& config, std::uint64_t seed, bool test)
+      : size_(test ? config.test_samples : config.train_samples),
+        classes_(config.classes),
+        shape_(config.shape),
+        bytes_(static_cast<std::size_t>(shape_.elements())),
+        seed_(seed),
+        part_(test ? 1 : 0),
+        pool_((kPool + bytes_ + 3) / 4) {
+    Random random(seed_, Stream::kSynthetic, 2);
+    for (std::uint32_t& word : pool_) word = random.next_u32();
+  }
+  std::int64_t size() const override { return size_; }
+  Shape image_shape() const override { return shape_; }
+  DType image_type() const override { return DType::kUInt8; }
+  bool label_is_index() const override { return true; }
+  std::int64_t label_width() const override { return 1; }
+  bool in_memory() const override { return true; }
+
+  void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
+    Random random(seed_, Stream::kSynthetic, part_, static_cast<std::uint64_t>(index));
+    const std::size_t start = random.next_u32() % kPool;
+    std::memcpy(image, reinterpret_cast<const std::uint8_t*>(pool_.data()) + start, bytes_);
+    const auto value =
+        static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(classes_)));
+    std::memcpy(label, &value, sizeof value);
+  }
+
+  std::string fingerprint() const override {
+    return concat("synthetic ", size_, " x ", to_string(shape_), " classes ", classes_, " seed ",
+                  seed_, " part ", part_);
+  }
+
+ private:
+  std::int64_t size_, classes_;
+  Shape shape_;
+  std::size_t bytes_;
+  std::uint64_t seed_, part_;
+  std::vector<std::uint32_t> pool_;
+};
+
+}  // namespace
+
+std::unique_ptr<Dataset> make_synthetic(const config::Synthetic& config, std::uint64_t seed,
+                                        bool test) {
+  return std::make_unique<SyntheticDataset>(config, seed, test);
+}
+
+}  // namespace trainer::data

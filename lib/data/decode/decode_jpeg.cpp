@@ -1,0 +1,244 @@
+#include "data/decode/decode_jpeg.h"
+
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include <csetjmp>
+#include <cstdio>
+
+#include "base/error.h"
+#include "data/jpeg/plain.h"
+
+namespace trainer::data {
+namespace {
+
+using File = std::span<const std::uint8_t>;
+
+// A progressive file may ask for any number of passes over the whole image.
+constexpr int kMaxScans = 500;
+
+struct Errors {
+  jpeg_error_mgr base;
+  std::jmp_buf jump;
+  char text[JMSG_LENGTH_MAX] = "";
+  char warning[JMSG_LENGTH_MAX] = "";
+  bool too_many_scans = false;
+  bool data_missing = false;  // the decoder needed bits that were not there
+};
+struct Source {
+  jpeg_source_mgr base;
+  bool past_end = false;
+};
+
+[[noreturn]] void on_error(j_common_ptr cinfo) {
+  auto* errors = reinterpret_cast<Errors*>(cinfo->err);
+  errors->base.format_message(cinfo, errors->text);
+  std::longjmp(errors->jump, 1);
+}
+
+void on_message(j_common_ptr cinfo, int level) {
+  if (level >= 0) return;
+  auto* errors = reinterpret_cast<Errors*>(cinfo->err);
+  if (errors->base.msg_code == JWRN_HIT_MARKER) errors->data_missing = true;
+  if (errors->base.num_warnings++ == 0) errors->base.format_message(cinfo, errors->warning);
+}
+
+void on_progress(j_common_ptr cinfo) {
+  if (reinterpret_cast<j_decompress_ptr>(cinfo)->input_scan_number <= kMaxScans) return;
+  auto* errors = reinterpret_cast<Errors*>(cinfo->err);
+  errors->too_many_scans = true;
+  std::longjmp(errors->jump, 1);
+}
+
+void ignore(j_decompress_ptr) {}
+
+// Past the end there is an end-of-image marker, so that the decoder stops by itself.
+boolean fill(j_decompress_ptr cinfo) {
+  static const JOCTET kEnd[2] = {0xFF, JPEG_EOI};
+  auto* source = reinterpret_cast<Source*>(cinfo->src);
+  source->past_end = true;
+  source->base.next_input_byte = kEnd;
+  source->base.bytes_in_buffer = sizeof kEnd;
+  return TRUE;
+}
+
+void skip(j_decompress_ptr cinfo, long count) {
+  if (count <= 0) return;
+  auto& source = *cinfo->src;
+  if (static_cast<std::size_t>(count) > source.bytes_in_buffer) {
+    fill(cinfo);
+    return;
+  }
+  source.next_input_byte += count;
+  source.bytes_in_buffer -= static_cast<std::size_t>(count);
+}
+
+// The decoder with all that longjmp may leave behind. Nothing with a destructor may live between
+// setjmp and the calls into libjpeg, which is why the steps below are plain functions of this.
+struct Decoder {
+  jpeg_decompress_struct cinfo{};
+  Errors errors;
+  Source source;
+  jpeg_progress_mgr progress{};
+
+  explicit Decoder(File file) {
+    cinfo.err = jpeg_std_error(&errors.base);
+    errors.base.error_exit = on_error;
+    errors.base.emit_message = on_message;
+    // Creation can only fail by lack of memory or a wrong library version.
+    if (setjmp(errors.jump) == 0) {
+      jpeg_create_decompress(&cinfo);
+      progress.progress_monitor = on_progress;
+      cinfo.progress = &progress;
+      source.base.init_source = ignore;
+      source.base.fill_input_buffer = fill;
+      source.base.skip_input_data = skip;
+      source.base.resync_to_restart = jpeg_resync_to_restart;
+      source.base.term_source = ignore;
+      source.base.next_input_byte = file.data();
+      source.base.bytes_in_buffer = file.size();
+      cinfo.src = &source.base;
+      jpeg_save_markers(&cinfo, JPEG_APP0 + 1, 0xFFFF);
+    }
+  }
+  ~Decoder() { jpeg_destroy_decompress(&cinfo); }
+  Decoder(const Decoder&) = delete;
+  Decoder& operator=(const Decoder&) = delete;
+
+  bool read_header() {
+    if (setjmp(errors.jump) != 0) return false;
+    jpeg_read_header(&cinfo, TRUE);
+    return true;
+  }
+  bool start(int channels, int reduce) {
+    if (setjmp(errors.jump) != 0) return false;
+    const bool four = cinfo.num_components == 4;
+    const bool grey = cinfo.num_components == 1 ||
+                      (channels == 1 && !four && cinfo.jpeg_color_space != JCS_UNKNOWN);
+    cinfo.out_color_space = four ? JCS_CMYK : grey ? JCS_GRAYSCALE : JCS_RGB;
+    cinfo.scale_num = 1;
+    cinfo.scale_denom = static_cast<unsigned>(reduce);
+    jpeg_start_decompress(&cinfo);
+    return true;
+  }
+  // Rows [output_scanline, output_height) to `out`, whose rows are `stride` apart; a CMYK row goes
+  // through `scratch`.
+  bool read_rows(std::uint8_t* out, std::size_t stride, std::uint8_t* scratch) {
+    if (setjmp(errors.jump) != 0) return false;
+    while (cinfo.output_scanline < cinfo.output_height) {
+      std::uint8_t* row = out + cinfo.output_scanline * stride;
+      JSAMPROW rows[1] = {scratch != nullptr ? scratch : row};
+      jpeg_read_scanlines(&cinfo, rows, 1);
+      if (scratch != nullptr) from_cmyk(scratch, row);
+    }
+    return true;
+  }
+
+  // Pillow takes every CMYK JPEG for inverted, as Adobe writes them, whatever its markers say.
+  void from_cmyk(const std::uint8_t* cmyk, std::uint8_t* rgb) const {
+    for (JDIMENSION x = 0; x < cinfo.output_width; ++x, cmyk += 4, rgb += 3) {
+      const int light = cmyk[3];
+      for (int c = 0; c < 3; ++c) {
+        const int product = (255 - cmyk[c]) * light + 128;
+        const int value = light - (((product >> 8) + product) >> 8);
+        rgb[c] = static_cast<std::uint8_t>(value < 0 ? 0 : value);
+      }
+    }
+  }
+};
+
+[[noreturn]] void fail(const Decoder& decoder, const std::string& path) {
+  const Errors& errors = decoder.errors;
+  std::string text = errors.text;
+  if (errors.too_many_scans) {
+    text = concat("has more than ", kMaxScans, " scans; it is damaged or made to waste time");
+  } else if (errors.base.msg_code == JERR_SOF_UNSUPPORTED) {
+    const int sof = errors.base.msg_parm.i[0];
+    const bool lossless = sof == 0xC3 || sof == 0xC7 || sof == 0xCB || sof == 0xCF;
+    text = lossless ? "is a lossless JPEG, which is not read; convert it to PNG"
+                    : "uses a process that is not read (" + text + ")";
+  } else if (errors.base.msg_code == JERR_BAD_PRECISION) {
+    text = concat("has ", errors.base.msg_parm.i[0],
+                  " bits a sample; only 8 are read; convert it to PNG");
+  } else if (errors.base.msg_code == JERR_ARITH_NOTIMPL) {
+    text = "uses arithmetic coding, which this libjpeg does not read";
+  } else if (decoder.source.past_end) {
+    text = "ends before its first image data";
+  }
+  throw DataError(path, "JPEG: " + text);
+}
+
+void check_complete(Decoder& decoder, const std::string& path, std::size_t file_size) {
+  // Later scans of a progressive file refine the whole image: without its end marker some may be
+  // missing. A baseline file has all its pixels as soon as no bit was missing.
+  const bool scans_missing =
+      decoder.cinfo.buffered_image || jpeg_has_multiple_scans(&decoder.cinfo);
+  if (!decoder.source.past_end || (!decoder.errors.data_missing && !scans_missing)) return;
+  throw DataError(path, concat("JPEG: is truncated: the file ends after ", file_size,
+                               " bytes, before the image of ", decoder.cinfo.image_width, " x ",
+                               decoder.cinfo.image_height, " pixels is complete"));
+}
+
+int orientation_of(const jpeg_decompress_struct& cinfo) {
+  for (const jpeg_marker_struct* marker = cinfo.marker_list; marker != nullptr;
+       marker = marker->next) {
+    if (marker->marker != JPEG_APP0 + 1) continue;
+    const int orientation = exif_orientation({marker->data, marker->data_length});
+    if (orientation != 1) return orientation;
+  }
+  return 1;
+}
+
+ImageInfo info_of(int height, int width, int components, int orientation) {
+  ImageInfo info;
+  info.kind = "JPEG";
+  info.orientation = orientation;
+  const bool turned = orientation >= 5;
+  info.height = turned ? width : height;
+  info.width = turned ? height : width;
+  info.channels = components == 1 ? 1 : 3;
+  return info;
+}
+
+}  // namespace
+
+ImageInfo jpeg_header(File file, const std::string& path) {
+  jpeg::Header plain;
+  if (jpeg::read_plain_header(file, plain)) {
+    return info_of(plain.height, plain.width, plain.components, plain.orientation);
+  }
+  Decoder decoder(file);
+  if (!decoder.read_header()) fail(decoder, path);
+  const auto& cinfo = decoder.cinfo;
+  return info_of(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
+                 cinfo.num_components, orientation_of(cinfo));
+}
+
+void decode_jpeg(File file, const std::string& path, int channels, int reduce, Pixels& out,
+                 std::string* warning) {
+  jpeg::Header header;
+  if (jpeg::read_plain_header(file, header) &&
+      jpeg::decode_plain(file, header, channels, reduce, out)) {
+    if (warning != nullptr) warning->clear();
+    return;
+  }
+  decode_with_libjpeg(file, path, channels, reduce, out, warning);
+}
+
+void decode_with_libjpeg(File file, const std::string& path, int channels, int reduce, Pixels& out,
+                         std::string* warning) {
+  Decoder decoder(file);
+  if (!decoder.read_header() || !decoder.start(channels, reduce)) fail(decoder, path);
+  const auto& cinfo = decoder.cinfo;
+  const bool cmyk = cinfo.out_color_space == JCS_CMYK;
+  out.reset(static_cast<int>(cinfo.output_height), static_cast<int>(cinfo.output_width),
+            cinfo.out_color_space == JCS_GRAYSCALE ? 1 : 3);
+  std::vector<std::uint8_t> scratch(cmyk ? std::size_t{cinfo.output_width} * 4 : 0);
+  if (!decoder.read_rows(out.data(), out.row_bytes(), cmyk ? scratch.data() : nullptr)) {
+    fail(decoder, path);
+  }
+  check_complete(decoder, path, file.size());
+  if (warning != nullptr) *warning = decoder.errors.warning;
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,73 @@
+// EXIF orientation: finding it, and turning the image.
+#include <cstring>
+
+#include "data/images/image.h"
+
+namespace trainer::data {
+namespace {
+
+// Reads the numbers of a TIFF block in either byte order; 0 beyond its end.
+class Tiff {
+ public:
+  explicit Tiff(std::span<const std::uint8_t> bytes)
+      : bytes_(bytes), big_(bytes.size() > 1 && bytes[0] == 'M') {}
+  std::uint32_t number(std::size_t at, std::size_t size) const {
+    if (at + size > bytes_.size()) return 0;
+    std::uint32_t value = 0;
+    for (std::size_t i = 0; i < size; ++i) {
+      value = value << 8 | bytes_[at + (big_ ? i : size - 1 - i)];
+    }
+    return value;
+  }
+
+ private:
+  std::span<const std::uint8_t> bytes_;
+  bool big_;
+};
+
+constexpr std::uint32_t kOrientationTag = 0x0112, kShort = 3;
+
+}  // namespace
+
+int exif_orientation(std::span<const std::uint8_t> app1) {
+  if (app1.size() < 14 || std::memcmp(app1.data(), "Exif\0\0", 6) != 0) return 1;
+  const auto block = app1.subspan(6);
+  if (std::memcmp(block.data(), "II*\0", 4) != 0 && std::memcmp(block.data(), "MM\0*", 4) != 0) {
+    return 1;
+  }
+  const Tiff tiff(block);
+  const std::size_t directory = tiff.number(4, 4);
+  const std::uint32_t entries = tiff.number(directory, 2);
+  for (std::uint32_t i = 0; i < entries; ++i) {
+    const std::size_t entry = directory + 2 + std::size_t{12} * i;
+    if (entry + 12 > block.size()) return 1;
+    if (tiff.number(entry, 2) != kOrientationTag) continue;
+    const std::uint32_t value = tiff.number(entry + 2, 2) == kShort ? tiff.number(entry + 8, 2) : 1;
+    return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+  }
+  return 1;
+}
+
+void orient(Pixels& image, int orientation) {
+  if (orientation < 2 || orientation > 8) return;
+  // 2 to 8: the stored image's x runs right to left, its y upwards, its axes are swapped.
+  const bool flip_x = orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
+  const bool flip_y = orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
+  const bool swap = orientation >= 5;
+  const int channels = image.channels();
+  Pixels turned(swap ? image.width() : image.height(), swap ? image.height() : image.width(),
+                channels);
+  for (int y = 0; y < turned.height(); ++y) {
+    std::uint8_t* to = turned.row(y);
+    for (int x = 0; x < turned.width(); ++x, to += channels) {
+      int from_y = swap ? x : y, from_x = swap ? y : x;
+      if (flip_x) from_x = image.width() - 1 - from_x;
+      if (flip_y) from_y = image.height() - 1 - from_y;
+      std::memcpy(to, image.row(from_y) + std::size_t(from_x) * std::size_t(channels),
+                  std::size_t(channels));
+    }
+  }
+  image = std::move(turned);
+}
+
+}  // namespace trainer::data

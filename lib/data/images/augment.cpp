@@ -1,0 +1,239 @@
+// Random changes of an image of its final size. Each draws the same count of numbers whatever their
+// values, so that a change of one entry's range leaves the draws of the others alone.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+
+#include "data/decode/decode_jpeg.h"
+#include "data/images/image.h"
+
+namespace trainer::data {
+namespace {
+
+std::uint8_t to_byte(float value) {
+  return static_cast<std::uint8_t>(std::clamp(value + 0.5f, 0.0f, 255.0f));
+}
+
+float around_one(float factor, Random& random) {
+  return random.uniform(std::max(0.0f, 1 - factor), 1 + factor);
+}
+
+void apply(const config::RandomFlipHorizontal& op, Random& random, Pixels& image) {
+  if (random.uniform() >= static_cast<float>(op.probability)) return;
+  const int channels = image.channels();
+  for (int y = 0; y < image.height(); ++y) {
+    std::uint8_t* left = image.row(y);
+    std::uint8_t* right = left + image.row_bytes() - channels;
+    for (; left < right; left += channels, right -= channels) {
+      std::swap_ranges(left, left + channels, right);
+    }
+  }
+}
+
+void apply(const config::RandomFlipVertical& op, Random& random, Pixels& image) {
+  if (random.uniform() >= static_cast<float>(op.probability)) return;
+  for (int top = 0, bottom = image.height() - 1; top < bottom; ++top, --bottom) {
+    std::swap_ranges(image.row(top), image.row(top) + image.row_bytes(), image.row(bottom));
+  }
+}
+
+// These work on more than one image of the final size.
+void apply(const config::RandomResizedCrop&, Random&, Pixels&) {}
+void apply(const config::MixUp&, Random&, Pixels&) {}
+void apply(const config::CutMix&, Random&, Pixels&) {}
+
+// Beyond the edges the image is mirrored, the edge pixel being repeated (Keras's reflect).
+int mirror(int i, int size) {
+  const int period = 2 * size;
+  i %= period;
+  if (i < 0) i += period;
+  return i < size ? i : period - 1 - i;
+}
+
+// Output (x, y) about the centre reads a x + b y + tx, c x + d y + ty of the input, bilinearly.
+struct Affine {
+  float a = 1, b = 0, c = 0, d = 1, tx = 0, ty = 0;
+};
+
+void transform(const Affine& m, Pixels& image) {
+  const int height = image.height(), width = image.width(), channels = image.channels();
+  Pixels out(height, width, channels);
+  const float cx = static_cast<float>(width - 1) / 2, cy = static_cast<float>(height - 1) / 2;
+  for (int y = 0; y < height; ++y) {
+    std::uint8_t* to = out.row(y);
+    for (int x = 0; x < width; ++x, to += channels) {
+      const float dx = static_cast<float>(x) - cx, dy = static_cast<float>(y) - cy;
+      const float fx = m.a * dx + m.b * dy + m.tx + cx, fy = m.c * dx + m.d * dy + m.ty + cy;
+      const float x0 = std::floor(fx), y0 = std::floor(fy);
+      const float wx = fx - x0, wy = fy - y0;
+      const int left = mirror(static_cast<int>(x0), width) * channels;
+      const int right = mirror(static_cast<int>(x0) + 1, width) * channels;
+      const std::uint8_t* top = image.row(mirror(static_cast<int>(y0), height));
+      const std::uint8_t* bottom = image.row(mirror(static_cast<int>(y0) + 1, height));
+      for (int c = 0; c < channels; ++c) {
+        const float above = top[left + c] + wx * static_cast<float>(top[right + c] - top[left + c]);
+        const float below =
+            bottom[left + c] + wx * static_cast<float>(bottom[right + c] - bottom[left + c]);
+        to[c] = to_byte(above + wy * (below - above));
+      }
+    }
+  }
+  image = std::move(out);
+}
+
+void apply(const config::RandomRotation& op, Random& random, Pixels& image) {
+  const auto degrees = static_cast<float>(op.degrees);
+  const float angle = random.uniform(-degrees, degrees) * std::numbers::pi_v<float> / 180;
+  const float s = std::sin(angle), c = std::cos(angle);
+  transform({c, -s, s, c, 0, 0}, image);
+}
+
+void apply(const config::RandomShift& op, Random& random, Pixels& image) {
+  const float ty = static_cast<float>(op.height) * static_cast<float>(image.height());
+  const float tx = static_cast<float>(op.width) * static_cast<float>(image.width());
+  const float y = random.uniform(-ty, ty), x = random.uniform(-tx, tx);
+  transform({1, 0, 0, 1, x, y}, image);
+}
+
+void apply(const config::RandomZoom& op, Random& random, Pixels& image) {
+  const float inverse = 1 / around_one(static_cast<float>(op.factor), random);
+  transform({inverse, 0, 0, inverse, 0, 0}, image);
+}
+
+void apply(const config::Brightness& op, Random& random, Pixels& image) {
+  const float factor = around_one(static_cast<float>(op.factor), random);
+  std::for_each_n(image.data(), image.size(), [=](std::uint8_t& value) {
+    value = to_byte(factor * static_cast<float>(value));
+  });
+}
+
+int grey(const std::uint8_t* pixel, int channels) {
+  return channels == 3 ? luma(pixel[0], pixel[1], pixel[2]) : pixel[0];
+}
+
+void apply(const config::Contrast& op, Random& random, Pixels& image) {
+  const float factor = around_one(static_cast<float>(op.factor), random);
+  const int channels = image.channels();
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; i < image.size(); i += static_cast<std::size_t>(channels)) {
+    sum += grey(image.data() + i, channels);
+  }
+  const auto pixels = static_cast<double>(image.height()) * image.width();
+  const float mean = (1 - factor) * static_cast<float>(static_cast<double>(sum) / pixels);
+  std::for_each_n(image.data(), image.size(), [=](std::uint8_t& value) {
+    value = to_byte(factor * static_cast<float>(value) + mean);
+  });
+}
+
+void apply(const config::Saturation& op, Random& random, Pixels& image) {
+  const float factor = around_one(static_cast<float>(op.factor), random);
+  if (image.channels() != 3) return;
+  std::uint8_t* end = image.data() + image.size();
+  for (std::uint8_t* pixel = image.data(); pixel < end; pixel += 3) {
+    const float pale = (1 - factor) * static_cast<float>(grey(pixel, 3));
+    for (int c = 0; c < 3; ++c) pixel[c] = to_byte(factor * static_cast<float>(pixel[c]) + pale);
+  }
+}
+
+// The hue of an RGB pixel turned, saturation and value kept.
+void turn_hue(std::uint8_t* pixel, float turn) {
+  const int low = std::min({pixel[0], pixel[1], pixel[2]});
+  const int high = std::max({pixel[0], pixel[1], pixel[2]});
+  if (low == high) return;
+  const auto range = static_cast<float>(high - low);
+  const float r = pixel[0], g = pixel[1], b = pixel[2];
+  float hue = high == pixel[0]   ? (g - b) / range
+              : high == pixel[1] ? 2 + (b - r) / range
+                                 : 4 + (r - g) / range;  // in sixths
+  hue += 6 * turn;
+  hue -= 6 * std::floor(hue / 6);
+  for (int c = 0; c < 3; ++c) {
+    // Each channel is a trapezoid over the circle: red about 0, green about 2, blue about 4.
+    float distance = std::abs(hue - 2 * static_cast<float>(c));
+    distance = std::min(distance, 6 - distance);
+    pixel[c] = to_byte(static_cast<float>(low) + range * std::clamp(2 - distance, 0.0f, 1.0f));
+  }
+}
+
+void apply(const config::Hue& op, Random& random, Pixels& image) {
+  const auto most = static_cast<float>(op.factor);
+  const float turn = random.uniform(-most, most);
+  if (image.channels() != 3) return;
+  std::uint8_t* end = image.data() + image.size();
+  for (std::uint8_t* pixel = image.data(); pixel < end; pixel += 3) turn_hue(pixel, turn);
+}
+
+float log_uniform(const std::vector<double>& range, Random& random) {
+  return std::exp(random.uniform(static_cast<float>(std::log(range[0])),
+                                 static_cast<float>(std::log(range[1]))));
+}
+
+float uniform_in(const std::vector<double>& range, Random& random) {
+  return random.uniform(static_cast<float>(range[0]), static_cast<float>(range[1]));
+}
+
+constexpr int kAttempts = 10;
+
+void apply(const config::RandomErasing& op, Random& random, Pixels& image) {
+  const bool erase = random.uniform() < static_cast<float>(op.probability);
+  const auto area = static_cast<float>(image.height()) * static_cast<float>(image.width());
+  bool done = !erase;
+  for (int i = 0; i < kAttempts; ++i) {
+    const float part = area * uniform_in(op.scale, random), ratio = log_uniform(op.ratio, random);
+    const int h = static_cast<int>(std::lround(std::sqrt(part * ratio)));
+    const int w = static_cast<int>(std::lround(std::sqrt(part / ratio)));
+    const float at_y = random.uniform(), at_x = random.uniform();
+    if (done || h < 1 || w < 1 || h >= image.height() || w >= image.width()) continue;
+    done = true;
+    const int top = static_cast<int>(at_y * static_cast<float>(image.height() - h + 1));
+    const int left = static_cast<int>(at_x * static_cast<float>(image.width() - w + 1));
+    for (int y = top; y < top + h; ++y) {
+      std::memset(image.row(y) + left * image.channels(), static_cast<int>(op.value),
+                  static_cast<std::size_t>(w * image.channels()));
+    }
+  }
+}
+
+Geometry cut(int top, int left, int height, int width, int out_height, int out_width) {
+  return {{top, height, out_height, 0, out_height}, {left, width, out_width, 0, out_width}};
+}
+
+}  // namespace
+
+void augment(const Augmentations& list, Random& random, Pixels& image) {
+  for (const config::Augmentation& entry : list) {
+    std::visit([&](const auto& op) { apply(op, random, image); }, entry.kind);
+  }
+}
+
+std::optional<Geometry> random_crop_geometry(const Augmentations& list, Random& random, int height,
+                                             int width, int out_height, int out_width) {
+  if (list.empty()) return {};
+  const auto* crop = std::get_if<config::RandomResizedCrop>(&list.front().kind);
+  if (crop == nullptr) return {};
+  const float area = static_cast<float>(height) * static_cast<float>(width);
+  std::optional<Geometry> found;
+  for (int i = 0; i < kAttempts; ++i) {
+    const float part = area * uniform_in(crop->scale, random);
+    const float ratio = log_uniform(crop->ratio, random);
+    const int w = static_cast<int>(std::lround(std::sqrt(part * ratio)));
+    const int h = static_cast<int>(std::lround(std::sqrt(part / ratio)));
+    const float at_y = random.uniform(), at_x = random.uniform();
+    if (found || w < 1 || h < 1 || w > width || h > height) continue;
+    const int top = static_cast<int>(at_y * static_cast<float>(height - h + 1));
+    const int left = static_cast<int>(at_x * static_cast<float>(width - w + 1));
+    found = cut(top, left, h, w, out_height, out_width);
+  }
+  if (found) return found;
+  // The largest central part whose ratio is allowed.
+  const double ratio = static_cast<double>(width) / height;
+  int h = height, w = width;
+  if (ratio < crop->ratio[0]) h = static_cast<int>(std::lround(width / crop->ratio[0]));
+  if (ratio > crop->ratio[1]) w = static_cast<int>(std::lround(height * crop->ratio[1]));
+  h = std::clamp(h, 1, height);
+  w = std::clamp(w, 1, width);
+  return cut((height - h) / 2, (width - w) / 2, h, w, out_height, out_width);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,74 @@
+// Decoded images kept in memory or in a mapped file.
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <mutex>
+
+#include "data/images/image.h"
+#include "data/loading/records.h"
+
+namespace trainer::data {
+namespace {
+
+class MemoryCache final : public PixelCache {
+ public:
+  explicit MemoryCache(std::int64_t count) : entries_(static_cast<std::size_t>(count)) {}
+
+  bool load(std::int64_t index, Pixels& out) override {
+    const Entry& entry = entries_[static_cast<std::size_t>(index)];
+    if (!entry.ready.load(std::memory_order_acquire)) return false;
+    const Pixels& image = entry.image;
+    out.reset(image.height(), image.width(), image.channels());
+    std::memcpy(out.data(), image.data(), image.size());
+    return true;
+  }
+  void store(std::int64_t index, const Pixels& image) override {
+    Entry& entry = entries_[static_cast<std::size_t>(index)];
+    const std::lock_guard lock(locks_[static_cast<std::size_t>(index) % locks_.size()]);
+    if (entry.ready.load(std::memory_order_relaxed)) return;
+    entry.image.reset(image.height(), image.width(), image.channels());
+    std::memcpy(entry.image.data(), image.data(), image.size());
+    entry.ready.store(true, std::memory_order_release);
+  }
+
+ private:
+  struct Entry {
+    std::atomic<bool> ready{false};
+    Pixels image;
+  };
+  std::vector<Entry> entries_;
+  std::array<std::mutex, 64> locks_;
+};
+
+class DiskCache final : public PixelCache {
+ public:
+  DiskCache(const Path& folder, const std::string& key, std::int64_t count, std::size_t image_bytes)
+      : records_(folder / ("images-" + key + ".bin"), count, image_bytes,
+                 "use another data.cache_dir or cache: none") {}
+
+  bool load(std::int64_t index, Pixels& out) override {
+    const std::uint8_t* image = records_.find(index);
+    if (image == nullptr) return false;
+    out.reset(1, static_cast<int>(records_.record_bytes()), 1);
+    std::memcpy(out.data(), image, records_.record_bytes());
+    return true;
+  }
+  void store(std::int64_t index, const Pixels& image) override {
+    records_.store(index, image.data());
+  }
+
+ private:
+  Records records_;
+};
+
+}  // namespace
+
+std::unique_ptr<PixelCache> make_memory_cache(std::int64_t count) {
+  return std::make_unique<MemoryCache>(count);
+}
+std::unique_ptr<PixelCache> make_disk_cache(const Path& folder, const std::string& key,
+                                            std::int64_t count, std::size_t image_bytes) {
+  return std::make_unique<DiskCache>(folder, key, count, image_bytes);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,302 @@
+#include "data/check.h"
+
+#include <algorithm>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <regex>
+#include <set>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/parallel.h"
+#include "data/images/image.h"
+#include "data/splits.h"
+
+namespace trainer::data {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct FileCheck {
+  ImageInfo info;
+  std::string hash, error, warning;
+};
+
+FileCheck check_file(const std::string& path, const config::Data& data) {
+  thread_local std::vector<std::uint8_t> bytes;
+  thread_local Pixels pixels;
+  const ImageLimits limits{data.max_pixels, data.max_file_size};
+  FileCheck result;
+  try {
+    read_image_file(path, limits, bytes);
+    Sha256 hash;
+    hash.update(bytes);
+    result.hash = hash.hex();
+    result.info = read_header(bytes, path, limits);
+    decode(bytes, path, result.info, 3, 1, pixels, &result.warning);
+  } catch (const DataError& error) {
+    result.error = error.what();
+  }
+  return result;
+}
+
+std::vector<FileCheck> check_files(const ImageList& list, const config::Data& data) {
+  std::vector<FileCheck> results(list.files.size());
+  parallel_for(results.size(),
+               [&](std::size_t i) { results[i] = check_file(list.files[i].path, data); });
+  return results;
+}
+
+void widen(int value, bool first, int& low, int& high) {
+  low = first ? value : std::min(low, value);
+  high = first ? value : std::max(high, value);
+}
+
+SplitCheck summarise(const std::string& name, const ImageList& list,
+                     const std::vector<FileCheck>& files, const std::vector<std::string>& classes) {
+  SplitCheck split;
+  split.name = name;
+  split.notes = list.notes;
+  split.per_class.resize(classes.size());
+  bool first = true;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const FileCheck& file = files[i];
+    const auto label = static_cast<std::size_t>(list.files[i].label);
+    ++split.per_class[label];
+    if (!file.error.empty()) {
+      split.damaged.push_back(concat(file.error, " (class ", classes[label], ")"));
+      continue;
+    }
+    if (!file.warning.empty()) {
+      split.suspicious.push_back(concat(list.files[i].path, ": ", file.warning));
+    }
+    ++split.kinds[file.info.kind];
+    split.grey += file.info.channels == 1 ? 1 : 0;
+    split.turned += file.info.orientation != 1 ? 1 : 0;
+    widen(file.info.height, first, split.min_height, split.max_height);
+    widen(file.info.width, first, split.min_width, split.max_width);
+    first = false;
+  }
+  return split;
+}
+
+struct Part {
+  std::string name;
+  ImageList list;
+  std::vector<FileCheck> files;
+};
+
+// These files of a part, which keeps its notes.
+Part taken_from(const Part& part, const std::string& name,
+                const std::vector<std::size_t>& indices) {
+  Part result{name, {}, {}};
+  result.list.source = part.list.source;
+  for (const std::size_t i : indices) {
+    result.list.files.push_back(part.list.files[i]);
+    result.files.push_back(part.files[i]);
+  }
+  return result;
+}
+
+// Moves what data.validation_split sets aside out of `train`, as training does.
+Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) {
+  const bool skips = data.on_error == config::OnError::kSkip;
+  std::vector<std::size_t> divided, kept, aside;
+  for (std::size_t i = 0; i < train.files.size(); ++i) {
+    (skips && !train.files[i].error.empty() ? kept : divided).push_back(i);
+  }
+  const Division division =
+      divide_samples(static_cast<std::int64_t>(divided.size()), data.validation_split, seed);
+  for (const std::int64_t i : division.train) kept.push_back(divided[static_cast<std::size_t>(i)]);
+  for (const std::int64_t i : division.validation) {
+    aside.push_back(divided[static_cast<std::size_t>(i)]);
+  }
+  std::sort(kept.begin(), kept.end());
+  Part validation = taken_from(train, "validation", aside);
+  validation.list.notes.push_back(concat("set aside of the training files by ",
+                                         "data.validation_split: ", data.validation_split,
+                                         " with seed ", seed));
+  std::vector<std::string> notes = std::move(train.list.notes);
+  train = taken_from(train, "train", kept);
+  train.list.notes = std::move(notes);
+  return validation;
+}
+
+bool divides_train(const config::Data& data) {
+  return data.validation_split > 0 && data.validation.path.empty() && data.validation.glob.empty();
+}
+
+// The files of the splits as training takes them, read.
+std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed,
+                             const std::vector<std::string>& classes) {
+  std::vector<Part> parts;
+  for (const std::string name : {"train", "validation", "test"}) {
+    if (name == "validation" && divides_train(data)) {
+      Part validation = take_validation(parts.front(), data, seed);
+      parts.push_back(std::move(validation));
+      continue;
+    }
+    const config::Split split = image_split(data, name);
+    if (split.path.empty() && split.glob.empty()) continue;
+    Part part{name, list_images(data, split, classes), {}};
+    if (name == "train" && data.limit) {
+      const std::size_t all = part.list.files.size();
+      draw_files(part.list, *data.limit, seed);
+      part.list.notes.push_back(
+          concat("data.limit: ", part.list.files.size(), " of ", all, " files, no others read"));
+    }
+    part.files = check_files(part.list, data);
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+struct Seen {
+  std::string split, path;
+  std::int32_t label;
+};
+
+}  // namespace
+
+bool DataCheck::clean() const {
+  const bool damaged = std::any_of(splits.begin(), splits.end(),
+                                   [](const SplitCheck& split) { return !split.damaged.empty(); });
+  return !damaged && duplicates.empty() && shared_groups.empty();
+}
+
+DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::string& group_by) {
+  if (!config::is_image_format(data.format)) {
+    throw ConfigError(data.loc, "data: only image_folder and csv have files to check");
+  }
+  std::regex group;
+  try {
+    group = std::regex(group_by);
+  } catch (const std::regex_error& error) {
+    throw ConfigError({}, concat("--group-by '", group_by, "': ", error.what()));
+  }
+  DataCheck result;
+  result.classes = class_names(data, image_split(data, "train"));
+  std::string example;
+  std::map<std::string, Seen> by_hash;
+  std::map<std::string, std::map<std::string, std::string>> groups;  // group -> split -> a file
+  bool divided = false;  // something between a part and what was set aside of it
+  for (const auto& [name, list, files] : read_parts(data, seed, result.classes)) {
+    result.splits.push_back(summarise(name, list, files, result.classes));
+    if (!list.files.empty()) example = list.files[0].path;
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      const ImageFile& file = list.files[i];
+      std::smatch match;
+      if (!group_by.empty() && std::regex_search(file.path, match, group)) {
+        groups[match[match.size() > 1 ? 1 : 0].str()].emplace(name, file.path);
+        ++result.grouped_files;
+      }
+      if (files[i].hash.empty()) continue;
+      const auto [at, fresh] =
+          by_hash.try_emplace(files[i].hash, Seen{name, file.path, file.label});
+      const Seen& seen = at->second;
+      if (fresh || (seen.split == name && seen.label == file.label)) continue;
+      result.duplicates.push_back(concat(seen.path, " (", seen.split, ") = ", file.path, " (", name,
+                                         ")", seen.label == file.label ? "" : ", another class"));
+      divided = divided || (seen.split == "train" && name == "validation");
+    }
+  }
+  result.grouped = !group_by.empty();
+  result.groups = static_cast<std::int64_t>(groups.size());
+  if (result.grouped && groups.empty()) {
+    throw ConfigError(
+        {}, concat("--group-by '", group_by, "' matches none of the files' paths, e.g. ", example));
+  }
+  for (const auto& [value, splits] : groups) {
+    if (splits.size() < 2) continue;
+    std::string text = "'" + value + "':";
+    for (const auto& [split, path] : splits) text += " " + split + " (" + path + ")";
+    result.shared_groups.push_back(text);
+    divided = divided || (splits.contains("train") && splits.contains("validation"));
+  }
+  if (divided && divides_train(data)) {
+    result.advice =
+        "data.validation_split divides the files one by one, with no regard to groups and copies. "
+        "To keep them together, move whole groups into a folder of their own (or a csv) and name "
+        "it with data.validation: {path: ...} in place of validation_split";
+  }
+  return result;
+}
+
+namespace {
+
+void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
+  if (lines.empty()) return;
+  text += concat(title, ": ", lines.size(), '\n');
+  for (const std::string& line : lines) text += "  " + line + '\n';
+}
+
+}  // namespace
+
+std::string to_text(const DataCheck& check) {
+  std::string text;
+  for (const SplitCheck& split : check.splits) {
+    std::int64_t files = 0;
+    for (const std::int64_t count : split.per_class) files += count;
+    text += concat(split.name, ": ", files, " files");
+    for (const auto& [kind, count] : split.kinds) text += concat(", ", count, ' ', kind);
+    text += concat(", ", split.min_width, " to ", split.max_width, " wide, ", split.min_height,
+                   " to ", split.max_height, " high");
+    if (split.grey > 0) text += concat(", ", split.grey, " grey");
+    if (split.turned > 0) text += concat(", ", split.turned, " turned by EXIF");
+    text += '\n';
+    for (std::size_t i = 0; i < check.classes.size(); ++i) {
+      text += concat("  ", check.classes[i], ": ", split.per_class[i], '\n');
+    }
+    for (const std::string& note : split.notes) text += "  " + note + '\n';
+    list_lines(text, "  damaged files", split.damaged);
+    list_lines(text, "  decoded with complaints", split.suspicious);
+  }
+  list_lines(text, "equal files in two splits or classes", check.duplicates);
+  if (check.grouped) {
+    text += concat("--group-by: ", check.grouped_files, " files in ", check.groups, " groups\n");
+  }
+  list_lines(text, "groups in more than one split", check.shared_groups);
+  if (!check.advice.empty()) text += check.advice + '\n';
+  if (check.clean()) text += "nothing damaged, no file in two splits\n";
+  return text;
+}
+
+std::string to_json(const DataCheck& check) {
+  std::string text;
+  const auto add = [&text](const Json& line) { text += to_json_line(line) + '\n'; };
+  for (const SplitCheck& split : check.splits) {
+    Json counts = Json::object();
+    for (std::size_t i = 0; i < check.classes.size(); ++i) {
+      counts[check.classes[i]] = split.per_class[i];
+    }
+    add({{"event", "split"},
+         {"split", split.name},
+         {"class_counts", std::move(counts)},
+         {"kinds", split.kinds},
+         {"width", {split.min_width, split.max_width}},
+         {"height", {split.min_height, split.max_height}},
+         {"grey", split.grey},
+         {"turned", split.turned},
+         {"notes", split.notes},
+         {"damaged", split.damaged},
+         {"suspicious", split.suspicious}});
+  }
+  Json line{{"event", "data"},
+            {"clean", check.clean()},
+            {"duplicates", check.duplicates},
+            {"shared_groups", check.shared_groups}};
+  if (check.grouped) {
+    line["grouped_files"] = check.grouped_files;
+    line["groups"] = check.groups;
+  }
+  if (!check.advice.empty()) line["advice"] = check.advice;
+  add(line);
+  return text;
+}
+
+std::string sheet_json(const std::string& path) {
+  const Json line{{"event", "sheet"}, {"path", path}};
+  return to_json_line(line) + '\n';
+}
+
+}  // namespace trainer::data

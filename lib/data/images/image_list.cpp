@@ -1,0 +1,393 @@
+// Which image files a split has, and the class of each.
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/glob.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "data/images/image.h"
+
+namespace trainer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+bool is_image_name(const fs::path& path) {
+  static const std::set<std::string> kEndings{".jpg", ".jpeg", ".jpe", ".jfif", ".mpo",  ".png",
+                                              ".bmp", ".gif",  ".tga", ".psd",  ".ppm",  ".pgm",
+                                              ".pnm", ".webp", ".tif", ".tiff", ".heic", ".avif"};
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return kEndings.contains(ending);
+}
+
+void check_folder(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return;
+  throw DataError(path.string(), fs::exists(path, error)
+                                     ? "is not a folder; format image_folder needs one folder a "
+                                       "class"
+                                     : "no such folder");
+}
+
+std::vector<std::string> sub_folders(const fs::path& path) {
+  check_folder(path);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    if (entry.is_directory() && !hidden(entry.path())) {
+      names.push_back(entry.path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Every file below `folder` that is not hidden, in no order.
+template <class Use>
+void walk(const fs::path& folder, Use use) {
+  std::error_code error;
+  fs::recursive_directory_iterator it(folder, fs::directory_options::follow_directory_symlink,
+                                      error);
+  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
+    if (hidden(it->path())) {
+      if (it->is_directory()) it.disable_recursion_pending();
+    } else if (it->is_regular_file()) {
+      use(it->path());
+    }
+  }
+  if (error) throw DataError(folder.string(), error.message());
+}
+
+// The files of a glob: the folders before its first wildcard are walked.
+std::vector<std::string> glob_files(const config::Split& split) {
+  const std::string full =
+      split.path.empty() ? split.glob : (fs::path(split.path) / split.glob).string();
+  const std::size_t wildcard = full.find_first_of("*?");
+  const std::size_t slash = full.rfind('/', wildcard);
+  const std::string base = slash == std::string::npos ? "." : full.substr(0, slash);
+  const std::string pattern = slash == std::string::npos ? full : full.substr(slash + 1);
+  check_folder(base.empty() ? "/" : base);
+  std::vector<std::string> files;
+  walk(base.empty() ? "/" : base, [&](const fs::path& path) {
+    if (matches_path(pattern, path.lexically_relative(base).generic_string())) {
+      files.push_back(slash == std::string::npos ? path.lexically_normal().string()
+                                                 : path.string());
+    }
+  });
+  std::sort(files.begin(), files.end());
+  if (files.empty()) throw DataError(full, "matches no file");
+  return files;
+}
+
+std::string parent_name(const std::string& path) {
+  return fs::path(path).parent_path().filename().string();
+}
+
+// ---- CSV ----
+
+struct Row {
+  std::string path, label;
+  int line = 0;
+};
+
+class CsvReader {
+ public:
+  explicit CsvReader(const std::string& path) : path_(path), text_(read_text_file(path)) {}
+
+  std::vector<Row> read() {
+    std::vector<Row> rows;
+    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
+    while (at_ < text_.size()) {
+      const int line = line_;
+      const std::vector<std::string> cells = record();
+      if (cells.size() == 1 && cells[0].empty()) continue;
+      if (cells.size() != 2) {
+        fail(line, concat("has ", cells.size(), " fields; expected path,label"));
+      }
+      if (rows.empty() && line == 1 && is_header(cells)) continue;
+      if (cells[0].empty()) fail(line, "has no path");
+      if (cells[1].empty()) fail(line, "has no label");
+      rows.push_back({cells[0], cells[1], line});
+    }
+    if (rows.empty()) throw DataError(path_, "holds no path,label line");
+    return rows;
+  }
+
+  [[noreturn]] void fail(int line, const std::string& message) const {
+    throw DataError(concat(path_, ':', line), message);
+  }
+
+ private:
+  // Names of columns, of which only this order is known.
+  bool is_header(const std::vector<std::string>& cells) const {
+    static const std::set<std::string> kPaths{"path", "file", "filename", "image", "filepath"};
+    static const std::set<std::string> kLabels{"label", "class", "target"};
+    if (kLabels.contains(cells[0]) && kPaths.contains(cells[1])) {
+      fail(1, concat("the columns are ", cells[0], ',', cells[1], "; expected path,label"));
+    }
+    return kPaths.contains(cells[0]) && kLabels.contains(cells[1]);
+  }
+
+  // RFC 4180: a quoted field may hold commas, line ends and doubled quotes.
+  std::vector<std::string> record() {
+    std::vector<std::string> cells(1);
+    const int start = line_;
+    while (at_ < text_.size()) {
+      const char c = text_[at_++];
+      if (c == '"' && cells.back().empty()) {
+        quoted(cells.back(), start);
+      } else if (c == ',') {
+        cells.emplace_back();
+      } else if (c == '\n') {
+        ++line_;
+        break;
+      } else if (c != '\r') {
+        cells.back() += c;
+      }
+    }
+    return cells;
+  }
+  void quoted(std::string& cell, int start) {
+    for (; at_ < text_.size(); ++at_) {
+      if (text_[at_] == '\n') ++line_;
+      if (text_[at_] != '"') {
+        cell += text_[at_];
+      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
+        cell += text_[at_++];
+      } else {
+        ++at_;
+        return;
+      }
+    }
+    fail(start, "has a quote that is not closed");
+  }
+
+  std::string path_, text_;
+  std::size_t at_ = 0;
+  int line_ = 1;
+};
+
+bool as_index(const std::string& text, std::int32_t& value) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return error == std::errc() && end == text.data() + text.size() && value >= 0;
+}
+
+ImageList list_csv(const config::Split& split, const std::vector<std::string>& classes) {
+  CsvReader reader(split.path);
+  ImageList result;
+  result.source = split.path;
+  std::map<std::string, std::int32_t> indices;
+  for (const std::string& name : classes) {
+    indices.emplace(name, static_cast<std::int32_t>(indices.size()));
+  }
+  const fs::path folder = fs::path(split.path).parent_path();
+  for (const Row& row : reader.read()) {
+    std::int32_t label = 0;
+    if (const auto found = indices.find(row.label); found != indices.end()) {
+      label = found->second;
+    } else if (!as_index(row.label, label) || label >= static_cast<std::int32_t>(classes.size())) {
+      reader.fail(row.line, concat("the label '", row.label, "' is no class; the classes are ",
+                                   join(classes), " (or 0 to ", classes.size() - 1, ")"));
+    }
+    result.files.push_back({(folder / row.path).string(), label});
+    result.lines.push_back(row.line);
+  }
+  return result;
+}
+
+// Image files beside the folders of the classes, which have no class.
+std::string files_without_class(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (entry.is_regular_file() && !hidden(entry.path()) && is_image_name(entry.path())) {
+      files.push_back(entry.path().string());
+    }
+  }
+  if (files.empty()) return "";
+  return concat(folder, ": ", files.size(),
+                files.size() == 1 ? " image file is" : " image files are",
+                " left aside, lying in no folder of a class, e.g. ",
+                *std::min_element(files.begin(), files.end()));
+}
+
+ImageList list_folder(const config::Split& split, const std::vector<std::string>& classes) {
+  ImageList result;
+  result.source = split.path;
+  for (const std::string& name : sub_folders(split.path)) {
+    if (std::find(classes.begin(), classes.end(), name) == classes.end()) {
+      throw DataError((fs::path(split.path) / name).string(),
+                      concat("is no class: the classes are ", join(classes),
+                             "; name it in data.classes or move it away"));
+    }
+  }
+  result.without_class = files_without_class(split.path);
+  if (!result.without_class.empty()) result.notes.push_back(result.without_class);
+  std::int64_t other = 0;
+  std::string example;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const fs::path folder = fs::path(split.path) / classes[label];
+    check_folder(folder);
+    const std::size_t before = result.files.size();
+    walk(folder, [&](const fs::path& path) {
+      if (is_image_name(path)) {
+        result.files.push_back({path.string(), static_cast<std::int32_t>(label)});
+      } else if (other++ == 0) {
+        example = path.string();
+      }
+    });
+    if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
+    std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
+              [](const ImageFile& a, const ImageFile& b) { return a.path < b.path; });
+  }
+  if (other > 0) {
+    result.notes.push_back(concat(split.path, ": ", other,
+                                  " files are left aside, not being named like images, e.g. ",
+                                  example));
+  }
+  return result;
+}
+
+ImageList list_glob(const config::Split& split, const std::vector<std::string>& classes) {
+  ImageList result;
+  result.source = split.glob;
+  for (const std::string& path : glob_files(split)) {
+    const std::string name = parent_name(path);
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    if (found == classes.end()) {
+      throw DataError(
+          path, concat("its folder '", name, "' is no class; the classes are ", join(classes)));
+    }
+    result.files.push_back({path, static_cast<std::int32_t>(found - classes.begin())});
+  }
+  return result;
+}
+
+// Class names of a csv: the labels, or 0, 1, ... when all are numbers.
+std::vector<std::string> csv_classes(const std::string& path) {
+  std::set<std::string> names;
+  std::int32_t most = -1;
+  bool numbers = true;
+  for (const Row& row : CsvReader(path).read()) {
+    std::int32_t index = 0;
+    numbers = numbers && as_index(row.label, index);
+    most = std::max(most, index);
+    names.insert(row.label);
+  }
+  if (!numbers) return {names.begin(), names.end()};
+  std::vector<std::string> result;
+  for (std::int32_t i = 0; i <= most; ++i) result.push_back(std::to_string(i));
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::string> images_below(const std::string& folder) {
+  std::vector<std::string> files;
+  walk(folder, [&](const fs::path& path) {
+    if (is_image_name(path)) files.push_back(path.string());
+  });
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+config::Split image_split(const config::Data& data, const std::string& name) {
+  config::Split split = name == "train" ? data.train : name == "test" ? data.test : data.validation;
+  if (!split.path.empty() || !split.glob.empty() || data.path.empty()) return split;
+  const bool csv = data.format == config::DataFormat::kCsv;
+  std::vector<std::string> names{name};
+  if (name == "validation") names.emplace_back("val");
+  for (const std::string& each : names) {
+    const fs::path path = fs::path(data.path) / (csv ? each + ".csv" : each);
+    if (fs::exists(path)) split.path = path.string();
+  }
+  if (split.path.empty() && name == "train") {
+    throw DataError((fs::path(data.path) / (csv ? "train.csv" : "train")).string(),
+                    "no such file or folder, needed for the train split; give data.train.path");
+  }
+  return split;
+}
+
+namespace {
+
+std::vector<std::string> find_class_names(const config::Data& data, const config::Split& split) {
+  if (data.format == config::DataFormat::kCsv) return csv_classes(split.path);
+  if (split.glob.empty()) {
+    std::vector<std::string> names = sub_folders(split.path);
+    if (names.empty()) {
+      throw DataError(split.path, "holds no folders; format image_folder needs one a class");
+    }
+    return names;
+  }
+  std::set<std::string> names;
+  for (const std::string& path : glob_files(split)) names.insert(parent_name(path));
+  return {names.begin(), names.end()};
+}
+
+}  // namespace
+
+std::vector<std::string> class_names(const config::Data& data, const config::Split& split) {
+  if (!data.classes.empty()) return data.classes;
+  std::vector<std::string> names = find_class_names(data, split);
+  for (const std::string& name : names) {
+    if (is_line_of_text(name)) continue;
+    throw DataError(split.path.empty() ? split.glob : split.path,
+                    concat(data.format == config::DataFormat::kCsv ? "the label '" : "the folder '",
+                           escaped(name),
+                           "' names a class, but its name is not UTF-8 without control "
+                           "characters; rename it"));
+  }
+  return names;
+}
+
+ImageList list_images(const config::Data& data, const config::Split& split,
+                      const std::vector<std::string>& classes) {
+  if (data.format == config::DataFormat::kCsv) return list_csv(split, classes);
+  return split.glob.empty() ? list_folder(split, classes) : list_glob(split, classes);
+}
+
+void check_files_exist(const ImageList& list) {
+  for (std::size_t i = 0; i < list.lines.size(); ++i) {
+    std::error_code error;
+    if (fs::exists(list.files[i].path, error)) continue;
+    throw DataError(concat(list.source, ':', list.lines[i]),
+                    concat("there is no file ", list.files[i].path,
+                           "; paths in a csv count from its own folder"));
+  }
+}
+
+void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed) {
+  if (count >= static_cast<std::int64_t>(list.files.size())) return;
+  std::map<std::int32_t, std::vector<std::size_t>> by_class;
+  for (std::size_t i = 0; i < list.files.size(); ++i) by_class[list.files[i].label].push_back(i);
+  // Each class is shuffled and spread evenly over (0, 1), but for its first file, which comes
+  // before all others; the files up to some place on that line are taken.
+  std::vector<std::pair<double, std::size_t>> places;
+  for (auto& [label, files] : by_class) {
+    // Counters of their own: those of label -1 divide training from validation.
+    Random random(seed, Stream::kSplit, static_cast<std::uint64_t>(label) + 1);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      std::swap(files[i], files[i + random.below(files.size() - i)]);
+      const double place = (static_cast<double>(i) + 0.5) / static_cast<double>(files.size());
+      places.emplace_back(i == 0 ? 0 : place, files[i]);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    kept.push_back(places[i].second);
+  }
+  std::sort(kept.begin(), kept.end());
+  std::vector<ImageFile> files;
+  for (const std::size_t i : kept) files.push_back(std::move(list.files[i]));
+  list.files = std::move(files);
+  list.lines.clear();
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,128 @@
+// Files of images for predictions: no labels needed.
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "data/arrays/array.h"
+#include "data/images/image.h"
+
+namespace trainer::data {
+namespace {
+
+std::string pick(const std::vector<std::string>& held, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::find(held.begin(), held.end(), name) != held.end()) return name;
+  }
+  return "";
+}
+
+Array no_labels(const Array& images) {
+  Array labels;
+  labels.source = images.source;
+  labels.dims = {images.dims.empty() ? 0 : images.dims[0]};
+  labels.buffer = Buffer(static_cast<std::size_t>(labels.dims[0]));
+  std::fill_n(labels.buffer.data(), labels.buffer.size(), std::uint8_t{0});
+  return labels;
+}
+
+Images unlabelled(Array images) {
+  Array labels = no_labels(images);
+  return {std::make_unique<MemoryDataset>(std::move(images), std::move(labels)), false};
+}
+
+Images open_archive(const std::string& path) {
+  const std::vector<std::string> held = npz_names(path);
+  std::string images = pick(held, {"images", "x", "x_test", "test_images"});
+  const std::string labels = pick(held, {"labels", "y", "y_test", "test_labels"});
+  if (images.empty() && held.size() == 1) images = held[0];
+  if (images.empty()) {
+    throw DataError(path, "holds the arrays " + join(held) + "; expected one called images or x");
+  }
+  if (labels.empty()) return unlabelled(read_npz(path, images));
+  return {std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels)), true};
+}
+
+// Image files of which some may be damaged: those are zeros.
+class TolerantDataset final : public Dataset {
+ public:
+  explicit TolerantDataset(std::unique_ptr<Dataset> base) : base_(std::move(base)) {}
+  std::int64_t size() const override { return base_->size(); }
+  Shape image_shape() const override { return base_->image_shape(); }
+  DType image_type() const override { return base_->image_type(); }
+  bool label_is_index() const override { return true; }
+  std::int64_t label_width() const override { return 1; }
+  std::string describe(std::int64_t index) const override { return base_->describe(index); }
+  std::string fingerprint() const override { return base_->fingerprint(); }
+  using Dataset::get;
+  void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
+    try {
+      base_->get(index, epoch, image, label);
+    } catch (const DataError& error) {
+      std::memset(image, 0, static_cast<std::size_t>(image_shape().elements()));
+      const std::lock_guard lock(mutex_);
+      reasons_[index] = error.what();
+    }
+  }
+  // Why sample `index` is zeros; "" when it is not.
+  std::string reason(std::int64_t index) const {
+    const std::lock_guard lock(mutex_);
+    const auto found = reasons_.find(index);
+    return found == reasons_.end() ? "" : found->second;
+  }
+
+ private:
+  std::unique_ptr<Dataset> base_;
+  mutable std::mutex mutex_;
+  mutable std::map<std::int64_t, std::string> reasons_;
+};
+
+}  // namespace
+
+bool is_array_file(const std::string& path) {
+  if (is_zip(path)) return true;
+  const Bytes start = read_file_start(path, 6);
+  if (start.size() < 4) return false;
+  const bool gzip = start[0] == 0x1F && start[1] == 0x8B;
+  const bool idx = start[0] == 0 && start[1] == 0 && start[2] >= 8 && start[3] > 0;
+  return gzip || idx || std::memcmp(start.data(), "\x93NUM", 4) == 0;
+}
+
+std::vector<std::string> image_files(const std::string& path) {
+  if (!std::filesystem::is_directory(path)) return {path};
+  std::vector<std::string> files = images_below(path);
+  if (files.empty()) throw DataError(path, "holds no image files");
+  return files;
+}
+
+Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip) {
+  config::Data plain = data;
+  plain.on_error = config::OnError::kFail;
+  plain.cache = config::ImageCache::kNone;
+  ImageList list;
+  list.source = files.front();
+  for (std::string& file : files) list.files.push_back({std::move(file), 0});
+  auto dataset = make_image_dataset(plain, std::move(list), {""}, 0, false);
+  if (!skip) return {std::move(dataset), false};
+  auto tolerant = std::make_unique<TolerantDataset>(std::move(dataset));
+  const TolerantDataset* set = tolerant.get();
+  return {std::move(tolerant), false, [set](std::int64_t index) { return set->reason(index); }};
+}
+
+Images open_images(const std::string& path) {
+  if (!std::filesystem::is_regular_file(path)) {
+    throw DataError(path,
+                    "no such file; expected image files, folders of them, or images as IDX, NPY or "
+                    "NPZ");
+  }
+  if (is_zip(path)) return open_archive(path);
+  const Bytes start = read_file_start(path, 6);
+  const bool npy = start.size() == 6 && std::memcmp(start.data(), "\x93NUMPY", 6) == 0;
+  return unlabelled(npy || path.ends_with(".npy.gz") ? read_npy(path) : read_idx(path));
+}
+
+}  // namespace trainer::data

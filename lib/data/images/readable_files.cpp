@@ -1,0 +1,108 @@
+#include "data/images/readable_files.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace trainer::data {
+namespace {
+
+// Changed when the decoders accept other files than before.
+constexpr char kMagic[] = "trainer readable image files 1\n";
+constexpr std::size_t kStart = sizeof kMagic - 1;
+constexpr std::size_t kHead = kStart + sizeof(std::uint32_t);  // then the states
+
+// File systems count time in steps of up to two seconds (FAT).
+constexpr std::chrono::seconds kSettled{2};
+
+Sha256& operator<<(Sha256& hash, const std::string& text) {
+  hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  return hash;
+}
+
+std::uint32_t checksum_of(const Bytes& content) {
+  return crc32c(std::span(content).subspan(kHead));
+}
+
+std::set<FileState> states_in(const Bytes& content) {
+  if (content.size() < kHead || (content.size() - kHead) % sizeof(FileState) != 0 ||
+      !std::equal(kMagic, kMagic + kStart, content.begin())) {
+    return {};
+  }
+  std::uint32_t checksum = 0;
+  std::memcpy(&checksum, content.data() + kStart, sizeof checksum);
+  if (checksum != checksum_of(content)) return {};
+  std::set<FileState> states;
+  for (std::size_t at = kHead; at < content.size(); at += sizeof(FileState)) {
+    FileState state;
+    std::memcpy(state.data(), content.data() + at, sizeof state);
+    states.insert(states.end(), state);
+  }
+  return states;
+}
+
+}  // namespace
+
+ReadableFiles::ReadableFiles(const Path& folder, const std::string& settings)
+    : opened_(std::filesystem::file_time_type::clock::now()) {
+  Sha256 hash;
+  hash << settings;
+  path_ = folder / concat("readable-", hash.hex().substr(0, 16), ".bin");
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path_, error)) return;
+  try {
+    states_ = states_in(read_file(path_));
+  } catch (const DataError&) {
+  }
+}
+
+std::optional<FileState> ReadableFiles::state_of(const std::string& path) const {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) return std::nullopt;
+  const auto time = std::filesystem::last_write_time(path, error);
+  if (error || time > opened_ - kSettled) return std::nullopt;
+  const Path absolute = std::filesystem::absolute(path, error);
+  if (error) return std::nullopt;
+  Sha256 hash;
+  hash << concat(size, ' ', time.time_since_epoch().count(), ' ', absolute.string());
+  const std::string digits = hash.hex();
+  FileState state;
+  for (std::size_t i = 0; i < state.size(); ++i) {
+    state[i] = static_cast<std::uint8_t>(std::stoi(digits.substr(2 * i, 2), nullptr, 16));
+  }
+  return state;
+}
+
+void ReadableFiles::add(const FileState& state) {
+  const std::lock_guard lock(mutex_);
+  added_.insert(state);
+}
+
+void ReadableFiles::save() const noexcept {
+  if (added_.empty()) return;
+  try {
+    std::set<FileState> all = states_;
+    all.insert(added_.begin(), added_.end());
+    Bytes content(kHead + all.size() * sizeof(FileState));
+    std::memcpy(content.data(), kMagic, kStart);
+    std::size_t at = kHead;
+    for (const FileState& state : all) {
+      std::memcpy(content.data() + at, state.data(), sizeof state);
+      at += sizeof state;
+    }
+    const std::uint32_t checksum = checksum_of(content);
+    std::memcpy(content.data() + kStart, &checksum, sizeof checksum);
+    std::filesystem::create_directories(path_.parent_path());
+    write_file_atomic(path_, content);
+  } catch (const std::exception&) {
+  }
+}
+
+void ReadableFiles::forget() const noexcept {
+  std::error_code error;
+  std::filesystem::remove(path_, error);
+}
+
+}  // namespace trainer::data

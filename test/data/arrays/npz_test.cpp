@@ -1,0 +1,228 @@
+#include <doctest/doctest.h>
+#include <libdeflate.h>
+
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+template <class T>
+void put(Bytes& bytes, T value) {
+  for (const std::uint8_t byte : std::bit_cast<std::array<std::uint8_t, sizeof value>>(value)) {
+    bytes.push_back(byte);
+  }
+}
+
+Bytes npy_bytes(const std::string& descr, const std::string& shape, const Bytes& content,
+                const std::string& order = "False", std::uint8_t version = 1) {
+  std::string header =
+      "{'descr': '" + descr + "', 'fortran_order': " + order + ", 'shape': " + shape + ", }";
+  const std::size_t start = version == 1 ? 10 : 12;
+  while ((start + header.size() + 1) % 64 != 0) header += ' ';
+  header += '\n';
+  Bytes bytes{0x93, 'N', 'U', 'M', 'P', 'Y', version, 0};
+  if (version == 1) {
+    put(bytes, static_cast<std::uint16_t>(header.size()));
+  } else {
+    put(bytes, static_cast<std::uint32_t>(header.size()));
+  }
+  bytes.insert(bytes.end(), header.begin(), header.end());
+  bytes.insert(bytes.end(), content.begin(), content.end());
+  return bytes;
+}
+
+struct Member {
+  std::string name;
+  Bytes content;
+  bool deflate = false;
+};
+
+// A zip archive as numpy.savez writes it: a zip64 field in each local header.
+Bytes zip_bytes(const std::vector<Member>& members) {
+  Bytes zip, directory;
+  for (const Member& member : members) {
+    Bytes packed = member.content;
+    if (member.deflate) {
+      libdeflate_compressor* compressor = libdeflate_alloc_compressor(6);
+      packed.resize(libdeflate_deflate_compress_bound(compressor, member.content.size()));
+      packed.resize(libdeflate_deflate_compress(
+          compressor, member.content.data(), member.content.size(), packed.data(), packed.size()));
+      libdeflate_free_compressor(compressor);
+    }
+    const std::uint32_t crc = libdeflate_crc32(0, member.content.data(), member.content.size());
+    const auto offset = static_cast<std::uint32_t>(zip.size());
+    const auto common = [&](Bytes& to, std::uint32_t packed_size, std::uint32_t size,
+                            std::uint16_t extra) {
+      for (const int v : {45, 0, member.deflate ? 8 : 0, 0, 0}) {
+        put(to, static_cast<std::uint16_t>(v));
+      }
+      put(to, crc);
+      put(to, packed_size);
+      put(to, size);
+      put(to, static_cast<std::uint16_t>(member.name.size()));
+      put(to, extra);
+    };
+    put(zip, std::uint32_t{0x04034b50});
+    common(zip, 0xFFFFFFFF, 0xFFFFFFFF, 20);
+    zip.insert(zip.end(), member.name.begin(), member.name.end());
+    put(zip, std::uint16_t{1});
+    put(zip, std::uint16_t{16});
+    put(zip, std::uint64_t{member.content.size()});
+    put(zip, std::uint64_t{packed.size()});
+    zip.insert(zip.end(), packed.begin(), packed.end());
+
+    put(directory, std::uint32_t{0x02014b50});
+    put(directory, std::uint16_t{45});
+    common(directory, static_cast<std::uint32_t>(packed.size()),
+           static_cast<std::uint32_t>(member.content.size()), 0);
+    for (int i = 0; i < 3; ++i) put(directory, std::uint16_t{0});
+    put(directory, std::uint32_t{0});
+    put(directory, offset);
+    directory.insert(directory.end(), member.name.begin(), member.name.end());
+  }
+  const auto start = static_cast<std::uint32_t>(zip.size());
+  zip.insert(zip.end(), directory.begin(), directory.end());
+  put(zip, std::uint32_t{0x06054b50});
+  for (const std::size_t v : {std::size_t{0}, std::size_t{0}, members.size(), members.size()}) {
+    put(zip, static_cast<std::uint16_t>(v));
+  }
+  put(zip, static_cast<std::uint32_t>(directory.size()));
+  put(zip, start);
+  put(zip, std::uint16_t{0});
+  return zip;
+}
+
+Path write(const TemporaryFolder& folder, const std::string& name, const Bytes& bytes) {
+  write_file_atomic(folder.path() / name, bytes);
+  return folder.path() / name;
+}
+
+Bytes ramp(std::size_t size) {
+  Bytes bytes(size);
+  for (std::size_t i = 0; i < size; ++i) bytes[i] = static_cast<std::uint8_t>(i);
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("NPY arrays: types, byte order, versions, shapes") {
+  const TemporaryFolder folder;
+  const auto read = [&](const Bytes& bytes) { return read_npy(write(folder, "a.npy", bytes)); };
+  const Array bytes = read(npy_bytes("|u1", "(2, 3)", ramp(6)));
+  CHECK(bytes.dims == std::vector<std::int64_t>{2, 3});
+  CHECK(bytes.at(5) == 5);
+  Bytes floats;
+  put(floats, 1.5f);
+  put(floats, -2.0f);
+  CHECK(read(npy_bytes("<f4", "(2,)", floats)).at(1) == -2.0);
+  Bytes doubles;
+  put(doubles, 0.1);
+  CHECK(read(npy_bytes("<f8", "()", doubles, "False", 2)).at(0) == 0.1);
+  CHECK(read(npy_bytes(">i2", "(1,)", {1, 2})).at(0) == 258);
+  CHECK(read(npy_bytes("<i8", "(1,)", {255, 255, 255, 255, 255, 255, 255, 255})).at(0) == -1);
+  CHECK(read(npy_bytes("<i4", "(5,)", Bytes(20), "True")).count() == 5);
+}
+
+TEST_CASE("NPY files that cannot be used say why") {
+  const TemporaryFolder folder;
+  const auto refuses = [&](const Bytes& bytes, const char* why) {
+    const Path path = write(folder, "a.npy", bytes);
+    CHECK_THROWS_WITH_AS(read_npy(path), doctest::Contains(why), DataError);
+  };
+  refuses(ramp(20), "is no NPY file");
+  refuses(npy_bytes("<f4", "(2, 2)", Bytes(16), "True"), "Fortran order");
+  refuses(npy_bytes("<f4", "(5,)", Bytes(16)), "truncated");
+  refuses(npy_bytes("<c8", "(2,)", Bytes(16)), "'c8'");
+  refuses(npy_bytes("<U10", "(2,)", Bytes(80)), "unknown type");
+  refuses(npy_bytes("<f4", "2", Bytes(8)), "shape");
+  Bytes cut = npy_bytes("|u1", "(2,)", ramp(2));
+  cut.resize(40);
+  refuses(cut, "ends inside its header");
+}
+
+TEST_CASE("stored and deflated members of an NPZ file") {
+  const TemporaryFolder folder;
+  const Path path =
+      write(folder, "a.npz",
+            zip_bytes({{"x_train.npy", npy_bytes("|u1", "(50, 2, 2)", ramp(200)), true},
+                       {"y_train.npy", npy_bytes("|u1", "(50,)", Bytes(50, 3))}}));
+  CHECK(is_zip(path));
+  CHECK(npz_names(path) == std::vector<std::string>{"x_train", "y_train"});
+  const Array x = read_npz(path, "x_train");
+  CHECK(x.dims == std::vector<std::int64_t>{50, 2, 2});
+  CHECK(x.at(199) == 199);
+  CHECK(read_npz(path, "y_train").at(49) == 3);
+  CHECK_THROWS_WITH_AS(read_npz(path, "z"), doctest::Contains("it holds x_train, y_train"),
+                       DataError);
+}
+
+TEST_CASE("no damage to an NPZ file gets through") {
+  const TemporaryFolder folder;
+  const Bytes whole = zip_bytes({{"a.npy", npy_bytes("|u1", "(60,)", ramp(60)), true},
+                                 {"b.npy", npy_bytes("|u1", "(60,)", ramp(60))}});
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    const Path path =
+        write(folder, "a.npz", Bytes(whole.begin(), whole.begin() + static_cast<long>(size)));
+    CHECK_THROWS_AS(read_npz(path, "b"), DataError);
+  }
+  for (std::size_t i = 0; i < whole.size(); ++i) {
+    Bytes damaged = whole;
+    damaged[i] ^= 0x10;
+    const Path path = write(folder, "a.npz", damaged);
+    for (const char* name : {"a", "b"}) {
+      try {
+        const Array array = read_npz(path, name);
+        // Bytes that carry nothing, such as dates, may differ; the numbers may not.
+        REQUIRE(array.count() == 60);
+        for (std::int64_t k = 0; k < 60; ++k) REQUIRE(array.at(k) == static_cast<double>(k));
+      } catch (const DataError&) {
+      }
+    }
+  }
+}
+
+TEST_CASE("a data set of one NPZ file, named as keras.datasets does") {
+  const TemporaryFolder folder;
+  Bytes targets;
+  for (int i = 0; i < 8; ++i) put(targets, static_cast<float>(i) / 2);
+  config::Data config;
+  config.format = config::DataFormat::kNpz;
+  config.path = write(folder, "a.npz",
+                      zip_bytes({{"x_train.npy", npy_bytes("|u1", "(6, 2, 2)", ramp(24)), true},
+                                 {"y_train.npy", npy_bytes("<i8", "(6,)", Bytes(48))},
+                                 {"x_test.npy", npy_bytes("|u1", "(4, 2, 2)", ramp(16)), true},
+                                 {"y_test.npy", npy_bytes("<i8", "(4,)", Bytes(32))},
+                                 {"soft.npy", npy_bytes("<f4", "(4, 2)", targets)}}));
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(sets.train->size() == 6);
+  CHECK(sets.test->size() == 4);
+  CHECK(sets.validation == nullptr);
+  CHECK(sets.image_shape == Shape{2, 2, 1});
+  CHECK(sets.num_classes == 1);
+
+  config.train.images = "x_test";
+  config.train.labels = "soft";
+  const Datasets soft = open_datasets(config, 1, "train");
+  CHECK_FALSE(soft.label_is_index);
+  CHECK(soft.num_classes == 2);
+  std::array<std::uint8_t, 4> image{};
+  std::array<float, 2> label{};
+  soft.train->get(3, image.data(), label.data());
+  CHECK(image == std::array<std::uint8_t, 4>{12, 13, 14, 15});
+  CHECK(label == std::array<float, 2>{3.0f, 3.5f});
+
+  config.num_classes = 3;
+  CHECK_THROWS_WITH_AS(open_datasets(config, 1, "train"), doctest::Contains("has 2 numbers"),
+                       ConfigError);
+  config.train.labels = "nothing";
+  CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("no array 'nothing'"),
+                       DataError);
+}
+
+}  // namespace trainer::data

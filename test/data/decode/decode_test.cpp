@@ -1,0 +1,256 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <filesystem>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "data/images/image.h"
+#include "support/skip.h"
+
+namespace trainer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Expected {
+  std::string path;
+  bool decodes = false;
+  int width = 0, height = 0;
+  std::vector<double> means;  // 4 x 4 cells of RGB
+};
+
+std::vector<Expected> pillow_table() {
+  std::vector<Expected> table;
+  std::istringstream lines(read_text_file(TEST_SOURCE_DIR "/data/decode/pillow_decode.tsv"));
+  for (std::string line; std::getline(lines, line);) {
+    const auto tab = line.find('\t');
+    Expected expected{line.substr(0, tab), line.substr(tab + 1) != "error", 0, 0, {}};
+    std::istringstream rest(line.substr(tab + 1));
+    if (expected.decodes) {
+      rest >> expected.width >> expected.height;
+      for (double value; rest >> value;) expected.means.push_back(value);
+    }
+    table.push_back(expected);
+  }
+  return table;
+}
+
+std::vector<double> means(const Pixels& image) {
+  std::vector<double> result;
+  const auto bounds = [](int i, int length) {
+    const int low = i * length / 4;
+    return std::pair(low, std::max((i + 1) * length / 4, low + 1));
+  };
+  for (int i = 0; i < 16; ++i) {
+    const auto [top, bottom] = bounds(i / 4, image.height());
+    const auto [left, right] = bounds(i % 4, image.width());
+    for (int c = 0; c < 3; ++c) {
+      double sum = 0;
+      for (int y = top; y < bottom; ++y) {
+        for (int x = left; x < right; ++x) {
+          const int channels = image.channels();
+          sum += image.row(y)[x * channels + (channels == 3 ? c : 0)];
+        }
+      }
+      result.push_back(sum / ((bottom - top) * (right - left)));
+    }
+  }
+  return result;
+}
+
+constexpr const char* kNoAwkward = "TRAINER_SHARED_DATA names no folder with awkward_jpeg";
+
+const fs::path* awkward() {
+  static const fs::path kFolder = [] {
+    const char* root = std::getenv("TRAINER_SHARED_DATA");
+    return root == nullptr ? fs::path() : fs::path(root) / "awkward_jpeg";
+  }();
+  return fs::is_directory(kFolder) ? &kFolder : nullptr;
+}
+
+Pixels decode_file(const fs::path& path, int channels = 3, int reduce = 1) {
+  const Bytes file = read_file(path);
+  Pixels image;
+  decode(file, path.string(), read_header(file, path.string(), {}), channels, reduce, image);
+  return image;
+}
+
+std::string error_of(const Bytes& file, const ImageLimits& limits = {}) {
+  try {
+    Pixels image;
+    decode(file, "x.jpg", read_header(file, "x.jpg", limits), 3, 1, image);
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("every awkward JPEG is decoded as Pillow does, or refused by name") {
+  const fs::path* root = awkward();
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
+  std::set<std::string> seen;
+  for (const Expected& expected : pillow_table()) {
+    CAPTURE(expected.path);
+    seen.insert(expected.path);
+    const fs::path path = *root / expected.path;
+    std::string error;
+    Pixels image;
+    try {
+      image = decode_file(path);
+    } catch (const DataError& thrown) {
+      error = thrown.what();
+    }
+    if (!expected.decodes) {
+      // What Pillow refuses may still be complete enough for us; an error names the file.
+      if (!error.empty()) CHECK(error.starts_with(path.string() + ": "));
+      continue;
+    }
+    CHECK(error == "");
+    if (!error.empty()) continue;
+    CHECK(image.width() == expected.width);
+    CHECK(image.height() == expected.height);
+    const std::vector<double> found = means(image);
+    REQUIRE(found.size() == expected.means.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+      worst = std::max(worst, std::abs(found[i] - expected.means[i]));
+    }
+    CHECK(worst <= 1.0);
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(*root)) {
+    if (!entry.is_regular_file() || entry.path().filename() == "CATALOG.tsv") continue;
+    CHECK(seen.contains(entry.path().lexically_relative(*root).generic_string()));
+  }
+}
+
+TEST_CASE("no prefix of a JPEG brings the decoder down") {
+  const fs::path* root = awkward();
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
+  for (const char* name :
+       {"pillow/hopper.jpg", "pillow/app13-multiple.jpg", "zune-image/cymk.jpg"}) {
+    const Bytes file = read_file(*root / name);
+    for (std::size_t size = 0; size < file.size() - 2; size += 1 + file.size() / 97) {
+      CAPTURE(name);
+      CAPTURE(size);
+      CHECK(error_of({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size)}) != "");
+    }
+  }
+}
+
+TEST_CASE("truncated, lossless and 12-bit files are refused in words") {
+  const fs::path* root = awkward();
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
+  Bytes file = read_file(*root / "pillow/hopper.jpg");
+  // A missing end marker alone loses no pixel.
+  CHECK(error_of({file.begin(), file.end() - 2}) == "");
+  file.resize(file.size() / 2);
+  CHECK(error_of(file) ==
+        "x.jpg: JPEG: is truncated: the file ends after 3206 bytes, before the image of 128 x 128 "
+        "pixels is complete");
+  const fs::path lossless = *root / "image-rs_jpeg-decoder/reftest/images/lossless/1";
+  CHECK(error_of(read_file(lossless / "jpeg_lossless_sel1.jpg")) ==
+        "x.jpg: JPEG: is a lossless JPEG, which is not read; convert it to PNG");
+}
+
+TEST_CASE("limits hold before memory is taken") {
+  const fs::path* root = awkward();
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
+  const fs::path path = *root / "pillow/hopper.jpg";
+  CHECK(error_of(read_file(path), {128 * 128, 1}) == "");
+  CHECK(error_of(read_file(path), {128 * 128 - 1, 1}) ==
+        "x.jpg: JPEG: has 128 x 128 pixels, more than 16383; raise data.max_pixels if that is "
+        "right");
+  std::vector<std::uint8_t> bytes;
+  CHECK_THROWS_WITH_AS(read_image_file(path, {1, 100}, bytes), doctest::Contains("6412 bytes"),
+                       DataError);
+  // A PNG header that promises 15000 x 15000 pixels.
+  Bytes png{0x89, 'P',  'N',  'G', 13, 10,   26,   10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0,
+            0,    0x3A, 0x98, 0,   0,  0x3A, 0x98, 8,  2, 0, 0, 0,  0,   0,   0,   0};
+  CHECK(error_of(png).find("has 15000 x 15000 pixels") != std::string::npos);
+}
+
+TEST_CASE("a scaled decode has the rounded-up size and the same colours") {
+  const fs::path* root = awkward();
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
+  const fs::path path = *root / "zune-image/2029.jpg";  // 388 x 477
+  const std::vector<double> whole = means(decode_file(path));
+  for (const int reduce : {2, 4, 8}) {
+    const Pixels image = decode_file(path, 3, reduce);
+    CHECK(image.width() == (388 + reduce - 1) / reduce);
+    CHECK(image.height() == (477 + reduce - 1) / reduce);
+    const std::vector<double> found = means(image);
+    for (std::size_t i = 0; i < found.size(); ++i) CHECK(std::abs(found[i] - whole[i]) < 6);
+  }
+}
+
+TEST_CASE("colour becomes grey when one channel is asked for, grey stays grey") {
+  const fs::path* root = awkward();
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
+  const fs::path colour = *root / "pillow/hopper.jpg";
+  const Pixels rgb = decode_file(colour), grey = decode_file(colour, 1);
+  REQUIRE(grey.channels() == 1);
+  int worst = 0;
+  for (std::size_t i = 0; i < grey.size(); ++i) {
+    const std::uint8_t* p = rgb.data() + 3 * i;
+    const int luma = (p[0] * 19595 + p[1] * 38470 + p[2] * 7471 + 0x8000) >> 16;
+    worst = std::max(worst, std::abs(luma - grey.data()[i]));
+  }
+  CHECK(worst <= 20);  // where the conversion to RGB had to clip
+  CHECK(decode_file(*root / "pillow/hopper_bad_exif.jpg", 3).channels() == 1);
+  CHECK(decode_file(*root / "zune-image/cymk.jpg", 1).channels() == 1);
+}
+
+TEST_CASE("the kind is told by the content") {
+  CHECK(error_of({}) == "x.jpg: is empty");
+  CHECK(error_of({'a', 'b', 'c'}).find("no image of a known kind") != std::string::npos);
+  const std::string webp = "RIFF\1\2\3\4WEBPVP8 ";
+  CHECK(error_of({webp.begin(), webp.end()}) ==
+        "x.jpg: is a WebP file, which is not read; convert it to JPEG or PNG");
+  // P6 2 x 1
+  const std::string ppm = "P6 2 1 255\n\1\2\3\4\5\6";
+  const Bytes file(ppm.begin(), ppm.end());
+  const ImageInfo info = read_header(file, "x.jpg", {});
+  Pixels image;
+  decode(file, "x.jpg", info, 3, 1, image);
+  CHECK(image.width() == 2);
+  CHECK(image.data()[5] == 6);
+  decode(file, "x.jpg", info, 1, 1, image);
+  CHECK(image.channels() == 1);
+  CHECK(image.data()[1] == 5);
+}
+
+TEST_CASE("orientations 0 to 8") {
+  // a b c
+  // d e f
+  const std::string stored = "abcdef";
+  const std::vector<std::pair<int, std::string>> expected{
+      {0, "3x2 abcdef"}, {1, "3x2 abcdef"}, {2, "3x2 cbafed"}, {3, "3x2 fedcba"},
+      {4, "3x2 defabc"}, {5, "2x3 adbecf"}, {6, "2x3 daebfc"}, {7, "2x3 fcebda"},
+      {8, "2x3 cfbead"}, {9, "3x2 abcdef"}};
+  for (const auto& [orientation, text] : expected) {
+    CAPTURE(orientation);
+    Pixels image(2, 3, 1);
+    std::copy(stored.begin(), stored.end(), image.data());
+    orient(image, orientation);
+    CHECK(concat(image.width(), 'x', image.height(), ' ',
+                 std::string(image.data(), image.data() + 6)) == text);
+  }
+}
+
+TEST_CASE("the orientation is found in either byte order and nowhere beyond the block") {
+  const std::string little("Exif\0\0II*\0\10\0\0\0\1\0\22\1\3\0\1\0\0\0\6\0\0\0\0\0\0\0", 28);
+  const std::string big("Exif\0\0MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0\10\0\0\0\0\0\0", 28);
+  const auto found = [](const std::string& text) {
+    return exif_orientation({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  };
+  CHECK(found(little) == 6);
+  CHECK(found(big) == 8);
+  for (std::size_t size = 0; size < 28; ++size) CHECK(found(little.substr(0, size)) == 1);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,78 @@
+#include "data/loading/records.h"
+
+#include <doctest/doctest.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "base/error.h"
+
+namespace trainer::data {
+namespace {
+
+std::vector<std::uint8_t> record_of(std::size_t bytes) {
+  std::vector<std::uint8_t> record(bytes);
+  for (std::size_t i = 0; i < bytes; ++i) record[i] = static_cast<std::uint8_t>(i * 7 + 1);
+  return record;
+}
+
+// Whether files of this folder can have their space taken beforehand.
+bool reserves(const Path& folder) {
+  const Path probe = folder / "probe";
+  const int file = ::open(probe.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  const bool can = ::fallocate(file, 0, 0, 4096) == 0;
+  ::close(file);
+  std::filesystem::remove(probe);
+  return can;
+}
+
+}  // namespace
+
+TEST_CASE("a file of records has its disk space from the start, and keeps what it holds") {
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "records.bin";
+  constexpr std::size_t kRecord = 10'000;
+  constexpr std::int64_t kCount = 100;
+  const auto first = record_of(kRecord);
+  {
+    Records records(file, kCount, kRecord, "");
+    records.store(7, first.data());
+  }
+  for (int opened = 0; opened < 2; ++opened) {
+    Records records(file, kCount, kRecord, "");
+    struct stat status {};
+    REQUIRE(::stat(file.c_str(), &status) == 0);
+    CHECK(status.st_size == kCount * static_cast<std::int64_t>(kRecord + 8));
+    if (reserves(folder.path())) CHECK(status.st_blocks * 512 >= status.st_size);
+    const std::uint8_t* found = records.find(7);
+    REQUIRE(found != nullptr);
+    CHECK(std::equal(first.begin(), first.end(), found));
+    CHECK(records.find(6) == nullptr);
+  }
+  // A sparse file, as one whose disk was full, is filled up.
+  std::filesystem::resize_file(file, 10'000);
+  std::filesystem::resize_file(file, kCount * (kRecord + 8));
+  Records records(file, kCount, kRecord, "");
+  struct stat status {};
+  REQUIRE(::stat(file.c_str(), &status) == 0);
+  if (reserves(folder.path())) CHECK(status.st_blocks * 512 >= status.st_size);
+}
+
+TEST_CASE("a file of records that the disk cannot hold is an error, and leaves nothing behind") {
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "records.bin";
+  const std::int64_t count = 1'000'000;
+  try {
+    Records records(file, count, std::size_t{1} << 34, "choose another folder");
+    FAIL("16 PiB were found");
+  } catch (const DataError& error) {
+    const std::string message = error.what();
+    CHECK(message.find("MiB are needed; choose another folder") != std::string::npos);
+  }
+  CHECK(!std::filesystem::exists(file));
+}
+
+}  // namespace trainer::data
