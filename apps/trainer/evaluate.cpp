@@ -35,7 +35,7 @@ int evaluate(const EvaluateArguments& arguments) {
   const inference::Trained trained = inference::open_trained(
       arguments.run, arguments.best, arguments.overrides, environment(), warn);
   const auto [split, data] = inference::open_split_or_default(trained, arguments.split);
-  warn(hooks::left_out(inference::split_of(data, split), split));
+  warn(hooks::left_out(inference::files_of(data, split), split));
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
                                                 train::sample_spec(data), trained.config.seed);
   engine::Replicas engine(model, trained.config, engine::open_backends(trained.config),

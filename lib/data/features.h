@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "data/data.h"
+#include "data/dataset.h"
+#include "data/loader.h"
 #include "data/loading/records.h"
 
 namespace trainer::data {
@@ -27,22 +28,15 @@ class FeatureDataset final : public Dataset {
   void store(const Batch& batch, const void* features);
 
   std::int64_t size() const override { return images_.size(); }
-  Shape image_shape() const override { return shape_; }
-  DType image_type() const override { return type_; }
-  bool label_is_index() const override { return images_.label_is_index(); }
-  std::int64_t label_width() const override { return images_.label_width(); }
+  const DatasetSpec& spec() const override { return spec_; }
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* features, void* label) const override;
   std::string describe(std::int64_t index) const override { return images_.describe(index); }
-  std::vector<std::string> report() const override { return images_.report(); }
-  bool in_memory() const override { return in_memory_; }
   std::string fingerprint() const override { return "features of " + images_.fingerprint(); }
 
  private:
   const Dataset& images_;
-  Shape shape_;
-  DType type_;
-  bool in_memory_;
+  DatasetSpec spec_;
   std::size_t feature_bytes_, label_bytes_;
   mutable Records records_;
   mutable std::int64_t known_ = 0;  // the first so many samples are there

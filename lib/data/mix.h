@@ -17,7 +17,8 @@
 #include <vector>
 
 #include "base/random.h"
-#include "data/data.h"
+#include "config/config.h"
+#include "data/dataset.h"
 
 namespace trainer::data {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "config/config.h"
-#include "data/data.h"
+#include "data/dataset.h"
 
 namespace trainer::data {
 

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/data.h"
+#include "data/damaged_files.h"
+#include "data/dataset.h"
 
 namespace trainer::data {
 
@@ -20,9 +21,14 @@ class MissingSplit : public DataError {
 // How many samples each of `classes` classes has; empty when that is not known beforehand.
 std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t classes);
 
-// The samples to evaluate on: those that can be read, where `dataset` would take others in place of
-// the rest; `dataset` itself otherwise. Throws DataError when none can be read.
-std::unique_ptr<Dataset> without_damaged(std::unique_ptr<Dataset> dataset);
+// Reduces a data set to the samples that can be read, for evaluation, where others would stand in
+// for the rest (on_error: replace); `files` then says what was left out. `dataset` holds `portion`
+// of the samples of `files`, which may be null. Throws DataError when none can be read.
+void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<DamagedFiles>& files,
+                          DamagedFiles::Portion portion);
+
+// The first `count` samples of a data set.
+std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count);
 
 // Which of `size` samples data.validation_split sets aside, chosen by the seed alone; both parts
 // are in rising order. Throws DataError for fewer than two samples.
@@ -30,6 +36,14 @@ struct Division {
   std::vector<std::int64_t> train, validation;
 };
 Division divide_samples(std::int64_t size, double fraction, std::uint64_t seed);
+
+struct SplitPair {
+  std::unique_ptr<Dataset> train, validation;
+};
+// Sets `fraction` of the samples aside; both parts keep the file's order. `files` (may be null)
+// learns which samples belong together.
+SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, double fraction,
+                    std::uint64_t seed);
 
 // Whether a split with the fingerprint `part` comes from the same samples, divided in the same way
 // (data.validation_split), as the training data with the fingerprint `trained`.

@@ -11,12 +11,12 @@ namespace trainer::engine {
 std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch) {
   const auto count = static_cast<std::size_t>(batch.range.count);
   std::vector<std::int32_t> indices(count);
-  if (dataset.label_is_index()) {
+  if (dataset.spec().label_is_index()) {
     const auto* labels = static_cast<const std::int32_t*>(batch.labels);
     std::copy(labels, labels + count, indices.begin());
     return indices;
   }
-  const auto width = static_cast<std::size_t>(dataset.label_width());
+  const auto width = static_cast<std::size_t>(dataset.spec().label_width);
   for (std::size_t i = 0; i < count; ++i) {
     const float* row = static_cast<const float*>(batch.labels) + i * width;
     // One number is the label itself; several are one-hot or probabilities.
@@ -31,11 +31,11 @@ HostBatch host_batch(const data::Batch& batch, bool is_features) {
 }
 
 bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
-  const bool any_target = loss == graph::LossKind::kMeanSquaredError && !dataset.label_is_index();
-  if (!any_target || !dataset.in_memory()) return true;
-  std::vector<std::byte> image(static_cast<std::size_t>(dataset.image_shape().elements()) *
-                               size_of(dataset.image_type()));
-  std::vector<float> row(static_cast<std::size_t>(dataset.label_width()));
+  const bool any_target =
+      loss == graph::LossKind::kMeanSquaredError && !dataset.spec().label_is_index();
+  if (!any_target || !dataset.spec().in_memory) return true;
+  std::vector<std::byte> image(dataset.spec().image_bytes());
+  std::vector<float> row(static_cast<std::size_t>(dataset.spec().label_width));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     dataset.get(i, image.data(), row.data());
     const auto ones = std::count(row.begin(), row.end(), 1.0f);

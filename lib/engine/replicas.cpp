@@ -92,6 +92,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
   team_.run(open, [this](int replica) {
     if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
   });
+  launched_.resize(static_cast<std::size_t>(std::max(1, launches_in_flight())));
   const auto evaluated = static_cast<std::size_t>(evaluation_batch());
   logits_.resize(evaluated * static_cast<std::size_t>(outputs()));
   evaluated_losses_.resize(evaluated);
@@ -113,7 +114,8 @@ template <class Work>
 void Replicas::run(const Work& work) {
   // The caller's thread is replica 0's for as long as this takes.
   const auto binding = backends_.front()->bind_thread();
-  team_.run(work, [this](int replica) {
+  // By reference: a std::function that copied the work would allocate.
+  team_.run(std::ref(work), [this](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     const std::string reason = handled_message();
     if (!group_.empty()) group_[r]->abort(reason);
@@ -164,12 +166,11 @@ void Replicas::launch(const HostBatch& batch, const backend::Scalars& scalars) {
     own.launch(part_of(batch, replica, count(), own.target_bytes()), mine);
   });
   last_evaluators_ = count();
-  launched_.push_back({batch.samples, scalars.apply});
+  launched_[launches_++ % launched_.size()] = {batch.samples, scalars.apply};
 }
 
 StepResult Replicas::result() {
-  const auto [samples, applied] = launched_.front();
-  launched_.pop_front();
+  const auto [samples, applied] = launched_[results_++ % launched_.size()];
   read_samples_ = samples;
   StepResult sum;
   for (std::int64_t r = 0; r < count(); ++r) {

@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <optional>
 #include <span>
@@ -129,8 +128,9 @@ class Replicas {
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
   ThreadTeam team_;
-  // Calls whose results were not read: samples, and whether they update.
-  std::deque<std::pair<std::int64_t, bool>> launched_;
+  // Calls whose results were not read, in a ring: samples, and whether they update.
+  std::vector<std::pair<std::int64_t, bool>> launched_;
+  std::uint64_t launches_ = 0, results_ = 0;
   std::int64_t last_evaluators_ = 1;  // replicas that took part in the last call
   std::int64_t read_samples_ = 0;     // of the call whose result was read last
   std::vector<float> logits_, evaluated_losses_, losses_;

@@ -11,19 +11,25 @@
 namespace trainer::hooks {
 namespace {
 
-using NamedSplit = std::pair<const char*, const data::Dataset*>;
+using NamedFiles = std::pair<const char*, const data::DamagedFiles*>;
 
-// A validation part of the training samples has the report of these, and is left out.
-std::vector<NamedSplit> reporting_splits(const data::Datasets& data) {
-  std::vector<NamedSplit> splits;
-  for (const NamedSplit& split : {NamedSplit{"train", data.train.get()},
-                                  {"validation", data.validation.get()},
-                                  {"test", data.test.get()}}) {
-    if (split.second == nullptr || split.second->report().empty()) continue;
-    const bool told = !splits.empty() && splits[0].second->report() == split.second->report();
-    if (!told) splits.push_back(split);
+// The image files of each split; those that two splits share once, under the first.
+std::vector<NamedFiles> splits_of_files(const data::Datasets& data) {
+  std::vector<NamedFiles> splits;
+  for (const NamedFiles& split : {NamedFiles{"train", data.train_files.get()},
+                                  {"validation", data.validation_files.get()},
+                                  {"test", data.test_files.get()}}) {
+    const bool shared = !splits.empty() && splits[0].second == split.second;
+    if (split.second != nullptr && !shared) splits.push_back(split);
   }
   return splits;
+}
+
+// "" when no file was decoded with a warning.
+std::string decoded_with_warnings(const char* split, const data::Damage& damage) {
+  if (damage.warned == 0) return "";
+  return concat(damage.warned, " of ", damage.files, " files of the ", split,
+                " split were decoded with warnings, the first: ", damage.warning);
 }
 
 std::string classes_without_sample(const data::Datasets& data) {
@@ -49,22 +55,30 @@ class DataReportHook final : public Hook {
     for (const std::string& line : data_warnings(data_)) warn_(line);
     write();
   }
-  void on_finish(const Finish&) override { write(); }
+  // Warnings of the decoder come while files are read.
+  void on_finish(const Finish&) override {
+    write();
+    for (const auto& [name, files] : splits_of_files(data_)) {
+      const std::string line = decoded_with_warnings(name, files->damage());
+      if (!line.empty()) warn_(line);
+    }
+  }
 
  private:
   void write() {
     std::string text;
-    for (const auto& [name, dataset] : reporting_splits(data_)) {
-      for (const std::string& line : dataset->report()) text += concat(name, ": ", line, "\n");
+    for (const auto& [name, files] : splits_of_files(data_)) {
+      for (const std::string& line : files->report()) text += concat(name, ": ", line, "\n");
+      const std::string warned = decoded_with_warnings(name, files->damage());
+      if (!warned.empty()) text += warned + "\n";
     }
     if (text == written_) return;
     write_file_atomic(path_, text);
     written_ = text;
-    for (const auto& [name, dataset] : reporting_splits(data_)) tell(name, *dataset);
+    for (const auto& [name, files] : splits_of_files(data_)) tell(name, files->damage());
   }
 
-  void tell(const char* split, const data::Dataset& dataset) {
-    const data::Damage damage = dataset.damage();
+  void tell(const char* split, const data::Damage& damage) {
     if (damage.skipped + damage.replaced == 0) return;
     const bool skipped = damage.skipped > 0;
     warn_(concat(skipped ? damage.skipped : damage.replaced, " of ", damage.files, " files ",
@@ -85,9 +99,9 @@ class DataReportHook final : public Hook {
 
 }  // namespace
 
-std::string left_out(const data::Dataset& dataset, const std::string& split) {
+std::string left_out(const data::DamagedFiles* files, const std::string& split) {
   constexpr std::size_t kNamed = 3;
-  const data::Damage damage = dataset.damage();
+  const data::Damage damage = files != nullptr ? files->damage() : data::Damage{};
   if (damage.reasons.empty()) return "";
   std::string text =
       concat(damage.skipped, " of ", damage.files, " files of the ", split,
@@ -103,10 +117,8 @@ std::string left_out(const data::Dataset& dataset, const std::string& split) {
 
 std::vector<std::string> data_warnings(const data::Datasets& data) {
   std::vector<std::string> lines{classes_without_sample(data)};
-  for (const data::Dataset* split : {data.train.get(), data.validation.get(), data.test.get()}) {
-    if (split == nullptr) continue;
-    // A validation part of the training samples has the same line.
-    std::string line = split->damage().without_class;
+  for (const auto& [name, files] : splits_of_files(data)) {
+    std::string line = files->damage().without_class;
     if (lines.back() != line) lines.push_back(std::move(line));
   }
   std::erase(lines, "");

@@ -15,8 +15,8 @@ namespace trainer::hooks {
 std::vector<std::string> data_warnings(const data::Datasets& data);
 
 // How many samples of a split evaluation leaves out, and the first of them with the reasons, in one
-// line; "" when all can be read.
-std::string left_out(const data::Dataset& dataset, const std::string& split);
+// line; "" when all can be read. `files` may be null.
+std::string left_out(const data::DamagedFiles* files, const std::string& split);
 
 // Writes data_report.txt into the run folder when files were skipped or replaced, at the start and
 // again at the end, when more may have been. Tells `warn` of them and of data_warnings(), and with

@@ -79,7 +79,7 @@ class Evaluator {
         engine_(model::build_model(config_.model, config_.data, train::sample_spec(data_),
                                    config_.seed),
                 config_, engine::open_backends(config_), engine::Engine::Use::kEvaluate) {
-    const std::string line = hooks::left_out(split_of(data_, split_), split_);
+    const std::string line = hooks::left_out(files_of(data_, split_), split_);
     if (!line.empty()) trained.warn(line);
   }
 

@@ -48,7 +48,7 @@ config::Data image_data(const Trained& trained, const std::string& first,
 }
 
 void check_shape(const Trained& trained, const PredictionInput& input) {
-  const Shape shape = input.dataset().image_shape();
+  const Shape shape = input.dataset().spec().image_shape;
   if (!trained.image_shape || shape == *trained.image_shape) return;
   throw DataError(input.name,
                   concat("holds images of shape ", to_string(shape), ", but the model of ",
@@ -69,7 +69,8 @@ std::vector<PredictionInput> open_prediction_inputs(
                     : name == "validation" ? data.validation
                                            : data.test;
     const config::Data& config = trained.config.data;
-    const data::Damage damage = dataset->damage();
+    const data::DamagedFiles* damaged = files_of(data, name);
+    const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
     for (const std::string& reason : damage.reasons) warn("left out: " + reason);
     const bool skips = skip || config.on_error == config::OnError::kSkip;
     PredictionInput& input = inputs.emplace_back();
@@ -101,11 +102,12 @@ std::vector<PredictionInput> open_prediction_inputs(
   flush();
   for (const PredictionInput& input : inputs) {
     check_shape(trained, input);
-    const DType type = input.dataset().image_type();
-    if (type != inputs[0].dataset().image_type()) {
-      throw DataError(input.name, concat("holds ", to_string(type), " images, but ", inputs[0].name,
-                                         " holds ", to_string(inputs[0].dataset().image_type()),
-                                         "; predict them one after the other"));
+    const DType type = input.dataset().spec().image_type;
+    if (type != inputs[0].dataset().spec().image_type) {
+      throw DataError(input.name,
+                      concat("holds ", to_string(type), " images, but ", inputs[0].name, " holds ",
+                             to_string(inputs[0].dataset().spec().image_type),
+                             "; predict them one after the other"));
     }
     if (trained.image_type && type != *trained.image_type) {
       warn(concat(input.name, ": holds ", to_string(type), " images, the model was trained on ",
@@ -118,9 +120,10 @@ std::vector<PredictionInput> open_prediction_inputs(
 
 model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs) {
   const data::Dataset& first = inputs[0].dataset();
-  return {first.image_shape(), first.image_type(),
-          trained.label_is_index.value_or(!inputs[0].images.labelled || first.label_is_index()),
-          static_cast<std::int64_t>(trained.classes.size())};
+  return {
+      first.spec().image_shape, first.spec().image_type,
+      trained.label_is_index.value_or(!inputs[0].images.labelled || first.spec().label_is_index()),
+      static_cast<std::int64_t>(trained.classes.size())};
 }
 
 void predict(engine::Replicas& engine, const PredictionInput& input, config::LossKind loss,

@@ -133,7 +133,9 @@ data::Datasets open_split(const Trained& trained, const std::string& split) {
                            ". Give the data set with the classes of the run, in the same order"));
   }
   check_training_data(trained, data, split);
-  if (split == "train") data.train = data::without_damaged(std::move(data.train));
+  if (split == "train") {
+    data::leave_out_unreadable(data.train, data.train_files, data::DamagedFiles::Portion::kMain);
+  }
   return data;
 }
 
@@ -160,6 +162,13 @@ const data::Dataset& split_of(const data::Datasets& data, const std::string& spl
                         : split == "validation" ? data.validation
                                                 : data.test;
   return *dataset;
+}
+
+const data::DamagedFiles* files_of(const data::Datasets& data, const std::string& split) {
+  const auto& files = split == "train"        ? data.train_files
+                      : split == "validation" ? data.validation_files
+                                              : data.test_files;
+  return files.get();
 }
 
 std::vector<std::pair<std::string, std::string>> onnx_metadata(const Trained& trained) {

@@ -52,6 +52,8 @@ struct OpenedSplit {
 OpenedSplit open_split_or_default(const Trained& trained, const std::string& split);
 
 const data::Dataset& split_of(const data::Datasets& data, const std::string& split);
+// Null for a split that is no image files.
+const data::DamagedFiles* files_of(const data::Datasets& data, const std::string& split);
 
 // What an ONNX file says of the model: its classes, a JSON list, and what is done to the images,
 // before it is given them and inside.

@@ -97,8 +97,10 @@ void normalize_row(const std::uint8_t* from, const float* scale, const float* sh
 // Images of bytes as the numbers that the first layer reads.
 class NormalizedDataset final : public data::Dataset {
  public:
-  NormalizedDataset(const data::Dataset& base, const config::Normalize& normalize) : base_(base) {
-    const Shape shape = base.image_shape();
+  NormalizedDataset(const data::Dataset& base, const config::Normalize& normalize)
+      : base_(base), spec_(base.spec()) {
+    spec_.image_type = DType::kFloat32;
+    const Shape shape = base.spec().image_shape;
     const auto channels = static_cast<std::size_t>(shape[2]);
     row_ = static_cast<std::size_t>(shape[1]) * channels;
     reversed_ = normalize.reverse_channels ? channels : 0;
@@ -111,18 +113,13 @@ class NormalizedDataset final : public data::Dataset {
     }
   }
   std::int64_t size() const override { return base_.size(); }
-  Shape image_shape() const override { return base_.image_shape(); }
-  DType image_type() const override { return DType::kFloat32; }
-  bool label_is_index() const override { return base_.label_is_index(); }
-  std::int64_t label_width() const override { return base_.label_width(); }
-  bool is_random() const override { return base_.is_random(); }
-  bool in_memory() const override { return base_.in_memory(); }
+  const data::DatasetSpec& spec() const override { return spec_; }
   std::string fingerprint() const override { return base_.fingerprint() + ", normalized"; }
 
   using data::Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
     thread_local std::vector<std::uint8_t> bytes;
-    bytes.resize(static_cast<std::size_t>(image_shape().elements()));
+    bytes.resize(static_cast<std::size_t>(spec_.image_shape.elements()));
     base_.get(index, epoch, bytes.data(), label);
     for (std::size_t i = 0; reversed_ > 0 && i < bytes.size(); i += reversed_) {
       std::reverse(bytes.data() + i, bytes.data() + i + reversed_);
@@ -136,13 +133,15 @@ class NormalizedDataset final : public data::Dataset {
 
  private:
   const data::Dataset& base_;
+  data::DatasetSpec spec_;
   std::vector<float> scale_, shift_;  // of a row
   std::size_t row_ = 0;
   std::size_t reversed_ = 0;  // the channels, when their order is
 };
 
 std::string images_of(const data::Dataset& dataset) {
-  return concat(to_string(dataset.image_shape()), ' ', to_string(dataset.image_type()), " images");
+  return concat(to_string(dataset.spec().image_shape), ' ', to_string(dataset.spec().image_type),
+                " images");
 }
 
 // Of the last dense layer of a list; 0 when it has none.
@@ -224,7 +223,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
                          bool normalize) {
   const auto throw_away = [](const data::Batch&) {};
-  if (!normalize || dataset.image_type() != DType::kUInt8) {
+  if (!normalize || dataset.spec().image_type != DType::kUInt8) {
     return measure(dataset, config, seconds,
                    concat("reading ", images_of(dataset), ", as the loader hands them over"),
                    throw_away);

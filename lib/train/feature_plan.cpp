@@ -119,7 +119,7 @@ std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
   for (const auto& [split, dataset] : {std::pair{Split::kTrain, data.train.get()},
                                        std::pair{Split::kValidation, data.validation.get()},
                                        std::pair{Split::kTest, data.test.get()}}) {
-    if (dataset != nullptr) splits.push_back({split, dataset->size(), dataset->is_random()});
+    if (dataset != nullptr) splits.push_back({split, dataset->size(), dataset->spec().is_random});
   }
   return splits;
 }

@@ -10,12 +10,13 @@ namespace trainer::train {
 Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
            const data::LoaderOptions& options)
     : images_(images), features_(features), engine_(engine), options_(options) {
+  options_.out = engine.launches_in_flight();
   open();
 }
 
 // While features are missing, images are read to the end of the epoch and no further.
 void Feed::open() {
-  if (loader_) waited_ += loader_->seconds_waited();
+  if (!sources_.empty() && sources_.back().out == 0) close_oldest();
   ready_ = features_ != nullptr && features_->complete();
   data::LoaderOptions options = options_;
   if (features_ != nullptr && !ready_) {
@@ -24,7 +25,19 @@ void Feed::open() {
     options.end_step = std::min(*options.end_step, (options.first_step / epoch + 1) * epoch);
   }
   loader_end_ = *options.end_step;
-  loader_ = data::make_loader(ready_ ? *features_ : images_, options);
+  const data::Dataset& samples = ready_ ? static_cast<const data::Dataset&>(*features_) : images_;
+  sources_.push_back({data::make_loader(samples, options)});
+}
+
+void Feed::close_oldest() {
+  waited_ += sources_.front().loader->seconds_waited();
+  sources_.pop_front();
+}
+
+double Feed::seconds_waited() const {
+  double seconds = waited_;
+  for (const Source& source : sources_) seconds += source.loader->seconds_waited();
+  return seconds;
 }
 
 const data::Batch& Feed::next() {
@@ -35,7 +48,10 @@ const data::Batch& Feed::next() {
 void Feed::look_ahead() {
   if (ahead_ != nullptr) return;
   if (options_.first_step == loader_end_) open();
-  ahead_ = loader_->next();
+  Source& source = sources_.back();
+  ahead_ = source.loader->next();
+  ++source.out;
+  ++options_.first_step;
 }
 
 engine::HostBatch Feed::host_batch(const data::Batch& batch) const {
@@ -48,8 +64,8 @@ void Feed::keep_features(const data::Batch& batch) {
 }
 
 void Feed::release() {
-  loader_->release();
-  ++options_.first_step;
+  sources_.front().loader->release();
+  if (--sources_.front().out == 0 && sources_.size() > 1) close_oldest();
 }
 
 }  // namespace trainer::train

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 
 #include "data/features.h"
@@ -26,17 +27,23 @@ class Feed {
   void keep_features(const data::Batch& batch);
   // Takes the oldest batch back that is out.
   void release();
-  int max_out() const { return 1; }
-  double seconds_waited() const { return waited_ + loader_->seconds_waited(); }
+  int max_out() const { return static_cast<int>(options_.out); }
+  double seconds_waited() const;
 
  private:
+  // A loader of images ends with its epoch; its last batches may be out while the next is read.
+  struct Source {
+    std::unique_ptr<data::Loader> loader;
+    std::int64_t out = 0;  // batches
+  };
   void open();
+  void close_oldest();
 
   const data::Dataset& images_;
   data::FeatureDataset* features_;
   engine::Replicas& engine_;
   data::LoaderOptions options_;  // first_step: the next batch
-  std::unique_ptr<data::Loader> loader_;
+  std::deque<Source> sources_;   // the last one is read
   std::int64_t loader_end_ = 0;
   const data::Batch* ahead_ = nullptr;  // looked at, and not given yet
   bool ready_ = false;                  // the loader gives features

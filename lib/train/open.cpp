@@ -58,7 +58,7 @@ namespace {
 // One number a sample that is no whole one names no class.
 void check_labels(const config::Config& config, const data::Datasets& data) {
   if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy) return;
-  if (data.label_is_index || data.train->label_width() != 1) return;
+  if (data.label_is_index || data.train->spec().label_width != 1) return;
   const std::string& labels = config.data.train.labels;
   const std::string& file =
       config.data.train.path.empty() ? config.data.path : config.data.train.path;
@@ -77,8 +77,8 @@ struct Range {
 // Of the numbers of up to 1000 images, spread over the set.
 Range range_of(const data::Dataset& dataset) {
   constexpr std::int64_t kImages = 1000;
-  std::vector<float> image(static_cast<std::size_t>(dataset.image_shape().elements()));
-  std::vector<float> label(static_cast<std::size_t>(dataset.label_width()));
+  std::vector<float> image(static_cast<std::size_t>(dataset.spec().image_shape.elements()));
+  std::vector<float> label(static_cast<std::size_t>(dataset.spec().label_width));
   Range range{std::numeric_limits<float>::max(), std::numeric_limits<float>::lowest()};
   const std::int64_t stride = std::max<std::int64_t>(1, dataset.size() / kImages);
   for (std::int64_t i = 0; i < dataset.size(); i += stride) {

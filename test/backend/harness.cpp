@@ -11,6 +11,7 @@
 #include "backend/cpu/cpu.h"
 #include "base/half.h"
 #include "base/random.h"
+#include "reference_backend/reference_backend.h"
 
 namespace trainer::test {
 namespace {
@@ -18,6 +19,8 @@ namespace {
 using backend::CompileOptions;
 using graph::Graph;
 using graph::ValueId;
+
+constexpr char kReference[] = "reference";
 
 // Values as a host gives them: in the input's own type.
 std::vector<char> packed(const std::vector<double>& values, DType type) {
@@ -140,6 +143,7 @@ std::string to_string(const Setup& setup) {
 backend::Backend& open(const Setup& setup) {
   static std::map<std::pair<int, std::string>, std::unique_ptr<backend::Backend>> opened;
   auto& backend = opened[{setup.lanes, setup.instruction_set}];
+  if (!backend && setup.instruction_set == kReference) backend = open_reference_backend();
   if (!backend) {
     backend::cpu::CpuOptions options;
     options.threads = 2;
@@ -168,6 +172,13 @@ std::vector<Setup> setups() {
     }
     return made;
   }();
+  return all;
+}
+
+std::vector<Setup> all_setups() {
+  std::vector<Setup> all = setups();
+  all.push_back({1, kReference, DType::kFloat32});
+  all.push_back({1, kReference, DType::kBFloat16});
   return all;
 }
 
@@ -210,7 +221,7 @@ std::vector<ValueId> Builder::add(const graph::Op& op, const std::vector<ValueId
 }
 
 void check(const Case& c) {
-  for (const Setup& setup : setups()) {
+  for (const Setup& setup : all_setups()) {
     if (setup.type == DType::kBFloat16 && !c.bf16) continue;
     for (const std::int64_t samples : c.batches) {
       try {

@@ -22,8 +22,10 @@ struct Setup {
   bool splits_batch() const { return lanes > 1; }
 };
 std::string to_string(const Setup& setup);
-// All that this machine can run.
+// All of the CPU backend that this machine can run.
 std::vector<Setup> setups();
+// Those, and the reference backend.
+std::vector<Setup> all_setups();
 // Opened once for each kind of setup.
 backend::Backend& open(const Setup& setup);
 

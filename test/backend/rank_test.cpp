@@ -11,6 +11,7 @@
 #include "base/thread_team.h"
 #include "cluster/local_group.h"
 #include "compile/compile.h"
+#include "reference_backend/reference_backend.h"
 
 namespace trainer::test {
 namespace {
@@ -25,6 +26,7 @@ struct Group {
   backend::ReductionOptions reduction;
   bool sync = false;
   int guard = -1;
+  bool reference = false;  // the reference backend in place of the CPU's
 };
 
 graph::Graph graph_of(const Net& net, const graph::Update& update) {
@@ -58,6 +60,10 @@ class Ranks {
     runners_.resize(count);
     finite.resize(count);
     for (const int lanes : group.lanes) {
+      if (group.reference) {
+        backends_.push_back(open_reference_backend());
+        continue;
+      }
       backend::cpu::CpuOptions options;
       options.threads = options.lanes = lanes;
       backends_.push_back(backend::cpu::open_backend(options));
@@ -225,6 +231,32 @@ TEST_CASE("ordered sums over ranks and lanes give the same bits for every split 
       CHECK(own == losses);
     }
   }
+}
+
+TEST_CASE("reference backend: ordered sums give the same bits for any number of ranks") {
+  graph::Update update;
+  update.rule = graph::AdamRule{};
+  update.clip = {graph::Clip::Kind::kGlobalNorm, 0.5f};
+  const std::vector<Step> steps{{23}, {3}, {23, false, false}, {5, true, true}, {7}};
+  const auto trained_by = [&](std::size_t ranks) {
+    Group group = group_of(std::vector<int>(ranks, 1));
+    group.reference = true;
+    group.reduction.ordered = true;
+    return train(kPlain, update, group, steps);
+  };
+  const Kept expected = trained_by(1);
+  CHECK(trained_by(2) == expected);
+  CHECK(trained_by(4) == expected);
+}
+
+TEST_CASE("reference backend: ranks give the update of one rank of the CPU backend") {
+  const std::vector<Step> steps{{23}, {1}, {20, false, false}, {7, true, true}, {23}};
+  graph::Update update = plain_sgd();
+  update.clip = {graph::Clip::Kind::kNorm, 0.02f};
+  const Kept expected = train(kPlain, update, group_of({1}), steps);
+  Group group = group_of({1, 1, 1});
+  group.reference = true;
+  CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-5);
 }
 
 TEST_CASE("ranks give the update of one, whatever their number, lanes and buckets") {

@@ -18,7 +18,7 @@ config::Data config_of(const TemporaryFolder& folder) {
 }
 
 std::pair<Bytes, std::int32_t> sample(const Dataset& dataset, std::int64_t index) {
-  Bytes image(static_cast<std::size_t>(dataset.image_shape().elements()));
+  Bytes image(static_cast<std::size_t>(dataset.spec().image_shape.elements()));
   std::int32_t label = -1;
   dataset.get(index, image.data(), &label);
   return {image, label};

@@ -61,10 +61,7 @@ class Counted final : public data::Dataset {
   explicit Counted(std::int64_t size)
       : pixels_(noise(static_cast<std::size_t>(size))), reads(static_cast<std::size_t>(size)) {}
   std::int64_t size() const override { return static_cast<std::int64_t>(reads.size()); }
-  Shape image_shape() const override { return {48, 48, 3}; }
-  DType image_type() const override { return DType::kUInt8; }
-  bool label_is_index() const override { return true; }
-  std::int64_t label_width() const override { return 1; }
+  const data::DatasetSpec& spec() const override { return spec_; }
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
     const auto i = static_cast<std::size_t>(index);
     ++reads[i];
@@ -72,10 +69,10 @@ class Counted final : public data::Dataset {
     const auto number = static_cast<std::int32_t>(index % 3);
     std::memcpy(label, &number, sizeof number);
   }
-  bool in_memory() const override { return true; }
   std::string fingerprint() const override { return "noise"; }
 
  private:
+  data::DatasetSpec spec_{{48, 48, 3}, DType::kUInt8, data::LabelKind::kIndex, 1, false, true};
   std::vector<std::uint8_t> pixels_;
 
  public:

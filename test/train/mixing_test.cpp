@@ -38,9 +38,9 @@ double binary_loss(const float* logit, const float* share, std::int64_t) {
 // One training step, and an evaluation of the test split by the same engine.
 void check(const config::Config& config, double (*loss)(const float*, const float*, std::int64_t)) {
   const data::Datasets data = train::open_training_data(config);
-  REQUIRE(!data.train->label_is_index());
+  REQUIRE(!data.train->spec().label_is_index());
   CHECK(data.label_is_index);
-  CHECK(data.validation->label_is_index());
+  CHECK(data.validation->spec().label_is_index());
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
   engine::Replicas engine(model, config, engine::open_backends(config),

@@ -32,17 +32,17 @@ using hooks::Split;
 class FloatImages final : public data::Dataset {
  public:
   explicit FloatImages(std::int64_t size, std::string name = "images")
-      : size_(size), name_(std::move(name)) {}
+      : size_(size), name_(std::move(name)) {
+    spec_.image_shape = Shape({4, 4, 1});
+    spec_.image_type = DType::kFloat32;
+    spec_.in_memory = true;
+  }
 
   std::set<std::int64_t> unreadable_samples;
   std::set<std::int64_t> infinite_samples;
 
   std::int64_t size() const override { return size_; }
-  Shape image_shape() const override { return Shape({4, 4, 1}); }
-  DType image_type() const override { return DType::kFloat32; }
-  bool label_is_index() const override { return true; }
-  std::int64_t label_width() const override { return 1; }
-  bool in_memory() const override { return true; }
+  const data::DatasetSpec& spec() const override { return spec_; }
   using data::Dataset::get;
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
     if (unreadable_samples.contains(index)) {
@@ -62,6 +62,7 @@ class FloatImages final : public data::Dataset {
  private:
   std::int64_t size_;
   std::string name_;
+  data::DatasetSpec spec_;
 };
 
 // Writes down every call, in words. `at_step` is called with the number of every step.
@@ -124,8 +125,8 @@ struct Trial {
     train = images.get();
     data.train = std::move(images);
     data.classes = {"even", "odd"};
-    data.image_shape = data.train->image_shape();
-    data.image_type = data.train->image_type();
+    data.image_shape = data.train->spec().image_shape;
+    data.image_type = data.train->spec().image_type;
     data.num_classes = 2;
   }
 

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <set>
 
 #include "base/error.h"
 #include "base/finite.h"
@@ -187,13 +186,20 @@ void CpuExecutable::find_bucket_steps(Lowered& lowered) const {
   std::sort(lowered.bucket_steps.begin(), lowered.bucket_steps.end());
 }
 
+std::span<const CpuExecutable::Share> CpuExecutable::shares_of(std::int64_t samples,
+                                                               std::int64_t all_samples) {
+  std::vector<Share>& shares = shares_[{samples, all_samples}];
+  if (shares.empty()) shares = split(samples, all_samples);
+  return shares;
+}
+
 void CpuExecutable::find_stale(const Call& call) {
-  std::set<DerivedStore::Entry*> seen;
   for (auto& level : stale_) level.clear();
   const auto add = [&](std::size_t lane, std::int64_t count) {
     for (DerivedStore::Entry* entry : program(static_cast<int>(lane), count).derived) {
-      if (entry->version == variables_.version_of(*entry) || !seen.insert(entry).second) continue;
-      stale_[entry->level].push_back(entry);
+      std::vector<DerivedStore::Entry*>& level = stale_[entry->level];
+      if (entry->version == variables_.version_of(*entry)) continue;
+      if (std::find(level.begin(), level.end(), entry) == level.end()) level.push_back(entry);
     }
   };
   if (call.idle) add(0, 1);
@@ -273,7 +279,7 @@ void CpuExecutable::prepare(Call& call) {
         concat("compiled for ", options_.max_samples, " samples, called with ", call.samples));
   }
   const std::int64_t all = call.scalars.all_samples > 0 ? call.scalars.all_samples : call.samples;
-  call.shares = split(call.samples, all);
+  call.shares = shares_of(call.samples, all);
   for (std::size_t lane = call.shares.size(); lane-- > 0;) {
     if (call.shares[lane].count() == 0) continue;
     call.first_active = static_cast<int>(lane);
@@ -314,8 +320,9 @@ void CpuExecutable::prepare_sums(Call& call) {
                           (!scalars.accumulate || options_.reduction.ordered);
     reduction_->sum_in(in_place ? source(0, call) : nullptr);
   }
+  find_sources(call);
   if (call.overlap) {
-    reduction_->begin(sources(call), scalars.accumulate && !options_.reduction.ordered);
+    reduction_->begin(sources_, scalars.accumulate && !options_.reduction.ordered);
   }
 }
 

@@ -58,7 +58,7 @@ class CpuExecutable : public Executable {
     const Bindings& bindings;
     const Scalars& scalars;
     std::int64_t samples;
-    std::vector<Share> shares;
+    std::span<const Share> shares;
     int active = 0;        // lanes with samples
     int first_active = 0;  // the first of them
     bool idle = false;     // no samples, but batch statistics that the other ranks wait for
@@ -67,6 +67,7 @@ class CpuExecutable : public Executable {
 
   void check() const;
   std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
+  std::span<const Share> shares_of(std::int64_t samples, std::int64_t all_samples);
   std::vector<Share> split(std::int64_t samples, std::int64_t all_samples) const;
   std::vector<Share> split_ordered(std::int64_t samples, std::int64_t all_samples) const;
   Lowered& program(int lane, std::int64_t samples);
@@ -94,7 +95,7 @@ class CpuExecutable : public Executable {
   // What is left of a call after backward: executable_reduce.cpp.
   void finish_alone(int lane, const Call& call);
   void finish_with_ranks(int lane, const Call& call);
-  std::vector<const float*> sources(const Call& call) const;
+  void find_sources(const Call& call);
   float* source(std::size_t lane, const Call& call) const;
   bool reduces(const Scalars& scalars) const;
   void write_trailer(const Call& call);
@@ -120,10 +121,13 @@ class CpuExecutable : public Executable {
   cluster::Communicator* statistics_ranks_;  // that batch statistics are taken over; null likewise
   Trailer trailer_;                          // with the moving statistics that are averaged
   Barrier barrier_, active_barrier_;
+  // How calls of so many samples, of so many of all ranks, are cut up.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Share>> shares_;
+  std::vector<const float*> sources_;  // the flat buffers that make up a call's gradient, in lane order
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<char> idle_input_;
-  std::vector<DerivedStore::Entry*> stale_[2];  // by level
+  std::vector<DerivedStore::Entry*> stale_[2];  // by level, each once
 };
 
 }  // namespace trainer::backend::cpu

@@ -29,13 +29,15 @@ bool CpuExecutable::reduces(const Scalars& scalars) const {
 void CpuExecutable::finish_alone(int lane, const Call& call) {
   if (!finite_) return;
   if (lane == 0) update_statistics(call);
-  std::vector<const float*> gradients = sources(call);
+  std::span<const float* const> gradients = sources_;
+  const float* sum = nullptr;
   const Scalars& scalars = call.scalars;
   const bool tree = options_.reduction.ordered && gradients.size() > 2;
   if (update_.needs_sum() || scalars.accumulate || !scalars.apply || tree) {
     reduction_->sum(lane_slice(variables_.flat_count(), lane, lanes_.count()), gradients,
                     scalars.accumulate);
-    gradients = {reduction_->values()};
+    sum = reduction_->values();
+    gradients = {&sum, 1};
   }
   if (scalars.apply) update_.run(lane, lanes_.count(), barrier_, gradients, scalars);
 }
@@ -46,7 +48,7 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
   const bool ordered = options_.reduction.ordered;
   const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
   if (!call.overlap) {
-    reduction_->sum(mine, sources(call), scalars.accumulate && !ordered);
+    reduction_->sum(mine, sources_, scalars.accumulate && !ordered);
   }
   if (!reduces(scalars)) {
     if (lane == 0) {
@@ -75,16 +77,14 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
                           scalars.accumulate);
     gradient = accumulated_.as<float>();
   }
-  if (scalars.apply) update_.run(lane, lanes, barrier_, {gradient}, scalars);
+  if (scalars.apply) update_.run(lane, lanes, barrier_, {&gradient, 1}, scalars);
 }
 
-// The flat buffers that make up this call's gradient, in lane order.
-std::vector<const float*> CpuExecutable::sources(const Call& call) const {
-  std::vector<const float*> buffers;
+void CpuExecutable::find_sources(const Call& call) {
+  sources_.clear();
   for (std::size_t lane = 0; lane < states_.size(); ++lane) {
-    if (call.shares[lane].pieces() > 0) buffers.push_back(source(lane, call));
+    if (call.shares[lane].pieces() > 0) sources_.push_back(source(lane, call));
   }
-  return buffers;
 }
 
 float* CpuExecutable::source(std::size_t lane, const Call& call) const {

@@ -66,7 +66,7 @@ Reduction::~Reduction() {
   thread_.join();
 }
 
-void Reduction::sum(Slice slice, const std::vector<const float*>& sources, bool add) const {
+void Reduction::sum(Slice slice, std::span<const float* const> sources, bool add) const {
   const int count = static_cast<int>(sources.size());
   float* out = values() + slice.first;
   if (slice.count() <= 0 || (count == 1 && sources[0] == values())) return;
@@ -95,9 +95,9 @@ void Reduction::reduce() const {
   ranks_->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + tail_));
 }
 
-void Reduction::begin(std::vector<const float*> sources, bool add) {
+void Reduction::begin(std::span<const float* const> sources, bool add) {
   const std::lock_guard lock(mutex_);
-  sources_ = std::move(sources);
+  sources_.assign(sources.begin(), sources.end());
   add_ = add;
   tail_written_ = aborted_ = false;
   busy_ = true;

@@ -42,7 +42,7 @@ class Reduction {
 
   // values = (add ? values : 0) + the sources, in their order; with ReductionOptions::ordered, in
   // the order of a binary tree over them. No sources: zeros.
-  void sum(Slice slice, const std::vector<const float*>& sources, bool add) const;
+  void sum(Slice slice, std::span<const float* const> sources, bool add) const;
 
   // Sums values and tail over the ranks.
   void reduce() const;
@@ -52,7 +52,7 @@ class Reduction {
   // Whether calls may be reduced so.
   bool overlaps() const { return thread_.joinable(); }
   // Before a call: `sources` are what lanes will have written, each into every bucket.
-  void begin(std::vector<const float*> sources, bool add);
+  void begin(std::span<const float* const> sources, bool add);
   // By each source's lane, when it has written a bucket.
   void arrive(std::size_t bucket);
   // When the tail is written.

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "base/types.h"
-#include "data/data.h"
-#include "data/splits.h"
+#include "config/config.h"
+#include "data/dataset.h"
 
 namespace trainer::data {
 
@@ -75,16 +75,12 @@ class MemoryDataset final : public Dataset {
  public:
   MemoryDataset(Array images, Array labels);
   std::int64_t size() const override { return images_.dims[0]; }
-  Shape image_shape() const override { return shape_; }
-  DType image_type() const override { return type_; }
-  bool label_is_index() const override { return targets_.empty(); }
+  const DatasetSpec& spec() const override { return spec_; }
   std::int32_t label_of(std::int64_t index) const override {
     return indices_.empty() ? -1 : indices_[static_cast<std::size_t>(index)];
   }
-  std::int64_t label_width() const override { return width_; }
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override;
-  bool in_memory() const override { return true; }
   std::string fingerprint() const override;
   std::string content_key() const override;
 
@@ -95,23 +91,13 @@ class MemoryDataset final : public Dataset {
  private:
   Array images_;
   std::string label_source_;
-  Shape shape_;
-  DType type_ = DType::kUInt8;
+  DatasetSpec spec_;
   std::size_t image_bytes_ = 0;
-  std::int64_t width_ = 1;
   std::vector<std::int32_t> indices_;
   std::vector<float> targets_;
 };
 
 std::unique_ptr<Dataset> make_synthetic(const config::Synthetic& config, std::uint64_t seed,
                                         bool test);
-
-// The first `count` samples of a data set.
-std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count);
-struct SplitPair {
-  std::unique_ptr<Dataset> train, validation;
-};
-// Sets `fraction` of the samples aside, chosen by the seed alone; both parts keep the file's order.
-SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint64_t seed);
 
 }  // namespace trainer::data

@@ -41,11 +41,15 @@ Array as_image(Array images) {
 MemoryDataset::MemoryDataset(Array images, Array labels)
     : images_(as_image(std::move(images))),
       label_source_(labels.source),
-      shape_(shape_of(images_)),
-      type_(images_.element == Element::kU8 ? DType::kUInt8 : DType::kFloat32),
-      image_bytes_(static_cast<std::size_t>(shape_.elements()) * trainer::size_of(type_)) {
+      spec_{shape_of(images_),
+            images_.element == Element::kU8 ? DType::kUInt8 : DType::kFloat32,
+            LabelKind::kIndex,
+            1,
+            false,
+            true},
+      image_bytes_(spec_.image_bytes()) {
   if (size() == 0) throw DataError(images_.source, "holds no images");
-  if (shape_.elements() == 0) throw DataError(images_.source, "holds images without pixels");
+  if (image_bytes_ == 0) throw DataError(images_.source, "holds images without pixels");
   const auto& d = labels.dims;
   if (d.empty() || d.size() > 2 || (d.size() == 2 && d[1] < 1)) {
     throw DataError(labels.source,
@@ -57,9 +61,9 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
                     concat("holds ", d[0], " labels, but ", images_.source, " holds ", size(),
                            " images; they must be of the same split"));
   }
-  width_ = d.size() == 2 ? d[1] : 1;
+  spec_.label_width = d.size() == 2 ? d[1] : 1;
   const std::int64_t count = labels.count();
-  if (width_ == 1 && !is_float(labels.element)) {
+  if (spec_.label_width == 1 && !is_float(labels.element)) {
     indices_.resize(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
       const double value = labels.at(i);
@@ -70,6 +74,7 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
       indices_[static_cast<std::size_t>(i)] = static_cast<std::int32_t>(value);
     }
   } else {
+    spec_.label_kind = LabelKind::kTargets;
     targets_.resize(static_cast<std::size_t>(count));
     for (std::int64_t i = 0; i < count; ++i) {
       targets_[static_cast<std::size_t>(i)] = static_cast<float>(labels.at(i));
@@ -80,10 +85,10 @@ MemoryDataset::MemoryDataset(Array images, Array labels)
 void MemoryDataset::get(std::int64_t index, std::int64_t, void* image, void* label) const {
   const auto i = static_cast<std::size_t>(index);
   std::memcpy(image, images_.bytes() + i * image_bytes_, image_bytes_);
-  if (targets_.empty()) {
+  if (spec_.label_is_index()) {
     std::memcpy(label, &indices_[i], sizeof(std::int32_t));
   } else {
-    const auto width = static_cast<std::size_t>(width_);
+    const auto width = static_cast<std::size_t>(spec_.label_width);
     std::memcpy(label, &targets_[i * width], width * sizeof(float));
   }
 }
@@ -101,7 +106,8 @@ std::string MemoryDataset::fingerprint() const {
   for (std::int64_t i = 0; i < size(); i += stride) {
     crc = crc32c({images_.bytes() + static_cast<std::size_t>(i) * image_bytes_, image_bytes_}, crc);
   }
-  return concat(size(), " x ", to_string(shape_), " ", to_string(type_), " crc32c ", std::hex, crc);
+  return concat(size(), " x ", to_string(spec_.image_shape), " ", to_string(spec_.image_type),
+                " crc32c ", std::hex, crc);
 }
 
 std::string MemoryDataset::content_key() const {

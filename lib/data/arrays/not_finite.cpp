@@ -23,12 +23,11 @@ std::string files_of(const config::Data& config) {
 }  // namespace
 
 std::string find_not_finite(const config::Data& config, const Dataset& train) {
-  const bool float_images = train.image_type() == DType::kFloat32;
-  const bool float_labels = !train.label_is_index();
-  if (!train.in_memory() || !(float_images || float_labels)) return "";
-  std::vector<std::byte> image(static_cast<std::size_t>(train.image_shape().elements()) *
-                               size_of(train.image_type()));
-  std::vector<std::byte> label(static_cast<std::size_t>(train.label_width()) * sizeof(float));
+  const DatasetSpec& spec = train.spec();
+  const bool float_images = spec.image_type == DType::kFloat32;
+  const bool float_labels = !spec.label_is_index();
+  if (!spec.in_memory || !(float_images || float_labels)) return "";
+  std::vector<std::byte> image(spec.image_bytes()), label(spec.label_bytes());
   std::string first;
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < train.size(); ++i) {

@@ -16,8 +16,8 @@ class SyntheticDataset final : public Dataset {
   SyntheticDataset(const config::Synthetic& config, std::uint64_t seed, bool test)
       : size_(test ? config.test_samples : config.train_samples),
         classes_(config.classes),
-        shape_(config.shape),
-        bytes_(static_cast<std::size_t>(shape_.elements())),
+        spec_{Shape(config.shape), DType::kUInt8, LabelKind::kIndex, 1, false, true},
+        bytes_(spec_.image_bytes()),
         seed_(seed),
         part_(test ? 1 : 0),
         pool_((kPool + bytes_ + 3) / 4) {
@@ -25,11 +25,7 @@ class SyntheticDataset final : public Dataset {
     for (std::uint32_t& word : pool_) word = random.next_u32();
   }
   std::int64_t size() const override { return size_; }
-  Shape image_shape() const override { return shape_; }
-  DType image_type() const override { return DType::kUInt8; }
-  bool label_is_index() const override { return true; }
-  std::int64_t label_width() const override { return 1; }
-  bool in_memory() const override { return true; }
+  const DatasetSpec& spec() const override { return spec_; }
 
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
     Random random(seed_, Stream::kSynthetic, part_, static_cast<std::uint64_t>(index));
@@ -41,13 +37,13 @@ class SyntheticDataset final : public Dataset {
   }
 
   std::string fingerprint() const override {
-    return concat("synthetic ", size_, " x ", to_string(shape_), " classes ", classes_, " seed ",
-                  seed_, " part ", part_);
+    return concat("synthetic ", size_, " x ", to_string(spec_.image_shape), " classes ", classes_,
+                  " seed ", seed_, " part ", part_);
   }
 
  private:
   std::int64_t size_, classes_;
-  Shape shape_;
+  DatasetSpec spec_;
   std::size_t bytes_;
   std::uint64_t seed_, part_;
   std::vector<std::uint32_t> pool_;

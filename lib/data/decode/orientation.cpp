@@ -1,7 +1,7 @@
 // EXIF orientation: finding it, and turning the image.
 #include <cstring>
 
-#include "data/images/image.h"
+#include "data/decode/pixels.h"
 
 namespace trainer::data {
 namespace {
@@ -30,8 +30,12 @@ constexpr std::uint32_t kOrientationTag = 0x0112, kShort = 3;
 }  // namespace
 
 int exif_orientation(std::span<const std::uint8_t> app1) {
-  if (app1.size() < 14 || std::memcmp(app1.data(), "Exif\0\0", 6) != 0) return 1;
-  const auto block = app1.subspan(6);
+  if (app1.size() < 6 || std::memcmp(app1.data(), "Exif\0\0", 6) != 0) return 1;
+  return tiff_orientation(app1.subspan(6));
+}
+
+int tiff_orientation(std::span<const std::uint8_t> block) {
+  if (block.size() < 8) return 1;
   if (std::memcmp(block.data(), "II*\0", 4) != 0 && std::memcmp(block.data(), "MM\0*", 4) != 0) {
     return 1;
   }

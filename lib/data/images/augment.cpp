@@ -1,12 +1,11 @@
 // Random changes of an image of its final size. Each draws the same count of numbers whatever their
 // values, so that a change of one entry's range leaves the draws of the others alone.
+#include "data/images/augment.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <numbers>
-
-#include "data/decode/decode_jpeg.h"
-#include "data/images/image.h"
 
 namespace trainer::data {
 namespace {

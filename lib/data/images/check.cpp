@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
-#include "data/images/image.h"
+#include "data/decode/image_file.h"
+#include "data/images/image_list.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -32,8 +33,9 @@ FileCheck check_file(const std::string& path, const config::Data& data) {
     Sha256 hash;
     hash.update(bytes);
     result.hash = hash.hex();
-    result.info = read_header(bytes, path, limits);
-    decode(bytes, path, result.info, 3, 1, pixels, &result.warning);
+    ImageFile file(bytes, path, limits);
+    result.info = file.info();
+    result.warning = file.decode(3, 1, pixels);
   } catch (const DataError& error) {
     result.error = error.what();
   }
@@ -70,7 +72,7 @@ SplitCheck summarise(const std::string& name, const ImageList& list,
     if (!file.warning.empty()) {
       split.suspicious.push_back(concat(list.files[i].path, ": ", file.warning));
     }
-    ++split.kinds[file.info.kind];
+    ++split.kinds[to_string(file.info.kind)];
     split.grey += file.info.channels == 1 ? 1 : 0;
     split.turned += file.info.orientation != 1 ? 1 : 0;
     widen(file.info.height, first, split.min_height, split.max_height);
@@ -184,7 +186,7 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
     result.splits.push_back(summarise(name, list, files, result.classes));
     if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {
-      const ImageFile& file = list.files[i];
+      const ListedFile& file = list.files[i];
       std::smatch match;
       if (!group_by.empty() && std::regex_search(file.path, match, group)) {
         groups[match[match.size() > 1 ? 1 : 0].str()].emplace(name, file.path);

@@ -1,4 +1,6 @@
 // Which image files a split has, and the class of each.
+#include "data/images/image_list.h"
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -6,10 +8,10 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/glob.h"
 #include "base/random.h"
 #include "base/text.h"
-#include "data/images/image.h"
 
 namespace trainer::data {
 namespace {
@@ -244,7 +246,7 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
     });
     if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
     std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
-              [](const ImageFile& a, const ImageFile& b) { return a.path < b.path; });
+              [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
   }
   if (other > 0) {
     result.notes.push_back(concat(split.path, ": ", other,
@@ -384,7 +386,7 @@ void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed) {
     kept.push_back(places[i].second);
   }
   std::sort(kept.begin(), kept.end());
-  std::vector<ImageFile> files;
+  std::vector<ListedFile> files;
   for (const std::size_t i : kept) files.push_back(std::move(list.files[i]));
   list.files = std::move(files);
   list.lines.clear();

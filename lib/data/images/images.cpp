@@ -9,7 +9,9 @@
 #include "base/files.h"
 #include "base/text.h"
 #include "data/arrays/array.h"
-#include "data/images/image.h"
+#include "data/data.h"
+#include "data/images/image_dataset.h"
+#include "data/images/image_list.h"
 
 namespace trainer::data {
 namespace {
@@ -52,10 +54,7 @@ class TolerantDataset final : public Dataset {
  public:
   explicit TolerantDataset(std::unique_ptr<Dataset> base) : base_(std::move(base)) {}
   std::int64_t size() const override { return base_->size(); }
-  Shape image_shape() const override { return base_->image_shape(); }
-  DType image_type() const override { return base_->image_type(); }
-  bool label_is_index() const override { return true; }
-  std::int64_t label_width() const override { return 1; }
+  const DatasetSpec& spec() const override { return base_->spec(); }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
   std::string fingerprint() const override { return base_->fingerprint(); }
   using Dataset::get;
@@ -63,7 +62,7 @@ class TolerantDataset final : public Dataset {
     try {
       base_->get(index, epoch, image, label);
     } catch (const DataError& error) {
-      std::memset(image, 0, static_cast<std::size_t>(image_shape().elements()));
+      std::memset(image, 0, spec().image_bytes());
       const std::lock_guard lock(mutex_);
       reasons_[index] = error.what();
     }
@@ -106,7 +105,7 @@ Images open_image_files(const config::Data& data, std::vector<std::string> files
   ImageList list;
   list.source = files.front();
   for (std::string& file : files) list.files.push_back({std::move(file), 0});
-  auto dataset = make_image_dataset(plain, std::move(list), {""}, 0, false);
+  auto dataset = make_image_dataset(plain, std::move(list), {""}, 0, false).dataset;
   if (!skip) return {std::move(dataset), false};
   auto tolerant = std::make_unique<TolerantDataset>(std::move(dataset));
   const TolerantDataset* set = tolerant.get();

@@ -1,12 +1,13 @@
 // Resizing rows first, so that the pass that vectorises best sees the larger image; each output row
 // is finished while it is in the cache.
+#include "data/images/resize.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
 #include <span>
 
-#include "data/images/image.h"
 #include "data/images/resize_rows.h"
 
 namespace trainer::data {

@@ -8,8 +8,9 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "data/check.h"
-#include "data/images/image.h"
+#include "data/data.h"
 #include "data/mix.h"
 
 namespace trainer::data {
@@ -74,7 +75,7 @@ void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t sa
   }
   data.train = mix_samples(std::move(data.train), config.train.augment, data.num_classes, seed);
   const Dataset& set = *data.train;
-  const Shape shape = set.image_shape();
+  const Shape shape = set.spec().image_shape;
   const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
   const int channels = static_cast<int>(shape[2]);
   const int count = static_cast<int>(std::min(samples, set.size()));

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <string_view>
 
-#include "data/images/image.h"
+#include "data/decode/pixels.h"
 
 namespace trainer::data::jpeg {
 namespace {

@@ -1,7 +1,7 @@
 // Plain JPEG files, which nearly all are, decoded faster than libjpeg does and to the same bits.
 #pragma once
 
-#include "data/images/image.h"
+#include "data/decode/pixels.h"
 #include "data/jpeg/header.h"
 
 namespace trainer::data::jpeg {

@@ -8,30 +8,29 @@
 namespace trainer::data {
 namespace {
 
-std::size_t label_bytes(const Dataset& dataset) {
-  return dataset.label_is_index() ? sizeof(std::int32_t)
-                                  : static_cast<std::size_t>(dataset.label_width()) * sizeof(float);
-}
-
-std::size_t feature_bytes(const Shape& shape, DType type) {
-  return static_cast<std::size_t>(shape.elements()) * size_of(type);
+DatasetSpec feature_spec(const Dataset& images, Shape shape, DType type, bool in_memory) {
+  DatasetSpec spec = images.spec();
+  spec.image_shape = std::move(shape);
+  spec.image_type = type;
+  spec.is_random = false;
+  spec.in_memory = in_memory;
+  return spec;
 }
 
 }  // namespace
 
 FeatureDataset::FeatureDataset(const Dataset& images, Shape shape, DType type, const Path& file)
     : images_(images),
-      shape_(std::move(shape)),
-      type_(type),
-      in_memory_(file.empty()),
-      feature_bytes_(feature_bytes(shape_, type)),
-      label_bytes_(label_bytes(images)),
-      records_(file, images.size(), record_bytes(images, shape_, type),
+      spec_(feature_spec(images, std::move(shape), type, file.empty())),
+      feature_bytes_(spec_.image_bytes()),
+      label_bytes_(spec_.label_bytes()),
+      records_(file, images.size(), feature_bytes_ + label_bytes_,
                "choose another train.cache_features, or off"),
       scratch_(records_.record_bytes()) {}
 
 std::size_t FeatureDataset::record_bytes(const Dataset& images, const Shape& shape, DType type) {
-  return feature_bytes(shape, type) + label_bytes(images);
+  const DatasetSpec spec = feature_spec(images, shape, type, false);
+  return spec.image_bytes() + spec.label_bytes();
 }
 
 bool FeatureDataset::complete() const {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <span>
 
 #include "base/error.h"
 #include "data/splits.h"
@@ -65,23 +66,18 @@ class MixedDataset final : public Dataset {
                std::int64_t label_width, std::uint64_t seed)
       : base_(std::move(base)),
         mixing_(std::move(mixing)),
-        label_width_(base_->label_is_index() ? label_width : base_->label_width()),
-        seed_(seed) {}
+        spec_(base_->spec()),
+        elements_(static_cast<std::size_t>(spec_.image_shape.elements())),
+        seed_(seed) {
+    if (spec_.label_is_index()) spec_.label_width = label_width;
+    spec_.label_kind = LabelKind::kTargets;
+    spec_.is_random = true;
+  }
 
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
-  Damage damage() const override { return base_->damage(); }
-  std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) override {
-    return base_->unreadable(indices);
-  }
   std::int64_t size() const override { return base_->size(); }
-  Shape image_shape() const override { return base_->image_shape(); }
-  DType image_type() const override { return base_->image_type(); }
-  bool label_is_index() const override { return false; }
-  std::int64_t label_width() const override { return label_width_; }
-  bool is_random() const override { return true; }
-  bool in_memory() const override { return base_->in_memory(); }
+  const DatasetSpec& spec() const override { return spec_; }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
-  std::vector<std::string> report() const override { return base_->report(); }
   std::string fingerprint() const override {
     std::string text = base_->fingerprint();
     for (const config::Augmentation& entry : mixing_) {
@@ -93,32 +89,31 @@ class MixedDataset final : public Dataset {
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
-    const std::span row(static_cast<float*>(label), static_cast<std::size_t>(label_width_));
+    const std::span row(static_cast<float*>(label), static_cast<std::size_t>(spec_.label_width));
     read(index, epoch, image, row);
     if (epoch == kNoEpoch || mixing_.empty()) return;
-    const Mixture mixture = draw_mixture(mixing_, seed_, epoch, index, size(), image_shape());
+    const Mixture mixture = draw_mixture(mixing_, seed_, epoch, index, size(), spec_.image_shape);
     thread_local std::vector<std::uint8_t> other;
     thread_local std::vector<float> other_row;
-    const auto elements = static_cast<std::size_t>(image_shape().elements());
-    other.resize(elements * size_of(image_type()));
+    other.resize(spec_.image_bytes());
     other_row.resize(row.size());
     read(mixture.partner, epoch, other.data(), other_row);
     average(row, other_row, static_cast<float>(mixture.share));
     if (mixture.cut) {
       paste(mixture, other.data(), image);
-    } else if (image_type() == DType::kUInt8) {
-      average(std::span(static_cast<std::uint8_t*>(image), elements), other,
+    } else if (spec_.image_type == DType::kUInt8) {
+      average(std::span(static_cast<std::uint8_t*>(image), elements_), other,
               static_cast<float>(mixture.share));
     } else {
-      average(std::span(static_cast<float*>(image), elements),
-              std::span(reinterpret_cast<const float*>(other.data()), elements),
+      average(std::span(static_cast<float*>(image), elements_),
+              std::span(reinterpret_cast<const float*>(other.data()), elements_),
               static_cast<float>(mixture.share));
     }
   }
 
  private:
   void read(std::int64_t index, std::int64_t epoch, void* image, std::span<float> row) const {
-    if (!base_->label_is_index()) return base_->get(index, epoch, image, row.data());
+    if (!base_->spec().label_is_index()) return base_->get(index, epoch, image, row.data());
     std::int32_t label = 0;
     base_->get(index, epoch, image, &label);
     for (std::size_t c = 0; c < row.size(); ++c) {
@@ -128,8 +123,8 @@ class MixedDataset final : public Dataset {
   }
 
   void paste(const Mixture& mixture, const std::uint8_t* from, void* image) const {
-    const Shape shape = image_shape();
-    const auto pixel = static_cast<std::size_t>(shape[2]) * size_of(image_type());
+    const Shape& shape = spec_.image_shape;
+    const auto pixel = static_cast<std::size_t>(shape[2]) * size_of(spec_.image_type);
     for (std::int64_t y = mixture.top; y < mixture.top + mixture.height; ++y) {
       const std::size_t at = static_cast<std::size_t>(y * shape[1] + mixture.left) * pixel;
       std::memcpy(static_cast<std::uint8_t*>(image) + at, from + at,
@@ -139,7 +134,8 @@ class MixedDataset final : public Dataset {
 
   std::unique_ptr<Dataset> base_;
   std::vector<config::Augmentation> mixing_;
-  std::int64_t label_width_;
+  DatasetSpec spec_;
+  std::size_t elements_;  // of an image
   std::uint64_t seed_;
 };
 

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/data.h"
+#include "data/loader.h"
 
 namespace trainer::data {
 namespace {

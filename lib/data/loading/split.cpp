@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "base/random.h"
-#include "data/arrays/array.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -17,66 +16,39 @@ constexpr std::string_view kTrainPart = " train", kValidationPart = " validation
 // which is why they share it.
 class View final : public Dataset {
  public:
-  View(std::shared_ptr<Dataset> base, std::vector<std::int64_t> indices, std::string what,
-       bool training = true, std::vector<std::string> left_out = {})
+  // Whether random changes are those of the base; a validation part has none.
+  enum class Changes { kOfBase, kNone };
+  View(std::shared_ptr<const Dataset> base, std::vector<std::int64_t> indices,
+       std::string fingerprint_end, std::string key_end, Changes changes)
       : base_(std::move(base)),
         indices_(std::move(indices)),
-        what_(std::move(what)),
-        left_out_(std::move(left_out)),
-        training_(training) {}
+        spec_(base_->spec()),
+        fingerprint_end_(std::move(fingerprint_end)),
+        key_end_(std::move(key_end)),
+        changes_(changes) {
+    if (changes == Changes::kNone) spec_.is_random = false;
+  }
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(at(index)); }
-  Damage damage() const override {
-    Damage damage = base_->damage();
-    if (left_out_.empty()) return damage;
-    const auto skipped = static_cast<std::int64_t>(left_out_.size());
-    return {skipped, 0, size() + skipped, left_out_, damage.without_class};
-  }
-  std::vector<std::string> unreadable(const std::vector<std::int64_t>& indices) override {
-    std::vector<std::int64_t> of_base;
-    for (const std::int64_t index : indices) of_base.push_back(at(index));
-    return base_->unreadable(of_base);
-  }
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
-  Shape image_shape() const override { return base_->image_shape(); }
-  DType image_type() const override { return base_->image_type(); }
-  bool label_is_index() const override { return base_->label_is_index(); }
-  std::int64_t label_width() const override { return base_->label_width(); }
-  bool in_memory() const override { return base_->in_memory(); }
+  const DatasetSpec& spec() const override { return spec_; }
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
-    base_->get(at(index), training_ ? epoch : kNoEpoch, image, label);
+    base_->get(at(index), changes_ == Changes::kOfBase ? epoch : kNoEpoch, image, label);
   }
-  bool is_random() const override { return training_ && base_->is_random(); }
   std::string describe(std::int64_t index) const override { return base_->describe(at(index)); }
-  std::vector<std::string> report() const override {
-    if (left_out_.empty()) return base_->report();
-    std::vector<std::string> lines;
-    for (const std::string& reason : left_out_) lines.push_back("skipped: " + reason);
-    return lines;
-  }
-  // What is left out for evaluation is not another division of the samples.
-  std::string fingerprint() const override { return base_->fingerprint() + what_; }
+  std::string fingerprint() const override { return base_->fingerprint() + fingerprint_end_; }
   std::string content_key() const override {
-    std::string key = base_->content_key() + what_;
-    for (const std::string& reason : left_out_) key += ", without " + reason;
-    return key;
-  }
-  void divide(std::vector<std::int32_t> parts) override {
-    std::vector<std::int32_t> of_base(static_cast<std::size_t>(base_->size()), -1);
-    for (std::size_t i = 0; i < indices_.size(); ++i) {
-      of_base[static_cast<std::size_t>(indices_[i])] = parts[i];
-    }
-    base_->divide(std::move(of_base));
+    return base_->content_key() + fingerprint_end_ + key_end_;
   }
 
  private:
   std::int64_t at(std::int64_t index) const { return indices_[static_cast<std::size_t>(index)]; }
 
-  std::shared_ptr<Dataset> base_;
+  std::shared_ptr<const Dataset> base_;
   std::vector<std::int64_t> indices_;
-  std::string what_;                   // ends the fingerprint
-  std::vector<std::string> left_out_;  // why samples of the base are not among the indices
-  bool training_;                      // a validation part is never changed at random
+  DatasetSpec spec_;
+  std::string fingerprint_end_, key_end_;
+  Changes changes_;
 };
 
 }  // namespace
@@ -85,36 +57,40 @@ std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64
   if (count >= dataset->size()) return dataset;
   std::vector<std::int64_t> indices(static_cast<std::size_t>(count));
   std::iota(indices.begin(), indices.end(), 0);
-  std::vector<std::int32_t> parts(static_cast<std::size_t>(dataset->size()), -1);
-  std::fill_n(parts.begin(), count, 0);
-  dataset->divide(std::move(parts));
-  return std::make_unique<View>(std::move(dataset), std::move(indices), concat(", first ", count));
+  return std::make_unique<View>(std::move(dataset), std::move(indices), concat(", first ", count),
+                                "", View::Changes::kOfBase);
 }
 
-SplitPair split_off(std::unique_ptr<Dataset> dataset, double fraction, std::uint64_t seed) {
+SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, double fraction,
+                    std::uint64_t seed) {
   const Division division = divide_samples(dataset->size(), fraction, seed);
-  std::vector<std::int32_t> parts(static_cast<std::size_t>(dataset->size()), 0);
-  for (const std::int64_t index : division.validation) parts[static_cast<std::size_t>(index)] = 1;
-  dataset->divide(std::move(parts));
-
-  const std::shared_ptr<Dataset> base = std::move(dataset);
+  if (files != nullptr) files->divide(division.validation);
+  const std::shared_ptr<const Dataset> base = std::move(dataset);
   const std::string what = concat(", split ", fraction, " seed ", seed);
-  return {std::make_unique<View>(base, division.train, concat(what, kTrainPart)),
-          std::make_unique<View>(base, division.validation, concat(what, kValidationPart), false)};
+  return {std::make_unique<View>(base, division.train, concat(what, kTrainPart), "",
+                                 View::Changes::kOfBase),
+          std::make_unique<View>(base, division.validation, concat(what, kValidationPart), "",
+                                 View::Changes::kNone)};
 }
 
-std::unique_ptr<Dataset> without_damaged(std::unique_ptr<Dataset> dataset) {
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(dataset->size()));
-  std::iota(indices.begin(), indices.end(), 0);
-  std::vector<std::string> reasons = dataset->unreadable(indices);
-  std::erase_if(indices, [&](std::int64_t index) {
-    return !reasons.empty() && !reasons[static_cast<std::size_t>(index)].empty();
-  });
+void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<DamagedFiles>& files,
+                          DamagedFiles::Portion portion) {
+  if (!files) return;
+  std::vector<std::string> reasons = files->find_unreadable(portion);
+  std::vector<std::int64_t> kept;
+  for (std::size_t i = 0; i < reasons.size(); ++i) {
+    if (reasons[i].empty()) kept.push_back(static_cast<std::int64_t>(i));
+  }
   std::erase(reasons, "");
-  if (reasons.empty()) return dataset;
-  if (indices.empty()) throw DataError("data", "no sample can be read; the first: " + reasons[0]);
-  return std::make_unique<View>(std::move(dataset), std::move(indices), "", true,
-                                std::move(reasons));
+  if (reasons.empty()) return;
+  if (kept.empty()) throw DataError("data", "no sample can be read; the first: " + reasons[0]);
+  std::string key_end;
+  for (const std::string& reason : reasons) key_end += ", without " + reason;
+  const std::int64_t size = dataset->size();
+  // What is left out for evaluation is not another division of the samples.
+  dataset = std::make_unique<View>(std::move(dataset), std::move(kept), "", std::move(key_end),
+                                   View::Changes::kOfBase);
+  files = std::make_shared<DamagedFiles>(size, std::move(reasons), files->damage().without_class);
 }
 
 Division divide_samples(std::int64_t size, double fraction, std::uint64_t seed) {

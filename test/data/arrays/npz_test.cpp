@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/arrays/array.h"
+#include "data/data.h"
 
 namespace trainer::data {
 namespace {

@@ -7,7 +7,8 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "data/images/image.h"
+#include "base/files.h"
+#include "data/decode/image_file.h"
 #include "support/skip.h"
 
 namespace trainer::data {
@@ -74,14 +75,14 @@ const fs::path* awkward() {
 Pixels decode_file(const fs::path& path, int channels = 3, int reduce = 1) {
   const Bytes file = read_file(path);
   Pixels image;
-  decode(file, path.string(), read_header(file, path.string(), {}), channels, reduce, image);
+  ImageFile(file, path.string(), {}).decode(channels, reduce, image);
   return image;
 }
 
 std::string error_of(const Bytes& file, const ImageLimits& limits = {}) {
   try {
     Pixels image;
-    decode(file, "x.jpg", read_header(file, "x.jpg", limits), 3, 1, image);
+    ImageFile(file, "x.jpg", limits).decode(3, 1, image);
   } catch (const DataError& error) {
     return error.what();
   }
@@ -214,12 +215,11 @@ TEST_CASE("the kind is told by the content") {
   // P6 2 x 1
   const std::string ppm = "P6 2 1 255\n\1\2\3\4\5\6";
   const Bytes file(ppm.begin(), ppm.end());
-  const ImageInfo info = read_header(file, "x.jpg", {});
   Pixels image;
-  decode(file, "x.jpg", info, 3, 1, image);
+  ImageFile(file, "x.jpg", {}).decode(3, 1, image);
   CHECK(image.width() == 2);
   CHECK(image.data()[5] == 6);
-  decode(file, "x.jpg", info, 1, 1, image);
+  ImageFile(file, "x.jpg", {}).decode(1, 1, image);
   CHECK(image.channels() == 1);
   CHECK(image.data()[1] == 5);
 }

@@ -15,8 +15,9 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/random.h"
-#include "data/decode/decode_jpeg.h"
+#include "data/decode/jpeg_file.h"
 #include "data/jpeg/plain.h"
 #include "support/skip.h"
 
@@ -93,7 +94,7 @@ std::string difference(const Bytes& file, int channels, int reduce, const Pixels
   Pixels expected;
   std::string warning;
   try {
-    decode_with_libjpeg(file, "x.jpg", channels, reduce, expected, &warning);
+    warning = decode_with_libjpeg(file, "x.jpg", channels, reduce, expected);
   } catch (const DataError& error) {
     return error.what();
   }
@@ -240,15 +241,14 @@ TEST_CASE("real JPEG files are decoded to libjpeg's bits") {
   if (runs_here()) CHECK(ours > files / 4);
 }
 
-TEST_CASE("the pixels that decode_jpeg gives do not depend on who decodes") {
+TEST_CASE("the pixels that JpegFile gives do not depend on who decodes") {
   Random random(4, Stream::kSynthetic);
   const Bytes file = encode({60, 70, 3, 2, 2, 85, 0, false, false}, 20, random);
   Pixels found;
-  std::string warning = "old";
-  decode_jpeg(file, "x.jpg", 3, 1, found, &warning);
-  CHECK(warning == "");
+  JpegFile jpeg(file, "x.jpg");
+  CHECK(jpeg.decode(3, 1, found) == "");
   CHECK(difference(file, 3, 1, found) == "");
-  const ImageInfo info = jpeg_header(file, "x.jpg");
+  const ImageInfo info = jpeg.info();
   CHECK(info.height == 60);
   CHECK(info.width == 70);
   CHECK(info.channels == 3);

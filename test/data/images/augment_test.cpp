@@ -1,9 +1,9 @@
+#include "data/images/augment.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <cmath>
-
-#include "data/images/image.h"
 
 namespace trainer::data {
 namespace {

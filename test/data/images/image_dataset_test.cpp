@@ -6,8 +6,11 @@
 #include <map>
 
 #include "base/error.h"
+#include "base/files.h"
+#include "base/random.h"
 #include "data/check.h"
-#include "data/images/image.h"
+#include "data/data.h"
+#include "data/decode/image_file.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -51,7 +54,7 @@ config::Data config_of(const fs::path& path) {
 }
 
 Bytes image_of(const Dataset& set, std::int64_t index, std::int64_t epoch = kNoEpoch) {
-  Bytes image(static_cast<std::size_t>(set.image_shape().elements()));
+  Bytes image(static_cast<std::size_t>(set.spec().image_shape.elements()));
   std::int32_t label = -1;
   set.get(index, epoch, image.data(), &label);
   return image;
@@ -59,7 +62,7 @@ Bytes image_of(const Dataset& set, std::int64_t index, std::int64_t epoch = kNoE
 
 std::vector<std::int32_t> labels(const Dataset& set) {
   std::vector<std::int32_t> result;
-  Bytes image(static_cast<std::size_t>(set.image_shape().elements()));
+  Bytes image(static_cast<std::size_t>(set.spec().image_shape.elements()));
   for (std::int64_t i = 0; i < set.size(); ++i) {
     set.get(i, image.data(), &result.emplace_back());
   }
@@ -83,7 +86,7 @@ std::vector<Bytes> batches(const Dataset& set, std::int64_t threads, std::int64_
   const auto loader = make_loader(set, options);
   while (const Batch* batch = loader->next()) {
     const auto* from = static_cast<const std::uint8_t*>(batch->images);
-    result.emplace_back(from, from + batch->range.count * set.image_shape().elements());
+    result.emplace_back(from, from + batch->range.count * set.spec().image_shape.elements());
     loader->release();
   }
   return result;
@@ -106,9 +109,9 @@ TEST_CASE("a folder a class, nested, classes sorted or as listed, splits by name
   REQUIRE(sets.validation != nullptr);
   CHECK(sets.validation->size() == 2);
   CHECK(labels(*sets.train) == std::vector<std::int32_t>{0, 0, 0, 1, 1, 1});
-  CHECK(sets.train->report().size() == 1);
+  CHECK(sets.train_files->report().size() == 1);
   CHECK(sets.train->describe(0).ends_with("train/cat/deep/cat1.ppm"));
-  CHECK(!sets.train->is_random());
+  CHECK(!sets.train->spec().is_random);
   config.classes = {"dog", "cat"};
   CHECK(labels(*open_datasets(config, 1).train)[0] == 0);
   CHECK(open_datasets(config, 1).train->describe(0).find("dog") != std::string::npos);
@@ -219,7 +222,7 @@ TEST_CASE("random changes are a function of seed, epoch and index, for any threa
       augmentation(config::Saturation{}),         augmentation(config::Hue{}),
       augmentation(config::RandomErasing{})};
   const Datasets sets = open_datasets(config, 7);
-  CHECK(sets.train->is_random());
+  CHECK(sets.train->spec().is_random);
   const std::vector<Bytes> one = batches(*sets.train, 1);
   CHECK(batches(*sets.train, 4) == one);
   CHECK(batches(*open_datasets(config, 7).train, 0) == one);
@@ -237,8 +240,8 @@ TEST_CASE("random changes are a function of seed, epoch and index, for any threa
   // The part set aside for validation is never changed.
   config.validation_split = 0.3;
   const Datasets parts = open_datasets(config, 7);
-  CHECK(parts.train->is_random());
-  CHECK(!parts.validation->is_random());
+  CHECK(parts.train->spec().is_random);
+  CHECK(!parts.validation->spec().is_random);
   CHECK(image_of(*parts.validation, 0, 0) == image_of(*parts.validation, 0, 1));
 }
 
@@ -376,18 +379,18 @@ TEST_CASE("damaged files: fail, skip, replace, within a budget") {
   config.on_error = config::OnError::kSkip;
   const Datasets skipped = open_datasets(config, 1);
   CHECK(skipped.train->size() == 12);
-  REQUIRE(skipped.train->report().size() == 2);
-  CHECK(skipped.train->report()[0].find("skipped (class cat): ") == 0);
-  CHECK(skipped.train->report()[0].find(name) != std::string::npos);
-  CHECK(skipped.train->report()[1] == "class cat: 1 of 7 files skipped");
+  REQUIRE(skipped.train_files->report().size() == 2);
+  CHECK(skipped.train_files->report()[0].find("skipped (class cat): ") == 0);
+  CHECK(skipped.train_files->report()[0].find(name) != std::string::npos);
+  CHECK(skipped.train_files->report()[1] == "class cat: 1 of 7 files skipped");
   config.on_error = config::OnError::kReplace;
   const Datasets replaced = open_datasets(config, 1);
   CHECK(replaced.train->size() == 13);
   const std::vector<Bytes> one = batches(*replaced.train, 1);
   CHECK(batches(*replaced.train, 4) == one);
   CHECK(batches(*open_datasets(config, 1).train, 3) == one);
-  REQUIRE(replaced.train->report().size() == 1);
-  CHECK(replaced.train->report()[0].find("replaced (class cat): ") == 0);
+  REQUIRE(replaced.train_files->report().size() == 1);
+  CHECK(replaced.train_files->report()[0].find("replaced (class cat): ") == 0);
   CHECK(image_of(*replaced.train, 0) == image_of(*replaced.train, 0));
 
   for (const auto mode : {config::OnError::kSkip, config::OnError::kReplace}) {
@@ -431,14 +434,14 @@ TEST_CASE("a damaged file is replaced in training alone, from its own part of a 
   }
   CHECK(replaced > 1);
 
-  const Damage left_out = sets.validation->damage();
+  const Damage left_out = sets.validation_files->damage();
   REQUIRE(left_out.skipped > 1);
   CHECK(left_out.files == 10);
   CHECK(sets.validation->size() == 10 - left_out.skipped);
   CHECK(left_out.reasons[0].find("x.png: is no image of a known kind") != std::string::npos);
   CHECK(left_out.reasons.size() == static_cast<std::size_t>(left_out.skipped));
   for (std::int64_t i = 0; i < sets.validation->size(); ++i) CHECK(!damaged(*sets.validation, i));
-  CHECK(sets.validation->report().size() == left_out.reasons.size());
+  CHECK(sets.validation_files->report().size() == left_out.reasons.size());
   CHECK(same_division(sets.train->fingerprint(), sets.validation->fingerprint()));
 
   // One that is damaged after that is not replaced either.
@@ -446,9 +449,9 @@ TEST_CASE("a damaged file is replaced in training alone, from its own part of a 
   CHECK_THROWS_AS(image_of(*sets.validation, 0), DataError);
   // The training images themselves may be evaluated on.
   Datasets again = open_datasets(config, 1, "train");
-  const auto evaluated = without_damaged(std::move(again.train));
-  CHECK(evaluated->size() == sets.train->size() - replaced);
-  CHECK(evaluated->damage().skipped == replaced);
+  leave_out_unreadable(again.train, again.train_files, DamagedFiles::Portion::kMain);
+  CHECK(again.train->size() == sets.train->size() - replaced);
+  CHECK(again.train_files->damage().skipped == replaced);
 }
 
 TEST_CASE("no image of a test split stands in for a damaged one") {
@@ -458,20 +461,20 @@ TEST_CASE("no image of a test split stands in for a damaged one") {
   write_text(folder.path() / "test/dog/broken.png", "junk");
   config::Data config = config_of(folder.path());
   config.on_error = config::OnError::kReplace;
-  const auto test = std::move(open_datasets(config, 1, "test").test);
-  CHECK(test->size() == 4);
-  CHECK(test->damage().skipped == 1);
-  CHECK(test->damage().replaced == 0);
+  const Datasets sets = open_datasets(config, 1, "test");
+  CHECK(sets.test->size() == 4);
+  CHECK(sets.test_files->damage().skipped == 1);
+  CHECK(sets.test_files->damage().replaced == 0);
 }
 
 TEST_CASE("images beside the folders of the classes are told of") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  CHECK(open_datasets(config_of(folder.path()), 1).train->damage().without_class.empty());
+  CHECK(open_datasets(config_of(folder.path()), 1).train_files->damage().without_class.empty());
   write_image(folder.path() / "train/stray.ppm", 4, 4, 1);
   const Datasets sets = open_datasets(config_of(folder.path()), 1);
   CHECK(sets.train->size() == 4);
-  const std::string note = sets.train->damage().without_class;
+  const std::string note = sets.train_files->damage().without_class;
   CHECK(note.find("1 image file is left aside, lying in no folder of a class") !=
         std::string::npos);
   CHECK(note.ends_with("train/stray.ppm"));
@@ -520,8 +523,9 @@ TEST_CASE("the sheet is a PNG of the expected size") {
   write_folder(folder.path() / "train", 3);
   const fs::path path = folder.path() / "sheet.png";
   write_sheet(config_of(folder.path()), 1, 5, path.string());
-  const ImageInfo info = read_header(read_file(path), path.string(), {});
-  CHECK(info.kind == "PNG");
+  const Bytes file = read_file(path);
+  const ImageInfo info = ImageFile(file, path.string(), {}).info();
+  CHECK(info.kind == ImageKind::kPng);
   CHECK(info.width == 3 * (6 + 4) + 4);
   CHECK(info.height == 2 * (8 + 12 + 4) + 4);
 }

@@ -1,11 +1,15 @@
+#include "data/images/resize.h"
+
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <sstream>
 #include <thread>
 
 #include "base/error.h"
-#include "data/images/image.h"
+#include "base/files.h"
+#include "base/random.h"
 #include "data/images/resize_rows.h"
 
 namespace trainer::data {

@@ -1,8 +1,10 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <map>
 #include <thread>
 
@@ -18,10 +20,7 @@ class FakeDataset final : public Dataset {
  public:
   explicit FakeDataset(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
   std::int64_t size() const override { return size_; }
-  Shape image_shape() const override { return {1, 2, 1}; }
-  DType image_type() const override { return DType::kFloat32; }
-  bool label_is_index() const override { return true; }
-  std::int64_t label_width() const override { return 1; }
+  const DatasetSpec& spec() const override { return spec_; }
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
     ++reads;
     if (index == bad_) throw DataError("fake.jpg", "sample " + std::to_string(index));
@@ -36,6 +35,7 @@ class FakeDataset final : public Dataset {
   mutable std::atomic<std::int64_t> reads{0};
 
  private:
+  DatasetSpec spec_{{1, 2, 1}, DType::kFloat32};
   std::int64_t size_, bad_;
 };
 
@@ -277,6 +277,81 @@ TEST_CASE("passes side by side: each goes through all samples in an order of its
   wrong.passes = 3;
   wrong.ranks = 2;
   CHECK_THROWS_AS(make_loader(dataset, wrong), std::logic_error);
+}
+
+TEST_CASE("several batches may be out, and each keeps its content until it is released") {
+  const FakeDataset dataset(200);
+  const auto expected = drain(*make_loader(dataset, options_of(0, 0)));
+  for (const std::int64_t threads : {0, 1, 4}) {
+    for (const std::int64_t prefetch : {1, 3}) {
+      CAPTURE(threads);
+      CAPTURE(prefetch);
+      LoaderOptions options = options_of(threads, prefetch);
+      options.out = 3;
+      const auto loader = make_loader(dataset, options);
+      std::deque<const Batch*> out;
+      const auto check_oldest = [&](std::size_t step) {
+        const Batch& batch = *out.front();
+        CHECK(batch.range.first == static_cast<std::int64_t>(expected[step][1]));
+        for (std::size_t i = 0; i < batch.indices.size(); ++i) {
+          CHECK(static_cast<const float*>(batch.images)[2 * i] == expected[step][2 + 3 * i]);
+          CHECK(static_cast<const std::int32_t*>(batch.labels)[i] == expected[step][4 + 3 * i]);
+        }
+        out.pop_front();
+        loader->release();
+      };
+      std::size_t released = 0;
+      for (std::size_t step = 0; step < expected.size(); ++step) {
+        if (out.size() == 3) {
+          CHECK_THROWS_AS(loader->next(), std::logic_error);
+          check_oldest(released++);
+        }
+        out.push_back(loader->next());
+        REQUIRE(out.back() != nullptr);
+      }
+      while (!out.empty()) check_oldest(released++);
+      CHECK(loader->next() == nullptr);
+      loader->release();  // of none
+      CHECK(loader->next() == nullptr);
+    }
+  }
+}
+
+TEST_CASE("images and labels lie in memory of the given allocator") {
+  const FakeDataset dataset(200);
+  struct Block {
+    std::byte* data;
+    std::size_t bytes;
+  };
+  std::vector<Block> blocks;
+  int freed = 0;
+  LoaderOptions options = options_of(2, 3);
+  options.out = 2;
+  options.ranks = 3;
+  options.allocate = [&](std::size_t bytes) {
+    auto* data = new std::byte[bytes];
+    blocks.push_back({data, bytes});
+    return HostBuffer(data, bytes, [&freed](std::byte* p) {
+      delete[] p;
+      ++freed;
+    });
+  };
+  const auto holds = [&](const void* from, std::size_t bytes) {
+    return std::any_of(blocks.begin(), blocks.end(), [&](const Block& block) {
+      return from == block.data && bytes <= block.bytes;
+    });
+  };
+  auto loader = make_loader(dataset, options);
+  CHECK(blocks.size() == 2 * (2 + 3));
+  while (const Batch* batch = loader->next()) {
+    CHECK(holds(batch->images, batch->indices.size() * 8));
+    CHECK(holds(batch->labels, batch->indices.size() * 4));
+    loader->release();
+  }
+  CHECK(blocks.size() == 2 * (2 + 3));
+  CHECK(freed == 0);
+  loader.reset();
+  CHECK(freed == 2 * (2 + 3));
 }
 
 }  // namespace trainer::data

@@ -2,11 +2,13 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <map>
 
 #include "data/arrays/array.h"
+#include "data/loader.h"
 
 namespace trainer::data {
 namespace {
@@ -113,9 +115,9 @@ TEST_CASE("the share has the mean and the deviation of a Beta distribution") {
 TEST_CASE("mixup is the weighted mean of images and of labels") {
   const auto base = bytes_set();
   const auto mixed = mix_samples(bytes_set(), kMixUp, kClasses, 9);
-  CHECK(!mixed->label_is_index());
-  CHECK(mixed->label_width() == kClasses);
-  CHECK(mixed->is_random());
+  CHECK(!mixed->spec().label_is_index());
+  CHECK(mixed->spec().label_width == kClasses);
+  CHECK(mixed->spec().is_random);
   CHECK(mixed->fingerprint() == base->fingerprint() + ", mixup 0.4");
   std::int64_t changed = 0;
   for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
@@ -225,8 +227,8 @@ TEST_CASE("one logit, float targets and float images") {
       mix_samples(std::make_unique<MemoryDataset>(array_of(Element::kF32, {kSize, 2, 2}, number_at),
                                                   array_of(Element::kF32, {kSize, 4}, target_at)),
                   kMixUp, kClasses, 9);
-  CHECK(binary->label_width() == 1);
-  CHECK(floats->label_width() == 4);
+  CHECK(binary->spec().label_width == 1);
+  CHECK(floats->spec().label_width == 4);
   for (std::int64_t i = 0; i < kSize; ++i) {
     const Mixture m = draw_mixture(kMixUp, 9, 2, i, kSize, {2, 2, 1});
     const auto mean = [&](double own, double other) {

@@ -1,10 +1,11 @@
 // Decoded images kept in memory or in a mapped file.
+#include "data/images/pixel_cache.h"
+
 #include <array>
 #include <atomic>
 #include <cstring>
 #include <mutex>
 
-#include "data/images/image.h"
 #include "data/loading/records.h"
 
 namespace trainer::data {

@@ -1,10 +1,11 @@
-#include "data/decode/decode_jpeg.h"
+#include "data/decode/jpeg_file.h"
 
 #include <jerror.h>
 #include <jpeglib.h>
 
 #include <csetjmp>
 #include <cstdio>
+#include <vector>
 
 #include "base/error.h"
 #include "data/jpeg/plain.h"
@@ -12,10 +13,8 @@
 namespace trainer::data {
 namespace {
 
-using File = std::span<const std::uint8_t>;
-
 // A progressive file may ask for any number of passes over the whole image.
-constexpr int kMaxScans = 500;
+constexpr int kMaxScans = 100;
 
 struct Errors {
   jpeg_error_mgr base;
@@ -23,7 +22,8 @@ struct Errors {
   char text[JMSG_LENGTH_MAX] = "";
   char warning[JMSG_LENGTH_MAX] = "";
   bool too_many_scans = false;
-  bool data_missing = false;  // the decoder needed bits that were not there
+  bool data_missing = false;          // the decoder needed bits that were not there
+  char damage[JMSG_LENGTH_MAX] = "";  // of the warnings, the first that means lost pixels
 };
 struct Source {
   jpeg_source_mgr base;
@@ -39,7 +39,11 @@ struct Source {
 void on_message(j_common_ptr cinfo, int level) {
   if (level >= 0) return;
   auto* errors = reinterpret_cast<Errors*>(cinfo->err);
-  if (errors->base.msg_code == JWRN_HIT_MARKER) errors->data_missing = true;
+  const int code = errors->base.msg_code;
+  if (code == JWRN_HIT_MARKER) errors->data_missing = true;
+  if ((code == JWRN_HIT_MARKER || code == JWRN_MUST_RESYNC) && errors->damage[0] == 0) {
+    errors->base.format_message(cinfo, errors->damage);
+  }
   if (errors->base.num_warnings++ == 0) errors->base.format_message(cinfo, errors->warning);
 }
 
@@ -73,15 +77,18 @@ void skip(j_decompress_ptr cinfo, long count) {
   source.bytes_in_buffer -= static_cast<std::size_t>(count);
 }
 
+}  // namespace
+
 // The decoder with all that longjmp may leave behind. Nothing with a destructor may live between
 // setjmp and the calls into libjpeg, which is why the steps below are plain functions of this.
-struct Decoder {
+class LibjpegDecoder {
+ public:
   jpeg_decompress_struct cinfo{};
   Errors errors;
   Source source;
   jpeg_progress_mgr progress{};
 
-  explicit Decoder(File file) {
+  explicit LibjpegDecoder(EncodedBytes file) {
     cinfo.err = jpeg_std_error(&errors.base);
     errors.base.error_exit = on_error;
     errors.base.emit_message = on_message;
@@ -101,9 +108,9 @@ struct Decoder {
       jpeg_save_markers(&cinfo, JPEG_APP0 + 1, 0xFFFF);
     }
   }
-  ~Decoder() { jpeg_destroy_decompress(&cinfo); }
-  Decoder(const Decoder&) = delete;
-  Decoder& operator=(const Decoder&) = delete;
+  ~LibjpegDecoder() { jpeg_destroy_decompress(&cinfo); }
+  LibjpegDecoder(const LibjpegDecoder&) = delete;
+  LibjpegDecoder& operator=(const LibjpegDecoder&) = delete;
 
   bool read_header() {
     if (setjmp(errors.jump) != 0) return false;
@@ -147,7 +154,9 @@ struct Decoder {
   }
 };
 
-[[noreturn]] void fail(const Decoder& decoder, const std::string& path) {
+namespace {
+
+[[noreturn]] void fail(const LibjpegDecoder& decoder, const std::string& path) {
   const Errors& errors = decoder.errors;
   std::string text = errors.text;
   if (errors.too_many_scans) {
@@ -168,11 +177,15 @@ struct Decoder {
   throw DataError(path, "JPEG: " + text);
 }
 
-void check_complete(Decoder& decoder, const std::string& path, std::size_t file_size) {
+void check_complete(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size) {
   // Later scans of a progressive file refine the whole image: without its end marker some may be
   // missing. A baseline file has all its pixels as soon as no bit was missing.
   const bool scans_missing =
       decoder.cinfo.buffered_image || jpeg_has_multiple_scans(&decoder.cinfo);
+  const char* damage = decoder.errors.damage;
+  if (!decoder.source.past_end && damage[0] != 0) {
+    throw DataError(path, concat("JPEG: is damaged: ", damage));
+  }
   if (!decoder.source.past_end || (!decoder.errors.data_missing && !scans_missing)) return;
   throw DataError(path, concat("JPEG: is truncated: the file ends after ", file_size,
                                " bytes, before the image of ", decoder.cinfo.image_width, " x ",
@@ -191,44 +204,17 @@ int orientation_of(const jpeg_decompress_struct& cinfo) {
 
 ImageInfo info_of(int height, int width, int components, int orientation) {
   ImageInfo info;
-  info.kind = "JPEG";
   info.orientation = orientation;
-  const bool turned = orientation >= 5;
-  info.height = turned ? width : height;
-  info.width = turned ? height : width;
+  info.height = height;
+  info.width = width;
   info.channels = components == 1 ? 1 : 3;
   return info;
 }
 
-}  // namespace
-
-ImageInfo jpeg_header(File file, const std::string& path) {
-  jpeg::Header plain;
-  if (jpeg::read_plain_header(file, plain)) {
-    return info_of(plain.height, plain.width, plain.components, plain.orientation);
-  }
-  Decoder decoder(file);
-  if (!decoder.read_header()) fail(decoder, path);
-  const auto& cinfo = decoder.cinfo;
-  return info_of(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
-                 cinfo.num_components, orientation_of(cinfo));
-}
-
-void decode_jpeg(File file, const std::string& path, int channels, int reduce, Pixels& out,
-                 std::string* warning) {
-  jpeg::Header header;
-  if (jpeg::read_plain_header(file, header) &&
-      jpeg::decode_plain(file, header, channels, reduce, out)) {
-    if (warning != nullptr) warning->clear();
-    return;
-  }
-  decode_with_libjpeg(file, path, channels, reduce, out, warning);
-}
-
-void decode_with_libjpeg(File file, const std::string& path, int channels, int reduce, Pixels& out,
-                         std::string* warning) {
-  Decoder decoder(file);
-  if (!decoder.read_header() || !decoder.start(channels, reduce)) fail(decoder, path);
+// Decodes the image of a decoder that has read its header.
+std::string decode_rest(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size,
+                        int channels, int reduce, Pixels& out) {
+  if (!decoder.start(channels, reduce)) fail(decoder, path);
   const auto& cinfo = decoder.cinfo;
   const bool cmyk = cinfo.out_color_space == JCS_CMYK;
   out.reset(static_cast<int>(cinfo.output_height), static_cast<int>(cinfo.output_width),
@@ -237,8 +223,42 @@ void decode_with_libjpeg(File file, const std::string& path, int channels, int r
   if (!decoder.read_rows(out.data(), out.row_bytes(), cmyk ? scratch.data() : nullptr)) {
     fail(decoder, path);
   }
-  check_complete(decoder, path, file.size());
-  if (warning != nullptr) *warning = decoder.errors.warning;
+  check_complete(decoder, path, file_size);
+  return decoder.errors.warning;
+}
+
+}  // namespace
+
+JpegFile::JpegFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
+  if (jpeg::read_plain_header(file, plain_)) return;
+  decoder_ = std::make_unique<LibjpegDecoder>(file);
+  if (!decoder_->read_header()) fail(*decoder_, path);
+}
+
+JpegFile::JpegFile(JpegFile&&) noexcept = default;
+JpegFile& JpegFile::operator=(JpegFile&&) noexcept = default;
+JpegFile::~JpegFile() = default;
+
+ImageInfo JpegFile::info() const {
+  if (!decoder_) {
+    return info_of(plain_.height, plain_.width, plain_.components, plain_.orientation);
+  }
+  const auto& cinfo = decoder_->cinfo;
+  return info_of(static_cast<int>(cinfo.image_height), static_cast<int>(cinfo.image_width),
+                 cinfo.num_components, orientation_of(cinfo));
+}
+
+std::string JpegFile::decode(int channels, int reduce, Pixels& out) {
+  if (decoder_) return decode_rest(*decoder_, path_, file_.size(), channels, reduce, out);
+  if (jpeg::decode_plain(file_, plain_, channels, reduce, out)) return "";
+  return decode_with_libjpeg(file_, path_, channels, reduce, out);
+}
+
+std::string decode_with_libjpeg(EncodedBytes file, const std::string& path, int channels,
+                                int reduce, Pixels& out) {
+  LibjpegDecoder decoder(file);
+  if (!decoder.read_header()) fail(decoder, path);
+  return decode_rest(decoder, path, file.size(), channels, reduce, out);
 }
 
 }  // namespace trainer::data

@@ -1,0 +1,210 @@
+#include "data/arrays/open_arrays.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <future>
+
+#include "base/error.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+using Opened = std::unique_ptr<MemoryDataset>;
+
+// "train-images-idx3-ubyte" in any of the spellings in which the files go around.
+Path find_idx(const Path& folder, const std::string& stem, const std::string& kind) {
+  for (const char* dot : {"-", "."}) {
+    for (const char* end : {"", ".gz"}) {
+      Path path = folder / (stem + dot + kind + end);
+      if (std::filesystem::exists(path)) return path;
+    }
+  }
+  return {};
+}
+
+[[noreturn]] void throw_missing(const Path& path, Role role) {
+  throw DataError(path.string(),
+                  concat("no such file, needed for the ", name_of(role),
+                         " split. Fetch the data set (datasets/mnist.sh, "
+                         "datasets/fashion_mnist.sh), or name the folder that holds it with "
+                         "data.path or the variable that the config uses (MNIST_DIR, "
+                         "FASHION_MNIST_DIR)"));
+}
+
+Opened open_idx_split(const config::Data& config, Role role) {
+  const config::Split& split = split_of(config, role);
+  if (!split.images.empty() || !split.labels.empty()) {
+    if (split.images.empty() || split.labels.empty()) {
+      throw ConfigError(split.loc,
+                        concat("data.", name_of(role), ": give both `images` and `labels`"));
+    }
+    for (const std::string& path : {split.images, split.labels}) {
+      if (!std::filesystem::exists(path)) throw_missing(path, role);
+    }
+    return std::make_unique<MemoryDataset>(read_idx(split.images), read_idx(split.labels));
+  }
+  // A validation set has no MNIST name of its own, so that it is only looked for when asked for.
+  if (role == Role::kValidation && split.path.empty()) return nullptr;
+  const Path folder = split.path.empty() ? config.path : split.path;
+  if (folder.empty()) {
+    if (role != Role::kTrain) return nullptr;
+    throw ConfigError(config.loc, "data: give `path`, or `images` and `labels` of `train`");
+  }
+  const std::string prefix = role == Role::kTest ? "t10k" : name_of(role);
+  const Path images = find_idx(folder, prefix + "-images", "idx3-ubyte");
+  const Path labels = find_idx(folder, prefix + "-labels", "idx1-ubyte");
+  if (images.empty() && labels.empty() && role == Role::kTest && !given(split)) return nullptr;
+  if (images.empty()) throw_missing(folder / (prefix + "-images-idx3-ubyte[.gz]"), role);
+  if (labels.empty()) throw_missing(folder / (prefix + "-labels-idx1-ubyte[.gz]"), role);
+  return std::make_unique<MemoryDataset>(read_idx(images), read_idx(labels));
+}
+
+// The first of `names` that the file holds.
+std::string pick(const std::vector<std::string>& held, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    if (std::find(held.begin(), held.end(), name) != held.end()) return name;
+  }
+  return "";
+}
+
+// Arrays of one .npz are named as keras.datasets names them when the file holds all splits.
+Opened open_npz_split(const config::Data& config, Role role) {
+  const config::Split& split = split_of(config, role);
+  const std::string path = split.path.empty() ? config.path : split.path;
+  if (path.empty()) {
+    if (split.images.empty() && split.labels.empty() && role != Role::kTrain) return nullptr;
+    if (split.images.empty() || split.labels.empty()) {
+      throw ConfigError(given(split) ? split.loc : config.loc,
+                        concat("data.", name_of(role),
+                               ": give `path` of an .npz file, or "
+                               "`images` and `labels` as .npy files"));
+    }
+    for (const std::string& file : {split.images, split.labels}) {
+      if (!std::filesystem::exists(file)) throw_missing(file, role);
+    }
+    return std::make_unique<MemoryDataset>(read_npy(split.images), read_npy(split.labels));
+  }
+  if (role == Role::kValidation && !given(split)) return nullptr;
+  if (!std::filesystem::exists(path)) throw_missing(path, role);
+  const std::vector<std::string> held = npz_names(path);
+  const std::string suffix = name_of(role);
+  std::vector<std::string> image_names{"x_" + suffix, suffix + "_images"};
+  std::vector<std::string> label_names{"y_" + suffix, suffix + "_labels"};
+  if (!split.path.empty()) {
+    image_names.insert(image_names.end(), {"images", "x"});
+    label_names.insert(label_names.end(), {"labels", "y"});
+  }
+  const std::string images = split.images.empty() ? pick(held, image_names) : split.images;
+  const std::string labels = split.labels.empty() ? pick(held, label_names) : split.labels;
+  if (images.empty() && labels.empty() && role == Role::kTest && !given(split)) return nullptr;
+  if (images.empty() || labels.empty()) {
+    std::string text;
+    for (const std::string& name : held) text += (text.empty() ? "" : ", ") + name;
+    throw DataError(path, concat("no arrays ", image_names[0], " and ", label_names[0], " for the ",
+                                 suffix, " split; it holds ", text, ". Name them with data.",
+                                 suffix, ".images and data.", suffix, ".labels"));
+  }
+  return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));
+}
+
+using OpenSplit = Opened (*)(const config::Data& config, Role role);
+
+struct Parts {
+  Opened train, validation, test;
+};
+
+// Splits are read side by side: decompressing them is most of the start-up time.
+Parts open_parts(const config::Data& config, const Wanted& wanted, OpenSplit open_split) {
+  const auto start = [&](bool is_wanted, Role role) {
+    return std::async(is_wanted ? std::launch::async : std::launch::deferred,
+                      [=, &config] { return is_wanted ? open_split(config, role) : Opened{}; });
+  };
+  auto test_part = start(wanted.test, Role::kTest);
+  auto validation_part = start(wanted.validation, Role::kValidation);
+  Parts parts;
+  if (wanted.train) parts.train = open_split(config, Role::kTrain);
+  parts.validation = validation_part.get();
+  parts.test = test_part.get();
+  return parts;
+}
+
+std::int64_t count_classes(const config::Data& config, const Dataset& first,
+                           std::int64_t max_label) {
+  const auto named = static_cast<std::int64_t>(config.classes.size());
+  if (config.num_classes && named > 0 && *config.num_classes != named) {
+    throw ConfigError(config.loc, concat("data: num_classes is ", *config.num_classes, ", but ",
+                                         named, " classes are named"));
+  }
+  const std::int64_t given_count = config.num_classes.value_or(named);
+  const std::int64_t width = first.spec().label_width;
+  if (given_count > 0 && width > 1 && given_count != width) {
+    throw ConfigError(config.loc, concat("data: ", given_count, " classes are given, but a label ",
+                                         "in the files has ", width, " numbers"));
+  }
+  if (given_count > 0) return given_count;
+  return first.spec().label_is_index() ? max_label + 1 : width;
+}
+
+void check_alike(const Dataset& one, const Dataset& other, const char* name,
+                 const std::string& path) {
+  const DatasetSpec &first = one.spec(), &second = other.spec();
+  if (same_samples(first, second)) return;
+  throw DataError(
+      path, concat("the ", name, " split holds ", to_string(second.image_shape), " ",
+                   to_string(second.image_type), " images with ", second.label_width,
+                   " numbers a label, but the first split holds ", to_string(first.image_shape),
+                   " ", to_string(first.image_type), " with ", first.label_width));
+}
+
+void open_arrays(const config::Data& config, const Wanted& wanted, OpenSplit open_split,
+                 Datasets& result) {
+  Parts parts = open_parts(config, wanted, open_split);
+  const MemoryDataset* first = parts.train        ? parts.train.get()
+                               : parts.validation ? parts.validation.get()
+                                                  : parts.test.get();
+  if (first == nullptr) return;
+  result.num_classes = count_classes(config, *first, first->max_label());
+  const auto check = [&](const Opened& part, Role role) {
+    if (part == nullptr) return;
+    check_alike(*first, *part, name_of(role), config.path.empty() ? "data" : config.path);
+    part->check_labels(result.num_classes);
+  };
+  check(parts.train, Role::kTrain);
+  check(parts.validation, Role::kValidation);
+  check(parts.test, Role::kTest);
+  result.train = std::move(parts.train);
+  result.validation = std::move(parts.validation);
+  result.test = std::move(parts.test);
+}
+
+}  // namespace
+
+void open_idx(const config::Data& config, const Wanted& wanted, Datasets& result) {
+  open_arrays(config, wanted, open_idx_split, result);
+}
+
+void open_npz(const config::Data& config, const Wanted& wanted, Datasets& result) {
+  open_arrays(config, wanted, open_npz_split, result);
+}
+
+void open_digits(const config::Data& config, const Wanted& wanted, Datasets& result) {
+  if (config.path.empty()) {
+    throw ConfigError(config.loc, "data.path: name the folder to write the digits to");
+  }
+  generate_digits(config.path);
+  open_arrays(config, wanted, open_idx_split, result);
+}
+
+void open_synthetic(const config::Data& config, std::uint64_t seed, const Wanted& wanted,
+                    Datasets& result) {
+  const config::Synthetic& synthetic = config.synthetic;
+  result.num_classes =
+      std::max<std::int64_t>(synthetic.classes, static_cast<std::int64_t>(config.classes.size()));
+  if (wanted.train) result.train = make_synthetic(synthetic, seed, false);
+  if (wanted.test && synthetic.test_samples > 0) {
+    result.test = make_synthetic(synthetic, seed, true);
+  }
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,19 @@
+#include "data/dataset.h"
+
+namespace trainer::data {
+
+std::size_t DatasetSpec::image_bytes() const {
+  return static_cast<std::size_t>(image_shape.elements()) * size_of(image_type);
+}
+
+std::size_t DatasetSpec::label_bytes() const {
+  return label_is_index() ? sizeof(std::int32_t)
+                          : static_cast<std::size_t>(label_width) * sizeof(float);
+}
+
+bool same_samples(const DatasetSpec& a, const DatasetSpec& b) {
+  return a.image_shape == b.image_shape && a.image_type == b.image_type &&
+         a.label_kind == b.label_kind && a.label_width == b.label_width;
+}
+
+}  // namespace trainer::data

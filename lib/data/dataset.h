@@ -1,0 +1,62 @@
+// What every data set offers: samples of one shape that can be read in any order.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "base/types.h"
+
+namespace trainer::data {
+
+// Stands for an epoch where a sample is wanted without random changes.
+inline constexpr std::int64_t kNoEpoch = -1;
+
+enum class LabelKind {
+  kIndex,    // an int32 class, counted from 0
+  kTargets,  // float32 numbers
+};
+
+// What all samples of a data set have in common.
+struct DatasetSpec {
+  Shape image_shape;                 // [height, width, channels]
+  DType image_type = DType::kUInt8;  // kUInt8 or kFloat32; of features also kBFloat16
+  LabelKind label_kind = LabelKind::kIndex;
+  std::int64_t label_width = 1;  // numbers a label; 1 for indices
+  bool is_random = false;        // whether the image of a sample differs from epoch to epoch
+  bool in_memory = false;        // get() is a copy of memory: reading ahead does not pay
+
+  bool label_is_index() const { return label_kind == LabelKind::kIndex; }
+  std::size_t image_bytes() const;
+  std::size_t label_bytes() const;
+};
+// Whether a model takes samples of both: the same images and labels by shape and type.
+bool same_samples(const DatasetSpec& a, const DatasetSpec& b);
+
+// A set of samples. All const calls may come from several threads at once.
+class Dataset {
+ public:
+  virtual ~Dataset() = default;
+  virtual std::int64_t size() const = 0;
+  virtual const DatasetSpec& spec() const = 0;
+  // Copies sample `index` to `image` (spec().image_bytes()) and its label to `label`
+  // (spec().label_bytes()). Throws DataError naming the file and the sample. Where
+  // spec().is_random, the image is a function of the seed, the epoch and the index.
+  virtual void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const = 0;
+  void get(std::int64_t index, void* image, void* label) const {
+    get(index, kNoEpoch, image, label);
+  }
+  // What a user knows the sample by: its file, or its number.
+  virtual std::string describe(std::int64_t index) const { return std::to_string(index); }
+  // The class of a sample without reading its image; -1 where that is not possible.
+  virtual std::int32_t label_of(std::int64_t index) const {
+    static_cast<void>(index);
+    return -1;
+  }
+  // Tells one data set's content from another's, cheaply: for resume checks.
+  virtual std::string fingerprint() const = 0;
+  // The same for what is stored of the images from run to run: also tells changed files apart.
+  virtual std::string content_key() const { return fingerprint(); }
+};
+
+}  // namespace trainer::data

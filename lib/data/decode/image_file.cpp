@@ -1,0 +1,162 @@
+#include "data/decode/image_file.h"
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string_view>
+
+#include "base/error.h"
+
+namespace trainer::data {
+namespace {
+
+struct Magic {
+  std::string_view bytes;
+  std::size_t offset;
+  std::variant<ImageKind, const char*> kind;  // the name of a kind that is not read
+};
+using namespace std::string_view_literals;
+const Magic kMagics[] = {
+    {"\xFF\xD8"sv, 0, ImageKind::kJpeg},
+    {"\x89PNG\r\n\x1A\n"sv, 0, ImageKind::kPng},
+    {"GIF8"sv, 0, ImageKind::kGif},
+    {"BM"sv, 0, ImageKind::kBmp},
+    {"8BPS"sv, 0, ImageKind::kPsd},
+    {"P5"sv, 0, ImageKind::kPnm},
+    {"P6"sv, 0, ImageKind::kPnm},
+    {"WEBP"sv, 8, "WebP"},
+    {"II*\0"sv, 0, "TIFF"},
+    {"MM\0*"sv, 0, "TIFF"},
+    {"ftyp"sv, 4, "HEIC or AVIF"},
+    {"\0\0\0\x0CjP  "sv, 0, "JPEG 2000"},
+    {"\xFF\x0A"sv, 0, "JPEG XL"},
+    {"%PDF"sv, 0, "PDF"},
+    {"PK\x03\x04"sv, 0, "zip"},
+    {"\x1F\x8B"sv, 0, "gzip"},
+    {"<!DOCTYPE"sv, 0, "HTML"},
+    {"<html"sv, 0, "HTML"},
+};
+
+const Magic* magic_of(EncodedBytes file) {
+  for (const Magic& magic : kMagics) {
+    if (file.size() >= magic.offset + magic.bytes.size() &&
+        std::memcmp(file.data() + magic.offset, magic.bytes.data(), magic.bytes.size()) == 0) {
+      return &magic;
+    }
+  }
+  return nullptr;
+}
+
+// TGA has no magic bytes.
+ImageKind kind_of(EncodedBytes file, const std::string& path) {
+  if (file.empty()) throw DataError(path, "is empty");
+  const Magic* magic = magic_of(file);
+  if (magic == nullptr && is_tga(file)) return ImageKind::kTga;
+  if (magic == nullptr) {
+    throw DataError(path, "is no image of a known kind (JPEG, PNG, BMP, GIF, TGA, PSD, PNM)");
+  }
+  if (const auto* kind = std::get_if<ImageKind>(&magic->kind)) return *kind;
+  throw DataError(path, concat("is a ", std::get<const char*>(magic->kind),
+                               " file, which is not read; convert it to JPEG or PNG"));
+}
+
+void check_size(const std::string& path, const ImageInfo& info, const ImageLimits& limits) {
+  const char* kind = to_string(info.kind);
+  if (info.height < 1 || info.width < 1) throw DataError(path, concat(kind, ": has no pixels"));
+  if (std::int64_t{info.height} * info.width <= limits.max_pixels) return;
+  throw DataError(path,
+                  concat(kind, ": has ", info.width, " x ", info.height, " pixels, more than ",
+                         limits.max_pixels, "; raise data.max_pixels if that is right"));
+}
+
+void to_grey(const Pixels& rgb, Pixels& out) {
+  out.reset(rgb.height(), rgb.width(), 1);
+  const std::uint8_t* from = rgb.data();
+  std::uint8_t* to = out.data();
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    to[i] = luma(from[3 * i], from[3 * i + 1], from[3 * i + 2]);
+  }
+}
+
+}  // namespace
+
+const char* to_string(ImageKind kind) {
+  switch (kind) {
+    case ImageKind::kJpeg:
+      return "JPEG";
+    case ImageKind::kPng:
+      return "PNG";
+    case ImageKind::kGif:
+      return "GIF";
+    case ImageKind::kBmp:
+      return "BMP";
+    case ImageKind::kPsd:
+      return "PSD";
+    case ImageKind::kPnm:
+      return "PNM";
+    case ImageKind::kTga:
+      return "TGA";
+  }
+  return "";
+}
+
+void read_image_file(const Path& path, const ImageLimits& limits,
+                     std::vector<std::uint8_t>& bytes) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  if (error) throw DataError(path.string(), error.message());
+  if (size > static_cast<std::uintmax_t>(limits.max_file_size)) {
+    throw DataError(path.string(), concat("has ", size, " bytes, more than ", limits.max_file_size,
+                                          "; raise data.max_file_size if that is right"));
+  }
+  bytes.resize(size);
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
+    const std::string reason = errno != 0 ? std::strerror(errno) : "it became shorter meanwhile";
+    throw DataError(path.string(), "cannot be read: " + reason);
+  }
+}
+
+ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
+  const ImageKind kind = kind_of(file, path);
+  switch (kind) {
+    case ImageKind::kJpeg:
+      return JpegFile(file, path);
+    case ImageKind::kPng:
+      return PngFile(file, path);
+    case ImageKind::kGif:
+      return GifFile(file, path);
+    case ImageKind::kBmp:
+      return BmpFile(file, path);
+    case ImageKind::kPsd:
+      return PsdFile(file, path);
+    case ImageKind::kPnm:
+      return PnmFile(file, path);
+    case ImageKind::kTga:
+      return TgaFile(file, path);
+  }
+  throw std::logic_error("image kind");
+}
+
+ImageFile::ImageFile(EncodedBytes file, const std::string& path, const ImageLimits& limits)
+    : kind_(open(file, path)),
+      info_(std::visit([](const auto& kind) { return kind.info(); }, kind_)) {
+  check_size(path, info_, limits);
+  if (info_.orientation >= 5) std::swap(info_.height, info_.width);
+}
+
+std::string ImageFile::decode(int channels, int reduce, Pixels& out) {
+  std::string warning =
+      std::visit([&](auto& kind) { return kind.decode(channels, reduce, out); }, kind_);
+  if (channels == 1 && out.channels() == 3) {
+    Pixels grey;
+    to_grey(out, grey);
+    out = std::move(grey);
+  }
+  orient(out, info_.orientation);
+  return warning;
+}
+
+}  // namespace trainer::data

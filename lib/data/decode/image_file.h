@@ -1,0 +1,54 @@
+// Image files: reading, telling the kind, decoding.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/files.h"
+#include "data/decode/bmp_file.h"
+#include "data/decode/gif_file.h"
+#include "data/decode/jpeg_file.h"
+#include "data/decode/pixels.h"
+#include "data/decode/png_file.h"
+#include "data/decode/pnm_file.h"
+#include "data/decode/psd_file.h"
+#include "data/decode/tga_file.h"
+
+namespace trainer::data {
+
+struct ImageLimits {
+  std::int64_t max_pixels = 100'000'000;
+  std::int64_t max_file_size = 256 << 20;
+};
+
+// Reads the file's bytes. Throws DataError when it is larger than the limit, before reading it.
+void read_image_file(const Path& path, const ImageLimits& limits, std::vector<std::uint8_t>& bytes);
+
+// An image file in memory whose header has been read. Refers to the bytes that it was made of.
+class ImageFile {
+ public:
+  // Tells the kind by the first bytes and reads the header; takes no memory for pixels. `path` is
+  // used in messages. Throws DataError that says what the file is and what is wrong with it.
+  ImageFile(std::span<const std::uint8_t> file, const std::string& path, const ImageLimits& limits);
+
+  // Height and width are those after turning the image as its EXIF orientation says.
+  const ImageInfo& info() const { return info_; }
+  // Decodes to 1 or 3 channels: a grey file stays at 1, a colour file becomes grey when `channels`
+  // is 1. `reduce` is 1, 2, 4 or 8: a JPEG is decoded at that fraction of its size, rounded up;
+  // other kinds ignore it. Alpha is dropped, CMYK becomes RGB as in Pillow. Returns what the
+  // decoder warned of, "" mostly. Throws DataError for a damaged file; `out` is undefined then.
+  std::string decode(int channels, int reduce, Pixels& out);
+
+ private:
+  // A closed set: std::visit in decode() asks every kind for the same functions.
+  using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PsdFile, PnmFile, TgaFile>;
+  static Kind open(std::span<const std::uint8_t> file, const std::string& path);
+
+  Kind kind_;
+  ImageInfo info_;
+};
+
+}  // namespace trainer::data

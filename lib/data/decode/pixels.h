@@ -1,0 +1,49 @@
+// Decoded images.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace trainer::data {
+
+// Pixels, row by row, packed. Memory is kept when a smaller image follows.
+class Pixels {
+ public:
+  Pixels() = default;
+  Pixels(int height, int width, int channels) { reset(height, width, channels); }
+  // The content is undefined afterwards.
+  void reset(int height, int width, int channels);
+  int height() const { return height_; }
+  int width() const { return width_; }
+  int channels() const { return channels_; }
+  std::size_t row_bytes() const { return static_cast<std::size_t>(width_) * channel_count(); }
+  std::size_t size() const { return row_bytes() * static_cast<std::size_t>(height_); }
+  std::uint8_t* data() { return memory_.get(); }
+  const std::uint8_t* data() const { return memory_.get(); }
+  std::uint8_t* row(int y) { return data() + static_cast<std::size_t>(y) * row_bytes(); }
+  const std::uint8_t* row(int y) const {
+    return data() + static_cast<std::size_t>(y) * row_bytes();
+  }
+
+ private:
+  std::size_t channel_count() const { return static_cast<std::size_t>(channels_); }
+  std::unique_ptr<std::uint8_t[]> memory_;
+  std::size_t capacity_ = 0;
+  int height_ = 0, width_ = 0, channels_ = 0;
+};
+
+// ITU-R 601 luma as Pillow computes it.
+inline std::uint8_t luma(int red, int green, int blue) {
+  return static_cast<std::uint8_t>((red * 19595 + green * 38470 + blue * 7471 + 0x8000) >> 16);
+}
+
+// Turns the image as an EXIF orientation (1 to 8, else nothing) says.
+void orient(Pixels& image, int orientation);
+// The orientation that the EXIF block of a JPEG (its APP1 marker) gives, 1 when there is none.
+int exif_orientation(std::span<const std::uint8_t> app1);
+// The same of the TIFF block alone, as a PNG has it (eXIf).
+int tiff_orientation(std::span<const std::uint8_t> block);
+
+}  // namespace trainer::data

@@ -1,0 +1,141 @@
+#include "data/decode/png_file.h"
+
+#include <png.h>
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "data/decode/byte_reader.h"
+
+namespace trainer::data {
+namespace {
+
+constexpr std::size_t kSignature = 8;
+
+// libpng with all that longjmp may leave behind. Nothing with a destructor may live between setjmp
+// and the calls into libpng.
+class PngDecoder {
+ public:
+  explicit PngDecoder(EncodedBytes file) : file_(file) {
+    png_ = png_create_read_struct(PNG_LIBPNG_VER_STRING, this, on_error, on_warning);
+    if (png_ != nullptr) info_ = png_create_info_struct(png_);
+  }
+  ~PngDecoder() { png_destroy_read_struct(&png_, &info_, nullptr); }
+  PngDecoder(const PngDecoder&) = delete;
+  PngDecoder& operator=(const PngDecoder&) = delete;
+
+  const std::string& error() const { return error_; }
+  const std::string& warning() const { return warning_; }
+  bool past_end() const { return past_end_; }
+
+  // Rows of 8-bit numbers, 1 or 3 a pixel as the file has them.
+  bool decode(png_bytepp rows) {
+    if (info_ == nullptr) return false;
+    if (setjmp(jump_) != 0) return false;
+    png_set_read_fn(png_, this, read);
+    png_set_crc_action(png_, PNG_CRC_ERROR_QUIT, PNG_CRC_ERROR_QUIT);
+    png_set_user_limits(png_, PNG_UINT_31_MAX, PNG_UINT_31_MAX);
+    // What does not decide the pixels is checked and skipped.
+    static constexpr char kSkipped[] =
+        "tRNS\0bKGD\0cHRM\0eXIf\0gAMA\0hIST\0iCCP\0iTXt\0oFFs\0pCAL\0pHYs\0sBIT\0sCAL\0sPLT\0sRGB\0"
+        "tEXt\0tIME\0zTXt";
+    png_set_keep_unknown_chunks(png_, PNG_HANDLE_CHUNK_NEVER,
+                                reinterpret_cast<png_const_bytep>(kSkipped), sizeof kSkipped / 5);
+    png_read_info(png_, info_);
+    png_set_palette_to_rgb(png_);
+    png_set_expand_gray_1_2_4_to_8(png_);
+    png_set_strip_16(png_);
+    png_set_strip_alpha(png_);
+    png_set_interlace_handling(png_);
+    png_read_update_info(png_, info_);
+    png_read_image(png_, rows);
+    png_read_end(png_, nullptr);
+    return true;
+  }
+
+ private:
+  static PngDecoder& self(png_structp png) {
+    return *static_cast<PngDecoder*>(png_get_error_ptr(png));
+  }
+  [[noreturn]] static void on_error(png_structp png, png_const_charp text) {
+    self(png).error_ = text;
+    std::longjmp(self(png).jump_, 1);
+  }
+  static void on_warning(png_structp png, png_const_charp text) {
+    if (self(png).warning_.empty()) self(png).warning_ = text;
+  }
+  static void read(png_structp png, png_bytep to, std::size_t count) {
+    PngDecoder& decoder = self(png);
+    if (count > decoder.file_.size() - decoder.at_) {
+      decoder.past_end_ = true;
+      png_error(png, "the file ends");
+    }
+    std::memcpy(to, decoder.file_.data() + decoder.at_, count);
+    decoder.at_ += count;
+  }
+
+  EncodedBytes file_;
+  std::size_t at_ = 0;
+  bool past_end_ = false;
+  std::string error_, warning_;
+  std::jmp_buf jump_;
+  png_structp png_ = nullptr;
+  png_infop info_ = nullptr;
+};
+
+// Of the eXIf chunk, wherever it stands; 1 when there is none.
+int find_orientation(EncodedBytes file) {
+  for (std::size_t at = kSignature; at + 12 <= file.size();) {
+    const std::uint8_t* chunk = file.data() + at;
+    const std::size_t length = std::size_t{chunk[0]} << 24 | std::size_t{chunk[1]} << 16 |
+                               std::size_t{chunk[2]} << 8 | std::size_t{chunk[3]};
+    if (length > file.size() - at - 12) return 1;
+    if (std::memcmp(chunk + 4, "eXIf", 4) == 0) return tiff_orientation({chunk + 8, length});
+    at += 12 + length;
+  }
+  return 1;
+}
+
+}  // namespace
+
+PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path_(path) {
+  constexpr std::uint32_t kMostSide = 0x7FFFFFFF, kColour = 2;
+  info_.kind = ImageKind::kPng;
+  ByteReader reader(file, path, info_.kind);
+  reader.take(kSignature, "the header");
+  if (reader.u32_big("the header") != 13 ||
+      std::memcmp(reader.take(4, "the header").data(), "IHDR", 4) != 0) {
+    reader.fail("does not begin with its header; the file is damaged");
+  }
+  const std::uint32_t width = reader.u32_big("the header"), height = reader.u32_big("the header");
+  const std::uint32_t bits = reader.u8("the header"), colours = reader.u8("the header");
+  if (width > kMostSide || height > kMostSide) reader.fail("the header gives a negative size");
+  info_.width = static_cast<int>(width);
+  info_.height = static_cast<int>(height);
+  info_.channels = (colours & kColour) != 0 ? 3 : 1;
+  info_.orientation = find_orientation(file);
+  // DEFLATE shrinks at most 1032 times.
+  const std::uint64_t row = (std::uint64_t{width} * bits + 7) / 8 + 1;
+  if (row * height > std::uint64_t{file.size()} * 1032 + 1032) {
+    reader.fail(concat("is truncated: ", file.size(), " bytes cannot hold ", width, " x ", height,
+                       " pixels"));
+  }
+}
+
+std::string PngFile::decode(int, int, Pixels& out) const {
+  out.reset(info_.height, info_.width, info_.channels);
+  std::vector<png_bytep> rows(static_cast<std::size_t>(info_.height));
+  for (int y = 0; y < info_.height; ++y) rows[static_cast<std::size_t>(y)] = out.row(y);
+  PngDecoder decoder(file_);
+  if (decoder.decode(rows.data())) return decoder.warning();
+  throw DataError(path_, decoder.past_end()
+                             ? concat("PNG: is truncated: the file ends after ", file_.size(),
+                                      " bytes, before the image of ", info_.width, " x ",
+                                      info_.height, " pixels and its end marker are complete")
+                             : "PNG: is damaged: " + decoder.error());
+}
+
+}  // namespace trainer::data

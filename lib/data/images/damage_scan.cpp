@@ -1,0 +1,37 @@
+#include "data/images/damage_scan.h"
+
+#include "base/error.h"
+#include "base/parallel.h"
+
+namespace trainer::data {
+
+DamageScan::DamageScan(std::shared_ptr<const ImageList> list, const ImageReader& reader,
+                       ImageReader::Scale scale, const Path& cache_dir)
+    : list_(std::move(list)), reader_(reader), scale_(scale), cache_dir_(cache_dir) {}
+
+std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indices) {
+  readable_ = std::make_unique<ReadableFiles>(
+      cache_dir_, concat(list_->source, ' ', reader_.recipe(), ' ', reader_.channels(), ' ',
+                         scale_ == ImageReader::Scale::kFull, ' ', reader_.limits()));
+  const auto fit = [this](int height, int width) { return reader_.fit(height, width); };
+  std::vector<std::string> reasons(indices.size());
+  parallel_for(indices.size(), [&](std::size_t i) {
+    const std::string& path = list_->files[static_cast<std::size_t>(indices[i])].path;
+    const auto state = readable_->state_of(path);
+    if (state && readable_->contains(*state)) return;
+    try {
+      reader_.decode(path, fit, scale_);
+      if (state) readable_->add(*state);
+    } catch (const DataError& error) {
+      reasons[i] = error.what();
+    }
+  });
+  readable_->save();
+  return reasons;
+}
+
+void DamageScan::forget() const noexcept {
+  if (readable_) readable_->forget();
+}
+
+}  // namespace trainer::data

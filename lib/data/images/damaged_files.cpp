@@ -1,0 +1,135 @@
+#include "data/damaged_files.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace trainer::data {
+
+void ErrorBudget::check(std::int64_t count, const std::string& last) const {
+  if (count <= allowed) return;
+  throw DataError(source, concat(count, " damaged files are more than data.error_budget allows (",
+                                 allowed, "); the last: ", last));
+}
+
+DamagedFiles::DamagedFiles(Options options, Scan scan)
+    : options_(std::move(options)),
+      scan_(std::move(scan)),
+      samples_(static_cast<std::int64_t>(options_.labels.size())),
+      report_(std::move(options_.notes)) {
+  divide({});
+}
+
+DamagedFiles::DamagedFiles(std::int64_t files, std::vector<std::string> reasons,
+                           std::string without_class)
+    : samples_(files - static_cast<std::int64_t>(reasons.size())), skipped_(std::move(reasons)) {
+  options_.without_class = std::move(without_class);
+  for (const std::string& reason : skipped_) report_.push_back("skipped: " + reason);
+}
+
+Damage DamagedFiles::damage() const {
+  const std::lock_guard lock(mutex_);
+  const auto skipped = static_cast<std::int64_t>(skipped_.size());
+  Damage damage{skipped,
+                static_cast<std::int64_t>(replaced_.size()),
+                samples_ + skipped,
+                skipped_,
+                options_.without_class,
+                static_cast<std::int64_t>(warnings_.size()),
+                {}};
+  if (!warnings_.empty()) damage.warning = warnings_.begin()->second;
+  return damage;
+}
+
+std::vector<std::string> DamagedFiles::report() const {
+  const std::lock_guard lock(mutex_);
+  return report_;
+}
+
+void DamagedFiles::note_skipped(const std::string& reason, const std::string& class_name) {
+  const std::lock_guard lock(mutex_);
+  skipped_.push_back(reason);
+  report_.push_back(concat("skipped (class ", class_name, "): ", reason));
+}
+
+void DamagedFiles::note(const std::string& line) {
+  const std::lock_guard lock(mutex_);
+  report_.push_back(line);
+}
+
+void DamagedFiles::note_warning(std::int64_t index, const std::string& warning) {
+  const std::lock_guard lock(mutex_);
+  warnings_.try_emplace(index, warning);
+}
+
+bool DamagedFiles::replaces(std::int64_t index) const {
+  return options_.replaces &&
+         (irreplaceable_.empty() || !irreplaceable_[static_cast<std::size_t>(index)]);
+}
+
+void DamagedFiles::replace(std::int64_t index, const std::string& path, const std::string& reason,
+                           const std::function<void(std::int64_t)>& read) {
+  note_replaced(index, reason);
+  const std::vector<std::int64_t>& others = groups_.at(group_of(index));
+  Random draws(options_.seed, Stream::kReplace, static_cast<std::uint64_t>(index));
+  for (int attempt = 0; attempt < 100; ++attempt) {
+    const std::int64_t other = others[draws.below(others.size())];
+    if (other == index) continue;
+    try {
+      read(other);
+      return;
+    } catch (const DataError& error) {
+      note_replaced(other, error.what());
+    }
+  }
+  throw DataError(path,
+                  "cannot be read, and no other file of the class " + class_of(index) + " can");
+}
+
+void DamagedFiles::divide(const std::vector<std::int64_t>& set_aside) {
+  if (!options_.replaces) return;
+  portions_.assign(static_cast<std::size_t>(samples_), Portion::kMain);
+  for (const std::int64_t i : set_aside) {
+    portions_[static_cast<std::size_t>(i)] = Portion::kSetAside;
+  }
+  groups_.clear();
+  for (std::int64_t i = 0; i < samples_; ++i) groups_[group_of(i)].push_back(i);
+}
+
+std::vector<std::string> DamagedFiles::find_unreadable(Portion portion) {
+  if (!options_.replaces) return {};
+  irreplaceable_.resize(static_cast<std::size_t>(samples_));
+  std::vector<std::int64_t> indices;
+  for (std::size_t i = 0; i < portions_.size(); ++i) {
+    if (portions_[i] != portion) continue;
+    irreplaceable_[i] = true;
+    indices.push_back(static_cast<std::int64_t>(i));
+  }
+  std::vector<std::string> reasons = scan_(indices);
+  const auto is_damaged = [](const std::string& reason) { return !reason.empty(); };
+  const auto last = std::find_if(reasons.rbegin(), reasons.rend(), is_damaged);
+  if (last != reasons.rend()) {
+    options_.budget.check(std::count_if(reasons.begin(), reasons.end(), is_damaged), *last);
+  }
+  return reasons;
+}
+
+DamagedFiles::Group DamagedFiles::group_of(std::int64_t index) const {
+  const auto i = static_cast<std::size_t>(index);
+  return {portions_[i], options_.labels[i]};
+}
+
+const std::string& DamagedFiles::class_of(std::int64_t index) const {
+  const std::int32_t label = options_.labels[static_cast<std::size_t>(index)];
+  return options_.classes[static_cast<std::size_t>(label)];
+}
+
+void DamagedFiles::note_replaced(std::int64_t index, const std::string& reason) {
+  const std::lock_guard lock(mutex_);
+  if (!replaced_.insert(index).second) return;
+  report_.push_back(concat("replaced (class ", class_of(index), "): ", reason));
+  options_.budget.check(static_cast<std::int64_t>(replaced_.size()), reason);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,23 @@
+// Image files as a data set.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/damaged_files.h"
+#include "data/images/image_list.h"
+
+namespace trainer::data {
+
+struct ImageSplit {
+  std::unique_ptr<Dataset> dataset;
+  std::shared_ptr<DamagedFiles> files;
+};
+// Random changes and replacement of damaged files belong to the training split only. With on_error:
+// skip all files are decoded here, and the damaged ones are no samples. Throws DataError.
+ImageSplit make_image_dataset(const config::Data& data, ImageList list,
+                              std::vector<std::string> classes, std::uint64_t seed, bool training);
+
+}  // namespace trainer::data

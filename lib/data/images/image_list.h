@@ -1,0 +1,43 @@
+// Which image files a split has, and the class of each.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+
+namespace trainer::data {
+
+struct ListedFile {
+  std::string path;
+  std::int32_t label = 0;
+};
+struct ImageList {
+  std::string source;  // the folder, glob or csv, for messages
+  std::vector<ListedFile> files;
+  std::vector<std::string> notes;  // what was left aside, and why
+  std::string without_class = {};  // the note on image files that lie in no folder of a class
+  std::vector<int> lines = {};     // of a csv, by file
+};
+
+// The class names of a folder of folders, or of a csv's labels, sorted.
+std::vector<std::string> class_names(const config::Data& data, const config::Split& split);
+// The files of a split, sorted by path (csv: in the file's order). Throws DataError when a class
+// has no file, a folder is no class, a csv line is wrong.
+ImageList list_images(const config::Data& data, const config::Split& split,
+                      const std::vector<std::string>& classes);
+
+// Throws DataError naming the line of the csv whose file is not there. For a list as it was made.
+void check_files_exist(const ImageList& list);
+
+// Keeps `count` files, in their order, and as many of each class as its share of the list says, but
+// at least one where `count` allows. Drawn at random: a function of the seed and the list. A larger
+// count keeps the files of a smaller one, too.
+void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed);
+
+// The files below a folder that are named like images, sorted; hidden ones are left out.
+std::vector<std::string> images_below(const std::string& folder);
+
+}  // namespace trainer::data

@@ -1,0 +1,75 @@
+#include "data/images/image_reader.h"
+
+#include <vector>
+
+#include "base/error.h"
+#include "data/images/resize_rows.h"
+
+namespace trainer::data {
+namespace {
+
+// Memory of one thread, kept from image to image.
+struct Scratch {
+  std::vector<std::uint8_t> file;
+  Pixels decoded, grey;
+};
+Scratch& scratch() {
+  thread_local Scratch scratch;
+  return scratch;
+}
+
+}  // namespace
+
+ImageReader::ImageReader(const config::Data& data)
+    : limits_{data.max_pixels, data.max_file_size},
+      height_(static_cast<int>(data.resize[0])),
+      width_(static_cast<int>(data.resize[1])),
+      channels_(static_cast<int>(data.channels.value_or(3))),
+      interpolation_(data.interpolation),
+      antialias_(data.antialias),
+      fit_(data.fit),
+      crop_fraction_(data.crop_fraction),
+      scaled_decode_(data.scaled_decode) {}
+
+std::string ImageReader::recipe() const {
+  return concat(height_, 'x', width_, 'x', channels_, ' ', static_cast<int>(interpolation_),
+                antialias_, static_cast<int>(fit_), ' ', crop_fraction_, scaled_decode_);
+}
+
+std::string ImageReader::limits() const {
+  return concat(limits_.max_pixels, ' ', limits_.max_file_size);
+}
+
+Geometry ImageReader::fit(int height, int width) const {
+  return fit_geometry(height, width, height_, width_, fit_, crop_fraction_);
+}
+
+ImageReader::Decoded ImageReader::decode(const std::string& path, const Cut& cut,
+                                         Scale scale) const {
+  Scratch& s = scratch();
+  read_image_file(path, limits_, s.file);
+  ImageFile file(s.file, path, limits_);
+  const Geometry geometry = cut(file.info().height, file.info().width);
+  const bool scaled =
+      scale == Scale::kEnough && scaled_decode_ && file.info().kind == ImageKind::kJpeg;
+  const int reduce = scaled ? decode_reduction(geometry) : 1;
+  std::string warning = file.decode(channels_, reduce, s.decoded);
+  if (!warning.empty()) warning = concat(path, ": ", warning);
+  return {s.decoded, reduced(geometry, reduce, s.decoded.height(), s.decoded.width()),
+          std::move(warning)};
+}
+
+void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const {
+  if (image.channels() == channels_) {
+    data::resize(image, geometry.vertical, geometry.horizontal, interpolation_, antialias_, out);
+    return;
+  }
+  // A grey file in a set of RGB images: resized as grey, then repeated.
+  Pixels& grey = scratch().grey;
+  grey.reset(height_, width_, 1);
+  data::resize(image, geometry.vertical, geometry.horizontal, interpolation_, antialias_,
+               grey.data());
+  resize_rows().repeat_grey(grey.data(), height_ * width_, out);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,124 @@
+// The order of samples, and the loader that keeps batches ready.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/host_buffer.h"
+#include "base/partition.h"
+#include "data/dataset.h"
+
+namespace trainer::data {
+
+// The sample that stands at `position` of `epoch`: a permutation of [0, size) that depends on
+// nothing but (seed, epoch), or the identity without shuffle. position < size.
+class Sampler {
+ public:
+  Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
+  std::int64_t size() const { return size_; }
+  std::int64_t index(std::int64_t epoch, std::int64_t position) const;
+  // The samples at positions first, first + 1, ...; cheaper than one by one.
+  void indices(std::int64_t epoch, std::int64_t first, std::span<std::int64_t> out) const;
+
+ private:
+  std::int64_t size_;
+  std::uint64_t seed_;
+  bool shuffle_;
+};
+
+// Which samples make up batch `step`: step / batches_per_epoch is the epoch; the last batch of an
+// epoch is short when the size does not divide.
+struct BatchRange {
+  std::int64_t epoch = 0;
+  std::int64_t first = 0;  // position in the epoch
+  std::int64_t count = 0;
+};
+
+// A batch in memory that the loader owns: this rank's part of the global one. Valid until it is
+// released. Images and labels are the start of a HostBuffer each, of LoaderOptions::allocate.
+struct Batch {
+  BatchRange range;                   // of the part, of its first way through the samples
+  std::int64_t offset = 0;            // of its first sample in the global batch
+  std::int64_t global = 0;            // samples of the global batch
+  const void* images = nullptr;       // count samples, packed
+  const void* labels = nullptr;       // count labels
+  std::vector<std::int64_t> indices;  // which samples
+};
+
+struct LoaderOptions {
+  std::int64_t batch_size = 1;  // of the global batch
+  std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
+  std::int64_t ranks = 1;
+  // Ways through all samples, side by side, each in an order and with random changes of its own: a
+  // batch is batch_size / passes samples of each, one after the other, and an epoch one way each.
+  // 1, or a multiple of ranks, which then have the same number of whole ways.
+  std::int64_t passes = 1;
+  std::uint64_t seed = 0;
+  bool shuffle = false;
+  bool augment = true;                   // whether random data sets get the epoch
+  std::int64_t first_step = 0;           // batches before it are skipped without being read
+  std::optional<std::int64_t> end_step;  // none: forever; otherwise next() gives null there
+  std::optional<std::int64_t> prefetch;  // batches ready ahead
+  std::optional<std::int64_t> threads;
+  std::int64_t out = 1;                    // batches that may be out at once, besides `prefetch`
+  HostAllocator allocate = allocate_host;  // of the memory of images and labels
+};
+
+class BatchReader;
+
+// Reads batches ahead with its own threads, or in next() itself. The content of batch k depends on
+// (seed, k) only. Used by one thread; the data set must outlive it. A call allocates nothing.
+class Loader {
+ public:
+  // Takes all memory here, from options.allocate. Throws DataError when the data set is empty.
+  Loader(const Dataset& dataset, const LoaderOptions& options);
+  ~Loader();
+  Loader(const Loader&) = delete;
+  Loader& operator=(const Loader&) = delete;
+
+  // The next batch, valid until it is released, or null after end_step. Throws std::logic_error
+  // when options.out batches are out already. Rethrows what a reading thread threw, when its batch
+  // is due.
+  const Batch* next();
+  // Gives the oldest batch that is out back; does nothing when none is.
+  void release();
+  double seconds_waited() const { return waited_; }  // total time next() had to wait
+  std::string describe() const;                      // "2 threads, 4 batches ahead"
+
+ private:
+  struct Entry;
+
+  Entry& entry_of(std::int64_t step);
+  void work(const std::stop_token& stop);
+  bool at_end() const { return end_ && ticket_ >= *end_; }
+
+  std::unique_ptr<BatchReader> reader_;
+  std::int64_t prefetch_ = 0;  // batches
+  std::int64_t out_;
+  std::optional<std::int64_t> end_;
+  // Step s lives in ring_[s modulo the ring's size]: those that are out, and those read ahead. A
+  // thread takes the next step as soon as its entry is free, so steps may be finished in any order
+  // but are handed out in theirs.
+  std::vector<Entry> ring_;
+  std::mutex mutex_;
+  std::condition_variable filled_;
+  std::condition_variable_any freed_;
+  std::int64_t oldest_;  // the oldest step that is out; next_ when none is
+  std::int64_t next_;    // the step that next() hands out
+  std::int64_t ticket_;  // the next step that no thread has taken
+  double waited_ = 0;
+  std::vector<std::jthread> threads_;
+};
+std::unique_ptr<Loader> make_loader(const Dataset& dataset, const LoaderOptions& options);
+
+std::int64_t batches_per_epoch(std::int64_t samples, std::int64_t batch_size);
+BatchRange batch_range(std::int64_t samples, std::int64_t batch_size, std::int64_t step);
+
+}  // namespace trainer::data

@@ -1,0 +1,38 @@
+// Fills batches.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host_buffer.h"
+#include "data/loader.h"
+
+namespace trainer::data {
+
+// The memory of one batch, allocated once.
+struct BatchBuffer {
+  HostBuffer images, labels;
+  Batch batch;
+};
+
+// Reads this rank's part of any batch of a data set, which must outlive it. Any number of threads.
+class BatchReader {
+ public:
+  BatchReader(const Dataset& dataset, const LoaderOptions& options);
+
+  // Room for the largest part.
+  BatchBuffer allocate(const HostAllocator& allocate) const;
+  // Reads batch `step`, allocating nothing. Throws what the data set throws.
+  void fill(BatchBuffer& buffer, std::int64_t step) const;
+
+ private:
+  void read(BatchBuffer& buffer, std::size_t to, const BatchRange& range) const;
+
+  const Dataset& dataset_;
+  Sampler sampler_;
+  std::int64_t batch_size_, rank_, ranks_, passes_;
+  bool augment_;
+  std::size_t image_bytes_, label_bytes_;
+};
+
+}  // namespace trainer::data

@@ -1,0 +1,93 @@
+// A step of the loader allocates nothing: every operator new of this program is counted.
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "data/data.h"
+#include "data/mix.h"
+
+namespace {
+
+std::atomic<std::int64_t> allocations{0};
+
+void* counted(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  if (void* p = std::aligned_alloc(alignment, rounded)) return p;
+  throw std::bad_alloc();
+}
+
+}  // namespace
+
+void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+void* operator new[](std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void* operator new[](std::size_t bytes, std::align_val_t alignment) {
+  return counted(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete[](void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
+void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+
+namespace trainer::data {
+namespace {
+
+// Of 100 batches, over several epochs with a short last batch each, after the first few.
+std::int64_t allocations_of(const Dataset& dataset, std::int64_t threads, std::int64_t out) {
+  LoaderOptions options;
+  options.batch_size = 32;
+  options.shuffle = true;
+  options.threads = threads;
+  options.prefetch = 2 * threads;
+  options.out = out;
+  const auto loader = make_loader(dataset, options);
+  std::int64_t before = 0;
+  for (std::int64_t step = 0; step < 120; ++step) {
+    if (step == 20) before = allocations;
+    REQUIRE(loader->next() != nullptr);
+    if (step + 1 >= out) loader->release();
+  }
+  return allocations - before;
+}
+
+}  // namespace
+
+TEST_CASE("what counts allocations counts them") {
+  const std::int64_t before = allocations;
+  const auto memory = std::make_unique<int[]>(3);
+  CHECK(allocations == before + 1);
+}
+
+TEST_CASE("a step allocates nothing, with and without threads, with several batches out") {
+  config::Data config;
+  config.format = config::DataFormat::kSynthetic;
+  config.synthetic.train_samples = 200;
+  config.synthetic.classes = 3;
+  Datasets sets = open_datasets(config, 1);
+  bool mixed = false;
+  SUBCASE("samples as they are") {}
+  SUBCASE("mixed samples") { mixed = true; }
+  if (mixed) {
+    sets.train =
+        mix_samples(std::move(sets.train), {{config::MixUp{}, {}}, {config::CutMix{}, {}}}, 3, 1);
+  }
+  for (const std::int64_t threads : {0, 1, 3}) {
+    for (const std::int64_t out : {1, 2}) {
+      CAPTURE(threads);
+      CAPTURE(out);
+      CHECK(allocations_of(*sets.train, threads, out) == 0);
+    }
+  }
+}
+
+}  // namespace trainer::data
