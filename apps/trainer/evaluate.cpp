@@ -25,7 +25,7 @@ int follow(const EvaluateArguments& arguments) {
   }
   const inference::Followed followed = inference::follow(std::move(options));
   inference::print_followed(followed, arguments.run, arguments.json, std::cout);
-  return followed.reason == "interrupted" ? kExitInterrupted : kExitOk;
+  return followed.reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
 }  // namespace

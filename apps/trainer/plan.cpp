@@ -10,7 +10,7 @@
 #include "report/resolved.h"
 #include "train/open.h"
 #include "train/warnings.h"
-#include "train/workers.h"
+#include "train/worker_group.h"
 
 namespace trainer::app {
 namespace {

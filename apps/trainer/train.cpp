@@ -15,6 +15,7 @@
 #include "train/loop.h"
 #include "train/open.h"
 #include "train/warnings.h"
+#include "train/worker_group.h"
 
 namespace trainer::app {
 namespace {
@@ -25,8 +26,8 @@ struct TrainArguments : ConfigArguments {
   cluster::IdentityFlags identity;
 };
 
-int code_of(const std::string& reason) {
-  return reason == "interrupted" ? kExitInterrupted : kExitOk;
+int code_of(hooks::FinishReason reason) {
+  return reason == hooks::FinishReason::kInterrupted ? kExitInterrupted : kExitOk;
 }
 
 train::Start start_of(const TrainArguments& arguments) {
@@ -35,56 +36,48 @@ train::Start start_of(const TrainArguments& arguments) {
                                : train::Start::kFresh;
 }
 
-// The run, of this process alone or of its part in a larger one. Only the chief has a run folder.
-hooks::Finish run(const TrainArguments& arguments, const config::Config& config,
-                  const data::Datasets& data, const graph::Graph& model, train::Workers* workers,
-                  train::ParameterServers* servers = nullptr) {
-  const bool chief = workers == nullptr || workers->is_chief();
-  const int count = workers == nullptr ? 1 : workers->size();
-  engine::Replicas engine(model, config, engine::open_backends(config, count),
-                          engine::Engine::Use::kTrain,
-                          workers == nullptr ? nullptr : &workers->gradients());
-  train::Job job{config, data, engine, train::plan_steps(config, data.train->size(), count)};
-  job.workers = workers;
-  job.servers = servers;
-  job.run = train::run_folder(config);
-  job.start = start_of(arguments);
-  job.warn = chief ? warn : [](const std::string&) {};  // all would say the same
-  std::optional<checkpoint::RunLock> lock;
-  if (chief) {
-    for (const std::string& line :
-         train::config_warnings(config, train::sample_spec(data), job.plan)) {
-      warn(line);
-    }
-    if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
-    lock.emplace(job.run);
-    train::prepare_run_folder(job.run, config, job.start);
-    job.hooks = hooks::make_hooks(config, std::cout,
-                                  {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
-    job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
-                                            data, warn, arguments.json ? &std::cout : nullptr));
-    if (arguments.json) {
-      report::print_model_json(measure::measured_keys(model::layer_table(model), config),
-                               std::cout);
-    }
+// Locks and prepares the run folder, which only the chief has, and makes the hooks.
+void open_run(const TrainArguments& arguments, const graph::Graph& model, train::Job& job,
+              std::optional<checkpoint::RunLock>& lock) {
+  for (const std::string& line :
+       train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
+    warn(line);
   }
-  return train::train(job);
+  if (job.start != train::Start::kResume) model::check_weights_exist(job.config.model);
+  lock.emplace(job.run);
+  train::prepare_run_folder(job.run, job.config, job.start);
+  job.hooks = hooks::make_hooks(job.config, std::cout,
+                                {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
+  job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
+                                          job.data, warn, arguments.json ? &std::cout : nullptr));
+  if (arguments.json) {
+    report::print_model_json(measure::measured_keys(model::layer_table(model), job.config),
+                             std::cout);
+  }
 }
 
-// One of several processes: whatever ends it, the others are told why.
-hooks::Finish run_joined(const TrainArguments& arguments, const config::Config& config,
-                         const data::Datasets& data, const graph::Graph& model,
-                         const cluster::Identity& who) {
-  train::Workers workers(who, config, model, [&](const std::string& line) {
-    if (!arguments.quiet && !arguments.json) std::cout << line << '\n';
-  });
+// The run, of this process alone or of its part in a larger one. Whatever ends it, the others are
+// told why. `workers`: the others when they train in step.
+hooks::FinishReason run(const TrainArguments& arguments, const config::Config& config,
+                        const data::Datasets& data, const graph::Graph& model,
+                        train::Strategy& strategy, train::WorkerGroup* workers = nullptr) {
   try {
-    workers.agree("training data", data.train->fingerprint());
-    return run(arguments, config, data, model, &workers);
-  } catch (const PeerError&) {
-    throw;
+    if (workers != nullptr) workers->agree("training data", data.train->fingerprint());
+    const int count = workers == nullptr ? 1 : workers->size();
+    engine::Replicas engine(model, config, engine::open_backends(config, count),
+                            engine::Engine::Use::kTrain,
+                            workers == nullptr ? nullptr : &workers->gradients());
+    train::Job job{config, data, engine, train::plan_steps(config, data.train->size(), count),
+                   strategy};
+    job.run = train::run_folder(config);
+    job.start = start_of(arguments);
+    const bool chief = strategy.is_chief();
+    job.warn = chief ? warn : [](const std::string&) {};  // all would say the same
+    std::optional<checkpoint::RunLock> lock;
+    if (chief) open_run(arguments, model, job, lock);
+    return train::train(job).reason;
   } catch (const std::exception& error) {
-    workers.fail(error.what());
+    strategy.fail(error);
     throw;
   }
 }
@@ -94,23 +87,22 @@ std::function<void(const std::string&)> printer(const TrainArguments& arguments)
   return [](const std::string& line) { std::cout << line << std::endl; };
 }
 
-// The chief of a job with parameter servers: whatever ends it, servers and workers are told why.
-std::string run_chief(const TrainArguments& arguments, const config::Config& config,
-                      const data::Datasets& data, const graph::Graph& model,
-                      const cluster::Identity& who) {
-  train::ParameterServers servers(who, config);
-  try {
-    const std::string reason = run(arguments, config, data, model, nullptr, &servers).reason;
-    servers.finish(reason == "interrupted");
-    return reason;
-  } catch (const std::exception& error) {
-    servers.fail(error.what());
-    throw;
-  }
+hooks::FinishReason run_in_step(const TrainArguments& arguments, const config::Config& config,
+                                const data::Datasets& data, const graph::Graph& model,
+                                const cluster::Identity& who) {
+  train::WorkerGroup workers(who, config, model, printer(arguments));
+  return run(arguments, config, data, model, *train::make_all_reduce(workers), &workers);
 }
 
-std::string run_worker(const config::Config& config, const data::Datasets& data,
-                       const graph::Graph& model, const cluster::Identity& who) {
+hooks::FinishReason run_chief(const TrainArguments& arguments, const config::Config& config,
+                              const data::Datasets& data, const graph::Graph& model,
+                              const cluster::Identity& who) {
+  train::ParameterServers servers(who, config);
+  return run(arguments, config, data, model, *train::make_parameter_server(servers));
+}
+
+hooks::FinishReason run_worker(const config::Config& config, const data::Datasets& data,
+                               const graph::Graph& model, const cluster::Identity& who) {
   engine::Replicas engine(model, config, engine::open_backends(config),
                           engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
@@ -151,9 +143,8 @@ int train(const TrainArguments& arguments) {
   if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
     printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
   }
-  const hooks::Finish finish = who.size == 1 ? run(arguments, config, data, model, nullptr)
-                                             : run_joined(arguments, config, data, model, who);
-  return code_of(finish.reason);
+  if (who.size > 1) return code_of(run_in_step(arguments, config, data, model, who));
+  return code_of(run(arguments, config, data, model, *train::make_alone()));
 }
 
 }  // namespace

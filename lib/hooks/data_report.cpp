@@ -11,12 +11,12 @@
 namespace trainer::hooks {
 namespace {
 
-using Split = std::pair<const char*, const data::DamagedFiles*>;
+using NamedSplit = std::pair<const char*, const data::DamagedFiles*>;
 
 // The image files of each split; those that two splits share once, under the first.
-std::vector<Split> splits_of_files(const data::Datasets& data) {
-  std::vector<Split> splits;
-  for (const Split& split : {Split{"train", data.train_files.get()},
+std::vector<NamedSplit> splits_of_files(const data::Datasets& data) {
+  std::vector<NamedSplit> splits;
+  for (const NamedSplit& split : {NamedSplit{"train", data.train_files.get()},
                              {"validation", data.validation_files.get()},
                              {"test", data.test_files.get()}}) {
     const bool shared = !splits.empty() && splits[0].second == split.second;

@@ -6,6 +6,7 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/files.h"
@@ -14,7 +15,7 @@
 
 namespace trainer::hooks {
 
-// What a hook is told at the start of a run.
+// Facts about a run, known at its start.
 struct RunInfo {
   std::string name;
   Path dir;
@@ -23,8 +24,8 @@ struct RunInfo {
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  std::int64_t passes = 1;  // through all samples in an epoch, side by side
-  int devices = 1;          // replicas of all workers; also for the articles' closing lines
+  std::int64_t passes = 1;  // times that an epoch goes through all samples
+  int replicas = 1;         // of all workers; with parameter servers, the workers
   std::string scaled_rate;  // what the number of replicas makes of the learning rate
   std::string weights;      // what came of a weight file, in a line; "" when none was read
   std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
@@ -46,19 +47,32 @@ struct Progress {
   std::int64_t staleness = 0;
 };
 
+enum class Split { kTrain, kValidation, kTest };
+const char* to_string(Split split);  // "train", "validation", "test"
+// The inverse of to_string(); nothing for another text.
+std::optional<Split> parse_split(std::string_view text);
+
 struct Evaluation {
-  std::string split;  // "validation", "test"
+  Split split = Split::kValidation;
   std::int64_t step = 0;
   double epoch = 0;
   double seconds = 0;
   engine::Metrics metrics;
 };
 
+enum class FinishReason {
+  kDone,
+  kAlreadyDone,  // resumed after its last step
+  kEarlyStop,    // a hook asked for it
+  kInterrupted   // by a signal
+};
+const char* to_string(FinishReason reason);  // "done", "already done", "early stop", "interrupted"
+
 struct Finish {
   std::int64_t steps = 0;
   double seconds = 0;            // of this process's training, evaluation included
   double images_per_second = 0;  // article Z: global batch / mean step time
-  std::string reason;            // "done", "interrupted", "early stop"
+  FinishReason reason = FinishReason::kDone;
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last ones, one a split
   // With parameter servers: of the gradients of all workers since the start of this process.
@@ -86,16 +100,15 @@ class Hook {
   virtual void restore(const std::string&) {}
 };
 
-// ---- The hooks, one a file below hooks/
-// ----------------------------------------------------------
+// ---- The hooks, one a file ----
 
 // The terminal: a progress line on a TTY, plain lines every `log_every` otherwise; evaluations; the
 // articles' closing lines. Quiet: results alone, no progress.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
                                          const config::Duration& log_every);
-// --json: one object a line. Steps as "log_every" says, with the means that the terminal's lines
-// and metrics.csv have: over the samples of the steps since the last line, this one included. The
-// first step is told besides, alone, and counts in the next line too.
+// --json: one object a line. A step line comes every `log_every`, with means over the samples of
+// the steps since the last line, as in the terminal's lines and metrics.csv. The first step has a
+// line of its own as well, and counts in the next one too.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
 // metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
 // steps that will be done again are dropped. With parameter servers they have the staleness of the
@@ -106,21 +119,6 @@ std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_ev
 std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);
 // Asks to stop when the metric has not improved for `patience` evaluations.
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
-
-// Tells when something that happens every so many steps, epochs or seconds is due.
-class Every {
- public:
-  Every(const config::Duration& duration, std::int64_t steps_per_epoch);
-  // Called in the order of the steps, after each, or after some where other processes make steps
-  // too. `elapsed` in seconds.
-  bool due(std::int64_t step, double elapsed);
-
- private:
-  config::Duration duration_;
-  std::int64_t steps_per_epoch_;
-  double last_ = 0;  // elapsed at the last time, for seconds
-  std::optional<std::int64_t> last_step_;
-};
 
 // The metric of a name such as "validation/accuracy" or "test/loss", when the evaluation has it.
 std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name);

@@ -3,7 +3,8 @@
 #include <nlohmann/json.hpp>
 
 #include "hooks/hooks.h"
-#include "hooks/window.h"
+#include "hooks/interval.h"
+#include "hooks/metric_window.h"
 
 namespace trainer::hooks {
 namespace {
@@ -20,14 +21,14 @@ class JsonHook : public Hook {
   void on_start(const RunInfo& info) override {
     info_ = info;
     step_ = info.first_step;
-    every_.emplace(log_every_, info.steps_per_epoch);
+    interval_.emplace(log_every_, info.steps_per_epoch);
     Json line{{"event", "start"},
               {"run", info.dir.string()},
               {"total_steps", info.total_steps},
               {"steps_per_epoch", info.steps_per_epoch},
               {"first_step", info.first_step},
               {"global_batch", info.global_batch},
-              {"replicas", info.devices},
+              {"replicas", info.replicas},
               {"passes_per_epoch", info.passes}};
     if (!info.weights.empty()) line["weights"] = info.weights;
     write(line);
@@ -37,7 +38,7 @@ class JsonHook : public Hook {
     step_ = p.step;
     window_.add(p);
     // The first step is always told: it shows how long the start took.
-    const bool due = every_->due(p.step, p.elapsed);
+    const bool due = interval_->due(p.step, p.elapsed);
     if (!due && p.step != info_.first_step + 1) return Request::kContinue;
     Json line{{"event", "step"},
               {"step", p.step},
@@ -60,7 +61,7 @@ class JsonHook : public Hook {
 
   Request on_evaluation(const Evaluation& e) override {
     Json line{{"event", "evaluation"},
-              {"split", e.split},
+              {"split", to_string(e.split)},
               {"step", e.step},
               {"epoch", e.epoch},
               {"loss", e.metrics.loss},
@@ -84,7 +85,7 @@ class JsonHook : public Hook {
   void on_finish(const Finish& finish) override {
     Json metrics = Json::object();
     for (const Evaluation& e : finish.evaluations) {
-      metrics[e.split] = {
+      metrics[to_string(e.split)] = {
           {"loss", e.metrics.loss}, {"accuracy", e.metrics.accuracy}, {"count", e.metrics.count}};
     }
     Json line{{"event", "finished"},
@@ -92,7 +93,7 @@ class JsonHook : public Hook {
               {"steps", finish.steps},
               {"seconds", finish.seconds},
               {"images_per_second", finish.images_per_second},
-              {"reason", finish.reason},
+              {"reason", to_string(finish.reason)},
               {"metrics", metrics},
               {"parameters_sha256", finish.parameters_sha256}};
     if (const auto& staleness = finish.staleness) {
@@ -107,10 +108,10 @@ class JsonHook : public Hook {
 
   std::ostream& out_;
   config::Duration log_every_;
-  std::optional<Every> every_;
+  std::optional<Interval> interval_;
   RunInfo info_;
   std::int64_t step_ = 0;
-  Window window_;
+  MetricWindow window_;
 };
 
 }  // namespace

@@ -6,7 +6,8 @@
 
 #include "base/error.h"
 #include "hooks/hooks.h"
-#include "hooks/window.h"
+#include "hooks/interval.h"
+#include "hooks/metric_window.h"
 
 namespace trainer::hooks {
 namespace {
@@ -182,7 +183,7 @@ class MetricsFilesHook : public Hook {
 
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
-    every_.emplace(summary_every_, info.steps_per_epoch);
+    interval_.emplace(summary_every_, info.steps_per_epoch);
     const Path csv = info.dir / "metrics.csv";
     has_servers_ = !info.servers.empty();
     CsvRows rows(csv, columns());
@@ -197,14 +198,14 @@ class MetricsFilesHook : public Hook {
     window_.add(p);
     // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
     // of a whole run. The first row after a resume averages the steps since then.
-    if (every_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
+    if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }
 
   Request on_evaluation(const Evaluation& e) override {
     write({{"step", e.step},
            {"epoch", e.epoch},
-           {"split", e.split},
+           {"split", to_string(e.split)},
            {"loss", e.metrics.loss},
            {"accuracy", e.metrics.accuracy},
            {"learning_rate", nullptr},
@@ -259,9 +260,9 @@ class MetricsFilesHook : public Hook {
   std::int64_t total_steps_ = 0;
   bool has_servers_ = false;
   bool staleness_columns_ = false;
-  std::optional<Every> every_;
+  std::optional<Interval> interval_;
   std::optional<RowFile> csv_, jsonl_;
-  Window window_;
+  MetricWindow window_;
 };
 
 }  // namespace

@@ -4,7 +4,8 @@
 
 #include "base/table.h"
 #include "hooks/hooks.h"
-#include "hooks/window.h"
+#include "hooks/interval.h"
+#include "hooks/metric_window.h"
 
 namespace trainer::hooks {
 namespace {
@@ -56,15 +57,15 @@ class ProgressHook : public Hook {
 
   void on_start(const RunInfo& info) override {
     info_ = info;
-    every_.emplace(log_every_, info.steps_per_epoch);
+    interval_.emplace(log_every_, info.steps_per_epoch);
     if (quiet_) return;
     out_ << info.name << ": " << grouped(info.total_steps) << " steps of " << info.global_batch
          << " samples, " << grouped(info.steps_per_epoch) << " an epoch, run folder "
          << info.dir.string() << '\n';
     if (!info.servers.empty()) {
       out_ << info.servers << '\n';
-    } else if (info.devices > 1) {
-      out_ << info.devices << " replicas";
+    } else if (info.replicas > 1) {
+      out_ << info.replicas << " replicas";
       if (!info.scaled_rate.empty()) {
         out_ << ", the optimizer's learning rate " << info.scaled_rate;
       }
@@ -84,7 +85,7 @@ class ProgressHook : public Hook {
     // Follows a change of speed within some twenty steps. The first step is slower than all others.
     const bool settled = p.step > info_.first_step + 2;
     step_seconds_ = settled ? 0.95 * step_seconds_ + 0.05 * p.step_seconds : p.step_seconds;
-    const bool due = every_->due(p.step, p.elapsed);
+    const bool due = interval_->due(p.step, p.elapsed);
     if (quiet_) return Request::kContinue;
     if (is_tty_ ? p.elapsed - shown_at_ >= kRefresh : due) show();
     return Request::kContinue;
@@ -93,7 +94,7 @@ class ProgressHook : public Hook {
   Request on_evaluation(const Evaluation& e) override {
     close_line();
     const engine::Metrics& m = e.metrics;
-    out_ << e.split << ": loss " << fixed(m.loss, 4);
+    out_ << to_string(e.split) << ": loss " << fixed(m.loss, 4);
     if (m.classes > 0) {
       out_ << "  accuracy " << fixed(m.accuracy, 4) << " (95 % interval "
            << fixed(m.accuracy_interval.low, 4) << "-" << fixed(m.accuracy_interval.high, 4) << ")";
@@ -108,21 +109,23 @@ class ProgressHook : public Hook {
   // The articles' two closing lines, which scripts read.
   void on_finish(const Finish& finish) override {
     close_line();
-    if (finish.reason != "done") {
-      out_ << finish.reason << " after step " << finish.steps;
-      if (finish.reason == "interrupted") out_ << "; a checkpoint was saved, go on with --resume";
+    if (finish.reason != FinishReason::kDone) {
+      out_ << to_string(finish.reason) << " after step " << finish.steps;
+      if (finish.reason == FinishReason::kInterrupted) {
+        out_ << "; a checkpoint was saved, go on with --resume";
+      }
       out_ << '\n';
     }
-    const std::string devices = concat(" with ", info_.devices,
-                                       info_.devices == 1      ? " CPU(s)"
+    const std::string counted = concat(" with ", info_.replicas,
+                                       info_.replicas == 1     ? " CPU(s)"
                                        : info_.servers.empty() ? " replicas"
                                                                : " workers");
     if (const auto& staleness = finish.staleness) {
       out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
            << staleness->max << ", " << staleness->refused << " refused\n";
     }
-    out_ << "total time" << devices << ": " << fixed(finish.seconds, 3) << " seconds\n"
-         << fixed(finish.images_per_second, 1) << " images/second" << devices << '\n';
+    out_ << "total time" << counted << ": " << fixed(finish.seconds, 3) << " seconds\n"
+         << fixed(finish.images_per_second, 1) << " images/second" << counted << '\n';
     out_.flush();
   }
 
@@ -166,9 +169,9 @@ class ProgressHook : public Hook {
   std::ostream& out_;
   bool is_tty_, quiet_;
   config::Duration log_every_;
-  std::optional<Every> every_;
+  std::optional<Interval> interval_;
   RunInfo info_;
-  Window window_;
+  MetricWindow window_;
   double step_seconds_ = 0;  // moving average
   double shown_at_ = -kRefresh;
   bool open_line_ = false;

@@ -7,7 +7,8 @@
 #include "hooks/confusion_image.h"
 #include "hooks/event_file.h"
 #include "hooks/hooks.h"
-#include "hooks/window.h"
+#include "hooks/interval.h"
+#include "hooks/metric_window.h"
 
 namespace trainer::hooks {
 namespace {
@@ -27,7 +28,7 @@ class TensorBoardHook : public Hook {
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
     has_servers_ = !info.servers.empty();
-    every_.emplace(summary_every_, info.steps_per_epoch);
+    interval_.emplace(summary_every_, info.steps_per_epoch);
     const Path folder = info.dir / "tensorboard";
     std::filesystem::create_directories(folder);
     const double now = seconds_since_1970();
@@ -42,17 +43,18 @@ class TensorBoardHook : public Hook {
     window_.add(p);
     // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
     // of a whole run. The first row after a resume averages the steps since then.
-    if (every_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
+    if (interval_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
     return Request::kContinue;
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    scalar(e.split + "/loss", e.step, e.metrics.loss);
-    scalar(e.split + "/accuracy", e.step, e.metrics.accuracy);
-    if (e.metrics.top_k > 0) scalar(e.split + "/top_k_accuracy", e.step, e.metrics.top_k_accuracy);
+    const std::string split = to_string(e.split);
+    scalar(split + "/loss", e.step, e.metrics.loss);
+    scalar(split + "/accuracy", e.step, e.metrics.accuracy);
+    if (e.metrics.top_k > 0) scalar(split + "/top_k_accuracy", e.step, e.metrics.top_k_accuracy);
     if (e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {
       const Picture picture = draw_confusion(e.metrics);
-      file_->image(e.split + "/confusion_matrix", e.step, seconds_since_1970(), picture.width,
+      file_->image(split + "/confusion_matrix", e.step, seconds_since_1970(), picture.width,
                    picture.height, picture.png);
     }
     return Request::kContinue;
@@ -83,9 +85,9 @@ class TensorBoardHook : public Hook {
   config::Duration summary_every_;
   std::int64_t total_steps_ = 0;
   bool has_servers_ = false;
-  std::optional<Every> every_;
+  std::optional<Interval> interval_;
   std::optional<EventFile> file_;
-  Window window_;
+  MetricWindow window_;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "hooks/data_report.h"
+#include "hooks/interval.h"
 #include "inference/run_archive.h"
 #include "model/model.h"
 #include "train/open.h"
@@ -25,6 +26,7 @@ namespace trainer::inference {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Reason = hooks::FinishReason;
 constexpr std::chrono::milliseconds kPoll{100};
 
 double seconds_since(Clock::time_point start) {
@@ -110,6 +112,7 @@ class Follower {
                                       .config;
     timing_ = config.evaluate;
     if (options_.split.empty()) options_.split = split_to_follow(config.data);
+    split_ = hooks::parse_split(options_.split).value();
     folder_ = train::evaluator_folder(options_.run, options_.split);
     lock_.emplace(folder_);
     result_.step = last_step(folder_);
@@ -128,7 +131,7 @@ class Follower {
       if (!done && !stopped) {
         check_timeout();
       } else if (training || nobody_comes()) {
-        return ended(done ? "done" : "early stop");
+        return ended(done ? Reason::kDone : Reason::kEarlyStop);
       }
       std::this_thread::sleep_for(kPoll);
     }
@@ -136,11 +139,11 @@ class Follower {
   }
 
  private:
-  Followed ended(const std::string& reason) {
+  Followed ended(Reason reason) {
     result_.reason = reason;
     return result_;
   }
-  Followed interrupted() { return ended("interrupted"); }
+  Followed interrupted() { return ended(Reason::kInterrupted); }
 
   // The default timeout applies until the config can be read; its own flags come first.
   bool wait_for_config() {
@@ -262,8 +265,8 @@ class Follower {
     if (!started_) start_hooks(*trained);
     const double epoch =
         static_cast<double>(saved.step) / static_cast<double>(length_.steps_per_epoch);
-    const hooks::Evaluation evaluation{options_.split, saved.step, epoch,
-                                       seconds_since(*evaluated_at_), *metrics};
+    const hooks::Evaluation evaluation{split_, saved.step, epoch, seconds_since(*evaluated_at_),
+                                       *metrics};
     for (const auto& hook : options_.hooks) hook->on_evaluation(evaluation);
     result_.step = saved.step;
     ++result_.evaluations;
@@ -280,9 +283,9 @@ class Follower {
     if (result_.step < 0 && step > 0) skipped.insert(0);
     const config::Duration& interval = config.run.checkpoint_every;
     if (interval.unit == config::Duration::Unit::kSeconds) return skipped;
-    hooks::Every every(interval, length_.steps_per_epoch);
+    hooks::Interval checkpoints(interval, length_.steps_per_epoch);
     for (std::int64_t s = std::max<std::int64_t>(result_.step, 0) + 1; s < step; ++s) {
-      if (every.due(s, 0)) skipped.insert(s);
+      if (checkpoints.due(s, 0)) skipped.insert(s);
     }
     return skipped;
   }
@@ -330,6 +333,7 @@ class Follower {
   FollowOptions options_;
   train::SignalWatch signals_;
   config::Evaluate timing_;
+  hooks::Split split_ = hooks::Split::kValidation;
   Path folder_;                              // of what it writes
   std::optional<checkpoint::RunLock> lock_;  // of that folder
   bool seen_training_ = false;               // a process has trained since the start
@@ -357,7 +361,7 @@ void print_followed(const Followed& followed, const std::string& run, bool json,
   if (json) {
     nlohmann::ordered_json line{
         {"event", "followed"},         {"run", run},      {"evaluations", followed.evaluations},
-        {"skipped", followed.skipped}, {"step", nullptr}, {"reason", followed.reason}};
+        {"skipped", followed.skipped}, {"step", nullptr}, {"reason", to_string(followed.reason)}};
     if (followed.step >= 0) line["step"] = followed.step;
     write_event(out, line);
     return;
@@ -365,8 +369,9 @@ void print_followed(const Followed& followed, const std::string& run, bool json,
   out << run << ": " << followed.evaluations << " checkpoints evaluated, ";
   if (followed.skipped > 0) out << followed.skipped << " passed over, ";
   out << (followed.step < 0 ? "none before" : concat("the last of step ", followed.step)) << "; "
-      << (followed.reason == "interrupted" ? "interrupted"
-                                           : "the run has ended: " + followed.reason)
+      << (followed.reason == Reason::kInterrupted
+              ? "interrupted"
+              : concat("the run has ended: ", to_string(followed.reason)))
       << std::endl;
 }
 

@@ -36,7 +36,7 @@ struct Followed {
   std::int64_t evaluations = 0;
   std::int64_t skipped = 0;  // checkpoints between those, and before the first
   std::int64_t step = -1;    // of the last one, of this follower or one before it; -1: none
-  std::string reason;        // "done", "early stop", "interrupted" (see signals.h)
+  hooks::FinishReason reason = hooks::FinishReason::kDone;
 };
 
 // Returns once the last checkpoint of a finished run is evaluated, or on a signal. Throws DataError

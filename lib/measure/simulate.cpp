@@ -9,7 +9,8 @@
 #include "measure/measured.h"
 #include "train/open.h"
 #include "train/step_plan.h"
-#include "train/workers.h"
+#include "train/step_verdict.h"
+#include "train/worker_group.h"
 
 namespace trainer::measure {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kDecisionBytes =
-    train::kDecisionNumbers * static_cast<std::int64_t>(sizeof(double));
+    static_cast<std::int64_t>(sizeof(train::StepVerdict::Numbers));
 
 std::vector<std::int64_t> counts_to(std::int64_t workers) {
   std::vector<std::int64_t> counts;

@@ -46,14 +46,15 @@ Outcome run(const Config& config, const data::Datasets& data, const graph::Graph
   engine::Replicas replicas(model, config, engine::open_backends(config),
                             engine::Engine::Use::kTrain);
   train::prepare_run_folder(folder, config, start);
-  train::Job job{config, data, replicas, train::plan_steps(config, data.train->size())};
+  const auto strategy = train::make_alone();
+  train::Job job{config, data, replicas, train::plan_steps(config, data.train->size()), *strategy};
   job.run = folder;
   job.start = start;
   job.warn = [](const std::string&) {};
   if (stop_after > 0) job.hooks.push_back(std::make_unique<StopHook>(stop_after));
   Outcome outcome;
   outcome.finish = train::train(job);
-  if (outcome.finish.reason == "interrupted") {
+  if (outcome.finish.reason == hooks::FinishReason::kInterrupted) {
     throw Error(kExitInterrupted, "interrupted: nothing was verified");
   }
   outcome.tensors = replicas.tensors();

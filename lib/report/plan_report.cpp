@@ -249,14 +249,14 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
         "not kept: with parameter servers, a worker sees other samples in every epoch";
   } else if (data.train > 0) {
     const train::StepPlan steps = train::plan_steps(config, data.train, workers);
-    const train::FeaturePlan plan =
-        train::plan_features(config, *device.engine, data.splits, steps.epoch(steps.total_steps),
-                             workers > 1 ? train::Sharing::kOneMachine : train::Sharing::kAlone);
+    const train::FeaturePlan plan = train::plan_features(
+        config, *device.engine, data.splits, steps.epoch(steps.total_steps),
+        workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);
     const bool if_together = workers > 1 && plan.where != train::FeaturePlan::Where::kNowhere;
     device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
-    device.keeps_features =
-        plan.where != train::FeaturePlan::Where::kNowhere &&
-        std::find(plan.splits.begin(), plan.splits.end(), "train") != plan.splits.end();
+    device.keeps_features = plan.where != train::FeaturePlan::Where::kNowhere &&
+                            std::find(plan.splits.begin(), plan.splits.end(),
+                                      hooks::Split::kTrain) != plan.splits.end();
   }
   return device;
 }

@@ -14,7 +14,7 @@
 #include "engine/replicas.h"
 #include "model/model.h"
 #include "report/step_work.h"
-#include "train/feature_cache.h"
+#include "train/feature_plan.h"
 #include "train/step_plan.h"
 
 namespace trainer::report {

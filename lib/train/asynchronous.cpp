@@ -1,19 +1,19 @@
 #include "train/asynchronous.h"
 
 #include <chrono>
-#include <numeric>
+#include <thread>
 
 #include "base/error.h"
-#include "base/partition.h"
 #include "data/not_finite.h"
-#include "engine/evaluate.h"
 #include "server/server.h"
 #include "train/signals.h"
 #include "train/stages.h"
+#include "train/strategy/gradient_stream.h"
 
 namespace trainer::train {
 namespace {
 
+using hooks::FinishReason;
 using std::chrono::milliseconds;
 using Clock = std::chrono::steady_clock;
 
@@ -21,7 +21,7 @@ constexpr milliseconds kLook{50};  // between two looks for a signal
 
 // How a job that is over for this task has ended. A server that lets go without a word has just
 // been told: the word is on its way.
-std::string reason_of(ParameterServers& servers, std::int64_t total_steps, milliseconds patience) {
+FinishReason reason_of(ParameterServers& servers, std::int64_t total_steps, milliseconds patience) {
   const auto limit = Clock::now() + patience;
   while (!servers.client().outcome() && servers.step() < total_steps && Clock::now() < limit) {
     std::this_thread::sleep_for(kLook);
@@ -29,88 +29,13 @@ std::string reason_of(ParameterServers& servers, std::int64_t total_steps, milli
   servers.client().check();
   const auto outcome = servers.client().outcome();
   const bool interrupted = outcome && outcome->kind == server::Outcome::Kind::kInterrupted;
-  return interrupted ? "interrupted" : "done";
+  return interrupted ? FinishReason::kInterrupted : FinishReason::kDone;
 }
 
 }  // namespace
 
-GradientStream::GradientStream(const config::Config& config, const data::Dataset& images,
-                               engine::Replicas& engine, ParameterServers& servers,
-                               std::int64_t step)
-    : images_(images),
-      engine_(engine),
-      servers_(servers),
-      plan_(plan_steps(config, images.size(), servers.workers())),
-      loss_(static_cast<graph::LossKind>(config.model.loss)),
-      step_(step / servers.workers()) {
-  data::LoaderOptions options;
-  options.batch_size = plan_.batch;
-  options.rank = servers.worker();
-  options.ranks = servers.workers();
-  options.seed = config.seed;
-  options.shuffle = config.data.shuffle;
-  options.prefetch = config.data.prefetch;
-  options.threads = config.data.threads;
-  options.first_step = plan_.batches(step_).first;
-  // It may have to make all steps of the job alone, some of them refused: there is always a batch.
-  constexpr std::int64_t kEndless = std::int64_t{1} << 48;
-  options.end_step = kEndless;
-  feed_ = std::make_unique<Feed>(images, nullptr, engine, options);
-}
-
-// Of this worker's part.
-std::int64_t GradientStream::samples_of(std::int64_t step) const {
-  const StepPlan::Batches batches = plan_.batches(step);
-  std::int64_t count = 0;
-  for (std::int64_t i = 0; i < batches.count; ++i) {
-    const auto range = data::batch_range(plan_.samples, plan_.batch, batches.first + i);
-    count += partition(range.count, servers_.workers(), servers_.worker()).count;
-  }
-  return count;
-}
-
-GradientStream::Step GradientStream::next() {
-  // The short batch at the end of an epoch may have nothing for this worker.
-  for (; samples_of(step_) == 0; ++step_) {
-    for (std::int64_t i = 0; i < plan_.batches(step_).count; ++i) {
-      feed_->next();
-      feed_->release();
-    }
-  }
-  Step result;
-  result.samples = samples_of(step_);
-  backend::Scalars scalars;
-  scalars.update = static_cast<std::uint64_t>(step_ + 1);
-  scalars.loss_scale = 1.0 / static_cast<double>(result.samples);
-  scalars.apply = false;
-  std::int64_t done = 0;
-  const std::int64_t batches = plan_.batches(step_).count;
-  for (std::int64_t i = 0; i < batches; ++i) {
-    const data::Batch& batch = feed_->next();
-    const std::int64_t count = batch.range.count;
-    if (count > 0) {
-      const engine::HostBatch input = feed_->host_batch(batch);
-      scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
-      const engine::StepResult numbers = engine_.step(input, scalars);
-      if (!numbers.finite) {
-        result.blame = data::blame_samples(images_, batch.indices, engine_.losses());
-        result.not_finite = engine_.find_not_finite(input, scalars);
-        return result;
-      }
-      scalars.accumulate = true;
-      result.loss += numbers.loss;
-      result.correct += numbers.correct;
-    }
-    done += batch.global;
-    feed_->release();
-  }
-  ++step_;
-  result.pushed = servers_.push(engine_);
-  return result;
-}
-
-std::string work(const config::Config& config, const data::Datasets& data, engine::Replicas& engine,
-                 ParameterServers& servers) {
+FinishReason work(const config::Config& config, const data::Datasets& data,
+                  engine::Replicas& engine, ParameterServers& servers) {
   const SignalWatch signals;
   const StepPlan plan = plan_steps(config, data.train->size());
   try {
@@ -130,7 +55,7 @@ std::string work(const config::Config& config, const data::Datasets& data, engin
         return reason_of(servers, plan.total_steps, timeout_of(config));
       }
     }
-    return "interrupted";
+    return FinishReason::kInterrupted;
   } catch (const PeerError& error) {
     throw PeerError(concat(error.what(), ". This worker was at step ", servers.step(),
                            ", the chief's last checkpoint is of step ", servers.saved(),
@@ -138,8 +63,8 @@ std::string work(const config::Config& config, const data::Datasets& data, engin
   }
 }
 
-std::string serve(const config::Config& config, const cluster::Identity& who,
-                  const std::function<void(const std::string&)>& say) {
+FinishReason serve(const config::Config& config, const cluster::Identity& who,
+                   const std::function<void(const std::string&)>& say) {
   const SignalWatch signals;
   server::ServerOptions options;
   options.timeout = timeout_of(config);
@@ -164,7 +89,8 @@ std::string serve(const config::Config& config, const cluster::Identity& who,
   }
   server.close(*outcome);
   if (outcome->kind == server::Outcome::Kind::kFailed) throw PeerError(outcome->message);
-  return outcome->kind == server::Outcome::Kind::kInterrupted ? "interrupted" : "done";
+  return outcome->kind == server::Outcome::Kind::kInterrupted ? FinishReason::kInterrupted
+                                                              : FinishReason::kDone;
 }
 
 }  // namespace trainer::train

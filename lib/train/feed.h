@@ -15,7 +15,7 @@ class Feed {
   Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
        const data::LoaderOptions& options);
 
-  // The next batch; the one before must have been released. Throws DataError when a sample of it
+  // The next batch, of which max_out() may be out at once. Throws DataError when a sample of it
   // cannot be read.
   const data::Batch& next();
   // Waits for what next() will give, or throws what it would.
@@ -24,7 +24,9 @@ class Feed {
   engine::HostBatch host_batch(const data::Batch& batch) const;
   // After the engine was launched on it: keeps the features that had to be computed.
   void keep_features(const data::Batch& batch);
+  // Takes the oldest batch back that is out.
   void release();
+  int max_out() const { return 1; }
   double seconds_waited() const { return waited_ + loader_->seconds_waited(); }
 
  private:

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "train/workers.h"
+#include "train/worker_group.h"
 
 namespace trainer::train {
 namespace {
@@ -106,7 +106,7 @@ server::Sink ParameterServers::sink_of(engine::Replicas& engine) {
   };
 }
 
-void ParameterServers::note(const server::Pushed& pushed) {
+void ParameterServers::record(const server::Pushed& pushed) {
   if (pushed.result == server::Pushed::Result::kOver) return;
   pulled_ = pushed.step;
   saved_ = pushed.saved;
@@ -114,7 +114,7 @@ void ParameterServers::note(const server::Pushed& pushed) {
 
 bool ParameterServers::pull(engine::Replicas& engine) {
   const server::Pushed pulled = client_.pull(sink_of(engine));
-  note(pulled);
+  record(pulled);
   return pulled.result != server::Pushed::Result::kOver;
 }
 
@@ -123,7 +123,7 @@ server::Pushed ParameterServers::push(engine::Replicas& engine) {
   variables_of(engine).read_flat(kStatistics, 0, after_);
   const backend::Gradient gradient = engine.engine(0).gradient();
   const server::Pushed pushed = client_.push(pulled_, gradient, before_, after_, sink_of(engine));
-  note(pushed);
+  record(pushed);
   return pushed;
 }
 

@@ -19,12 +19,13 @@ namespace trainer::train {
 // Whether this task is of a job with parameter servers.
 bool has_parameter_servers(const cluster::Identity& who);
 
-// What the chief and all workers must have alike: the training data, and the weights of frozen
-// layers, which the servers do not have.
+// The facts that the chief and all workers must have alike, one a line: the training data, and the
+// weights of frozen layers, which the servers do not have.
 std::string common_model(const data::Datasets& data, const engine::Replicas& engine);
 
-// What all tasks must have been told alike, a fact a line, and parallel.timeout.
+// The facts that all tasks of a job must have alike, one a line.
 std::string agreement_of(const cluster::Identity& who, const config::Config& config);
+// parallel.timeout.
 std::chrono::milliseconds timeout_of(const config::Config& config);
 
 class ParameterServers {
@@ -62,7 +63,7 @@ class ParameterServers {
 
  private:
   server::Sink sink_of(engine::Replicas& engine);
-  void note(const server::Pushed& pushed);
+  void record(const server::Pushed& pushed);
 
   const cluster::Identity who_;
   server::Client client_;

@@ -22,7 +22,7 @@ config::EarlyStop options(const std::string& metric, std::int64_t patience, doub
 std::size_t stops_after(Hook& hook, const std::vector<double>& losses, std::size_t first = 1) {
   for (std::size_t i = 0; i < losses.size(); ++i) {
     const auto step = static_cast<std::int64_t>(first + i);
-    if (hook.on_evaluation(evaluation("validation", step, losses[i])) == Request::kStop)
+    if (hook.on_evaluation(evaluation(Split::kValidation, step, losses[i])) == Request::kStop)
       return i + 1;
   }
   return 0;
@@ -42,7 +42,7 @@ TEST_CASE("early stop: patience counts evaluations without improvement") {
 
 TEST_CASE("early stop: accuracy must rise, loss must fall") {
   const auto hook = make_early_stop_hook(options("validation/accuracy", 1));
-  Evaluation e = evaluation("validation", 1, 1);
+  Evaluation e = evaluation(Split::kValidation, 1, 1);
   for (const double accuracy : {0.5, 0.6, 0.7}) {
     ++e.step;
     e.metrics.accuracy = accuracy;
@@ -85,7 +85,7 @@ TEST_CASE("early stop: an evaluation that is made again counts once") {
   const auto resumed = make_early_stop_hook(options("validation/loss", 2));
   resumed->restore(first->save());
   for (int again = 0; again < 3; ++again) {
-    CHECK(resumed->on_evaluation(evaluation("validation", 2, 0.6)) == Request::kContinue);
+    CHECK(resumed->on_evaluation(evaluation(Split::kValidation, 2, 0.6)) == Request::kContinue);
   }
   CHECK(stops_after(*resumed, {0.7}, 3) == 1);
 }

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "hooks/confusion_image.h"
 #include "hooks/event_file.h"
+#include "hooks/interval.h"
 
 using namespace trainer;
 using namespace trainer::hooks;
@@ -46,7 +47,7 @@ Progress progress_of(std::int64_t step) {
 
 Evaluation evaluation_of(double loss, double accuracy = 0.75) {
   Evaluation e;
-  e.split = "validation";
+  e.split = Split::kValidation;
   e.step = 5;
   e.epoch = 1;
   e.seconds = 0.25;
@@ -65,10 +66,10 @@ std::string lines_of(const Path& path) { return read_text_file(path); }
 
 TEST_CASE("every: steps, whole and fractional epochs, seconds") {
   const auto steps_due = [](Duration duration) {
-    Every every(duration, 5);
+    Interval interval(duration, 5);
     std::vector<std::int64_t> due;
     for (std::int64_t step = 1; step <= 12; ++step) {
-      if (every.due(step, static_cast<double>(step))) due.push_back(step);
+      if (interval.due(step, static_cast<double>(step))) due.push_back(step);
     }
     return due;
   };
@@ -79,9 +80,9 @@ TEST_CASE("every: steps, whole and fractional epochs, seconds") {
 }
 
 TEST_CASE("every: the answer at a step does not depend on where a run was resumed") {
-  Every whole({0.3, Duration::Unit::kEpochs}, 7);
+  Interval whole({0.3, Duration::Unit::kEpochs}, 7);
   for (std::int64_t step = 1; step <= 40; ++step) {
-    Every resumed({0.3, Duration::Unit::kEpochs}, 7);
+    Interval resumed({0.3, Duration::Unit::kEpochs}, 7);
     CHECK(whole.due(step, 0) == resumed.due(step, 0));
   }
 }
@@ -106,7 +107,7 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
   finish.steps = 3;
   finish.seconds = 1.5;
   finish.images_per_second = 2000;
-  finish.reason = "done";
+  finish.reason = FinishReason::kDone;
   hook->on_finish(finish);
   CHECK(out.str() ==
         "test: 10 steps of 4 samples, 5 an epoch, run folder runs/test\n"
@@ -147,7 +148,7 @@ TEST_CASE("json: every line is an object, the first step is told, NaN is null") 
   hook->on_evaluation(evaluation_of(0.25));
   Finish finish;
   finish.evaluations = {evaluation_of(0.25)};
-  finish.reason = "done";
+  finish.reason = FinishReason::kDone;
   hook->on_finish(finish);
   std::istringstream lines(out.str());
   std::vector<nlohmann::json> events;

@@ -20,15 +20,16 @@ TEST_CASE("json: every event, its keys in order") {
     p.loss = 2.302585092994046;
     hook->on_step(p);
   }
-  Evaluation e = evaluation("validation", 4, 0.1);
+  Evaluation e = evaluation(Split::kValidation, 4, 0.1);
   e.metrics.accuracy_interval = {0.25, 0.875};
   hook->on_evaluation(e);
   e.metrics.top_k = 5;
   e.metrics.top_k_accuracy = 0.875;
   hook->on_evaluation(e);
   hook->on_checkpoint("runs/digits/checkpoints/step-00000004.safetensors");
-  Finish f = finish("done");
-  f.evaluations = {evaluation("validation", 20, 0.5), evaluation("test", 20, 0.30000000000000004)};
+  Finish f = finish(FinishReason::kDone);
+  f.evaluations = {evaluation(Split::kValidation, 20, 0.5),
+                   evaluation(Split::kTest, 20, 0.30000000000000004)};
   hook->on_finish(f);
   const std::vector<std::string> expected{
       R"({"event":"start","run":"runs/digits","total_steps":20,"steps_per_epoch":8,"first_step":0,)"
@@ -123,7 +124,7 @@ TEST_CASE("json: what is not finite is null, what is not UTF-8 does not break a 
   p.loss = std::numeric_limits<double>::infinity();
   p.step_seconds = p.wait_seconds = 0;
   hook->on_step(p);
-  hook->on_evaluation(evaluation("test", 1, std::numeric_limits<double>::quiet_NaN()));
+  hook->on_evaluation(evaluation(Split::kTest, 1, std::numeric_limits<double>::quiet_NaN()));
   const auto lines = lines_of(out.str());
   REQUIRE(lines.size() == 3);
   CHECK(nlohmann::json::parse(lines[0])["run"] == "runs/\xef\xbf\xbd\n");

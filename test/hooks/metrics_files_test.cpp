@@ -28,7 +28,7 @@ void run(const TemporaryFolder& folder, std::int64_t first, std::int64_t last) {
   hook->on_start(run_info(folder.path(), first));
   for (std::int64_t n = first + 1; n <= last; ++n) {
     hook->on_step(after_step(n));
-    if (n % 8 == 0) hook->on_evaluation(evaluation("validation", n, 0.1));
+    if (n % 8 == 0) hook->on_evaluation(evaluation(Split::kValidation, n, 0.1));
   }
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("metric files: with servers the staleness of the chief's steps, mean a
       Progress p = after_step(n);
       p.staleness = n;
       hook->on_step(p);
-      if (n % 8 == 0) hook->on_evaluation(evaluation("validation", n, 0.1));
+      if (n % 8 == 0) hook->on_evaluation(evaluation(Split::kValidation, n, 0.1));
     }
   };
   const std::string header = std::string(kHeader) + ",staleness,staleness_max";
@@ -138,7 +138,7 @@ TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other
   Progress p = after_step(4);
   p.steps = 4;
   hook->on_step(p);
-  Evaluation e = evaluation("validation", 4, 0.1);
+  Evaluation e = evaluation(Split::kValidation, 4, 0.1);
   e.metrics.top_k = 5;
   e.metrics.top_k_accuracy = 0.875;
   hook->on_evaluation(e);
@@ -186,13 +186,13 @@ TEST_CASE("metric files: a split evaluated again at the same step has one row") 
   {
     const auto hook = make_metrics_files_hook(steps(4));
     hook->on_start(run_info(folder.path(), 20));
-    hook->on_evaluation(evaluation("test", 20, 0.3));
+    hook->on_evaluation(evaluation(Split::kTest, 20, 0.3));
   }
   const std::string once = csv(folder);
   CHECK(lines_of(once).back().starts_with("20,2.5,test,0.3,"));
   const auto hook = make_metrics_files_hook(steps(4));
   hook->on_start(run_info(folder.path(), 20));
-  hook->on_evaluation(evaluation("test", 20, 0.3));
+  hook->on_evaluation(evaluation(Split::kTest, 20, 0.3));
   CHECK(csv(folder) == once);
 }
 

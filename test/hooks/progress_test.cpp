@@ -25,11 +25,11 @@ TEST_CASE("progress, log: averages since the last line, evaluations, closing lin
   const auto hook = make_progress_hook(out, false, false, steps(4));
   hook->on_start(run_info("runs/digits"));
   for (std::int64_t n = 1; n <= 9; ++n) hook->on_step(after_step(n));
-  Evaluation e = evaluation("validation", 8, 0.0412);
+  Evaluation e = evaluation(Split::kValidation, 8, 0.0412);
   e.metrics.top_k = 5;
   e.metrics.top_k_accuracy = 0.99;
   hook->on_evaluation(e);
-  hook->on_finish(finish("done"));
+  hook->on_finish(finish(FinishReason::kDone));
   CHECK(out.str() ==
         std::string("digits: 20 steps of 64 samples, 8 an epoch, run folder runs/digits\n"
                     "epoch 1/3  step 4/20  loss 0.2500  accuracy 0.5000  lr 0.001  3,200 images/s  "
@@ -59,14 +59,14 @@ TEST_CASE("progress, terminal: one line rewritten ten times a second, its last s
   out.str("");
   step(52);
   CHECK(out.str().empty());
-  hook->on_evaluation(evaluation("test", 52, 1));
+  hook->on_evaluation(evaluation(Split::kTest, 52, 1));
   text = out.str();
   CHECK(text.starts_with("\r\x1b[?7lepoch 7/13  step 52/100  loss 5.1000  "));
   CHECK(text.find("  eta 0:01  [==========          ]\x1b[?7h\x1b[K\ntest: loss 1.0000  ") !=
         std::string::npos);
   // Nothing is left to end.
   out.str("");
-  hook->on_finish(finish("done"));
+  hook->on_finish(finish(FinishReason::kDone));
   CHECK(out.str() == kClosing);
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("progress, terminal: escapes only ever come in a rewritten line") {
   const auto hook = make_progress_hook(log, false, false, steps(1));
   hook->on_start(run_info("r"));
   hook->on_step(after_step(1));
-  hook->on_finish(finish("done"));
+  hook->on_finish(finish(FinishReason::kDone));
   CHECK(log.str().find('\x1b') == std::string::npos);
   CHECK(log.str().find('\r') == std::string::npos);
 }
@@ -101,7 +101,7 @@ TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells resu
   hook->on_start(run_info("r", 12));
   CHECK(out.str().ends_with("resumed after step 12\n"));
   out.str("");
-  hook->on_finish(finish("interrupted", 15));
+  hook->on_finish(finish(FinishReason::kInterrupted, 15));
   CHECK(out.str() ==
         std::string("interrupted after step 15; a checkpoint was saved, go on with --resume\n") +
             kClosing);
@@ -112,11 +112,11 @@ TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells resu
     hook->on_start(run_info("r"));
     for (std::int64_t n = 1; n <= 20; ++n) hook->on_step(after_step(n));
     CHECK(quiet.str().empty());
-    hook->on_evaluation(evaluation("test", 20, 1));
+    hook->on_evaluation(evaluation(Split::kTest, 20, 1));
     const std::string told = quiet.str();
     CHECK(told.starts_with("test: loss 1.0000"));
     CHECK(std::count(told.begin(), told.end(), '\n') == 1);
-    hook->on_finish(finish("done"));
+    hook->on_finish(finish(FinishReason::kDone));
     CHECK(quiet.str().ends_with(kClosing));
   }
 }
@@ -139,10 +139,10 @@ TEST_CASE("progress: the closing lines count replicas, or the workers beside ser
     std::ostringstream out;
     const auto hook = make_progress_hook(out, false, true, steps(1));
     RunInfo info = run_info("r");
-    info.devices = 4;
+    info.replicas = 4;
     info.servers = servers;
     hook->on_start(info);
-    hook->on_finish(finish("done"));
+    hook->on_finish(finish(FinishReason::kDone));
     const std::string with = *servers == '\0' ? " with 4 replicas" : " with 4 workers";
     CHECK(without(out.str(), with) == without(kClosing, " with 1 CPU(s)"));
   }

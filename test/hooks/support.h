@@ -46,7 +46,7 @@ inline Progress after_step(std::int64_t n) {
 }
 
 // 3 of 4 samples of two classes are right.
-inline Evaluation evaluation(const std::string& split, std::int64_t step, double loss) {
+inline Evaluation evaluation(Split split, std::int64_t step, double loss) {
   Evaluation e{split, step, static_cast<double>(step) / 8, 1.25, {}};
   e.metrics.count = 4;
   e.metrics.loss = loss;
@@ -58,7 +58,7 @@ inline Evaluation evaluation(const std::string& split, std::int64_t step, double
   return e;
 }
 
-inline Finish finish(const std::string& reason, std::int64_t steps_done = 20) {
+inline Finish finish(FinishReason reason, std::int64_t steps_done = 20) {
   Finish f;
   f.steps = steps_done;
   f.seconds = 12.3456;

@@ -136,7 +136,7 @@ TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
     CHECK(scalar(events[i + 2]) == doctest::Approx(expected[i].second).epsilon(1e-6));
   }
   // The last steps have a point, wherever a run was interrupted before.
-  hook->on_finish(finish("interrupted", 7));
+  hook->on_finish(finish(FinishReason::kInterrupted, 7));
   CHECK(read_events(files[0]).size() == 8);
   for (std::int64_t n = 8; n <= 9; ++n) hook->on_step(after_step(n));
   const auto more = read_events(files[0]);
@@ -149,7 +149,7 @@ TEST_CASE("tensorboard: evaluations, with the confusion matrix as a picture") {
   const TemporaryFolder folder;
   const auto hook = make_tensorboard_hook(steps(100));
   hook->on_start(run_info(folder.path()));
-  Evaluation e = evaluation("validation", 300, 0.125);
+  Evaluation e = evaluation(Split::kValidation, 300, 0.125);
   e.metrics.top_k = 5;
   e.metrics.top_k_accuracy = 0.875;
   hook->on_evaluation(e);
@@ -210,7 +210,7 @@ TEST_CASE("confusion picture: many classes still fit, too many are left out") {
   const TemporaryFolder folder;
   const auto hook = make_tensorboard_hook(steps(100));
   hook->on_start(run_info(folder.path()));
-  Evaluation e = evaluation("test", 1, 1);
+  Evaluation e = evaluation(Split::kTest, 1, 1);
   e.metrics.classes = 1001;
   e.metrics.confusion.resize(1001 * 1001);
   hook->on_evaluation(e);

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "support/model.h"
-#include "train/workers.h"
+#include "train/step_verdict.h"
 
 namespace trainer::measure {
 namespace {
@@ -80,7 +80,7 @@ TEST_CASE("all-reduces cost what the closed forms say") {
 
 TEST_CASE("what backward does not hide makes the step longer") {
   const Link fast{1e9, 0};  // 1 ms a bucket
-  const double decision = train::kDecisionNumbers * 8 / 1e9;
+  const double decision = train::StepVerdict::kNumbers * 8 / 1e9;
   Forecast two = forecast(two_buckets(), 2, 32, Collective::kAuto, fast);
   CHECK(two.communication == doctest::Approx(2e-3 + decision));
   CHECK(two.exposed == doctest::Approx(1e-3 + decision));  // the last bucket
@@ -90,7 +90,7 @@ TEST_CASE("what backward does not hide makes the step longer") {
   CHECK(two.hidden() == doctest::Approx(1 - (1e-3 + decision) / (2e-3 + decision)));
   const Link slow{1e8, 0};  // 10 ms a bucket: the second waits for the first until 14 ms
   CHECK(forecast(two_buckets(), 2, 32, Collective::kAuto, slow).exposed ==
-        doctest::Approx(24e-3 - 9e-3 + train::kDecisionNumbers * 8 / 1e8));
+        doctest::Approx(24e-3 - 9e-3 + train::StepVerdict::kNumbers * 8 / 1e8));
   // Messages of batch norm hide nothing.
   StepProfile normalised = two_buckets();
   normalised.statistics = {1'000'000, 1'000'000};

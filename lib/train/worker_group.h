@@ -23,21 +23,18 @@ void check_workers(const config::Config& config, const cluster::Identity& who);
 // how many cores it has.
 std::string common_config(config::Config config);
 
-// Of the sum in which workers decide what happens after a step.
-inline constexpr int kDecisionNumbers = 10;
-
 // Joined from construction to destruction. Rank 0 is the chief: it alone has the run folder, the
 // hooks and the terminal; all others do the same steps. Where ranks have to agree on what happens
 // next, the chief decides or any one of them does, in calls that all of them make.
-class Workers {
+class WorkerGroup {
  public:
   // Waits for all ranks. Throws ConfigError when they differ in config or cluster, PeerError when
   // some do not come. `say` gets what rank 0 should print, a line each.
-  Workers(const cluster::Identity& who, const config::Config& config, const graph::Graph& model,
-          const std::function<void(const std::string&)>& say);
-  ~Workers();
-  Workers(const Workers&) = delete;
-  Workers& operator=(const Workers&) = delete;
+  WorkerGroup(const cluster::Identity& who, const config::Config& config, const graph::Graph& model,
+              const std::function<void(const std::string&)>& say);
+  ~WorkerGroup();
+  WorkerGroup(const WorkerGroup&) = delete;
+  WorkerGroup& operator=(const WorkerGroup&) = delete;
 
   int rank() const { return control_->rank(); }
   int size() const { return control_->size(); }
@@ -54,14 +51,12 @@ class Workers {
   void set_phase(const std::string& phase);
   // The others end with this message instead of waiting.
   void fail(const std::string& message) noexcept;
-  // Collective: returns when all have called it. Throws PeerError with the message of fail().
-  void wait();
 
   // Collective: the chief's, on all.
-  bool of_chief(bool value);
-  void of_chief(checkpoint::Metadata& metadata);
+  bool broadcast_from_chief(bool value);
+  void broadcast_from_chief(checkpoint::Metadata& metadata);
   // Collective: the chief's values in these tensors, whose names and shapes are the same on all.
-  void of_chief(std::vector<checkpoint::Tensor>& tensors);
+  void broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors);
 
  private:
   std::shared_ptr<cluster::Rendezvous> rendezvous_;

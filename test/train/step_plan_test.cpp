@@ -1,7 +1,8 @@
+#include "train/step_plan.h"
+
 #include <doctest/doctest.h>
 
 #include "base/error.h"
-#include "train/step_plan.h"
 
 using namespace trainer;
 using namespace trainer::train;

@@ -1,4 +1,4 @@
-#include "train/workers.h"
+#include "train/worker_group.h"
 
 #include <bit>
 #include <limits>
@@ -103,8 +103,9 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
   }
 }
 
-Workers::Workers(const cluster::Identity& who, const config::Config& config,
-                 const graph::Graph& model, const std::function<void(const std::string&)>& say) {
+WorkerGroup::WorkerGroup(const cluster::Identity& who, const config::Config& config,
+                         const graph::Graph& model,
+                         const std::function<void(const std::string&)>& say) {
   cluster::RendezvousOptions options;
   options.timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
@@ -122,30 +123,25 @@ Workers::Workers(const cluster::Identity& who, const config::Config& config,
   }
 }
 
-Workers::~Workers() = default;
+WorkerGroup::~WorkerGroup() = default;
 
-bool Workers::on_one_machine() const { return rendezvous_->self().local_size == size(); }
+bool WorkerGroup::on_one_machine() const { return rendezvous_->self().local_size == size(); }
 
-void Workers::agree(const std::string& what, const std::string& value) {
+void WorkerGroup::agree(const std::string& what, const std::string& value) {
   rendezvous_->agree(what, value);
 }
 
-void Workers::set_phase(const std::string& phase) { rendezvous_->set_phase(phase); }
+void WorkerGroup::set_phase(const std::string& phase) { rendezvous_->set_phase(phase); }
 
-void Workers::fail(const std::string& message) noexcept { rendezvous_->fail(message); }
+void WorkerGroup::fail(const std::string& message) noexcept { rendezvous_->fail(message); }
 
-void Workers::wait() {
-  std::int64_t none = 0;
-  control_->all_reduce(std::span(&none, 1));
-}
-
-bool Workers::of_chief(bool value) {
+bool WorkerGroup::broadcast_from_chief(bool value) {
   std::uint8_t byte = value ? 1 : 0;
   control_->broadcast(std::as_writable_bytes(std::span(&byte, 1)), 0);
   return byte != 0;
 }
 
-void Workers::of_chief(checkpoint::Metadata& metadata) {
+void WorkerGroup::broadcast_from_chief(checkpoint::Metadata& metadata) {
   const auto share = [this](auto& values) {
     control_->broadcast(std::as_writable_bytes(std::span(values)), 0);
   };
@@ -173,7 +169,7 @@ void Workers::of_chief(checkpoint::Metadata& metadata) {
   }
 }
 
-void Workers::of_chief(std::vector<checkpoint::Tensor>& tensors) {
+void WorkerGroup::broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors) {
   for (checkpoint::Tensor& tensor : tensors) {
     control_->broadcast(std::as_writable_bytes(std::span(tensor.values)), 0);
   }

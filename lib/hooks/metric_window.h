@@ -19,7 +19,7 @@ inline double rounded(double value, int digits) {
 }
 
 // Averages, by samples where it matters.
-class Window {
+class MetricWindow {
  public:
   void add(const Progress& p) {
     const auto n = static_cast<double>(p.samples);

@@ -1,0 +1,53 @@
+#include <stdexcept>
+
+#include "hooks/hooks.h"
+
+namespace trainer::hooks {
+
+const char* to_string(Split split) {
+  switch (split) {
+    case Split::kTrain:
+      return "train";
+    case Split::kValidation:
+      return "validation";
+    case Split::kTest:
+      return "test";
+  }
+  throw std::logic_error("a split without a name");
+}
+
+std::optional<Split> parse_split(std::string_view text) {
+  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
+    if (text == to_string(split)) return split;
+  }
+  return std::nullopt;
+}
+
+const char* to_string(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kDone:
+      return "done";
+    case FinishReason::kAlreadyDone:
+      return "already done";
+    case FinishReason::kEarlyStop:
+      return "early stop";
+    case FinishReason::kInterrupted:
+      return "interrupted";
+  }
+  throw std::logic_error("a finish reason without a name");
+}
+
+std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name) {
+  const std::string prefix = std::string(to_string(evaluation.split)) + "/";
+  if (!name.starts_with(prefix)) return std::nullopt;
+  const std::string metric = name.substr(prefix.size());
+  if (metric == "loss") return evaluation.metrics.loss;
+  if (metric == "accuracy") return evaluation.metrics.accuracy;
+  if (metric == "top_k_accuracy" && evaluation.metrics.top_k > 0)
+    return evaluation.metrics.top_k_accuracy;
+  return std::nullopt;
+}
+
+bool larger_is_better(const std::string& metric) { return !metric.ends_with("loss"); }
+
+}  // namespace trainer::hooks

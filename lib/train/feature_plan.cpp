@@ -1,0 +1,127 @@
+#include "train/feature_plan.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace trainer::train {
+namespace {
+
+using config::CacheFeatures;
+using hooks::Split;
+using Where = FeaturePlan::Where;
+
+// Features may take this share of the memory that is free, the rest being for the system's own
+// cache of files and for other programs.
+constexpr std::int64_t kMemoryShare = 4;  // 1 / 4
+
+std::int64_t number_after(const char* path, const std::string& word) {
+  std::ifstream file(path);
+  for (std::string key; file >> key;) {
+    std::int64_t value = 0;
+    if (key == word && file >> value) return value;
+  }
+  return std::numeric_limits<std::int64_t>::max() / 1024;
+}
+
+// Bytes that programs may still take: of the machine, or of the control group when that is less.
+std::int64_t available_memory() {
+  const std::int64_t machine = number_after("/proc/meminfo", "MemAvailable:") * 1024;
+  std::ifstream limit("/sys/fs/cgroup/memory.max"), used("/sys/fs/cgroup/memory.current");
+  std::int64_t most = 0, taken = 0;
+  if (!(limit >> most) || !(used >> taken)) return machine;
+  return std::min(machine, std::max<std::int64_t>(most - taken, 0));
+}
+
+std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {
+  return prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
+}
+
+[[noreturn]] void refuse(const config::Config& config, const std::string& reason) {
+  throw ConfigError(config.train.loc,
+                    concat("train.cache_features: ", reason, "; use auto or off"));
+}
+
+Where choose(CacheFeatures choice, std::int64_t bytes, FeatureSharing sharing) {
+  if (sharing == FeatureSharing::kOneMachine) return Where::kDisk;
+  if (choice == CacheFeatures::kMemory) return Where::kMemory;
+  if (choice == CacheFeatures::kDisk) return Where::kDisk;
+  return bytes <= available_memory() / kMemoryShare ? Where::kMemory : Where::kDisk;
+}
+
+}  // namespace
+
+bool demands_features(CacheFeatures choice) {
+  return choice != CacheFeatures::kAuto && choice != CacheFeatures::kOff;
+}
+
+FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
+                          const std::vector<FeatureSplit>& splits, double epochs,
+                          FeatureSharing sharing, std::size_t stage) {
+  const CacheFeatures choice = config.train.cache_features;
+  const bool insists = demands_features(choice) && stage == 0;
+  FeaturePlan plan;
+  if (sharing == FeatureSharing::kServers) {
+    plan.reason = "with parameter servers, a worker sees other samples in every epoch";
+    return plan;
+  }
+  if (choice == CacheFeatures::kOff) {
+    plan.reason = "train.cache_features is off";
+    return plan;
+  }
+  const engine::FrozenPrefix* prefix = engine.prefix();
+  if (prefix == nullptr) {
+    plan.reason = engine.no_prefix_reason();
+    if (insists) refuse(config, plan.reason);
+    return plan;
+  }
+  if (sharing == FeatureSharing::kSeveralMachines) {
+    plan.reason = "workers on several machines, each of which sees other images in every epoch";
+  } else if (sharing == FeatureSharing::kOneMachine && choice == CacheFeatures::kMemory) {
+    plan.reason = "several processes share features in files of the run folder (disk)";
+  }
+  if (!plan.reason.empty()) {
+    if (insists) refuse(config, plan.reason);
+    return plan;
+  }
+  if (epochs <= 1 && choice == CacheFeatures::kAuto) {
+    plan.reason = "one epoch reads no image twice";
+    return plan;
+  }
+  plan.reason_matters = true;
+  for (const FeatureSplit& split : splits) {
+    if (split.random) {
+      plan.reason = concat("the images of the ", to_string(split.split), " split change at random");
+      if (insists) refuse(config, plan.reason);
+      continue;
+    }
+    plan.splits.push_back(split.split);
+    plan.bytes += split.samples * row_bytes(*prefix);
+  }
+  if (!plan.splits.empty()) plan.where = choose(choice, plan.bytes, sharing);
+  return plan;
+}
+
+std::string describe(const FeaturePlan& plan) {
+  if (plan.where == Where::kNowhere) return "not kept: " + plan.reason;
+  std::vector<std::string> names;
+  for (const hooks::Split split : plan.splits) names.emplace_back(to_string(split));
+  return concat("kept ", plan.where == Where::kMemory ? "in memory" : "in files of the run folder",
+                " from the first epoch on: ", join(names), ", ", plan.bytes >> 20, " MiB",
+                plan.reason.empty() ? "" : "; otherwise not: " + plan.reason);
+}
+
+std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
+  std::vector<FeatureSplit> splits;
+  for (const auto& [split, dataset] : {std::pair{Split::kTrain, data.train.get()},
+                                       std::pair{Split::kValidation, data.validation.get()},
+                                       std::pair{Split::kTest, data.test.get()}}) {
+    if (dataset != nullptr) splits.push_back({split, dataset->size(), dataset->spec().is_random});
+  }
+  return splits;
+}
+
+}  // namespace trainer::train

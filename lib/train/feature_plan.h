@@ -1,0 +1,55 @@
+// Whether and where the features of a frozen prefix are kept.
+//
+// Of several processes each sees other samples in every epoch: they keep the features in files that
+// all of them fill and read, which only processes of one machine can.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+#include "engine/replicas.h"
+#include "hooks/hooks.h"
+
+namespace trainer::train {
+
+// The facts about one split that the choice depends on.
+struct FeatureSplit {
+  hooks::Split split = hooks::Split::kTrain;
+  std::int64_t samples = 0;
+  bool random = false;  // other images in every epoch
+};
+
+struct FeaturePlan {
+  enum class Where { kNowhere, kMemory, kDisk } where = Where::kNowhere;
+  std::vector<hooks::Split> splits;  // whose features are kept
+  std::string reason;           // why nothing, or not those of the training split; "" otherwise
+  bool reason_matters = false;  // the config has a prefix whose features could be kept
+  std::int64_t bytes = 0;       // of all of them
+};
+
+// Who shares the features.
+enum class FeatureSharing {
+  kAlone,
+  kOneMachine,
+  kSeveralMachines,
+  kServers  // workers of parameter servers, each of which sees other samples in every epoch
+};
+
+// The choice for a run with `epochs` to go in `stage` and later ones. Throws ConfigError when the
+// config demands a cache that is not possible; a later stage trains without one instead.
+FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
+                          const std::vector<FeatureSplit>& splits, double epochs,
+                          FeatureSharing sharing, std::size_t stage = 0);
+// One line: "in memory, 25,088 float32 numbers a sample after flatten, 95.7 MiB", or the reason.
+std::string describe(const FeaturePlan& plan);
+
+// The splits of opened data.
+std::vector<FeatureSplit> feature_splits(const data::Datasets& data);
+
+// Whether the choice is the user's, and not auto: what fails is then an error.
+bool demands_features(config::CacheFeatures choice);
+
+}  // namespace trainer::train

@@ -1,0 +1,132 @@
+#include "train/features/feature_cache.h"
+
+#include <sys/stat.h>
+
+#include <set>
+#include <span>
+
+#include "base/error.h"
+
+namespace trainer::train {
+namespace {
+
+using Where = FeaturePlan::Where;
+
+std::string hash_of(const std::string& text) {
+  Sha256 hash;
+  hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  return hash.hex();
+}
+
+// The preprocessing and the network to the last digit, which a printed graph rounds.
+std::string settings_of(const config::Config& config) {
+  std::string text;
+  for (const auto& [key, value] : config::leaves(config)) {
+    if (key.starts_with("data.normalize") || key == "data.preprocess" ||
+        key == "model.backbone.name" || key == "model.backbone.alpha") {
+      text += key + "=" + value + "\n";
+    }
+  }
+  return text;
+}
+
+// Features of the same split that were made of other images or weights.
+void remove_others(const Path& folder, const std::string& prefix, const Path& keep) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with(prefix) && entry.path() != keep) std::filesystem::remove(entry.path());
+  }
+}
+
+// Of the DataError that `open` throws; "" when it throws none.
+template <class Open>
+std::string message_of(const Open& open) {
+  try {
+    open();
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Names and inodes, which are the same for processes that see the same files.
+template <class Files>
+std::string identity_of(const Files& files) {
+  std::set<std::string> lines;
+  for (const auto& [images, file] : files) {
+    struct stat status {};
+    const bool there = ::stat(file.c_str(), &status) == 0;
+    lines.insert(concat(file.filename().string(), ' ', there ? status.st_ino : 0, '\n'));
+  }
+  std::string text;
+  for (const std::string& line : lines) text += line;
+  return text;
+}
+
+}  // namespace
+
+FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
+                             const engine::Replicas& engine, const data::Datasets& data,
+                             const Path& run, WorkerGroup* workers) {
+  if (plan.where == Where::kNowhere) return;
+  const engine::FrozenPrefix& prefix = *engine.prefix();
+  const bool owner = workers == nullptr || workers->is_chief();
+  const Path folder = run / "features";
+  const std::string made_by =
+      plan.where == Where::kDisk ? prefix.key() + settings_of(config) : std::string();
+  Files files;
+  std::vector<Path> made;  // those that were not there before
+  for (const hooks::Split split : plan.splits) {
+    const data::Dataset* images = split == hooks::Split::kTrain        ? data.train.get()
+                                  : split == hooks::Split::kValidation ? data.validation.get()
+                                                                       : data.test.get();
+    Path& file = files[images];
+    if (plan.where != Where::kDisk) continue;
+    const std::string key = hash_of(made_by + images->content_key()).substr(0, 32);
+    file = folder / concat(to_string(split), "-", key, ".bin");
+    if (!owner) continue;
+    remove_others(folder, concat(to_string(split), "-"), file);
+    if (!std::filesystem::exists(file)) made.push_back(file);
+  }
+  problem_ = workers != nullptr ? open_together(prefix, files, *workers)
+                                : message_of([&] { open(prefix, files); });
+  if (problem_.empty()) return;
+  // The splits before the one that failed have reserved space that nobody will use.
+  caches_.clear();
+  std::error_code ignored;
+  for (const Path& file : made) std::filesystem::remove(file, ignored);
+  if (demands_features(config.train.cache_features)) throw Error(kExitData, problem_);
+}
+
+void FeatureCaches::open(const engine::FrozenPrefix& prefix, const Files& files) {
+  for (const auto& [images, file] : files) {
+    caches_[images] =
+        std::make_unique<data::FeatureDataset>(*images, prefix.shape(), prefix.type(), file);
+  }
+}
+
+std::string FeatureCaches::open_together(const engine::FrozenPrefix& prefix, const Files& files,
+                                         WorkerGroup& workers) {
+  std::string problem;
+  if (workers.is_chief()) problem = message_of([&] { open(prefix, files); });
+  checkpoint::Metadata told{{"problem", problem}, {"files", identity_of(files)}};
+  workers.broadcast_from_chief(told);
+  if (!told["problem"].empty()) return told["problem"];
+  if (told["files"] != identity_of(files)) {
+    problem = "the processes do not see the same files, or compute in different ways";
+  } else if (!workers.is_chief()) {
+    problem = message_of([&] { open(prefix, files); });
+  }
+  std::int64_t failed = problem.empty() ? 0 : 1;
+  workers.control().all_reduce(std::span(&failed, 1));
+  return failed > 0 && problem.empty() ? "another process cannot open the files of the run folder"
+                                       : problem;
+}
+
+data::FeatureDataset* FeatureCaches::of(const data::Dataset* images) const {
+  const auto found = caches_.find(images);
+  return found == caches_.end() ? nullptr : found->second.get();
+}
+
+}  // namespace trainer::train

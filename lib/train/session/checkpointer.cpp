@@ -1,0 +1,94 @@
+#include "train/session/checkpointer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.h"
+#include "train/session/not_finite.h"
+#include "train/session/session.h"
+
+namespace trainer::train {
+namespace {
+
+checkpoint::Metadata metadata_of(const Session& session) {
+  const Job& job = session.job;
+  return to_metadata(session.state, job.config, job.data, job.plan);
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(Session& session) : session_(session) {
+  const Job& job = session.job;
+  if (job.strategy.is_chief()) store_.emplace(checkpoint_folder(job.run), job.config.run.keep);
+}
+
+std::optional<checkpoint::TensorFile> Checkpointer::load_latest() {
+  const Job& job = session_.job;
+  std::vector<std::string> warnings;
+  auto file = store_->load_latest(warnings);
+  for (const std::string& warning : warnings) job.warn(warning);
+  const std::string path = checkpoint_folder(job.run).string();
+  if (!file && !warnings.empty()) {
+    throw DataError(path, concat("none of the ", warnings.size(),
+                                 " checkpoints can be used; repair one, or start anew with "
+                                 "--overwrite"));
+  }
+  if (!file) job.warn("no checkpoint in " + path + ": starting anew");
+  return file;
+}
+
+void Checkpointer::set_resumed() {
+  saved_ = metadata_of(session_);
+  // The run may have been killed after it saved its best and before it marked it.
+  const RunState& state = session_.state;
+  if (state.best && state.best_step == state.step) mark_best();
+}
+
+void Checkpointer::save() {
+  Job& job = session_.job;
+  RunState& state = session_.state;
+  job.strategy.pull_full_state();
+  for (const auto& hook : job.hooks) {
+    if (const std::string text = hook->save(); !text.empty()) state.hooks[hook->name()] = text;
+  }
+  checkpoint::Metadata metadata = metadata_of(session_);
+  const std::string phase = concat("saving step ", state.step);
+  job.strategy.set_phase(session_.saved_step < state.step ? session_.phase(phase) : phase);
+  if (!job.strategy.broadcast_from_chief(metadata != saved_)) return;
+  job.engine.check_equal();
+  const std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  check_finite(tensors);
+  saved_ = std::move(metadata);
+  session_.saved_step = state.step;
+  if (!store_) return;
+  const Path path = store_->save(state.step, tensors, saved_);
+  job.strategy.record_checkpoint();
+  for (const auto& hook : job.hooks) hook->on_checkpoint(path);
+}
+
+void Checkpointer::mark_best() {
+  if (store_) store_->mark_best(session_.state.step);
+}
+
+std::string Checkpointer::last_checkpoint() const {
+  if (!store_) return concat("rank 0's of step ", session_.saved_step);
+  const auto saved = store_->list();
+  return saved.empty() ? "none" : saved.back().path.string();
+}
+
+// A loss may be finite and its gradient not.
+void Checkpointer::check_finite(const std::vector<checkpoint::Tensor>& tensors) const {
+  const std::int64_t step = session_.state.step;
+  for (const checkpoint::Tensor& tensor : tensors) {
+    if (std::all_of(tensor.values.begin(), tensor.values.end(),
+                    [](float value) { return std::isfinite(value); })) {
+      continue;
+    }
+    throw_not_finite(
+        concat("variable ", tensor.name, " is not finite after step ", step, " (learning rate ",
+               session_.rate(std::max<std::int64_t>(step - 1, 0)), ")"),
+        last_checkpoint());
+  }
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,41 @@
+// The checkpoints of a run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+
+namespace trainer::train {
+
+struct Session;
+
+class Checkpointer {
+ public:
+  // The chief opens the store of the run folder. `session` must outlive it.
+  explicit Checkpointer(Session& session);
+
+  // The chief's newest checkpoint that can be read; nothing when there is none yet. Warns of
+  // damaged ones. Throws DataError when all are damaged.
+  std::optional<checkpoint::TensorFile> load_latest();
+  // The session's state is that of the newest checkpoint.
+  void set_resumed();
+  // Writes a checkpoint of the session's state and notifies the hooks. No-op if nothing changed
+  // since the last one. Throws CheckError when a variable is not finite, or not the same on all
+  // ranks: such variables never replace a good checkpoint. Collective.
+  void save();
+  // The newest checkpoint is the best so far.
+  void mark_best();
+  // For messages: its path, "none", or what other ranks know of it.
+  std::string last_checkpoint() const;
+
+ private:
+  void check_finite(const std::vector<checkpoint::Tensor>& tensors) const;
+
+  Session& session_;
+  std::optional<checkpoint::Store> store_;  // the chief's
+  checkpoint::Metadata saved_;              // of the last checkpoint
+};
+
+}  // namespace trainer::train

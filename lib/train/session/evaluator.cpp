@@ -1,0 +1,125 @@
+#include "train/session/evaluator.h"
+
+#include <cmath>
+
+#include "base/error.h"
+#include "engine/evaluate.h"
+#include "train/session/checkpointer.h"
+#include "train/session/session.h"
+#include "train/session/stage_control.h"
+#include "train/worker_group.h"
+
+namespace trainer::train {
+namespace {
+
+using hooks::Request;
+using hooks::Split;
+
+const data::Dataset* dataset_of(const data::Datasets& data, Split split) {
+  switch (split) {
+    case Split::kTrain:
+      return data.train.get();
+    case Split::kValidation:
+      return data.validation.get();
+    case Split::kTest:
+      return data.test.get();
+  }
+  return nullptr;
+}
+
+// The value of the metric of run.best, when the evaluation has one that is better than all before.
+std::optional<double> improvement(const hooks::Evaluation& evaluation, const RunState& state,
+                                  const std::string& metric) {
+  if (metric.empty()) return std::nullopt;
+  const std::optional<double> value = hooks::metric_of(evaluation, metric);
+  if (!value || !std::isfinite(*value)) return std::nullopt;
+  const bool is_better = !state.best || (hooks::larger_is_better(metric) ? *value > *state.best
+                                                                         : *value < *state.best);
+  return is_better ? value : std::nullopt;
+}
+
+}  // namespace
+
+Evaluator::Evaluator(Session& session, Checkpointer& checkpointer, const StageControl& stages)
+    : session_(session), checkpointer_(checkpointer), stages_(stages) {}
+
+std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
+  Job& job = session_.job;
+  const data::Dataset* dataset = dataset_of(job.data, split);
+  if (dataset == nullptr) return std::nullopt;
+  const double begin = job.clock();
+  const std::int64_t step = session_.state.step;
+  job.strategy.set_phase(
+      session_.phase(concat("evaluating ", to_string(split), " after step ", step)));
+  engine::EvaluateOptions options = engine::evaluate_options(job.config);
+  if (WorkerGroup* workers = job.strategy.workers()) options.workers = &workers->control();
+  options.cancelled = [&] {
+    job.strategy.check();
+    return job.strategy.stop_requested();
+  };
+  std::optional<engine::Metrics> metrics;
+  ReadFailure& failure = session_.failure;
+  failure.guard([&] {
+    metrics = engine::evaluate(job.engine, *dataset, options, stages_.features().of(dataset));
+  });
+  if (!metrics) {
+    failure.set_any_rank(job.strategy.any_rank(!failure.message().empty()));
+    return std::nullopt;
+  }
+  return hooks::Evaluation{split, step, job.plan.epoch(step), job.clock() - begin, *metrics};
+}
+
+Request Evaluator::evaluate_between() {
+  Job& job = session_.job;
+  RunState& state = session_.state;
+  job.strategy.pull_full_state();
+  const Split split = job.data.validation ? Split::kValidation : Split::kTest;
+  last_evaluation_ = evaluate(split);
+  state.evaluation_due = dataset_of(job.data, split) != nullptr && !last_evaluation_;
+  if (!last_evaluation_) {
+    const bool failed = state.evaluation_due && session_.failure.any_rank();
+    if (failed) stop_for_unreadable_data(session_, checkpointer_);
+    return Request::kContinue;
+  }
+  const Request request = record_evaluation(*last_evaluation_);
+  if (request == Request::kStop) state.stopped = true;
+  save_if_best(*last_evaluation_);
+  return request;
+}
+
+Request Evaluator::record_evaluation(const hooks::Evaluation& evaluation) {
+  return session_.job.strategy.broadcast_from_chief(
+      session_.notify_hooks([&](hooks::Hook& hook) { return hook.on_evaluation(evaluation); }));
+}
+
+void Evaluator::save_if_best(const hooks::Evaluation& evaluation) {
+  RunState& state = session_.state;
+  const auto value = improvement(evaluation, state, session_.job.config.run.best);
+  if (!value) return;
+  state.best = value;
+  state.best_step = state.step;
+  checkpointer_.save();
+  checkpointer_.mark_best();
+}
+
+Evaluator::Final Evaluator::evaluate_at_end() {
+  Final end;
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    const bool is_known = last_evaluation_ && last_evaluation_->split == split &&
+                          last_evaluation_->step == session_.state.step;
+    const auto evaluation = is_known ? last_evaluation_ : evaluate(split);
+    if (session_.failure.any_rank()) stop_for_unreadable_data(session_, checkpointer_);
+    if (evaluation) {
+      if (!is_known) {
+        record_evaluation(*evaluation);
+        save_if_best(*evaluation);
+      }
+      end.evaluations.push_back(*evaluation);
+    } else if (dataset_of(session_.job.data, split) != nullptr) {
+      end.is_complete = false;
+    }
+  }
+  return end;
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,45 @@
+// The evaluations of a run, and the best one.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "hooks/hooks.h"
+
+namespace trainer::train {
+
+class Checkpointer;
+class StageControl;
+struct Session;
+
+class Evaluator {
+ public:
+  // All must outlive it.
+  Evaluator(Session& session, Checkpointer& checkpointer, const StageControl& stages);
+
+  // Evaluates while the run goes on: the validation split, or the test split where there is none.
+  // Returns what the hooks ask for. A signal cuts it short, and leaves evaluation_due in the
+  // session's state. Collective.
+  hooks::Request evaluate_between();
+
+  // The evaluations at the end of a run, of all splits. `is_complete` is false when a signal cut
+  // one short. Collective.
+  struct Final {
+    std::vector<hooks::Evaluation> evaluations;
+    bool is_complete = true;
+  };
+  Final evaluate_at_end();
+
+ private:
+  std::optional<hooks::Evaluation> evaluate(hooks::Split split);
+  // Notifies the hooks; returns what they ask for.
+  hooks::Request record_evaluation(const hooks::Evaluation& evaluation);
+  void save_if_best(const hooks::Evaluation& evaluation);
+
+  Session& session_;
+  Checkpointer& checkpointer_;
+  const StageControl& stages_;
+  std::optional<hooks::Evaluation> last_evaluation_;  // of evaluate_between()
+};
+
+}  // namespace trainer::train

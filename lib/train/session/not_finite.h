@@ -1,0 +1,20 @@
+// The report of numbers that are not finite.
+#pragma once
+
+#include <string>
+
+#include "train/strategy.h"
+
+namespace trainer::train {
+
+// What the loop does with a step that is not finite and has updated nothing. Dynamic loss scaling
+// is where skipping such a step would be another policy.
+enum class NotFinitePolicy { kStop };
+
+// Throws CheckError: `what`, the last good checkpoint and what to try.
+[[noreturn]] void throw_not_finite(const std::string& what, const std::string& last_checkpoint);
+
+// "the loss is not finite at step 12 (epoch 1, ...": of the step after the session's.
+std::string describe(const NotFinite& found, const Session& session);
+
+}  // namespace trainer::train

@@ -1,0 +1,15 @@
+#include "train/session/session.h"
+
+#include "base/error.h"
+#include "train/stages.h"
+
+namespace trainer::train {
+
+Session::Session(Job& run)
+    : job(run), rate(learning_rate_of(run.config, run.plan)), start_seconds(run.clock()) {}
+
+std::string Session::phase(const std::string& what) const {
+  return concat(what, ", last checkpoint at step ", saved_step);
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,39 @@
+// What the parts of one run share: the loop, its strategy, checkpoints and evaluations.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+
+#include "optim/optim.h"
+#include "train/loop.h"
+#include "train/session/read_failure.h"
+#include "train/state.h"
+
+namespace trainer::train {
+
+struct Session {
+  // `run` must outlive the session.
+  explicit Session(Job& run);
+
+  Job& job;
+  optim::LearningRate rate;  // of update number i, from 0
+  RunState state;
+  std::int64_t saved_step = 0;  // of the last checkpoint
+  ReadFailure failure;
+  double start_seconds;  // of the job's clock
+
+  double elapsed() const { return job.clock() - start_seconds; }
+  // "training, step 12, last checkpoint at step 10", for the messages of other processes.
+  std::string phase(const std::string& what) const;
+
+  // Calls call(hook) for every hook; returns the strongest request.
+  template <class Call>
+  hooks::Request notify_hooks(const Call& call) {
+    hooks::Request strongest = hooks::Request::kContinue;
+    for (const auto& hook : job.hooks) strongest = std::max(strongest, call(*hook));
+    return strongest;
+  }
+};
+
+}  // namespace trainer::train

@@ -1,0 +1,69 @@
+#include "train/session/start.h"
+
+#include "base/error.h"
+#include "model/import.h"
+#include "train/session/checkpointer.h"
+#include "train/session/session.h"
+#include "train/session/stage_control.h"
+
+namespace trainer::train {
+
+void resume(Session& session, Checkpointer& checkpointer, StageControl& stages) {
+  Job& job = session.job;
+  const auto file = checkpointer.load_latest();
+  if (!file) return;
+  const std::string path = checkpoint_folder(job.run).string();
+  session.state = from_metadata(file->metadata, job.config, job.data, job.plan, path);
+  for (const std::string& change : changes_since(file->metadata, job.config).warnings) {
+    job.warn("since the checkpoint " + change);
+  }
+  stages.enter_after(session.state.step);
+  job.engine.load(*file, path);
+  checkpointer.set_resumed();
+}
+
+std::string import_weights(Session& session) {
+  Job& job = session.job;
+  const model::Import import = model::import_weights(job.engine.model(), job.config.model);
+  job.engine.write(import.tensors);
+  const model::ImportReport& report = import.report;
+  if (!report.initialised.empty() || !report.extra.empty()) job.warn(report.text());
+  return report.path.empty() ? "" : report.line();
+}
+
+hooks::RunInfo run_info(const Session& session, const std::string& weights) {
+  const Job& job = session.job;
+  hooks::RunInfo info;
+  info.name = job.config.name;
+  info.dir = job.run;
+  info.classes = job.data.classes;
+  info.total_steps = job.plan.total_steps;
+  info.steps_per_epoch = job.plan.steps_per_epoch;
+  info.first_step = session.state.step;
+  info.global_batch = job.plan.batch * job.plan.accumulate;
+  info.replicas = static_cast<int>(job.plan.replicas);
+  info.passes = job.plan.passes;
+  info.weights = weights;
+  // Ramp_up has rates of its own.
+  if (!std::holds_alternative<config::RampUpSchedule>(job.config.schedule.kind)) {
+    info.scaled_rate = scaled_rate(job.config, job.plan.replicas).text();
+  }
+  job.strategy.describe(info);
+  return info;
+}
+
+// Statistics of few samples are noise, which the moving ones do not have.
+void warn_of_small_batches(const Session& session) {
+  constexpr std::int64_t kFew = 16;
+  const Job& job = session.job;
+  const std::int64_t own = job.plan.batch / job.plan.replicas;
+  if (job.plan.replicas == 1 || own >= kFew || job.config.parallel.batch_norm.sync ||
+      !engine::uses_batch_statistics(job.engine.model())) {
+    return;
+  }
+  job.warn(concat("batch norm takes its statistics over the ", own,
+                  " samples of one replica; parallel.batch_norm.sync: true takes them over all ",
+                  job.plan.batch));
+}
+
+}  // namespace trainer::train

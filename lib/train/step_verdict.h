@@ -1,0 +1,41 @@
+// What the ranks of a run agree on after a step.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <optional>
+
+#include "hooks/hooks.h"
+
+namespace trainer::train {
+
+// What has to be done before the run goes on.
+struct DueActions {
+  bool evaluate = false;
+  bool save = false;
+  bool interrupted = false;  // by a signal
+  hooks::Request request = hooks::Request::kContinue;
+
+  bool any() const {
+    return evaluate || save || interrupted || request != hooks::Request::kContinue;
+  }
+  void merge(const DueActions& other);
+};
+
+// A rank's share before the agreement, the same on all ranks after it.
+struct StepVerdict {
+  double loss = 0;                // of the step's samples, the shares summed, without penalty
+  double accuracy = 0;            // the same
+  std::optional<double> penalty;  // of the weights; nothing from a rank without samples
+  DueActions due;
+  bool unreadable = false;  // the data of a step to come cannot be read
+
+  // The verdict is the element-wise sum of what the ranks give as numbers. Of the chief's clock and
+  // hooks, other ranks give zeros.
+  static constexpr std::size_t kNumbers = 10;
+  using Numbers = std::array<double, kNumbers>;
+  Numbers to_numbers() const;
+  static StepVerdict from_sum(const Numbers& sum);
+};
+
+}  // namespace trainer::train

@@ -1,0 +1,97 @@
+// Workers that make every step together.
+#include <span>
+
+#include "base/error.h"
+#include "train/session/session.h"
+#include "train/session/stage_control.h"
+#include "train/strategy/synchronous.h"
+#include "train/worker_group.h"
+
+namespace trainer::train {
+namespace {
+
+using hooks::Request;
+
+class AllReduce final : public SynchronousStrategy {
+ public:
+  explicit AllReduce(WorkerGroup& group) : group_(group) {}
+
+  bool is_chief() const override { return group_.is_chief(); }
+  WorkerGroup* workers() override { return &group_; }
+  FeatureSharing feature_sharing() const override {
+    return group_.on_one_machine() ? FeatureSharing::kOneMachine : FeatureSharing::kSeveralMachines;
+  }
+
+  // The other ranks need none of the chief's files.
+  void start(StageControl& stages) override {
+    const Job& job = session().job;
+    checkpoint::Metadata metadata = to_metadata(session().state, job.config, job.data, job.plan);
+    group_.broadcast_from_chief(metadata);
+    if (!is_chief()) {
+      session().state =
+          from_metadata(metadata, job.config, job.data, job.plan, "the checkpoint of rank 0");
+      stages.enter_after(session().state.step);
+    }
+    std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+    group_.broadcast_from_chief(tensors);
+    if (!is_chief()) job.engine.load({std::move(tensors), {}}, "the variables of rank 0");
+  }
+
+  bool launch(std::int64_t step) override {
+    set_phase(session().phase(concat("training, step ", step + 1)));
+    return SynchronousStrategy::launch(step);
+  }
+
+  std::optional<StepOutcome> result() override {
+    auto outcome = SynchronousStrategy::result();
+    if (outcome && !outcome->not_finite) prefetch_next_batch();
+    return outcome;
+  }
+
+  // A signal of any rank counts, and the chief's clock and hooks.
+  StepVerdict agree(const StepVerdict& own) override {
+    StepVerdict share = own;
+    if (!is_chief()) share.due.evaluate = share.due.save = false;
+    share.due.request = pending_request_;
+    StepVerdict::Numbers numbers = share.to_numbers();
+    group_.control().all_reduce(std::span<double>(numbers));
+    return StepVerdict::from_sum(numbers);
+  }
+  bool any_rank(bool value) override {
+    std::int64_t count = value ? 1 : 0;
+    group_.control().all_reduce(std::span(&count, 1));
+    return count > 0;
+  }
+  Request broadcast_from_chief(Request request) override {
+    const bool stop = group_.broadcast_from_chief(request == Request::kStop);
+    const bool save = group_.broadcast_from_chief(request == Request::kSave);
+    return stop ? Request::kStop : save ? Request::kSave : Request::kContinue;
+  }
+  bool broadcast_from_chief(bool value) override { return group_.broadcast_from_chief(value); }
+  // Only the chief has hooks; the others learn of their requests with the next step.
+  Request submit(Request request) override {
+    pending_request_ = request;
+    return Request::kContinue;
+  }
+  bool may_stop_now() const override { return false; }
+  void set_phase(const std::string& phase) override { group_.set_phase(phase); }
+
+  // The others know that a peer has gone.
+  void fail(const std::exception& error) noexcept override {
+    if (dynamic_cast<const PeerError*>(&error) == nullptr) group_.fail(error.what());
+  }
+
+ private:
+  Share share() const override { return {group_.rank(), group_.size()}; }
+
+  WorkerGroup& group_;
+  Request pending_request_ = Request::kContinue;  // of the hooks after the step before
+};
+
+}  // namespace
+
+std::unique_ptr<Strategy> make_all_reduce(WorkerGroup& group) {
+  return std::make_unique<AllReduce>(group);
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,9 @@
+#include "train/strategy.h"
+
+#include "train/signals.h"
+
+namespace trainer::train {
+
+bool Strategy::stop_requested() const { return SignalWatch::received() != nullptr; }
+
+}  // namespace trainer::train

@@ -1,0 +1,185 @@
+#include "train/strategy/synchronous.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "data/not_finite.h"
+#include "train/features/feature_cache.h"
+#include "train/session/session.h"
+
+namespace trainer::train {
+
+void SynchronousStrategy::open_feed(const FeatureCaches& features) {
+  const Job& job = session().job;
+  const StepPlan& plan = job.plan;
+  next_step_ = session().state.step;
+  next_batch_agreed_ = false;
+  has_statistics_ = !job.engine.statistics().front().empty();
+  data::LoaderOptions options;
+  options.batch_size = plan.batch;
+  options.passes = plan.passes;
+  options.rank = share().rank;
+  options.ranks = share().ranks;
+  options.seed = job.config.seed;
+  options.shuffle = job.config.data.shuffle;
+  options.prefetch = job.config.data.prefetch;
+  options.threads = job.config.data.threads;
+  options.first_step = plan.batches(next_step_).first;
+  const StepPlan::Batches last = plan.batches(std::max<std::int64_t>(plan.total_steps - 1, 0));
+  options.end_step = std::max(options.first_step, last.first + last.count);
+  const data::Dataset* images = job.data.train.get();
+  feed_ = std::make_unique<Feed>(*images, features.of(images), job.engine, options);
+}
+
+// After an error, calls may still be in flight and read the feed's memory.
+void SynchronousStrategy::close_feed() {
+  for (; !calls_.empty(); calls_.pop_front()) {
+    try {
+      session().job.engine.result();
+    } catch (const std::exception&) {
+      // The first error is the one that is told.
+    }
+  }
+  steps_.clear();
+  feed_.reset();
+}
+
+// Where a step has several calls, the moving statistics before it are kept for the case that it
+// cannot be finished: they are known when no other step is in flight.
+int SynchronousStrategy::max_in_flight() const {
+  const Job& job = session().job;
+  if (job.plan.accumulate > 1 && has_statistics_) return 1;
+  return std::min(job.engine.launches_in_flight(), feed_->max_out());
+}
+
+bool SynchronousStrategy::launch(std::int64_t step) {
+  if (!steps_.empty() && steps_.back().is_broken()) return false;
+  const Job& job = session().job;
+  Step& launched = steps_.emplace_back();
+  launched.number = step;
+  launched.samples = job.plan.samples_of(step);
+  launched.learning_rate = session().rate(step);
+  if (!launch_calls(launched)) {
+    steps_.pop_back();
+    return false;
+  }
+  next_step_ = step + 1;
+  return true;
+}
+
+bool SynchronousStrategy::keeps_statistics(const Step& step) const {
+  return has_statistics_ && session().job.plan.batches(step.number).count > 1;
+}
+
+void SynchronousStrategy::restore_statistics(const Step& step) {
+  if (keeps_statistics(step)) session().job.engine.restore(statistics_);
+}
+
+// False when a batch cannot be read: the step has left nothing behind then.
+bool SynchronousStrategy::launch_calls(Step& step) {
+  engine::Replicas& engine = session().job.engine;
+  const StepPlan::Batches batches = session().job.plan.batches(step.number);
+  if (keeps_statistics(step)) statistics_ = engine.statistics();
+  backend::Scalars scalars;
+  scalars.learning_rate = static_cast<float>(step.learning_rate);
+  scalars.update = static_cast<std::uint64_t>(step.number + 1);
+  scalars.loss_scale = 1.0 / static_cast<double>(step.samples);
+  const auto max_calls =
+      static_cast<std::size_t>(std::min(engine.launches_in_flight(), feed_->max_out()));
+  std::int64_t done = 0;  // samples of the step's batches so far, of all ranks
+  for (std::int64_t i = 0; i < batches.count; ++i) {
+    while (calls_.size() >= max_calls) read_oldest_call();
+    if (step.is_broken()) return true;  // result() says so
+    const data::Batch* batch = next_batch();
+    if (batch == nullptr) {
+      read_all_calls();
+      restore_statistics(step);
+      return false;
+    }
+    const engine::HostBatch input = feed_->host_batch(*batch);
+    scalars.accumulate = i > 0;
+    scalars.apply = i + 1 == batches.count;
+    scalars.all_samples = batch->global;
+    scalars.first_sample = static_cast<std::uint64_t>(done + batch->offset);
+    engine.launch(input, scalars);
+    feed_->keep_features(*batch);
+    calls_.push_back({&step, batch, input, scalars});
+    done += batch->global;
+  }
+  return true;
+}
+
+// Null when a rank cannot read its part. All ranks end then, before they make a call together that
+// one of them would be missing in.
+const data::Batch* SynchronousStrategy::next_batch() {
+  ReadFailure& failure = session().failure;
+  const data::Batch* batch = nullptr;
+  failure.guard([&] { batch = &feed_->next(); });
+  if (!std::exchange(next_batch_agreed_, false)) {
+    failure.set_any_rank(any_rank(!failure.message().empty()));
+  }
+  return failure.any_rank() ? nullptr : batch;
+}
+
+void SynchronousStrategy::prefetch_next_batch() {
+  if (next_step_ >= session().job.plan.total_steps) return;
+  session().failure.guard([&] { feed_->look_ahead(); });
+  next_batch_agreed_ = true;
+}
+
+void SynchronousStrategy::read_all_calls() {
+  while (!calls_.empty()) read_oldest_call();
+}
+
+void SynchronousStrategy::read_oldest_call() {
+  const Call call = calls_.front();
+  calls_.pop_front();
+  const engine::StepResult result = session().job.engine.result();
+  Step& step = *call.step;
+  if (!result.finite && !step.is_broken()) explain_not_finite(call);
+  step.loss += result.loss;
+  step.correct += result.correct;
+  step.penalty = result.penalty;
+  feed_->release();
+}
+
+// A loss that is not finite because of samples that are not is a failure of the data.
+void SynchronousStrategy::explain_not_finite(const Call& call) {
+  const Job& job = session().job;
+  const data::Dataset& images = *job.data.train;
+  ReadFailure& failure = session().failure;
+  failure.set_message(data::find_not_finite(job.config.data, images));
+  if (!failure.message().empty()) {
+    failure.set_any_rank(true);
+    call.step->has_bad_data = true;
+    return;
+  }
+  const std::string blame = data::blame_samples(images, call.batch->indices, job.engine.losses());
+  call.step->not_finite = NotFinite{job.engine.find_not_finite(call.input, call.scalars), blame,
+                                    static_cast<double>(call.scalars.learning_rate)};
+}
+
+std::optional<StepOutcome> SynchronousStrategy::result() {
+  Step& step = steps_.front();
+  while (!calls_.empty() && calls_.front().step == &step) read_oldest_call();
+  const Step done = std::move(step);
+  steps_.pop_front();
+  if (done.has_bad_data) {
+    restore_statistics(done);
+    return std::nullopt;
+  }
+  StepOutcome outcome;
+  outcome.not_finite = done.not_finite;
+  outcome.penalty = done.penalty;
+  hooks::Progress& progress = outcome.progress;
+  const auto samples = static_cast<double>(done.samples);
+  progress.step = done.number + 1;
+  progress.epoch = session().job.plan.epoch(progress.step);
+  progress.samples = done.samples;
+  progress.loss = done.loss / samples;
+  progress.accuracy = static_cast<double>(done.correct) / samples;
+  progress.learning_rate = static_cast<double>(static_cast<float>(done.learning_rate));
+  return outcome;
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,88 @@
+#include "train/session/checkpointer.h"
+
+#include <doctest/doctest.h>
+
+#include "support.h"
+#include "train/session/session.h"
+
+namespace trainer::train {
+namespace {
+
+using namespace test;
+
+// A run folder with a session that has made no step.
+struct Subject {
+  Subject()
+      : trial(run_config()),
+        engine(trial.model(), trial.config, open_test_backends(1), engine::Engine::Use::kTrain),
+        strategy(make_alone()),
+        job{trial.config, trial.data, engine, plan_steps(trial.config, 24), *strategy} {
+    engine.initialise(1);
+    job.run = trial.folder.path() / "run";
+    job.warn = [this](const std::string& line) { trial.warnings.push_back(line); };
+    job.hooks.push_back(std::make_unique<RecordingHook>(trial.events, nullptr));
+    prepare_run_folder(job.run, trial.config, Start::kFresh);
+  }
+
+  Trial trial;
+  engine::Replicas engine;
+  std::unique_ptr<Strategy> strategy;
+  Job job;
+};
+
+}  // namespace
+
+TEST_CASE("checkpointer: saves once what does not change, and again what does") {
+  Subject subject;
+  Session session(subject.job);
+  Checkpointer checkpointer(session);
+  CHECK(checkpointer.last_checkpoint() == "none");
+  checkpointer.save();
+  checkpointer.save();
+  CHECK(subject.trial.events == Events{"save 0"});
+  session.state.evaluation_due = true;
+  checkpointer.save();
+  session.state.step = 4;
+  checkpointer.save();
+  CHECK(subject.trial.events == Events{"save 0", "save 0", "save 4"});
+  CHECK(session.saved_step == 4);
+  CHECK(checkpointer.last_checkpoint().find("step-00000004") != std::string::npos);
+}
+
+TEST_CASE("checkpointer: the newest that can be read, with a warning for one that cannot") {
+  Subject subject;
+  Session session(subject.job);
+  Checkpointer checkpointer(session);
+  CHECK_FALSE(checkpointer.load_latest());
+  CHECK(subject.trial.warnings.back().find("starting anew") != std::string::npos);
+  session.state.step = 1;
+  checkpointer.save();
+  session.state.step = 2;
+  checkpointer.save();
+  write_file_atomic(checkpointer.last_checkpoint(), std::string("damaged"));
+  const auto file = checkpointer.load_latest();
+  REQUIRE(file);
+  CHECK(step_of(file->metadata, "") == 1);
+  CHECK(subject.trial.warnings.back().find("step-00000002") != std::string::npos);
+  write_file_atomic(checkpoint_folder(subject.job.run) / "step-00000001.safetensors",
+                    std::string("damaged"));
+  CHECK_THROWS_WITH_AS(checkpointer.load_latest(),
+                       doctest::Contains("none of the 2 checkpoints can be used"), DataError);
+}
+
+TEST_CASE("checkpointer: a resumed state is saved already, and its best is marked") {
+  Subject subject;
+  Session session(subject.job);
+  session.state.step = session.state.best_step = 3;
+  session.state.best = 0.5;
+  Checkpointer(session).save();
+  Checkpointer resumed(session);
+  const Path best = checkpoint_folder(subject.job.run) / "best.safetensors";
+  CHECK_FALSE(std::filesystem::exists(best));
+  resumed.set_resumed();
+  CHECK(std::filesystem::exists(best));
+  resumed.save();
+  CHECK(subject.trial.events == Events{"save 3"});
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,78 @@
+#include "train/feature_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "support.h"
+
+namespace trainer::train {
+namespace {
+
+using namespace test;
+using config::CacheFeatures;
+using Where = FeaturePlan::Where;
+
+struct Subject {
+  explicit Subject(const std::string& freeze)
+      : config(trainer::test::config_of("{backbone: {name: mobilenet_v2, alpha: 0.35" + freeze +
+                                        "}, head: [flatten, dense: 3]}")),
+        engine(
+            model::build_model(config.model, config.data, trainer::test::sample({32, 32, 3}, 3), 1),
+            config, open_test_backends(1), engine::Engine::Use::kTrain) {}
+
+  FeaturePlan plan(CacheFeatures choice, FeatureSharing sharing = FeatureSharing::kAlone,
+                   double epochs = 5) {
+    config.train.cache_features = choice;
+    return plan_features(config, engine, splits, epochs, sharing, stage);
+  }
+
+  config::Config config;
+  engine::Replicas engine;
+  std::vector<FeatureSplit> splits{{Split::kTrain, 100, false}, {Split::kTest, 20, false}};
+  std::size_t stage = 0;
+};
+
+}  // namespace
+
+TEST_CASE("features: kept where the config says, in memory where they fit") {
+  Subject subject(", freeze: all");
+  const FeaturePlan automatic = subject.plan(CacheFeatures::kAuto);
+  CHECK(automatic.where == Where::kMemory);
+  CHECK(automatic.splits == std::vector<Split>{Split::kTrain, Split::kTest});
+  CHECK(automatic.bytes == 120 * 1280 * 4);
+  CHECK(describe(automatic).find("kept in memory from the first epoch on: train, test, 0 MiB") ==
+        0);
+  CHECK(subject.plan(CacheFeatures::kDisk).where == Where::kDisk);
+  CHECK(subject.plan(CacheFeatures::kOff).where == Where::kNowhere);
+  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kAlone, 1).where == Where::kNowhere);
+  CHECK(subject.plan(CacheFeatures::kDisk, FeatureSharing::kAlone, 1).where == Where::kDisk);
+}
+
+TEST_CASE("features: processes of one machine share files, others keep none") {
+  Subject subject(", freeze: all");
+  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kOneMachine).where == Where::kDisk);
+  CHECK_THROWS_AS(subject.plan(CacheFeatures::kMemory, FeatureSharing::kOneMachine), ConfigError);
+  CHECK(subject.plan(CacheFeatures::kAuto, FeatureSharing::kSeveralMachines).where ==
+        Where::kNowhere);
+  CHECK_THROWS_AS(subject.plan(CacheFeatures::kDisk, FeatureSharing::kSeveralMachines),
+                  ConfigError);
+  const FeaturePlan servers = subject.plan(CacheFeatures::kDisk, FeatureSharing::kServers);
+  CHECK(servers.where == Where::kNowhere);
+  CHECK_FALSE(servers.reason_matters);
+}
+
+TEST_CASE("features: images that change at random, and layers that are trained, have none") {
+  Subject subject(", freeze: all");
+  subject.splits[0].random = true;
+  const FeaturePlan plan = subject.plan(CacheFeatures::kAuto);
+  CHECK(plan.splits == std::vector<Split>{Split::kTest});
+  CHECK(plan.reason == "the images of the train split change at random");
+  CHECK_THROWS_AS(subject.plan(CacheFeatures::kMemory), ConfigError);
+  subject.stage = 1;  // the config demands them of its first stage
+  CHECK_NOTHROW(subject.plan(CacheFeatures::kMemory));
+
+  Subject trained("");
+  CHECK(trained.plan(CacheFeatures::kAuto).where == Where::kNowhere);
+  CHECK_THROWS_AS(trained.plan(CacheFeatures::kMemory), ConfigError);
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,293 @@
+// The training loop of one process.
+#include "train/loop.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <csignal>
+
+#include "checkpoint/checkpoint.h"
+#include "support.h"
+
+namespace trainer::train {
+namespace {
+
+using namespace test;
+
+std::string error_of(const std::function<void()>& run, int& code) {
+  try {
+    run();
+  } catch (const Error& error) {
+    code = error.code();
+    return error.what();
+  }
+  code = 0;
+  return "";
+}
+
+void check_contains(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+// Sets one number of a variable.
+void write_number(engine::Replicas& engine, const std::string& name, float number) {
+  for (checkpoint::Tensor& tensor : engine.tensors()) {
+    if (tensor.name != name) continue;
+    tensor.values[0] = number;
+    engine.write({tensor});
+    return;
+  }
+  FAIL("no variable " << name);
+}
+
+std::int64_t newest_step(const Trial& trial) {
+  std::vector<std::string> warnings;
+  checkpoint::Store store(checkpoint_folder(trial.folder.path() / "run"), 5);
+  return store.list().back().step;
+}
+
+}  // namespace
+
+TEST_CASE("hooks see a step, then its evaluation, then its checkpoint, and everything at the end") {
+  Trial trial(run_config("run: {evaluate_every: 3 steps, checkpoint_every: 2 steps}\n"));
+  trial.add_split(Split::kValidation);
+  trial.add_split(Split::kTest);
+  const hooks::Finish finish = trial.run();
+  CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2", "save 2", "step 3",
+                               "validation 3", "step 4", "save 4", "step 5", "step 6", "save 6",
+                               "validation 6", "test 6", "finish done"});
+  CHECK(finish.steps == 6);
+  REQUIRE(finish.evaluations.size() == 2);
+  CHECK(finish.evaluations[0].split == Split::kValidation);
+  CHECK(finish.evaluations[1].metrics.count == 6);
+}
+
+TEST_CASE("without a validation split the test split is evaluated, and known at the end") {
+  Trial trial(run_config("run: {evaluate_every: 4 steps, checkpoint_every: 1000 steps}\n"));
+  trial.add_split(Split::kTest);
+  SUBCASE("again after more steps") {
+    trial.run();
+    CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2", "step 3", "step 4",
+                                 "test 4", "step 5", "step 6", "test 6", "save 6", "finish done"});
+  }
+  SUBCASE("not again when nothing was trained since") {
+    trial.at_step = [](std::int64_t step) {
+      return step == 4 ? Request::kStop : Request::kContinue;
+    };
+    trial.run();
+    CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2", "step 3", "step 4",
+                                 "test 4", "save 4", "finish early stop"});
+  }
+}
+
+TEST_CASE("what a hook asks for is done after the step") {
+  Trial trial(run_config());
+  SUBCASE("save") {
+    trial.at_step = [](std::int64_t step) {
+      return step == 2 ? Request::kSave : Request::kContinue;
+    };
+    CHECK(trial.run().reason == FinishReason::kDone);
+    CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2", "save 2", "step 3",
+                                 "step 4", "step 5", "step 6", "save 6", "finish done"});
+  }
+  SUBCASE("stop; a resumed run stays stopped where the config has early_stop") {
+    trial.at_step = [](std::int64_t step) {
+      return step == 2 ? Request::kStop : Request::kContinue;
+    };
+    trial.config.train.early_stop = config::EarlyStop{};
+    CHECK(trial.run().reason == FinishReason::kEarlyStop);
+    CHECK(trial.events ==
+          Events{"start 0", "save 0", "step 1", "step 2", "save 2", "finish early stop"});
+    trial.events.clear();
+    CHECK(trial.run(Start::kResume).reason == FinishReason::kEarlyStop);
+    CHECK(trial.events == Events{"start 2", "finish early stop"});
+    trial.events.clear();
+    trial.config.train.early_stop.reset();
+    trial.at_step = {};
+    CHECK(trial.run(Start::kResume).reason == FinishReason::kDone);
+    CHECK(trial.events.back() == "finish done");
+    CHECK(newest_step(trial) == 6);
+  }
+}
+
+TEST_CASE("a signal ends the run with a checkpoint of the step, without an evaluation") {
+  Trial trial(run_config());
+  trial.add_split(Split::kValidation);
+  trial.at_step = [](std::int64_t step) {
+    if (step == 3) std::raise(SIGUSR1);
+    return Request::kContinue;
+  };
+  CHECK(trial.run().reason == FinishReason::kInterrupted);
+  CHECK(trial.events ==
+        Events{"start 0", "save 0", "step 1", "step 2", "step 3", "save 3", "finish interrupted"});
+  trial.events.clear();
+  trial.at_step = {};
+  CHECK(trial.run(Start::kResume).reason == FinishReason::kDone);
+  CHECK(trial.events ==
+        Events{"start 3", "step 4", "step 5", "step 6", "validation 6", "save 6", "finish done"});
+  trial.events.clear();
+  CHECK(trial.run(Start::kResume).reason == FinishReason::kAlreadyDone);
+  CHECK(trial.events == Events{"start 6", "validation 6", "finish already done"});
+}
+
+TEST_CASE("an evaluation that a signal cut short is made up for when the run is resumed") {
+  Trial trial(run_config("run: {evaluate_every: 3 steps, checkpoint_every: 1000 steps}\n"));
+  trial.add_split(Split::kValidation);
+  trial.at_step = [](std::int64_t step) {
+    if (step == 3) std::raise(SIGTERM);
+    return Request::kContinue;
+  };
+  CHECK(trial.run().reason == FinishReason::kInterrupted);
+  trial.at_step = {};
+  trial.events.clear();
+  CHECK(trial.run(Start::kResume).reason == FinishReason::kDone);
+  CHECK(trial.events == Events{"start 3", "validation 3", "save 3", "step 4", "step 5", "step 6",
+                               "validation 6", "save 6", "finish done"});
+}
+
+TEST_CASE("a resumed run ends with the bits of one that was never stopped") {
+  const std::string accumulate =
+      "optimizer: {adam: {learning_rate: 0.01}, accumulate: 2, ema: 0.9}\n";
+  for (const std::int64_t at : {1, 3, 5}) {
+    CAPTURE(at);
+    config::Config config = run_config("", kBatchNorm);
+    config.optimizer = trainer::test::config_of(kDense, accumulate).optimizer;
+    config.train.epochs = 2;
+    Trial whole(config), parts(config);
+    const std::string wanted = whole.run().parameters_sha256;
+    parts.at_step = [&](std::int64_t step) {
+      return step == at ? Request::kStop : Request::kContinue;
+    };
+    CHECK(parts.run().parameters_sha256 != wanted);
+    parts.at_step = {};
+    const hooks::Finish finish = parts.run(Start::kResume);
+    CHECK(finish.reason == FinishReason::kDone);
+    CHECK(finish.steps == 6);
+    CHECK(finish.parameters_sha256 == wanted);
+  }
+}
+
+TEST_CASE("intervals in seconds go by the clock that is passed in") {
+  Trial trial(run_config("run: {evaluate_every: 25 seconds, checkpoint_every: 40 seconds}\n"));
+  trial.add_split(Split::kValidation);
+  trial.at_step = [&](std::int64_t) {
+    trial.seconds += 10;
+    return Request::kContinue;
+  };
+  const hooks::Finish finish = trial.run();
+  // The clock shows 10 (n - 1) seconds when step n has ended.
+  CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2", "step 3", "step 4",
+                               "validation 4", "step 5", "save 5", "step 6", "validation 6",
+                               "save 6", "finish done"});
+  CHECK(finish.seconds == 60);
+}
+
+TEST_CASE("data that cannot be read: the steps before are saved, and the error says where") {
+  Trial trial(run_config());
+  trial.config.data.shuffle = false;
+  trial.train->unreadable_samples = {13};  // step 4
+  int code = 0;
+  const std::string error = error_of([&] { trial.run(); }, code);
+  CHECK(code == kExitData);
+  check_contains(error, "sample 13 cannot be read");
+  check_contains(error, "Stopped after step 3, saved as ");
+  check_contains(error, "go on with --resume");
+  CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2", "step 3", "save 3"});
+  Trial whole(trial.config);
+  trial.train->unreadable_samples.clear();
+  CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
+}
+
+TEST_CASE("data that cannot be used in the middle of a step leaves no trace of the step") {
+  config::Config config = run_config("", kBatchNorm);
+  config.optimizer.accumulate = 3;
+  config.data.shuffle = false;
+  Trial trial(config), whole(config);
+  SUBCASE("it cannot be read") { trial.train->unreadable_samples = {20}; }
+  SUBCASE("it is not finite") { trial.train->infinite_samples = {20}; }
+  int code = 0;  // 20 is in the third batch of step 2
+  check_contains(error_of([&] { trial.run(); }, code), "Stopped after step 1");
+  CHECK(code == kExitData);
+  trial.train->unreadable_samples.clear();
+  trial.train->infinite_samples.clear();
+  CHECK(trial.run(Start::kResume).parameters_sha256 == whole.run().parameters_sha256);
+}
+
+TEST_CASE("a validation split that cannot be read ends the run after its step") {
+  Trial trial(run_config("run: {evaluate_every: 2 steps, checkpoint_every: 1000 steps}\n"));
+  trial.add_split(Split::kValidation);
+  static_cast<FloatImages&>(*trial.data.validation).unreadable_samples = {5};
+  int code = 0;
+  check_contains(error_of([&] { trial.run(); }, code), "Stopped after step 2");
+  CHECK(code == kExitData);
+  CHECK(newest_step(trial) == 2);
+}
+
+TEST_CASE(
+    "a loss that is not finite: the layer, the step and the rate are named, nothing is saved") {
+  Trial trial(run_config());
+  trial.at_step = [&](std::int64_t step) {
+    if (step == 2) write_number(*trial.replicas, "dense/kernel", HUGE_VALF);
+    return Request::kContinue;
+  };
+  int code = 0;
+  const std::string error = error_of([&] { trial.run(); }, code);
+  CHECK(code == kExitCheck);
+  check_contains(error,
+                 "the loss is not finite at step 3 (epoch 1, learning rate 0.1): first seen in");
+  check_contains(error, "dense/kernel");
+  check_contains(error, "Last good checkpoint: ");
+  CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2"});
+  CHECK(newest_step(trial) == 0);
+}
+
+TEST_CASE("a loss that is not finite because of the data is an error of the data") {
+  Trial trial(run_config());
+  trial.config.data.shuffle = false;
+  trial.train->infinite_samples = {9};  // step 3
+  int code = 0;
+  const std::string error = error_of([&] { trial.run(); }, code);
+  CHECK(code == kExitData);
+  check_contains(error, "Stopped after step 2");
+  CHECK(newest_step(trial) == 2);
+}
+
+TEST_CASE("variables that are not finite never replace a good checkpoint") {
+  Trial trial(run_config("run: {checkpoint_every: 2 steps, evaluate_every: 1000 steps}\n"));
+  trial.at_step = [&](std::int64_t step) {
+    if (step == 4) write_number(*trial.replicas, "dense/bias", NAN);
+    return Request::kContinue;
+  };
+  int code = 0;
+  const std::string error = error_of([&] { trial.run(); }, code);
+  CHECK(code == kExitCheck);
+  check_contains(error, "variable dense/bias is not finite after step 4 (learning rate 0.1)");
+  CHECK(newest_step(trial) == 2);
+}
+
+TEST_CASE("the best checkpoint is that of run.best") {
+  Trial trial(run_config(
+      "run: {evaluate_every: 1 steps, checkpoint_every: 1000 steps, best: validation/loss}\n"));
+  trial.add_split(Split::kValidation);
+  trial.at_step = [&](std::int64_t step) {
+    if (step == 3) write_number(*trial.replicas, "dense/bias", 50);  // as bad as can be
+    return Request::kContinue;
+  };
+  trial.run();
+  CHECK(trial.count("save 1") == 1);
+  CHECK(trial.count("save 3") == 0);
+  CHECK(std::filesystem::exists(trial.folder.path() / "run" / "checkpoints" / "best.safetensors"));
+}
+
+TEST_CASE("a run is not resumed with what it would not go on with") {
+  Trial trial(run_config());
+  trial.run();
+  int code = 0;
+  trial.config.seed = 99;
+  const std::string error = error_of([&] { trial.run(Start::kResume); }, code);
+  CHECK(code == kExitData);
+  check_contains(error, "seed was");
+}
+
+}  // namespace trainer::train

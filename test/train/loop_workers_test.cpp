@@ -1,0 +1,189 @@
+// The training loop of two workers in step, each a thread with an engine of its own; they meet on
+// loopback.
+#include <doctest/doctest.h>
+
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <thread>
+
+#include "cluster/socket.h"
+#include "support.h"
+#include "train/worker_group.h"
+
+namespace trainer::train {
+namespace {
+
+using namespace test;
+
+struct Ended {
+  hooks::Finish finish;
+  std::string error;
+  int code = 0;
+};
+
+// Both ranks, of which the first is the chief. Trials are given by rank.
+struct Workers {
+  explicit Workers(const config::Config& config) : trials{Trial(config), Trial(config)} {}
+
+  std::array<Ended, 2> run(Start start = Start::kFresh) {
+    const cluster::ReservedPort port;
+    std::array<Ended, 2> ended;
+    const auto work = [&](int rank) {
+      Ended& own = ended[static_cast<std::size_t>(rank)];
+      try {
+        own.finish = run_rank(rank, port.number(), start);
+      } catch (const Error& error) {
+        own.error = error.what();
+        own.code = error.code();
+      }
+    };
+    std::thread other(work, 1);
+    work(0);
+    other.join();
+    return ended;
+  }
+
+  std::array<Trial, 2> trials;
+
+ private:
+  hooks::Finish run_rank(int rank, int port, Start start) {
+    Trial& trial = trials[static_cast<std::size_t>(rank)];
+    cluster::Identity who;
+    who.rank = who.index = rank;
+    who.size = 2;
+    who.role = rank == 0 ? cluster::Role::kChief : cluster::Role::kWorker;
+    who.master = {"127.0.0.1", port};
+    who.source = "--rank";
+    WorkerGroup group(who, trial.config, trial.model(), [](const std::string&) {});
+    const auto strategy = make_all_reduce(group);
+    try {
+      return trial.run(*strategy, start, &group.gradients(), 2);
+    } catch (const std::exception& error) {
+      strategy->fail(error);
+      throw;
+    }
+  }
+};
+
+// A batch of two samples for each of two workers, as of four for one process.
+config::Config worker_config(const std::string& rest = "", const std::string& model = kDense) {
+  config::Config config = run_config(rest, model);
+  config.train.batch_size = 2;
+  config.parallel.lr_scaling = config::Parallel::LrScaling::kNone;
+  config.parallel.timeout = {20, config::Duration::Unit::kSeconds};
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE("workers: one checkpoint and one set of hooks, the same variables on both") {
+  Workers workers(worker_config("run: {evaluate_every: 3 steps, checkpoint_every: 2 steps}\n"));
+  for (Trial& trial : workers.trials) trial.add_split(Split::kValidation);
+  const auto ended = workers.run();
+  CHECK(ended[0].error == "");
+  CHECK(ended[1].error == "");
+  CHECK(workers.trials[0].events == Events{"start 0", "save 0", "step 1", "step 2", "save 2",
+                                           "step 3", "validation 3", "step 4", "save 4", "step 5",
+                                           "step 6", "save 6", "validation 6", "finish done"});
+  CHECK(workers.trials[1].events.empty());
+  CHECK(ended[0].finish.parameters_sha256 == ended[1].finish.parameters_sha256);
+  REQUIRE(ended[1].finish.evaluations.size() == 1);
+  CHECK(ended[0].finish.evaluations[0].metrics.loss == ended[1].finish.evaluations[0].metrics.loss);
+}
+
+TEST_CASE("workers: with ordered sums they end with the bits of one process") {
+  config::Config config =
+      worker_config("", "{layers: [conv: {filters: 2}, flatten, dense: {units: 2}]}");
+  config.parallel.reduction = config::Parallel::Reduction::kOrdered;
+  Workers workers(config);
+  config.train.batch_size = 4;
+  Trial alone(config);
+  CHECK(workers.run()[0].finish.parameters_sha256 == alone.run().parameters_sha256);
+}
+
+TEST_CASE("workers: what a hook of the chief asks for is done by both after the next step") {
+  Workers workers(worker_config());
+  workers.trials[0].at_step = [](std::int64_t step) {
+    return step == 2 ? Request::kSave : step == 4 ? Request::kStop : Request::kContinue;
+  };
+  const auto ended = workers.run();
+  CHECK(workers.trials[0].events == Events{"start 0", "save 0", "step 1", "step 2", "step 3",
+                                           "save 3", "step 4", "step 5", "save 5",
+                                           "finish early stop"});
+  CHECK(ended[1].finish.reason == FinishReason::kEarlyStop);
+  CHECK(ended[1].finish.steps == 5);
+}
+
+TEST_CASE("workers: a signal ends both after the same step") {
+  Workers workers(worker_config());
+  workers.trials[0].at_step = [](std::int64_t step) {
+    if (step == 2) std::raise(SIGUSR1);
+    return Request::kContinue;
+  };
+  const auto ended = workers.run();
+  for (const Ended& one : ended) {
+    CHECK(one.error == "");
+    CHECK(one.finish.reason == FinishReason::kInterrupted);
+    CHECK(one.finish.steps == ended[0].finish.steps);
+  }
+  CHECK(ended[0].finish.steps <= 4);
+}
+
+TEST_CASE("workers: both go on from the chief's checkpoint") {
+  config::Config config = worker_config("", kBatchNorm);
+  config.train.epochs = 2;
+  Workers whole(config), parts(config);
+  parts.trials[0].at_step = [](std::int64_t step) {
+    return step == 6 ? Request::kStop : Request::kContinue;
+  };
+  const std::string wanted = whole.run()[0].finish.parameters_sha256;
+  CHECK(parts.run()[1].finish.steps == 7);
+  parts.trials[0].at_step = {};
+  const auto ended = parts.run(Start::kResume);
+  CHECK(parts.trials[0].events[parts.trials[0].events.size() - 1] == "finish done");
+  CHECK(ended[0].finish.parameters_sha256 == wanted);
+  CHECK(ended[1].finish.parameters_sha256 == wanted);
+}
+
+TEST_CASE("workers: the one that cannot read its data says why, the step before is saved") {
+  for (const int rank : {0, 1}) {
+    for (const std::int64_t sample : {std::int64_t{0}, std::int64_t{12}}) {  // of steps 1 and 4
+      CAPTURE(rank);
+      CAPTURE(sample);
+      config::Config config = worker_config();
+      config.data.shuffle = false;
+      Workers workers(config);
+      // Rank r reads samples 4 n + 2 r and the next.
+      const auto r = static_cast<std::size_t>(rank);
+      workers.trials[r].train->unreadable_samples = {sample + 2 * rank};
+      const auto ended = workers.run();
+      const std::int64_t step = sample / 4;
+      CHECK(ended[r].code == kExitData);
+      CHECK(ended[r].error.find(concat("Stopped after step ", step)) != std::string::npos);
+      CHECK(ended[1 - r].error.find("cannot be read") != std::string::npos);
+      CHECK(workers.trials[0].events.back() == concat("save ", step));
+    }
+  }
+}
+
+TEST_CASE("workers: a loss that is not finite ends both") {
+  Workers workers(worker_config());
+  workers.trials[1].config = workers.trials[0].config;
+  workers.trials[0].at_step = [&](std::int64_t step) {
+    if (step != 2) return Request::kContinue;
+    for (checkpoint::Tensor& tensor : workers.trials[0].replicas->tensors()) {
+      if (tensor.name != "dense/bias") continue;
+      tensor.values[0] = NAN;
+      workers.trials[0].replicas->write({tensor});
+    }
+    return Request::kContinue;
+  };
+  const auto ended = workers.run();
+  CHECK(ended[0].code == kExitCheck);
+  CHECK(ended[0].error.find("the loss is not finite at step 3") != std::string::npos);
+  CHECK(ended[1].error != "");
+  CHECK(workers.trials[0].events.back() == "step 2");
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,65 @@
+#include "train/run_dir.h"
+
+#include <doctest/doctest.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "support/model.h"
+
+namespace trainer::train {
+namespace {
+
+void touch(const Path& path) {
+  std::filesystem::create_directories(path.parent_path());
+  std::ofstream(path) << "x";
+}
+
+}  // namespace
+
+TEST_CASE("run folder: a used one is refused, gone on with or replaced") {
+  const TemporaryFolder folder;
+  const Path run = folder.path() / "run";
+  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  prepare_run_folder(run, config, Start::kFresh);
+  CHECK(std::filesystem::is_empty(checkpoint_folder(run)));
+  CHECK_NOTHROW(prepare_run_folder(run, config, Start::kFresh));
+  write_config(run, config);
+  CHECK(read_text_file(config_file(run)) == config::to_yaml(config));
+  touch(checkpoint_folder(run) / "step-00000001.safetensors");
+  touch(run / "metrics.csv");
+  touch(evaluator_folder(run, "test") / "metrics.csv");
+  CHECK_THROWS_WITH_AS(prepare_run_folder(run, config, Start::kFresh),
+                       doctest::Contains("continue it with --resume, replace it with --overwrite"),
+                       ConfigError);
+  prepare_run_folder(run, config, Start::kResume);
+  CHECK(std::filesystem::exists(run / "metrics.csv"));
+  touch(run / "notes.txt");
+  prepare_run_folder(run, config, Start::kOverwrite);
+  CHECK(std::filesystem::is_empty(checkpoint_folder(run)));
+  CHECK_FALSE(std::filesystem::exists(run / "metrics.csv"));
+  CHECK_FALSE(std::filesystem::exists(config_file(run)));
+  CHECK_FALSE(std::filesystem::exists(run / "evaluator"));
+  CHECK(std::filesystem::exists(run / "notes.txt"));  // not a run's
+}
+
+TEST_CASE("run folder: one of somebody else is never touched") {
+  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  for (const Start start : {Start::kFresh, Start::kResume, Start::kOverwrite}) {
+    const TemporaryFolder folder;
+    touch(folder.path() / "config.yaml");
+    CHECK_THROWS_WITH_AS(prepare_run_folder(folder.path(), config, start),
+                         doctest::Contains("holds a config.yaml but no checkpoints"), ConfigError);
+    CHECK(read_text_file(folder.path() / "config.yaml") == "x");
+  }
+}
+
+TEST_CASE("run folder: run.dir, or below runs/ by name") {
+  config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  config.name = "digits";
+  CHECK(run_folder(config) == Path("runs/digits"));
+  config.run.dir = "elsewhere";
+  CHECK(run_folder(config) == Path("elsewhere"));
+}
+
+}  // namespace trainer::train

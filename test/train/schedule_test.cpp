@@ -1,0 +1,67 @@
+#include "train/session/schedule.h"
+
+#include <doctest/doctest.h>
+
+#include "support/model.h"
+
+namespace trainer::train {
+namespace {
+
+Schedule schedule_of(const std::string& run, const std::string& unfreeze = "") {
+  config::Config config =
+      trainer::test::config_of(unfreeze.empty() ? "{layers: [flatten, dense: 2]}"
+                                                : "{backbone: {name: mobilenet_v2, unfreeze: [" +
+                                                      unfreeze + "]}, head: [flatten, dense: 2]}",
+                               "run: " + run + "\n");
+  config.train.batch_size = 4;
+  config.train.epochs = 3;
+  const StepPlan plan = plan_steps(config, 20);  // 5 steps an epoch, 15 in all
+  return Schedule(config.run, plan, Stages(config, plan));
+}
+
+std::vector<std::int64_t> boundaries(const Schedule& schedule) {
+  std::vector<std::int64_t> steps;
+  for (std::int64_t step = 1; step <= 16; ++step) {
+    if (schedule.is_boundary(step)) steps.push_back(step);
+  }
+  return steps;
+}
+
+}  // namespace
+
+TEST_CASE("schedule: steps, epochs, stages and the end are known ahead, seconds are not") {
+  CHECK(boundaries(schedule_of("{evaluate_every: 1 epochs, checkpoint_every: 4 steps}")) ==
+        std::vector<std::int64_t>{4, 5, 8, 10, 12, 15, 16});
+  CHECK(boundaries(schedule_of("{evaluate_every: 1 seconds, checkpoint_every: 9 epochs}")) ==
+        std::vector<std::int64_t>{15, 16});
+  CHECK(boundaries(schedule_of("{evaluate_every: 9 epochs, checkpoint_every: 9 epochs}",
+                               "{at: 7 steps, freeze: none}, {at: 2 epochs, freeze: all}")) ==
+        std::vector<std::int64_t>{7, 10, 15, 16});
+}
+
+TEST_CASE("schedule: what is known ahead is due then, and nothing else") {
+  Schedule schedule = schedule_of("{evaluate_every: 0.3 epochs, checkpoint_every: 4 steps}");
+  const Schedule ahead = schedule;
+  for (std::int64_t step = 1; step < 15; ++step) {
+    CAPTURE(step);
+    const DueActions due = schedule.due(step, 0);
+    CHECK((due.evaluate || due.save) == ahead.is_boundary(step));
+    CHECK(due.save == (step % 4 == 0));
+    CHECK_FALSE(due.interrupted);
+  }
+}
+
+TEST_CASE("schedule: seconds count from the time they were due last") {
+  Schedule schedule = schedule_of("{evaluate_every: 10 seconds, checkpoint_every: 25 seconds}");
+  std::vector<std::int64_t> evaluations, saves;
+  std::int64_t step = 0;
+  for (const double elapsed : {9.9, 10.0, 19.0, 20.5, 25.0, 30.4, 49.0, 50.0}) {
+    const DueActions due = schedule.due(++step, elapsed);
+    if (due.evaluate) evaluations.push_back(step);
+    if (due.save) saves.push_back(step);
+  }
+  CHECK(evaluations == std::vector<std::int64_t>{2, 4, 7});
+  CHECK(saves == std::vector<std::int64_t>{5, 8});
+}
+
+}  // namespace trainer::train

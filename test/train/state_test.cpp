@@ -1,0 +1,125 @@
+#include "train/state.h"
+
+#include <doctest/doctest.h>
+
+#include "support.h"
+
+namespace trainer::train {
+namespace {
+
+using namespace test;
+
+// What is said of a config that differs from the checkpoint's in `now`; "" when it goes on.
+std::string refusal(const config::Config& before, const config::Config& now,
+                    std::int64_t samples = 24) {
+  const Trial saved(before), resumed(now, samples);
+  const auto metadata = to_metadata({}, before, saved.data, plan_steps(before, 24));
+  try {
+    from_metadata(metadata, now, resumed.data, plan_steps(now, samples), "run");
+  } catch (const DataError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+config::Config with_optimizer(const std::string& optimizer) {
+  config::Config config = run_config();
+  config.optimizer = trainer::test::config_of(kDense, "optimizer: {" + optimizer + "}\n").optimizer;
+  return config;
+}
+
+void check_contains(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("state: all fields go into a checkpoint's text and back") {
+  const Trial trial(run_config());
+  config::Config config = trial.config;
+  config.train.early_stop = config::EarlyStop{};
+  const StepPlan plan = plan_steps(config, 24);
+  RunState state;
+  state.step = 17;
+  state.stage = 2;
+  state.best = 0.1 + 0.2;  // no short decimal
+  state.best_step = 12;
+  state.evaluation_due = true;
+  state.stopped = true;
+  state.hooks = {{"early_stop", "0x1p-3 1 17"}, {"other", "two\nlines"}};
+  const auto metadata = to_metadata(state, config, trial.data, plan);
+  const RunState back = from_metadata(metadata, config, trial.data, plan, "run");
+  CHECK(back.step == 17);
+  CHECK(back.best == state.best);
+  CHECK(back.best_step == 12);
+  CHECK(back.evaluation_due);
+  CHECK(back.stopped);
+  CHECK(back.hooks == state.hooks);
+  CHECK(stage_of(metadata, "run") == 2);
+  CHECK(classes_of(metadata) == std::vector<std::string>{"even", "odd"});
+  CHECK(image_shape_of(metadata) == Shape({4, 4, 1}));
+  CHECK(image_type_of(metadata) == DType::kFloat32);
+  CHECK(label_is_index_of(metadata) == true);
+  CHECK(length_of(metadata, "run").total_steps == 6);
+  CHECK(length_of(metadata, "run").stopped);
+  // Whoever takes early_stop out wants the run to go on.
+  CHECK_FALSE(from_metadata(metadata, trial.config, trial.data, plan, "run").stopped);
+}
+
+TEST_CASE("state: what a run cannot go on with is refused by name") {
+  const config::Config config = run_config();
+  CHECK(refusal(config, config) == "");
+  config::Config other = config;
+  other.seed = config.seed + 1;
+  check_contains(refusal(config, other), "seed was ");
+  other = config;
+  other.train.batch_size = 8;
+  check_contains(refusal(config, other), "global batch was 4, is 8");
+  other = config;
+  other.optimizer.accumulate = 2;
+  check_contains(refusal(config, other), "optimizer.accumulate was 1, is 2");
+  other = config;
+  other.data.shuffle = !config.data.shuffle;
+  check_contains(refusal(config, other), "data.shuffle was ");
+  other = config;
+  other.data.normalize = config::Normalize{0.5, {}, {}, false};
+  check_contains(refusal(config, other), "data.normalize");
+  check_contains(refusal(config, config, 28), "training data: 24 samples before, 28 now");
+}
+
+TEST_CASE("state: a change of the optimizer's slots is refused, one of its numbers is not") {
+  const config::Config sgd = with_optimizer("sgd: {learning_rate: 0.1}");
+  const config::Config momentum = with_optimizer("sgd: {learning_rate: 0.1, momentum: 0.9}");
+  check_contains(refusal(sgd, momentum), "momentum was 0, is 0.9");
+  check_contains(refusal(momentum, sgd), "momentum was 0.9, is 0");
+  check_contains(refusal(sgd, with_optimizer("adam: {learning_rate: 0.1}")), "optimizer was sgd");
+  check_contains(refusal(with_optimizer("adam: {learning_rate: 0.1}"),
+                         with_optimizer("adam: {learning_rate: 0.1, amsgrad: true}")),
+                 "amsgrad was false, is true");
+  check_contains(refusal(with_optimizer("rmsprop: {learning_rate: 0.1}"),
+                         with_optimizer("rmsprop: {learning_rate: 0.1, centered: true}")),
+                 "centered was false, is true");
+  CHECK(refusal(momentum, with_optimizer("sgd: {learning_rate: 0.2, momentum: 0.8}")) == "");
+}
+
+TEST_CASE("state: a change that matters and is allowed is told") {
+  const config::Config config = run_config();
+  const Trial trial(config);
+  const auto metadata = to_metadata({}, config, trial.data, plan_steps(config, 24));
+  config::Config other = config;
+  CHECK(changes_since(metadata, other).warnings.empty());
+  other.optimizer = with_optimizer("sgd: {learning_rate: 0.2, momentum: 0.9}").optimizer;
+  const Changes changes = changes_since(metadata, other);
+  CHECK(changes.errors.empty());
+  REQUIRE(changes.warnings.size() == 1);
+  CHECK(changes.warnings[0] == "optimizer.sgd.learning_rate was 0.1, is 0.2");
+}
+
+TEST_CASE("state: a checkpoint that is no run's is refused") {
+  CHECK_THROWS_WITH_AS(step_of({}, "file"), doctest::Contains("lacks \"step\""), DataError);
+  CHECK_THROWS_WITH_AS(step_of({{"step", "12x"}}, "file"), doctest::Contains("expected a number"),
+                       DataError);
+}
+
+}  // namespace trainer::train

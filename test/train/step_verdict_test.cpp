@@ -1,0 +1,72 @@
+#include "train/step_verdict.h"
+
+#include <doctest/doctest.h>
+
+namespace trainer::train {
+namespace {
+
+using hooks::Request;
+
+StepVerdict verdict_of(const std::vector<StepVerdict>& ranks) {
+  StepVerdict::Numbers sum{};
+  for (const StepVerdict& rank : ranks) {
+    const StepVerdict::Numbers numbers = rank.to_numbers();
+    for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += numbers[i];
+  }
+  return StepVerdict::from_sum(sum);
+}
+
+}  // namespace
+
+TEST_CASE("verdict: every field survives alone") {
+  const auto check = [](const auto& set, const auto& get) {
+    StepVerdict own;
+    set(own);
+    const StepVerdict verdict = verdict_of({own, {}});
+    CHECK(get(verdict));
+    CHECK_FALSE(get(verdict_of({{}, {}})));
+    // It is no other field.
+    StepVerdict rest = verdict;
+    CHECK(verdict_of({own}).to_numbers() == own.to_numbers());
+    CHECK(rest.to_numbers() == own.to_numbers());
+  };
+  check([](auto& v) { v.loss = 0.5; }, [](const auto& v) { return v.loss == 0.5; });
+  check([](auto& v) { v.accuracy = 0.25; }, [](const auto& v) { return v.accuracy == 0.25; });
+  check([](auto& v) { v.penalty = 2; }, [](const auto& v) { return v.penalty == 2.0; });
+  check([](auto& v) { v.due.evaluate = true; }, [](const auto& v) { return v.due.evaluate; });
+  check([](auto& v) { v.due.save = true; }, [](const auto& v) { return v.due.save; });
+  check([](auto& v) { v.due.interrupted = true; }, [](const auto& v) { return v.due.interrupted; });
+  check([](auto& v) { v.due.request = Request::kSave; },
+        [](const auto& v) { return v.due.request == Request::kSave; });
+  check([](auto& v) { v.due.request = Request::kStop; },
+        [](const auto& v) { return v.due.request == Request::kStop; });
+  check([](auto& v) { v.unreadable = true; }, [](const auto& v) { return v.unreadable; });
+}
+
+TEST_CASE("verdict: shares are summed, the penalty is that of each rank which has one") {
+  StepVerdict one, two, three;
+  one.loss = 1;
+  two.loss = 0.5;
+  one.penalty = 3;
+  two.penalty = 3;
+  const StepVerdict verdict = verdict_of({one, two, three});
+  CHECK(verdict.loss == 1.5);
+  CHECK(verdict.penalty == 3.0);
+}
+
+TEST_CASE("due actions: the strongest request, and whatever is due in either") {
+  DueActions due;
+  CHECK_FALSE(due.any());
+  due.merge({.evaluate = true, .save = false, .interrupted = false, .request = Request::kStop});
+  due.merge({.evaluate = false, .save = true, .interrupted = false, .request = Request::kSave});
+  CHECK(due.any());
+  CHECK(due.evaluate);
+  CHECK(due.save);
+  CHECK_FALSE(due.interrupted);
+  CHECK(due.request == Request::kStop);
+  DueActions signal;
+  signal.interrupted = true;
+  CHECK(signal.any());
+}
+
+}  // namespace trainer::train

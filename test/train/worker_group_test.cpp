@@ -1,0 +1,97 @@
+#include "train/worker_group.h"
+
+#include <doctest/doctest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "cluster/socket.h"
+#include "support/model.h"
+
+namespace trainer::train {
+namespace {
+
+const char* const kModel = "{layers: [flatten, dense: 2]}";
+
+cluster::Identity worker(int rank, int size, int port = 0) {
+  cluster::Identity who;
+  who.rank = who.index = rank;
+  who.size = size;
+  who.role = rank == 0 ? cluster::Role::kChief : cluster::Role::kWorker;
+  who.master = {"127.0.0.1", port};
+  who.source = "--rank";
+  return who;
+}
+
+std::string problem(const std::string& parallel, int size, int servers = 0) {
+  const config::Config config = trainer::test::config_of(kModel, "parallel: {" + parallel + "}\n");
+  cluster::Identity who = worker(0, size);
+  for (int i = 0; i < servers; ++i) who.cluster.ps.push_back({"localhost", 1000 + i});
+  try {
+    check_workers(config, who);
+  } catch (const ConfigError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+void check_contains(const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CHECK(text.find(part) != std::string::npos);
+}
+
+}  // namespace
+
+TEST_CASE("workers: what does not fit their number is refused") {
+  CHECK(problem("threads: 1", 1) == "");
+  CHECK(problem("lr_scaling: linear", 2) == "");
+  check_contains(problem("threads: 1", 2), "parallel.lr_scaling: must be given with 2 workers");
+  CHECK(problem("strategy: parameter_server", 2, 1) == "");
+  check_contains(problem("strategy: parameter_server", 2), "needs ps tasks in the cluster");
+  check_contains(problem("lr_scaling: none", 2, 1), "which only parameter_server has a use for");
+  const std::string ordered = "lr_scaling: none, reduction: ordered, micro_batches: 8";
+  CHECK(problem(ordered, 4) == "");
+  check_contains(problem(ordered, 3), "must be a multiple of the 3 replicas of all workers");
+  CHECK(problem(ordered + ", collective: ring", 2) == "");
+  check_contains(problem(ordered + ", collective: ring", 4), "needs halving_doubling");
+}
+
+TEST_CASE("workers: where a process writes and how many cores it has is its own") {
+  config::Config one = trainer::test::config_of(kModel), two = one;
+  two.run.dir = "elsewhere";
+  two.parallel.threads = 7;
+  CHECK(common_config(one) == common_config(two));
+  two.seed = one.seed + 1;
+  CHECK(common_config(one) != common_config(two));
+}
+
+TEST_CASE("workers: all have what the chief broadcasts") {
+  config::Config config = trainer::test::config_of(kModel, "parallel: {lr_scaling: none}\n");
+  const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
+  const cluster::ReservedPort port;
+  const auto work = [&](int rank) {
+    WorkerGroup group(worker(rank, 2, port.number()), config, model, [](const std::string&) {});
+    const bool is_chief = rank == 0;
+    CHECK(group.is_chief() == is_chief);
+    CHECK(group.on_one_machine());
+    CHECK(group.broadcast_from_chief(is_chief));
+    CHECK_FALSE(group.broadcast_from_chief(!is_chief));
+    checkpoint::Metadata metadata{{"mine", "x"}};
+    if (is_chief) metadata = {{"", "empty key"}, {"empty", ""}, {"lines", "a\nb"}};
+    group.broadcast_from_chief(metadata);
+    CHECK(metadata == checkpoint::Metadata{{"", "empty key"}, {"empty", ""}, {"lines", "a\nb"}});
+    std::vector<checkpoint::Tensor> tensors(2);
+    tensors[0].values = std::vector<float>(3, is_chief ? 1.5f : 0.0f);
+    tensors[1].values = std::vector<float>(1, is_chief ? -2.0f : 0.0f);
+    group.broadcast_from_chief(tensors);
+    CHECK(tensors[0].values == std::vector<float>{1.5f, 1.5f, 1.5f});
+    CHECK(tensors[1].values == std::vector<float>{-2.0f});
+    CHECK_THROWS_WITH_AS(group.agree("data", is_chief ? "7 images" : "8 images"),
+                         doctest::Contains("8 images"), ConfigError);
+  };
+  std::thread other(work, 1);
+  work(0);
+  other.join();
+}
+
+}  // namespace trainer::train
