@@ -6,7 +6,9 @@ Fails on
   - an #include "folder/..." that the row of the including folder does not allow;
   - a folder named in DEPENDS of lib/<folder>/CMakeLists.txt that the row does not allow, and one that is
     included but not named there;
-  - a third-party header outside the folder that owns the library.
+  - a third-party header outside the folder that owns the library;
+  - a file of lib/decisions/ that is not named <folder>/<topic>.md, or is not a title "# DATE Title" and at most
+    nine more lines.
 
     scripts/check_layers.py [ROOT]
 """
@@ -28,6 +30,7 @@ OWNERS = {
 }
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
+TITLE = re.compile(r"# \d{4}-\d{2}-\d{2} \S")
 LIBRARY = re.compile(r"^\s*trainer_library\(\s*(\w+)([^)]*)\)", re.MULTILINE)
 
 
@@ -110,6 +113,19 @@ def check_depends(folder, row, used, folders, errors, root):
                     errors.append(f"{place}: {name} includes {word}/ but its DEPENDS does not name it")
 
 
+def check_decisions(folder, rows, root, errors):
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        place = path.relative_to(root)
+        if path.suffix != ".md" or path.parent.parent != folder or path.parent.name not in rows:
+            errors.append(f"{place}: a decision is lib/decisions/<folder>/<topic>.md, with a folder of the table")
+            continue
+        lines = path.read_text().splitlines()
+        if not lines or not TITLE.match(lines[0]):
+            errors.append(f"{place}:1: the first line must be '# YYYY-MM-DD Title'")
+        if len(lines) > 10:
+            errors.append(f"{place}: {len(lines)} lines; a decision has at most 10")
+
+
 def check(root):
     readme = root / "lib" / "README.md"
     if not readme.is_file():
@@ -123,6 +139,9 @@ def check(root):
             errors.append(f"lib/README.md: {row.folder} may include {name}, which is not a row above it")
     for folder in sorted(path for path in (root / "lib").iterdir() if path.is_dir()):
         if not any(path.is_file() for path in folder.rglob("*")):
+            continue
+        if folder.name == "decisions":
+            check_decisions(folder, rows, root, errors)
             continue
         if folder.name not in rows:
             errors.append(f"lib/{folder.name}: not in the table of lib/README.md")

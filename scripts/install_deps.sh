@@ -3,7 +3,7 @@
 #
 #   scripts/install_deps.sh [--test] [--lint]
 #
-# --test adds what only the tests need, --lint clang-format and clang-tidy. Uses sudo only when not root.
+# --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy. Uses sudo only when not root.
 set -euo pipefail
 
 packages=(
@@ -20,7 +20,7 @@ packages=(
 )
 for argument in "$@"; do
   case $argument in
-    --test) packages+=(python3 python3-venv) ;;
+    --test) packages+=(python3 python3-venv git ccache zsh) ;;
     --lint) packages+=(clang-format-14 clang-tidy-14) ;;
     -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "install_deps.sh: unknown argument '$argument'; --test and --lint are known" >&2; exit 2 ;;

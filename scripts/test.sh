@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what the tests need, builds, and runs all of them: without sanitizers, then under ASan and UBSan, then the
-# threaded parts under TSan. The last output is ctest's summary of the full suite.
+# Installs what the tests need, checks the style, builds, and runs all tests: under ASan and UBSan, the threaded parts
+# under TSan, then without sanitizers. The last output is ctest's summary of the full suite.
 #
 #   scripts/test.sh [--quick]     --quick leaves the sanitizers out
 set -euo pipefail
@@ -13,10 +13,9 @@ jobs=$(nproc)
 
 say() { echo "==== $1 (after $SECONDS s)"; }
 
-launcher=()
-if command -v ccache > /dev/null; then
-  launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
-fi
+# Paths relative to the root, so that clones in other folders find each other's results.
+export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
+launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
 build() {  # PRESET [TARGETS...]
   local preset=$1
@@ -42,14 +41,19 @@ run_tests() {  # PRESET CTEST_ARGS...
 }
 
 say "install"
-scripts/install_deps.sh --test
+scripts/install_deps.sh --test --lint
 scripts/check_layers.py
+scripts/format.sh --check
 if [[ -z ${TRAINER_SHARED_DATA:-} && -d ../shared/data ]]; then
   TRAINER_SHARED_DATA=$(cd ../shared/data && pwd)
   export TRAINER_SHARED_DATA
 fi
 
 build release
+
+# clang-tidy takes seconds per file: the latest changes come first, and the count of files left out is printed.
+say "lint"
+scripts/lint.sh --changed --seconds 300
 
 if [[ -z $quick ]]; then
   # End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost.
@@ -58,9 +62,9 @@ if [[ -z $quick ]]; then
   UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts' --exclude-regex '^(e2e:|test_e2e)'
 
   # OpenMP's own threads are not known to TSan, so layers run on one of them here. Of the backend, what runs on lanes.
-  build tsan test_base test_cluster test_data test_backend test_train
+  build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$root/test/tsan.supp" \
-    run_tests tsan --tests-regex '^(base|cluster|data|train):|^backend:.*(lane|batch|runs|calls|update|rank)'
+    run_tests tsan --tests-regex '^(base|cluster|data|engine|train|measure):|^backend:.*(lane|batch|runs|calls|update|rank)'
 fi
 
 say "test release"

@@ -1,11 +1,11 @@
-#include "train/benchmark.h"
+#include "measure/benchmark.h"
 
 #include <iostream>
 
 #include "commands.h"
+#include "measure/measured.h"
 #include "model/model.h"
 #include "options.h"
-#include "train/measured.h"
 #include "train/open.h"
 
 namespace trainer::app {
@@ -29,21 +29,22 @@ CLI::Validator more_than_zero() {
 
 int benchmark(const BenchmarkArguments& arguments) {
   config::Config config = load(arguments).config;
-  if (arguments.synthetic) train::use_synthetic_data(config);
-  warn(train::core_warning(config.parallel));
+  if (arguments.synthetic) measure::use_synthetic_data(config);
+  warn(engine::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config, "train");
-  train::Throughput result;
+  measure::Throughput result;
   if (arguments.input_only) {
-    result = train::measure_input(*data.train, config, arguments.seconds, arguments.normalize);
+    result = measure::measure_input(*data.train, config, arguments.seconds, arguments.normalize);
   } else {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-    train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
+    engine::Replicas engine(model, config, engine::open_backends(config),
+                            engine::Engine::Use::kTrain);
     engine.initialise(config.seed);
-    result = train::measure_training(engine, *data.train, config, arguments.seconds);
-    result.measured = train::measured_keys(model::layer_table(model), config);
+    result = measure::measure_training(engine, *data.train, config, arguments.seconds);
+    result.measured = measure::measured_keys(model::layer_table(model), config);
   }
-  (arguments.json ? train::print_throughput_json : train::print_throughput)(result, std::cout);
+  (arguments.json ? measure::print_throughput_json : measure::print_throughput)(result, std::cout);
   return kExitOk;
 }
 

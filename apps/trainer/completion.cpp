@@ -5,6 +5,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "commands.h"
 #include "config/schema.h"
 
@@ -13,11 +14,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-std::string joined(const Words& words, const char* separator = " ") {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : separator) + word;
-  return text;
-}
+std::string joined(const Words& words) { return join(words, " "); }
 
 std::vector<const CLI::Option*> flags_of(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) { return option->nonpositional(); });
@@ -70,46 +67,77 @@ const CLI::Option* first_positional(const CLI::App& command) {
   return positional.empty() ? nullptr : positional.front();
 }
 
-// ---- bash ---------------------------------------------------------------------------------------
+// ---- bash and zsh -------------------------------------------------------------------------------
 
-void print_bash(const CLI::App& app) {
-  std::cout << R"(# Completion of trainer in bash: source <(trainer completion bash)
-_trainer_settings() {
-    # A word is cut at '=': beyond it the value is the user's.
-    COMPREPLY=($(compgen -W ")"
-            << joined(settings()) << R"(" -- "$current"))
-    compopt -o nospace 2> /dev/null || true
-}
+// What differs between the two: how a function learns the words of the line, and answers.
+struct Dialect {
+  const char* start;     // up to the loop over the words before the cursor
+  const char* settings;  // behind the keys of --set
+  const char* files;     // answers with file names
+  const char* end;       // answers with $offered
+};
+
+constexpr Dialect kBash{
+    R"(# Completion of trainer in bash: source <(trainer completion bash)
 _trainer() {
-    local current=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= word words=
+    local before=${COMP_WORDS[COMP_CWORD-1]} command= word offered= i
     COMPREPLY=()
-    for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-        # Behind -- of launch another command of trainer begins.
+    for ((i = 1; i < COMP_CWORD; ++i)); do
+        word=${COMP_WORDS[i]}
+)",
+    R"(            compopt -o nospace 2> /dev/null || true ;;
+)",
+    "return",
+    R"(    COMPREPLY=($(compgen -W "$offered" -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -o bashdefault -o default -F _trainer trainer
+)"};
+
+constexpr Dialect kZsh{
+    R"(# Completion of trainer in zsh: source <(trainer completion zsh)
+(( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
+_trainer() {
+    local before=${words[CURRENT-1]} command= word offered= i
+    local -a suffix
+    for ((i = 2; i < CURRENT; ++i)); do
+        word=${words[i]}
+)",
+    R"(            suffix=(-S '') ;;
+)",
+    "_files; return",
+    R"(    compadd "${suffix[@]}" -- ${=offered} || _files
+}
+compdef _trainer trainer
+)"};
+
+void print_sh(const CLI::App& app, const Dialect& shell) {
+  std::cout << shell.start << R"(        # Behind -- of launch another command of trainer begins.
         if [[ $word == -- ]]; then command=; elif [[ -z $command && $word != -* ]]; then command=$word; fi
     done
     case "$command $before" in
 )";
   for (const CLI::App* command : app.get_subcommands({})) {
     for (const CLI::Option* option : flags_of(*command)) {
-      if (!takes_value(*option)) continue;
+      if (!takes_value(*option) || option->check_lname("set")) continue;
       Words patterns;
       for (const std::string& name : names_of(*option))
         patterns.push_back("'" + command->get_name() + " " + name + "'");
-      std::cout << "        " << joined(patterns, " | ") << ") ";
+      std::cout << "        " << join(patterns, " | ") << ") ";
       const Words values = values_of(*option);
-      if (option->check_lname("set")) {
-        std::cout << "_trainer_settings; return ;;\n";
-      } else if (!values.empty()) {
-        std::cout << "words=\"" << joined(values) << "\" ;;\n";
+      if (values.empty()) {
+        std::cout << shell.files << " ;;\n";
       } else {
-        std::cout << "return ;;\n";
+        std::cout << "offered=\"" << joined(values) << "\" ;;\n";
       }
     }
   }
+  // A setting ends with '=': what follows is the user's.
+  std::cout << "        *' --set')\n            offered=\"" << joined(settings()) << "\"\n"
+            << shell.settings;
   std::cout << R"(    esac
-    if [[ -z $words ]]; then
+    if [[ -z $offered ]]; then
         case "$command" in
-            '') words=")"
+            '') offered=")"
             << joined(commands_of(app)) << " --help --version\" ;;\n";
   for (const CLI::App* command : app.get_subcommands({})) {
     Words words;
@@ -121,15 +149,12 @@ _trainer() {
     if (const CLI::Option* positional = first_positional(*command)) {
       for (const std::string& value : values_of(*positional)) words.push_back(value);
     }
-    std::cout << "            " << command->get_name() << ") words=\"" << joined(words)
+    std::cout << "            " << command->get_name() << ") offered=\"" << joined(words)
               << "\" ;;\n";
   }
   std::cout << R"(        esac
     fi
-    COMPREPLY=($(compgen -W "$words" -- "$current"))
-}
-complete -o bashdefault -o default -F _trainer trainer
-)";
+)" << shell.end;
 }
 
 // ---- fish ---------------------------------------------------------------------------------------
@@ -167,10 +192,9 @@ void print_fish(const CLI::App& app) {
 int completion(const CLI::App& app, const std::string& shell) {
   if (shell == "fish") {
     print_fish(app);
-    return kExitOk;
+  } else {
+    print_sh(app, shell == "zsh" ? kZsh : kBash);
   }
-  if (shell == "zsh") std::cout << "autoload -Uz bashcompinit && bashcompinit\n";
-  print_bash(app);
   return kExitOk;
 }
 

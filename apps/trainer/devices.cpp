@@ -4,6 +4,7 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "commands.h"
+#include "report/events.h"
 
 namespace trainer::app {
 namespace {
@@ -11,7 +12,7 @@ namespace {
 int devices(bool json) {
   const auto backend = backend::open_cpu_backend({});
   if (json) {
-    std::cout << "{\"event\":\"devices\",\"cpu\":\"" << backend->describe() << "\",\"gpus\":[]}\n";
+    report::print_devices_json(backend->describe(), std::cout);
   } else {
     std::cout << backend->describe() << "\nno GPU backend in this build\n";
   }

@@ -3,9 +3,9 @@
 #include <iostream>
 
 #include "commands.h"
+#include "inference/run_archive.h"
 #include "options.h"
-#include "train/events.h"
-#include "train/trained.h"
+#include "report/events.h"
 
 namespace trainer::app {
 namespace {
@@ -23,20 +23,21 @@ struct ExportArguments {
 
 int export_model(const ExportArguments& arguments) {
   model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
-  const train::Trained trained =
-      train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
-  const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
-                                                train::sample_spec(trained), trained.config.seed);
+  const inference::Trained trained = inference::open_trained(
+      arguments.run, arguments.best, arguments.overrides, environment(), warn);
+  const graph::Graph model =
+      model::build_model(trained.config.model, trained.config.data, inference::sample_spec(trained),
+                         trained.config.seed);
   if (arguments.format == "keras_h5") {
     model::export_keras_h5(model, trained.file.tensors, arguments.output);
   } else if (arguments.format == "safetensors") {
     model::export_safetensors(model, trained.file.tensors, arguments.output);
   } else {
-    model::export_onnx(model, trained.file.tensors, train::onnx_metadata(trained),
+    model::export_onnx(model, trained.file.tensors, inference::onnx_metadata(trained),
                        arguments.output);
   }
   if (arguments.json) {
-    train::print_exported_json(trained, arguments.format, arguments.output, std::cout);
+    report::print_exported_json(trained, arguments.format, arguments.output, std::cout);
   } else if (!arguments.quiet) {
     std::cout << arguments.output << ": step " << trained.step << " of " << arguments.run << ", as "
               << arguments.format << '\n';

@@ -54,7 +54,7 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
     flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
   }
   flag("--replicas", "parallel.replicas", "Copies of the model (parallel.replicas)");
-  flag("--gpus", "parallel.gpus", "GPUs to use: a number or all (parallel.gpus)");
+  flag("--gpus", "parallel.gpus", "GPUs to use: a number, all or [0, 2] (parallel.gpus)");
 }
 
 CLI::Validator at_least_one() {

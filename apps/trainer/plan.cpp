@@ -3,12 +3,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "commands.h"
+#include "measure/simulate.h"
 #include "options.h"
+#include "report/plan_report.h"
+#include "report/rate_plot.h"
+#include "report/resolved.h"
 #include "train/open.h"
-#include "train/plan_report.h"
-#include "train/rate_plot.h"
-#include "train/resolved.h"
-#include "train/simulate.h"
 #include "train/warnings.h"
 #include "train/workers.h"
 
@@ -20,51 +20,52 @@ struct PlanArguments : ConfigArguments {
   bool program = false;           // also what the backend runs, step by step
   std::string plot;               // write the learning-rate curve to this SVG file
   std::optional<int> world_size;  // plan for so many processes, which nothing else tells
-  train::SimulationRequest simulation;
+  measure::SimulationRequest simulation;
   std::string gpus;  // workers to simulate when a link is given, else parallel.gpus
 };
 
 int plan(const PlanArguments& arguments) {
-  train::check_pass(arguments.print_after);
+  report::check_pass(arguments.print_after);
   config::LoadedConfig loaded = load(arguments);
   const config::Config& config = loaded.config;
-  const cluster::Identity who = arguments.world_size ? train::planned_workers(*arguments.world_size)
-                                                     : cluster::identify({}, environment());
+  const cluster::Identity who = arguments.world_size
+                                    ? report::planned_workers(*arguments.world_size)
+                                    : cluster::identify({}, environment());
   train::check_workers(config, who);
-  warn(train::core_warning(config.parallel));
-  const train::PlannedData data = train::plan_data(loaded.config);
-  const std::optional<graph::Graph> model = train::plan_model(config, data);
-  train::PlanReport report = train::make_plan(loaded, data, model, who);
+  warn(engine::core_warning(config.parallel));
+  const report::PlannedData data = report::plan_data(loaded.config);
+  const std::optional<graph::Graph> model = report::plan_model(config, data);
+  report::PlanReport report = report::make_plan(loaded, data, model, who);
   for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
     warn(line);
   }
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
-    write_file_atomic(arguments.plot, train::rate_plot(config, *report.steps));
+    write_file_atomic(arguments.plot, report::rate_plot(config, *report.steps));
   }
-  std::optional<train::Simulation> simulation;
+  std::optional<measure::Simulation> simulation;
   if (arguments.simulation.workers > 0) {
-    simulation = train::simulate(arguments.simulation, config, model);
+    simulation = measure::simulate(arguments.simulation, config, model);
   }
-  const train::DevicePlan device = train::plan_device(model, data, config, who);
-  train::fill_in(report.settings, train::resolve_on_machine(config, device));
+  const report::DevicePlan device = report::plan_device(model, data, config, who);
+  report::fill_in(report.settings, report::resolve_on_machine(config, device));
   if (arguments.json) {
-    train::print_plan_json(report, device, std::cout);
+    report::print_plan_json(report, device, std::cout);
   } else {
-    train::print_plan(report, std::cout);
-    train::print_device(report, device, std::cout);
+    report::print_plan(report, std::cout);
+    report::print_device(report, device, std::cout);
   }
   if (simulation) {
-    (arguments.json ? train::print_simulation_json : train::print_simulation)(*simulation,
-                                                                              std::cout);
+    (arguments.json ? measure::print_simulation_json : measure::print_simulation)(*simulation,
+                                                                                  std::cout);
   }
   // Standard output holds nothing but JSON when that was asked for.
   std::ostream& text = arguments.json ? std::cerr : std::cout;
   if (model && !arguments.print_after.empty()) {
-    train::print_graphs(*model, config, *train::open_backends(config).front(),
-                        arguments.print_after, text);
+    report::print_graphs(*model, config, *engine::open_backends(config).front(),
+                         arguments.print_after, text);
   }
-  if (device.engine && arguments.program) train::print_programs(*device.engine, text);
+  if (device.engine && arguments.program) report::print_programs(*device.engine, text);
   return kExitOk;
 }
 
@@ -85,7 +86,7 @@ void take_gpus(PlanArguments& arguments) {
 }
 
 void add_simulation(CLI::App& command, PlanArguments& arguments) {
-  train::SimulationRequest& request = arguments.simulation;
+  measure::SimulationRequest& request = arguments.simulation;
   command.remove_option(command.get_option("--gpus"));
   CLI::Option* workers =
       command
@@ -93,8 +94,9 @@ void add_simulation(CLI::App& command, PlanArguments& arguments) {
                       "Predict step time and efficiency on 1, 2, 4, ... so many workers")
           ->check(CLI::Range(1, 1 << 20));
   command
-      .add_option("--gpus", arguments.gpus,
-                  "GPUs to use: a number or all (parallel.gpus); with --link the same as --workers")
+      .add_option(
+          "--gpus", arguments.gpus,
+          "GPUs to use: a number, all or [0, 2] (parallel.gpus); with --link the same as --workers")
       ->excludes(workers);
   CLI::Option* link =
       command.add_option("--link", request.link, "Bandwidth of each worker's link, e.g. 100Gbit");

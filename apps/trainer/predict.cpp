@@ -1,4 +1,4 @@
-#include "train/predict.h"
+#include "inference/predict.h"
 
 #include <algorithm>
 #include <iostream>
@@ -26,28 +26,29 @@ struct PredictArguments {
 };
 
 int predict(const PredictArguments& arguments) {
-  const train::Trained trained =
-      train::open_trained(arguments.run, arguments.best, arguments.overrides, environment(), warn);
-  const auto inputs = train::open_prediction_inputs(trained, arguments.images, arguments.split,
-                                                    arguments.skip_damaged, warn);
+  const inference::Trained trained = inference::open_trained(
+      arguments.run, arguments.best, arguments.overrides, environment(), warn);
+  const auto inputs = inference::open_prediction_inputs(trained, arguments.images, arguments.split,
+                                                        arguments.skip_damaged, warn);
   const graph::Graph model =
       model::build_model(trained.config.model, trained.config.data,
-                         train::sample_spec(trained, inputs), trained.config.seed);
-  train::Replicas engine(model, trained.config, train::open_backends(trained.config),
-                         train::Engine::Use::kPredict);
+                         inference::sample_spec(trained, inputs), trained.config.seed);
+  engine::Replicas engine(model, trained.config, engine::open_backends(trained.config),
+                          engine::Engine::Use::kPredict);
   engine.load(trained.file, trained.path);
-  train::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, trained.classes,
-                                 inputs, arguments.top, std::cout);
+  inference::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, trained.classes,
+                                     inputs, arguments.top, std::cout);
   writer.header();
   std::int64_t skipped = 0;
-  const auto each = [&](const train::PredictionInput& input, const train::Prediction& prediction) {
+  const auto each = [&](const inference::PredictionInput& input,
+                        const inference::Prediction& prediction) {
     if (prediction.error.empty()) return writer.write(input, prediction);
     ++skipped;
     if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
-  for (const train::PredictionInput& input : inputs) {
-    train::predict(engine, input, trained.config.model.loss, arguments.limit,
-                   [&](const train::Prediction& prediction) { each(input, prediction); });
+  for (const inference::PredictionInput& input : inputs) {
+    inference::predict(engine, input, trained.config.model.loss, arguments.limit,
+                       [&](const inference::Prediction& prediction) { each(input, prediction); });
   }
   if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
   const bool all = std::all_of(inputs.begin(), inputs.end(),

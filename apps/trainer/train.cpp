@@ -5,13 +5,15 @@
 
 #include "checkpoint/checkpoint.h"
 #include "commands.h"
+#include "hooks/data_report.h"
+#include "measure/measured.h"
 #include "model/import.h"
 #include "model/model.h"
 #include "options.h"
 #include "train/asynchronous.h"
-#include "train/data_report.h"
+#include "hooks/data_report.h"
+#include "report/events.h"
 #include "train/loop.h"
-#include "train/measured.h"
 #include "train/open.h"
 #include "train/warnings.h"
 
@@ -35,14 +37,14 @@ train::Start start_of(const TrainArguments& arguments) {
 }
 
 // The run, of this process alone or of its part in a larger one. Only the chief has a run folder.
-train::Finish run(const TrainArguments& arguments, const config::Config& config,
+hooks::Finish run(const TrainArguments& arguments, const config::Config& config,
                   const data::Datasets& data, const graph::Graph& model, train::Workers* workers,
                   train::ParameterServers* servers = nullptr) {
   const bool chief = workers == nullptr || workers->is_chief();
   const int count = workers == nullptr ? 1 : workers->size();
-  train::Replicas engine(model, config, train::open_backends(config, count),
-                         train::Engine::Use::kTrain,
-                         workers == nullptr ? nullptr : &workers->gradients());
+  engine::Replicas engine(model, config, engine::open_backends(config, count),
+                          engine::Engine::Use::kTrain,
+                          workers == nullptr ? nullptr : &workers->gradients());
   train::Job job{config, data, engine, train::plan_steps(config, data.train->size(), count)};
   job.workers = workers;
   job.servers = servers;
@@ -58,20 +60,19 @@ train::Finish run(const TrainArguments& arguments, const config::Config& config,
     if (job.start != train::Start::kResume) model::check_weights_exist(config.model);
     lock.emplace(job.run);
     train::prepare_run_folder(job.run, config, job.start);
-    job.hooks = train::make_hooks(config, std::cout,
+    job.hooks = hooks::make_hooks(config, std::cout,
                                   {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
-    job.hooks.insert(job.hooks.begin(), train::make_data_report_hook(
+    job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                             data, warn, arguments.json ? &std::cout : nullptr));
     if (arguments.json) {
-      std::cout << "{\"event\":\"model\","
-                << train::measured_keys(model::layer_table(model), config) << "}\n";
+      report::print_model_json(measure::measured_keys(model::layer_table(model), config), std::cout);
     }
   }
   return train::train(job);
 }
 
 // One of several processes: whatever ends it, the others are told why.
-train::Finish run_joined(const TrainArguments& arguments, const config::Config& config,
+hooks::Finish run_joined(const TrainArguments& arguments, const config::Config& config,
                          const data::Datasets& data, const graph::Graph& model,
                          const cluster::Identity& who) {
   train::Workers workers(who, config, model, [&](const std::string& line) {
@@ -110,7 +111,8 @@ std::string run_chief(const TrainArguments& arguments, const config::Config& con
 
 std::string run_worker(const config::Config& config, const data::Datasets& data,
                        const graph::Graph& model, const cluster::Identity& who) {
-  train::Replicas engine(model, config, train::open_backends(config), train::Engine::Use::kTrain);
+  engine::Replicas engine(model, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   engine.write(model::import_weights(engine.model(), config.model).tensors);
   train::ParameterServers servers(who, config, train::common_model(data, engine));
@@ -135,7 +137,7 @@ int train(const TrainArguments& arguments) {
   if (who.role == cluster::Role::kParameterServer) {
     return code_of(train::serve(config, who, printer(arguments)));
   }
-  if (who.rank == 0) warn(train::core_warning(config.parallel));
+  if (who.rank == 0) warn(engine::core_warning(config.parallel));
   const data::Datasets data = train::open_training_data(config);
   const std::string normalize = train::settle_normalize(config, data);
   if (who.rank == 0) warn(normalize);
@@ -149,7 +151,7 @@ int train(const TrainArguments& arguments) {
   if (config.parallel.strategy == config::Parallel::Strategy::kParameterServer) {
     printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
   }
-  const train::Finish finish = who.size == 1 ? run(arguments, config, data, model, nullptr)
+  const hooks::Finish finish = who.size == 1 ? run(arguments, config, data, model, nullptr)
                                              : run_joined(arguments, config, data, model, who);
   return code_of(finish.reason);
 }

@@ -2,7 +2,7 @@
 
 #include "commands.h"
 #include "options.h"
-#include "train/events.h"
+#include "report/events.h"
 #include "train/open.h"
 #include "train/warnings.h"
 
@@ -27,13 +27,13 @@ int validate(const ValidateArguments& arguments) {
         warn(line);
       }
       if (arguments.json) {
-        train::print_validated_json(path, nullptr, std::cout);
+        report::print_validated_json(path, nullptr, std::cout);
       } else {
         std::cout << path << ": ok\n";
       }
     } catch (const Error& error) {
       if (arguments.json) {
-        train::print_validated_json(path, &error, std::cout);
+        report::print_validated_json(path, &error, std::cout);
       } else {
         std::cerr << error.what() << '\n';
       }

@@ -1,4 +1,4 @@
-#include "train/verify.h"
+#include "measure/verify.h"
 
 #include <iostream>
 
@@ -22,14 +22,14 @@ int verify(const VerifyArguments& arguments) {
   warn(train::settle_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
-  const train::VerifyOptions options{arguments.replicas, arguments.steps};
-  const train::Verification verification =
-      arguments.what == "replicas" ? train::verify_replicas(config, data, model, options)
-                                   : train::verify_resume(config, data, model, options);
+  const measure::VerifyOptions options{arguments.replicas, arguments.steps};
+  const measure::Verification verification =
+      arguments.what == "replicas" ? measure::verify_replicas(config, data, model, options)
+                                   : measure::verify_resume(config, data, model, options);
   if (arguments.json) {
-    train::print_verification_json(verification, std::cout);
+    measure::print_verification_json(verification, std::cout);
   } else {
-    train::print_verification(verification, std::cout);
+    measure::print_verification(verification, std::cout);
   }
   return verification.holds() ? kExitOk : kExitCheck;
 }

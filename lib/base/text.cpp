@@ -50,4 +50,13 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
+std::string join(const std::vector<std::string>& words, std::string_view separator) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += separator;
+    text += words[i];
+  }
+  return text;
+}
+
 }  // namespace trainer

@@ -1,8 +1,9 @@
-// What may stand in a line of text.
+// Lines of text.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace trainer {
 
@@ -11,5 +12,8 @@ bool is_line_of_text(std::string_view text);
 
 // The same with every byte that is not printable ASCII as \xNN, for messages.
 std::string escaped(std::string_view text);
+
+// "a, b, c"; nothing for no words.
+std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 
 }  // namespace trainer

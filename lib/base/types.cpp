@@ -8,6 +8,7 @@ std::size_t size_of(DType type) {
     case DType::kInt32:
       return 4;
     case DType::kBFloat16:
+    case DType::kFloat16:
       return 2;
     case DType::kUInt8:
       return 1;
@@ -21,12 +22,27 @@ const char* to_string(DType type) {
       return "float32";
     case DType::kBFloat16:
       return "bfloat16";
+    case DType::kFloat16:
+      return "float16";
     case DType::kUInt8:
       return "uint8";
     case DType::kInt32:
       return "int32";
   }
   return "?";
+}
+
+bool is_float(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+    case DType::kBFloat16:
+    case DType::kFloat16:
+      return true;
+    case DType::kUInt8:
+    case DType::kInt32:
+      return false;
+  }
+  return false;
 }
 
 std::int64_t Shape::elements() const {

@@ -9,10 +9,11 @@
 
 namespace trainer {
 
-enum class DType { kFloat32, kBFloat16, kUInt8, kInt32 };
+enum class DType { kFloat32, kBFloat16, kFloat16, kUInt8, kInt32 };
 
 std::size_t size_of(DType type);    // bytes of one element
-const char* to_string(DType type);  // "float32", "bfloat16", "uint8", "int32"
+const char* to_string(DType type);  // "float32", "bfloat16", "float16", "uint8", "int32"
+bool is_float(DType type);
 
 // The batch dimension of a value whose first dimension is "as many samples as there are".
 inline constexpr std::int64_t kBatch = -1;

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/kind.h"
+#include "checkpoint/file_kind.h"
 
 namespace trainer::checkpoint {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
-#include "checkpoint/kind.h"
+#include "checkpoint/file_kind.h"
 
 namespace trainer::checkpoint {
 namespace {

@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/npy.h"
 #include "base/zip.h"
+#include "checkpoint/file_kind.h"
 #include "checkpoint/keras.h"
-#include "checkpoint/kind.h"
 
 namespace trainer::checkpoint {
 namespace {

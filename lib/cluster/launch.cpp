@@ -16,8 +16,9 @@
 #include <optional>
 #include <random>
 
-#include "base/crew.h"
+#include "base/cores.h"
 #include "base/error.h"
+#include "base/partition.h"
 #include "base/process.h"
 #include "cluster/socket.h"
 #include "cluster/sources.h"
@@ -28,10 +29,9 @@ namespace {
 // The part of worker `i` of `n`; with fewer cores than workers, one core that others have too.
 std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::size_t n) {
   if (cores.size() < n) return {cores[i % cores.size()]};
-  const auto at = [&](std::size_t part) {
-    return cores.begin() + static_cast<std::ptrdiff_t>(part * cores.size() / n);
-  };
-  return {at(i), at(i + 1)};
+  const Partition mine = partition(static_cast<std::int64_t>(cores.size()),
+                                   static_cast<std::int64_t>(n), static_cast<std::int64_t>(i));
+  return {cores.begin() + mine.first, cores.begin() + mine.first + mine.count};
 }
 
 // One of the processes.

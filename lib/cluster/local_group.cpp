@@ -9,9 +9,9 @@
 #include <thread>
 #include <utility>
 
-#include "base/crew.h"
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
+#include "base/thread_team.h"
 
 namespace trainer::cluster {
 namespace {
@@ -244,7 +244,7 @@ class LocalCommunicator final : public Communicator {
     // Whole cache lines, so that no two ranks write into one.
     constexpr std::int64_t kLine = 64 / sizeof(T);
     const auto lines = (static_cast<std::int64_t>(values.size()) + kLine - 1) / kLine;
-    const Part part = part_of(lines, rank_, shared_->ranks);
+    const Partition part = partition(lines, shared_->ranks, rank_);
     const auto first = static_cast<std::size_t>(part.first * kLine);
     const std::size_t last =
         std::min(values.size(), first + static_cast<std::size_t>(part.count * kLine));

@@ -4,18 +4,13 @@
 #include <limits>
 #include <sstream>
 
+#include "base/statistics.h"
 #include "cluster/gloo_communicator.h"
 
 namespace trainer::cluster {
 namespace {
 
 constexpr int kRounds = 7;  // the median of them
-
-double median(std::vector<double> values) {
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 // Of the slowest rank, so that all ranks know the same number.
 double time_all_reduce(Communicator& group, std::span<float> values) {

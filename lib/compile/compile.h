@@ -38,9 +38,10 @@ graph::Graph evaluation_graph(const graph::Graph& model, const Options& options,
 // image alone, with nothing random in it.
 struct FrozenSplit {
   graph::Graph prefix;  // images -> features, for evaluation_graph(prefix, options, true)
-  graph::Graph suffix;  // features, labels -> logits, loss: a model as any; has all kept values
-  std::string layer;    // whose output the features are
-  std::string reason;   // why there is no such place; "" when there is
+  graph::Graph
+      suffix;         // features, labels -> logits, loss: a model as any; has all persistent values
+  std::string layer;  // whose output the features are
+  std::string reason;  // why there is no such place; "" when there is
 };
 // The latest place at which a single value is all that the rest needs.
 FrozenSplit split_frozen(const graph::Graph& model, const Options& options);

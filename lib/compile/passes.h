@@ -48,7 +48,7 @@ Graph fuse_backward(Graph graph, const Options& options);
 // One update node for each trainable parameter, with its slots; moving statistics are updated here
 // too.
 Graph update(Graph graph, const Options& options);
-// Drops what nothing uses. Kept values stay.
+// Drops what nothing uses. Persistent values stay.
 Graph tidy(Graph graph, const Options& options);
 
 // ---- Shared by passes (rewrite.cpp) ----

@@ -30,7 +30,8 @@ void remove_unused_nodes(Graph& graph) {
 // Numbers the values anew, without those that no node makes and nothing keeps.
 void remove_unused_values(Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
-  for (std::size_t i = 0; i < used.size(); ++i) used[i] = graph::is_kept(graph.values[i].role);
+  for (std::size_t i = 0; i < used.size(); ++i)
+    used[i] = graph::is_persistent(graph.values[i].role);
   for (const ValueId id : graph.inputs) used[index(id)] = true;
   for (const Node& node : graph.nodes) {
     for (const ValueId id : node.outputs) used[index(id)] = true;

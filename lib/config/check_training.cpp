@@ -119,10 +119,7 @@ void check_ordered(Checks& checks) {
 }
 
 void check_parallel(Checks& checks) {
-  if (checks.config().parallel.gpus != "0") {
-    checks.report("parallel.gpus", "must be 0: this version trains on the CPU; found '" +
-                                       checks.config().parallel.gpus + "'");
-  }
+  check_devices(checks);
   const Duration& timeout = checks.config().parallel.timeout;
   if (timeout.unit != Duration::Unit::kSeconds || timeout.count < 1) {
     checks.report("parallel.timeout",
@@ -172,6 +169,7 @@ void check_training(Checks& checks) {
                     "data.validation_split");
     }
   }
+  check_precision(checks);
   check_cache_features(checks);
   check_parallel(checks);
   if (!checks.config().run.best.empty()) {

@@ -32,6 +32,15 @@ void check_model(Checks& checks);
 void check_data(Checks& checks);
 void check_training(Checks& checks);  // schedule, train, parallel, run
 
+void check_devices(Checks& checks);    // parallel.gpus against parallel.replicas and device
+void check_precision(Checks& checks);  // train.precision against train.loss_scale
+
+inline constexpr char kGpusKey[] = "parallel.gpus";
+inline constexpr char kReplicasKey[] = "parallel.replicas";
+
+// Each of the GPUs has a replica; of `gpus` and `replicas` an override wins over the file.
+void take_replicas_from_gpus(Decoded& decoded);
+
 // Whether a split says where its samples are.
 inline bool located(const Split& split) {
   return !split.path.empty() || !split.images.empty() || !split.labels.empty() ||

@@ -167,7 +167,7 @@ struct BatchNormLayer {
 };
 struct ActivationLayer {
   Activation function = Activation::kRelu;  // `activation: relu` is short for this
-  std::optional<double> alpha;  // slope of leaky_relu (Keras: 0.3) or scale of elu (1.0)
+  std::optional<double> alpha;  // slope of leaky_relu or scale of elu; Keras's when left out
 };
 struct ReluLayer {                  // Keras's ReLU; an activation with a class of its own
   std::optional<double> max_value;  // 6 or none
@@ -489,7 +489,14 @@ struct Schedule {
   SourceLoc loc;
 };
 
-enum class Precision { kFloat32, kBFloat16 };
+// Of the layers' arithmetic; parameters are float32. kTf32: float32 whose products are rounded to
+// 10 bits of fraction. The device must support it.
+enum class Precision { kFloat32, kTf32, kBFloat16, kFloat16 };
+
+// What the loss of float16 is multiplied by before backward, so that small gradients do not vanish.
+struct LossScale {
+  std::optional<double> fixed;  // dynamic when left out: halved on overflow, doubled after a while
+};
 
 struct EarlyStop {
   std::string metric = "validation/loss";
@@ -508,10 +515,20 @@ struct Train {
   std::optional<std::int64_t> max_steps;
   std::int64_t batch_size = 32;  // per replica
   Precision precision = Precision::kFloat32;
+  std::optional<LossScale> loss_scale;  // with kFloat16 only; dynamic when left out
   CacheFeatures cache_features = CacheFeatures::kAuto;
   std::optional<EarlyStop> early_stop;
   SourceLoc loc;
 };
+
+// GPUs of this machine, a replica each.
+struct Gpus {
+  enum class Kind { kAll, kCount, kIndices } kind = Kind::kAll;
+  std::int64_t count = 0;             // kCount: the first ones; 0: the CPU
+  std::vector<std::int64_t> indices;  // kIndices: an index that comes twice has two replicas
+};
+// The number of replicas that it asks for; none for kAll, which depends on the machine.
+std::optional<std::int64_t> replicas_of(const Gpus& gpus);
 
 // How gradients are summed over processes; see lib/cluster/gloo_communicator.h.
 enum class Collective { kAuto, kRing, kBcube, kHalvingDoubling };
@@ -530,8 +547,10 @@ struct Parallel {
   // they were pulled for it; none: never.
   std::optional<std::int64_t> max_staleness;
   enum class Device { kAuto, kCpu, kCuda } device = Device::kAuto;
-  std::string gpus = "0";  // a number or "all"; 0 on the CPU
-  // Copies of the model in this process, each with its share of the cores and of every batch.
+  // On the CPU a number or list only counts replicas, and kAll leaves that to `replicas`.
+  Gpus gpus;
+  // Copies of the model in this process, each with its share of the cores and of every batch; what
+  // `gpus` asks for, if that is known.
   std::int64_t replicas = 1;
   enum class LrScaling { kNone, kLinear, kSqrt };
   // Of the optimizer's learning rate, by the number of replicas; must be given for more than one.
@@ -635,6 +654,19 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
 std::string to_yaml(const Config& config);
 // Every leaf as (dotted path, value), in schema order: what `plan` prints beside the origins.
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config);
+
+// A leaf, or a choice such as `optimizer`, that differs between two configs; "absent" for a value
+// that one of them does not have.
+struct Change {
+  std::string key, before, now;
+  // kError: what the model computes, how its input is prepared, or whose slots the optimizer keeps.
+  enum class Severity { kWarning, kError } severity = Severity::kWarning;
+};
+// What a run that is resumed with the config `now` does otherwise than the one that made the
+// checkpoint with `before`. Keys that may change freely, because they only say where things lie,
+// what computes them or what is reported, are left out.
+std::vector<Change> resume_changes(const Config& before, const Config& now);
+
 // JSON Schema (draft 2020-12) of a config file.
 std::string json_schema();
 

@@ -41,7 +41,7 @@ class MapReader {
   }
 
   void group(std::vector<std::string> keys, bool required) { groups_.push_back({keys, required}); }
-  void choice(const char* what, bool required) {
+  void choice(const char* what, bool required, Resume = Resume::kWarn) {
     what_ = what;
     choice_required_ = required;
   }

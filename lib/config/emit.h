@@ -24,7 +24,7 @@ class MapWriter {
     add(name, inner.take());
   }
   void group(const std::vector<std::string>&, bool) {}
-  void choice(const char*, bool) {}
+  void choice(const char*, bool, Resume = Resume::kWarn) {}
   void shorthand(const char*) {}
   void definition(const char*) {}
   void located(const SourceLoc&) {}

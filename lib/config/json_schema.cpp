@@ -109,6 +109,15 @@ std::vector<Json> Writer::forms(const Schema& schema) {
       return {{{"type", "string"}},
               {{"type", "integer"}, {"minimum", 0}},
               {{"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 1}}};
+    case Kind::kGpus:
+      return {{{"enum", {"all"}}},
+              {{"type", "integer"}, {"minimum", 0}, {"maximum", kMaxReplicas}},
+              {{"type", "array"},
+               {"items", {{"anyOf", {number(schema, "integer"), reference("environment")}}}},
+               {"minItems", 1},
+               {"maxItems", kMaxReplicas}}};
+    case Kind::kLossScale:
+      return {{{"enum", {"dynamic"}}}, number(schema, "number")};
     case Kind::kList: {
       std::vector<Json> forms{list(schema)};
       if (schema.bare_item) forms.push_back(value(schema.item.front()));
@@ -148,6 +157,9 @@ Json Writer::map(const Schema& schema) {
     const bool plain = field.initial.kind == Node::Kind::kScalar ||
                        (field.initial.kind == Node::Kind::kList && !field.initial.items.empty());
     if (plain && !field.schema.rule.required) property["default"] = default_of(field.initial);
+    for (const Entry& entry : field.initial.entries) {
+      if (field.schema.is_choice(entry.key)) property["default"] = entry.key;
+    }
     properties[field.key] = std::move(property);
     if (field.schema.rule.required) required.push_back(field.key);
   }

@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "config/backbone.h"
+#include "config/checks.h"
 #include "config/decode.h"
 #include "config/schema.h"
 
@@ -63,6 +64,7 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
   report_failures(root, diagnostics);
 
   Decoded decoded = decode(root, diagnostics);
+  take_replicas_from_gpus(decoded);
   check(decoded, diagnostics);
   throw_if_any(diagnostics);
   take_size_from_model(decoded.config);

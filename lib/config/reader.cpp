@@ -42,6 +42,12 @@ class Builder : public YAML::EventHandler {
   Node take_root() { return std::move(root_); }
 
   void OnDocumentStart(const YAML::Mark& mark) override {
+    // yaml-cpp leaves a token that begins no value, such as a comma, where it is and goes on from
+    // it.
+    if (documents_ > 0 && mark.pos == document_start_) {
+      throw YAML::ParserException(mark, "expected a value here");
+    }
+    document_start_ = mark.pos;
     if (documents_++ == 1) {
       report(place(mark),
              "a second YAML document starts here: a config is one document; remove '---'");
@@ -194,6 +200,7 @@ class Builder : public YAML::EventHandler {
   const std::string& file_;
   std::vector<Diagnostic>& diagnostics_;
   int documents_ = 0;
+  int document_start_ = 0;  // of the last document, in characters
   Node root_;
   std::vector<Frame> open_;
   std::map<YAML::anchor_t, Node> anchors_;

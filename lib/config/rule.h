@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -10,6 +11,14 @@
 #include "config/config.h"
 
 namespace trainer::config {
+
+// Whether a value may differ when a run is resumed.
+enum class Resume {
+  kSame,        // no
+  kSameIfZero,  // from one number to another, but not from or to 0, which has no optimizer slot
+  kWarn,        // yes, with a warning
+  kFree         // yes: it does not change the result
+};
 
 // The range holds for each number of a value. Read like a sentence: at_least(1).must().
 struct Rule {
@@ -21,6 +30,7 @@ struct Rule {
   bool bare = false;                               // lists: one entry may stand without the list
   std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
   bool never_empty = false;                        // but for this
+  std::optional<Resume> resume = {};               // as the section above it when left out
 
   Rule must() const {
     Rule rule = *this;
@@ -37,6 +47,11 @@ struct Rule {
     rule.never_empty = true;
     return rule;
   }
+  Rule on_resume(Resume value) const {
+    Rule rule = *this;
+    rule.resume = value;
+    return rule;
+  }
   Rule items(std::size_t least, std::size_t most = 1000000) const {
     Rule rule = *this;
     rule.min_items = least;
@@ -46,6 +61,9 @@ struct Rule {
 };
 
 inline Rule any() { return {}; }
+inline Rule same() { return any().on_resume(Resume::kSame); }
+inline Rule warn() { return any().on_resume(Resume::kWarn); }
+inline Rule free() { return any().on_resume(Resume::kFree); }
 inline Rule at_least(double low) { return {.low = low}; }
 inline Rule above(double low) { return {.low = low, .low_open = true}; }
 inline Rule within(double low, double high) { return {.low = low, .high = high}; }
@@ -54,6 +72,9 @@ inline Rule inside(double low, double high) {
   return {.low = low, .high = high, .low_open = true, .high_open = true};
 }
 inline Rule no_seconds() { return {.seconds = false}; }
+
+// The most replicas that one process can have.
+inline constexpr std::int64_t kMaxReplicas = 64;
 
 // Spellings of an enumeration, the first of each enumerator being the one that is printed.
 template <class E>
@@ -156,10 +177,11 @@ inline const Spellings<RampUpSchedule::Scale>& spellings(RampUpSchedule::Scale) 
   return kNames;
 }
 inline const Spellings<Precision>& spellings(Precision) {
-  static const Spellings<Precision> kNames{{Precision::kFloat32, "float32"},
-                                           {Precision::kBFloat16, "bfloat16"},
-                                           {Precision::kFloat32, "fp32"},
-                                           {Precision::kBFloat16, "bf16"}};
+  static const Spellings<Precision> kNames{
+      {Precision::kFloat32, "float32"},   {Precision::kTf32, "tf32"},
+      {Precision::kBFloat16, "bfloat16"}, {Precision::kFloat16, "float16"},
+      {Precision::kFloat32, "fp32"},      {Precision::kBFloat16, "bf16"},
+      {Precision::kFloat16, "fp16"}};
   return kNames;
 }
 inline const Spellings<CacheFeatures>& spellings(CacheFeatures) {

@@ -25,7 +25,10 @@ class Describer {
   void group(std::vector<std::string> keys, bool required) {
     out_.groups.push_back({std::move(keys), required});
   }
-  void choice(const char*, bool required) { out_.choice_required = required; }
+  void choice(const char*, bool required, Resume resume = Resume::kWarn) {
+    out_.choice_required = required;
+    out_.choice_resume = resume;
+  }
   void shorthand(const char* key) { out_.shorthand = key; }
   void definition(const char* name) { out_.definition = name; }
   void located(const SourceLoc&) {}
@@ -43,6 +46,8 @@ class Describer {
   static Kind kind_of(const Padding&) { return Kind::kPadding; }
   static Kind kind_of(const std::array<std::int64_t, 4>&) { return Kind::kFourSides; }
   static Kind kind_of(const Freeze&) { return Kind::kFreeze; }
+  static Kind kind_of(const Gpus&) { return Kind::kGpus; }
+  static Kind kind_of(const LossScale&) { return Kind::kLossScale; }
 
   template <class T>
   static Schema schema_of(T& value, const Rule& rule) {
@@ -90,6 +95,10 @@ const Field* Schema::find(std::string_view key) const {
   return found == fields.end() ? nullptr : &*found;
 }
 
+bool Schema::is_choice(std::string_view key) const {
+  return std::find(choices.begin(), choices.end(), key) != choices.end();
+}
+
 std::vector<std::string> Schema::keys() const {
   std::vector<std::string> keys;
   for (const Field& field : fields) keys.push_back(field.key);
@@ -112,8 +121,7 @@ void collect_keys(const Schema& schema, const std::string& above, std::vector<st
   for (const Field& field : schema.fields) {
     const std::string path = above + field.key;
     const bool map = field.schema.kind == Schema::Kind::kMap;
-    const bool alternative =
-        std::find(schema.choices.begin(), schema.choices.end(), field.key) != schema.choices.end();
+    const bool alternative = schema.is_choice(field.key);
     // A section whose value may be a word, a number or null.
     const bool in_a_word =
         !field.schema.choices.empty() || !field.schema.shorthand.empty() || field.schema.nullable;
@@ -133,17 +141,17 @@ std::vector<std::string> settable_keys() {
 void expand_top(Node& node, const Schema& schema) {
   if (schema.kind != Schema::Kind::kMap || !node.failure.empty()) return;
   const bool scalar = node.kind == Node::Kind::kScalar;
-  const bool choice = scalar && std::find(schema.choices.begin(), schema.choices.end(),
-                                          node.text) != schema.choices.end();
+  const bool choice = scalar && schema.is_choice(node.text);
   const bool shorthand = !schema.shorthand.empty() && (scalar || node.kind == Node::Kind::kList);
   if (!choice && !shorthand) return;
   Node map = node;
   map.kind = Node::Kind::kMap;
   map.text.clear();
   map.items.clear();
+  const std::string key = choice ? node.text : schema.shorthand;
   Node value = choice ? map : std::move(node);
   if (choice) value.kind = Node::Kind::kNull;
-  map.entries.push_back({choice ? node.text : schema.shorthand, map.loc, std::move(value)});
+  map.entries.push_back({key, map.loc, std::move(value)});
   node = std::move(map);
 }
 

@@ -21,6 +21,8 @@ struct Schema {
     kPadding,
     kFourSides,
     kFreeze,
+    kGpus,
+    kLossScale,
     kList,
     kMap
   };
@@ -39,10 +41,12 @@ struct Schema {
   std::vector<Field> fields;         // kMap
   std::vector<std::string> choices;  // kMap: keys of which one, or at most one, is given
   bool choice_required = false;
+  Resume choice_resume = Resume::kWarn;  // whether another one may be chosen on resume
   std::vector<Group> groups;
   std::string shorthand;
 
   const Field* find(std::string_view key) const;
+  bool is_choice(std::string_view key) const;
   std::vector<std::string> keys() const;
 };
 

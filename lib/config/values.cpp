@@ -240,6 +240,48 @@ std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rul
   return wrong;
 }
 
+// A text from the environment or from an older config stands in quotes.
+std::string read(const Node& node, Gpus& value, const Rule& rule) {
+  Gpus parsed;
+  std::string wrong;
+  if (node.kind == Node::Kind::kScalar && node.text == "all") {
+    parsed.kind = Gpus::Kind::kAll;
+  } else if (node.kind == Node::Kind::kScalar) {
+    Node number = node;
+    number.quoted = false;
+    parsed.kind = Gpus::Kind::kCount;
+    if (!looks_decimal(number)) {
+      return "expected a number of GPUs, all or a list of indices such as [0, 2], found " +
+             describe(node) + suggestion(node.text, {"all"});
+    }
+    wrong = read(number, parsed.count, within(0, kMaxReplicas));
+  } else if (node.kind == Node::Kind::kList && !node.items.empty() &&
+             node.items.size() <= kMaxReplicas) {
+    parsed.kind = Gpus::Kind::kIndices;
+    parsed.indices.resize(node.items.size());
+    wrong = read_list(node, parsed.indices.data(), parsed.indices.size(), rule);
+  } else {
+    const std::string size =
+        node.kind == Node::Kind::kList ? concat(" of ", node.items.size()) : "";
+    return concat("expected a number of GPUs, all or a list of 1 to ", kMaxReplicas,
+                  " indices, found ", describe(node), size);
+  }
+  if (wrong.empty()) value = parsed;
+  return wrong;
+}
+
+std::string read(const Node& node, LossScale& value, const Rule& rule) {
+  LossScale parsed;
+  const bool dynamic = node.kind == Node::Kind::kScalar && node.text == "dynamic";
+  if (!dynamic && !looks_decimal(node)) {
+    return "expected dynamic or a number, found " + describe(node) +
+           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"dynamic"}) : "");
+  }
+  const std::string wrong = dynamic ? "" : read(node, parsed.fixed.emplace(), rule);
+  if (wrong.empty()) value = parsed;
+  return wrong;
+}
+
 Node write(bool value) { return scalar_node(value ? "true" : "false"); }
 Node write(std::int64_t value) { return scalar_node(concat(value)); }
 Node write(std::uint64_t value) { return scalar_node(concat(value)); }
@@ -256,11 +298,19 @@ Node write(const Pair& value) {
   return write_list(both, 2);
 }
 Node write(const std::array<std::int64_t, 4>& value) { return write_list(value.data(), 4); }
-
-std::string join(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-  return text;
+Node write(const Gpus& value) {
+  switch (value.kind) {
+    case Gpus::Kind::kAll:
+      return scalar_node("all");
+    case Gpus::Kind::kCount:
+      return write(value.count);
+    case Gpus::Kind::kIndices:
+      return write_list(value.indices.data(), value.indices.size());
+  }
+  return {};
+}
+Node write(const LossScale& value) {
+  return value.fixed ? write(*value.fixed) : scalar_node("dynamic");
 }
 
 namespace {

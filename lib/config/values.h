@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "base/text.h"
 #include "config/rule.h"
 #include "config/tree.h"
 
@@ -19,6 +20,8 @@ std::string read(const Node& node, Duration& value, const Rule& rule);
 std::string read(const Node& node, Pair& value, const Rule& rule);
 std::string read(const Node& node, Padding& value, const Rule& rule);
 std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rule& rule);
+std::string read(const Node& node, Gpus& value, const Rule& rule);  // the range is that of an index
+std::string read(const Node& node, LossScale& value, const Rule& rule);
 std::string read(const Node& node, LayerPattern& value, const Rule& rule);
 std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_pattern_list()
 
@@ -34,10 +37,10 @@ Node write(const Duration& value);
 Node write(const Pair& value);
 Node write(const Padding& value);
 Node write(const std::array<std::int64_t, 4>& value);
+Node write(const Gpus& value);
+Node write(const LossScale& value);
 Node write(const Freeze& value);
 
-// "a, b, c"
-std::string join(const std::vector<std::string>& words);
 // The word that `typed` was probably meant to be, if one is close.
 std::optional<std::string> nearest(const std::string& typed, const std::vector<std::string>& words);
 // ", did you mean 'x'?" or "".

@@ -15,8 +15,6 @@ std::vector<Typed> types_of(const Graph& graph, const std::vector<ValueId>& ids)
   return types;
 }
 
-bool is_float(DType type) { return type == DType::kFloat32 || type == DType::kBFloat16; }
-
 // The state of a walk over the nodes that checks what verify() promises.
 class Verifier {
  public:
@@ -25,7 +23,7 @@ class Verifier {
   void run() {
     check_names();
     for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-      defined_[i] = is_kept(graph_.values[i].role);
+      defined_[i] = is_persistent(graph_.values[i].role);
     }
     for (const ValueId id : graph_.inputs) {
       check_id(id, "the graph's inputs");
@@ -59,8 +57,8 @@ class Verifier {
   void check_names() const {
     std::set<std::string_view> names;
     for (const Value& value : graph_.values) {
-      if (!is_kept(value.role) && value.role != Role::kInput) continue;
-      if (value.name.empty()) fail("a kept value has no name");
+      if (!is_persistent(value.role) && value.role != Role::kInput) continue;
+      if (value.name.empty()) fail("a persistent value has no name");
       if (!names.insert(value.name).second) fail("two values are named '", value.name, "'");
     }
   }
@@ -110,7 +108,7 @@ class Verifier {
 
 }  // namespace
 
-bool is_kept(Role role) {
+bool is_persistent(Role role) {
   return role == Role::kParameter || role == Role::kStatistic || role == Role::kSlot;
 }
 
@@ -147,7 +145,7 @@ ValueId Graph::add1(Op op, std::vector<ValueId> node_inputs, const std::string& 
 ValueId Graph::find(std::string_view name) const {
   for (std::size_t i = 0; i < values.size(); ++i) {
     const Value& value = values[i];
-    if (value.name == name && (is_kept(value.role) || value.role == Role::kInput)) {
+    if (value.name == name && (is_persistent(value.role) || value.role == Role::kInput)) {
       return static_cast<ValueId>(i);
     }
   }

@@ -20,31 +20,31 @@ inline constexpr ValueId kNoValue = -1;
 enum class Role {
   kActivation,  // produced and used within one step
   kInput,       // given with each step (images, labels)
-  kParameter,   // trained or frozen weights; kept
-  kStatistic,   // moving averages; kept
+  kParameter,   // trained or frozen weights; persistent
+  kStatistic,   // moving averages; persistent
   kGradient,    // of a parameter; in the flat gradient buffer
-  kSlot,        // optimizer state or weight average; kept
-  kDerived      // computed from kept values in the prepare phase, again whenever they change
+  kSlot,        // optimizer state or weight average; persistent
+  kDerived      // computed from persistent values in the prepare phase, again whenever they change
 };
 
 // The phase a node runs in. prepare: once after parameters changed; the others: every step, in
 // order.
 enum class Phase { kPrepare, kForward, kBackward, kReduce, kUpdate };
 
-// The initial content of a kept value. Uniform in [a, b), normal (mean a, deviation b), the same
-// truncated at two deviations, or the constant a.
+// The initial content of a persistent value. Uniform in [a, b), normal (mean a, deviation b), the
+// same truncated at two deviations, or the constant a.
 struct Initial {
   enum class Kind { kConstant, kUniform, kNormal, kTruncatedNormal } kind = Kind::kConstant;
   double a = 0, b = 0;
 };
 
 struct Value {
-  std::string name;  // "conv2d/kernel", "dense/kernel/momentum"; unique among kept values
+  std::string name;  // "conv2d/kernel", "dense/kernel/momentum"; unique among persistent values
   Shape shape;
   DType type = DType::kFloat32;
   Role role = Role::kActivation;
   SourceLoc loc;
-  // Kept values only.
+  // Persistent values only.
   Initial initial;
   bool trainable = false;              // kParameter: has an update
   float l2 = 0;                        // kParameter: regularisation factor
@@ -93,14 +93,15 @@ class Graph {
 
   const Value& operator[](ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   Value& operator[](ValueId id) { return values[static_cast<std::size_t>(id)]; }
-  // The kept value or input of this name, or kNoValue.
+  // The persistent value or input of this name, or kNoValue.
   ValueId find(std::string_view name) const;
   // Index of the node that makes a value, or -1.
   int producer(ValueId id) const;
   std::vector<int> consumers(ValueId id) const;
 };
 
-bool is_kept(Role role);  // parameter, statistic, slot
+// Whether values of the role live as long as the model: parameters, statistics and slots.
+bool is_persistent(Role role);
 
 // Shape and type of each output of an op. Throws ConfigError at `loc`, starting with `name`.
 struct Typed {
@@ -114,7 +115,8 @@ std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const s
 // the parameter and its slots, UpdateStatistics's both statistics; as values they are activations.
 int alias_of(const Op& op, int output);
 
-// The kept values that an update needs beside its parameter, in the order of its inputs: named
+// The persistent values that an update needs beside its parameter, in the order of its inputs:
+// named
 // "<parameter>/<name>", of the parameter's shape. `copy`: starts as the parameter does, otherwise
 // as 0.
 struct Slot {

@@ -4,8 +4,9 @@
 // (depthwise: groups = in, out = in * multiplier, the same bytes as Keras's [kh, kw, in,
 // multiplier]); dense kernels [in, units]. Each struct's comment lists inputs -> outputs.
 //
-// Adding an op: a struct here, graph/ops/<op>.cpp (shape, gradient), backend/<each>/<op>.cpp, rows
-// in test/backend/conformance_test.cpp. The compiler points at everything forgotten.
+// Adding an op: a struct here, its rules in graph/rules.h and graph/ops/<op>.cpp (name, text,
+// shape, gradient, flops, aliasing), backend/<each>/<op>.cpp, rows in the conformance table. The
+// compiler asks for everything forgotten.
 #pragma once
 
 #include <array>

@@ -56,7 +56,7 @@ std::string initial_text(const Initial& initial) {
   return "?";
 }
 
-// Kept values, inputs, gradients and derived values by name; the rest by number.
+// Persistent values, inputs, gradients and derived values by name; the rest by number.
 std::string reference(const Graph& graph, ValueId id) {
   const Value& value = graph[id];
   return value.role == Role::kActivation ? concat("%", id) : value.name;
@@ -65,7 +65,7 @@ std::string reference(const Graph& graph, ValueId id) {
 void print_value(const Value& value, std::ostream& out) {
   out << "  " << value.name << " " << trainer::to_string(value.shape) << " "
       << trainer::to_string(value.type) << " " << to_string(value.role);
-  if (is_kept(value.role)) out << " " << initial_text(value.initial);
+  if (is_persistent(value.role)) out << " " << initial_text(value.initial);
   if (value.role == Role::kParameter) {
     if (!value.trainable) out << " frozen";
     if (value.l2 > 0) out << " l2 " << value.l2;
@@ -95,7 +95,7 @@ void print_node(const Graph& graph, const Node& node, std::ostream& out) {
 void print(const Graph& graph, std::ostream& out) {
   out << "values:\n";
   for (const Value& value : graph.values) {
-    if (is_kept(value.role) || value.role == Role::kInput) print_value(value, out);
+    if (is_persistent(value.role) || value.role == Role::kInput) print_value(value, out);
   }
   const Phase phases[] = {Phase::kPrepare, Phase::kForward, Phase::kBackward, Phase::kReduce,
                           Phase::kUpdate};

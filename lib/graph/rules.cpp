@@ -13,8 +13,6 @@ void expect_inputs(const Site& site, std::size_t count) {
   }
 }
 
-bool is_float(DType type) { return type == DType::kFloat32 || type == DType::kBFloat16; }
-
 const Typed& image(const Site& site, std::size_t i) {
   const Typed& x = site.inputs[i];
   if (x.shape.rank() != 4 || !x.shape.batched()) {
@@ -116,6 +114,15 @@ std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const s
                          const SourceLoc& loc) {
   const rules::Site site{inputs, name, loc};
   return std::visit([&](const auto& each) { return rules::infer(each, site); }, op);
+}
+
+int alias_of(const Op& op, int output) {
+  return std::visit([&](const auto& each) { return rules::alias(each, output); }, op);
+}
+
+std::int64_t flops(const Graph& graph, const Node& node) {
+  const rules::Operands at{graph, node};
+  return std::visit([&](const auto& op) { return rules::flops(op, at); }, node.op);
 }
 
 std::vector<ValueId> differentiate(Graph& graph, int node,

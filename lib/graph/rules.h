@@ -3,12 +3,84 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "graph/graph.h"
 
 namespace trainer::graph::rules {
+
+// ---- Names ----
+
+const char* name(const Preprocess& op);
+const char* name(const Conv& op);
+const char* name(const ConvBackwardData& op);
+const char* name(const ConvBackwardWeights& op);
+const char* name(const ConvMaxPool& op);
+const char* name(const ConvMaxPoolBackwardWeights& op);
+const char* name(const Dense& op);
+const char* name(const DenseBackwardData& op);
+const char* name(const DenseBackwardWeights& op);
+const char* name(const Pool& op);
+const char* name(const PoolBackward& op);
+const char* name(const GlobalPool& op);
+const char* name(const GlobalPoolBackward& op);
+const char* name(const Activate& op);
+const char* name(const ActivateBackward& op);
+const char* name(const Softmax& op);
+const char* name(const SoftmaxBackward& op);
+const char* name(const BatchNorm& op);
+const char* name(const BatchNormBackward& op);
+const char* name(const UpdateStatistics& op);
+const char* name(const BatchNormInference& op);
+const char* name(const BatchNormInferenceBackward& op);
+const char* name(const FoldBatchNorm& op);
+const char* name(const Dropout& op);
+const char* name(const Add& op);
+const char* name(const Concat& op);
+const char* name(const Slice& op);
+const char* name(const Reshape& op);
+const char* name(const ZeroPad& op);
+const char* name(const Crop& op);
+const char* name(const Loss& op);
+const char* name(const L2Penalty& op);
+const char* name(const Update& op);
+
+// The attributes, for printing: "3x3 stride 2 relu".
+std::string text(const Preprocess& op);
+std::string text(const Conv& op);
+std::string text(const ConvBackwardData& op);
+std::string text(const ConvBackwardWeights& op);
+std::string text(const ConvMaxPool& op);
+std::string text(const ConvMaxPoolBackwardWeights& op);
+std::string text(const Dense& op);
+std::string text(const DenseBackwardData& op);
+std::string text(const DenseBackwardWeights& op);
+std::string text(const Pool& op);
+std::string text(const PoolBackward& op);
+std::string text(const GlobalPool& op);
+std::string text(const GlobalPoolBackward& op);
+std::string text(const Activate& op);
+std::string text(const ActivateBackward& op);
+std::string text(const Softmax& op);
+std::string text(const SoftmaxBackward& op);
+std::string text(const BatchNorm& op);
+std::string text(const BatchNormBackward& op);
+std::string text(const UpdateStatistics& op);
+std::string text(const BatchNormInference& op);
+std::string text(const BatchNormInferenceBackward& op);
+std::string text(const FoldBatchNorm& op);
+std::string text(const Dropout& op);
+std::string text(const Add& op);
+std::string text(const Concat& op);
+std::string text(const Slice& op);
+std::string text(const Reshape& op);
+std::string text(const ZeroPad& op);
+std::string text(const Crop& op);
+std::string text(const Loss& op);
+std::string text(const L2Penalty& op);
+std::string text(const Update& op);
 
 // ---- Shapes ----
 
@@ -32,7 +104,6 @@ const Typed& image(const Site& site, std::size_t i);
 const Typed& rows(const Site& site, std::size_t i, const char* advice);
 // Input i, which must have this shape; `what` names it.
 void expect_shape(const Site& site, std::size_t i, const Shape& shape, const char* what);
-bool is_float(DType type);  // float32 or bfloat16
 
 // [batch, height, width, channels] after sliding `window` over the image `x`.
 // Padding after the image may be negative, leaving its last pixels unread, with `may_cut` only.
@@ -141,5 +212,86 @@ Gradients differentiate(const Crop& op, GradientSite& site);
 Gradients differentiate(const Loss& op, GradientSite& site);
 Gradients differentiate(const L2Penalty& op, GradientSite& site);
 Gradients differentiate(const Update& op, GradientSite& site);
+
+// ---- Work and memory ----
+
+// What the rules below see: the shapes of a node's values.
+struct Operands {
+  const Graph& graph;
+  const Node& node;
+  const Shape& input(std::size_t i) const { return graph[node.inputs[i]].shape; }
+  const Shape& output(std::size_t i) const { return graph[node.outputs[i]].shape; }
+};
+
+// Multiply-accumulates times two of one sample. Only convolutions and dense layers count: the rest
+// is bound by memory, not by arithmetic.
+std::int64_t flops(const Preprocess& op, const Operands& at);
+std::int64_t flops(const Conv& op, const Operands& at);
+std::int64_t flops(const ConvBackwardData& op, const Operands& at);
+std::int64_t flops(const ConvBackwardWeights& op, const Operands& at);
+std::int64_t flops(const ConvMaxPool& op, const Operands& at);
+std::int64_t flops(const ConvMaxPoolBackwardWeights& op, const Operands& at);
+std::int64_t flops(const Dense& op, const Operands& at);
+std::int64_t flops(const DenseBackwardData& op, const Operands& at);
+std::int64_t flops(const DenseBackwardWeights& op, const Operands& at);
+std::int64_t flops(const Pool& op, const Operands& at);
+std::int64_t flops(const PoolBackward& op, const Operands& at);
+std::int64_t flops(const GlobalPool& op, const Operands& at);
+std::int64_t flops(const GlobalPoolBackward& op, const Operands& at);
+std::int64_t flops(const Activate& op, const Operands& at);
+std::int64_t flops(const ActivateBackward& op, const Operands& at);
+std::int64_t flops(const Softmax& op, const Operands& at);
+std::int64_t flops(const SoftmaxBackward& op, const Operands& at);
+std::int64_t flops(const BatchNorm& op, const Operands& at);
+std::int64_t flops(const BatchNormBackward& op, const Operands& at);
+std::int64_t flops(const UpdateStatistics& op, const Operands& at);
+std::int64_t flops(const BatchNormInference& op, const Operands& at);
+std::int64_t flops(const BatchNormInferenceBackward& op, const Operands& at);
+std::int64_t flops(const FoldBatchNorm& op, const Operands& at);
+std::int64_t flops(const Dropout& op, const Operands& at);
+std::int64_t flops(const Add& op, const Operands& at);
+std::int64_t flops(const Concat& op, const Operands& at);
+std::int64_t flops(const Slice& op, const Operands& at);
+std::int64_t flops(const Reshape& op, const Operands& at);
+std::int64_t flops(const ZeroPad& op, const Operands& at);
+std::int64_t flops(const Crop& op, const Operands& at);
+std::int64_t flops(const Loss& op, const Operands& at);
+std::int64_t flops(const L2Penalty& op, const Operands& at);
+std::int64_t flops(const Update& op, const Operands& at);
+
+// The input whose memory output `output` shares, or -1.
+int alias(const Preprocess& op, int output);
+int alias(const Conv& op, int output);
+int alias(const ConvBackwardData& op, int output);
+int alias(const ConvBackwardWeights& op, int output);
+int alias(const ConvMaxPool& op, int output);
+int alias(const ConvMaxPoolBackwardWeights& op, int output);
+int alias(const Dense& op, int output);
+int alias(const DenseBackwardData& op, int output);
+int alias(const DenseBackwardWeights& op, int output);
+int alias(const Pool& op, int output);
+int alias(const PoolBackward& op, int output);
+int alias(const GlobalPool& op, int output);
+int alias(const GlobalPoolBackward& op, int output);
+int alias(const Activate& op, int output);
+int alias(const ActivateBackward& op, int output);
+int alias(const Softmax& op, int output);
+int alias(const SoftmaxBackward& op, int output);
+int alias(const BatchNorm& op, int output);
+int alias(const BatchNormBackward& op, int output);
+int alias(const UpdateStatistics& op, int output);
+int alias(const BatchNormInference& op, int output);
+int alias(const BatchNormInferenceBackward& op, int output);
+int alias(const FoldBatchNorm& op, int output);
+int alias(const Dropout& op, int output);
+int alias(const Add& op, int output);
+int alias(const Concat& op, int output);
+int alias(const Slice& op, int output);
+int alias(const Reshape& op, int output);
+int alias(const ZeroPad& op, int output);
+int alias(const Crop& op, int output);
+int alias(const Loss& op, int output);
+int alias(const L2Penalty& op, int output);
+int alias(const Update& op, int output);
 
 }  // namespace trainer::graph::rules

@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "base/text.h"
 #include "config/rule.h"
 #include "config/values.h"
 #include "model/backbone.h"
@@ -195,7 +196,7 @@ class Builder {
     const std::size_t first = known.size() > kMostNames ? known.size() - kMostNames : 0;
     known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(first));
     return concat(first > 0 ? "; the last layers before this one: " : "; layers before this one: ",
-                  config::join(known));
+                  join(known));
   }
 
   void add_one(std::size_t i) {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "checkpoint/weights.h"
-#include "model/kept.h"
+#include "model/persistent.h"
 
 namespace trainer::model {
 namespace {
@@ -48,10 +48,11 @@ void check_export_path(const std::string& format, const Path& path, bool overwri
   }
 }
 
-Kept::Kept(const graph::Graph& graph, const std::vector<Tensor>& tensors) {
+PersistentTensors::PersistentTensors(const graph::Graph& graph,
+                                     const std::vector<Tensor>& tensors) {
   for (const Tensor& tensor : tensors) by_name_[tensor.name] = &tensor;
   for (const graph::Value& value : graph.values) {
-    if (!graph::is_kept(value.role)) continue;
+    if (!graph::is_persistent(value.role)) continue;
     const auto average = by_name_.find(value.name + "/average");
     if (average != by_name_.end()) by_name_[value.name] = average->second;
     const auto found = by_name_.find(value.name);
@@ -65,14 +66,14 @@ Kept::Kept(const graph::Graph& graph, const std::vector<Tensor>& tensors) {
 
 void export_keras_h5(const graph::Graph& graph, const std::vector<Tensor>& tensors,
                      const Path& path) {
-  const Kept kept(graph, tensors);
+  const PersistentTensors persistent(graph, tensors);
   std::vector<checkpoint::KerasLayer> layers;
   for (const graph::LayerInfo& info : graph.layers) {
     checkpoint::KerasLayer layer{info.name, info.kind, {}};
     for (const graph::ValueId id : info.parameters) {
       const std::string& name = graph[id].name;
       layer.weights.emplace_back(name.substr(name.rfind('/') + 1),
-                                 Tensor{name, keras_shape(graph, id), kept.at(name).values});
+                                 Tensor{name, keras_shape(graph, id), persistent.at(name).values});
     }
     layers.push_back(std::move(layer));
   }
@@ -84,11 +85,11 @@ void export_keras_h5(const graph::Graph& graph, const std::vector<Tensor>& tenso
 
 void export_safetensors(const graph::Graph& graph, const std::vector<Tensor>& tensors,
                         const Path& path) {
-  const Kept kept(graph, tensors);
+  const PersistentTensors persistent(graph, tensors);
   std::vector<Tensor> result;
   for (const graph::Value& value : graph.values) {
-    if (!graph::is_kept(value.role)) continue;
-    result.push_back({value.name, value.shape, kept.at(value.name).values});
+    if (!graph::is_persistent(value.role)) continue;
+    result.push_back({value.name, value.shape, persistent.at(value.name).values});
   }
   checkpoint::write_safetensors(path, result, {});
 }

@@ -34,7 +34,7 @@ std::int64_t channels_of(const LayerSite& site, ValueId id) {
   return shape[shape.rank() - 1];
 }
 
-Value kept(const LayerSite& site, const char* suffix, Shape shape, Role role) {
+Value persistent_value(const LayerSite& site, const char* suffix, Shape shape, Role role) {
   Value value;
   value.name = site.info.name + "/" + suffix;
   value.shape = std::move(shape);
@@ -45,7 +45,7 @@ Value kept(const LayerSite& site, const char* suffix, Shape shape, Role role) {
 
 ValueId parameter(LayerSite& site, const char* suffix, Shape shape, const Fans& fans,
                   const config::Initializer& initializer, double l2 = 0) {
-  Value value = kept(site, suffix, std::move(shape), Role::kParameter);
+  Value value = persistent_value(site, suffix, std::move(shape), Role::kParameter);
   value.initial = resolve_initializer(initializer, fans);
   value.trainable = true;
   value.l2 = static_cast<float>(l2);
@@ -222,13 +222,13 @@ ValueId add(const config::DropoutLayer& layer, LayerSite& site) {
 ValueId scale_or_shift(LayerSite& site, const char* suffix, bool present, std::int64_t channels,
                        const config::Initializer& initializer, double constant) {
   if (present) return vector_parameter(site, suffix, channels, initializer);
-  Value value = kept(site, suffix, {channels}, Role::kParameter);
+  Value value = persistent_value(site, suffix, {channels}, Role::kParameter);
   value.initial = {graph::Initial::Kind::kConstant, constant, 0};
   return site.graph.add_value(std::move(value));
 }
 
 ValueId statistic(LayerSite& site, const char* suffix, std::int64_t channels, double initial) {
-  Value value = kept(site, suffix, {channels}, Role::kStatistic);
+  Value value = persistent_value(site, suffix, {channels}, Role::kStatistic);
   value.initial = {graph::Initial::Kind::kConstant, initial, 0};
   const ValueId id = site.graph.add_value(std::move(value));
   site.info.parameters.push_back(id);

@@ -24,7 +24,8 @@ struct SampleSpec {
 graph::Graph build_model(const config::Model& model, const config::Data& data,
                          const SampleSpec& sample, std::uint64_t seed);
 
-// The initial content of a kept value, a pure function of (seed, name, shape): logical layout.
+// The initial content of a persistent value, a pure function of (seed, name, shape): logical
+// layout.
 std::vector<float> initial_values(const graph::Value& value, std::uint64_t seed);
 
 // The layer table as Keras's summary has it: one row a layer.

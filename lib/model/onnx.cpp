@@ -5,7 +5,7 @@
 
 #include "base/protobuf.h"
 #include "model/export.h"
-#include "model/kept.h"
+#include "model/persistent.h"
 
 namespace trainer::model {
 namespace {
@@ -59,7 +59,8 @@ std::vector<float> to_oihw(const Shape& shape, const std::vector<float>& kernel)
 
 class Writer {
  public:
-  Writer(const graph::Graph& graph, const Kept& kept) : graph_(graph), kept_(kept) {}
+  Writer(const graph::Graph& graph, const PersistentTensors& tensors)
+      : graph_(graph), tensors_(tensors) {}
 
   std::string write(const OnnxMetadata& metadata) {
     const ValueId images = graph_.inputs.at(0);
@@ -124,8 +125,8 @@ class Writer {
                        values.size() * sizeof(std::int64_t));
   }
   // A parameter as it is.
-  std::string kept(ValueId id) {
-    const checkpoint::Tensor& tensor = kept_.at(graph_[id].name);
+  std::string persistent(ValueId id) {
+    const checkpoint::Tensor& tensor = tensors_.at(graph_[id].name);
     return initializer(graph_[id].name, tensor.shape.dims(), kFloat, tensor.values.data(),
                        tensor.values.size() * sizeof(float));
   }
@@ -189,12 +190,12 @@ class Writer {
 
   void add(const graph::Conv& op) {
     const Shape& shape = graph_[in(1)].shape;
-    const checkpoint::Tensor& kernel = kept_.at(graph_[in(1)].name);
+    const checkpoint::Tensor& kernel = tensors_.at(graph_[in(1)].name);
     const std::vector<float> values = to_oihw(shape, kernel.values);
     std::vector<std::string> inputs{
         name(in(0)), initializer(graph_[in(1)].name, {shape[3], shape[2], shape[0], shape[1]},
                                  kFloat, values.data(), values.size() * sizeof(float))};
-    if (op.bias) inputs.push_back(kept(in(2)));
+    if (op.bias) inputs.push_back(persistent(in(2)));
     Attributes attributes = window(op.window);
     attributes.push_back(
         attribute("dilations", Ints{op.window.dilation[0], op.window.dilation[1]}));
@@ -203,8 +204,8 @@ class Writer {
   }
 
   void add(const graph::Dense& op) {
-    std::string x = emit("MatMul", {name(in(0)), kept(in(1))});
-    if (op.bias) x = emit("Add", {x, kept(in(2))});
+    std::string x = emit("MatMul", {name(in(0)), persistent(in(1))});
+    if (op.bias) x = emit("Add", {x, persistent(in(2))});
     set(activated(op.activation, x));
   }
 
@@ -230,8 +231,9 @@ class Writer {
     for (const int user : graph_.consumers(at().outputs[1])) {
       const graph::Node& update = graph_.nodes[static_cast<std::size_t>(user)];
       if (!std::holds_alternative<graph::UpdateStatistics>(update.op)) continue;
-      const std::vector<std::string> inputs{name(in(0)), kept(in(1)), kept(in(2)),
-                                            kept(update.inputs[0]), kept(update.inputs[1])};
+      const std::vector<std::string> inputs{name(in(0)), persistent(in(1)), persistent(in(2)),
+                                            persistent(update.inputs[0]),
+                                            persistent(update.inputs[1])};
       const std::string y = emit("BatchNormalization", inputs, {attribute("epsilon", op.epsilon)});
       set(activated(op.activation, y));
     }
@@ -291,7 +293,7 @@ class Writer {
   void add(const graph::Update&) { refuse(); }
 
   const graph::Graph& graph_;
-  const Kept& kept_;
+  const PersistentTensors& tensors_;
   int node_ = 0;
   mutable int count_ = 0;
   std::map<ValueId, std::string> names_;
@@ -302,8 +304,8 @@ class Writer {
 
 void export_onnx(const graph::Graph& graph, const std::vector<checkpoint::Tensor>& tensors,
                  const OnnxMetadata& metadata, const Path& path) {
-  const Kept kept(graph, tensors);
-  write_file_atomic(path, Writer(graph, kept).write(metadata));
+  const PersistentTensors persistent(graph, tensors);
+  write_file_atomic(path, Writer(graph, persistent).write(metadata));
 }
 
 }  // namespace trainer::model

@@ -14,7 +14,7 @@ using backend::FlatBuffer;
 // A message of protobuf holds less than 2 GiB, and a server's parameters travel in one.
 void check_size(std::int64_t count, std::size_t servers) {
   constexpr std::int64_t kMostMiB = 2040;
-  const Part largest = shard_of(count, 0, static_cast<std::int64_t>(servers));
+  const Partition largest = shard_of(count, 0, static_cast<std::int64_t>(servers));
   const std::int64_t mib = largest.count * static_cast<std::int64_t>(sizeof(float)) >> 20;
   if (mib <= kMostMiB) return;
   throw ConfigError({}, concat("TF_CONFIG: each of ", servers, " parameter servers would keep ",
@@ -41,7 +41,7 @@ struct Client::State {
   State(const cluster::Identity& who, const ClientOptions& options) : connections(who, options) {}
 
   // The elements of a buffer that a server has; server 0 has all statistics.
-  Part share(FlatBuffer buffer, std::size_t server) const {
+  Partition share(FlatBuffer buffer, std::size_t server) const {
     if (buffer.kind == FlatBuffer::Kind::kStatistics) return {0, flat.statistics};
     return shard_of(flat.count, static_cast<std::int64_t>(server),
                     static_cast<std::int64_t>(connections.size()));
@@ -52,7 +52,7 @@ struct Client::State {
   void give(FlatBuffer buffer, std::size_t server, const std::string& bytes,
             const Sink& sink) const {
     const std::span<const float> values = from_bytes(bytes);
-    const Part part = share(buffer, server);
+    const Partition part = share(buffer, server);
     if (static_cast<std::int64_t>(values.size()) != part.count) {
       throw PeerError(concat(connections.name(server), " has sent ", values.size(),
                              " values, expected ", part.count));
@@ -84,7 +84,7 @@ void Client::start(const Start& start, const Source& values) {
   for (const FlatBuffer buffer : buffers_of(start.flat)) {
     std::vector<proto::Values> messages(state_->servers_of(buffer));
     for (std::size_t i = 0; i < messages.size(); ++i) {
-      const Part part = state_->share(buffer, i);
+      const Partition part = state_->share(buffer, i);
       std::vector<float> own(static_cast<std::size_t>(part.count));
       values(buffer, part.first, own);
       *messages[i].mutable_part() = to_message(buffer);
@@ -123,7 +123,7 @@ Pushed Client::push(std::int64_t pulled, const backend::Gradient& gradient,
                     const Sink& sink) {
   std::vector<proto::Gradient> messages(1);
   const auto fill = [&](proto::Gradient& message, std::size_t server) {
-    const Part part = state_->share(kParameters, server);
+    const Partition part = state_->share(kParameters, server);
     message.set_pulled(pulled);
     message.set_values(gradient.values.data() + part.first,
                        static_cast<std::size_t>(part.count) * sizeof(float));

@@ -21,7 +21,7 @@ void check_size(const char* what, std::size_t found, std::size_t expected) {
 
 }  // namespace
 
-void Keeper::initialise(const Start& start, Part part, LearningRate rate) {
+void Keeper::initialise(const Start& start, Partition part, LearningRate rate) {
   const std::lock_guard lock(mutex_);
   if (shard_) throw std::invalid_argument("the server has been initialised already");
   shard_ = std::make_unique<backend::Shard>(start.flat, part.first, part.first + part.count);

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "backend/shard.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "server/client.h"
 #include "server/server.h"
 
@@ -31,7 +31,7 @@ class Keeper {
   explicit Keeper(std::optional<First> first) : first_(first) {}
 
   // Once: elements `part` of the flat buffers.
-  void initialise(const Start& start, Part part, LearningRate rate);
+  void initialise(const Start& start, Partition part, LearningRate rate);
   void write(backend::FlatBuffer buffer, std::span<const float> values);
   void start();
 

@@ -4,10 +4,10 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/part.h"
+#include "base/partition.h"
 #include "data/not_finite.h"
+#include "engine/evaluate.h"
 #include "server/server.h"
-#include "train/evaluate.h"
 #include "train/signals.h"
 #include "train/stages.h"
 
@@ -35,7 +35,8 @@ std::string reason_of(ParameterServers& servers, std::int64_t total_steps, milli
 }  // namespace
 
 GradientStream::GradientStream(const config::Config& config, const data::Dataset& images,
-                               Replicas& engine, ParameterServers& servers, std::int64_t step)
+                               engine::Replicas& engine, ParameterServers& servers,
+                               std::int64_t step)
     : images_(images),
       engine_(engine),
       servers_(servers),
@@ -63,7 +64,7 @@ std::int64_t GradientStream::samples_of(std::int64_t step) const {
   std::int64_t count = 0;
   for (std::int64_t i = 0; i < batches.count; ++i) {
     const auto range = data::batch_range(plan_.samples, plan_.batch, batches.first + i);
-    count += part_of(range.count, servers_.worker(), servers_.workers()).count;
+    count += partition(range.count, servers_.workers(), servers_.worker()).count;
   }
   return count;
 }
@@ -98,7 +99,7 @@ GradientStream::Step GradientStream::next() {
       scalars.accumulate = true;
       const auto losses = engine_.losses().first(static_cast<std::size_t>(count));
       result.loss = std::accumulate(losses.begin(), losses.end(), result.loss);
-      result.correct += count_correct(engine_, images_, batch, loss_);
+      result.correct += engine::count_correct(engine_, images_, batch, loss_);
     }
     done += batch.global;
     feed_->release();
@@ -108,7 +109,7 @@ GradientStream::Step GradientStream::next() {
   return result;
 }
 
-std::string work(const config::Config& config, const data::Datasets& data, Replicas& engine,
+std::string work(const config::Config& config, const data::Datasets& data, engine::Replicas& engine,
                  ParameterServers& servers) {
   const SignalWatch signals;
   const StepPlan plan = plan_steps(config, data.train->size());

@@ -21,8 +21,8 @@ namespace trainer::train {
 class GradientStream {
  public:
   // Goes on where a worker would be after `step` updates of the job. Everything must outlive it.
-  GradientStream(const config::Config& config, const data::Dataset& images, Replicas& engine,
-                 ParameterServers& servers, std::int64_t step);
+  GradientStream(const config::Config& config, const data::Dataset& images,
+                 engine::Replicas& engine, ParameterServers& servers, std::int64_t step);
 
   // One gradient, computed, given, and answered with the newest parameters.
   struct Step {
@@ -40,7 +40,7 @@ class GradientStream {
   std::int64_t samples_of(std::int64_t step) const;
 
   const data::Dataset& images_;
-  Replicas& engine_;
+  engine::Replicas& engine_;
   ParameterServers& servers_;
   const StepPlan plan_;  // of this worker: as if all went in step
   const graph::LossKind loss_;
@@ -50,7 +50,7 @@ class GradientStream {
 
 // A worker that is not the chief: gives gradients until the job is over or a signal comes. The
 // engine is as a new run begins, weights imported. Returns "done" or "interrupted".
-std::string work(const config::Config& config, const data::Datasets& data, Replicas& engine,
+std::string work(const config::Config& config, const data::Datasets& data, engine::Replicas& engine,
                  ParameterServers& servers);
 
 // A ps task, until the job is over; returns as work() does. A signal asks the chief to save and to

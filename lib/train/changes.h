@@ -1,4 +1,4 @@
-// What a config says otherwise than the one that a checkpoint was made with.
+// Differences between a config and the one that a checkpoint was made with, as messages.
 #pragma once
 
 #include <string>
@@ -9,14 +9,11 @@
 namespace trainer::train {
 
 struct Changes {
-  // Of what the model computes, how its input is prepared, or whose slots the optimizer keeps: a
-  // checkpoint does not go on with these.
-  std::vector<std::string> refused;
-  // Everything else that can change the result. Each is "KEY was A, is B".
-  std::vector<std::string> told;
+  std::vector<std::string> errors;    // a run with these cannot be resumed
+  std::vector<std::string> warnings;  // can change the result. Each is "KEY was A, is B"
 };
 
-// Keys that only say where things lie, what computes them or what is reported are left out.
-Changes changes_between(const config::Config& was, const config::Config& now);
+// See config::resume_changes.
+Changes changes_between(const config::Config& before, const config::Config& now);
 
 }  // namespace trainer::train

@@ -9,6 +9,7 @@
 #include <span>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::train {
 namespace {
@@ -42,7 +43,7 @@ bool demanded(CacheFeatures choice) {
   return choice != CacheFeatures::kAuto && choice != CacheFeatures::kOff;
 }
 
-std::int64_t row_bytes(const FrozenPrefix& prefix) {
+std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {
   return prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
 }
 
@@ -117,7 +118,7 @@ Sharing sharing_of(const Workers* workers) {
   return workers->on_one_machine() ? Sharing::kOneMachine : Sharing::kSeveralMachines;
 }
 
-FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
+FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
                           const std::vector<FeatureSplit>& splits, double epochs, Sharing sharing,
                           std::size_t stage) {
   const CacheFeatures choice = config.train.cache_features;
@@ -127,7 +128,7 @@ FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
     plan.reason = "train.cache_features is off";
     return plan;
   }
-  const FrozenPrefix* prefix = engine.prefix();
+  const engine::FrozenPrefix* prefix = engine.prefix();
   if (prefix == nullptr) {
     plan.reason = engine.no_prefix_reason();
     if (insists) refuse(config, plan.reason);
@@ -162,10 +163,8 @@ FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
 
 std::string describe(const FeaturePlan& plan) {
   if (plan.where == Where::kNowhere) return "not kept: " + plan.reason;
-  std::string names;
-  for (const std::string& split : plan.splits) names += (names.empty() ? "" : ", ") + split;
   return concat("kept ", plan.where == Where::kMemory ? "in memory" : "in files of the run folder",
-                " from the first epoch on: ", names, ", ", plan.bytes >> 20, " MiB",
+                " from the first epoch on: ", join(plan.splits), ", ", plan.bytes >> 20, " MiB",
                 plan.reason.empty() ? "" : "; otherwise not: " + plan.reason);
 }
 
@@ -180,10 +179,10 @@ std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
 }
 
 FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
-                             const Replicas& engine, const data::Datasets& data, const Path& run,
-                             Workers* workers) {
+                             const engine::Replicas& engine, const data::Datasets& data,
+                             const Path& run, Workers* workers) {
   if (plan.where == Where::kNowhere) return;
-  const FrozenPrefix& prefix = *engine.prefix();
+  const engine::FrozenPrefix& prefix = *engine.prefix();
   const bool owner = workers == nullptr || workers->is_chief();
   const Path folder = run / "features";
   const std::string made_by =
@@ -212,14 +211,14 @@ FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& conf
   if (demanded(config.train.cache_features)) throw Error(kExitData, problem_);
 }
 
-void FeatureCaches::open(const FrozenPrefix& prefix, const Files& files) {
+void FeatureCaches::open(const engine::FrozenPrefix& prefix, const Files& files) {
   for (const auto& [images, file] : files) {
     caches_[images] =
         std::make_unique<data::FeatureDataset>(*images, prefix.shape(), prefix.type(), file);
   }
 }
 
-std::string FeatureCaches::open_together(const FrozenPrefix& prefix, const Files& files,
+std::string FeatureCaches::open_together(const engine::FrozenPrefix& prefix, const Files& files,
                                          Workers& workers) {
   std::string problem;
   if (workers.is_chief()) problem = message_of([&] { open(prefix, files); });

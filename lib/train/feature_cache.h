@@ -14,7 +14,7 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "data/features.h"
-#include "train/replicas.h"
+#include "engine/replicas.h"
 #include "train/workers.h"
 
 namespace trainer::train {
@@ -40,7 +40,7 @@ Sharing sharing_of(const Workers* workers);
 
 // The choice for a run that has so many epochs to go in `stage` and later ones. Throws ConfigError
 // when the config demands a cache that is not possible; a later stage does without.
-FeaturePlan plan_features(const config::Config& config, const Replicas& engine,
+FeaturePlan plan_features(const config::Config& config, const engine::Replicas& engine,
                           const std::vector<FeatureSplit>& splits, double epochs, Sharing sharing,
                           std::size_t stage = 0);
 // One line: "in memory, 25,088 float32 numbers a sample after flatten, 95.7 MiB", or the reason.
@@ -56,8 +56,9 @@ class FeatureCaches {
   // Files go below `run`; those of other keys there are removed. The weights must be in place.
   // Throws DataError when the memory or the disk lacks the space, or `workers` do not see the
   // same files, unless the choice is auto. Collective.
-  FeatureCaches(const FeaturePlan& plan, const config::Config& config, const Replicas& engine,
-                const data::Datasets& data, const Path& run, Workers* workers = nullptr);
+  FeatureCaches(const FeaturePlan& plan, const config::Config& config,
+                const engine::Replicas& engine, const data::Datasets& data, const Path& run,
+                Workers* workers = nullptr);
   // The features of a split's data set; null when they are not kept.
   data::FeatureDataset* of(const data::Dataset* images) const;
   // Why there are none after all; "" otherwise.
@@ -65,9 +66,10 @@ class FeatureCaches {
 
  private:
   using Files = std::map<const data::Dataset*, Path>;  // an empty path: in memory
-  void open(const FrozenPrefix& prefix, const Files& files);
+  void open(const engine::FrozenPrefix& prefix, const Files& files);
   // The chief first. Why it cannot be, on any of them; "" otherwise.
-  std::string open_together(const FrozenPrefix& prefix, const Files& files, Workers& workers);
+  std::string open_together(const engine::FrozenPrefix& prefix, const Files& files,
+                            Workers& workers);
 
   std::string problem_;
   std::map<const data::Dataset*, std::unique_ptr<data::FeatureDataset>> caches_;

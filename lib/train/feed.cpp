@@ -5,7 +5,7 @@
 
 namespace trainer::train {
 
-Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, Replicas& engine,
+Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
            const data::LoaderOptions& options)
     : images_(images), features_(features), engine_(engine), options_(options) {
   open();

@@ -5,14 +5,14 @@
 #include <memory>
 
 #include "data/features.h"
-#include "train/replicas.h"
+#include "engine/replicas.h"
 
 namespace trainer::train {
 
 class Feed {
  public:
   // `features` of `images`, or null. `options.end_step` must be given.
-  Feed(const data::Dataset& images, data::FeatureDataset* features, Replicas& engine,
+  Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
        const data::LoaderOptions& options);
 
   // The next batch; the one before must have been released. Throws DataError when a sample of it
@@ -30,7 +30,7 @@ class Feed {
 
   const data::Dataset& images_;
   data::FeatureDataset* features_;
-  Replicas& engine_;
+  engine::Replicas& engine_;
   data::LoaderOptions options_;  // first_step: the next batch
   std::unique_ptr<data::Loader> loader_;
   std::int64_t loader_end_ = 0;

@@ -19,7 +19,7 @@ std::set<std::string> frozen_names(const graph::Graph& model) {
   return names;
 }
 
-std::map<std::string, std::string> hashes_of(const Replicas& engine) {
+std::map<std::string, std::string> hashes_of(const engine::Replicas& engine) {
   std::map<std::string, std::string> hashes;
   const std::set<std::string> names = frozen_names(engine.model());
   if (names.empty()) return hashes;
@@ -33,9 +33,9 @@ std::map<std::string, std::string> hashes_of(const Replicas& engine) {
 
 }  // namespace
 
-FreezeCheck::FreezeCheck(const Replicas& engine) : hashes_(hashes_of(engine)) {}
+FreezeCheck::FreezeCheck(const engine::Replicas& engine) : hashes_(hashes_of(engine)) {}
 
-void FreezeCheck::check(const Replicas& engine) const {
+void FreezeCheck::check(const engine::Replicas& engine) const {
   std::string changed;
   for (const auto& [name, hash] : hashes_of(engine)) {
     const auto before = hashes_.find(name);

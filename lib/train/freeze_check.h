@@ -4,16 +4,16 @@
 #include <map>
 #include <string>
 
-#include "train/replicas.h"
+#include "engine/replicas.h"
 
 namespace trainer::train {
 
 class FreezeCheck {
  public:
   // Takes note of the engine's frozen parameters and statistics as they are now.
-  explicit FreezeCheck(const Replicas& engine);
+  explicit FreezeCheck(const engine::Replicas& engine);
   // Throws CheckError naming every one that differs.
-  void check(const Replicas& engine) const;
+  void check(const engine::Replicas& engine) const;
   std::size_t tensors() const { return hashes_.size(); }
 
  private:

@@ -12,9 +12,9 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "data/not_finite.h"
+#include "engine/evaluate.h"
 #include "model/import.h"
 #include "train/asynchronous.h"
-#include "train/evaluate.h"
 #include "train/feature_cache.h"
 #include "train/feed.h"
 #include "train/freeze_check.h"
@@ -43,12 +43,12 @@ class Loop {
         stage_models_(stage_models(config_, sample_spec(job.data), stages_.first_steps())),
         checkpoint_due_(config_.run.checkpoint_every, plan_.steps_per_epoch),
         evaluation_due_(config_.run.evaluate_every, plan_.steps_per_epoch),
-        has_classes_(
-            has_classes(*job.data.train, static_cast<graph::LossKind>(config_.model.loss))) {
+        has_classes_(engine::has_classes(*job.data.train,
+                                         static_cast<graph::LossKind>(config_.model.loss))) {
     if (is_chief()) store_.emplace(checkpoint_folder(job.run), config_.run.keep);
   }
 
-  Finish run() {
+  hooks::Finish run() {
     if (job_.servers == nullptr) return run_to_the_end();
     try {
       return run_to_the_end();
@@ -58,7 +58,7 @@ class Loop {
   }
 
  private:
-  Finish run_to_the_end() {
+  hooks::Finish run_to_the_end() {
     begin();
     std::string reason = state_.step >= plan_.total_steps ? "already done" : "done";
     if (state_.evaluation_due && state_.step < plan_.total_steps) {
@@ -74,7 +74,7 @@ class Loop {
       const auto made = job_.servers == nullptr ? step(*feed_) : step_with_servers();
       if (unreadable_) stop_for_data();
       if (!made) break;  // others have made the last step
-      Progress progress = *made;
+      hooks::Progress progress = *made;
       progress.wait_seconds = seconds_waited() - waited_;
       waited_ = seconds_waited();
       progress.step_seconds = seconds_since(step_start);
@@ -82,10 +82,10 @@ class Loop {
       steps_seconds_ += progress.step_seconds;
       samples_ += progress.samples;
       Decisions decisions = decide(progress);
-      Request request = tell([&](Hook& hook) { return hook.on_step(progress); });
+      hooks::Request request = tell([&](hooks::Hook& hook) { return hook.on_step(progress); });
       if (job_.workers != nullptr) {  // the others learn of it with the next step
         asked_ = request;
-        request = Request::kContinue;
+        request = hooks::Request::kContinue;
       }
       request = std::max(request, decisions.request);
 
@@ -94,8 +94,8 @@ class Loop {
       }
       if (job_.workers == nullptr) decisions.interrupted = interrupted();
       decisions.interrupted = decisions.interrupted || state_.evaluation_due;  // it was cut short
-      state_.stopped = state_.stopped || request == Request::kStop;
-      if (decisions.save || request != Request::kContinue || decisions.interrupted) save();
+      state_.stopped = state_.stopped || request == hooks::Request::kStop;
+      if (decisions.save || request != hooks::Request::kContinue || decisions.interrupted) save();
       if (decisions.interrupted) {
         reason = "interrupted";
         break;
@@ -114,12 +114,12 @@ class Loop {
   // What happens after a step, the same on all ranks.
   struct Decisions {
     bool evaluate = false, save = false, interrupted = false;
-    Request request = Request::kContinue;  // of a hook
+    hooks::Request request = hooks::Request::kContinue;  // of a hook
   };
 
   // With workers: the sums of loss and accuracy come along, a signal of any rank counts, and the
   // chief's clock decides what is due by time.
-  Decisions decide(Progress& progress) {
+  Decisions decide(hooks::Progress& progress) {
     Decisions decisions;
     decisions.evaluate = evaluation_due_.due(state_.step, progress.elapsed);
     decisions.save = checkpoint_due_.due(state_.step, progress.elapsed);
@@ -131,8 +131,8 @@ class Loop {
                                           SignalWatch::received() != nullptr ? 1.0 : 0.0,
                                           chiefs(decisions.evaluate),
                                           chiefs(decisions.save),
-                                          chiefs(asked_ == Request::kSave),
-                                          chiefs(asked_ == Request::kStop),
+                                          chiefs(asked_ == hooks::Request::kSave),
+                                          chiefs(asked_ == hooks::Request::kStop),
                                           penalty.value_or(0),
                                           penalty ? 1.0 : 0.0,
                                           failure_.empty() ? 0.0 : 1.0};
@@ -142,8 +142,8 @@ class Loop {
       decisions.interrupted = numbers[2] > 0;
       decisions.evaluate = numbers[3] > 0;
       decisions.save = numbers[4] > 0;
-      if (numbers[5] > 0) decisions.request = Request::kSave;
-      if (numbers[6] > 0) decisions.request = Request::kStop;
+      if (numbers[5] > 0) decisions.request = hooks::Request::kSave;
+      if (numbers[6] > 0) decisions.request = hooks::Request::kStop;
       // The same on all that had samples.
       penalty = numbers[7] / numbers[8];
       unreadable_ = numbers[9] > 0;
@@ -177,7 +177,7 @@ class Loop {
     frozen_.emplace(job_.engine);
     open_features();
     if (job_.servers != nullptr) start_servers();
-    RunInfo info;
+    hooks::RunInfo info;
     info.name = config_.name;
     info.dir = job_.run;
     info.classes = job_.data.classes;
@@ -210,7 +210,7 @@ class Loop {
     constexpr std::int64_t kFew = 16;
     const std::int64_t own = plan_.batch / plan_.replicas;
     if (plan_.replicas == 1 || own >= kFew || config_.parallel.batch_norm.sync ||
-        !uses_batch_statistics(job_.engine.model())) {
+        !engine::uses_batch_statistics(job_.engine.model())) {
       return;
     }
     job_.warn(concat("batch norm takes its statistics over the ", own,
@@ -241,7 +241,7 @@ class Loop {
       return;
     }
     state_ = from_metadata(file->metadata, config_, job_.data, plan_, path);
-    for (const std::string& change : changes_since(file->metadata, config_).told)
+    for (const std::string& change : changes_since(file->metadata, config_).warnings)
       job_.warn("since the checkpoint " + change);
     enter(stages_.after(state_.step));
     job_.engine.load(*file, path);
@@ -374,12 +374,12 @@ class Loop {
   }
 
   // One update from `accumulate` batches; nothing when one cannot be read.
-  std::optional<Progress> step(Feed& feed) {
+  std::optional<hooks::Progress> step(Feed& feed) {
     if (job_.workers != nullptr) {
       job_.workers->set_phase(concat("training, step ", state_.step + 1, known_checkpoint()));
     }
     const StepPlan::Batches batches = plan_.batches(state_.step);
-    Progress progress;
+    hooks::Progress progress;
     progress.samples = plan_.samples_of(state_.step);
     backend::Scalars scalars;
     scalars.learning_rate = static_cast<float>(rate_(state_.step));
@@ -387,7 +387,7 @@ class Loop {
     scalars.loss_scale = 1.0 / static_cast<double>(progress.samples);
     double loss = 0, correct = 0;
     std::int64_t done = 0;  // samples of this step's batches so far, of all workers
-    Replicas::Statistics before;
+    engine::Replicas::Statistics before;
     if (batches.count > 1) before = job_.engine.statistics();
     for (std::int64_t i = 0; i < batches.count; ++i) {
       const data::Batch* next = next_batch(feed);
@@ -411,7 +411,7 @@ class Loop {
       const auto count = static_cast<std::size_t>(batch.range.count);
       const auto losses = job_.engine.losses().first(count);
       loss = std::accumulate(losses.begin(), losses.end(), loss);
-      correct += static_cast<double>(count_correct(
+      correct += static_cast<double>(engine::count_correct(
           job_.engine, *job_.data.train, batch, static_cast<graph::LossKind>(config_.model.loss)));
       done += batch.global;
       feed.release();
@@ -441,7 +441,7 @@ class Loop {
 
   // A gradient of this process; steps of others may lie between the one before and it. Nothing when
   // the last step was made without it.
-  std::optional<Progress> step_with_servers() {
+  std::optional<hooks::Progress> step_with_servers() {
     if (!newest_ && !job_.servers->pull(job_.engine)) return std::nullopt;
     const std::int64_t before = job_.servers->step();
     whole_ = newest_ = false;
@@ -456,7 +456,7 @@ class Loop {
     } while (given.pushed.result == server::Pushed::Result::kStale && !interrupted());
     newest_ = true;
     state_.step = given.pushed.step;
-    Progress progress;
+    hooks::Progress progress;
     progress.step = state_.step;
     progress.epoch = plan_.epoch(state_.step);
     progress.steps = state_.step - before;
@@ -513,10 +513,10 @@ class Loop {
                             ". The parameters were not updated"));
   }
 
-  std::optional<Evaluation> evaluate_split(const char* name, const data::Dataset* dataset) {
+  std::optional<hooks::Evaluation> evaluate_split(const char* name, const data::Dataset* dataset) {
     if (dataset == nullptr) return std::nullopt;
     const Clock::time_point begin = Clock::now();
-    EvaluateOptions options = evaluate_options(config_);
+    engine::EvaluateOptions options = engine::evaluate_options(config_);
     if (job_.workers != nullptr) {
       options.workers = &job_.workers->control();
       job_.workers->set_phase(
@@ -526,17 +526,19 @@ class Loop {
       if (job_.servers != nullptr) job_.servers->client().check();
       return interrupted();
     };
-    std::optional<Metrics> metrics;
-    try_to_read([&] { metrics = evaluate(job_.engine, *dataset, options, features_.of(dataset)); });
+    std::optional<engine::Metrics> metrics;
+    try_to_read(
+        [&] { metrics = engine::evaluate(job_.engine, *dataset, options, features_.of(dataset)); });
     if (!metrics) {
       unreadable_ = any_failure();
       return std::nullopt;
     }
-    return Evaluation{name, state_.step, plan_.epoch(state_.step), seconds_since(begin), *metrics};
+    return hooks::Evaluation{name, state_.step, plan_.epoch(state_.step), seconds_since(begin),
+                             *metrics};
   }
 
   // On the validation split, or on the test split where there is none.
-  Request evaluate_between() {
+  hooks::Request evaluate_between() {
     gather();
     const bool validation = job_.data.validation != nullptr;
     between_ = evaluate_split(validation ? "validation" : "test",
@@ -544,24 +546,28 @@ class Loop {
     const bool wanted = validation || job_.data.test != nullptr;
     state_.evaluation_due = wanted && !between_;
     if (unreadable_ && state_.evaluation_due) stop_for_data();
-    if (!between_) return Request::kContinue;
+    if (!between_) return hooks::Request::kContinue;
     return note(*between_, true);
   }
 
   // Tells the hooks, and saves and marks a new best. The test split never chooses.
-  Request note(const Evaluation& evaluation, bool may_stop) {
-    Request request = tell([&](Hook& hook) { return hook.on_evaluation(evaluation); });
+  hooks::Request note(const hooks::Evaluation& evaluation, bool may_stop) {
+    hooks::Request request =
+        tell([&](hooks::Hook& hook) { return hook.on_evaluation(evaluation); });
     if (job_.workers != nullptr) {
-      const bool stop = job_.workers->of_chief(request == Request::kStop);
-      const bool keep = job_.workers->of_chief(request == Request::kSave);
-      request = stop ? Request::kStop : keep ? Request::kSave : Request::kContinue;
+      const bool stop = job_.workers->of_chief(request == hooks::Request::kStop);
+      const bool keep = job_.workers->of_chief(request == hooks::Request::kSave);
+      request = stop   ? hooks::Request::kStop
+                : keep ? hooks::Request::kSave
+                       : hooks::Request::kContinue;
     }
-    if (may_stop && request == Request::kStop) state_.stopped = true;
+    if (may_stop && request == hooks::Request::kStop) state_.stopped = true;
     const std::string& name = config_.run.best;
-    const std::optional<double> value = name.empty() ? std::nullopt : metric_of(evaluation, name);
-    const bool better =
-        value && std::isfinite(*value) &&
-        (!state_.best || (larger_is_better(name) ? *value > *state_.best : *value < *state_.best));
+    const std::optional<double> value =
+        name.empty() ? std::nullopt : hooks::metric_of(evaluation, name);
+    const bool better = value && std::isfinite(*value) &&
+                        (!state_.best || (hooks::larger_is_better(name) ? *value > *state_.best
+                                                                        : *value < *state_.best));
     if (better) {
       state_.best = value;
       state_.best_step = state_.step;
@@ -626,8 +632,8 @@ class Loop {
     return saved.empty() ? "none" : saved.back().path.string();
   }
 
-  Finish finish(const std::string& reason) {
-    Finish finish;
+  hooks::Finish finish(const std::string& reason) {
+    hooks::Finish finish;
     gather();
     failure_.clear();  // of a batch that nobody will ask for
     unreadable_ = false;
@@ -662,8 +668,8 @@ class Loop {
   }
 
   template <class Call>
-  Request tell(const Call& call) {
-    Request strongest = Request::kContinue;
+  hooks::Request tell(const Call& call) {
+    hooks::Request strongest = hooks::Request::kContinue;
     for (const auto& hook : job_.hooks) strongest = std::max(strongest, call(*hook));
     return strongest;
   }
@@ -676,12 +682,12 @@ class Loop {
   optim::LearningRate rate_;
   Stages stages_;
   std::vector<graph::Graph> stage_models_;
-  Every checkpoint_due_, evaluation_due_;
+  hooks::Every checkpoint_due_, evaluation_due_;
   bool has_classes_;
   RunState state_;
   checkpoint::Metadata saved_;  // of the last checkpoint; it has the step
   std::int64_t saved_step_ = 0;
-  Request asked_ = Request::kContinue;  // by a hook of the chief, of its workers
+  hooks::Request asked_ = hooks::Request::kContinue;  // by a hook of the chief, of its workers
   std::optional<FreezeCheck> frozen_;
   FeatureCaches features_;
   std::unique_ptr<Feed> feed_;
@@ -694,13 +700,13 @@ class Loop {
   bool told_of_batch_ = false;  // whether all workers know if the next batch can be read
   std::string weights_;         // what came of the weight file
   Clock::time_point start_ = Clock::now();
-  std::optional<Evaluation> between_;  // the last one before the end
+  std::optional<hooks::Evaluation> between_;  // the last one before the end
   double steps_seconds_ = 0;
   std::int64_t samples_ = 0;
 };
 
 }  // namespace
 
-Finish train(Job& job) { return Loop(job).run(); }
+hooks::Finish train(Job& job) { return Loop(job).run(); }
 
 }  // namespace trainer::train

@@ -8,12 +8,12 @@
 #include "base/files.h"
 #include "config/config.h"
 #include "data/data.h"
+#include "engine/replicas.h"
+#include "hooks/hooks.h"
 #include "optim/optim.h"
-#include "train/hooks.h"
 #include "train/parameter_servers.h"
-#include "train/plan.h"
-#include "train/replicas.h"
 #include "train/run_dir.h"
+#include "train/step_plan.h"
 #include "train/workers.h"
 
 namespace trainer::train {
@@ -21,7 +21,7 @@ namespace trainer::train {
 struct Job {
   const config::Config& config;
   const data::Datasets& data;
-  Replicas& engine;  // all replicas as one
+  engine::Replicas& engine;  // all replicas as one
   StepPlan plan;
   // The processes that train together; null: this one alone. `plan` and `engine` are made with it.
   Workers* workers = nullptr;
@@ -29,7 +29,7 @@ struct Job {
   ParameterServers* servers = nullptr;
   Path run = {};
   Start start = Start::kFresh;
-  std::vector<std::unique_ptr<Hook>> hooks = {};
+  std::vector<std::unique_ptr<hooks::Hook>> hooks = {};
   std::function<void(const std::string&)> warn = {};  // what the user should know; one line each
 };
 
@@ -39,6 +39,6 @@ struct Job {
 // learning rate and last checkpoint. When data cannot be read, the last step that was finished is
 // saved before the error, which has the code of a DataError, is thrown; other workers then throw
 // PeerError.
-Finish train(Job& job);
+hooks::Finish train(Job& job);
 
 }  // namespace trainer::train

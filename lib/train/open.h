@@ -11,7 +11,6 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "model/model.h"
-#include "train/hooks.h"
 
 namespace trainer::train {
 
@@ -36,14 +35,5 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config);
 // Builds the models of the config, of every stage of unfreeze, without its data: ConfigError with
 // the mistakes that show without it, no more than the sizes that are known allow.
 void check_model(const config::Config& config);
-
-// Where a run's progress goes.
-struct Output {
-  bool is_tty = false;
-  bool quiet = false;
-  bool json = false;
-};
-std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
-                                              const Output& output);
 
 }  // namespace trainer::train

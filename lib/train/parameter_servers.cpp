@@ -14,7 +14,7 @@ constexpr FlatBuffer kStatistics{FlatBuffer::Kind::kStatistics};
 
 // Of what the servers do not have: all but trained parameters, slots and moving statistics. It
 // stays as it is, so that it can be compared by its checksum.
-std::string frozen_sha256(const Replicas& engine) {
+std::string frozen_sha256(const engine::Replicas& engine) {
   const graph::Graph& model = engine.model();
   std::set<std::string> frozen;
   for (const graph::LayerInfo& layer : model.layers) {
@@ -40,7 +40,7 @@ server::ClientOptions options_of(const cluster::Identity& who, const config::Con
   return options;
 }
 
-backend::Variables& variables_of(Replicas& engine) { return engine.engine(0).kept(); }
+backend::Variables& variables_of(engine::Replicas& engine) { return engine.engine(0).kept(); }
 
 std::string counted(std::size_t count, const std::string& what) {
   return concat(count, " ", what, count == 1 ? "" : "s");
@@ -50,7 +50,7 @@ std::string counted(std::size_t count, const std::string& what) {
 
 bool has_parameter_servers(const cluster::Identity& who) { return !who.cluster.ps.empty(); }
 
-std::string common_model(const data::Datasets& data, const Replicas& engine) {
+std::string common_model(const data::Datasets& data, const engine::Replicas& engine) {
   return concat("training data: ", data.train->fingerprint(),
                 "\nfrozen tensors: ", frozen_sha256(engine), '\n');
 }
@@ -80,7 +80,7 @@ std::string ParameterServers::describe() const {
                 counted(who_.cluster.ps.size(), "parameter server"), ", asynchronous");
 }
 
-void ParameterServers::start(Replicas& engine, const std::string& model, std::int64_t step,
+void ParameterServers::start(engine::Replicas& engine, const std::string& model, std::int64_t step,
                              const StepPlan& plan) {
   server::Start start;
   start.flat = variables_of(engine).flat();
@@ -94,12 +94,12 @@ void ParameterServers::start(Replicas& engine, const std::string& model, std::in
   pull(engine);
 }
 
-void ParameterServers::join(Replicas& engine) {
+void ParameterServers::join(engine::Replicas& engine) {
   client_.wait_until_started(variables_of(engine).flat());
   pull(engine);
 }
 
-server::Sink ParameterServers::sink_of(Replicas& engine) {
+server::Sink ParameterServers::sink_of(engine::Replicas& engine) {
   return [&](FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
     variables_of(engine).write_flat(buffer, first, from);
     if (buffer.kind == FlatBuffer::Kind::kStatistics) before_.assign(from.begin(), from.end());
@@ -112,13 +112,13 @@ void ParameterServers::note(const server::Pushed& pushed) {
   saved_ = pushed.saved;
 }
 
-bool ParameterServers::pull(Replicas& engine) {
+bool ParameterServers::pull(engine::Replicas& engine) {
   const server::Pushed pulled = client_.pull(sink_of(engine));
   note(pulled);
   return pulled.result != server::Pushed::Result::kOver;
 }
 
-server::Pushed ParameterServers::push(Replicas& engine) {
+server::Pushed ParameterServers::push(engine::Replicas& engine) {
   after_.resize(before_.size());
   variables_of(engine).read_flat(kStatistics, 0, after_);
   const backend::Gradient gradient = engine.engine(0).training_program().gradient();
@@ -127,7 +127,7 @@ server::Pushed ParameterServers::push(Replicas& engine) {
   return pushed;
 }
 
-std::int64_t ParameterServers::read(Replicas& engine) {
+std::int64_t ParameterServers::read(engine::Replicas& engine) {
   pulled_ = client_.read(sink_of(engine));
   return pulled_;
 }

@@ -10,9 +10,9 @@
 
 #include "config/config.h"
 #include "data/data.h"
+#include "engine/replicas.h"
 #include "server/client.h"
-#include "train/plan.h"
-#include "train/replicas.h"
+#include "train/step_plan.h"
 
 namespace trainer::train {
 
@@ -21,7 +21,7 @@ bool has_parameter_servers(const cluster::Identity& who);
 
 // What the chief and all workers must have alike: the training data, and the weights of frozen
 // layers, which the servers do not have.
-std::string common_model(const data::Datasets& data, const Replicas& engine);
+std::string common_model(const data::Datasets& data, const engine::Replicas& engine);
 
 // What all tasks must have been told alike, a fact a line, and parallel.timeout.
 std::string agreement_of(const cluster::Identity& who, const config::Config& config);
@@ -41,16 +41,17 @@ class ParameterServers {
   server::Client& client() { return client_; }
 
   // The chief's: gives the servers what its engine has after so many updates.
-  void start(Replicas& engine, const std::string& model, std::int64_t step, const StepPlan& plan);
+  void start(engine::Replicas& engine, const std::string& model, std::int64_t step,
+             const StepPlan& plan);
   // A worker's: waits for that.
-  void join(Replicas& engine);
+  void join(engine::Replicas& engine);
 
   // The engine's parameters and statistics become the newest. False when the job is over.
-  bool pull(Replicas& engine);
+  bool pull(engine::Replicas& engine);
   // Gives the gradient of the engine's last call, which did not update, and does the same.
-  server::Pushed push(Replicas& engine);
+  server::Pushed push(engine::Replicas& engine);
   // The chief's: the engine gets everything, slots too, of one global step; returns that.
-  std::int64_t read(Replicas& engine);
+  std::int64_t read(engine::Replicas& engine);
 
   // The chief's: the job is over, or has failed.
   void finish(bool interrupted) noexcept;
@@ -60,7 +61,7 @@ class ParameterServers {
   std::int64_t saved() const { return saved_; }  // the last checkpoint, as far as is known here
 
  private:
-  server::Sink sink_of(Replicas& engine);
+  server::Sink sink_of(engine::Replicas& engine);
   void note(const server::Pushed& pushed);
 
   const cluster::Identity who_;

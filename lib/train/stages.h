@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "model/model.h"
 #include "optim/optim.h"
-#include "train/plan.h"
+#include "train/step_plan.h"
 
 namespace trainer::train {
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::train {
 namespace {
@@ -32,12 +33,6 @@ checkpoint::Metadata identity(const config::Config& config, const data::Datasets
 std::string join_lines(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
-  return text;
-}
-
-std::string join_words(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
   return text;
 }
 
@@ -118,9 +113,9 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   };
   for (const auto& [key, value] : identity(config, data, plan)) compare(key, value);
   if (const auto was = classes_of(metadata); was != data.classes) {
-    problems += concat("\n  classes were ", join_words(was), "; are ", join_words(data.classes));
+    problems += concat("\n  classes were ", join(was), "; are ", join(data.classes));
   }
-  for (const std::string& change : changes_since(metadata, config).refused)
+  for (const std::string& change : changes_since(metadata, config).errors)
     problems += "\n  " + change;
   if (!problems.empty()) {
     throw DataError(path, "cannot be resumed: the run would not go on as it was" + problems +

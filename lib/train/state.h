@@ -10,7 +10,7 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "train/changes.h"
-#include "train/plan.h"
+#include "train/step_plan.h"
 
 namespace trainer::train {
 

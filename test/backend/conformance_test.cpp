@@ -131,7 +131,7 @@ TEST_CASE("pooling") {
   }
 }
 
-TEST_CASE("equal maxima: the first wins; padding never does") {
+TEST_CASE("equal maxima: the first wins, padding never does") {
   check({"max of few numbers", [](Builder& b) {
            const Shape image{kBatch, 6, 6, 16};
            const Window window{{3, 3}, {2, 2}, {1, 1}, {1, 1}, {1, 1}};

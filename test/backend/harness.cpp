@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 
+#include "base/half.h"
 #include "base/random.h"
 
 namespace trainer::test {
@@ -16,11 +17,6 @@ namespace {
 using backend::CompileOptions;
 using graph::Graph;
 using graph::ValueId;
-
-std::uint16_t bf16_bits(float x) {
-  const auto bits = std::bit_cast<std::uint32_t>(x);
-  return static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-}
 
 // Values as a host gives them: in the input's own type.
 std::vector<char> packed(const std::vector<double>& values, DType type) {
@@ -33,7 +29,10 @@ std::vector<char> packed(const std::vector<double>& values, DType type) {
         put(static_cast<float>(values[i]));
         break;
       case DType::kBFloat16:
-        put(bf16_bits(static_cast<float>(values[i])));
+        put(float_to_bfloat16(static_cast<float>(values[i])));
+        break;
+      case DType::kFloat16:
+        put(float_to_float16(static_cast<float>(values[i])));
         break;
       case DType::kUInt8:
         put(static_cast<std::uint8_t>(values[i]));
@@ -73,7 +72,7 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   std::vector<std::vector<double>> inputs;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const graph::Value& value = graph.values[i];
-    const bool kept = graph::is_kept(value.role);
+    const bool kept = graph::is_persistent(value.role);
     if (!kept && value.role != graph::Role::kInput) continue;
     const auto values =
         content(value.shape.batched() ? value.shape.with_batch(samples) : value.shape,
@@ -213,7 +212,7 @@ std::vector<double> content(const Shape& shape, const Fill& fill, DType type, st
     value = static_cast<double>(v);
     if (fill.whole) value = std::floor(value);
     if (type == DType::kBFloat16) {
-      value = static_cast<double>(std::bit_cast<float>(std::uint32_t{bf16_bits(v)} << 16));
+      value = static_cast<double>(bfloat16_to_float(float_to_bfloat16(v)));
     }
   }
   return values;

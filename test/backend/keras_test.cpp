@@ -46,7 +46,7 @@ Graph layer_graph(const json& c, std::vector<std::string>& weights) {
   while (graph.nodes.back().name != layer.name) graph.nodes.pop_back();
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     graph::Value& value = graph.values[i];
-    if (graph::is_kept(value.role) && graph.consumers(static_cast<ValueId>(i)).empty()) {
+    if (graph::is_persistent(value.role) && graph.consumers(static_cast<ValueId>(i)).empty()) {
       value.role = graph::Role::kActivation;
     }
   }
@@ -106,7 +106,7 @@ void check_layer(const json& c, const Setup& setup) {
   Runner runner(open(setup), graph, options);
   Reference reference(graph);
   for (const graph::Value& value : graph.values) {
-    if (!graph::is_kept(value.role)) continue;
+    if (!graph::is_persistent(value.role)) continue;
     const std::string last = keras_name(c["weights"], value.name);
     std::vector<double> values(static_cast<std::size_t>(value.shape.elements()), value.initial.a);
     if (c["weights"].contains(last)) values = numbers(c["weights"][last]["values"]);

@@ -33,7 +33,7 @@ std::map<std::string, std::vector<double>> starting_values(const graph::Graph& g
   std::map<std::string, std::vector<double>> values;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const graph::Value& value = graph.values[i];
-    if (!graph::is_kept(value.role)) continue;
+    if (!graph::is_persistent(value.role)) continue;
     const std::vector<float> initial = model::initial_values(value, 3);
     std::vector<double> moved = content(value.shape, {-0.2, 0.2}, DType::kFloat32, i);
     for (std::size_t k = 0; k < moved.size(); ++k) {

@@ -6,8 +6,8 @@
 
 #include "backend/model_runs.h"
 #include "backend/nets.h"
-#include "base/crew.h"
-#include "base/part.h"
+#include "base/partition.h"
+#include "base/thread_team.h"
 #include "cluster/local_group.h"
 #include "compile/compile.h"
 
@@ -45,7 +45,7 @@ using Kept = std::map<std::string, std::vector<float>>;
 class Ranks {
  public:
   Ranks(const graph::Graph& graph, const Net& net, std::int64_t max_samples, const Group& group)
-      : graph_(graph), net_(net), crew_(static_cast<int>(group.lanes.size())) {
+      : graph_(graph), net_(net), team_(static_cast<int>(group.lanes.size())) {
     const std::size_t count = group.lanes.size();
     communicators_ = cluster::make_local_group(static_cast<int>(count));
     statistics_.resize(count);
@@ -81,7 +81,7 @@ class Ranks {
 
   template <class Work>
   void run(const Work& work) {
-    crew_.run([&](int rank) { work(static_cast<std::size_t>(rank)); },
+    team_.run([&](int rank) { work(static_cast<std::size_t>(rank)); },
               [&](int rank) {
                 communicators_[static_cast<std::size_t>(rank)]->abort(handled_message());
               });
@@ -96,8 +96,8 @@ class Ranks {
                           const std::vector<std::vector<double>>& whole) {
     std::vector<float> losses(static_cast<std::size_t>(step.samples));
     run([&](std::size_t rank) {
-      const Part part = part_of(step.samples, static_cast<std::int64_t>(rank),
-                                static_cast<std::int64_t>(runners_.size()));
+      const Partition part = partition(step.samples, static_cast<std::int64_t>(runners_.size()),
+                                       static_cast<std::int64_t>(rank));
       std::vector<std::vector<double>> mine;
       for (const auto& input : whole) {
         const auto each = static_cast<std::int64_t>(input.size()) / step.samples;
@@ -119,7 +119,7 @@ class Ranks {
   Kept kept(std::size_t rank = 0) const {
     Kept all;
     for (const graph::Value& value : graph_.values) {
-      if (graph::is_kept(value.role)) all[value.name] = runners_[rank]->read(value.name);
+      if (graph::is_persistent(value.role)) all[value.name] = runners_[rank]->read(value.name);
     }
     return all;
   }
@@ -133,7 +133,7 @@ class Ranks {
  private:
   graph::Graph graph_;
   Net net_;
-  Crew crew_;
+  ThreadTeam team_;
   std::vector<std::unique_ptr<cluster::Communicator>> communicators_, statistics_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Runner>> runners_;
@@ -285,7 +285,7 @@ TEST_CASE("without synchronous batch norm the ranks' moving statistics are avera
       const auto whole = batch(graph, steps[i].samples, kNormalised, i + 1);
       together.step(steps[i], scalars, whole);
       for (int half = 0; half < 2; ++half) {
-        const Part part = part_of(steps[i].samples, half, 2);
+        const Partition part = partition(steps[i].samples, 2, half);
         if (part.count == 0) continue;
         std::vector<std::vector<double>> mine;
         for (const auto& input : whole) {

@@ -66,7 +66,7 @@ std::map<std::string, std::vector<double>> starting_values(const graph::Graph& g
   std::map<std::string, std::vector<double>> starting;
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const graph::Value& value = graph.values[i];
-    if (!graph::is_kept(value.role)) continue;
+    if (!graph::is_persistent(value.role)) continue;
     starting.try_emplace(value.name, static_cast<std::size_t>(value.shape.elements()), 0.0);
     if (value.role != Role::kParameter) continue;
     starting[value.name] = content(value.shape, {-0.5, 0.5}, DType::kFloat32, i);

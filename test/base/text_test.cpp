@@ -24,3 +24,10 @@ TEST_CASE("bytes of a message are spelled out where they do not print") {
   CHECK(escaped("cat 1") == "cat 1");
   CHECK(escaped("caf\xe9\n") == "caf\\xe9\\x0a");
 }
+
+TEST_CASE("words are joined with a separator between them") {
+  CHECK(join({}) == "");
+  CHECK(join({"a"}) == "a");
+  CHECK(join({"a", "", "c"}) == "a, , c");
+  CHECK(join({"a", "b"}, " | ") == "a | b");
+}

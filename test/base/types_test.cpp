@@ -7,9 +7,13 @@ namespace trainer {
 TEST_CASE("element sizes and names") {
   CHECK(size_of(DType::kFloat32) == 4);
   CHECK(size_of(DType::kBFloat16) == 2);
+  CHECK(size_of(DType::kFloat16) == 2);
   CHECK(size_of(DType::kUInt8) == 1);
   CHECK(size_of(DType::kInt32) == 4);
   CHECK(std::string(to_string(DType::kBFloat16)) == "bfloat16");
+  CHECK(std::string(to_string(DType::kFloat16)) == "float16");
+  CHECK(is_float(DType::kFloat16));
+  CHECK_FALSE(is_float(DType::kUInt8));
 }
 
 TEST_CASE("the elements of a batched shape are those of one sample") {

@@ -46,7 +46,7 @@ TEST_CASE("ranks of one host that share no memory, or some of which do not, sum 
 }
 
 TEST_CASE(
-    "halving_doubling adds in the order of a tree; every algorithm gives all ranks the same bits") {
+    "halving_doubling adds in the order of a tree, every algorithm gives all ranks the same bits") {
   const std::vector<std::vector<std::string>> methods{
       {"--algorithm", "ring"},
       {"--algorithm", "bcube"},

@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "cluster/processes.h"
+#include "support/skip.h"
 
 namespace trainer::cluster {
 namespace {
@@ -50,13 +51,11 @@ std::unique_ptr<Process> start(const Host& host, int rank, const std::string& ma
 
 TEST_CASE("two hosts: the interface is found, and a cable that is pulled is noticed on both ends") {
   if (!have("unshare") || !have("nsenter") || !have("ip")) {
-    MESSAGE("skipped: unshare, nsenter or ip is missing");
-    return;
+    TRAINER_SKIP("unshare, nsenter or ip is missing");
   }
   Host a, b;
   if (!a.ready() || !b.ready() || !join(a, b)) {
-    MESSAGE("skipped: this kernel or user may not make network namespaces");
-    return;
+    TRAINER_SKIP("this kernel or user may not make network namespaces");
   }
   const std::vector<std::string> loop{"--mode", "loop", "--timeout", "3000"};
   Processes ranks;

@@ -3,6 +3,7 @@
 
 #include "cluster/processes.h"
 #include "cluster/socket.h"
+#include "support/skip.h"
 
 namespace trainer::cluster {
 namespace {
@@ -80,8 +81,7 @@ TEST_CASE("the variables of torchrun, Open MPI, PMI and Slurm") {
 
 TEST_CASE("mpirun itself") {
   if (!have("mpirun")) {
-    MESSAGE("skipped: mpirun is missing");
-    return;
+    TRAINER_SKIP("mpirun is missing");
   }
   Process job({"mpirun", "--oversubscribe", "-np", "2", CLUSTER_RANK},
               {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});

@@ -6,8 +6,8 @@
 #include <functional>
 #include <numeric>
 
-#include "base/crew.h"
 #include "base/error.h"
+#include "base/thread_team.h"
 
 using namespace trainer;
 using cluster::Communicator;
@@ -18,8 +18,8 @@ namespace {
 // Runs work(communicator) on a thread for each rank.
 void on_all(std::vector<std::unique_ptr<Communicator>>& group,
             const std::function<void(Communicator&)>& work) {
-  Crew crew(static_cast<int>(group.size()));
-  crew.run([&](int rank) { work(*group[static_cast<std::size_t>(rank)]); },
+  ThreadTeam team(static_cast<int>(group.size()));
+  team.run([&](int rank) { work(*group[static_cast<std::size_t>(rank)]); },
            [&](int rank) { group[static_cast<std::size_t>(rank)]->abort(handled_message()); });
 }
 
@@ -202,11 +202,11 @@ TEST_CASE("ranks of several processes: memory first, then one call to the others
   CHECK(link.aborted == "no memory");
 }
 
-TEST_CASE("a crew gives the first error and wakes the rest") {
-  Crew crew(3);
+TEST_CASE("a team gives the first error and wakes the rest") {
+  ThreadTeam team(3);
   for (int run = 0; run < 50; ++run) {
     auto group = make_local_group(3);
-    CHECK_THROWS_AS(crew.run(
+    CHECK_THROWS_AS(team.run(
                         [&](int member) {
                           if (member == run % 3) throw DataError("file", "is damaged");
                           group[static_cast<std::size_t>(member)]->barrier();
@@ -217,7 +217,7 @@ TEST_CASE("a crew gives the first error and wakes the rest") {
                         }),
                     DataError);
     std::vector<int> done(3);
-    crew.run([&](int member) { done[static_cast<std::size_t>(member)] = 1; });
+    team.run([&](int member) { done[static_cast<std::size_t>(member)] = 1; });
     CHECK(done == std::vector<int>(3, 1));
   }
 }

@@ -273,7 +273,7 @@ TEST_CASE("with averages, evaluation reads those of the trained parameters") {
   CHECK(graph.find("conv2d/kernel") != graph::kNoValue);
   const Graph training = training_graph(frozen, options);
   for (const graph::Value& value : graph.values) {
-    if (graph::is_kept(value.role)) CHECK(training.find(value.name) != graph::kNoValue);
+    if (graph::is_persistent(value.role)) CHECK(training.find(value.name) != graph::kNoValue);
   }
 }
 

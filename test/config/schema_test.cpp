@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "config/support.h"
+#include "support/skip.h"
 
 namespace trainer::config {
 namespace {
@@ -49,6 +50,26 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("a default stands in the struct alone, and the schema shows it") {
+  const auto check = [](const auto& self, const Schema& schema) -> void {
+    for (const Field& field : schema.fields) {
+      CAPTURE(field.key);
+      CHECK(field.help.find("efault") == std::string::npos);
+      self(self, field.schema);
+      for (const Schema& item : field.schema.item) self(self, item);
+    }
+  };
+  check(check, config_schema());
+  const Json properties = Json::parse(json_schema())["properties"];
+  const auto initial = [&](const char* section, const char* key) {
+    return properties[section]["anyOf"][0]["properties"][key]["default"];
+  };
+  CHECK(initial("train", "batch_size") == Train{}.batch_size);
+  CHECK(initial("parallel", "gpus") == "all");
+  CHECK(properties["optimizer"]["default"] == "adam");
+  CHECK(properties["schedule"]["default"] == "constant");
+}
+
 // Every map in the schema forbids other keys, every property is described, every $ref leads
 // somewhere.
 void check_node(const Json& node, const Json& definitions, int& maps) {
@@ -79,8 +100,7 @@ TEST_CASE("every part of the schema is closed and described") {
 // valid/ must all pass and invalid/ must all fail in check_schema.py.
 TEST_CASE("a validator from outside agrees with the reader") {
   if (std::system("python3 -c 'import jsonschema, yaml' 2>/dev/null") != 0) {
-    MESSAGE("skipped: needs the Python packages jsonschema and PyYAML");
-    return;
+    TRAINER_SKIP("needs the Python packages jsonschema and PyYAML");
   }
   const TemporaryFolder folder;
   const Path valid = folder.path() / "valid", invalid = folder.path() / "invalid";
@@ -104,8 +124,21 @@ TEST_CASE("a validator from outside agrees with the reader") {
   add_valid(kModel + kData + "train: {epochs: \"${N:-3}\", max_steps: null}\n");
   add_valid(kSmall + "schedule: {ramp_up: {scale: linear, by: step}}\noptimizer: {sgd: }\n");
 
+  add_valid(kSmall + "parallel: {device: cuda, gpus: \"${NUM_GPUS:-all}\"}\n");
+  add_valid(kSmall + "parallel: {gpus: 2, lr_scaling: none}\n");
+  add_valid(kSmall + "parallel: {gpus: [0, \"${SECOND:-0}\"], lr_scaling: none}\n");
+  add_valid(kModel + kData + "train: {epochs: 1, precision: float16, loss_scale: 1024}\n");
+  add_valid(kModel + kData + "train: {epochs: 1, precision: fp16, loss_scale: dynamic}\n");
+  add_valid(kModel + kData + "train: {epochs: 1, batch_size: \"${BATCH_SIZE:-64}\"}\n");
+
   for (const std::string& text :
-       {kSmall + "speed: 1\n",
+       {kSmall + "parallel: {gpus: some}\n",
+        kSmall + "parallel: {gpus: -1}\n",
+        kSmall + "parallel: {gpus: []}\n",
+        kSmall + "parallel: {gpus: [-1]}\n",
+        kModel + kData + "train: {epochs: 1, precision: float16, loss_scale: auto}\n",
+        kModel + kData + "train: {epochs: 1, precision: float16, loss_scale: 0}\n",
+        kSmall + "speed: 1\n",
         kModel + kData,
         kModel + kData + "train: {epochs: 1, max_steps: 2}\n",
         kSmall + "optimizer: {adam: , sgd: }\n",

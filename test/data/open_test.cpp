@@ -6,6 +6,7 @@
 #include "data/arrays/array.h"
 #include "data/arrays/idx_files.h"
 #include "data/data.h"
+#include "support/skip.h"
 
 namespace trainer::data {
 namespace {
@@ -156,8 +157,7 @@ TEST_CASE("synthetic images are a function of seed, split and index") {
 TEST_CASE("the real MNIST files") {
   const char* shared = std::getenv("TRAINER_SHARED_DATA");
   if (shared == nullptr || !std::filesystem::exists(Path(shared) / "mnist")) {
-    MESSAGE("skipped: TRAINER_SHARED_DATA does not name a folder with mnist");
-    return;
+    TRAINER_SKIP("TRAINER_SHARED_DATA names no folder with mnist");
   }
   config::Data config;
   config.path = Path(shared) / "mnist";

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "base/crew.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "program.h"
 

@@ -1,6 +1,8 @@
 // A run that is stopped in any way and resumed ends as the one that was not.
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <fstream>
@@ -70,6 +72,32 @@ struct Reference {
   }
 };
 
+// Sends `signal` to the program when it has printed `text`. The program prints into a pipe of one
+// page, so that it waits for this reader and cannot end before the signal comes.
+Result interrupt_after(const std::string& text, const Arguments& arguments, int signal) {
+  int ends[2];
+  REQUIRE(::pipe2(ends, O_CLOEXEC) == 0);
+  REQUIRE(::fcntl(ends[1], F_SETPIPE_SZ, 4096) == 4096);
+  Program program(arguments, {}, [&] { ::dup2(ends[1], STDOUT_FILENO); });
+  ::close(ends[1]);
+  std::string out;
+  bool is_sent = false;
+  char byte = 0;
+  while (::read(ends[0], &byte, 1) == 1) {
+    out += byte;
+    if (!is_sent && out.ends_with(text)) {
+      program.signal(signal);
+      is_sent = true;
+    }
+  }
+  ::close(ends[0]);
+  Result result = program.wait();
+  result.out = out;
+  INFO(result.err);
+  REQUIRE(is_sent);
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("killed at random moments and resumed") {
@@ -100,11 +128,7 @@ TEST_CASE("interrupted by a signal in mid-epoch") {
   SUBCASE("SIGUSR1, which Slurm may send before the time limit") { signal = SIGUSR1; }
   SUBCASE("SIGUSR2") { signal = SIGUSR2; }
   const Path dir = reference.work / "stopped";
-  Program program(train(reference.config, dir));
-  REQUIRE(program.wait_for("\"step\":13,"));
-  program.signal(signal);
-  const Result stopped = program.wait();
-  if (stopped.event("finished").at("reason") == "done") return;  // it was faster than the signal
+  const Result stopped = interrupt_after("\"step\":13,", train(reference.config, dir), signal);
   CHECK(stopped.code == 75);
   CHECK(stopped.event("finished").at("reason") == "interrupted");
   CHECK_FALSE(stopped.event("checkpoint").is_null());
@@ -201,7 +225,7 @@ TEST_CASE("a resume that would not go on as it was is refused") {
   CHECK(fewer.err.find("training data: 320 samples before, 300 now") != std::string::npos);
 }
 
-TEST_CASE("a changed model is no resume; a changed rate is, and is said") {
+TEST_CASE("a changed model is no resume, a changed rate is, and is said") {
   const Workspace work;
   const std::string config = rich_config(work);
   const Arguments few{"--set", "train.max_steps=5"};

@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/crew.h"
+#include "base/cores.h"
 #include "pictures.h"
 #include "program.h"
 

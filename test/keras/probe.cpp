@@ -12,17 +12,17 @@
 #include <map>
 
 #include "base/error.h"
+#include "engine/replicas.h"
 #include "model/import.h"
 #include "model/model.h"
 #include "optim/optim.h"
-#include "train/replicas.h"
 
 namespace trainer {
 namespace {
 
 using checkpoint::Tensor;
 
-std::vector<Tensor> gradients(const train::Replicas& engine, float rate) {
+std::vector<Tensor> gradients(const engine::Replicas& engine, float rate) {
   std::vector<Tensor> result;
   const std::string suffix = "/momentum";
   std::map<std::string, graph::Role> roles;
@@ -52,7 +52,8 @@ int run(const std::string& config_path, const Path& in, const Path& out) {
   sample.label_is_index = false;
   sample.classes = targets.shape[1];
   const graph::Graph graph = model::build_model(config.model, config.data, sample, config.seed);
-  train::Replicas engine(graph, config, train::open_backends(config), train::Engine::Use::kTrain);
+  engine::Replicas engine(graph, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   const model::Import import = model::import_weights(graph, config.model);
   engine.write(import.tensors);

@@ -168,7 +168,7 @@ TEST_CASE("a frozen prefix has no backward nodes, no gradients and fused activat
   CHECK(count<graph::Activate>(training) == 0);
 }
 
-TEST_CASE("frozen batch norm is folded in training, once; no statistics change") {
+TEST_CASE("frozen batch norm is folded in training, once, no statistics change") {
   const auto graph = test::build(
       "{backbone: {name: mobilenet_v2, freeze: all}, head: [global_average_pool, dense: 4]}",
       test::sample({64, 64, 3}, 4));

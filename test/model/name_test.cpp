@@ -14,10 +14,10 @@ std::string names(const graph::Graph& graph) {
   return joined;
 }
 
-std::string kept(const graph::Graph& graph) {
+std::string persistent_values(const graph::Graph& graph) {
   std::string joined;
   for (const graph::Value& value : graph.values) {
-    if (!graph::is_kept(value.role)) continue;
+    if (!graph::is_persistent(value.role)) continue;
     if (!joined.empty()) joined += ' ';
     joined += concat(value.name, to_string(value.shape));
   }
@@ -72,7 +72,7 @@ TEST_CASE("parameters are named and shaped as in Keras") {
     - dense: {units: 10})",
                                  test::sample({5, 4, 2}, 10));
   CHECK(
-      kept(graph) ==
+      persistent_values(graph) ==
       "conv2d/kernel[3, 2, 1, 4] conv2d/bias[4] "
       "depthwise_conv2d/depthwise_kernel[3, 3, 1, 8] "
       "separable_conv2d/depthwise_kernel[1, 1, 1, 8] separable_conv2d/pointwise_kernel[1, 1, 8, 5] "

@@ -7,7 +7,7 @@
 namespace trainer::optim {
 
 TEST_CASE(
-    "learning-rate multipliers reach the updates of the layers they match; the last match counts") {
+    "learning-rate multipliers reach the updates of the layers they match, the last match counts") {
   const auto config = test::config_of(
       "{layers: [flatten, {dense: {units: 3, name: block5_a}}, {dense: {units: 3, name: "
       "block5_b}}, {dense: {units: 3, name: top}}]}",

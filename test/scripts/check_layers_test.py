@@ -64,6 +64,22 @@ class CheckLayers(unittest.TestCase):
         self.write("lib/extra/x.h", "")
         self.fails("lib/extra: not in the table")
 
+    def test_decisions(self):
+        self.write("lib/decisions/graph/names.md", "# 2026-01-02 Names\n" + "why\n" * 9)
+        self.assertEqual(self.check(), (0, ""))
+        self.write("lib/decisions/graph/names.md", "# 2026-01-02 Names\n" + "why\n" * 10)
+        self.fails("lib/decisions/graph/names.md: 11 lines")
+        self.write("lib/decisions/graph/names.md", "# Names\n")
+        self.fails("lib/decisions/graph/names.md:1: the first line must be")
+
+    def test_decision_in_no_folder(self):
+        self.write("lib/decisions/names.md", "# 2026-01-02 Names\n")
+        self.fails("lib/decisions/names.md: a decision is lib/decisions/<folder>/<topic>.md")
+
+    def test_decision_of_unknown_folder(self):
+        self.write("lib/decisions/extra/names.md", "# 2026-01-02 Names\n")
+        self.fails("lib/decisions/extra/names.md: a decision is")
+
     def test_row_that_points_forward(self):
         self.write("lib/README.md", TABLE.replace("| base | helpers | - |", "| base | helpers | graph |"))
         self.fails("base may include graph, which is not a row above it")

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The completion script in bash itself: what is offered at the cursor. Other shells read theirs where they are installed.
+# The completion script in bash itself: what is offered at the cursor. fish reads its script where it is installed.
 set -euo pipefail
 
 trainer=$1
@@ -33,6 +33,4 @@ expect "trainer predict run --format " table csv jsonl
 expect "trainer launch -n 2 -- tr" train
 expect "trainer completion f" fish
 
-for shell in zsh fish; do
-  if command -v "$shell" > /dev/null; then "$trainer" completion "$shell" | "$shell" -n /dev/stdin; fi
-done
+if command -v fish > /dev/null; then "$trainer" completion fish | fish -n /dev/stdin; fi

@@ -13,6 +13,8 @@ import tempfile
 import threading
 import unittest
 
+import support
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FILES = [
     "train-images-idx3-ubyte.gz",
@@ -107,4 +109,4 @@ class Datasets(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    support.main()

@@ -1,13 +1,22 @@
-"""Running the trainer binary that a test was given as its first argument."""
+"""Helpers of the scripts in this folder; the trainer binary is the first argument of a test that needs it."""
 
 import json
 import os
 import pathlib
 import subprocess
 import sys
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRAINER = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 else None
+
+
+def main():
+    """Runs the tests of the script and exits with 0, 1 when one failed, or 77 when none failed and one was skipped."""
+    result = unittest.main(module="__main__", exit=False).result
+    for _, reason in result.skipped:
+        print(f"[skipped] {reason}")
+    sys.exit(1 if not result.wasSuccessful() else 77 if result.skipped else 0)
 
 
 def trainer(*arguments, **environment):

@@ -27,7 +27,7 @@ std::vector<float> floats(const std::string& bytes) {
 }
 
 struct Kept {
-  explicit Kept(std::optional<Keeper::First> first = Keeper::First{}, Part part = {0, 64})
+  explicit Kept(std::optional<Keeper::First> first = Keeper::First{}, Partition part = {0, 64})
       : keeper(first), statistics(first ? 3 : 0) {
     keeper.initialise(small_start(), part, rate_of_tests);
     const std::vector<float> values = numbers(64, 1);
@@ -61,7 +61,7 @@ TEST_CASE("shares are equal, whole cache lines and cover everything") {
     for (const std::int64_t servers : {1, 2, 3, 7}) {
       std::int64_t next = 0;
       for (std::int64_t i = 0; i < servers; ++i) {
-        const Part part = shard_of(count, i, servers);
+        const Partition part = shard_of(count, i, servers);
         CHECK(part.first == next);
         CHECK(part.count <= (count + servers - 1) / servers + 15);
         if (part.count > 0 && part.first + part.count < count) CHECK(part.count % 16 == 0);
@@ -86,7 +86,7 @@ TEST_CASE("several servers make the update of one, bit for bit") {
     CHECK(pushed.learning_rate == rate_of_tests(step));
     std::string together;
     for (std::int64_t i = 0; i < 3; ++i) {
-      const Part part = shard_of(64, i, 3);
+      const Partition part = shard_of(64, i, 3);
       const std::vector<float> own(gradient.begin() + part.first,
                                    gradient.begin() + part.first + part.count);
       Kept& server = *parts[static_cast<std::size_t>(i)];

@@ -370,7 +370,7 @@ void evaluate(const graph::L2Penalty& op, const Site& s) {
 
 Reference::Reference(graph::Graph graph) : graph_(std::move(graph)) {
   for (const graph::Value& value : graph_.values) {
-    if (graph::is_kept(value.role)) {
+    if (graph::is_persistent(value.role)) {
       kept[value.name].assign(static_cast<std::size_t>(value.shape.elements()), 0.0);
     }
   }
@@ -383,7 +383,7 @@ std::vector<std::vector<double>> Reference::run(std::int64_t samples,
   for (std::size_t i = 0; i < graph_.values.size(); ++i) {
     const graph::Value& value = graph_.values[i];
     values_[i].shape = value.shape.batched() ? value.shape.with_batch(samples) : value.shape;
-    if (graph::is_kept(value.role)) values_[i].data = kept.at(value.name);
+    if (graph::is_persistent(value.role)) values_[i].data = kept.at(value.name);
   }
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     values_[static_cast<std::size_t>(graph_.inputs[i])].data = inputs[i];
@@ -415,7 +415,7 @@ std::vector<std::vector<double>> Reference::run(std::int64_t samples,
     }
   }
   for (std::size_t i = 0; i < graph_.values.size(); ++i) {
-    if (graph::is_kept(graph_.values[i].role)) kept[graph_.values[i].name] = values_[i].data;
+    if (graph::is_persistent(graph_.values[i].role)) kept[graph_.values[i].name] = values_[i].data;
   }
   std::vector<std::vector<double>> outputs;
   for (const graph::ValueId id : graph_.outputs) outputs.push_back(value(id));

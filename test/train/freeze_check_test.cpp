@@ -13,7 +13,7 @@ struct Job {
                                    "}, head: [global_average_pool, dense: 3]}",
                                "optimizer: {sgd: {learning_rate: 0.5}}\nparallel: {threads: 1}\n")),
         engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
-               config, open_backends(config), Engine::Use::kTrain) {
+               config, engine::open_backends(config), engine::Engine::Use::kTrain) {
     engine.initialise(1);
   }
 
@@ -29,12 +29,12 @@ struct Job {
   }
 
   config::Config config;
-  Replicas engine;
+  engine::Replicas engine;
 };
 
 }  // namespace
 
-TEST_CASE("frozen parameters and statistics are bit-identical after training; the others are not") {
+TEST_CASE("frozen parameters and statistics are bit-identical after training, the others are not") {
   Job job("freeze: '[:-3]'");
   const FreezeCheck check(job.engine);
   // 51 convolutions and batch norms below Conv_1, whose kernel is trained.

@@ -8,9 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "engine/engine.h"
 #include "model/model.h"
 #include "optim/optim.h"
-#include "train/engine.h"
 
 using namespace trainer;
 using nlohmann::json;
@@ -31,7 +31,7 @@ std::string keras_name(const std::string& name) {
   return name == "depthwise_conv2d/depthwise_kernel" ? "depthwise_conv2d/kernel" : name;
 }
 
-void set_weights(train::Engine& engine, const json& run) {
+void set_weights(engine::Engine& engine, const json& run) {
   checkpoint::TensorFile file;
   file.tensors = engine.tensors();
   for (checkpoint::Tensor& tensor : file.tensors) {
@@ -88,8 +88,8 @@ void compare(const json& run, int lanes) {
   backend::CpuOptions options;
   options.threads = options.lanes = lanes;
   const auto backend = backend::open_cpu_backend(options);
-  train::Engine engine(model::build_model(config.model, config.data, spec, config.seed), config,
-                       *backend, train::Engine::Use::kTrain);
+  engine::Engine engine(model::build_model(config.model, config.data, spec, config.seed), config,
+                        *backend, engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   set_weights(engine, run);
   const double rate = optim::update_spec(config.optimizer).learning_rate;

@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "engine/engine.h"
+#include "engine/evaluate.h"
 #include "model/model.h"
-#include "train/engine.h"
-#include "train/evaluate.h"
 #include "train/open.h"
 
 namespace trainer::train {
@@ -37,13 +37,14 @@ double binary_loss(const float* logit, const float* share, std::int64_t) {
 
 // One training step, and an evaluation of the test split by the same engine.
 void check(const config::Config& config, double (*loss)(const float*, const float*, std::int64_t)) {
-  const data::Datasets data = open_training_data(config);
+  const data::Datasets data = train::open_training_data(config);
   REQUIRE(!data.train->spec().label_is_index());
   CHECK(data.label_is_index);
   CHECK(data.validation->spec().label_is_index());
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  Replicas engine(model, config, open_backends(config), Engine::Use::kTrain);
+  engine::Replicas engine(model, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   data::LoaderOptions options;
   options.batch_size = 16;
@@ -56,7 +57,7 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
   REQUIRE(engine.step(16, batch->images, batch->labels, scalars));
   const std::int64_t n = engine.outputs();
   const auto* shares = static_cast<const float*>(batch->labels);
-  const std::vector<std::int32_t> largest = label_indices(*data.train, *batch);
+  const std::vector<std::int32_t> largest = engine::label_indices(*data.train, *batch);
   int fractions = 0;
   for (std::int64_t s = 0; s < 16; ++s) {
     const float* row = shares + s * n;
@@ -69,7 +70,7 @@ void check(const config::Config& config, double (*loss)(const float*, const floa
     CHECK((n == 1 ? label == (row[0] > 0.5f ? 1u : 0u) : row[label] >= 0.5f));
   }
   CHECK(fractions > 3);
-  const auto metrics = evaluate(engine, *data.test, evaluate_options(config));
+  const auto metrics = engine::evaluate(engine, *data.test, engine::evaluate_options(config));
   REQUIRE(metrics.has_value());
   CHECK(metrics->count == 10);
   CHECK(std::isfinite(metrics->loss));
@@ -88,10 +89,11 @@ TEST_CASE("a training step takes shares of classes, an evaluation class indices"
 TEST_CASE("the layer that is not finite is found with mixed samples too") {
   const config::Config config =
       config_of("layers: [flatten, dense: {units: 3, name: last}]", 3, "mixup");
-  const data::Datasets data = open_training_data(config);
+  const data::Datasets data = train::open_training_data(config);
   const graph::Graph model =
       model::build_model(config.model, config.data, sample_spec(data), config.seed);
-  Replicas engine(model, config, open_backends(config), Engine::Use::kTrain);
+  engine::Replicas engine(model, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   std::vector<checkpoint::Tensor> tensors = engine.tensors();
   for (checkpoint::Tensor& tensor : tensors) {

@@ -9,9 +9,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "measure/benchmark.h"
 #include "model/model.h"
-#include "train/benchmark.h"
-#include "train/plan_report.h"
+#include "report/plan_report.h"
 
 namespace trainer::train {
 namespace {
@@ -68,9 +68,9 @@ config::Config shipped(const std::string& name) {
 }
 
 std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t classes) {
-  use_synthetic_data(config);
+  measure::use_synthetic_data(config);
   CHECK(config.data.format == config::DataFormat::kSynthetic);
-  const data::Datasets data = open_training_data(config, "train");
+  const data::Datasets data = train::open_training_data(config, "train");
   CHECK(data.num_classes == classes);
   return data.image_shape.dims();
 }
@@ -79,37 +79,38 @@ std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t cl
 
 TEST_CASE("float images are taken as they are unless the config says otherwise") {
   Floats floats(0.125f);
-  const data::Datasets data = open_training_data(floats.config);
-  const std::string line = settle_normalize(floats.config, data);
+  const data::Datasets data = train::open_training_data(floats.config);
+  const std::string line = train::settle_normalize(floats.config, data);
   CHECK(line.find("taken as they are (scale: 1), here from 0 to 0.875") != std::string::npos);
   CHECK(line.find("give data.normalize") == std::string::npos);
   CHECK(config::normalize_of(floats.config.data).scale == 1);
   CHECK(config::to_yaml(floats.config).find("scale: 1\n") != std::string::npos);
-  CHECK(settle_normalize(floats.config, data).empty());
+  CHECK(train::settle_normalize(floats.config, data).empty());
 
   Floats large(30);
-  const std::string advice = settle_normalize(large.config, open_training_data(large.config));
+  const std::string advice =
+      train::settle_normalize(large.config, train::open_training_data(large.config));
   CHECK(advice.find("from 0 to 210; give data.normalize") != std::string::npos);
   Floats planned(1);
-  CHECK(plan_data(planned.config).warnings.size() == 1);
+  CHECK(report::plan_data(planned.config).warnings.size() == 1);
   CHECK(config::normalize_of(planned.config.data).scale == 1);
 
   Floats said(1, ", normalize: {scale: 0.5}");
-  CHECK(settle_normalize(said.config, open_training_data(said.config)).empty());
+  CHECK(train::settle_normalize(said.config, train::open_training_data(said.config)).empty());
   CHECK(config::normalize_of(said.config.data).scale == 0.5);
   config::Config bytes = Floats::parsed(
       "model: {layers: [flatten, dense: 10]}\ndata: {format: synthetic}\ntrain: {epochs: 1}\n");
-  CHECK(settle_normalize(bytes, open_training_data(bytes)).empty());
+  CHECK(train::settle_normalize(bytes, train::open_training_data(bytes)).empty());
   CHECK(config::normalize_of(bytes.data).scale == 1 / 255.0);
 }
 
 TEST_CASE("labels that are no whole numbers name no class") {
   const Floats floats(1, "", true);
-  CHECK_THROWS_WITH_AS(open_training_data(floats.config),
+  CHECK_THROWS_WITH_AS(train::open_training_data(floats.config),
                        doctest::Contains("its labels are floating-point numbers"), DataError);
   config::Config regression = floats.config;
   regression.model.loss = config::LossKind::kMeanSquaredError;
-  CHECK_NOTHROW(open_training_data(regression));
+  CHECK_NOTHROW(train::open_training_data(regression));
 }
 
 TEST_CASE("synthetic data has the model's input and classes") {
@@ -129,17 +130,17 @@ TEST_CASE("what the input alone is measured on") {
   const config::Config config = Floats::parsed(
       "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
       "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5}, preprocess: caffe}\n");
-  const data::Datasets data = open_training_data(config, "train");
-  const Throughput plain = measure_input(*data.train, config, 0.02, false);
+  const data::Datasets data = train::open_training_data(config, "train");
+  const measure::Throughput plain = measure::measure_input(*data.train, config, 0.02, false);
   CHECK(plain.images_per_second > 0);
   CHECK(plain.counted == "reading [6, 4, 3] uint8 images, as the loader hands them over");
-  const Throughput normalized = measure_input(*data.train, config, 0.02, true);
+  const measure::Throughput normalized = measure::measure_input(*data.train, config, 0.02, true);
   CHECK(normalized.counted ==
         "reading [6, 4, 3] float32 images, normalized by the loader's threads");
   std::ostringstream text, json;
-  print_throughput(plain, text);
+  measure::print_throughput(plain, text);
   CHECK(text.str().ends_with(" %; counted: " + plain.counted + "\n"));
-  print_throughput_json(plain, json);
+  measure::print_throughput_json(plain, json);
   CHECK(json.str().find(R"("batch_size":7,"counted":"reading [6, 4, 3] uint8)") !=
         std::string::npos);
 }

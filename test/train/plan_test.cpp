@@ -1,8 +1,7 @@
-#include "train/plan.h"
-
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "train/step_plan.h"
 
 using namespace trainer;
 using namespace trainer::train;
@@ -23,7 +22,7 @@ TEST_CASE(
     "plan: every sample of an epoch is in exactly one step, short batches and steps included") {
   for (const std::int64_t samples : {1, 7, 8, 9, 100, 101}) {
     for (const std::int64_t accumulate : {1, 2, 3}) {
-      const StepPlan plan = plan_steps(config_with(8, accumulate), samples);
+      const train::StepPlan plan = train::plan_steps(config_with(8, accumulate), samples);
       CHECK(plan.total_steps == 2 * plan.steps_per_epoch);
       std::int64_t next = 0;
       for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
@@ -45,11 +44,11 @@ TEST_CASE(
     "error") {
   config::Config config = config_with(8, 1);
   config.train.epochs = 0.5;
-  CHECK(plan_steps(config, 36).total_steps == 3);
+  CHECK(train::plan_steps(config, 36).total_steps == 3);
   config.train.epochs.reset();
   config.train.max_steps = 17;
-  CHECK(plan_steps(config, 36).total_steps == 17);
-  CHECK_THROWS_AS(plan_steps(config, 0), ConfigError);
+  CHECK(train::plan_steps(config, 36).total_steps == 17);
+  CHECK_THROWS_AS(train::plan_steps(config, 0), ConfigError);
 }
 
 TEST_CASE("plan: replicas make the global batch, and the learning rate as the config says") {
@@ -57,21 +56,21 @@ TEST_CASE("plan: replicas make the global batch, and the learning rate as the co
   config::Config config = config_with(8, 2);
   config.optimizer.kind = config::Sgd{};
   config.parallel.replicas = 4;
-  const StepPlan plan = plan_steps(config, 100);
+  const train::StepPlan plan = train::plan_steps(config, 100);
   CHECK(plan.replicas == 4);
   CHECK(plan.batch == 32);
   CHECK(plan.batches_per_epoch == 4);
   CHECK(plan.steps_per_epoch == 2);
-  CHECK(plan_steps(config, 100, 3).batch == 96);
+  CHECK(train::plan_steps(config, 100, 3).batch == 96);
   const double base = optim::update_spec(config.optimizer).learning_rate;
   for (const auto& [scaling, factor] :
        {std::pair{Scaling::kNone, 1.0}, std::pair{Scaling::kLinear, 4.0},
         std::pair{Scaling::kSqrt, 2.0}}) {
     config.parallel.lr_scaling = scaling;
     CHECK(learning_rate(config, plan)(1) == doctest::Approx(base * factor));
-    CHECK(scaled_rate(config, 4).effective() == doctest::Approx(base * factor));
+    CHECK(train::scaled_rate(config, 4).effective() == doctest::Approx(base * factor));
   }
-  CHECK(scaled_rate(config, 4).text() == "0.01 x 2 (sqrt) = 0.02");
+  CHECK(train::scaled_rate(config, 4).text() == "0.01 x 2 (sqrt) = 0.02");
   // ramp_up scales its own peak.
   config.parallel.lr_scaling = Scaling::kNone;
   config::RampUpSchedule ramp_up;
@@ -86,7 +85,7 @@ TEST_CASE("plan: without sharding every replica goes through all samples in an e
   config::Config config = config_with(8, 2);
   config.parallel.replicas = 2;
   config.parallel.shard = config::Parallel::Shard::kOff;
-  const StepPlan plan = plan_steps(config, 100, 3);
+  const train::StepPlan plan = train::plan_steps(config, 100, 3);
   CHECK(plan.passes == 6);
   CHECK(plan.batch == 48);
   CHECK(plan.batches_per_epoch == 13);  // as of one replica: 12 of 8, one of 4

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/executable.h"
+#include "base/cores.h"
 
 namespace trainer::backend {
 namespace cpu {

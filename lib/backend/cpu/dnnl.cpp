@@ -68,6 +68,8 @@ memory::data_type dnnl_type(DType type) {
       return memory::data_type::f32;
     case DType::kBFloat16:
       return memory::data_type::bf16;
+    case DType::kFloat16:
+      return memory::data_type::f16;
     case DType::kUInt8:
       return memory::data_type::u8;
     case DType::kInt32:

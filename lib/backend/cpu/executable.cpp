@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 #include "base/finite.h"
-#include "base/part.h"
+#include "base/partition.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -136,7 +136,7 @@ std::vector<CpuExecutable::Share> CpuExecutable::split_ordered(std::int64_t samp
                                                                std::int64_t all_samples) const {
   const ReductionOptions& reduction = options_.reduction;
   const std::int64_t rank = rank_of(reduction), ranks = ranks_of(reduction);
-  const Part mine = part_of(all_samples, rank, ranks);
+  const Partition mine = partition(all_samples, ranks, rank);
   if (mine.count != samples) {
     throw std::logic_error(concat("rank ", rank, " of ", ranks, " was called with ", samples,
                                   " of ", all_samples, " samples; its part is ", mine.count));
@@ -146,10 +146,11 @@ std::vector<CpuExecutable::Share> CpuExecutable::split_ordered(std::int64_t samp
       reduction.micro_batches / ranks / static_cast<std::int64_t>(states_.size());
   std::int64_t piece = rank * (reduction.micro_batches / ranks);
   for (Share& share : shares) {
-    share.bounds.assign(1, part_of(all_samples, piece, reduction.micro_batches).first - mine.first);
+    share.bounds.assign(1,
+                        partition(all_samples, reduction.micro_batches, piece).first - mine.first);
     for (std::int64_t i = 0; i < pieces; ++i, ++piece) {
       share.bounds.push_back(share.bounds.back() +
-                             part_of(all_samples, piece, reduction.micro_batches).count);
+                             partition(all_samples, reduction.micro_batches, piece).count);
     }
   }
   return shares;
@@ -395,7 +396,7 @@ RunContext CpuExecutable::context_of(int lane, const Call& call, const Lowered& 
   context.scalars = &call.scalars;
   context.lane = lane;
   context.lanes = call.active;
-  context.crew = lanes_.threads_of(lane);
+  context.team = lanes_.threads_of(lane);
   context.first = false;
   context.barrier = &active_barrier_;
   context.exchange = &exchange_;

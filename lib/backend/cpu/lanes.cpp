@@ -2,6 +2,8 @@
 
 #include <omp.h>
 
+#include "base/cores.h"
+
 namespace trainer::backend::cpu {
 
 void Barrier::wait(int parties) {
@@ -25,22 +27,22 @@ void Barrier::reset() {
 }
 
 Lanes::Lanes(int lanes, int threads_per_lane, const std::vector<int>& cores)
-    : threads_per_lane_(threads_per_lane), crew_(lanes, [=](int lane) {
+    : threads_per_lane_(threads_per_lane), team_(lanes, [=](int lane) {
         omp_set_num_threads(threads_per_lane);
         if (!cores.empty()) pin_thread(cores[static_cast<std::size_t>(lane) % cores.size()]);
       }) {
   for (int lane = 0; lane < lanes && threads_per_lane > 1; ++lane) {
-    threads_.push_back(std::make_unique<Crew>(threads_per_lane));
+    threads_.push_back(std::make_unique<ThreadTeam>(threads_per_lane));
   }
 }
 
-Crew* Lanes::threads_of(int lane) const {
+ThreadTeam* Lanes::threads_of(int lane) const {
   return threads_.empty() ? nullptr : threads_[static_cast<std::size_t>(lane)].get();
 }
 
 void Lanes::run(const std::function<void(int)>& work, const std::function<void(int)>& failed) {
   omp_set_num_threads(threads_per_lane_);
-  crew_.run(work, failed);
+  team_.run(work, failed);
 }
 
 }  // namespace trainer::backend::cpu

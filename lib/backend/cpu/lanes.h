@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "base/crew.h"
+#include "base/thread_team.h"
 
 namespace trainer::backend::cpu {
 
@@ -39,17 +39,17 @@ class Lanes {
   // when there are any, lane 0, the calling thread, excepted.
   Lanes(int lanes, int threads_per_lane, const std::vector<int>& cores = {});
 
-  int count() const { return crew_.count(); }
+  int count() const { return team_.count(); }
   int threads_per_lane() const { return threads_per_lane_; }
   // A lane's threads for our own kernels, run() by the lane; null when it has but one.
-  Crew* threads_of(int lane) const;
-  // As Crew::run.
+  ThreadTeam* threads_of(int lane) const;
+  // As ThreadTeam::run.
   void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
  private:
   int threads_per_lane_;
-  std::vector<std::unique_ptr<Crew>> threads_;  // of each lane
-  Crew crew_;
+  std::vector<std::unique_ptr<ThreadTeam>> threads_;  // of each lane
+  ThreadTeam team_;
 };
 
 }  // namespace trainer::backend::cpu

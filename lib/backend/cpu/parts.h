@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/cpu/program.h"
+#include "base/partition.h"
 
 namespace trainer::backend::cpu {
 
@@ -28,14 +29,14 @@ std::vector<Part<Shape>> parts_of(const Shape& shape, int threads, std::int64_t 
   std::vector<Part<Shape>> parts;
   std::int64_t scratch = 0;
   for (std::int64_t i = 0; i < count; ++i) {
-    const std::int64_t begin = panels * i / count, end = panels * (i + 1) / count;
+    const auto [begin, size] = partition(panels, count, i);
     Part<Shape> part{shape, 0, scratch};
     if (panel == 0) {
       part.first_sample = begin;
-      part.shape.n = end - begin;
+      part.shape.n = size;
     } else {
       part.shape.out_begin = begin * panel;
-      part.shape.out_end = std::min(shape.out, end * panel);
+      part.shape.out_end = std::min(shape.out, (begin + size) * panel);
     }
     scratch = align_up(scratch + scratch_bytes(part.shape));
     parts.push_back(part);
@@ -55,7 +56,7 @@ template <class Shape, class Run>
 void side_by_side(const RunContext& context, const std::vector<Part<Shape>>& parts,
                   const Run& run) {
   if (parts.size() == 1) return run(parts[0]);
-  context.crew->run([&](int member) {
+  context.team->run([&](int member) {
     if (static_cast<std::size_t>(member) < parts.size())
       run(parts[static_cast<std::size_t>(member)]);
   });

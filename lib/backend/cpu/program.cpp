@@ -187,7 +187,7 @@ Operand Lowering::place(ValueId id, Layout layout) {
   if (!places.empty()) return places.front();
   const graph::Value& value = graph_[id];
   Operand operand{-1, layout, value.type, value.shape.with_batch(samples_)};
-  if (graph::is_kept(value.role)) {
+  if (graph::is_persistent(value.role)) {
     operand.layout = Layout::kPlain;
     operand.buffer = fixed_buffer(variables_.at(value.name));
   } else if (prepared_.contains(id)) {

@@ -34,9 +34,9 @@ struct RunContext {
   std::uint64_t first_sample = 0;  // position of this program's first sample in the global batch
   const Scalars* scalars = nullptr;
   int lane = 0;
-  int lanes = 1;         // lanes that run together
-  bool first = true;     // the first lane's first micro-batch: what is done once is done here
-  Crew* crew = nullptr;  // the lane's threads, when it has several
+  int lanes = 1;               // lanes that run together
+  bool first = true;           // the first lane's first micro-batch: what is done once is done here
+  ThreadTeam* team = nullptr;  // the lane's threads, when it has several
   Barrier* barrier = nullptr;
   std::vector<void*>* exchange = nullptr;  // one pointer a lane, for sums over all lanes
   std::int64_t all_samples = 0;            // of all lanes, and of all ranks with `statistics`

@@ -14,6 +14,26 @@ using graph::Clip;
 // Sums of squares are taken over pieces of this size whatever the number of lanes.
 constexpr std::int64_t kPiece = 16384;
 
+// One overload a rule; `update` is the parameter's own 1-based update number.
+void apply(const graph::SgdRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
+           std::uint64_t) {
+  kernels.sgd(run, rule.momentum, rule.nesterov);
+}
+
+void apply(const graph::RmsPropRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
+           std::uint64_t) {
+  kernels.rms_prop(run, rule.rho, rule.momentum, rule.epsilon, rule.centered);
+}
+
+void apply(const graph::AdamRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
+           std::uint64_t update) {
+  const double t = static_cast<double>(update);
+  const double rate = static_cast<double>(run.learning_rate) *
+                      std::sqrt(1 - std::pow(static_cast<double>(rule.beta_2), t)) /
+                      (1 - std::pow(static_cast<double>(rule.beta_1), t));
+  kernels.adam(run, rule.beta_1, rule.beta_2, rule.epsilon, rule.amsgrad, static_cast<float>(rate));
+}
+
 }  // namespace
 
 UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels)
@@ -104,19 +124,7 @@ void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
   // Keras starts the average as the weights after the first update.
   const std::uint64_t update = scalars.update - op.updates_before;
   run.ema = update == 1 ? 0 : op.ema;
-  if (const auto* sgd = std::get_if<graph::SgdRule>(&op.rule)) {
-    kernels.sgd(run, sgd->momentum, sgd->nesterov);
-  } else if (const auto* rms = std::get_if<graph::RmsPropRule>(&op.rule)) {
-    kernels.rms_prop(run, rms->rho, rms->momentum, rms->epsilon, rms->centered);
-  } else {
-    const auto& adam = std::get<graph::AdamRule>(op.rule);
-    const double t = static_cast<double>(update);
-    const double rate = static_cast<double>(run.learning_rate) *
-                        std::sqrt(1 - std::pow(static_cast<double>(adam.beta_2), t)) /
-                        (1 - std::pow(static_cast<double>(adam.beta_1), t));
-    kernels.adam(run, adam.beta_1, adam.beta_2, adam.epsilon, adam.amsgrad,
-                 static_cast<float>(rate));
-  }
+  std::visit([&](const auto& rule) { apply(rule, kernels, run, update); }, op.rule);
 }
 
 // The update phase runs over flat buffers, not node by node.

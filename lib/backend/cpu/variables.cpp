@@ -15,7 +15,7 @@ std::set<std::string> stepped_values(const graph::Graph& graph) {
   for (const graph::Node& node : graph.nodes) {
     if (node.phase != graph::Phase::kUpdate) continue;
     for (const graph::ValueId input : node.inputs) {
-      if (graph::is_kept(graph[input].role)) names.insert(graph[input].name);
+      if (graph::is_persistent(graph[input].role)) names.insert(graph[input].name);
     }
   }
   return names;
@@ -79,7 +79,7 @@ CpuVariables::CpuVariables(const graph::Graph& graph) : stepped_(stepped_values(
   }
   std::int64_t rest = 0;
   for (const graph::Value& value : graph.values) {
-    if (!graph::is_kept(value.role)) continue;
+    if (!graph::is_persistent(value.role)) continue;
     values_.push_back(value);
     if (!pointers_.contains(value.name)) rest += padded(value.shape.elements());
   }

@@ -23,12 +23,14 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           std::int64_t block) {
   const auto padded = [block](std::int64_t channels) {
-    return static_cast<double>((channels + block - 1) / block * block);
+    const std::int64_t blocks = (channels + block - 1) / block;
+    return static_cast<double>(blocks * block);
   };
   const bool weights = direction == Direction::kBackwardWeights;
   const double in = padded(kernel[2]), out = padded(kernel[3]);
   const Shape& tiled = direction == Direction::kBackwardData ? x : y;
-  const double tiles = static_cast<double>(n * ((tiled[1] + 3) / 4) * ((tiled[2] + 3) / 4));
+  const std::int64_t rows = (tiled[1] + 3) / 4, columns = (tiled[2] + 3) / 4;
+  const double tiles = static_cast<double>(n * rows * columns);
   const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements());
   const double winograd = tiles * 36 * in * out + (weights ? 600 : 450) * tiles * (in + out) +
                           (weights ? 350 : 850) * in * out;

@@ -1,7 +1,7 @@
 // The keys of data: splits, random changes, images.
 #pragma once
 
-#include "config/fields/kind.h"
+#include "config/fields/alternative.h"
 #include "config/rule.h"
 
 namespace trainer::config {
@@ -9,23 +9,20 @@ namespace trainer::config {
 template <class V>
 void fields(V& v, RandomFlipHorizontal& s) {
   v.shorthand("probability");
-  v("probability", s.probability, "Share of the images that are mirrored; default 0.5.",
-    within(0, 1));
+  v("probability", s.probability, "Share of the images that are mirrored.", within(0, 1));
 }
 
 template <class V>
 void fields(V& v, RandomFlipVertical& s) {
   v.shorthand("probability");
-  v("probability", s.probability, "Share of the images that are turned over; default 0.5.",
-    within(0, 1));
+  v("probability", s.probability, "Share of the images that are turned over.", within(0, 1));
 }
 
 template <class V>
 void fields(V& v, RandomResizedCrop& s) {
-  v("scale", s.scale, "Least and largest share of the area; default [0.08, 1].",
+  v("scale", s.scale, "Least and largest share of the area.",
     Rule{.low = 0, .high = 1, .low_open = true}.items(2, 2));
-  v("ratio", s.ratio, "Least and largest width / height; default [0.75, 1.333].",
-    above(0).items(2, 2));
+  v("ratio", s.ratio, "Least and largest width / height.", above(0).items(2, 2));
 }
 
 template <class V>
@@ -36,10 +33,8 @@ void fields(V& v, RandomRotation& s) {
 
 template <class V>
 void fields(V& v, RandomShift& s) {
-  v("height", s.height, "Largest move up or down, as a share of the height; default 0.1.",
-    within(0, 1));
-  v("width", s.width, "Largest move to a side, as a share of the width; default 0.1.",
-    within(0, 1));
+  v("height", s.height, "Largest move up or down, as a share of the height.", within(0, 1));
+  v("width", s.width, "Largest move to a side, as a share of the width.", within(0, 1));
 }
 
 template <class V>
@@ -59,45 +54,39 @@ void fields(V& v, Brightness& s) {
 template <class V>
 void fields(V& v, Contrast& s) {
   v.shorthand("factor");
-  v("factor", s.factor, "The distance to the mean grey is multiplied likewise; default 0.2.",
-    at_least(0));
+  v("factor", s.factor, "The distance to the mean grey is multiplied likewise.", at_least(0));
 }
 
 template <class V>
 void fields(V& v, Saturation& s) {
   v.shorthand("factor");
-  v("factor", s.factor, "The distance to the pixel's grey is multiplied likewise; default 0.2.",
-    at_least(0));
+  v("factor", s.factor, "The distance to the pixel's grey is multiplied likewise.", at_least(0));
 }
 
 template <class V>
 void fields(V& v, Hue& s) {
   v.shorthand("factor");
-  v("factor", s.factor, "Largest turn of the hue, as a share of the circle; default 0.05.",
-    within(0, 0.5));
+  v("factor", s.factor, "Largest turn of the hue, as a share of the circle.", within(0, 0.5));
 }
 
 template <class V>
 void fields(V& v, RandomErasing& s) {
-  v("probability", s.probability, "Share of the images with an erased part; default 0.5.",
-    within(0, 1));
-  v("scale", s.scale, "Least and largest share of the area; default [0.02, 0.33].",
-    within(0, 1).items(2, 2));
-  v("ratio", s.ratio, "Least and largest height / width; default [0.3, 3.3].",
-    above(0).items(2, 2));
-  v("value", s.value, "Value of the erased pixels, 0 to 255; default 0.", within(0, 255));
+  v("probability", s.probability, "Share of the images with an erased part.", within(0, 1));
+  v("scale", s.scale, "Least and largest share of the area.", within(0, 1).items(2, 2));
+  v("ratio", s.ratio, "Least and largest height / width.", above(0).items(2, 2));
+  v("value", s.value, "Value of the erased pixels, 0 to 255.", within(0, 255));
 }
 
 template <class V>
 void fields(V& v, MixUp& s) {
   v.shorthand("alpha");
-  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha); default 1.", above(0));
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0));
 }
 
 template <class V>
 void fields(V& v, CutMix& s) {
   v.shorthand("alpha");
-  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha); default 1.", above(0));
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0));
 }
 
 template <class V>
@@ -130,90 +119,86 @@ void fields(V& v, Split& s) {
   v("path", s.path,
     "A folder with the four MNIST-named files (idx) or one folder a class (image_folder), an .npz "
     "file or a .csv file.",
-    any());
+    free());
   v("images", s.images, "The file with the images (idx, npy), or the array's name in the .npz.",
-    any());
+    free());
   v("labels", s.labels, "The file with the labels (idx, npy), or the array's name in the .npz.",
-    any());
+    free());
   v("glob", s.glob,
     "image_folder: the files, e.g. train/**/*.jpeg; the folder a file is in names its class.",
+    free());
+  v("augment", s.augment, "Random changes of the training images, in order; none when left out.",
     any());
-  v("augment", s.augment, "Random changes of the training images, in order; default none.", any());
 }
 
 template <class V>
 void fields(V& v, Synthetic& s) {
-  v("shape", s.shape, "Image as [height, width, channels]; default [28, 28, 1].",
-    at_least(1).items(3, 3).not_empty());
-  v("classes", s.classes, "Number of classes; default 10.", at_least(1));
-  v("train_samples", s.train_samples, "Training samples; default 4096.", at_least(1));
-  v("test_samples", s.test_samples, "Test samples; default 1024.", at_least(0));
+  v("shape", s.shape, "Image as [height, width, channels].", at_least(1).items(3, 3).not_empty());
+  v("classes", s.classes, "Number of classes.", at_least(1));
+  v("train_samples", s.train_samples, "Training samples.", at_least(1));
+  v("test_samples", s.test_samples, "Test samples.", at_least(0));
 }
 
 template <class V>
 void fields(V& v, Normalize& s) {
-  v("scale", s.scale, "Pixels are multiplied by this first; default 1/255.", any());
-  v("mean", s.mean, "Then this is subtracted: one number or one per channel; default 0.", any());
-  v("std", s.std, "Then they are divided by this: one number or one per channel; default 1.",
-    above(0));
+  v("scale", s.scale, "Pixels are multiplied by this first.", any());
+  v("mean", s.mean, "Then this is subtracted: one number or one per channel.", any());
+  v("std", s.std, "Then they are divided by this: one number or one per channel.", above(0));
   v("reverse_channels", s.reverse_channels,
-    "Whether RGB becomes BGR first, so that mean and std count in BGR; default false.", any());
+    "Whether RGB becomes BGR first, so that mean and std count in BGR.", any());
 }
 
 template <class V>
 void fields(V& v, Data& s) {
   v.located(s.loc);
-  v("format", s.format, "How the files are written; default idx.", any());
-  v("path", s.path, "Folder of all splits.", any());
+  v("format", s.format, "How the files are written.", any());
+  v("path", s.path, "Folder of all splits.", free());
   v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.", any());
   v("num_classes", s.num_classes, "Number of classes; known from names or labels when left out.",
     at_least(1));
   v("train", s.train, "Where the training samples are.", any());
-  v("validation", s.validation, "Where the validation samples are; default none.", any());
-  v("test", s.test, "Where the test samples are; default none.", any());
+  v("validation", s.validation, "Where the validation samples are; none when left out.", any());
+  v("test", s.test, "Where the test samples are; none when left out.", any());
   v("validation_split", s.validation_split,
-    "Fraction of the training samples set aside for validation, in [0, 1); default 0.",
-    below(0, 1));
+    "Fraction of the training samples set aside for validation, in [0, 1).", below(0, 1));
   v("limit", s.limit,
-    "Use only N training samples: the first of arrays; of image files a set drawn by the "
-    "seed, each class having its share. Default all.",
+    "Use only N training samples: the first of arrays; of image files a set drawn by the seed, "
+    "each class having its share. All when left out.",
     at_least(1));
-  v("normalize", s.normalize, "From pixels to numbers: (x * scale - mean) / std.", any());
-  v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.", any());
+  v("normalize", s.normalize, "From pixels to numbers: (x * scale - mean) / std.", same());
+  v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.", same());
   v.group({"normalize", "preprocess"}, false);
   v("synthetic", s.synthetic, "Size of the random data of format synthetic.", any());
   v("resize", s.resize, "Size of the images as [height, width]; model.input's when left out.",
-    at_least(1).items(2, 2));
+    at_least(1).items(2, 2).on_resume(Resume::kSame));
   v("channels", s.channels, "1 (grey) or 3 (RGB); model.input's, or 3, when left out.",
-    within(1, 3));
-  v("interpolation", s.interpolation, "How images are resized; default bilinear.", any());
+    within(1, 3).on_resume(Resume::kSame));
+  v("interpolation", s.interpolation, "How images are resized.", same());
   v("antialias", s.antialias,
     "Whether shrinking averages over all pixels, as Pillow and torchvision do, or reads only the "
-    "nearest, as tf.image.resize does; default true.",
-    any());
-  v("fit", s.fit, "stretch to the size, or crop: shorter side, then centre; default stretch.",
-    any());
-  v("crop_fraction", s.crop_fraction,
-    "Share of the shorter side that fit: crop keeps, e.g. 0.875; default 1.",
-    {.low = 0, .high = 1, .low_open = true});
+    "nearest, as tf.image.resize does.",
+    same());
+  v("fit", s.fit, "stretch to the size, or crop: shorter side, then centre.", same());
+  v("crop_fraction", s.crop_fraction, "Share of the shorter side that fit: crop keeps, e.g. 0.875.",
+    {.low = 0, .high = 1, .low_open = true, .resume = Resume::kSame});
   v("scaled_decode", s.scaled_decode,
-    "Whether JPEGs are decoded at 1/2, 1/4 or 1/8 where that is large enough; default true.",
-    any());
-  v("on_error", s.on_error, "What a damaged file leads to; default fail.", any());
+    "Whether JPEGs are decoded at 1/2, 1/4 or 1/8 where that is large enough.", any());
+  v("on_error", s.on_error, "What a damaged file leads to.", any());
   v("error_budget", s.error_budget,
-    "Damaged files that on_error lets pass, a share of all when below 1; default 0.01.",
-    at_least(0));
-  v("cache", s.cache, "Where decoded images are kept; default none.", any());
+    "Damaged files that on_error lets pass, a share of all when below 1.", at_least(0));
+  v("cache", s.cache, "Where decoded images are kept; none when left out.", free());
   v("cache_dir", s.cache_dir,
-    "Folder of cache: disk, and of what on_error: skip has found of the files; default cache.",
-    any());
-  v("max_pixels", s.max_pixels, "Largest image that is decoded; default 100 million.", at_least(1));
-  v("max_file_size", s.max_file_size, "Largest image file in bytes; default 256 MiB.", at_least(1));
-  v("shuffle", s.shuffle, "Whether each epoch has an order of its own; default true.", any());
+    "Folder of cache: disk, and of what on_error: skip has found of the files.", free());
+  v("max_pixels", s.max_pixels, "Largest image that is decoded.",
+    at_least(1).on_resume(Resume::kFree));
+  v("max_file_size", s.max_file_size, "Largest image file in bytes.",
+    at_least(1).on_resume(Resume::kFree));
+  v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", any());
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
-    at_least(0));
-  v("threads", s.threads, "Threads that load; chosen when left out.", at_least(1));
+    at_least(0).on_resume(Resume::kFree));
+  v("threads", s.threads, "Threads that load; chosen when left out.",
+    at_least(1).on_resume(Resume::kFree));
 }
 
 }  // namespace trainer::config

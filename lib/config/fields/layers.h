@@ -17,14 +17,14 @@ void fields(V& v, Initializer& s) {
     v.alternative(
         name, "Keras's initializer of this name.", s.kind == kind, [&, k = kind] { s.kind = k; },
         [&, k = kind](auto& inner) {
-          if (k == Kind::kConstant) inner("value", s.value, "The value; default 0.", any());
+          if (k == Kind::kConstant) inner("value", s.value, "The value.", any());
           if (k == Kind::kRandomUniform) {
-            inner("low", s.low, "Lower end of the range; default -0.05.", any());
-            inner("high", s.high, "Upper end of the range; default 0.05.", any());
+            inner("low", s.low, "Lower end of the range.", any());
+            inner("high", s.high, "Upper end of the range.", any());
           }
           if (k == Kind::kRandomNormal || k == Kind::kTruncatedNormal) {
-            inner("mean", s.mean, "Mean; default 0.", any());
-            inner("stddev", s.stddev, "Standard deviation; default 0.05.", at_least(0));
+            inner("mean", s.mean, "Mean.", any());
+            inner("stddev", s.stddev, "Standard deviation.", at_least(0));
           }
         });
   }
@@ -33,33 +33,31 @@ void fields(V& v, Initializer& s) {
 template <class V>
 void fields(V& v, Regularizer& s) {
   v.definition("regularizer");
-  v("l2", s.l2, "The penalty l2 * sum(w^2) is added to the loss; default 0.", at_least(0));
+  v("l2", s.l2, "The penalty l2 * sum(w^2) is added to the loss.", at_least(0));
 }
 
 // ---- Keys that several layers have ----
 
 template <class V, class L>
 void window_fields(V& v, L& s) {
-  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width]; default 3.",
-    at_least(1));
-  v("strides", s.strides, "Step of the window in pixels; default 1.", at_least(1));
-  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
-    at_least(0));
-  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels; default 1.", at_least(1));
+  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", at_least(1));
+  v("strides", s.strides, "Step of the window in pixels.", at_least(1));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", at_least(0));
+  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels.", at_least(1));
 }
 
 template <class V, class L>
 void pool_fields(V& v, L& s) {
   v.shorthand("pool_size");
-  v("pool_size", s.pool_size, "Window in pixels; default 2.", at_least(1));
+  v("pool_size", s.pool_size, "Window in pixels.", at_least(1));
   v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
     at_least(1));
 }
 
 template <class V, class L>
 void output_fields(V& v, L& s) {
-  v("activation", s.activation, "Function applied to the output; default linear.", any());
-  v("use_bias", s.use_bias, "Whether a bias is added; default true.", any());
+  v("activation", s.activation, "Function applied to the output.", any());
+  v("use_bias", s.use_bias, "Whether a bias is added.", any());
 }
 
 // ---- The layers ----
@@ -68,50 +66,44 @@ template <class V>
 void fields(V& v, ConvLayer& s) {
   v("filters", s.filters, "Number of output channels.", at_least(1).must());
   window_fields(v, s);
-  v("groups", s.groups, "Channel groups convolved apart; default 1.", at_least(1));
+  v("groups", s.groups, "Channel groups convolved apart.", at_least(1));
   output_fields(v, s);
-  v("kernel_initializer", s.kernel_initializer, "Start of the kernel; default glorot_uniform.",
-    any());
-  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
-  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; default none.", any());
+  v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
+    warn());
 }
 
 template <class V>
 void fields(V& v, DepthwiseConvLayer& s) {
   window_fields(v, s);
-  v("depth_multiplier", s.depth_multiplier, "Output channels per input channel; default 1.",
-    at_least(1));
+  v("depth_multiplier", s.depth_multiplier, "Output channels per input channel.", at_least(1));
   output_fields(v, s);
-  v("depthwise_initializer", s.depthwise_initializer,
-    "Start of the kernel; default glorot_uniform.", any());
-  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
-  v("depthwise_regularizer", s.depthwise_regularizer, "Penalty on the kernel; default none.",
-    any());
+  v("depthwise_initializer", s.depthwise_initializer, "Start of the kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("depthwise_regularizer", s.depthwise_regularizer, "Penalty on the kernel; none when left out.",
+    warn());
 }
 
 template <class V>
 void fields(V& v, SeparableConvLayer& s) {
   v("filters", s.filters, "Number of output channels.", at_least(1).must());
   window_fields(v, s);
-  v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel; default 1.",
-    at_least(1));
+  v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel.", at_least(1));
   output_fields(v, s);
-  v("depthwise_initializer", s.depthwise_initializer,
-    "Start of the depthwise kernel; default glorot_uniform.", any());
-  v("pointwise_initializer", s.pointwise_initializer,
-    "Start of the 1x1 kernel; default glorot_uniform.", any());
-  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
+  v("depthwise_initializer", s.depthwise_initializer, "Start of the depthwise kernel.", warn());
+  v("pointwise_initializer", s.pointwise_initializer, "Start of the 1x1 kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
   v("depthwise_regularizer", s.depthwise_regularizer,
-    "Penalty on the depthwise kernel; default none.", any());
-  v("pointwise_regularizer", s.pointwise_regularizer, "Penalty on the 1x1 kernel; default none.",
-    any());
+    "Penalty on the depthwise kernel; none when left out.", warn());
+  v("pointwise_regularizer", s.pointwise_regularizer,
+    "Penalty on the 1x1 kernel; none when left out.", warn());
 }
 
 template <class V>
 void fields(V& v, MaxPoolLayer& s) {
   pool_fields(v, s);
-  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels; default valid.",
-    at_least(0));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", at_least(0));
 }
 
 template <class V>
@@ -137,10 +129,10 @@ void fields(V& v, DenseLayer& s) {
   v.shorthand("units");
   v("units", s.units, "Number of outputs.", at_least(1).must());
   output_fields(v, s);
-  v("kernel_initializer", s.kernel_initializer, "Start of the weights; default glorot_uniform.",
-    any());
-  v("bias_initializer", s.bias_initializer, "Start of the bias; default zeros.", any());
-  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the weights; default none.", any());
+  v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
+  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the weights; none when left out.",
+    warn());
 }
 
 template <class V>
@@ -153,25 +145,25 @@ void fields(V& v, ReshapeLayer& s) {
 template <class V>
 void fields(V& v, DropoutLayer& s) {
   v.shorthand("rate");
-  v("rate", s.rate, "Fraction set to zero in training, in [0, 1); default 0.5.", below(0, 1));
+  v("rate", s.rate, "Fraction set to zero in training, in [0, 1).",
+    below(0, 1).on_resume(Resume::kWarn));
 }
 
 template <class V>
 void fields(V& v, BatchNormLayer& s) {
-  v("momentum", s.momentum, "Share of the moving statistics that is kept a step; default 0.99.",
-    within(0, 1));
-  v("epsilon", s.epsilon, "Added to the variance; default 1e-3.", above(0));
-  v("center", s.center, "Whether there is a beta; default true.", any());
-  v("scale", s.scale, "Whether there is a gamma; default true.", any());
-  v("beta_initializer", s.beta_initializer, "Start of beta; default zeros.", any());
-  v("gamma_initializer", s.gamma_initializer, "Start of gamma; default ones.", any());
+  v("momentum", s.momentum, "Share of the moving statistics that is kept a step.", within(0, 1));
+  v("epsilon", s.epsilon, "Added to the variance.", above(0));
+  v("center", s.center, "Whether there is a beta.", any());
+  v("scale", s.scale, "Whether there is a gamma.", any());
+  v("beta_initializer", s.beta_initializer, "Start of beta.", warn());
+  v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
 }
 
 template <class V>
 void fields(V& v, ActivationLayer& s) {
   v.shorthand("function");
-  v("function", s.function, "The function; default relu.", any());
-  v("alpha", s.alpha, "Slope of leaky_relu (default 0.3) or scale of elu (default 1).",
+  v("function", s.function, "The function.", any());
+  v("alpha", s.alpha, "Slope of leaky_relu or scale of elu; each has its own when left out.",
     at_least(0));
 }
 

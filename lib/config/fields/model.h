@@ -10,21 +10,20 @@ void fields(V& v, DenseClassifier& s) {
   v.located(s.loc);
   v("hidden_units", s.hidden_units, "Outputs of each hidden layer, e.g. [256, 32].",
     at_least(1).items(1).must());
-  v("activation", s.activation, "Function after each hidden layer; default relu.", any());
-  v("dropout", s.dropout, "Dropout rate after each hidden layer, in [0, 1); default 0, none.",
-    below(0, 1));
-  v("kernel_initializer", s.kernel_initializer, "Start of the weights; default glorot_uniform.",
-    any());
+  v("activation", s.activation, "Function after each hidden layer.", any());
+  v("dropout", s.dropout, "Dropout rate after each hidden layer, in [0, 1).",
+    below(0, 1).on_resume(Resume::kWarn));
+  v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
 }
 
 template <class V>
 void fields(V& v, Unfreeze& s) {
   v.located(s.loc);
   v("at", s.at, "Steps or epochs after which it takes effect, e.g. 3 epochs.", no_seconds().must());
-  v("freeze", s.freeze, "Layers that stay frozen from there on, as in freeze; default none.",
-    any());
+  v("freeze", s.freeze, "Layers that stay frozen from there on, as in freeze; none when left out.",
+    warn());
   v("learning_rate_multiplier", s.learning_rate_multiplier,
-    "The learning rate from there on is multiplied by this; default 1.", above(0));
+    "The learning rate from there on is multiplied by this.", above(0));
 }
 
 template <class V>
@@ -36,23 +35,25 @@ void fields(V& v, Backbone& s) {
   v("weights", s.weights,
     "File with its weights: Keras .h5, .weights.h5 or .keras, .safetensors or .npz; random when "
     "left out.",
+    free());
+  v("alpha", s.alpha, "mobilenet_v2: factor of the number of channels.", above(0));
+  v("include_top", s.include_top, "Whether its classifier is included.", any());
+  v("pooling", s.pooling, "Global pooling at its end: none, avg or max; none when left out.",
     any());
-  v("alpha", s.alpha, "mobilenet_v2: factor of the number of channels; default 1.", above(0));
-  v("include_top", s.include_top, "Whether its classifier is included; default false.", any());
-  v("pooling", s.pooling, "Global pooling at its end: none, avg or max; default none.", any());
   v("freeze", s.freeze,
     "Layers that are not trained: a slice of Keras's layer list such as \"[:-4]\", a number of "
-    "first layers, names with * and ?, all or none; default none.",
-    any());
+    "first layers, names with * and ?, all or none; none when left out.",
+    warn());
   v("unfreeze", s.unfreeze,
-    "Later changes of freeze: {at: 3 epochs, freeze: \"[:-20]\"}, or a list of such; default none.",
-    any());
+    "Later changes of freeze: {at: 3 epochs, freeze: \"[:-20]\"}, or a list of such; none when "
+    "left out.",
+    warn());
   v("batch_norm", s.batch_norm,
     "Trained layers normalise with the batch (train) or with the moving statistics, which then "
-    "stay (eval); default train.",
-    any());
+    "stay (eval).",
+    warn());
   v("allow_missing", s.allow_missing,
-    "Tensors that the file need not have, such as \"predictions/*\"; default none.", any());
+    "Tensors that the file need not have, such as \"predictions/*\"; none when left out.", free());
 }
 
 template <class V>
@@ -67,11 +68,12 @@ void fields(V& v, Model& s) {
   v("head", s.head, "The layers after the backbone, in order.", any());
   v.group({"layers", "dense_classifier", "backbone"}, true);
   v("weights", s.weights, "File with the weights to start from, for layers and dense_classifier.",
-    any());
-  v("allow_missing", s.allow_missing, "Tensors that the file need not have; default none.", any());
-  v("loss", s.loss, "What training minimizes, on logits; default softmax_cross_entropy.", any());
-  v("label_smoothing", s.label_smoothing,
-    "Share of the label spread over all classes, in [0, 1); default 0.", below(0, 1));
+    free());
+  v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
+    free());
+  v("loss", s.loss, "What training minimizes, on logits.", any());
+  v("label_smoothing", s.label_smoothing, "Share of the label spread over all classes, in [0, 1).",
+    below(0, 1).on_resume(Resume::kWarn));
 }
 
 }  // namespace trainer::config

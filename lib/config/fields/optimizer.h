@@ -1,46 +1,46 @@
 // The keys of optimizer and schedule.
 #pragma once
 
-#include "config/fields/kind.h"
+#include "config/fields/alternative.h"
 #include "config/rule.h"
 
 namespace trainer::config {
 
 template <class V>
 void fields(V& v, Sgd& s) {
-  v("learning_rate", s.learning_rate, "Learning rate; default 0.01.", at_least(0));
-  v("momentum", s.momentum, "Momentum, in [0, 1]; default 0.", within(0, 1));
-  v("nesterov", s.nesterov, "Nesterov's form of momentum; default false.", any());
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step; default 0.", at_least(0));
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("momentum", s.momentum, "Momentum, in [0, 1].", within(0, 1).on_resume(Resume::kSameIfZero));
+  v("nesterov", s.nesterov, "Nesterov's form of momentum.", any());
+  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
 }
 
 template <class V>
 void fields(V& v, RmsProp& s) {
-  v("learning_rate", s.learning_rate, "Learning rate; default 1e-3.", at_least(0));
-  v("rho", s.rho, "Decay of the mean square; default 0.9.", below(0, 1));
-  v("momentum", s.momentum, "Momentum, in [0, 1]; default 0.", within(0, 1));
-  v("epsilon", s.epsilon, "Keeps the division finite; default 1e-7.", above(0));
-  v("centered", s.centered, "Divide by the variance, not the mean square; default false.", any());
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step; default 0.", at_least(0));
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("rho", s.rho, "Decay of the mean square.", below(0, 1));
+  v("momentum", s.momentum, "Momentum, in [0, 1].", within(0, 1).on_resume(Resume::kSameIfZero));
+  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
+  v("centered", s.centered, "Divide by the variance, not the mean square.", same());
+  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
 }
 
 template <class V>
 void fields(V& v, Adam& s) {
-  v("learning_rate", s.learning_rate, "Learning rate; default 1e-3.", at_least(0));
-  v("beta_1", s.beta_1, "Decay of the mean; default 0.9.", below(0, 1));
-  v("beta_2", s.beta_2, "Decay of the mean square; default 0.999.", below(0, 1));
-  v("epsilon", s.epsilon, "Keeps the division finite; default 1e-7.", above(0));
-  v("amsgrad", s.amsgrad, "Divide by the largest mean square so far; default false.", any());
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
+  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
+  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
+  v("amsgrad", s.amsgrad, "Divide by the largest mean square so far.", same());
 }
 
 template <class V>
 void fields(V& v, AdamW& s) {
-  v("learning_rate", s.learning_rate, "Learning rate; default 1e-3.", at_least(0));
-  v("weight_decay", s.weight_decay, "Decoupled weight decay a step; default 4e-3.", at_least(0));
-  v("beta_1", s.beta_1, "Decay of the mean; default 0.9.", below(0, 1));
-  v("beta_2", s.beta_2, "Decay of the mean square; default 0.999.", below(0, 1));
-  v("epsilon", s.epsilon, "Keeps the division finite; default 1e-7.", above(0));
-  v("amsgrad", s.amsgrad, "Divide by the largest mean square so far; default false.", any());
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
+  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
+  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
+  v("amsgrad", s.amsgrad, "Divide by the largest mean square so far.", same());
 }
 
 template <class V>
@@ -53,21 +53,23 @@ void fields(V& v, LearningRateMultiplier& s) {
 template <class V>
 void fields(V& v, Optimizer& s) {
   v.located(s.loc);
-  v.choice("an optimizer", true);
+  v.choice("an optimizer", true, Resume::kSame);
   kind<Sgd>(v, s.kind, "sgd", "Stochastic gradient descent, with or without momentum.");
   kind<RmsProp>(v, s.kind, "rmsprop", "RMSprop.");
   kind<Adam>(v, s.kind, "adam", "Adam.");
   kind<AdamW>(v, s.kind, "adamw", "Adam with decoupled weight decay.");
-  v("clip_value", s.clip_value, "Each gradient element is kept within [-v, v]; default no clip.",
+  v("clip_value", s.clip_value,
+    "Each gradient element is kept within [-v, v]; no clip when left out.", above(0));
+  v("clip_norm", s.clip_norm, "Largest norm of each gradient tensor; no clip when left out.",
     above(0));
-  v("clip_norm", s.clip_norm, "Largest norm of each gradient tensor; default no clip.", above(0));
-  v("global_clip_norm", s.global_clip_norm, "Largest norm of all gradients; default no clip.",
+  v("global_clip_norm", s.global_clip_norm, "Largest norm of all gradients; no clip when left out.",
     above(0));
   v.group({"clip_value", "clip_norm", "global_clip_norm"}, false);
-  v("accumulate", s.accumulate, "Batches summed into one update; default 1.", at_least(1));
+  v("accumulate", s.accumulate, "Batches summed into one update.", at_least(1));
   v("learning_rate_multiplier", s.learning_rate_multiplier,
     "Learning rates of layers, as a list of {match, value}; the last match counts.", any());
-  v("ema", s.ema, "Momentum of the weight average used by evaluation, e.g. 0.99; default none.",
+  v("ema", s.ema,
+    "Momentum of the weight average used by evaluation, e.g. 0.99; none when left out.",
     inside(0, 1));
 }
 
@@ -76,49 +78,49 @@ void fields(V&, ConstantSchedule&) {}
 
 template <class V>
 void fields(V& v, StepSchedule& s) {
-  v("every", s.every, "Steps or epochs between two changes; default 1 epoch.", no_seconds());
-  v("factor", s.factor, "The rate is multiplied by this; default 0.1.", above(0));
+  v("every", s.every, "Steps or epochs between two changes.", no_seconds());
+  v("factor", s.factor, "The rate is multiplied by this.", above(0));
 }
 
 template <class V>
 void fields(V& v, ExponentialSchedule& s) {
-  v("decay_every", s.decay_every, "Steps or epochs per decay; default 1 epoch.", no_seconds());
-  v("decay_rate", s.decay_rate, "Factor per decay; default 0.9.", above(0));
-  v("staircase", s.staircase, "Whether it decays at whole decays only; default false.", any());
+  v("decay_every", s.decay_every, "Steps or epochs per decay.", no_seconds());
+  v("decay_rate", s.decay_rate, "Factor per decay.", above(0));
+  v("staircase", s.staircase, "Whether it decays at whole decays only.", any());
 }
 
 template <class V>
 void fields(V& v, CosineSchedule& s) {
   v("decay_over", s.decay_over, "Steps or epochs of the decay; the whole training when left out.",
     no_seconds());
-  v("alpha", s.alpha, "Share of the rate left at the end; default 0.", within(0, 1));
+  v("alpha", s.alpha, "Share of the rate left at the end.", within(0, 1));
 }
 
 template <class V>
 void fields(V& v, PolynomialSchedule& s) {
   v("decay_over", s.decay_over, "Steps or epochs of the decay; the whole training when left out.",
     no_seconds());
-  v("end_learning_rate", s.end_learning_rate, "Rate at the end; default 1e-4.", at_least(0));
-  v("power", s.power, "Power of the remaining share; default 1, linear.", above(0));
+  v("end_learning_rate", s.end_learning_rate, "Rate at the end.", at_least(0));
+  v("power", s.power, "Power of the remaining share; 1 is linear.", above(0));
 }
 
 template <class V>
 void fields(V& v, RampUpSchedule& s) {
-  v("start", s.start, "Rate at the start; default 1e-5.", above(0));
-  v("peak", s.peak, "Rate after the ramp; default 5e-5.", above(0));
-  v("floor", s.floor, "Rate that the decay approaches; default 1e-5.", above(0));
-  v("ramp_epochs", s.ramp_epochs, "Epochs from start to peak; default 5.", at_least(0));
-  v("sustain_epochs", s.sustain_epochs, "Epochs at the peak; default 0.", at_least(0));
-  v("decay", s.decay, "Factor an epoch after that, in (0, 1]; default 0.8.",
+  v("start", s.start, "Rate at the start.", above(0));
+  v("peak", s.peak, "Rate after the ramp.", above(0));
+  v("floor", s.floor, "Rate that the decay approaches.", above(0));
+  v("ramp_epochs", s.ramp_epochs, "Epochs from start to peak.", at_least(0));
+  v("sustain_epochs", s.sustain_epochs, "Epochs at the peak.", at_least(0));
+  v("decay", s.decay, "Factor an epoch after that, in (0, 1].",
     {.low = 0, .high = 1, .low_open = true});
-  v("by", s.by, "Whether the rate changes each epoch or each step; default epoch.", any());
-  v("scale", s.scale, "How the peak grows with the number of replicas; default none.", any());
+  v("by", s.by, "Whether the rate changes each epoch or each step.", any());
+  v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.", any());
 }
 
 template <class V>
 void fields(V& v, WarmUp& s) {
-  v("over", s.over, "Steps or epochs of the warm-up; default 1 epoch.", no_seconds());
-  v("start_factor", s.start_factor, "Share of the rate at the start; default 0.", within(0, 1));
+  v("over", s.over, "Steps or epochs of the warm-up.", no_seconds());
+  v("start_factor", s.start_factor, "Share of the rate at the start.", within(0, 1));
 }
 
 template <class V>
@@ -131,7 +133,7 @@ void fields(V& v, Schedule& s) {
   kind<CosineSchedule>(v, s.kind, "cosine", "Half a cosine down to alpha * rate.");
   kind<PolynomialSchedule>(v, s.kind, "polynomial", "A polynomial down to end_learning_rate.");
   kind<RampUpSchedule>(v, s.kind, "ramp_up", "Linear from start to peak, then decay to floor.");
-  v("warm_up", s.warm_up, "Linear rise before the schedule; default none.", any());
+  v("warm_up", s.warm_up, "Linear rise before the schedule; none when left out.", any());
 }
 
 }  // namespace trainer::config

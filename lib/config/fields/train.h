@@ -8,11 +8,9 @@ namespace trainer::config {
 template <class V>
 void fields(V& v, EarlyStop& s) {
   v.located(s.loc);
-  v("metric", s.metric, "Metric that has to improve; default validation/loss.", any());
-  v("patience", s.patience, "Evaluations without improvement before it stops; default 3.",
-    at_least(1));
-  v("min_delta", s.min_delta, "Smallest change that counts as improvement; default 0.",
-    at_least(0));
+  v("metric", s.metric, "Metric that has to improve.", any());
+  v("patience", s.patience, "Evaluations without improvement before it stops.", at_least(1));
+  v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
 }
 
 template <class V>
@@ -22,20 +20,24 @@ void fields(V& v, Train& s) {
     Rule{.low = 0, .high = 1e6, .low_open = true});
   v("max_steps", s.max_steps, "Length of the training in steps.", at_least(1));
   v.group({"epochs", "max_steps"}, true);
-  v("batch_size", s.batch_size, "Samples a step and replica; default 32.", at_least(1));
-  v("precision", s.precision, "Arithmetic of the layers; default float32.", any());
+  v("batch_size", s.batch_size, "Samples a step and replica.", at_least(1));
+  v("precision", s.precision, "Arithmetic of the layers.", any());
+  v("loss_scale", s.loss_scale,
+    "float16: what the loss is multiplied by before backward, a number or dynamic; dynamic when "
+    "left out.",
+    above(0));
   v("cache_features", s.cache_features,
-    "Whether outputs of frozen layers are kept, once an image: auto, on, memory, disk or off; "
-    "default auto.",
+    "Whether outputs of frozen layers are kept, once an image: auto, on, memory, disk or off.",
+    free());
+  v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
     any());
-  v("early_stop", s.early_stop, "Stop when a metric no longer improves; default never.", any());
 }
 
 template <class V>
 void fields(V& v, ReplicaBatchNorm& s) {
   v("sync", s.sync,
-    "Whether batch norm in training takes its statistics over all replicas' samples; default "
-    "false: each over its own, and the moving statistics are averaged.",
+    "Whether batch norm in training takes its statistics over all replicas' samples; otherwise "
+    "each over its own, and the moving statistics are averaged.",
     any());
 }
 
@@ -43,91 +45,84 @@ template <class V>
 void fields(V& v, Parallel& s) {
   v.located(s.loc);
   v("strategy", s.strategy,
-    "How several processes train one model: all_reduce (default), in step, or parameter_server, "
+    "How several processes train one model: all_reduce, in step, or parameter_server, "
     "asynchronously by way of the ps tasks of TF_CONFIG.",
     any());
   v("max_staleness", s.max_staleness,
     "parameter_server: a gradient is dropped when its parameters have had more updates since they "
     "were pulled; unbounded when left out.",
     at_least(0));
-  v("device", s.device, "Where to train; default auto.", any());
-  v("gpus", s.gpus, "Number of GPUs; default 0.", any());
+  v("device", s.device, "Where to train.", any());
+  v("gpus", s.gpus,
+    "GPUs of this machine, a replica each: a number, all, or a list of indices in which one may "
+    "come twice. On the CPU a number or list only counts replicas.",
+    within(0, 1023));
   v("replicas", s.replicas,
-    "Copies of the model in this process, each with its share of the cores and of every batch; "
-    "default 1.",
-    within(1, 64));
+    "Copies of the model in this process, each with its share of the cores and of every batch.",
+    within(1, kMaxReplicas));
   v("lr_scaling", s.lr_scaling,
     "How the number of replicas scales the optimizer's learning rate; must be given for more than "
     "one.",
     any());
   v("shard", s.shard,
     "sample: an epoch's samples are divided among the replicas of all processes; off: each goes "
-    "through all of them in an order of its own; default sample.",
+    "through all of them in an order of its own.",
     any());
   v("evaluate", s.evaluate,
     "Whether evaluation is spread over all replicas and processes; false: rank 0 evaluates alone, "
-    "with the same result; default true.",
+    "with the same result.",
     any());
   v("reduction", s.reduction,
-    "ordered: the same bits for any number of replicas of the same global batch; default fast.",
-    any());
+    "ordered: the same bits for any number of replicas of the same global batch.", any());
   v("micro_batches", s.micro_batches,
-    "Parts that reduction: ordered cuts the global batch into, a power of two; default 8.",
-    within(1, 4096));
+    "Parts that reduction: ordered cuts the global batch into, a power of two.", within(1, 4096));
   v("bucket_mb", s.bucket_mb,
     "MiB of gradients that are reduced at once while backward still runs; 0: all of them after it; "
     "chosen when left out.",
     at_least(0));
   v("batch_norm", s.batch_norm, "Batch norm with several replicas.", any());
   v("deterministic", s.deterministic,
-    "Whether a run gives the same bits every time; default true. false permits sums whose order "
-    "depends on timing; the CPU has none.",
+    "Whether a run gives the same bits every time; false permits sums whose order depends on "
+    "timing; the CPU has none.",
     any());
   v("pin", s.pin,
-    "Whether each replica's threads stay on cores of their own, for machines that do nothing else; "
-    "default false.",
+    "Whether each replica's threads stay on cores of their own, for machines that do nothing else.",
     any());
   v("threads", s.threads, "Processor cores to use; all when left out.", at_least(1));
   v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.", at_least(1));
-  v("convolution", s.convolution, "Algorithm of convolutions; default auto.", any());
+  v("convolution", s.convolution, "Algorithm of convolutions.", any());
   v("timeout", s.timeout,
-    "Longest time that processes wait for each other; default 60 seconds. One that is silent for "
-    "half of it "
-    "counts as gone.",
+    "Longest time that processes wait for each other. One that is silent for half of it counts as "
+    "gone.",
     any());
-  v("collective", s.collective, "How processes sum gradients; default auto.", any());
+  v("collective", s.collective, "How processes sum gradients.", any());
 }
 
 template <class V>
 void fields(V& v, Evaluate& s) {
   v("batch_size", s.batch_size, "Samples a batch; the training batch size when left out.",
     at_least(1));
-  v("top_k", s.top_k, "Also report whether the label is among the k best; default 5.", at_least(1));
+  v("top_k", s.top_k, "Also report whether the label is among the k best.", at_least(1));
   v("start_delay_secs", s.start_delay_secs,
-    "evaluate --follow: seconds before the first evaluation; default 120.", at_least(0));
+    "evaluate --follow: seconds before the first evaluation.", at_least(0));
   v("throttle_secs", s.throttle_secs,
-    "evaluate --follow: least seconds between the starts of two evaluations; default 600.",
-    at_least(0));
+    "evaluate --follow: least seconds between the starts of two evaluations.", at_least(0));
   v("timeout_secs", s.timeout_secs,
-    "evaluate --follow: ends when no new checkpoint came for so many seconds; default 3600.",
-    above(0));
+    "evaluate --follow: ends when no new checkpoint came for so many seconds.", above(0));
 }
 
 template <class V>
 void fields(V& v, Run& s) {
   v.located(s.loc);
   v("dir", s.dir, "Folder of the run; runs/<name> when left out.", any());
-  v("checkpoint_every", s.checkpoint_every, "Steps, epochs or seconds; default 1 epoch.", any());
-  v("keep", s.keep, "Checkpoints kept; default 2.", at_least(1));
-  v("best", s.best,
-    "Metric whose best checkpoint is kept too, \"\" for none; default "
-    "validation/accuracy.",
-    any());
-  v("log_every", s.log_every, "Steps, epochs or seconds; default 10 steps.", any());
+  v("checkpoint_every", s.checkpoint_every, "Steps, epochs or seconds.", any());
+  v("keep", s.keep, "Checkpoints kept.", at_least(1));
+  v("best", s.best, "Metric whose best checkpoint is kept too, \"\" for none.", any());
+  v("log_every", s.log_every, "Steps, epochs or seconds.", any());
   v("summary_every", s.summary_every,
-    "Steps, epochs or seconds between points of the metrics files; default 100 steps.", any());
-  v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds; default 1 epoch.", any());
-  v("tensorboard", s.tensorboard, "Whether TensorBoard files are written; default true.", any());
+    "Steps, epochs or seconds between points of the metrics files.", any());
+  v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds.", any());
+  v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
 }
 
 }  // namespace trainer::config

@@ -1,15 +1,14 @@
 #include "data/check.h"
 
 #include <algorithm>
-#include <atomic>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <regex>
 #include <set>
-#include <thread>
 
-#include "base/crew.h"
 #include "base/error.h"
+#include "base/json.h"
+#include "base/parallel.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_list.h"
 #include "data/splits.h"
@@ -45,18 +44,8 @@ FileCheck check_file(const std::string& path, const config::Data& data) {
 
 std::vector<FileCheck> check_files(const ImageList& list, const config::Data& data) {
   std::vector<FileCheck> results(list.files.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < results.size(); i = next++) {
-      results[i] = check_file(list.files[i].path, data);
-    }
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < available_cores().size(); ++i) {
-    threads.emplace_back(work);
-  }
-  work();
-  threads.clear();
+  parallel_for(results.size(),
+               [&](std::size_t i) { results[i] = check_file(list.files[i].path, data); });
   return results;
 }
 
@@ -276,9 +265,7 @@ std::string to_text(const DataCheck& check) {
 
 std::string to_json(const DataCheck& check) {
   std::string text;
-  const auto add = [&text](const Json& line) {
-    text += line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
-  };
+  const auto add = [&text](const Json& line) { text += to_json_line(line) + '\n'; };
   for (const SplitCheck& split : check.splits) {
     Json counts = Json::object();
     for (std::size_t i = 0; i < check.classes.size(); ++i) {
@@ -311,7 +298,7 @@ std::string to_json(const DataCheck& check) {
 
 std::string sheet_json(const std::string& path) {
   const Json line{{"event", "sheet"}, {"path", path}};
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n';
+  return to_json_line(line) + '\n';
 }
 
 }  // namespace trainer::data

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/glob.h"
 #include "base/random.h"
 #include "base/text.h"
 
@@ -66,22 +67,6 @@ void walk(const fs::path& folder, Use use) {
   if (error) throw DataError(folder.string(), error.message());
 }
 
-// * and ? within a name, ** across folders.
-bool matches(std::string_view pattern, std::string_view text) {
-  if (pattern.empty()) return text.empty();
-  if (pattern.starts_with("**/")) {
-    if (matches(pattern.substr(3), text)) return true;
-    const auto slash = text.find('/');
-    return slash != std::string_view::npos && matches(pattern, text.substr(slash + 1));
-  }
-  if (pattern[0] == '*') {
-    if (matches(pattern.substr(1), text)) return true;
-    return !text.empty() && text[0] != '/' && matches(pattern, text.substr(1));
-  }
-  if (text.empty() || (pattern[0] == '?' ? text[0] == '/' : pattern[0] != text[0])) return false;
-  return matches(pattern.substr(1), text.substr(1));
-}
-
 // The files of a glob: the folders before its first wildcard are walked.
 std::vector<std::string> glob_files(const config::Split& split) {
   const std::string full =
@@ -93,7 +78,7 @@ std::vector<std::string> glob_files(const config::Split& split) {
   check_folder(base.empty() ? "/" : base);
   std::vector<std::string> files;
   walk(base.empty() ? "/" : base, [&](const fs::path& path) {
-    if (matches(pattern, path.lexically_relative(base).generic_string())) {
+    if (matches_path(pattern, path.lexically_relative(base).generic_string())) {
       files.push_back(slash == std::string::npos ? path.lexically_normal().string()
                                                  : path.string());
     }
@@ -105,12 +90,6 @@ std::vector<std::string> glob_files(const config::Split& split) {
 
 std::string parent_name(const std::string& path) {
   return fs::path(path).parent_path().filename().string();
-}
-
-std::string list(const std::vector<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
 }
 
 // ---- CSV ----
@@ -217,7 +196,7 @@ ImageList list_csv(const config::Split& split, const std::vector<std::string>& c
       label = found->second;
     } else if (!as_index(row.label, label) || label >= static_cast<std::int32_t>(classes.size())) {
       reader.fail(row.line, concat("the label '", row.label, "' is no class; the classes are ",
-                                   list(classes), " (or 0 to ", classes.size() - 1, ")"));
+                                   join(classes), " (or 0 to ", classes.size() - 1, ")"));
     }
     result.files.push_back({(folder / row.path).string(), label});
     result.lines.push_back(row.line);
@@ -246,7 +225,7 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
   for (const std::string& name : sub_folders(split.path)) {
     if (std::find(classes.begin(), classes.end(), name) == classes.end()) {
       throw DataError((fs::path(split.path) / name).string(),
-                      concat("is no class: the classes are ", list(classes),
+                      concat("is no class: the classes are ", join(classes),
                              "; name it in data.classes or move it away"));
     }
   }
@@ -285,7 +264,7 @@ ImageList list_glob(const config::Split& split, const std::vector<std::string>& 
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
       throw DataError(
-          path, concat("its folder '", name, "' is no class; the classes are ", list(classes)));
+          path, concat("its folder '", name, "' is no class; the classes are ", join(classes)));
     }
     result.files.push_back({path, static_cast<std::int32_t>(found - classes.begin())});
   }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/text.h"
 #include "data/arrays/array.h"
 #include "data/data.h"
 #include "data/images/image_dataset.h"
@@ -42,9 +43,7 @@ Images open_archive(const std::string& path) {
   const std::string labels = pick(held, {"labels", "y", "y_test", "test_labels"});
   if (images.empty() && held.size() == 1) images = held[0];
   if (images.empty()) {
-    std::string text;
-    for (const std::string& name : held) text += (text.empty() ? "" : ", ") + name;
-    throw DataError(path, "holds the arrays " + text + "; expected one called images or x");
+    throw DataError(path, "holds the arrays " + join(held) + "; expected one called images or x");
   }
   if (labels.empty()) return unlabelled(read_npz(path, images));
   return {std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels)), true};

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "base/crew.h"
+#include "base/cores.h"
 #include "base/error.h"
 #include "data/loading/batch_reader.h"
 #include "data/reading.h"

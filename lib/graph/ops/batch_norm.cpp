@@ -1,3 +1,4 @@
+#include "graph/op_text.h"
 #include "graph/rules.h"
 
 namespace trainer::graph::rules {
@@ -22,6 +23,13 @@ Outputs backward_outputs(const Typed& x, const Typed& dy) {
 
 }  // namespace
 
+const char* name(const BatchNorm&) { return "batch_norm"; }
+std::string text(const BatchNorm& op) {
+  return words({concat("epsilon ", op.epsilon), activation_text(op.activation)});
+}
+std::int64_t flops(const BatchNorm&, const Operands&) { return 0; }
+int alias(const BatchNorm&, int) { return -1; }
+
 Outputs infer(const BatchNorm&, const Site& site) {
   expect_inputs(site, 3);
   const Typed& x = normalised(site);
@@ -38,6 +46,13 @@ Gradients differentiate(const BatchNorm& op, GradientSite& site) {
   return site.emit(BatchNormBackward{op.epsilon, op.activation}, inputs);
 }
 
+const char* name(const BatchNormBackward&) { return "batch_norm_backward"; }
+std::string text(const BatchNormBackward& op) {
+  return words({concat("epsilon ", op.epsilon), activation_text(op.activation)});
+}
+std::int64_t flops(const BatchNormBackward&, const Operands&) { return 0; }
+int alias(const BatchNormBackward&, int) { return -1; }
+
 Outputs infer(const BatchNormBackward& op, const Site& site) {
   expect_inputs(site, op.activation.linear() ? 5 : 6);
   const Typed& x = normalised(site);
@@ -50,12 +65,26 @@ Outputs infer(const BatchNormBackward& op, const Site& site) {
   return backward_outputs(x, site.inputs[1]);
 }
 
+const char* name(const UpdateStatistics&) { return "update_statistics"; }
+std::string text(const UpdateStatistics& op) {
+  return concat("momentum ", op.momentum, " epsilon ", op.epsilon);
+}
+std::int64_t flops(const UpdateStatistics&, const Operands&) { return 0; }
+int alias(const UpdateStatistics&, int output) { return output; }
+
 Outputs infer(const UpdateStatistics&, const Site& site) {
   expect_inputs(site, 4);
   const Shape& channels = site.inputs[0].shape;
   for (std::size_t i = 1; i < 4; ++i) expect_shape(site, i, channels, "statistic");
   return {{channels, DType::kFloat32}, {channels, DType::kFloat32}};
 }
+
+const char* name(const BatchNormInference&) { return "batch_norm_inference"; }
+std::string text(const BatchNormInference& op) {
+  return words({concat("epsilon ", op.epsilon), activation_text(op.activation)});
+}
+std::int64_t flops(const BatchNormInference&, const Operands&) { return 0; }
+int alias(const BatchNormInference&, int) { return -1; }
 
 Outputs infer(const BatchNormInference&, const Site& site) {
   expect_inputs(site, 5);
@@ -76,6 +105,13 @@ Gradients differentiate(const BatchNormInference& op, GradientSite& site) {
   return gradients;
 }
 
+const char* name(const BatchNormInferenceBackward&) { return "batch_norm_inference_backward"; }
+std::string text(const BatchNormInferenceBackward& op) {
+  return words({concat("epsilon ", op.epsilon), activation_text(op.activation)});
+}
+std::int64_t flops(const BatchNormInferenceBackward&, const Operands&) { return 0; }
+int alias(const BatchNormInferenceBackward&, int) { return -1; }
+
 Outputs infer(const BatchNormInferenceBackward& op, const Site& site) {
   expect_inputs(site, op.activation.linear() ? 5 : 6);
   const Typed& x = normalised(site);
@@ -86,6 +122,13 @@ Outputs infer(const BatchNormInferenceBackward& op, const Site& site) {
   if (!op.activation.linear()) expect_shape(site, 5, x.shape, "output");
   return backward_outputs(x, site.inputs[1]);
 }
+
+const char* name(const FoldBatchNorm&) { return "fold_batch_norm"; }
+std::string text(const FoldBatchNorm& op) {
+  return words({concat("epsilon ", op.epsilon), flag(op.bias, "bias")});
+}
+std::int64_t flops(const FoldBatchNorm&, const Operands&) { return 0; }
+int alias(const FoldBatchNorm&, int) { return -1; }
 
 Outputs infer(const FoldBatchNorm& op, const Site& site) {
   expect_inputs(site, op.bias ? 6 : 5);

@@ -1,7 +1,19 @@
+#include "graph/op_text.h"
 #include "graph/rules.h"
 
 namespace trainer::graph::rules {
 namespace {
+
+std::string groups_text(std::int64_t count) { return count == 1 ? "" : concat("groups ", count); }
+
+// Two operations for every weight and output pixel; `y` is the convolution's output.
+std::int64_t conv_flops(const Shape& kernel, const Shape& y) {
+  return 2 * kernel.elements() * y[1] * y[2];
+}
+
+Shape convolved(const Conv& op, const Shape& x, const Shape& kernel) {
+  return {kBatch, op.window.output(x[1], 0), op.window.output(x[2], 1), kernel[3]};
+}
 
 Typed convolve(const Conv& op, const Site& site, bool may_cut = false) {
   const Typed& x = image(site, 0);
@@ -31,6 +43,16 @@ Outputs weight_gradients(const Shape& kernel, bool bias) {
 
 }  // namespace
 
+const char* name(const Conv&) { return "conv"; }
+std::string text(const Conv& op) {
+  return words({window_text(op.window), groups_text(op.groups), flag(op.bias, "bias"),
+                activation_text(op.activation)});
+}
+std::int64_t flops(const Conv&, const Operands& at) {
+  return conv_flops(at.input(1), at.output(0));
+}
+int alias(const Conv&, int) { return -1; }
+
 Outputs infer(const Conv& op, const Site& site) {
   expect_inputs(site, op.bias ? 3 : 2);
   return {convolve(op, site)};
@@ -54,6 +76,15 @@ Gradients differentiate(const Conv& op, GradientSite& site) {
   return gradients;
 }
 
+const char* name(const ConvBackwardData&) { return "conv_backward_data"; }
+std::string text(const ConvBackwardData& op) {
+  return words({window_text(op.window), groups_text(op.groups)});
+}
+std::int64_t flops(const ConvBackwardData&, const Operands& at) {
+  return conv_flops(at.input(1), at.input(0));
+}
+int alias(const ConvBackwardData&, int) { return -1; }
+
 Outputs infer(const ConvBackwardData& op, const Site& site) {
   expect_inputs(site, 2);
   const Typed& dy = image(site, 0);
@@ -62,12 +93,28 @@ Outputs infer(const ConvBackwardData& op, const Site& site) {
   return {{op.input, dy.type}};
 }
 
+const char* name(const ConvBackwardWeights&) { return "conv_backward_weights"; }
+std::string text(const ConvBackwardWeights& op) {
+  return words({window_text(op.window), groups_text(op.groups), flag(op.bias, "bias")});
+}
+std::int64_t flops(const ConvBackwardWeights& op, const Operands& at) {
+  return conv_flops(op.kernel, at.input(1));
+}
+int alias(const ConvBackwardWeights&, int) { return -1; }
+
 Outputs infer(const ConvBackwardWeights& op, const Site& site) {
   expect_inputs(site, 2);
   const Typed& x = image(site, 0);
   expect_shape(site, 1, slide(site, op.window, x.shape, op.kernel[3]), "gradient of the output");
   return weight_gradients(op.kernel, op.bias);
 }
+
+const char* name(const ConvMaxPool&) { return "conv_max_pool"; }
+std::string text(const ConvMaxPool& op) { return text(op.conv) + ", pool " + window_text(op.pool); }
+std::int64_t flops(const ConvMaxPool& op, const Operands& at) {
+  return conv_flops(at.input(1), convolved(op.conv, at.input(0), at.input(1)));
+}
+int alias(const ConvMaxPool&, int) { return -1; }
 
 Outputs infer(const ConvMaxPool& op, const Site& site) {
   expect_inputs(site, op.conv.bias ? 3 : 2);
@@ -89,6 +136,15 @@ Gradients differentiate(const ConvMaxPool& op, GradientSite& site) {
   }
   return gradients;
 }
+
+const char* name(const ConvMaxPoolBackwardWeights&) { return "conv_max_pool_backward_weights"; }
+std::string text(const ConvMaxPoolBackwardWeights& op) {
+  return text(op.conv) + ", pool " + window_text(op.pool);
+}
+std::int64_t flops(const ConvMaxPoolBackwardWeights& op, const Operands& at) {
+  return conv_flops(op.kernel, convolved(op.conv, at.input(0), op.kernel));
+}
+int alias(const ConvMaxPoolBackwardWeights&, int) { return -1; }
 
 Outputs infer(const ConvMaxPoolBackwardWeights& op, const Site& site) {
   expect_inputs(site, 4);

@@ -1,6 +1,14 @@
+#include "graph/op_text.h"
 #include "graph/rules.h"
 
 namespace trainer::graph::rules {
+
+const char* name(const Dense&) { return "dense"; }
+std::string text(const Dense& op) {
+  return words({flag(op.bias, "bias"), activation_text(op.activation)});
+}
+std::int64_t flops(const Dense&, const Operands& at) { return 2 * at.input(1).elements(); }
+int alias(const Dense&, int) { return -1; }
 
 Outputs infer(const Dense& op, const Site& site) {
   expect_inputs(site, op.bias ? 3 : 2);
@@ -30,12 +38,26 @@ Gradients differentiate(const Dense& op, GradientSite& site) {
   return gradients;
 }
 
+const char* name(const DenseBackwardData&) { return "dense_backward_data"; }
+std::string text(const DenseBackwardData&) { return ""; }
+std::int64_t flops(const DenseBackwardData&, const Operands& at) {
+  return 2 * at.input(1).elements();
+}
+int alias(const DenseBackwardData&, int) { return -1; }
+
 Outputs infer(const DenseBackwardData& op, const Site& site) {
   expect_inputs(site, 2);
   const Typed& dy = rows(site, 0, "");
   expect_shape(site, 1, {op.inputs, dy.shape[1]}, "kernel");
   return {{{kBatch, op.inputs}, dy.type}};
 }
+
+const char* name(const DenseBackwardWeights&) { return "dense_backward_weights"; }
+std::string text(const DenseBackwardWeights& op) { return flag(op.bias, "bias"); }
+std::int64_t flops(const DenseBackwardWeights&, const Operands& at) {
+  return 2 * at.output(0).elements();
+}
+int alias(const DenseBackwardWeights&, int) { return -1; }
 
 Outputs infer(const DenseBackwardWeights& op, const Site& site) {
   expect_inputs(site, 2);

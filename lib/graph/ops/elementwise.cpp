@@ -1,10 +1,17 @@
 // Ops that move, join or scale values: preprocess, dropout, add, concat, slice, reshape, pad, crop.
 #include <algorithm>
 
+#include "graph/op_text.h"
 #include "graph/rules.h"
 
 namespace trainer::graph::rules {
 namespace {
+
+std::string list_text(const std::vector<float>& numbers) {
+  std::string joined;
+  for (const float number : numbers) joined += concat(joined.empty() ? "" : ",", number);
+  return concat("[", joined, "]");
+}
 
 const Typed& floats(const Site& site, std::size_t i) {
   const Typed& x = site.inputs[i];
@@ -20,6 +27,14 @@ void expect_two_or_more(const Site& site) {
 }
 
 }  // namespace
+
+const char* name(const Preprocess&) { return "preprocess"; }
+std::string text(const Preprocess& op) {
+  return concat("scale ", op.scale, " mean ", list_text(op.mean), " std ", list_text(op.std),
+                op.reverse_channels ? " reversed channels" : "");
+}
+std::int64_t flops(const Preprocess&, const Operands&) { return 0; }
+int alias(const Preprocess&, int) { return -1; }
 
 Outputs infer(const Preprocess& op, const Site& site) {
   expect_inputs(site, 1);
@@ -38,6 +53,11 @@ Outputs infer(const Preprocess& op, const Site& site) {
   return {{x.shape, DType::kFloat32}};
 }
 
+const char* name(const Dropout&) { return "dropout"; }
+std::string text(const Dropout& op) { return concat("rate ", op.rate, " layer ", op.layer); }
+std::int64_t flops(const Dropout&, const Operands&) { return 0; }
+int alias(const Dropout&, int) { return -1; }
+
 Outputs infer(const Dropout& op, const Site& site) {
   expect_inputs(site, 1);
   if (!(op.rate >= 0 && op.rate < 1)) {
@@ -50,6 +70,11 @@ Gradients differentiate(const Dropout& op, GradientSite& site) {
   if (site.dy() == kNoValue || !site.wants(0)) return {kNoValue};
   return {site.emit1(op, {site.dy()})};
 }
+
+const char* name(const Add&) { return "add"; }
+std::string text(const Add&) { return ""; }
+std::int64_t flops(const Add&, const Operands&) { return 0; }
+int alias(const Add&, int) { return -1; }
 
 Outputs infer(const Add&, const Site& site) {
   expect_two_or_more(site);
@@ -70,6 +95,11 @@ Gradients differentiate(const Add&, GradientSite& site) {
   }
   return gradients;
 }
+
+const char* name(const Concat&) { return "concat"; }
+std::string text(const Concat&) { return ""; }
+std::int64_t flops(const Concat&, const Operands&) { return 0; }
+int alias(const Concat&, int) { return -1; }
 
 Outputs infer(const Concat&, const Site& site) {
   expect_two_or_more(site);
@@ -103,6 +133,11 @@ Gradients differentiate(const Concat&, GradientSite& site) {
   return gradients;
 }
 
+const char* name(const Slice&) { return "slice"; }
+std::string text(const Slice& op) { return concat(op.begin, ":", op.end); }
+std::int64_t flops(const Slice&, const Operands&) { return 0; }
+int alias(const Slice&, int) { return -1; }
+
 Outputs infer(const Slice& op, const Site& site) {
   expect_inputs(site, 1);
   Typed y = floats(site, 0);
@@ -113,6 +148,11 @@ Outputs infer(const Slice& op, const Site& site) {
   y.shape[last] = op.end - op.begin;
   return {y};
 }
+
+const char* name(const Reshape&) { return "reshape"; }
+std::string text(const Reshape& op) { return to_string(op.shape); }
+std::int64_t flops(const Reshape&, const Operands&) { return 0; }
+int alias(const Reshape&, int) { return -1; }
 
 Outputs infer(const Reshape& op, const Site& site) {
   expect_inputs(site, 1);
@@ -132,6 +172,13 @@ Gradients differentiate(const Reshape&, GradientSite& site) {
   return {site.emit1(Reshape{site.shape_of(site.x(0))}, {site.dy()})};
 }
 
+const char* name(const ZeroPad&) { return "zero_pad"; }
+std::string text(const ZeroPad& op) {
+  return concat(op.top, ",", op.bottom, ",", op.left, ",", op.right);
+}
+std::int64_t flops(const ZeroPad&, const Operands&) { return 0; }
+int alias(const ZeroPad&, int) { return -1; }
+
 Outputs infer(const ZeroPad& op, const Site& site) {
   expect_inputs(site, 1);
   const Typed& x = image(site, 0);
@@ -146,6 +193,13 @@ Gradients differentiate(const ZeroPad& op, GradientSite& site) {
   if (site.dy() == kNoValue || !site.wants(0)) return {kNoValue};
   return {site.emit1(Crop{op.top, op.bottom, op.left, op.right}, {site.dy()})};
 }
+
+const char* name(const Crop&) { return "crop"; }
+std::string text(const Crop& op) {
+  return concat(op.top, ",", op.bottom, ",", op.left, ",", op.right);
+}
+std::int64_t flops(const Crop&, const Operands&) { return 0; }
+int alias(const Crop&, int) { return -1; }
 
 Outputs infer(const Crop& op, const Site& site) {
   expect_inputs(site, 1);

@@ -1,6 +1,32 @@
+#include "graph/op_text.h"
 #include "graph/rules.h"
 
 namespace trainer::graph::rules {
+namespace {
+
+std::string loss_text(const Loss& op) {
+  std::string result;
+  switch (op.kind) {
+    case LossKind::kSoftmaxCrossEntropy:
+      result = "softmax_cross_entropy";
+      break;
+    case LossKind::kBinaryCrossEntropy:
+      result = "binary_cross_entropy";
+      break;
+    case LossKind::kMeanSquaredError:
+      result = "mean_squared_error";
+      break;
+  }
+  if (op.label_smoothing > 0) result += concat(" smoothing ", op.label_smoothing);
+  return words({result, flag(op.gradient, "gradient")});
+}
+
+}  // namespace
+
+const char* name(const Loss&) { return "loss"; }
+std::string text(const Loss& op) { return loss_text(op); }
+std::int64_t flops(const Loss&, const Operands&) { return 0; }
+int alias(const Loss&, int) { return -1; }
 
 Outputs infer(const Loss& op, const Site& site) {
   expect_inputs(site, 2);
@@ -34,6 +60,11 @@ Gradients differentiate(const Loss& op, GradientSite& site) {
   }
   return {site.y(1), kNoValue};
 }
+
+const char* name(const L2Penalty&) { return "l2_penalty"; }
+std::string text(const L2Penalty& op) { return concat("factor ", op.factor); }
+std::int64_t flops(const L2Penalty&, const Operands&) { return 0; }
+int alias(const L2Penalty&, int) { return -1; }
 
 Outputs infer(const L2Penalty&, const Site& site) {
   expect_inputs(site, 1);

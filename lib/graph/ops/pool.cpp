@@ -1,6 +1,19 @@
+#include "graph/op_text.h"
 #include "graph/rules.h"
 
 namespace trainer::graph::rules {
+namespace {
+
+const char* kind_text(Pool::Kind kind) { return kind == Pool::Kind::kMax ? "max" : "average"; }
+
+}  // namespace
+
+const char* name(const Pool&) { return "pool"; }
+std::string text(const Pool& op) {
+  return words({kind_text(op.kind), window_text(op.window), flag(op.keep_index, "index")});
+}
+std::int64_t flops(const Pool&, const Operands&) { return 0; }
+int alias(const Pool&, int) { return -1; }
 
 Outputs infer(const Pool& op, const Site& site) {
   expect_inputs(site, 1);
@@ -28,6 +41,13 @@ Gradients differentiate(const Pool& op, GradientSite& site) {
   return {site.emit1(backward, {site.dy(), site.y(1)})};
 }
 
+const char* name(const PoolBackward&) { return "pool_backward"; }
+std::string text(const PoolBackward& op) {
+  return words({kind_text(op.kind), window_text(op.window), activation_text(op.activation)});
+}
+std::int64_t flops(const PoolBackward&, const Operands&) { return 0; }
+int alias(const PoolBackward&, int) { return -1; }
+
 Outputs infer(const PoolBackward& op, const Site& site) {
   std::size_t count = op.kind == Pool::Kind::kMax ? 2 : 1;
   if (!op.activation.linear()) ++count;
@@ -38,6 +58,11 @@ Outputs infer(const PoolBackward& op, const Site& site) {
   for (std::size_t i = 1; i < count; ++i) expect_shape(site, i, y, "index or output");
   return {{op.input, dy.type}};
 }
+
+const char* name(const GlobalPool&) { return "global_pool"; }
+std::string text(const GlobalPool& op) { return kind_text(op.kind); }
+std::int64_t flops(const GlobalPool&, const Operands&) { return 0; }
+int alias(const GlobalPool&, int) { return -1; }
 
 Outputs infer(const GlobalPool&, const Site& site) {
   expect_inputs(site, 1);
@@ -51,6 +76,11 @@ Gradients differentiate(const GlobalPool& op, GradientSite& site) {
   if (op.kind == Pool::Kind::kAverage) return {site.emit1(backward, {site.dy()})};
   return {site.emit1(backward, {site.dy(), site.x(0), site.y()})};
 }
+
+const char* name(const GlobalPoolBackward&) { return "global_pool_backward"; }
+std::string text(const GlobalPoolBackward& op) { return kind_text(op.kind); }
+std::int64_t flops(const GlobalPoolBackward&, const Operands&) { return 0; }
+int alias(const GlobalPoolBackward&, int) { return -1; }
 
 Outputs infer(const GlobalPoolBackward& op, const Site& site) {
   const bool max = op.kind == Pool::Kind::kMax;

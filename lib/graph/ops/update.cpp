@@ -1,3 +1,4 @@
+#include "graph/op_text.h"
 #include "graph/rules.h"
 
 namespace trainer::graph {
@@ -31,6 +32,52 @@ std::vector<Slot> slots_of(const Update& update) {
 }
 
 namespace rules {
+namespace {
+
+std::string rule_text(const SgdRule& rule) {
+  if (rule.momentum == 0) return "sgd";
+  return words({concat("sgd momentum ", rule.momentum), flag(rule.nesterov, "nesterov")});
+}
+
+std::string rule_text(const RmsPropRule& rule) {
+  return words({concat("rmsprop rho ", rule.rho),
+                rule.momentum == 0 ? "" : concat("momentum ", rule.momentum),
+                concat("epsilon ", rule.epsilon), flag(rule.centered, "centered")});
+}
+
+std::string rule_text(const AdamRule& rule) {
+  return words({concat("adam beta ", rule.beta_1, ",", rule.beta_2, " epsilon ", rule.epsilon),
+                flag(rule.amsgrad, "amsgrad")});
+}
+
+std::string clip_text(const Clip& clip) {
+  switch (clip.kind) {
+    case Clip::Kind::kNone:
+      return "";
+    case Clip::Kind::kValue:
+      return concat("clip value ", clip.limit);
+    case Clip::Kind::kNorm:
+      return concat("clip norm ", clip.limit);
+    case Clip::Kind::kGlobalNorm:
+      return concat("clip global norm ", clip.limit);
+  }
+  return "?";
+}
+
+std::string update_text(const Update& op) {
+  return words({std::visit([](const auto& rule) { return rule_text(rule); }, op.rule),
+                clip_text(op.clip), op.l2 > 0 ? concat("l2 ", op.l2) : "",
+                op.weight_decay > 0 ? concat("decay ", op.weight_decay) : "",
+                op.learning_rate_multiplier != 1 ? concat("lr x", op.learning_rate_multiplier) : "",
+                op.ema > 0 ? concat("ema ", op.ema) : ""});
+}
+
+}  // namespace
+
+const char* name(const Update&) { return "update"; }
+std::string text(const Update& op) { return update_text(op); }
+std::int64_t flops(const Update&, const Operands&) { return 0; }
+int alias(const Update&, int output) { return output == 0 ? 0 : output + 1; }
 
 // In place: the parameter, then the slots, as alias_of() says.
 Outputs infer(const Update& op, const Site& site) {

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/decode/image_file.h"
+#include "support/skip.h"
 
 namespace trainer::data {
 namespace {
@@ -61,14 +62,14 @@ std::vector<double> means(const Pixels& image) {
   return result;
 }
 
+constexpr const char* kNoAwkward = "TRAINER_SHARED_DATA names no folder with awkward_jpeg";
+
 const fs::path* awkward() {
   static const fs::path kFolder = [] {
     const char* root = std::getenv("TRAINER_SHARED_DATA");
     return root == nullptr ? fs::path() : fs::path(root) / "awkward_jpeg";
   }();
-  if (fs::is_directory(kFolder)) return &kFolder;
-  MESSAGE("skipped: TRAINER_SHARED_DATA names no folder with awkward_jpeg");
-  return nullptr;
+  return fs::is_directory(kFolder) ? &kFolder : nullptr;
 }
 
 Pixels decode_file(const fs::path& path, int channels = 3, int reduce = 1) {
@@ -92,7 +93,7 @@ std::string error_of(const Bytes& file, const ImageLimits& limits = {}) {
 
 TEST_CASE("every awkward JPEG is decoded as Pillow does, or refused by name") {
   const fs::path* root = awkward();
-  if (root == nullptr) return;
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   std::set<std::string> seen;
   for (const Expected& expected : pillow_table()) {
     CAPTURE(expected.path);
@@ -130,7 +131,7 @@ TEST_CASE("every awkward JPEG is decoded as Pillow does, or refused by name") {
 
 TEST_CASE("no prefix of a JPEG brings the decoder down") {
   const fs::path* root = awkward();
-  if (root == nullptr) return;
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   for (const char* name :
        {"pillow/hopper.jpg", "pillow/app13-multiple.jpg", "zune-image/cymk.jpg"}) {
     const Bytes file = read_file(*root / name);
@@ -144,7 +145,7 @@ TEST_CASE("no prefix of a JPEG brings the decoder down") {
 
 TEST_CASE("truncated, lossless and 12-bit files are refused in words") {
   const fs::path* root = awkward();
-  if (root == nullptr) return;
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   Bytes file = read_file(*root / "pillow/hopper.jpg");
   // A missing end marker alone loses no pixel.
   CHECK(error_of({file.begin(), file.end() - 2}) == "");
@@ -159,7 +160,7 @@ TEST_CASE("truncated, lossless and 12-bit files are refused in words") {
 
 TEST_CASE("limits hold before memory is taken") {
   const fs::path* root = awkward();
-  if (root == nullptr) return;
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   const fs::path path = *root / "pillow/hopper.jpg";
   CHECK(error_of(read_file(path), {128 * 128, 1}) == "");
   CHECK(error_of(read_file(path), {128 * 128 - 1, 1}) ==
@@ -176,7 +177,7 @@ TEST_CASE("limits hold before memory is taken") {
 
 TEST_CASE("a scaled decode has the rounded-up size and the same colours") {
   const fs::path* root = awkward();
-  if (root == nullptr) return;
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   const fs::path path = *root / "zune-image/2029.jpg";  // 388 x 477
   const std::vector<double> whole = means(decode_file(path));
   for (const int reduce : {2, 4, 8}) {
@@ -188,9 +189,9 @@ TEST_CASE("a scaled decode has the rounded-up size and the same colours") {
   }
 }
 
-TEST_CASE("colour becomes grey when one channel is asked for; grey stays grey") {
+TEST_CASE("colour becomes grey when one channel is asked for, grey stays grey") {
   const fs::path* root = awkward();
-  if (root == nullptr) return;
+  if (root == nullptr) TRAINER_SKIP(kNoAwkward);
   const fs::path colour = *root / "pillow/hopper.jpg";
   const Pixels rgb = decode_file(colour), grey = decode_file(colour, 1);
   REQUIRE(grey.channels() == 1);

@@ -94,7 +94,7 @@ std::vector<Bytes> batches(const Dataset& set, std::int64_t threads, std::int64_
 
 }  // namespace
 
-TEST_CASE("a folder a class, nested; classes sorted or as listed; splits by name") {
+TEST_CASE("a folder a class, nested, classes sorted or as listed, splits by name") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
   write_folder(folder.path() / "val", 1, 50);

@@ -1,0 +1,18 @@
+// JSON as programs read it line by line.
+#pragma once
+
+#include <iosfwd>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+
+namespace trainer {
+
+// The value as one line without a line break. Bytes that are not UTF-8 become U+FFFD and numbers
+// that are not finite null, because JSON has neither.
+std::string to_json_line(const nlohmann::ordered_json& value);
+
+// Writes an event, {"event": NAME, ...}, as a line of its own and flushes the stream, so that a
+// reader sees it at once.
+void write_event(std::ostream& out, const nlohmann::ordered_json& event);
+
+}  // namespace trainer

@@ -1,0 +1,21 @@
+// Division of n items among k takers.
+#pragma once
+
+#include <cstdint>
+
+namespace trainer {
+
+// The half-open range [first, first + count).
+struct Partition {
+  std::int64_t first = 0, count = 0;
+};
+
+// Partition i of k of n items, in order and without a gap. Sizes differ by one at most; with fewer
+// items than takers some are empty. Multiples of k nest: partition i of k holds 2i and 2i + 1 of
+// 2k.
+inline Partition partition(std::int64_t n, std::int64_t k, std::int64_t i) {
+  const std::int64_t first = n * i / k;
+  return {first, n * (i + 1) / k - first};
+}
+
+}  // namespace trainer

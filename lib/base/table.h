@@ -1,0 +1,26 @@
+// Text in aligned columns.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+namespace trainer {
+
+// Columns are as wide as their widest cell. Those of `right` are aligned to the right.
+class Table {
+ public:
+  explicit Table(std::vector<std::string> header, std::vector<std::size_t> right = {});
+  void add(std::vector<std::string> row);
+  void print(std::ostream& out, const std::string& indent = "") const;
+
+ private:
+  std::vector<std::vector<std::string>> rows_;  // the header first
+  std::vector<bool> right_;
+};
+
+std::string fixed(double value, int decimals);  // "0.981"
+std::string percent(double share);              // "98.12 %"
+std::string grouped(std::int64_t count);        // "1,234,567"
+
+}  // namespace trainer

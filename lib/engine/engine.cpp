@@ -1,0 +1,327 @@
+#include "engine/engine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/finite.h"
+#include "config/rule.h"
+#include "model/model.h"
+#include "optim/optim.h"
+
+namespace trainer::engine {
+namespace {
+
+backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm algorithm) {
+  using Choice = backend::CompileOptions::Convolution;
+  switch (algorithm) {
+    case config::ConvolutionAlgorithm::kAuto:
+      return Choice::kAuto;
+    case config::ConvolutionAlgorithm::kDirect:
+      return Choice::kDirect;
+    case config::ConvolutionAlgorithm::kWinograd:
+      return Choice::kWinograd;
+  }
+  return Choice::kAuto;
+}
+
+backend::ReductionOptions reduction_of(const config::Parallel& parallel, const EngineGroup& group) {
+  backend::ReductionOptions options;
+  options.communicator = group.gradients;
+  options.statistics = group.statistics;
+  options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
+  options.micro_batches = parallel.micro_batches;
+  const double chosen = group.remote ? kRemoteBucketMb : 0;
+  options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(chosen) * (1 << 20));
+  return options;
+}
+
+// Statistics of a batch would differ with the micro-batches it is cut into.
+void check_no_batch_statistics(const graph::Graph& training) {
+  std::vector<Diagnostic> diagnostics;
+  for (const graph::Node& node : training.nodes) {
+    if (!std::holds_alternative<graph::BatchNorm>(node.op)) continue;
+    diagnostics.push_back(
+        {node.loc, concat("layer ", node.name,
+                          ": takes statistics over the batch, so that parallel.reduction: ordered "
+                          "cannot cut it up; freeze the layer, or use reduction: fast with "
+                          "parallel.batch_norm.sync")});
+  }
+  if (!diagnostics.empty()) throw ConfigError(diagnostics);
+}
+
+std::int64_t bytes_a_sample(const graph::Value& value) {
+  return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
+}
+
+// The model with every layer's output as an output of the graph, in training form.
+graph::Graph probe_graph(const graph::Graph& model) {
+  graph::Graph probe = model;
+  probe.outputs.clear();
+  for (const graph::LayerInfo& layer : model.layers) {
+    if (layer.output != graph::kNoValue && model.producer(layer.output) >= 0) {
+      probe.outputs.push_back(layer.output);
+    }
+  }
+  return probe;
+}
+
+}  // namespace
+
+compile::Options compile_options(const config::Config& config, const backend::Backend& backend) {
+  compile::Options options;
+  options.capabilities = backend.capabilities();
+  options.update = optim::update_spec(config.optimizer).update;
+  bool supported = true;
+  switch (config.train.precision) {
+    case config::Precision::kFloat32:
+      break;
+    case config::Precision::kTf32:
+      supported = false;
+      break;
+    case config::Precision::kBFloat16:
+      options.activations = DType::kBFloat16;
+      break;
+    case config::Precision::kFloat16:
+      options.activations = DType::kFloat16;
+      break;
+  }
+  if (!supported || !backend.supports(options.activations)) {
+    throw ConfigError(
+        config.train.loc,
+        concat("train.precision: ", config::spell(config.train.precision),
+               " is not supported by this device (", backend.describe(), "); use float32"));
+  }
+  return options;
+}
+
+graph::Graph training_model(const graph::Graph& model, bool mixes_samples) {
+  graph::Graph trained = model;
+  if (!mixes_samples) return trained;
+  for (const graph::Node& node : trained.nodes) {
+    if (!std::holds_alternative<graph::Loss>(node.op)) continue;
+    graph::Value& labels = trained[node.inputs[1]];
+    labels.type = DType::kFloat32;
+    labels.shape = trained[node.inputs[0]].shape;
+  }
+  return trained;
+}
+
+Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
+               Use use, const EngineGroup& group)
+    : model_(optim::scale_learning_rates(model, config.optimizer)),
+      backend_(backend),
+      options_(compile_options(config, backend)),
+      optimizer_(config.optimizer),
+      use_(use),
+      mixes_samples_(config::mixes_samples(config.data)),
+      evaluates_alone_(!config.parallel.evaluate),
+      prediction_(use == Use::kPredict),
+      batch_(config.train.batch_size),
+      evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
+  compile_.convolution = convolution_of(config.parallel.convolution);
+  compile_.reduction = reduction_of(config.parallel, group);
+  image_bytes_ = bytes_a_sample(model_[model_.inputs[0]]);
+  label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
+  build();
+  const auto most = static_cast<std::size_t>(std::max(batch_, evaluation_batch_));
+  logits_.resize(most * static_cast<std::size_t>(outputs_));
+  losses_.resize(most);
+}
+
+void Engine::build() {
+  compile::FrozenSplit split = compile::split_frozen(model_, options_);
+  no_prefix_ = split.reason;
+  rest_ = no_prefix_.empty() ? std::move(split.suffix) : model_;
+  const graph::Graph evaluation = compile::evaluation_graph(rest_, options_, prediction_);
+  outputs_ = evaluation[evaluation.outputs[0]].shape.elements();
+  input_bytes_ = bytes_a_sample(rest_[rest_.inputs[0]]);
+  evaluation_prefix_.reset();
+  prefix_.reset();
+  evaluate_.reset();
+  train_.reset();
+  if (use_ == Use::kTrain) {
+    const graph::Graph trained = training_model(rest_, mixes_samples_);
+    probe_ = probe_graph(trained);
+    const graph::Graph training = compile::training_graph(trained, options_);
+    has_penalty_ = training.outputs.size() > 2;
+    target_bytes_ = bytes_a_sample(trained[trained.inputs[1]]);
+    if (compile_.reduction.ordered) check_no_batch_statistics(training);
+    variables_ = backend_.allocate(training);
+    compile_.max_samples = batch_;
+    compile_.guard = 1;  // the losses
+    train_ = backend_.compile(training, *variables_, compile_);
+    compile_.guard = -1;
+  } else {
+    variables_ = backend_.allocate(evaluation);
+  }
+  compile_.max_samples = evaluation_batch_;
+  backend::CompileOptions evaluating = compile_;
+  if (evaluates_alone_) {
+    evaluating.reduction.communicator = evaluating.reduction.statistics = nullptr;
+  }
+  evaluate_ = backend_.compile(evaluation, *variables_, evaluating);
+  if (!no_prefix_.empty()) return;
+  backend::CompileOptions options = compile_;
+  options.max_samples =
+      use_ == Use::kTrain ? std::max(batch_, evaluation_batch_) : evaluation_batch_;
+  options.same_for_any_batch = !prediction_;  // of a single image, speed matters more
+  prefix_ = std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, options);
+  if (!evaluates_alone_ || !options.reduction.ordered || use_ != Use::kTrain) return;
+  evaluating.same_for_any_batch = true;
+  evaluation_prefix_ =
+      std::make_unique<FrozenPrefix>(split, options_, backend_, *variables_, evaluating);
+}
+
+void Engine::change_frozen(const graph::Graph& model) {
+  const std::vector<checkpoint::Tensor> kept = tensors();
+  model_ = optim::scale_learning_rates(model, optimizer_);
+  build();
+  write(kept);
+}
+
+void Engine::initialise(std::uint64_t seed) {
+  std::map<std::string, std::vector<float>> parameters;
+  for (const graph::Value& value : variables_->values()) {
+    std::vector<float> values = model::initial_values(value, seed);
+    // An average starts as a copy of what it averages.
+    const std::string suffix = "/average";
+    if (value.role == graph::Role::kSlot && value.name.ends_with(suffix)) {
+      values = parameters.at(value.name.substr(0, value.name.size() - suffix.size()));
+    }
+    variables_->write(value.name, values);
+    if (value.role == graph::Role::kParameter) parameters[value.name] = std::move(values);
+  }
+}
+
+void Engine::write(const std::vector<checkpoint::Tensor>& tensors) {
+  std::set<std::string> names;
+  for (const graph::Value& value : variables_->values()) names.insert(value.name);
+  for (const checkpoint::Tensor& tensor : tensors) {
+    if (names.contains(tensor.name)) variables_->write(tensor.name, tensor.values);
+    const std::string average = tensor.name + "/average";
+    if (names.contains(average)) variables_->write(average, tensor.values);
+  }
+}
+
+std::vector<checkpoint::Tensor> Engine::tensors() const {
+  std::vector<checkpoint::Tensor> tensors;
+  for (const graph::Value& value : variables_->values()) {
+    checkpoint::Tensor tensor{value.name, value.shape, {}};
+    tensor.values.resize(static_cast<std::size_t>(value.shape.elements()));
+    variables_->read(value.name, tensor.values);
+    tensors.push_back(std::move(tensor));
+  }
+  return tensors;
+}
+
+void Engine::load(const checkpoint::TensorFile& file, const std::string& path) {
+  std::map<std::string, const checkpoint::Tensor*> by_name;
+  for (const checkpoint::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
+  std::string problems;
+  for (const graph::Value& value : variables_->values()) {
+    const auto found = by_name.find(value.name);
+    if (found == by_name.end()) {
+      problems += concat("\n  ", value.name, " ", to_string(value.shape), " is missing");
+    } else if (found->second->shape != value.shape) {
+      problems += concat("\n  ", value.name, " has shape ", to_string(found->second->shape),
+                         ", the model needs ", to_string(value.shape));
+    }
+    if (found != by_name.end()) by_name.erase(found);
+  }
+  // An evaluation has no use for optimizer slots; everything else must have its place.
+  if (train_) {
+    for (const auto& [name, tensor] : by_name) {
+      problems += concat("\n  ", name, " ", to_string(tensor->shape), " has no place in the model");
+    }
+  }
+  if (!problems.empty()) {
+    throw DataError(path, "does not fit the model that the config describes:" + problems +
+                              "\nUse the config that the checkpoint was made with.");
+  }
+  for (const checkpoint::Tensor& tensor : file.tensors) {
+    if (!by_name.contains(tensor.name)) variables_->write(tensor.name, tensor.values);
+  }
+}
+
+std::string Engine::parameters_sha256() const {
+  std::vector<checkpoint::Tensor> kept;
+  std::map<std::string, graph::Role> roles;
+  for (const graph::Value& value : variables_->values()) roles[value.name] = value.role;
+  for (checkpoint::Tensor& tensor : tensors()) {
+    if (roles[tensor.name] != graph::Role::kSlot) kept.push_back(std::move(tensor));
+  }
+  return checkpoint::sha256_of(kept);
+}
+
+const void* Engine::input_of(std::int64_t samples, const void* images, std::int64_t all_samples) {
+  return prefix_ ? prefix_->run(samples, images, all_samples) : images;
+}
+
+const void* Engine::evaluation_input_of(std::int64_t samples, const void* images,
+                                        std::int64_t all_samples) {
+  return evaluation_prefix_ ? evaluation_prefix_->run(samples, images, all_samples)
+                            : input_of(samples, images, all_samples);
+}
+
+bool Engine::step_on(std::int64_t samples, const void* input, const void* labels,
+                     const backend::Scalars& scalars) {
+  const void* inputs[] = {input, labels};
+  float* outputs[] = {logits_.data(), losses_.data(), &penalty_};
+  train_->run(samples, inputs, std::span(outputs, has_penalty_ ? 3 : 2), scalars);
+  return train_->finite();
+}
+
+void Engine::evaluate_on(std::int64_t samples, const void* input, const void* labels,
+                         std::int64_t all_samples) {
+  const void* inputs[] = {input, labels};
+  float* outputs[] = {logits_.data(), losses_.data()};
+  const std::size_t count = prediction_ ? 1 : 2;
+  backend::Scalars scalars;
+  scalars.all_samples = all_samples;
+  evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), scalars);
+}
+
+backend::MemoryReport Engine::memory() const {
+  backend::MemoryReport report = train_ ? train_->memory() : evaluate_->memory();
+  if (prefix_) report.activations += prefix_->bytes();
+  if (evaluation_prefix_) report.activations += evaluation_prefix_->bytes();
+  return report;
+}
+
+std::string Engine::find_not_finite(std::int64_t samples, const void* input, const void* labels,
+                                    const backend::Scalars& scalars) {
+  for (const checkpoint::Tensor& tensor : tensors()) {
+    if (!all_finite(tensor.values)) return "variable " + tensor.name;
+  }
+  // Of this rank alone.
+  backend::CompileOptions options;
+  options.convolution = compile_.convolution;
+  options.max_samples = samples;
+  const auto program = backend_.compile(probe_, *variables_, options);
+  std::vector<std::vector<float>> values;
+  std::vector<float*> outputs;
+  for (const graph::ValueId id : probe_.outputs) {
+    values.emplace_back(static_cast<std::size_t>(probe_[id].shape.elements() * samples));
+    outputs.push_back(values.back().data());
+  }
+  const void* inputs[] = {input, labels};
+  backend::Scalars quiet = scalars;
+  quiet.apply = false;
+  quiet.all_samples = samples;
+  program->run(samples, inputs, outputs, quiet);
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (all_finite(values[i])) continue;
+    for (const graph::LayerInfo& layer : rest_.layers) {
+      if (layer.output == probe_.outputs[i]) {
+        return concat("layer ", layer.name,
+                      layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");
+      }
+    }
+  }
+  return "";
+}
+
+}  // namespace trainer::engine

@@ -1,0 +1,223 @@
+#include "engine/evaluate.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+#include "base/partition.h"
+
+namespace trainer::engine {
+
+std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch) {
+  const auto count = static_cast<std::size_t>(batch.range.count);
+  std::vector<std::int32_t> indices(count);
+  if (dataset.spec().label_is_index()) {
+    const auto* labels = static_cast<const std::int32_t*>(batch.labels);
+    std::copy(labels, labels + count, indices.begin());
+    return indices;
+  }
+  const auto width = static_cast<std::size_t>(dataset.spec().label_width);
+  for (std::size_t i = 0; i < count; ++i) {
+    const float* row = static_cast<const float*>(batch.labels) + i * width;
+    // One number is the label itself; several are one-hot or probabilities.
+    indices[i] = width == 1 ? static_cast<std::int32_t>(row[0] > 0.5f)
+                            : static_cast<std::int32_t>(std::max_element(row, row + width) - row);
+  }
+  return indices;
+}
+
+std::int64_t count_correct(const Replicas& engine, const data::Dataset& dataset,
+                           const data::Batch& batch, graph::LossKind loss) {
+  const std::vector<std::int32_t> labels = label_indices(dataset, batch);
+  const auto n = static_cast<std::size_t>(engine.outputs());
+  std::int64_t correct = 0;
+  for (std::size_t s = 0; s < labels.size(); ++s) {
+    correct += predicted_class(engine.logits().subspan(s * n, n), loss) == labels[s] ? 1 : 0;
+  }
+  return correct;
+}
+
+bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
+  const bool any_target =
+      loss == graph::LossKind::kMeanSquaredError && !dataset.spec().label_is_index();
+  if (!any_target || !dataset.spec().in_memory) return true;
+  std::vector<std::byte> image(dataset.spec().image_bytes());
+  std::vector<float> row(static_cast<std::size_t>(dataset.spec().label_width));
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    dataset.get(i, image.data(), row.data());
+    const auto ones = std::count(row.begin(), row.end(), 1.0f);
+    const auto zeros = std::count(row.begin(), row.end(), 0.0f);
+    if (ones + zeros != static_cast<std::int64_t>(row.size())) return false;
+    if (row.size() > 1 && ones != 1) return false;
+  }
+  return true;
+}
+
+EvaluateOptions evaluate_options(const config::Config& config) {
+  EvaluateOptions options;
+  options.loss = static_cast<graph::LossKind>(config.model.loss);
+  options.top_k = config.evaluate.top_k;
+  options.alone = !config.parallel.evaluate;
+  return options;
+}
+
+namespace {
+
+// What every worker found for its part of a batch, in the order of the samples, on all of them.
+class Gathered {
+ public:
+  explicit Gathered(cluster::Communicator& workers, std::int64_t outputs)
+      : workers_(workers), width_(static_cast<std::size_t>(outputs) + 2) {}
+
+  // A row a sample: its logits, its loss, its label. Whether any worker wants to stop: all then do.
+  bool gather(const data::Batch& batch, std::span<const float> logits,
+              std::span<const float> losses, const std::vector<std::int32_t>& labels, bool stop) {
+    const auto ranks = static_cast<std::int64_t>(workers_.size());
+    std::vector<float> mine = rows_of(batch.global), all(mine.size() * workers_count());
+    mine.back() = stop ? 1.0f : 0.0f;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+      float* row = mine.data() + i * width_;
+      std::copy_n(logits.begin() + static_cast<std::ptrdiff_t>(i * (width_ - 2)), width_ - 2, row);
+      row[width_ - 2] = losses[i];
+      row[width_ - 1] = std::bit_cast<float>(labels[i]);
+    }
+    workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+    logits_.clear();
+    losses_.clear();
+    labels_.clear();
+    bool any = false;
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      const auto count = static_cast<std::size_t>(partition(batch.global, ranks, rank).count);
+      const float* row = all.data() + static_cast<std::size_t>(rank) * mine.size();
+      any = any || row[mine.size() - 1] > 0;
+      for (std::size_t i = 0; i < count; ++i, row += width_) {
+        logits_.insert(logits_.end(), row, row + width_ - 2);
+        losses_.push_back(row[width_ - 2]);
+        labels_.push_back(std::bit_cast<std::int32_t>(row[width_ - 1]));
+      }
+    }
+    return any;
+  }
+  // Takes part in what the others gather of a batch of so many samples, to stop them.
+  void stop(std::int64_t samples) {
+    std::vector<float> mine = rows_of(samples), all(mine.size() * workers_count());
+    mine.back() = 1.0f;
+    workers_.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
+  }
+  void add_to(MetricsAccumulator& metrics) const { metrics.add(logits_, losses_, labels_); }
+
+ private:
+  std::size_t workers_count() const { return static_cast<std::size_t>(workers_.size()); }
+  // For one worker's part of a batch, and the wish to stop behind it.
+  std::vector<float> rows_of(std::int64_t samples) const {
+    const std::size_t most =
+        (static_cast<std::size_t>(samples) + workers_count() - 1) / workers_count();
+    return std::vector<float>(most * width_ + 1);
+  }
+
+  cluster::Communicator& workers_;
+  std::size_t width_;
+  std::vector<float> logits_, losses_;
+  std::vector<std::int32_t> labels_;
+};
+
+// One process evaluates and the others keep up with it, batch by batch: any of them may end it, and
+// a long evaluation is no silence.
+std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dataset,
+                                      const EvaluateOptions& options,
+                                      data::FeatureDataset* features) {
+  cluster::Communicator& workers = *options.workers;
+  EvaluateOptions own = options;
+  own.workers = nullptr;
+  const auto any_stops = [&](bool here) {
+    std::int64_t stops = here ? 1 : 0;
+    workers.all_reduce(std::span(&stops, 1));
+    return stops > 0;
+  };
+  own.cancelled = [&] { return any_stops(options.cancelled && options.cancelled()); };
+  std::optional<Metrics> metrics;
+  if (workers.rank() == 0) {
+    try {
+      metrics = evaluate(engine, dataset, own, features);
+    } catch (const DataError&) {
+      any_stops(true);
+      throw;
+    }
+    if (!metrics) return std::nullopt;
+  } else {
+    const std::int64_t batches = data::batches_per_epoch(dataset.size(), engine.evaluation_batch());
+    for (std::int64_t i = 0; i < batches; ++i) {
+      if (own.cancelled()) return std::nullopt;
+    }
+    metrics = MetricsAccumulator(options.loss, engine.outputs(), options.top_k,
+                                 has_classes(dataset, options.loss))
+                  .result();
+  }
+  const auto of_chief = [&](auto&&... values) {
+    (workers.broadcast(std::as_writable_bytes(std::span(&values, 1)), 0), ...);
+  };
+  of_chief(metrics->count, metrics->loss, metrics->correct, metrics->accuracy,
+           metrics->accuracy_interval, metrics->top_k_accuracy);
+  workers.broadcast(std::as_writable_bytes(std::span(metrics->confusion)), 0);
+  return metrics;
+}
+
+}  // namespace
+
+std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
+                                const EvaluateOptions& options, data::FeatureDataset* features) {
+  if (options.workers != nullptr && options.alone) {
+    return evaluate_alone(engine, dataset, options, features);
+  }
+  MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k,
+                             has_classes(dataset, options.loss));
+  data::LoaderOptions loading;
+  loading.batch_size = engine.evaluation_batch();
+  std::optional<Gathered> gathered;
+  if (options.workers != nullptr) {
+    loading.rank = options.workers->rank();
+    loading.ranks = options.workers->size();
+    loading.batch_size *= loading.ranks;
+    gathered.emplace(*options.workers, engine.outputs());
+  }
+  loading.augment = false;
+  loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
+  const bool ready = features != nullptr && features->complete();
+  const auto loader = data::make_loader(ready ? *features : dataset, loading);
+  std::int64_t done = 0;  // batches
+  const auto next = [&] {
+    try {
+      return loader->next();
+    } catch (const DataError&) {
+      if (gathered)
+        gathered->stop(data::batch_range(dataset.size(), loading.batch_size, done).count);
+      throw;
+    }
+  };
+  for (const data::Batch* batch = next(); batch != nullptr; batch = next()) {
+    const bool cancelled = options.cancelled && options.cancelled();
+    if (cancelled && !gathered) return std::nullopt;
+    const auto count = static_cast<std::size_t>(batch->range.count);
+    const void* input =
+        ready ? batch->images
+              : engine.evaluation_input_of(batch->range.count, batch->images, batch->global);
+    if (features != nullptr && !ready) features->store(*batch, input);
+    engine.evaluate_on(batch->range.count, input, batch->labels, batch->global);
+    const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));
+    const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
+    if (gathered) {
+      if (gathered->gather(*batch, logits, engine.losses().first(count), labels, cancelled)) {
+        return std::nullopt;
+      }
+      gathered->add_to(metrics);
+    } else {
+      metrics.add(logits, engine.losses().first(count), labels);
+    }
+    if (options.each_batch) options.each_batch(*batch, logits);
+    loader->release();
+    ++done;
+  }
+  return metrics.result();
+}
+
+}  // namespace trainer::engine

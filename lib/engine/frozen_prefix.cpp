@@ -1,0 +1,87 @@
+#include "engine/frozen_prefix.h"
+
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/half.h"
+#include "checkpoint/checkpoint.h"
+
+namespace trainer::engine {
+namespace {
+
+// Names of the kept values that the nodes read.
+std::vector<std::string> weights_of(const graph::Graph& graph) {
+  std::set<std::string> names;
+  for (const graph::Node& node : graph.nodes) {
+    for (const graph::ValueId id : node.inputs) {
+      if (graph::is_persistent(graph[id].role)) names.insert(graph[id].name);
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+std::string text_of(const graph::Graph& graph, const backend::CompileOptions& options) {
+  std::ostringstream text;
+  text << "convolution " << static_cast<int>(options.convolution) << " batch "
+       << options.max_samples << '\n';
+  for (const graph::Node& node : graph.nodes) {
+    text << graph::name_of(node.op) << ' ' << graph::describe(node.op);
+    for (const graph::ValueId id : node.inputs) text << " %" << id << ' ' << graph[id].name;
+    for (const graph::ValueId id : node.outputs) {
+      text << " -> %" << id << ' ' << to_string(graph[id].shape) << to_string(graph[id].type);
+    }
+    text << '\n';
+  }
+  return text.str();
+}
+
+}  // namespace
+
+FrozenPrefix::FrozenPrefix(const compile::FrozenSplit& split, const compile::Options& precision,
+                           backend::Backend& backend, backend::Variables& variables,
+                           backend::CompileOptions options)
+    : backend_(backend), variables_(variables), layer_(split.layer), type_(precision.activations) {
+  const graph::Graph graph = compile::evaluation_graph(split.prefix, precision, true);
+  program_ = backend.compile(graph, variables, options);
+  weights_ = weights_of(graph);
+  text_ = text_of(graph, options);
+  const Shape& batched = graph[graph.outputs[0]].shape;
+  shape_ = Shape(std::vector(batched.dims().begin() + 1, batched.dims().end()));
+  features_.resize(static_cast<std::size_t>(shape_.elements() * options.max_samples));
+  if (type_ == DType::kBFloat16) rounded_.resize(features_.size());
+}
+
+const void* FrozenPrefix::run(std::int64_t samples, const void* images, std::int64_t all_samples) {
+  float* output = features_.data();
+  backend::Scalars scalars;
+  scalars.all_samples = all_samples;
+  program_->run(samples, {&images, 1}, {&output, 1}, scalars);
+  if (type_ != DType::kBFloat16) return features_.data();
+  const auto count = static_cast<std::size_t>(samples * shape_.elements());
+  for (std::size_t i = 0; i < count; ++i) rounded_[i] = float_to_bfloat16(features_[i]);
+  return rounded_.data();
+}
+
+std::int64_t FrozenPrefix::bytes() const {
+  return static_cast<std::int64_t>(features_.size() * sizeof(float) +
+                                   rounded_.size() * sizeof(std::uint16_t));
+}
+
+std::string FrozenPrefix::key() const {
+  std::vector<checkpoint::Tensor> tensors;
+  std::set<std::string> wanted(weights_.begin(), weights_.end());
+  for (const graph::Value& value : variables_.values()) {
+    if (!wanted.contains(value.name)) continue;
+    checkpoint::Tensor tensor{value.name, value.shape, {}};
+    tensor.values.resize(static_cast<std::size_t>(value.shape.elements()));
+    variables_.read(value.name, tensor.values);
+    tensors.push_back(std::move(tensor));
+  }
+  const std::string text = concat(text_, checkpoint::sha256_of(tensors), backend_.describe());
+  Sha256 hash;
+  hash.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
+  return hash.hex();
+}
+
+}  // namespace trainer::engine

@@ -1,0 +1,63 @@
+// Metrics of a split, summed exactly over every sample.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/op.h"
+
+namespace trainer::engine {
+
+struct Interval {
+  double low = 0, high = 0;
+};
+// Wilson score interval of `correct` out of `count`, 95 %.
+Interval wilson(std::int64_t correct, std::int64_t count);
+
+// The class that one sample's outputs stand for: the largest, the lower one of equals, as in
+// NumPy's argmax. A single output stands for two classes, the second when it is > 0, or with mean
+// squared error, where it is compared with labels 0 and 1, > 0.5.
+std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss);
+
+struct Metrics {
+  std::int64_t count = 0;
+  double loss = 0;  // mean over the samples
+  // All that follows is of samples with a class. Without: accuracy is not a number, classes is 0.
+  std::int64_t correct = 0;
+  double accuracy = 0;
+  Interval accuracy_interval;
+  std::int64_t top_k = 0;  // 0 when not reported
+  double top_k_accuracy = 0;
+  std::vector<std::int64_t> confusion;  // classes x classes, row = true class, column = predicted
+  std::int64_t classes = 0;
+
+  struct PerClass {
+    double precision = 0, recall = 0, f1 = 0;
+    std::int64_t support = 0;
+  };
+  std::vector<PerClass> per_class() const;
+};
+
+// Adds batches up.
+class MetricsAccumulator {
+ public:
+  // `outputs`: logits a sample; of one, classes is 2. `has_classes`: whether samples have a class;
+  // otherwise the labels count for nothing.
+  MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k,
+                     bool has_classes = true);
+  void add(std::span<const float> logits, std::span<const float> losses,
+           std::span<const std::int32_t> labels);
+  Metrics result() const;
+
+ private:
+  graph::LossKind loss_;
+  std::int64_t outputs_, top_k_, classes_;
+  Metrics sums_;
+  std::int64_t top_k_correct_ = 0;
+  double loss_sum_ = 0;
+};
+
+}  // namespace trainer::engine

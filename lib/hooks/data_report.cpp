@@ -1,0 +1,134 @@
+#include "hooks/data_report.h"
+
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/json.h"
+#include "data/splits.h"
+
+namespace trainer::hooks {
+namespace {
+
+using Split = std::pair<const char*, const data::DamagedFiles*>;
+
+// The image files of each split; those that two splits share once, under the first.
+std::vector<Split> splits_of_files(const data::Datasets& data) {
+  std::vector<Split> splits;
+  for (const Split& split : {Split{"train", data.train_files.get()},
+                             {"validation", data.validation_files.get()},
+                             {"test", data.test_files.get()}}) {
+    const bool shared = !splits.empty() && splits[0].second == split.second;
+    if (split.second != nullptr && !shared) splits.push_back(split);
+  }
+  return splits;
+}
+
+// "" when no file was decoded with a warning.
+std::string decoded_with_warnings(const char* split, const data::Damage& damage) {
+  if (damage.warned == 0) return "";
+  return concat(damage.warned, " of ", damage.files, " files of the ", split,
+                " split were decoded with warnings, the first: ", damage.warning);
+}
+
+std::string classes_without_sample(const data::Datasets& data) {
+  if (!data.train) return "";
+  const std::vector<std::int64_t> counts = data::class_counts(*data.train, data.num_classes);
+  std::string classes;
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] == 0) classes += (classes.empty() ? "" : ", ") + data.classes[i];
+  }
+  return classes.empty() ? "" : "the training data has no sample of: " + classes;
+}
+
+class DataReportHook final : public Hook {
+ public:
+  DataReportHook(const data::Datasets& data, std::function<void(const std::string&)> warn,
+                 std::ostream* json)
+      : data_(data), warn_(std::move(warn)), json_(json) {}
+
+  std::string name() const override { return "data_report"; }
+
+  void on_start(const RunInfo& info) override {
+    path_ = info.dir / "data_report.txt";
+    for (const std::string& line : data_warnings(data_)) warn_(line);
+    write();
+  }
+  // Warnings of the decoder come while files are read.
+  void on_finish(const Finish&) override {
+    write();
+    for (const auto& [name, files] : splits_of_files(data_)) {
+      const std::string line = decoded_with_warnings(name, files->damage());
+      if (!line.empty()) warn_(line);
+    }
+  }
+
+ private:
+  void write() {
+    std::string text;
+    for (const auto& [name, files] : splits_of_files(data_)) {
+      for (const std::string& line : files->report()) text += concat(name, ": ", line, "\n");
+      const std::string warned = decoded_with_warnings(name, files->damage());
+      if (!warned.empty()) text += warned + "\n";
+    }
+    if (text == written_) return;
+    write_file_atomic(path_, text);
+    written_ = text;
+    for (const auto& [name, files] : splits_of_files(data_)) tell(name, files->damage());
+  }
+
+  void tell(const char* split, const data::Damage& damage) {
+    if (damage.skipped + damage.replaced == 0) return;
+    const bool skipped = damage.skipped > 0;
+    warn_(concat(skipped ? damage.skipped : damage.replaced, " of ", damage.files, " files ",
+                 skipped ? "skipped" : "replaced", " (", split, "), see ", path_.string()));
+    if (json_ == nullptr) return;
+    const nlohmann::ordered_json line{{"event", "data_report"},      {"split", split},
+                                      {"files", damage.files},       {"skipped", damage.skipped},
+                                      {"replaced", damage.replaced}, {"path", path_.string()}};
+    write_event(*json_, line);
+  }
+
+  const data::Datasets& data_;
+  std::function<void(const std::string&)> warn_;
+  std::ostream* json_;
+  Path path_;
+  std::string written_;
+};
+
+}  // namespace
+
+std::string left_out(const data::DamagedFiles* files, const std::string& split) {
+  constexpr std::size_t kNamed = 3;
+  const data::Damage damage = files != nullptr ? files->damage() : data::Damage{};
+  if (damage.reasons.empty()) return "";
+  std::string text =
+      concat(damage.skipped, " of ", damage.files, " files of the ", split,
+             " split cannot be read and ", damage.skipped == 1 ? "is" : "are", " left out: ");
+  for (std::size_t i = 0; i < std::min(kNamed, damage.reasons.size()); ++i) {
+    text += concat(i > 0 ? "; " : "", damage.reasons[i]);
+  }
+  if (damage.reasons.size() > kNamed) {
+    text += concat("; and ", damage.reasons.size() - kNamed, " more");
+  }
+  return text;
+}
+
+std::vector<std::string> data_warnings(const data::Datasets& data) {
+  std::vector<std::string> lines{classes_without_sample(data)};
+  for (const auto& [name, files] : splits_of_files(data)) {
+    std::string line = files->damage().without_class;
+    if (lines.back() != line) lines.push_back(std::move(line));
+  }
+  std::erase(lines, "");
+  return lines;
+}
+
+std::unique_ptr<Hook> make_data_report_hook(const data::Datasets& data,
+                                            std::function<void(const std::string&)> warn,
+                                            std::ostream* json) {
+  return std::make_unique<DataReportHook>(data, std::move(warn), json);
+}
+
+}  // namespace trainer::hooks

@@ -1,0 +1,139 @@
+// Hooks watch a run and may ask it to save or stop; the loop decides.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "config/config.h"
+#include "engine/metrics.h"
+
+namespace trainer::hooks {
+
+// What a hook is told at the start of a run.
+struct RunInfo {
+  std::string name;
+  Path dir;
+  std::vector<std::string> classes;
+  std::int64_t total_steps = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t first_step = 0;  // > 0 when resumed
+  std::int64_t global_batch = 0;
+  std::int64_t passes = 1;  // through all samples in an epoch, side by side
+  int devices = 1;          // replicas of all workers; also for the articles' closing lines
+  std::string scaled_rate;  // what the number of replicas makes of the learning rate
+  std::string weights;      // what came of a weight file, in a line; "" when none was read
+  std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
+};
+
+// After each step; with parameter servers, after each of the chief's own.
+struct Progress {
+  std::int64_t step = 0;     // steps done
+  std::int64_t steps = 1;    // this one; with parameter servers, all since the one before
+  double epoch = 0;          // epochs done
+  std::int64_t samples = 0;  // of this step; with parameter servers, of all since the one before
+  double loss = 0;           // mean of this step's samples, L2 penalty included
+  double accuracy = 0;       // of this step's samples; not a number where they have no classes
+  double learning_rate = 0;
+  double step_seconds = 0;  // wall time from the step before
+  double wait_seconds = 0;  // of it, waiting for data
+  double elapsed = 0;       // seconds since the run started (this process)
+  // With parameter servers: updates of other workers since the parameters of this step were pulled.
+  std::int64_t staleness = 0;
+};
+
+struct Evaluation {
+  std::string split;  // "validation", "test"
+  std::int64_t step = 0;
+  double epoch = 0;
+  double seconds = 0;
+  engine::Metrics metrics;
+};
+
+struct Finish {
+  std::int64_t steps = 0;
+  double seconds = 0;            // of this process's training, evaluation included
+  double images_per_second = 0;  // article Z: global batch / mean step time
+  std::string reason;            // "done", "interrupted", "early stop"
+  std::string parameters_sha256;
+  std::vector<Evaluation> evaluations;  // the last ones, one a split
+  // With parameter servers: of the gradients of all workers since the start of this process.
+  struct Staleness {
+    double mean = 0;
+    std::int64_t max = 0;
+    std::int64_t refused = 0;  // dropped because of parallel.max_staleness
+  };
+  std::optional<Staleness> staleness;
+};
+
+enum class Request { kContinue, kSave, kStop };
+
+class Hook {
+ public:
+  virtual ~Hook() = default;
+  virtual void on_start(const RunInfo&) {}
+  virtual Request on_step(const Progress&) { return Request::kContinue; }
+  virtual Request on_evaluation(const Evaluation&) { return Request::kContinue; }
+  virtual void on_checkpoint(const Path&) {}
+  virtual void on_finish(const Finish&) {}
+  // State that resume must restore, as text; "" for none.
+  virtual std::string name() const = 0;
+  virtual std::string save() const { return ""; }
+  virtual void restore(const std::string&) {}
+};
+
+// ---- The hooks, one a file below hooks/
+// ----------------------------------------------------------
+
+// The terminal: a progress line on a TTY, plain lines every `log_every` otherwise; evaluations; the
+// articles' closing lines. Quiet: results alone, no progress.
+std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
+                                         const config::Duration& log_every);
+// --json: one object a line. Steps as "log_every" says, with the means that the terminal's lines
+// and metrics.csv have: over the samples of the steps since the last line, this one included. The
+// first step is told besides, alone, and counts in the next line too.
+std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
+// metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
+// steps that will be done again are dropped. With parameter servers they have the staleness of the
+// chief's steps, mean and largest; a file of a run that had servers before keeps these columns, and
+// one that lacks columns gets them.
+std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
+// TensorBoard event file in the run directory.
+std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);
+// Asks to stop when the metric has not improved for `patience` evaluations.
+std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
+
+// Tells when something that happens every so many steps, epochs or seconds is due.
+class Every {
+ public:
+  Every(const config::Duration& duration, std::int64_t steps_per_epoch);
+  // Called in the order of the steps, after each, or after some where other processes make steps
+  // too. `elapsed` in seconds.
+  bool due(std::int64_t step, double elapsed);
+
+ private:
+  config::Duration duration_;
+  std::int64_t steps_per_epoch_;
+  double last_ = 0;  // elapsed at the last time, for seconds
+  std::optional<std::int64_t> last_step_;
+};
+
+// The metric of a name such as "validation/accuracy" or "test/loss", when the evaluation has it.
+std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name);
+// Whether larger is better.
+bool larger_is_better(const std::string& metric);
+
+// Where a run's progress goes.
+struct Output {
+  bool is_tty = false;
+  bool quiet = false;
+  bool json = false;
+};
+std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
+                                              const Output& output);
+
+}  // namespace trainer::hooks

@@ -1,0 +1,122 @@
+#include "base/json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "hooks/hooks.h"
+#include "hooks/window.h"
+
+namespace trainer::hooks {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+class JsonHook : public Hook {
+ public:
+  JsonHook(std::ostream& out, const config::Duration& log_every)
+      : out_(out), log_every_(log_every) {}
+
+  std::string name() const override { return "json"; }
+
+  void on_start(const RunInfo& info) override {
+    info_ = info;
+    step_ = info.first_step;
+    every_.emplace(log_every_, info.steps_per_epoch);
+    Json line{{"event", "start"},
+              {"run", info.dir.string()},
+              {"total_steps", info.total_steps},
+              {"steps_per_epoch", info.steps_per_epoch},
+              {"first_step", info.first_step},
+              {"global_batch", info.global_batch},
+              {"replicas", info.devices},
+              {"passes_per_epoch", info.passes}};
+    if (!info.weights.empty()) line["weights"] = info.weights;
+    write(line);
+  }
+
+  Request on_step(const Progress& p) override {
+    step_ = p.step;
+    window_.add(p);
+    // The first step is always told: it shows how long the start took.
+    const bool due = every_->due(p.step, p.elapsed);
+    if (!due && p.step != info_.first_step + 1) return Request::kContinue;
+    Json line{{"event", "step"},
+              {"step", p.step},
+              {"epoch", p.epoch},
+              {"loss", rounded(window_.loss(), 9)},
+              {"accuracy", rounded(window_.accuracy(), 9)},
+              {"learning_rate", rounded(p.learning_rate, 7)},
+              {"images_per_second", window_.images_per_second()},
+              {"steps_per_second", window_.steps_per_second()},
+              {"wait_share", window_.wait_share()},
+              {"elapsed", p.elapsed}};
+    if (!info_.servers.empty()) {
+      line["staleness"] = window_.staleness();
+      line["staleness_max"] = window_.staleness_max();
+    }
+    write(line);
+    if (due) window_ = {};
+    return Request::kContinue;
+  }
+
+  Request on_evaluation(const Evaluation& e) override {
+    Json line{{"event", "evaluation"},
+              {"split", e.split},
+              {"step", e.step},
+              {"epoch", e.epoch},
+              {"loss", e.metrics.loss},
+              {"accuracy", e.metrics.accuracy},
+              {"accuracy_low", e.metrics.accuracy_interval.low},
+              {"accuracy_high", e.metrics.accuracy_interval.high}};
+    if (e.metrics.top_k > 0) {
+      line["top_k"] = e.metrics.top_k;
+      line["top_k_accuracy"] = e.metrics.top_k_accuracy;
+    }
+    line["count"] = e.metrics.count;
+    line["seconds"] = e.seconds;
+    write(line);
+    return Request::kContinue;
+  }
+
+  void on_checkpoint(const Path& path) override {
+    write({{"event", "checkpoint"}, {"path", path.string()}, {"step", step_}});
+  }
+
+  void on_finish(const Finish& finish) override {
+    Json metrics = Json::object();
+    for (const Evaluation& e : finish.evaluations) {
+      metrics[e.split] = {
+          {"loss", e.metrics.loss}, {"accuracy", e.metrics.accuracy}, {"count", e.metrics.count}};
+    }
+    Json line{{"event", "finished"},
+              {"run", info_.dir.string()},
+              {"steps", finish.steps},
+              {"seconds", finish.seconds},
+              {"images_per_second", finish.images_per_second},
+              {"reason", finish.reason},
+              {"metrics", metrics},
+              {"parameters_sha256", finish.parameters_sha256}};
+    if (const auto& staleness = finish.staleness) {
+      line["staleness"] = {
+          {"mean", staleness->mean}, {"max", staleness->max}, {"refused", staleness->refused}};
+    }
+    write(line);
+  }
+
+ private:
+  void write(const Json& event) { write_event(out_, event); }
+
+  std::ostream& out_;
+  config::Duration log_every_;
+  std::optional<Every> every_;
+  RunInfo info_;
+  std::int64_t step_ = 0;
+  Window window_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every) {
+  return std::make_unique<JsonHook>(out, log_every);
+}
+
+}  // namespace trainer::hooks

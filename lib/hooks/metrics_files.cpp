@@ -1,0 +1,273 @@
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "base/error.h"
+#include "hooks/hooks.h"
+#include "hooks/window.h"
+
+namespace trainer::hooks {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+using Columns = std::vector<std::string>;
+
+// In the order of the files.
+const Columns& columns() {
+  static const Columns kColumns{"step",
+                                "epoch",
+                                "split",
+                                "loss",
+                                "accuracy",
+                                "learning_rate",
+                                "images_per_second",
+                                "wait_share",
+                                "seconds",
+                                "steps_per_second",
+                                "top_k_accuracy"};
+  return kColumns;
+}
+// Behind those, of a run with parameter servers.
+const Columns& server_columns() {
+  static const Columns kColumns{"staleness", "staleness_max"};
+  return kColumns;
+}
+
+Columns fields_of(const std::string& line) {
+  Columns fields(1);
+  for (const char letter : line) {
+    if (letter == ',') {
+      fields.emplace_back();
+    } else {
+      fields.back() += letter;
+    }
+  }
+  return fields;
+}
+
+std::string line_of(const Columns& fields) {
+  std::string line = fields.front();
+  for (std::size_t i = 1; i < fields.size(); ++i) line += ',' + fields[i];
+  return line;
+}
+
+bool contains(const Columns& all, const std::string& name) {
+  return std::find(all.begin(), all.end(), name) != all.end();
+}
+
+// A row in the file: what decides whether it stays, and how.
+struct Row {
+  std::int64_t step = 0;
+  std::string split;
+  std::string line;
+};
+
+// Reads rows of the columns that a file has and puts them under those it shall have. Without a
+// header of ours nothing is a row.
+class CsvRows {
+ public:
+  CsvRows(const Path& path, Columns wanted) : wanted_(std::move(wanted)) {
+    std::ifstream file(path);
+    std::string line;
+    std::getline(file, line);
+    const Columns found = fields_of(line);
+    const bool ours = std::all_of(found.begin(), found.end(), [](const std::string& name) {
+      return contains(columns(), name) || contains(server_columns(), name);
+    });
+    if (ours && contains(found, "step") && contains(found, "split")) found_ = found;
+  }
+
+  const Columns& found() const { return found_; }
+  void add(const Columns& more) { wanted_.insert(wanted_.end(), more.begin(), more.end()); }
+  std::string header() const { return line_of(wanted_); }
+  bool is_header(const std::string& line) const {
+    return !found_.empty() && line == line_of(found_);
+  }
+
+  std::optional<Row> operator()(const std::string& line) const {
+    const Columns fields = fields_of(line);
+    if (found_.empty() || fields.size() != found_.size()) return std::nullopt;
+    Columns kept(wanted_.size());
+    Row row;
+    for (std::size_t i = 0; i < fields.size(); ++i) {
+      const auto to = std::find(wanted_.begin(), wanted_.end(), found_[i]);
+      if (to != wanted_.end()) kept[static_cast<std::size_t>(to - wanted_.begin())] = fields[i];
+      if (found_[i] == "split") row.split = fields[i];
+      if (found_[i] != "step") continue;
+      const char* end = fields[i].data() + fields[i].size();
+      const auto [after, error] = std::from_chars(fields[i].data(), end, row.step);
+      if (error != std::errc() || after != end) return std::nullopt;
+    }
+    row.line = line_of(kept);
+    return row;
+  }
+
+ private:
+  Columns wanted_, found_;
+};
+
+struct JsonRows {
+  std::string header() const { return ""; }
+  bool is_header(const std::string&) const { return false; }
+  std::optional<Row> operator()(const std::string& line) const {
+    const Json row = Json::parse(line, nullptr, false);
+    if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer() ||
+        !row.contains("split") || !row["split"].is_string()) {
+      return std::nullopt;
+    }
+    return Row{row["step"].get<std::int64_t>(), row["split"].get<std::string>(), line};
+  }
+};
+
+// One of the two files. Each row is flushed: a kill loses the row in writing and no other.
+class RowFile {
+ public:
+  // Keeps the rows that a run from `first_step` on will not write again. The last line of a killed
+  // run, half-written, has no newline and goes. Throws DataError when a line is none of ours.
+  template <class Rows>
+  RowFile(Path path, std::int64_t first_step, const Rows& rows)
+      : path_(std::move(path)), newest_step_(first_step) {
+    const std::string header = rows.header();
+    const std::string text = std::filesystem::exists(path_) ? read_text_file(path_) : "";
+    std::string kept = header.empty() ? "" : header + '\n';
+    std::int64_t number = 0;
+    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
+         at = end + 1) {
+      const std::string line = text.substr(at, end - at);
+      if (++number == 1 && rows.is_header(line)) continue;
+      const std::optional<Row> row = rows(line);
+      if (!row) {
+        throw DataError(concat(path_.string(), ":", number),
+                        "is not a row of a run's metrics; move the file away to resume");
+      }
+      if (row->step > first_step) continue;
+      kept += row->line + '\n';
+      if (row->step == first_step) present_.insert(row->split);
+    }
+    if (kept != text) write_file_atomic(path_, kept);
+    file_.open(path_, std::ios::app);
+    check();
+  }
+
+  // One row a step and split: a run that stops, or resumes after its end, evaluates again.
+  void add(const Row& row) {
+    if (row.step != newest_step_) present_.clear();
+    newest_step_ = row.step;
+    if (!present_.insert(row.split).second) return;
+    file_ << row.line << '\n';
+    file_.flush();
+    check();
+  }
+
+ private:
+  void check() {
+    if (!file_) throw DataError(path_.string(), "cannot be written; is the disk full?");
+  }
+
+  Path path_;
+  std::int64_t newest_step_;
+  std::set<std::string> present_;  // splits with a row of newest_step
+  std::ofstream file_;
+};
+
+class MetricsFilesHook : public Hook {
+ public:
+  explicit MetricsFilesHook(const config::Duration& summary_every)
+      : summary_every_(summary_every) {}
+
+  std::string name() const override { return "metrics_files"; }
+
+  void on_start(const RunInfo& info) override {
+    total_steps_ = info.total_steps;
+    every_.emplace(summary_every_, info.steps_per_epoch);
+    const Path csv = info.dir / "metrics.csv";
+    has_servers_ = !info.servers.empty();
+    CsvRows rows(csv, columns());
+    const bool had_servers = info.first_step > 0 && contains(rows.found(), "staleness");
+    staleness_columns_ = has_servers_ || had_servers;
+    if (staleness_columns_) rows.add(server_columns());
+    csv_.emplace(csv, info.first_step, rows);
+    jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows());
+  }
+
+  Request on_step(const Progress& p) override {
+    window_.add(p);
+    // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
+    // of a whole run. The first row after a resume averages the steps since then.
+    if (every_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
+    return Request::kContinue;
+  }
+
+  Request on_evaluation(const Evaluation& e) override {
+    write({{"step", e.step},
+           {"epoch", e.epoch},
+           {"split", e.split},
+           {"loss", e.metrics.loss},
+           {"accuracy", e.metrics.accuracy},
+           {"learning_rate", nullptr},
+           {"images_per_second", nullptr},
+           {"wait_share", nullptr},
+           {"seconds", e.seconds},
+           {"steps_per_second", nullptr},
+           {"top_k_accuracy", e.metrics.top_k > 0 ? Json(e.metrics.top_k_accuracy) : Json()}});
+    return Request::kContinue;
+  }
+
+ private:
+  void write_window() {
+    Json row = {{"step", window_.last().step},
+                {"epoch", window_.last().epoch},
+                {"split", "train"},
+                {"loss", rounded(window_.loss(), 9)},
+                {"accuracy", rounded(window_.accuracy(), 9)},
+                {"learning_rate", rounded(window_.last().learning_rate, 7)},
+                {"images_per_second", window_.images_per_second()},
+                {"wait_share", window_.wait_share()},
+                {"seconds", window_.seconds()},
+                {"steps_per_second", window_.steps_per_second()},
+                {"top_k_accuracy", nullptr}};
+    if (has_servers_) {
+      row["staleness"] = window_.staleness();
+      row["staleness_max"] = window_.staleness_max();
+    }
+    write(row);
+    window_ = {};
+  }
+
+  // What is missing or not finite is null in JSON and nothing in a CSV field.
+  void write(Json row) {
+    if (staleness_columns_ && !row.contains("staleness")) {
+      row["staleness"] = nullptr;
+      row["staleness_max"] = nullptr;
+    }
+    const auto step = row["step"].get<std::int64_t>();
+    const auto split = row["split"].get<std::string>();
+    std::string line;
+    for (const auto& [column, value] : row.items()) {
+      const std::string field = value.is_string() ? value.get<std::string>() : value.dump();
+      if (column != "step") line += ',';
+      if (field != "null") line += field;
+    }
+    csv_->add({step, split, line});
+    jsonl_->add({step, split, row.dump()});
+  }
+
+  config::Duration summary_every_;
+  std::int64_t total_steps_ = 0;
+  bool has_servers_ = false;
+  bool staleness_columns_ = false;
+  std::optional<Every> every_;
+  std::optional<RowFile> csv_, jsonl_;
+  Window window_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every) {
+  return std::make_unique<MetricsFilesHook>(summary_every);
+}
+
+}  // namespace trainer::hooks

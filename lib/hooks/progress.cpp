@@ -1,0 +1,184 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "base/table.h"
+#include "hooks/hooks.h"
+#include "hooks/window.h"
+
+namespace trainer::hooks {
+namespace {
+
+// Of the terminal (ECMA-48, and DEC's private mode 7): a line that is too long is cut instead of
+// wrapped, because a wrapped one cannot be rewritten in place.
+constexpr const char* kNoWrap = "\x1b[?7l";
+constexpr const char* kWrap = "\x1b[?7h";
+constexpr const char* kClearRest = "\x1b[K";
+
+constexpr double kRefresh = 0.1;  // seconds between two states of a terminal's line
+
+// 75 -> "1:15", 3700 -> "1:01:40"
+std::string clock_time(double seconds) {
+  const auto s = static_cast<std::int64_t>(std::ceil(std::max(0.0, seconds)));
+  const auto two = [](std::int64_t n) { return (n < 10 ? "0" : "") + std::to_string(n); };
+  if (s >= 3600) return concat(s / 3600, ":", two(s / 60 % 60), ":", two(s % 60));
+  return concat(s / 60, ":", two(s % 60));
+}
+
+// "0.001", "1e-05": the shortest of four digits.
+std::string rate(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.4g", value);
+  return text;
+}
+
+// "12.5", "0.083", "1,240".
+std::string speed(double value) {
+  if (value >= 100) return grouped(std::llround(value));
+  char text[32];
+  std::snprintf(text, sizeof text, "%.3g", value);
+  return text;
+}
+
+std::string bar(double share) {
+  constexpr int kWidth = 20;
+  const int full = std::clamp(static_cast<int>(share * kWidth), 0, kWidth);
+  return "[" + std::string(static_cast<std::size_t>(full), '=') +
+         std::string(static_cast<std::size_t>(kWidth - full), ' ') + "]";
+}
+
+class ProgressHook : public Hook {
+ public:
+  ProgressHook(std::ostream& out, bool is_tty, bool quiet, const config::Duration& log_every)
+      : out_(out), is_tty_(is_tty), quiet_(quiet), log_every_(log_every) {}
+
+  std::string name() const override { return "progress"; }
+
+  void on_start(const RunInfo& info) override {
+    info_ = info;
+    every_.emplace(log_every_, info.steps_per_epoch);
+    if (quiet_) return;
+    out_ << info.name << ": " << grouped(info.total_steps) << " steps of " << info.global_batch
+         << " samples, " << grouped(info.steps_per_epoch) << " an epoch, run folder "
+         << info.dir.string() << '\n';
+    if (!info.servers.empty()) {
+      out_ << info.servers << '\n';
+    } else if (info.devices > 1) {
+      out_ << info.devices << " replicas";
+      if (!info.scaled_rate.empty()) {
+        out_ << ", the optimizer's learning rate " << info.scaled_rate;
+      }
+      out_ << '\n';
+    }
+    if (info.passes > 1) {
+      out_ << "each goes through all samples in an order of its own: an epoch is " << info.passes
+           << " times the training split\n";
+    }
+    if (!info.weights.empty()) out_ << "weights " << info.weights << '\n';
+    if (info.first_step > 0) out_ << "resumed after step " << info.first_step << '\n';
+    out_.flush();
+  }
+
+  Request on_step(const Progress& p) override {
+    window_.add(p);
+    // Follows a change of speed within some twenty steps. The first step is slower than all others.
+    const bool settled = p.step > info_.first_step + 2;
+    step_seconds_ = settled ? 0.95 * step_seconds_ + 0.05 * p.step_seconds : p.step_seconds;
+    const bool due = every_->due(p.step, p.elapsed);
+    if (quiet_) return Request::kContinue;
+    if (is_tty_ ? p.elapsed - shown_at_ >= kRefresh : due) show();
+    return Request::kContinue;
+  }
+
+  Request on_evaluation(const Evaluation& e) override {
+    close_line();
+    const engine::Metrics& m = e.metrics;
+    out_ << e.split << ": loss " << fixed(m.loss, 4);
+    if (m.classes > 0) {
+      out_ << "  accuracy " << fixed(m.accuracy, 4) << " (95 % interval "
+           << fixed(m.accuracy_interval.low, 4) << "-" << fixed(m.accuracy_interval.high, 4) << ")";
+    }
+    if (m.top_k > 0) out_ << "  top " << m.top_k << " " << fixed(m.top_k_accuracy, 4);
+    out_ << "  step " << e.step << "  epoch " << rate(e.epoch) << "  " << fixed(e.seconds, 1)
+         << " s\n";
+    out_.flush();
+    return Request::kContinue;
+  }
+
+  // The articles' two closing lines, which scripts read.
+  void on_finish(const Finish& finish) override {
+    close_line();
+    if (finish.reason != "done") {
+      out_ << finish.reason << " after step " << finish.steps;
+      if (finish.reason == "interrupted") out_ << "; a checkpoint was saved, go on with --resume";
+      out_ << '\n';
+    }
+    const std::string devices = concat(" with ", info_.devices,
+                                       info_.devices == 1      ? " CPU(s)"
+                                       : info_.servers.empty() ? " replicas"
+                                                               : " workers");
+    if (const auto& staleness = finish.staleness) {
+      out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
+           << staleness->max << ", " << staleness->refused << " refused\n";
+    }
+    out_ << "total time" << devices << ": " << fixed(finish.seconds, 3) << " seconds\n"
+         << fixed(finish.images_per_second, 1) << " images/second" << devices << '\n';
+    out_.flush();
+  }
+
+ private:
+  std::string line() const {
+    const Progress& p = window_.last();
+    const std::int64_t per_epoch = std::max<std::int64_t>(info_.steps_per_epoch, 1);
+    const auto epoch_of = [&](std::int64_t step) { return (step + per_epoch - 1) / per_epoch; };
+    const std::int64_t left = info_.total_steps - p.step;
+    const std::string accuracy =
+        std::isnan(window_.accuracy()) ? "" : "  accuracy " + fixed(window_.accuracy(), 4);
+    return concat("epoch ", epoch_of(p.step), "/", epoch_of(info_.total_steps), "  step ", p.step,
+                  "/", info_.total_steps, "  loss ", fixed(window_.loss(), 4), accuracy, "  lr ",
+                  rate(p.learning_rate), "  ", grouped(std::llround(window_.images_per_second())),
+                  " images/s  ", speed(window_.steps_per_second()), " steps/s  wait ",
+                  fixed(100 * window_.wait_share(), 0), "%  eta ",
+                  clock_time(static_cast<double>(left) * step_seconds_));
+  }
+
+  void show() {
+    shown_at_ = window_.last().elapsed;
+    if (is_tty_) {
+      const double total = static_cast<double>(std::max<std::int64_t>(info_.total_steps, 1));
+      out_ << '\r' << kNoWrap << line() << "  "
+           << bar(static_cast<double>(window_.last().step) / total) << kWrap << kClearRest;
+      open_line_ = true;
+    } else {
+      out_ << line() << '\n';
+    }
+    out_.flush();
+    window_ = {};
+  }
+
+  // Leaves the terminal's line in its newest state.
+  void close_line() {
+    if (is_tty_ && !quiet_ && !window_.empty()) show();
+    if (open_line_) out_ << '\n';
+    open_line_ = false;
+  }
+
+  std::ostream& out_;
+  bool is_tty_, quiet_;
+  config::Duration log_every_;
+  std::optional<Every> every_;
+  RunInfo info_;
+  Window window_;
+  double step_seconds_ = 0;  // moving average
+  double shown_at_ = -kRefresh;
+  bool open_line_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
+                                         const config::Duration& log_every) {
+  return std::make_unique<ProgressHook>(out, is_tty, quiet, log_every);
+}
+
+}  // namespace trainer::hooks

@@ -1,0 +1,97 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cmath>
+
+#include "base/process.h"
+#include "hooks/confusion_image.h"
+#include "hooks/event_file.h"
+#include "hooks/hooks.h"
+#include "hooks/window.h"
+
+namespace trainer::hooks {
+namespace {
+
+constexpr std::int64_t kMostClasses = 1000;  // beyond, nobody can read the picture
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+class TensorBoardHook : public Hook {
+ public:
+  explicit TensorBoardHook(const config::Duration& summary_every) : summary_every_(summary_every) {}
+
+  std::string name() const override { return "tensorboard"; }
+
+  void on_start(const RunInfo& info) override {
+    total_steps_ = info.total_steps;
+    has_servers_ = !info.servers.empty();
+    every_.emplace(summary_every_, info.steps_per_epoch);
+    const Path folder = info.dir / "tensorboard";
+    std::filesystem::create_directories(folder);
+    const double now = seconds_since_1970();
+    file_.emplace(folder / concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".",
+                                  host_name(), ".", ::getpid()),
+                  now);
+    // TensorBoard reads the files of a folder in the order of their names.
+    file_->session_start(info.first_step + 1, now);
+  }
+
+  Request on_step(const Progress& p) override {
+    window_.add(p);
+    // Also at the end, but not where a run is interrupted: its rows are of the same steps as those
+    // of a whole run. The first row after a resume averages the steps since then.
+    if (every_->due(p.step, p.elapsed) || p.step == total_steps_) write_window();
+    return Request::kContinue;
+  }
+
+  Request on_evaluation(const Evaluation& e) override {
+    scalar(e.split + "/loss", e.step, e.metrics.loss);
+    scalar(e.split + "/accuracy", e.step, e.metrics.accuracy);
+    if (e.metrics.top_k > 0) scalar(e.split + "/top_k_accuracy", e.step, e.metrics.top_k_accuracy);
+    if (e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {
+      const Picture picture = draw_confusion(e.metrics);
+      file_->image(e.split + "/confusion_matrix", e.step, seconds_since_1970(), picture.width,
+                   picture.height, picture.png);
+    }
+    return Request::kContinue;
+  }
+
+ private:
+  void write_window() {
+    const std::int64_t step = window_.last().step;
+    scalar("train/loss", step, window_.loss());
+    scalar("train/accuracy", step, window_.accuracy());
+    scalar("learning_rate", step, window_.last().learning_rate);
+    scalar("images_per_second", step, window_.images_per_second());
+    scalar("global_step/sec", step, window_.steps_per_second());
+    scalar("wait_share", step, window_.wait_share());
+    if (has_servers_) {
+      scalar("staleness", step, window_.staleness());
+      scalar("staleness_max", step, static_cast<double>(window_.staleness_max()));
+    }
+    window_ = {};
+  }
+
+  // Nothing for an accuracy where there is none.
+  void scalar(const std::string& tag, std::int64_t step, double value) {
+    if (tag.ends_with("/accuracy") && std::isnan(value)) return;
+    file_->scalar(tag, step, seconds_since_1970(), static_cast<float>(value));
+  }
+
+  config::Duration summary_every_;
+  std::int64_t total_steps_ = 0;
+  bool has_servers_ = false;
+  std::optional<Every> every_;
+  std::optional<EventFile> file_;
+  Window window_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every) {
+  return std::make_unique<TensorBoardHook>(summary_every);
+}
+
+}  // namespace trainer::hooks

@@ -1,0 +1,59 @@
+// What hooks report of the steps since their last line.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+
+#include "hooks/hooks.h"
+
+namespace trainer::hooks {
+
+// To some significant digits: 9 tell every float from its neighbours, with 7 a float that was
+// written as 0.001 reads 0.001.
+inline double rounded(double value, int digits) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return std::strtod(text, nullptr);
+}
+
+// Averages, by samples where it matters.
+class Window {
+ public:
+  void add(const Progress& p) {
+    const auto n = static_cast<double>(p.samples);
+    last_ = p;
+    samples_ += n;
+    loss_ += p.loss * n;
+    correct_ += p.accuracy * n;
+    seconds_ += p.step_seconds;
+    steps_made_ += static_cast<double>(p.steps);
+    waited_ += p.wait_seconds;
+    staleness_ += static_cast<double>(p.staleness);
+    staleness_max_ = std::max(staleness_max_, p.staleness);
+    ++steps_;
+  }
+
+  bool empty() const { return samples_ == 0; }
+  const Progress& last() const { return last_; }  // the newest step
+  double seconds() const { return seconds_; }
+  // Not a number when there were no steps.
+  double loss() const { return loss_ / samples_; }
+  double accuracy() const { return correct_ / samples_; }
+  // 0 when no time has passed.
+  double images_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
+  double steps_per_second() const { return seconds_ > 0 ? steps_made_ / seconds_ : 0; }
+  // Mean and largest over the steps.
+  double staleness() const { return staleness_ / steps_; }
+  std::int64_t staleness_max() const { return staleness_max_; }
+  double wait_share() const { return seconds_ > 0 ? waited_ / seconds_ : 0; }
+
+ private:
+  Progress last_;
+  double samples_ = 0, loss_ = 0, correct_ = 0, seconds_ = 0, waited_ = 0;
+  double staleness_ = 0, steps_ = 0, steps_made_ = 0;
+  std::int64_t staleness_max_ = 0;
+};
+
+}  // namespace trainer::hooks

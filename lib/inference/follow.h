@@ -1,0 +1,49 @@
+// `trainer evaluate --follow`: evaluates the checkpoints of a run while another process trains it.
+//
+// Timing is that of Estimator's EvalSpec: nothing before start_delay_secs, and throttle_secs
+// between the starts of two evaluations. What is evaluated is the newest checkpoint at that time;
+// those that came and went in between are not: the first of them are named in a warning, all are
+// counted at the end. Once nobody trains in the folder any more, nothing is waited for: the last
+// checkpoint is always evaluated. No step is evaluated twice, not even by a follower that was
+// stopped and started again.
+//
+// A follower that has not seen anyone train may have been started before the process that resumes
+// or replaces a finished run: it calls that run done after start_delay_secs only. When a run is
+// replaced (--overwrite), the follower starts anew with it.
+#pragma once
+
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "config/config.h"
+#include "hooks/hooks.h"
+
+namespace trainer::inference {
+
+struct FollowOptions {
+  Path run;           // may not exist yet
+  std::string split;  // validation, or test where there is none, when empty
+  std::vector<config::Override> overrides;
+  config::Environment environment;
+  std::vector<std::unique_ptr<hooks::Hook>> hooks;  // told of every evaluation, beside the files
+  std::function<void(const std::string&)> warn;
+};
+
+struct Followed {
+  std::int64_t evaluations = 0;
+  std::int64_t skipped = 0;  // checkpoints between those, and before the first
+  std::int64_t step = -1;    // of the last one, of this follower or one before it; -1: none
+  std::string reason;        // "done", "early stop", "interrupted" (see signals.h)
+};
+
+// Returns once the last checkpoint of a finished run is evaluated, or on a signal. Throws DataError
+// when no new checkpoint came for evaluate.timeout_secs.
+Followed follow(FollowOptions options);
+
+// The last line: a sentence, or with `json` {"event":"followed",...}.
+void print_followed(const Followed& followed, const std::string& run, bool json, std::ostream& out);
+
+}  // namespace trainer::inference

@@ -1,0 +1,164 @@
+#include "inference/predict.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "base/error.h"
+#include "data/splits.h"
+#include "engine/evaluate.h"
+
+namespace trainer::inference {
+namespace {
+
+std::vector<double> probabilities_of(std::span<const float> logits, config::LossKind loss) {
+  std::vector<double> p(logits.begin(), logits.end());
+  if (loss == config::LossKind::kMeanSquaredError) {
+    // Its outputs estimate labels 0 and 1 as they are.
+    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
+  } else if (loss == config::LossKind::kSoftmaxCrossEntropy) {
+    const double largest = *std::max_element(p.begin(), p.end());
+    double sum = 0;
+    for (double& x : p) sum += x = std::exp(x - largest);
+    for (double& x : p) x /= sum;
+    if (p.size() == 1) p.push_back(0);  // the one class, and what is not it
+  } else if (loss == config::LossKind::kBinaryCrossEntropy) {
+    for (double& x : p) x = 1 / (1 + std::exp(-x));
+    if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
+  }
+  return p;
+}
+
+// How image files become what the model takes.
+config::Data image_data(const Trained& trained, const std::string& first,
+                        const std::function<void(const std::string&)>& warn) {
+  config::Data data = trained.config.data;
+  const Shape image = sample_spec(trained).image;
+  if (image[2] != 1 && image[2] != 3) {
+    throw DataError(first, concat("is an image file, of 1 or 3 channels, but the model of ",
+                                  trained.path, " takes ", to_string(image)));
+  }
+  if (!config::is_image_format(data.format)) {
+    warn(concat(first, ": the model was trained on arrays; image files are stretched to ", image[0],
+                " x ", image[1], image[2] == 1 ? " and made grey" : ""));
+  }
+  data.resize = {image[0], image[1]};
+  data.channels = image[2];
+  return data;
+}
+
+void check_shape(const Trained& trained, const PredictionInput& input) {
+  const Shape shape = input.dataset().spec().image_shape;
+  if (!trained.image_shape || shape == *trained.image_shape) return;
+  throw DataError(input.name,
+                  concat("holds images of shape ", to_string(shape), ", but the model of ",
+                         trained.path, " takes ", to_string(*trained.image_shape),
+                         ". Arrays are [images, height, width, channels] or [images, "
+                         "height, width]"));
+}
+
+}  // namespace
+
+std::vector<PredictionInput> open_prediction_inputs(
+    const Trained& trained, const std::vector<std::string>& files, const std::string& split,
+    bool skip, const std::function<void(const std::string&)>& warn) {
+  std::vector<PredictionInput> inputs;
+  if (files.empty()) {
+    auto [name, data] = open_split_or_default(trained, split);
+    auto& dataset = name == "train"        ? data.train
+                    : name == "validation" ? data.validation
+                                           : data.test;
+    const config::Data& config = trained.config.data;
+    const data::DamagedFiles* damaged = files_of(data, name);
+    const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
+    for (const std::string& reason : damage.reasons) warn("left out: " + reason);
+    const bool skips = skip || config.on_error == config::OnError::kSkip;
+    PredictionInput& input = inputs.emplace_back();
+    input.name = name;
+    input.images.dataset = std::move(dataset);
+    input.images.labelled = true;
+    input.one_a_file = config::is_image_format(config.format);
+    input.unreadable = skips ? 0 : damage.skipped;
+  }
+  std::vector<std::string> images;  // image files that follow one another
+  const auto flush = [&] {
+    if (images.empty()) return;
+    const std::string first = images.front();
+    inputs.push_back(
+        {first, data::open_image_files(image_data(trained, first, warn), std::move(images), skip),
+         true, 0});
+    images.clear();
+  };
+  for (const std::string& file : files) {
+    if (std::filesystem::is_regular_file(file) ? !data::is_array_file(file)
+                                               : std::filesystem::is_directory(file)) {
+      std::vector<std::string> more = data::image_files(file);
+      std::move(more.begin(), more.end(), std::back_inserter(images));
+    } else {
+      flush();
+      inputs.push_back({file, data::open_images(file), false, 0});
+    }
+  }
+  flush();
+  for (const PredictionInput& input : inputs) {
+    check_shape(trained, input);
+    const DType type = input.dataset().spec().image_type;
+    if (type != inputs[0].dataset().spec().image_type) {
+      throw DataError(input.name,
+                      concat("holds ", to_string(type), " images, but ", inputs[0].name, " holds ",
+                             to_string(inputs[0].dataset().spec().image_type),
+                             "; predict them one after the other"));
+    }
+    if (trained.image_type && type != *trained.image_type) {
+      warn(concat(input.name, ": holds ", to_string(type), " images, the model was trained on ",
+                  to_string(*trained.image_type),
+                  "; the numbers are taken as they are, so they must be in the same range"));
+    }
+  }
+  return inputs;
+}
+
+model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs) {
+  const data::Dataset& first = inputs[0].dataset();
+  return {
+      first.spec().image_shape, first.spec().image_type,
+      trained.label_is_index.value_or(!inputs[0].images.labelled || first.spec().label_is_index()),
+      static_cast<std::int64_t>(trained.classes.size())};
+}
+
+void predict(engine::Replicas& engine, const PredictionInput& input, config::LossKind loss,
+             std::optional<std::int64_t> limit,
+             const std::function<void(const Prediction&)>& each) {
+  const std::int64_t count =
+      std::min(input.dataset().size(), limit.value_or(input.dataset().size()));
+  data::LoaderOptions loading;
+  loading.augment = false;
+  loading.batch_size = engine.evaluation_batch();
+  loading.end_step = data::batches_per_epoch(count, loading.batch_size);
+  const auto loader = data::make_loader(input.dataset(), loading);
+  const auto outputs = static_cast<std::size_t>(engine.outputs());
+  std::int64_t done = 0;
+  while (const data::Batch* batch = loader->next()) {
+    engine.evaluate(batch->range.count, batch->images, nullptr);
+    const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
+    for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
+      const auto logits = engine.logits().subspan(i * outputs, outputs);
+      const std::string damage = input.images.damage ? input.images.damage(done) : "";
+      if (!damage.empty()) {
+        each({done, 0, {}, {}, {}, damage});
+        continue;
+      }
+      Prediction prediction{done,
+                            engine::predicted_class(logits, static_cast<graph::LossKind>(loss)),
+                            probabilities_of(logits, loss),
+                            {},
+                            logits,
+                            {}};
+      if (input.images.labelled) prediction.label = labels[i];
+      each(prediction);
+    }
+    loader->release();
+  }
+}
+
+}  // namespace trainer::inference

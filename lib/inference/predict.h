@@ -1,0 +1,86 @@
+// Class probabilities of images.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "data/data.h"
+#include "engine/replicas.h"
+#include "inference/run_archive.h"
+
+namespace trainer::inference {
+
+// Images to predict the classes of: an array file, image files, or a split of the run's data.
+struct PredictionInput {
+  std::string name;  // the array file or the split; of image files the first
+  data::Images images;
+  bool one_a_file = false;
+  // Files of the split that cannot be read, which are not among the images though nothing says to
+  // skip them.
+  std::int64_t unreadable = 0;
+
+  const data::Dataset& dataset() const { return *images.dataset; }
+  // What the user knows a sample by.
+  std::string name_of(std::int64_t index) const {
+    return one_a_file ? dataset().describe(index) : name;
+  }
+};
+// The files and those of folders, in this order, or the split (the one that open_split_or_default
+// gives) when there are none. Image files are
+// decoded and resized as those of the run's evaluation splits are, when they are due: with `skip` a
+// damaged one is told of by its prediction and not by a DataError. Throws DataError when arrays are
+// not of the shape that the model was trained on.
+std::vector<PredictionInput> open_prediction_inputs(
+    const Trained& trained, const std::vector<std::string>& files, const std::string& split,
+    bool skip, const std::function<void(const std::string&)>& warn);
+
+// What the model needs to know of the samples, to be built for these inputs.
+model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs);
+
+struct Prediction {
+  std::int64_t index = 0;
+  std::int32_t predicted = 0;
+  std::vector<double> probabilities;  // in class order; a regression's outputs as they are
+  std::optional<std::int32_t> label;  // when known
+  std::span<const float> logits;      // valid during the call
+  std::string error;                  // why there is no prediction: nothing but index is set then
+};
+
+// Calls `each` for the first `limit` images, in order. The engine is of Use::kPredict.
+void predict(engine::Replicas& engine, const PredictionInput& input, config::LossKind loss,
+             std::optional<std::int64_t> limit, const std::function<void(const Prediction&)>& each);
+
+// Writes predictions as lines of a table, CSV or JSON.
+class PredictionWriter {
+ public:
+  // `format`: table, csv or jsonl. With `top`, so many classes are shown, the likeliest first;
+  // otherwise the predicted one and (but for a table) the probabilities of all.
+  PredictionWriter(const std::string& format, std::vector<std::string> classes,
+                   const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
+                   std::ostream& out);
+  void header();
+  void write(const PredictionInput& input, const Prediction& prediction);
+
+ private:
+  std::string class_name(std::int64_t index) const;
+  void write_table(const PredictionInput& input, const Prediction& prediction);
+  void write_csv(const PredictionInput& input, const Prediction& prediction);
+  void write_json(const PredictionInput& input, const Prediction& prediction);
+
+  // The classes to show after the first, likeliest first; equal ones by their number.
+  std::vector<std::size_t> runners_up(const Prediction& prediction) const;
+
+  std::string format_;
+  std::vector<std::string> classes_;
+  std::int64_t top_ = 0;                   // 0: not given
+  bool files_ = false, labelled_ = false;  // whether to have these columns
+  std::size_t name_width_ = 5, file_width_ = 4;
+  std::ostream& out_;
+};
+
+}  // namespace trainer::inference

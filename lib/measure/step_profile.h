@@ -1,0 +1,44 @@
+// Where the time of one worker's step goes, without any other worker.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+#include "graph/graph.h"
+#include "model/model.h"
+
+namespace trainer::measure {
+
+struct StepProfile {
+  struct Bucket {
+    std::int64_t bytes = 0;  // of gradients that are reduced at once
+    double ready = 0;        // seconds from the start of the step until they are known
+  };
+  std::int64_t samples = 0;              // of a step
+  double seconds = 0;                    // of a step
+  double constant = 0;                   // of these, what does not depend on the samples
+  std::vector<Bucket> buckets;           // in the order in which they go
+  std::vector<std::int64_t> statistics;  // bytes of each message of batch norm in a step
+  std::string source;                    // "measured in 80 steps on cpu, ..."
+
+  std::int64_t gradient_bytes() const;
+};
+
+// Trains for about so many seconds on the data and looks at the clock whenever a bucket is ready,
+// as a worker would send it; then with a quarter of the batch, for what does not depend on it.
+StepProfile measure_step(const config::Config& config, const graph::Graph& model,
+                         const data::Dataset& dataset, double seconds);
+
+// From the time of a whole step: forward, and backward of twice the work down to the first trained
+// layer, take time by their FLOPs; everything grows with the samples.
+StepProfile profile_of(double step_seconds, const std::string& source, const config::Config& config,
+                       const std::vector<model::LayerRow>& layers);
+
+// The time of a step of `samples` samples by the last line that says a throughput in a file that
+// `trainer benchmark --json` or `trainer train --json` has written. Throws DataError.
+double step_seconds_of(const std::string& path, std::int64_t samples);
+
+}  // namespace trainer::measure

@@ -1,0 +1,54 @@
+// Promises about a config, proved by training.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+#include "graph/graph.h"
+
+namespace trainer::measure {
+
+struct Verification {
+  struct Row {
+    std::string promise;  // "ordered", "fast", "resume"
+    std::string run;      // "2 x 64"
+    std::int64_t steps = 0;
+    std::string sha256;   // of the parameters
+    double distance = 0;  // of the variables from the first run's: the largest of any, relative
+    double seconds = 0;
+    bool holds = false;
+  };
+  std::vector<Row> rows;
+  std::vector<std::string> notes;
+  bool holds() const;
+};
+
+struct VerifyOptions {
+  std::vector<std::int64_t> replicas{1, 2, 4};
+  std::int64_t steps = 200;
+};
+
+// Trains the config at its global batch with each number of replicas, in temporary folders: with
+// ordered sums, where all must end with the same bits and the same evaluation; and ten steps of
+// plain gradient descent with fast sums, where all variables must agree within 1e-5 relative or,
+// where the model magnifies rounding, about as well as the same sums in another order do. The
+// learning rate is not scaled. Throws ConfigError when a number of replicas does not divide the
+// batch, and Error with kExitInterrupted after a signal.
+Verification verify_replicas(const config::Config& config, const data::Datasets& data,
+                             const graph::Graph& model, const VerifyOptions& options);
+
+// Trains the config once in one go, and once stopped half-way and resumed: all variables, optimizer
+// slots included, must end with the same bits.
+Verification verify_resume(const config::Config& config, const data::Datasets& data,
+                           const graph::Graph& model, const VerifyOptions& options);
+
+void print_verification(const Verification& verification, std::ostream& out);
+// One line a row, {"event":"verify",...}, and one {"event":"verified","holds":...}.
+void print_verification_json(const Verification& verification, std::ostream& out);
+
+}  // namespace trainer::measure

@@ -1,0 +1,27 @@
+// Metrics of a split as text and as JSON.
+#pragma once
+
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "engine/metrics.h"
+
+namespace trainer::report {
+
+struct EvaluationReport {
+  std::string run;  // as the user named it
+  std::int64_t step = 0;
+  std::string split;
+  std::vector<std::string> classes;
+  engine::Metrics metrics;
+};
+
+// Loss and, where samples have classes, accuracy with its interval, and unless `brief`: precision,
+// recall and F1 of every class and the confusion matrix, of which only the most frequent confusions
+// are shown when there are many classes.
+void print_report(const EvaluationReport& report, bool brief, std::ostream& out);
+// The same and the whole matrix as one line of JSON, {"event":"evaluated",...}.
+void print_report_json(const EvaluationReport& report, std::ostream& out);
+
+}  // namespace trainer::report

@@ -1,0 +1,56 @@
+#include "report/events.h"
+
+#include <nlohmann/json.hpp>
+
+#include "base/json.h"
+
+namespace trainer::report {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json place_of(const Diagnostic& diagnostic) {
+  Json place = Json::object();
+  if (!diagnostic.loc.file.empty()) place["file"] = diagnostic.loc.file;
+  if (diagnostic.loc.line > 0) {
+    place["line"] = diagnostic.loc.line;
+    place["column"] = diagnostic.loc.column;
+  }
+  place["message"] = diagnostic.message;
+  return place;
+}
+
+}  // namespace
+
+void print_validated_json(const std::string& config, const Error* error, std::ostream& out) {
+  Json errors = Json::array();
+  if (const auto* located = dynamic_cast<const ConfigError*>(error)) {
+    for (const Diagnostic& each : located->diagnostics()) errors.push_back(place_of(each));
+  } else if (error != nullptr) {
+    errors.push_back({{"message", error->what()}});
+  }
+  write_event(
+      out,
+      {{"event", "validated"}, {"config", config}, {"ok", error == nullptr}, {"errors", errors}});
+}
+
+void print_exported_json(const inference::Trained& trained, const std::string& format,
+                         const std::string& output, std::ostream& out) {
+  write_event(out, {{"event", "exported"},
+                    {"output", output},
+                    {"format", format},
+                    {"run", trained.path},
+                    {"step", trained.step}});
+}
+
+void print_model_json(const measure::MeasuredKeys& keys, std::ostream& out) {
+  Json event{{"event", "model"}};
+  for (const auto& [key, value] : keys) event[key] = value;
+  write_event(out, event);
+}
+
+void print_devices_json(const std::string& cpu, std::ostream& out) {
+  write_event(out, {{"event", "devices"}, {"cpu", cpu}, {"gpus", Json::array()}});
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,28 @@
+// What commands without a run tell with --json: one object a line.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "base/error.h"
+#include "inference/run_archive.h"
+#include "measure/measured.h"
+
+namespace trainer::report {
+
+// {"event":"validated","config":...,"ok":...,"errors":[{"file":...,"line":...,"column":...,
+// "message":...}]}, `error` being null when the config is right. What has no place in a file has a
+// message alone.
+void print_validated_json(const std::string& config, const Error* error, std::ostream& out);
+
+// {"event":"exported","output":...,"format":...,"run":...,"step":...}
+// {"event":"model","parameters":...}: the keys of one training.
+void print_model_json(const measure::MeasuredKeys& keys, std::ostream& out);
+
+// {"event":"devices","cpu":...,"gpus":[]}
+void print_devices_json(const std::string& cpu, std::ostream& out);
+
+void print_exported_json(const inference::Trained& trained, const std::string& format,
+                         const std::string& output, std::ostream& out);
+
+}  // namespace trainer::report

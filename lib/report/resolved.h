@@ -1,0 +1,27 @@
+// What a run takes for the values that its config leaves open.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "report/plan_report.h"
+
+namespace trainer::report {
+
+struct ResolvedValue {
+  std::string value;   // as it would be written in the config
+  std::string origin;  // what decides it: another key, "data", "machine" or "default"
+};
+using ResolvedValues = std::map<std::string, ResolvedValue>;  // by key
+
+// Those that are the same on every machine.
+ResolvedValues resolve(const config::Config& config, const PlannedData& data,
+                       const std::optional<train::StepPlan>& steps, const cluster::Identity& who);
+// Those that this machine decides.
+ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan& device);
+
+// Puts them in the place of settings that are null, [] or "".
+void fill_in(std::vector<PlanReport::Setting>& settings, const ResolvedValues& values);
+
+}  // namespace trainer::report

@@ -1,0 +1,44 @@
+#include "base/partition.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+namespace trainer {
+
+TEST_CASE("partitions follow each other, cover all and differ by one at most") {
+  for (const std::int64_t n : {0, 1, 5, 7, 64, 1000}) {
+    for (const std::int64_t k : {1, 2, 3, 7, 8}) {
+      CAPTURE(n);
+      CAPTURE(k);
+      std::int64_t next = 0, least = n, most = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        const Partition mine = partition(n, k, i);
+        CHECK(mine.first == next);
+        next += mine.count;
+        least = std::min(least, mine.count);
+        most = std::max(most, mine.count);
+      }
+      CHECK(next == n);
+      CHECK(most - least <= 1);
+    }
+  }
+}
+
+TEST_CASE("a partition is made of those of twice as many takers") {
+  for (std::int64_t i = 0; i < 3; ++i) {
+    const Partition whole = partition(100, 3, i);
+    const Partition left = partition(100, 6, 2 * i), right = partition(100, 6, 2 * i + 1);
+    CHECK(left.first == whole.first);
+    CHECK(right.first == left.first + left.count);
+    CHECK(left.count + right.count == whole.count);
+  }
+}
+
+TEST_CASE("2^32 samples are cut without overflow") {
+  const std::int64_t n = std::int64_t{1} << 32;
+  CHECK(partition(n, 1024, 1023).first == n / 1024 * 1023);
+  CHECK(partition(n, 1024, 1023).count == n / 1024);
+}
+
+}  // namespace trainer

@@ -1,0 +1,70 @@
+// parallel.gpus, parallel.replicas, train.precision and train.loss_scale.
+#include <doctest/doctest.h>
+
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+Parallel parallel_of(const std::string& section, const std::vector<Override>& overrides = {},
+                     const Environment& environment = {}) {
+  return parse(kSmall + "parallel: {" + section + "}\n", overrides, environment).config.parallel;
+}
+
+TEST_CASE("gpus is a number, all or a list of indices") {
+  CHECK(parallel_of("").gpus.kind == Gpus::Kind::kAll);
+  CHECK(parallel_of("gpus: all").gpus.kind == Gpus::Kind::kAll);
+  const Gpus two = parallel_of("gpus: 2, lr_scaling: none").gpus;
+  CHECK(two.kind == Gpus::Kind::kCount);
+  CHECK(two.count == 2);
+  const Gpus list = parallel_of("gpus: [0, 2, 2], lr_scaling: none").gpus;
+  CHECK(list.kind == Gpus::Kind::kIndices);
+  CHECK(list.indices == std::vector<std::int64_t>{0, 2, 2});
+}
+
+TEST_CASE("a config for GPUs is valid on every machine") {
+  const Parallel parallel = parallel_of(
+      "device: cuda, gpus: \"${NUM_GPUS:-all}\", lr_scaling: none", {}, {{"NUM_GPUS", "4"}});
+  CHECK(parallel.device == Parallel::Device::kCuda);
+  CHECK(parallel.gpus.count == 4);
+  CHECK(parallel_of("gpus: \"${NUM_GPUS:-all}\"").gpus.kind == Gpus::Kind::kAll);
+  CHECK(parse(kModel + kData + "train: {epochs: 1, batch_size: \"${BATCH_SIZE:-64}\"}\n")
+            .config.train.batch_size == 64);
+}
+
+TEST_CASE("a number or a list of GPUs gives the number of replicas") {
+  CHECK(parallel_of("gpus: 3, lr_scaling: none").replicas == 3);
+  CHECK(parallel_of("gpus: [1, 1], lr_scaling: none").replicas == 2);
+  CHECK(parallel_of("gpus: all, replicas: 2, lr_scaling: none").replicas == 2);
+  CHECK(parallel_of("gpus: all").replicas == 1);
+  CHECK(parallel_of("gpus: \"0\", replicas: 2, lr_scaling: none").replicas == 2);
+  const LoadedConfig loaded = parse(kSmall + "parallel: {gpus: 2, lr_scaling: none}\n");
+  CHECK(loaded.origins.at("parallel.replicas").loc.line ==
+        loaded.origins.at("parallel.gpus").loc.line);
+}
+
+TEST_CASE("of gpus and replicas an override wins over the file") {
+  const Parallel gpus =
+      parallel_of("replicas: 4, lr_scaling: none", {{"parallel.gpus", "[0, 1]", "--gpus"}});
+  CHECK(gpus.replicas == 2);
+  const Parallel replicas =
+      parallel_of("gpus: 4, lr_scaling: none", {{"parallel.replicas", "2", "--replicas"}});
+  CHECK(replicas.replicas == 2);
+  CHECK(replicas.gpus.count == 2);
+  CHECK(parallel_of("gpus: [0, 0], replicas: 2, lr_scaling: none").replicas == 2);
+}
+
+TEST_CASE("the loss scale is a number or dynamic, and belongs to float16") {
+  const auto train = [](const std::string& rest) {
+    return parse(kModel + kData + "train: {epochs: 1, " + rest + "}\n").config.train;
+  };
+  CHECK(train("precision: tf32").precision == Precision::kTf32);
+  CHECK(train("precision: fp16").precision == Precision::kFloat16);
+  CHECK_FALSE(train("precision: float16").loss_scale.has_value());
+  REQUIRE(train("precision: float16, loss_scale: dynamic").loss_scale.has_value());
+  CHECK_FALSE(train("precision: float16, loss_scale: dynamic").loss_scale->fixed.has_value());
+  CHECK(train("precision: float16, loss_scale: 1.0e3").loss_scale->fixed == 1000);
+}
+
+}  // namespace
+}  // namespace trainer::config

@@ -1,0 +1,116 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "config/schema.h"
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+const std::string kBackbone =
+    "model: {backbone: {name: vgg16, freeze: all}, head: [flatten, dropout: 0.5, dense: 2]}\n"
+    "data: {format: image_folder, path: d, resize: [32, 32]}\ntrain: {epochs: 1}\n";
+
+// "KEY BEFORE NOW error|warning", sorted, of one setting against none.
+std::vector<std::string> changes(const std::string& text, const std::vector<Override>& before,
+                                 const std::vector<Override>& now) {
+  std::vector<std::string> lines;
+  for (const Change& change : resume_changes(parse(text, before).config, parse(text, now).config)) {
+    lines.push_back(concat(change.key, ' ', change.before, ' ', change.now,
+                           change.severity == Change::Severity::kError ? " error" : " warning"));
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+TEST_CASE("nothing changes between equal configs") {
+  CHECK(changes(kBackbone, {}, {}).empty());
+  CHECK(changes(rich_config(), {}, {}).empty());
+}
+
+TEST_CASE("each key says whether it may change on resume") {
+  struct Row {
+    std::string key, value;
+    std::string severity;  // "" for a free one
+  };
+  const std::vector<Row> rows{
+      {"name", "other", ""},
+      {"seed", "7", "warning"},
+      {"data.path", "e", ""},
+      {"data.train.glob", "a/*.png", ""},
+      {"data.cache", "memory", ""},
+      {"data.cache_dir", "c", ""},
+      {"data.threads", "3", ""},
+      {"data.prefetch", "3", ""},
+      {"data.max_pixels", "3", ""},
+      {"data.limit", "3", "warning"},
+      {"data.resize", "[64, 64]", "error"},
+      {"data.channels", "1", "error"},
+      {"data.fit", "crop", "error"},
+      {"data.antialias", "false", "error"},
+      {"data.interpolation", "bicubic", "error"},
+      {"data.preprocess", "tf", "error"},
+      {"data.shuffle", "false", "warning"},
+      {"model.loss", "mean_squared_error", "error"},
+      {"model.label_smoothing", "0.1", "warning"},
+      {"model.backbone.freeze", "none", "warning"},
+      {"model.backbone.batch_norm", "eval", "warning"},
+      {"model.backbone.weights", "w.h5", ""},
+      {"model.backbone.name", "resnet50", "error"},
+      {"model.head[1].dropout.rate", "0.25", "warning"},
+      {"model.head[2].dense.units", "3", "error"},
+      {"model.head[2].dense.kernel_initializer", "zeros", "warning"},
+      {"model.head[2].dense.kernel_regularizer.l2", "0.1", "warning"},
+      {"optimizer.adam.learning_rate", "0.1", "warning"},
+      {"optimizer.adam.amsgrad", "true", "error"},
+      {"optimizer.ema", "0.9", "warning"},
+      {"train.batch_size", "7", "warning"},
+      {"train.cache_features", "off", ""},
+      {"parallel.threads", "1", ""},
+      {"evaluate.top_k", "2", ""},
+      {"run.keep", "9", ""},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(row.key);
+    const Lines found = changes(kBackbone, {}, {{row.key, row.value, "--set"}});
+    if (row.severity.empty()) {
+      CHECK(found.empty());
+      continue;
+    }
+    const bool listed = std::any_of(found.begin(), found.end(), [&](const std::string& line) {
+      return line.starts_with(row.key) && line.ends_with(row.severity);
+    });
+    CHECK(listed);
+  }
+}
+
+TEST_CASE("another optimizer is one change, and a slot may not come or go") {
+  const auto sgd = [](const char* momentum) {
+    return std::vector<Override>{{"optimizer.sgd.momentum", momentum, "--set"}};
+  };
+  CHECK(changes(kBackbone, {}, {{"optimizer", "sgd", "--set"}}) ==
+        Lines{"optimizer adam sgd error"});
+  CHECK(changes(kBackbone, {}, {{"optimizer", "{sgd: , ema: 0.9}", "--set"}}) ==
+        Lines{"optimizer adam sgd error", "optimizer.ema null 0.9 warning"});
+  CHECK(changes(kBackbone, sgd("0"), sgd("0.9")) == Lines{"optimizer.sgd.momentum 0 0.9 error"});
+  CHECK(changes(kBackbone, sgd("0.9"), sgd("0")) == Lines{"optimizer.sgd.momentum 0.9 0 error"});
+  CHECK(changes(kBackbone, sgd("0.8"), sgd("0.9")) ==
+        Lines{"optimizer.sgd.momentum 0.8 0.9 warning"});
+}
+
+TEST_CASE("of keys that belong together only the changed one is named") {
+  const Override crop{"data.fit", "crop", "--set"};
+  CHECK(changes(kBackbone, {crop}, {crop, {"data.crop_fraction", "0.5", "--set"}}) ==
+        Lines{"data.crop_fraction 1 0.5 error"});
+}
+
+TEST_CASE("another schedule may be taken, key by key") {
+  CHECK(changes(kBackbone, {}, {{"schedule", "cosine", "--set"}}) ==
+        Lines{"schedule.constant {} absent warning", "schedule.cosine.alpha absent 0 warning",
+              "schedule.cosine.decay_over absent null warning"});
+}
+
+}  // namespace
+}  // namespace trainer::config

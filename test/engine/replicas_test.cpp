@@ -1,0 +1,256 @@
+#include "engine/replicas.h"
+
+#include <doctest/doctest.h>
+
+#include <limits>
+
+#include "base/error.h"
+#include "base/partition.h"
+#include "cluster/local_group.h"
+#include "support/model.h"
+#include "train/state.h"
+
+namespace trainer::engine {
+namespace {
+
+const char* const kModel =
+    "{layers: [conv: {filters: 4, activation: relu}, max_pool, dropout: 0.2, flatten, dense: 3]}";
+
+config::Config config_of(std::int64_t replicas, std::int64_t batch, bool ordered,
+                         const std::string& model = kModel) {
+  config::Config config =
+      test::config_of(model, "optimizer: {sgd: {learning_rate: 0.1, momentum: 0.9}}\n");
+  config.parallel.replicas = replicas;
+  config.parallel.threads = 4;
+  config.train.batch_size = batch;
+  if (ordered) config.parallel.reduction = config::Parallel::Reduction::kOrdered;
+  return config;
+}
+
+graph::Graph model_of(const config::Config& config) {
+  model::SampleSpec spec = test::sample({8, 8, 1}, 3);
+  spec.label_is_index = config.model.loss != config::LossKind::kMeanSquaredError;
+  return model::build_model(config.model, config.data, spec, 1);
+}
+
+std::unique_ptr<Replicas> make(const config::Config& config,
+                               cluster::Communicator* workers = nullptr) {
+  auto replicas = std::make_unique<Replicas>(model_of(config), config, open_backends(config),
+                                             Engine::Use::kTrain, workers);
+  replicas->initialise(3);
+  return replicas;
+}
+
+struct Samples {
+  std::vector<std::uint8_t> images;
+  std::vector<std::int32_t> labels;
+
+  Samples(std::int64_t count, int seed) {
+    for (std::int64_t i = 0; i < count * 64; ++i) {
+      images.push_back(static_cast<std::uint8_t>((i * 37 + i / 64 * seed + i % 64 * i) % 251));
+    }
+    for (std::int64_t i = 0; i < count; ++i) {
+      labels.push_back(static_cast<std::int32_t>((i + seed) % 3));
+    }
+  }
+};
+
+backend::Scalars scalars_of(std::int64_t samples, std::uint64_t update = 1) {
+  backend::Scalars scalars;
+  scalars.learning_rate = 0.01f;
+  scalars.update = update;
+  scalars.loss_scale = 1.0 / static_cast<double>(samples);
+  return scalars;
+}
+
+using Floats = std::vector<float>;
+
+Floats copy(std::span<const float> values, std::int64_t count) {
+  return {values.begin(), values.begin() + count};
+}
+
+}  // namespace
+
+TEST_CASE("replicas with ordered sums train, report and evaluate as one does, bit by bit") {
+  const auto one = make(config_of(1, 16, true));
+  const auto two = make(config_of(2, 8, true)), four = make(config_of(4, 4, true));
+  CHECK(four->count() == 4);
+  CHECK(four->batch() == 16);
+  std::uint64_t update = 0;
+  for (const std::int64_t samples : {16, 16, 11, 3, 1, 16}) {
+    const Samples batch(samples, static_cast<int>(update));
+    const backend::Scalars scalars = scalars_of(samples, ++update);
+    for (const auto& replicas : {one.get(), two.get(), four.get()}) {
+      CHECK(replicas->step(samples, batch.images.data(), batch.labels.data(), scalars));
+      CHECK(copy(replicas->losses(), samples) == copy(one->losses(), samples));
+      CHECK(copy(replicas->logits(), 3 * samples) == copy(one->logits(), 3 * samples));
+      replicas->check_equal();
+      CHECK(replicas->parameters_sha256() == one->parameters_sha256());
+    }
+    for (const auto& replicas : {one.get(), two.get(), four.get()}) {
+      replicas->evaluate(samples, batch.images.data(), batch.labels.data());
+      CHECK(copy(replicas->losses(), samples) == copy(one->losses(), samples));
+    }
+  }
+}
+
+TEST_CASE("one replica evaluates alone when the config says so, with the bits of all together") {
+  for (const bool ordered : {false, true}) {
+    config::Config config = config_of(2, 8, ordered);
+    const auto spread = make(config);
+    config.parallel.evaluate = false;
+    const auto alone = make(config);
+    CHECK(spread->evaluation_batch() == 16);
+    CHECK(alone->evaluation_batch() == 8);
+    for (const std::int64_t samples : {8, 5, 1}) {
+      const Samples batch(samples, 1);
+      for (const auto& replicas : {spread.get(), alone.get()}) {
+        replicas->step(samples, batch.images.data(), batch.labels.data(), scalars_of(samples));
+        replicas->evaluate(samples, batch.images.data(), batch.labels.data());
+      }
+      CHECK(copy(alone->losses(), samples) == copy(spread->losses(), samples));
+      CHECK(copy(alone->logits(), 3 * samples) == copy(spread->logits(), 3 * samples));
+    }
+    CHECK(alone->parameters_sha256() == spread->parameters_sha256());
+  }
+}
+
+TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
+  const char* const frozen =
+      "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}";
+  for (const bool ordered : {false, true}) {
+    config::Config config = config_of(1, 2, ordered, frozen);
+    config.parallel.threads = 1;
+    config.parallel.evaluate = false;
+    const graph::Graph model =
+        model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+    std::vector<std::uint8_t> images(2 * 32 * 32 * 3);
+    for (std::size_t i = 0; i < images.size(); ++i)
+      images[i] = static_cast<std::uint8_t>(i * 37 % 251);
+    const std::vector<std::int32_t> labels{1, 2};
+    Replicas one(model, config, open_backends(config), Engine::Use::kTrain);
+    one.initialise(3);
+    one.evaluate(2, images.data(), labels.data());
+    auto workers = cluster::make_local_group(2);
+    ThreadTeam team(2);
+    team.run([&](int worker) {
+      Replicas mine(model, config, open_backends(config, 2), Engine::Use::kTrain,
+                    workers[static_cast<std::size_t>(worker)].get());
+      mine.initialise(3);
+      REQUIRE(mine.prefix() != nullptr);
+      if (worker > 0) return;
+      mine.evaluate(2, images.data(), labels.data());
+      CHECK(copy(mine.losses(), 2) == copy(one.losses(), 2));
+    });
+  }
+}
+
+TEST_CASE("replicas of two workers train as those of one process") {
+  const auto alone = make(config_of(4, 4, true));
+  auto workers = cluster::make_local_group(2);
+  std::vector<std::string> hashes(2);
+  ThreadTeam team(2);
+  team.run([&](int worker) {
+    const auto w = static_cast<std::size_t>(worker);
+    const auto mine = make(config_of(2, 4, true), workers[w].get());
+    for (const std::int64_t samples : {16, 5, 2, 1}) {
+      const Samples batch(samples, 1);
+      const Partition part = partition(samples, 2, worker);
+      backend::Scalars scalars = scalars_of(samples);
+      scalars.all_samples = samples;
+      scalars.first_sample = static_cast<std::uint64_t>(part.first);
+      CHECK(mine->step(part.count, batch.images.data() + part.first * 64,
+                       batch.labels.data() + part.first, scalars));
+      if (worker == 0) {
+        alone->step(samples, batch.images.data(), batch.labels.data(), scalars_of(samples));
+      }
+    }
+    mine->check_equal();
+    hashes[w] = mine->parameters_sha256();
+  });
+  CHECK(hashes[0] == alone->parameters_sha256());
+  CHECK(hashes[1] == hashes[0]);
+}
+
+TEST_CASE("a variable that differs between replicas is named, with its rank") {
+  const auto replicas = make(config_of(3, 4, false));
+  CHECK_NOTHROW(replicas->check_equal());
+  for (checkpoint::Tensor tensor : replicas->tensors()) {
+    if (tensor.name != "conv2d/bias") continue;
+    tensor.values[1] = -0.0f;  // equal to what it was, but not in its bits
+    replicas->engine(2).write({tensor});
+  }
+  try {
+    replicas->check_equal();
+    FAIL("the difference was not seen");
+  } catch (const CheckError& error) {
+    const std::string what = error.what();
+    CHECK(what.find("conv2d/bias on rank 2") != std::string::npos);
+    CHECK(what.find("kernel") == std::string::npos);
+    CHECK(what.find("rank 1") == std::string::npos);
+  }
+}
+
+TEST_CASE("a loss of one replica that is not finite: none updates, and the place is found") {
+  const auto replicas =
+      make(config_of(2, 4, false, "{layers: [flatten, dense: 3], loss: mean_squared_error}"));
+  const std::string before = replicas->parameters_sha256();
+  const Samples batch(8, 1);
+  std::vector<float> targets(24, 0.5f);
+  targets[20] = std::numeric_limits<float>::infinity();
+  const backend::Scalars scalars = scalars_of(8);
+  CHECK_FALSE(replicas->step(8, batch.images.data(), targets.data(), scalars));
+  CHECK(replicas->parameters_sha256() == before);
+  replicas->check_equal();
+  for (checkpoint::Tensor tensor : replicas->tensors()) {
+    if (tensor.name != "dense/kernel") continue;
+    tensor.values[0] = std::numeric_limits<float>::infinity();
+    replicas->engine(1).write({tensor});
+  }
+  CHECK(replicas->find_not_finite(8, batch.images.data(), targets.data(), scalars)
+            .find("dense/kernel") != std::string::npos);
+}
+
+TEST_CASE("an error in a replica's thread reaches the caller, and no other replica hangs") {
+  const auto replicas = make(config_of(2, 4, true));
+  const Samples batch(10, 1);
+  CHECK_THROWS_AS(replicas->step(10, batch.images.data(), batch.labels.data(), scalars_of(10)),
+                  std::logic_error);
+}
+
+TEST_CASE("batch statistics and ordered sums: the layer is named where it stands") {
+  const config::Config config =
+      config_of(1, 8, true, "{layers: [conv: {filters: 4}, batch_norm, flatten, dense: 3]}");
+  try {
+    make(config);
+    FAIL("not refused");
+  } catch (const ConfigError& error) {
+    REQUIRE(error.diagnostics().size() == 1);
+    CHECK(error.diagnostics()[0].loc.line == 1);
+    CHECK(error.diagnostics()[0].message.find("batch_normalization") != std::string::npos);
+  }
+  CHECK(uses_batch_statistics(model_of(config)));
+  CHECK_FALSE(uses_batch_statistics(model_of(config_of(1, 8, true))));
+}
+
+TEST_CASE("resuming asks for the same global batch, however many replicas make it up") {
+  data::Datasets data;
+  const auto read = [&](const checkpoint::Metadata& metadata, const config::Config& config,
+                        std::int64_t workers) {
+    return train::from_metadata(metadata, config, data, train::plan_steps(config, 1000, workers),
+                                "run");
+  };
+  const config::Config two = config_of(2, 64, false);
+  const auto saved = train::to_metadata({}, two, data, train::plan_steps(two, 1000));
+  CHECK_NOTHROW(read(saved, config_of(1, 128, false), 1));
+  CHECK_NOTHROW(read(saved, config_of(4, 32, false), 1));
+  CHECK_NOTHROW(read(saved, config_of(2, 32, false), 2));
+  try {
+    read(saved, config_of(1, 64, false), 1);
+    FAIL("not refused");
+  } catch (const DataError& error) {
+    CHECK(std::string(error.what()).find("global batch was 128, is 64") != std::string::npos);
+  }
+}
+
+}  // namespace trainer::engine

@@ -1,0 +1,220 @@
+#include "hooks/hooks.h"
+
+#include <doctest/doctest.h>
+
+#include <cstring>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "base/error.h"
+#include "hooks/confusion_image.h"
+#include "hooks/event_file.h"
+
+using namespace trainer;
+using namespace trainer::hooks;
+using config::Duration;
+
+namespace {
+
+const Duration kEveryStep{1, Duration::Unit::kSteps};
+
+RunInfo info_of(const Path& dir, std::int64_t first_step = 0) {
+  RunInfo info;
+  info.name = "test";
+  info.dir = dir;
+  info.total_steps = 10;
+  info.steps_per_epoch = 5;
+  info.first_step = first_step;
+  info.global_batch = 4;
+  return info;
+}
+
+Progress progress_of(std::int64_t step) {
+  Progress p;
+  p.step = step;
+  p.epoch = static_cast<double>(step) / 5;
+  p.samples = 4;
+  p.loss = 1.0 / static_cast<double>(step);
+  p.accuracy = 0.5;
+  p.learning_rate = 0.001;
+  p.step_seconds = 0.002;
+  p.wait_seconds = 0.001;
+  p.elapsed = 0.002 * static_cast<double>(step);
+  return p;
+}
+
+Evaluation evaluation_of(double loss, double accuracy = 0.75) {
+  Evaluation e;
+  e.split = "validation";
+  e.step = 5;
+  e.epoch = 1;
+  e.seconds = 0.25;
+  e.metrics.loss = loss;
+  e.metrics.accuracy = accuracy;
+  e.metrics.accuracy_interval = {0.5, 0.9};
+  e.metrics.count = 4;
+  e.metrics.classes = 2;
+  e.metrics.confusion = {2, 1, 0, 1};
+  return e;
+}
+
+std::string lines_of(const Path& path) { return read_text_file(path); }
+
+}  // namespace
+
+TEST_CASE("every: steps, whole and fractional epochs, seconds") {
+  const auto steps_due = [](Duration duration) {
+    Every every(duration, 5);
+    std::vector<std::int64_t> due;
+    for (std::int64_t step = 1; step <= 12; ++step) {
+      if (every.due(step, static_cast<double>(step))) due.push_back(step);
+    }
+    return due;
+  };
+  CHECK(steps_due({4, Duration::Unit::kSteps}) == std::vector<std::int64_t>{4, 8, 12});
+  CHECK(steps_due({1, Duration::Unit::kEpochs}) == std::vector<std::int64_t>{5, 10});
+  CHECK(steps_due({0.5, Duration::Unit::kEpochs}) == std::vector<std::int64_t>{3, 5, 8, 10});
+  CHECK(steps_due({5, Duration::Unit::kSeconds}) == std::vector<std::int64_t>{5, 10});
+}
+
+TEST_CASE("every: the answer at a step does not depend on where a run was resumed") {
+  Every whole({0.3, Duration::Unit::kEpochs}, 7);
+  for (std::int64_t step = 1; step <= 40; ++step) {
+    Every resumed({0.3, Duration::Unit::kEpochs}, 7);
+    CHECK(whole.due(step, 0) == resumed.due(step, 0));
+  }
+}
+
+TEST_CASE("metric names") {
+  const Evaluation e = evaluation_of(0.5);
+  CHECK(metric_of(e, "validation/loss") == 0.5);
+  CHECK(metric_of(e, "validation/accuracy") == 0.75);
+  CHECK_FALSE(metric_of(e, "test/accuracy"));
+  CHECK_FALSE(metric_of(e, "validation/top_k_accuracy"));
+  CHECK(larger_is_better("validation/accuracy"));
+  CHECK_FALSE(larger_is_better("validation/loss"));
+}
+
+TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, {2, Duration::Unit::kSteps});
+  hook->on_start(info_of("runs/test"));
+  for (std::int64_t step = 1; step <= 3; ++step) hook->on_step(progress_of(step));
+  hook->on_evaluation(evaluation_of(0.25));
+  Finish finish;
+  finish.steps = 3;
+  finish.seconds = 1.5;
+  finish.images_per_second = 2000;
+  finish.reason = "done";
+  hook->on_finish(finish);
+  CHECK(out.str() ==
+        "test: 10 steps of 4 samples, 5 an epoch, run folder runs/test\n"
+        "epoch 1/2  step 2/10  loss 0.7500  accuracy 0.5000  lr 0.001  2,000 images/s  "
+        "500 steps/s  wait 50%  eta 0:01\n"
+        "validation: loss 0.2500  accuracy 0.7500 (95 % interval 0.5000-0.9000)  step 5  epoch 1  "
+        "0.2 s\n"
+        "total time with 1 CPU(s): 1.500 seconds\n"
+        "2000.0 images/second with 1 CPU(s)\n");
+}
+
+TEST_CASE("progress on a terminal rewrites one line, quiet tells results alone") {
+  std::ostringstream terminal;
+  auto hook = make_progress_hook(terminal, true, false, kEveryStep);
+  hook->on_start(info_of("r"));
+  hook->on_step(progress_of(1));
+  CHECK(terminal.str().find("  [==  ") != std::string::npos);
+  CHECK(terminal.str().ends_with("\x1b[K"));
+
+  std::ostringstream quiet;
+  hook = make_progress_hook(quiet, false, true, kEveryStep);
+  hook->on_start(info_of("r"));
+  hook->on_step(progress_of(1));
+  CHECK(quiet.str().empty());
+  hook->on_evaluation(evaluation_of(1));
+  CHECK(quiet.str().starts_with("validation: loss 1.0000  accuracy 0.7500"));
+}
+
+TEST_CASE("json: every line is an object, the first step is told, NaN is null") {
+  std::ostringstream out;
+  const auto hook = make_json_hook(out, {3, Duration::Unit::kSteps});
+  hook->on_start(info_of("r"));
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    Progress p = progress_of(step);
+    if (step == 3) p.loss = std::numeric_limits<double>::quiet_NaN();
+    hook->on_step(p);
+  }
+  hook->on_evaluation(evaluation_of(0.25));
+  Finish finish;
+  finish.evaluations = {evaluation_of(0.25)};
+  finish.reason = "done";
+  hook->on_finish(finish);
+  std::istringstream lines(out.str());
+  std::vector<nlohmann::json> events;
+  for (std::string line; std::getline(lines, line);) events.push_back(nlohmann::json::parse(line));
+  REQUIRE(events.size() == 5);
+  CHECK(events[0]["event"] == "start");
+  CHECK(events[1]["step"] == 1);
+  CHECK(events[2]["step"] == 3);
+  CHECK(events[2]["loss"].is_null());
+  CHECK(events[3]["accuracy"] == 0.75);
+  CHECK(events[4]["metrics"]["validation"]["count"] == 4);
+}
+
+TEST_CASE("metric files: a resumed run drops what it will do again, and a half-written line") {
+  const TemporaryFolder folder;
+  {
+    const auto hook = make_metrics_files_hook(kEveryStep);
+    hook->on_start(info_of(folder.path()));
+    for (std::int64_t step = 1; step <= 4; ++step) hook->on_step(progress_of(step));
+  }
+  const std::string whole = lines_of(folder.path() / "metrics.csv");
+  write_file_atomic(folder.path() / "metrics.csv", whole + "5,1.0,tra");
+  const auto hook = make_metrics_files_hook(kEveryStep);
+  hook->on_start(info_of(folder.path(), 2));
+  for (std::int64_t step = 3; step <= 4; ++step) hook->on_step(progress_of(step));
+  CHECK(lines_of(folder.path() / "metrics.csv") == whole);
+  std::istringstream rows(lines_of(folder.path() / "metrics.jsonl"));
+  std::int64_t expected = 1;
+  for (std::string line; std::getline(rows, line);) {
+    CHECK(nlohmann::json::parse(line)["step"] == expected++);
+  }
+  CHECK(expected == 5);
+}
+
+TEST_CASE("event file: records with right lengths and checksums") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "events";
+  {
+    EventFile file(path, 1.5);
+    file.scalar("train/loss", 7, 2.5, 0.125f);
+    const Picture picture = draw_confusion(evaluation_of(1).metrics);
+    CHECK(picture.width == 80);
+    CHECK(std::memcmp(picture.png.data(), "\x89PNG", 4) == 0);
+    file.image("test/confusion_matrix", 8, 3.5, picture.width, picture.height, picture.png);
+  }
+  const Bytes bytes = read_file(path);
+  const auto unmask = [](std::uint32_t masked) {
+    const std::uint32_t rotated = masked - 0xa282ead8u;
+    return rotated >> 17 | rotated << 15;
+  };
+  std::vector<std::string> events;
+  for (std::size_t at = 0; at < bytes.size();) {
+    std::uint64_t length;
+    std::uint32_t crc;
+    REQUIRE(at + 12 <= bytes.size());
+    std::memcpy(&length, &bytes[at], 8);
+    std::memcpy(&crc, &bytes[at + 8], 4);
+    CHECK(unmask(crc) == crc32c(std::span(bytes).subspan(at, 8)));
+    REQUIRE(at + 16 + length <= bytes.size());
+    const auto data = std::span(bytes).subspan(at + 12, length);
+    std::memcpy(&crc, &bytes[at + 12 + length], 4);
+    CHECK(unmask(crc) == crc32c(data));
+    events.emplace_back(data.begin(), data.end());
+    at += 16 + length;
+  }
+  REQUIRE(events.size() == 3);
+  CHECK(events[0].find("brain.Event:2") != std::string::npos);
+  CHECK(events[1].find("train/loss") != std::string::npos);
+  CHECK(events[2].find("test/confusion_matrix") != std::string::npos);
+}

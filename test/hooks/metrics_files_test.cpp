@@ -1,0 +1,223 @@
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "hooks/support.h"
+
+namespace trainer::hooks {
+namespace {
+
+using namespace test;
+
+constexpr const char* kHeader =
+    "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds,"
+    "steps_per_second,top_k_accuracy";
+
+std::string csv(const TemporaryFolder& folder) {
+  return read_text_file(folder.path() / "metrics.csv");
+}
+std::string jsonl(const TemporaryFolder& folder) {
+  return read_text_file(folder.path() / "metrics.jsonl");
+}
+
+// Steps (first, last] with an evaluation after every eighth, as a process would that is killed
+// then.
+void run(const TemporaryFolder& folder, std::int64_t first, std::int64_t last) {
+  const auto hook = make_metrics_files_hook(steps(4));
+  hook->on_start(run_info(folder.path(), first));
+  for (std::int64_t n = first + 1; n <= last; ++n) {
+    hook->on_step(after_step(n));
+    if (n % 8 == 0) hook->on_evaluation(evaluation("validation", n, 0.1));
+  }
+}
+
+void append(const TemporaryFolder& folder, const char* name, const std::string& text) {
+  const Path path = folder.path() / name;
+  write_file_atomic(path, read_text_file(path) + text);
+}
+
+}  // namespace
+
+TEST_CASE("metric files: averages of training, exact evaluations") {
+  const TemporaryFolder folder;
+  run(folder, 0, 9);
+  CHECK(csv(folder) == std::string(kHeader) +
+                           "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,50.0,\n"
+                           "8,1.0,train,0.65,0.5,0.001,3200.0,0.25,0.08,50.0,\n"
+                           "8,1.0,validation,0.1,0.75,,,,1.25,,\n");
+  const auto rows = lines_of(jsonl(folder));
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0] ==
+        R"({"step":4,"epoch":0.5,"split":"train","loss":0.25,"accuracy":0.5,"learning_rate":0.001,)"
+        R"("images_per_second":3200.0,"wait_share":0.25,"seconds":0.08,"steps_per_second":50.0,)"
+        R"("top_k_accuracy":null})");
+  CHECK(rows[2] ==
+        R"({"step":8,"epoch":1.0,"split":"validation","loss":0.1,"accuracy":0.75,)"
+        R"("learning_rate":null,"images_per_second":null,"wait_share":null,"seconds":1.25,)"
+        R"("steps_per_second":null,"top_k_accuracy":null})");
+}
+
+TEST_CASE("metric files: samples weigh the averages, the last steps have a row, too") {
+  const TemporaryFolder folder;
+  const auto hook = make_metrics_files_hook(steps(100));
+  hook->on_start(run_info(folder.path(), 0, 2));
+  Progress p = after_step(1);
+  p.loss = 1;
+  p.samples = 3;
+  hook->on_step(p);
+  CHECK(lines_of(csv(folder)).size() == 1);
+  p = after_step(2);
+  p.loss = 5;
+  p.samples = 1;
+  hook->on_step(p);
+  CHECK(lines_of(csv(folder)).back() == "2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04,50.0,");
+}
+
+TEST_CASE("metric files: a run killed anywhere and resumed leaves the rows of a whole one") {
+  const TemporaryFolder whole;
+  run(whole, 0, 20);
+  for (std::int64_t killed = 1; killed < 20; ++killed) {
+    const std::int64_t saved = killed / 4 * 4;  // a checkpoint every four steps
+    const TemporaryFolder folder;
+    run(folder, 0, killed);
+    append(folder, "metrics.csv", "12,1.5,tra");
+    append(folder, "metrics.jsonl", R"({"step":12,"ep)");
+    run(folder, saved, 20);
+    CAPTURE(killed);
+    CHECK(csv(folder) == csv(whole));
+    CHECK(jsonl(folder) == jsonl(whole));
+  }
+}
+
+TEST_CASE("metric files: with servers the staleness of the chief's steps, mean and largest") {
+  const auto go = [](const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
+                     const std::string& servers) {
+    const auto hook = make_metrics_files_hook(steps(4));
+    RunInfo info = run_info(folder.path(), first);
+    info.servers = servers;
+    hook->on_start(info);
+    for (std::int64_t n = first + 1; n <= last; ++n) {
+      Progress p = after_step(n);
+      p.staleness = n;
+      hook->on_step(p);
+      if (n % 8 == 0) hook->on_evaluation(evaluation("validation", n, 0.1));
+    }
+  };
+  const std::string header = std::string(kHeader) + ",staleness,staleness_max";
+  const TemporaryFolder folder;
+  go(folder, 0, 8, "2 workers");
+  auto rows = lines_of(csv(folder));
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0] == header);
+  CHECK(rows[1].ends_with(",0.08,50.0,,2.5,4"));
+  CHECK(rows[2].ends_with(",0.08,50.0,,6.5,8"));
+  CHECK(rows[3].ends_with(",1.25,,,,"));
+  CHECK(lines_of(jsonl(folder))[1].ends_with(R"("staleness":6.5,"staleness_max":8})"));
+  // Goes on in one process.
+  const std::string before = csv(folder);
+  go(folder, 8, 12, "");
+  CHECK(csv(folder).starts_with(before));
+  CHECK(lines_of(csv(folder)).back().ends_with(",0.08,50.0,,,"));
+  // A run of one process that goes on with servers.
+  const TemporaryFolder other;
+  go(other, 0, 8, "");
+  CHECK(lines_of(csv(other))[0] == kHeader);
+  go(other, 8, 12, "2 workers");
+  rows = lines_of(csv(other));
+  REQUIRE(rows.size() == 5);
+  CHECK(rows[0] == header);
+  CHECK(rows[1].ends_with(",0.08,50.0,,,"));
+  CHECK(rows[4].ends_with(",0.08,50.0,,10.5,12"));
+}
+
+TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other workers") {
+  const TemporaryFolder folder;
+  const auto hook = make_metrics_files_hook(steps(4));
+  hook->on_start(run_info(folder.path()));
+  Progress p = after_step(4);
+  p.steps = 4;
+  hook->on_step(p);
+  Evaluation e = evaluation("validation", 4, 0.1);
+  e.metrics.top_k = 5;
+  e.metrics.top_k_accuracy = 0.875;
+  hook->on_evaluation(e);
+  const auto rows = lines_of(csv(folder));
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[1].ends_with(",0.02,200.0,"));
+  CHECK(rows[2].ends_with(",1.25,,0.875"));
+  CHECK(lines_of(jsonl(folder))[1].ends_with(R"("top_k_accuracy":0.875})"));
+}
+
+TEST_CASE("metric files: a file with fewer columns goes on with all") {
+  const std::string old =
+      "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds";
+  const TemporaryFolder folder;
+  write_file_atomic(folder.path() / "metrics.csv",
+                    old + "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08\n");
+  run(folder, 4, 8);
+  auto rows = lines_of(csv(folder));
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0] == kHeader);
+  CHECK(rows[1] == "4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,,");
+  // Of a run with servers.
+  write_file_atomic(folder.path() / "metrics.csv",
+                    old + ",staleness,staleness_max\n4,0.5,train,1,1,1,1,1,1,2.5,4\n");
+  run(folder, 4, 8);
+  rows = lines_of(csv(folder));
+  CHECK(rows[0] == std::string(kHeader) + ",staleness,staleness_max");
+  CHECK(rows[1] == "4,0.5,train,1,1,1,1,1,1,,,2.5,4");
+}
+
+TEST_CASE("metric files: a fresh start drops all rows, the files may be missing when resuming") {
+  const TemporaryFolder folder;
+  run(folder, 0, 20);
+  run(folder, 0, 3);
+  CHECK(csv(folder) == std::string(kHeader) + "\n");
+  CHECK(jsonl(folder).empty());
+  const TemporaryFolder empty;
+  run(empty, 16, 20);
+  CHECK(lines_of(csv(empty)).size() == 2);
+}
+
+TEST_CASE("metric files: a split evaluated again at the same step has one row") {
+  const TemporaryFolder folder;
+  run(folder, 0, 20);
+  {
+    const auto hook = make_metrics_files_hook(steps(4));
+    hook->on_start(run_info(folder.path(), 20));
+    hook->on_evaluation(evaluation("test", 20, 0.3));
+  }
+  const std::string once = csv(folder);
+  CHECK(lines_of(once).back().starts_with("20,2.5,test,0.3,"));
+  const auto hook = make_metrics_files_hook(steps(4));
+  hook->on_start(run_info(folder.path(), 20));
+  hook->on_evaluation(evaluation("test", 20, 0.3));
+  CHECK(csv(folder) == once);
+}
+
+TEST_CASE("metric files: a file of something else is not touched") {
+  const auto resume = [](const TemporaryFolder& folder) {
+    make_metrics_files_hook(steps(4))->on_start(run_info(folder.path(), 8));
+  };
+  for (const std::string text :
+       {"time,value\n1,2\n", "4,0.5,train\n", "x,0.5,train,0.25,0.5,0.001,1,0.25,0.08\n"}) {
+    const TemporaryFolder folder;
+    write_file_atomic(folder.path() / "metrics.csv", text);
+    try {
+      resume(folder);
+      FAIL("accepted " << text);
+    } catch (const DataError& error) {
+      CHECK(std::string(error.what()).find("metrics.csv:1: is not a row") != std::string::npos);
+    }
+    CHECK(csv(folder) == text);
+  }
+  for (const std::string text : {"{\n", "[]\n", "{\"step\":\"4\",\"split\":\"train\"}\n"}) {
+    const TemporaryFolder folder;
+    write_file_atomic(folder.path() / "metrics.jsonl", text);
+    CHECK_THROWS_AS(resume(folder), DataError);
+    CHECK(jsonl(folder) == text);
+  }
+}
+
+}  // namespace trainer::hooks

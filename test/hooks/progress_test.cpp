@@ -1,0 +1,151 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "hooks/support.h"
+
+namespace trainer::hooks {
+namespace {
+
+using namespace test;
+
+constexpr const char* kClosing =
+    "total time with 1 CPU(s): 12.346 seconds\n"
+    "21345.7 images/second with 1 CPU(s)\n";
+
+std::string without(std::string text, const std::string& what) {
+  for (std::size_t at; (at = text.find(what)) != std::string::npos;) text.erase(at, what.size());
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("progress, log: averages since the last line, evaluations, closing lines") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, steps(4));
+  hook->on_start(run_info("runs/digits"));
+  for (std::int64_t n = 1; n <= 9; ++n) hook->on_step(after_step(n));
+  Evaluation e = evaluation("validation", 8, 0.0412);
+  e.metrics.top_k = 5;
+  e.metrics.top_k_accuracy = 0.99;
+  hook->on_evaluation(e);
+  hook->on_finish(finish("done"));
+  CHECK(out.str() ==
+        std::string("digits: 20 steps of 64 samples, 8 an epoch, run folder runs/digits\n"
+                    "epoch 1/3  step 4/20  loss 0.2500  accuracy 0.5000  lr 0.001  3,200 images/s  "
+                    "50 steps/s  wait 25%  eta 0:01\n"
+                    "epoch 1/3  step 8/20  loss 0.6500  accuracy 0.5000  lr 0.001  3,200 images/s  "
+                    "50 steps/s  wait 25%  eta 0:01\n"
+                    "validation: loss 0.0412  accuracy 0.7500 (95 % interval 0.3006-0.9544)  "
+                    "top 5 0.9900  step 8  epoch 1  1.2 s\n") +
+            kClosing);
+}
+
+TEST_CASE("progress, terminal: one line rewritten ten times a second, its last state stays") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, true, false, steps(1));
+  hook->on_start(run_info("r", 0, 100));
+  out.str("");
+  const auto step = [&](std::int64_t n) {
+    Progress p = after_step(n);
+    p.elapsed = static_cast<double>(n) / 32;
+    hook->on_step(p);
+  };
+  for (std::int64_t n = 1; n <= 51; ++n) step(n);
+  std::string text = out.str();
+  // 32 steps a second: the first, and then every fourth, up to the 49th.
+  CHECK(std::count(text.begin(), text.end(), '\r') == 13);
+  CHECK(text.find('\n') == std::string::npos);
+  out.str("");
+  step(52);
+  CHECK(out.str().empty());
+  hook->on_evaluation(evaluation("test", 52, 1));
+  text = out.str();
+  CHECK(text.starts_with("\r\x1b[?7lepoch 7/13  step 52/100  loss 5.1000  "));
+  CHECK(text.find("  eta 0:01  [==========          ]\x1b[?7h\x1b[K\ntest: loss 1.0000  ") !=
+        std::string::npos);
+  // Nothing is left to end.
+  out.str("");
+  hook->on_finish(finish("done"));
+  CHECK(out.str() == kClosing);
+}
+
+TEST_CASE("progress, terminal: escapes only ever come in a rewritten line") {
+  std::ostringstream log;
+  const auto hook = make_progress_hook(log, false, false, steps(1));
+  hook->on_start(run_info("r"));
+  hook->on_step(after_step(1));
+  hook->on_finish(finish("done"));
+  CHECK(log.str().find('\x1b') == std::string::npos);
+  CHECK(log.str().find('\r') == std::string::npos);
+}
+
+TEST_CASE("progress: time left in hours, minutes, seconds, the slow first step does not count") {
+  for (const auto& [seconds, left] : {std::pair{0.5, "0:59"}, {36.0, "1:10:48"}, {1.0, "1:58"}}) {
+    std::ostringstream out;
+    const auto hook = make_progress_hook(out, false, false, steps(2));
+    hook->on_start(run_info("r", 0, 120));
+    for (std::int64_t n = 1; n <= 2; ++n) {
+      Progress p = after_step(n);
+      p.step_seconds = n == 1 ? 1000 * seconds : seconds;
+      hook->on_step(p);
+    }
+    CAPTURE(out.str());
+    CHECK(out.str().ends_with(concat("  eta ", left, "\n")));
+  }
+}
+
+TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells results alone") {
+  std::ostringstream out;
+  auto hook = make_progress_hook(out, false, false, steps(100));
+  hook->on_start(run_info("r", 12));
+  CHECK(out.str().ends_with("resumed after step 12\n"));
+  out.str("");
+  hook->on_finish(finish("interrupted", 15));
+  CHECK(out.str() ==
+        std::string("interrupted after step 15; a checkpoint was saved, go on with --resume\n") +
+            kClosing);
+
+  for (const bool terminal : {false, true}) {
+    std::ostringstream quiet;
+    hook = make_progress_hook(quiet, terminal, true, steps(1));
+    hook->on_start(run_info("r"));
+    for (std::int64_t n = 1; n <= 20; ++n) hook->on_step(after_step(n));
+    CHECK(quiet.str().empty());
+    hook->on_evaluation(evaluation("test", 20, 1));
+    const std::string told = quiet.str();
+    CHECK(told.starts_with("test: loss 1.0000"));
+    CHECK(std::count(told.begin(), told.end(), '\n') == 1);
+    hook->on_finish(finish("done"));
+    CHECK(quiet.str().ends_with(kClosing));
+  }
+}
+
+TEST_CASE("what came of a weight file is told at the start") {
+  RunInfo info = run_info("r");
+  info.weights = "w.h5: 26 tensors loaded";
+  std::ostringstream out, quiet, json;
+  make_progress_hook(out, false, false, steps(1))->on_start(info);
+  CHECK(out.str().ends_with("\nweights w.h5: 26 tensors loaded\n"));
+  make_progress_hook(quiet, false, true, steps(1))->on_start(info);
+  CHECK(quiet.str().empty());
+  make_json_hook(json, steps(1))->on_start(info);
+  CHECK(json.str().ends_with(R"(,"weights":"w.h5: 26 tensors loaded"})"
+                             "\n"));
+}
+
+TEST_CASE("progress: the closing lines count replicas, or the workers beside servers") {
+  for (const char* servers : {"", "4 workers, 1 parameter server, asynchronous"}) {
+    std::ostringstream out;
+    const auto hook = make_progress_hook(out, false, true, steps(1));
+    RunInfo info = run_info("r");
+    info.devices = 4;
+    info.servers = servers;
+    hook->on_start(info);
+    hook->on_finish(finish("done"));
+    const std::string with = *servers == '\0' ? " with 4 replicas" : " with 4 workers";
+    CHECK(without(out.str(), with) == without(kClosing, " with 1 CPU(s)"));
+  }
+}
+
+}  // namespace trainer::hooks

@@ -1,0 +1,220 @@
+#include <doctest/doctest.h>
+
+#define STB_IMAGE_IMPLEMENTATION
+#define STB_IMAGE_STATIC
+#define STBI_ONLY_PNG
+#include <stb/stb_image.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <map>
+#include <string>
+
+#include "hooks/confusion_image.h"
+#include "hooks/support.h"
+
+namespace trainer::hooks {
+namespace {
+
+using namespace test;
+
+// A protocol buffer's fields by number, as the bytes or the raw number of each.
+struct Message {
+  std::multimap<int, std::string> bytes;
+  std::multimap<int, std::uint64_t> numbers;
+
+  bool has(int field) const { return bytes.count(field) + numbers.count(field) > 0; }
+  std::string text(int field) const { return bytes.find(field)->second; }
+  std::uint64_t number(int field) const { return numbers.find(field)->second; }
+  template <class Number>
+  Number as(int field) const {
+    const std::uint64_t raw = number(field);
+    Number value;
+    std::memcpy(&value, &raw, sizeof value);
+    return value;
+  }
+};
+
+Message parse(const std::string& data) {
+  Message message;
+  std::size_t at = 0;
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      REQUIRE(at < data.size());
+      const auto byte = static_cast<unsigned char>(data[at++]);
+      value |= std::uint64_t{byte & 127u} << shift;
+      if (byte < 128) return value;
+    }
+  };
+  const auto fixed_size = [&](std::size_t size) {
+    REQUIRE(at + size <= data.size());
+    std::uint64_t value = 0;
+    std::memcpy(&value, data.data() + at, size);
+    at += size;
+    return value;
+  };
+  while (at < data.size()) {
+    const std::uint64_t key = varint();
+    const int field = static_cast<int>(key >> 3);
+    const int type = static_cast<int>(key & 7);
+    if (type == 2) {
+      const std::size_t size = varint();
+      REQUIRE(at + size <= data.size());
+      message.bytes.emplace(field, data.substr(at, size));
+      at += size;
+    } else {
+      REQUIRE((type == 0 || type == 1 || type == 5));
+      message.numbers.emplace(field, type == 0 ? varint() : fixed_size(type == 1 ? 8 : 4));
+    }
+  }
+  return message;
+}
+
+// The records of a file. Fails the test on a wrong length or checksum.
+std::vector<Message> read_events(const Path& path) {
+  const Bytes bytes = read_file(path);
+  const std::span<const std::uint8_t> all(bytes);
+  const auto check = [&](std::size_t first, std::size_t size) {
+    REQUIRE(first + size + 4 <= all.size());
+    std::uint32_t masked;
+    std::memcpy(&masked, all.data() + first + size, 4);
+    const std::uint32_t rotated = masked - 0xa282ead8u;
+    REQUIRE((rotated >> 17 | rotated << 15) == crc32c(all.subspan(first, size)));
+  };
+  std::vector<Message> events;
+  for (std::size_t at = 0; at < all.size();) {
+    check(at, 8);
+    std::uint64_t size;
+    std::memcpy(&size, all.data() + at, 8);
+    check(at + 12, size);
+    events.push_back(parse({reinterpret_cast<const char*>(all.data()) + at + 12, size}));
+    at += 16 + size;
+  }
+  return events;
+}
+
+std::vector<Path> event_files(const TemporaryFolder& folder) {
+  std::vector<Path> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "tensorboard")) {
+    files.push_back(entry.path());
+  }
+  return files;
+}
+
+// Of an event with one scalar: "tag@step".
+std::string label(const Message& event) {
+  const Message value = parse(parse(event.text(5)).text(1));
+  return concat(value.text(1), "@", event.number(2));
+}
+float scalar(const Message& event) { return parse(parse(event.text(5)).text(1)).as<float>(2); }
+
+}  // namespace
+
+TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
+  const TemporaryFolder folder;
+  const auto hook = make_tensorboard_hook(steps(2));
+  hook->on_start(run_info(folder.path(), 4, 9));
+  for (std::int64_t n = 5; n <= 7; ++n) hook->on_step(after_step(n));
+  // Nothing waits for the end: this is read while the hook lives.
+  const auto files = event_files(folder);
+  REQUIRE(files.size() == 1);
+  CHECK(files[0].filename().string().starts_with("events.out.tfevents.1"));
+  CHECK(files[0].filename().string().ends_with(concat(".", ::getpid())));
+  const auto events = read_events(files[0]);
+  REQUIRE(events.size() == 8);
+  CHECK(events[0].text(3) == "brain.Event:2");
+  CHECK(events[0].as<double>(1) > 1.6e9);
+  // SessionLog START at the first step that is done again.
+  CHECK(events[1].number(2) == 5);
+  CHECK(parse(events[1].text(7)).number(1) == 1);
+  const std::vector<std::pair<std::string, float>> expected{
+      {"train/loss@6", 0.55f},         {"train/accuracy@6", 0.5f},  {"learning_rate@6", 0.001f},
+      {"images_per_second@6", 3200.f}, {"global_step/sec@6", 50.f}, {"wait_share@6", 0.25f}};
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    CHECK(label(events[i + 2]) == expected[i].first);
+    CHECK(scalar(events[i + 2]) == doctest::Approx(expected[i].second).epsilon(1e-6));
+  }
+  // The last steps have a point, wherever a run was interrupted before.
+  hook->on_finish(finish("interrupted", 7));
+  CHECK(read_events(files[0]).size() == 8);
+  for (std::int64_t n = 8; n <= 9; ++n) hook->on_step(after_step(n));
+  const auto more = read_events(files[0]);
+  REQUIRE(more.size() == 20);
+  CHECK(label(more[8]) == "train/loss@8");
+  CHECK(label(more[14]) == "train/loss@9");
+}
+
+TEST_CASE("tensorboard: evaluations, with the confusion matrix as a picture") {
+  const TemporaryFolder folder;
+  const auto hook = make_tensorboard_hook(steps(100));
+  hook->on_start(run_info(folder.path()));
+  Evaluation e = evaluation("validation", 300, 0.125);
+  e.metrics.top_k = 5;
+  e.metrics.top_k_accuracy = 0.875;
+  hook->on_evaluation(e);
+  const auto events = read_events(event_files(folder).at(0));
+  REQUIRE(events.size() == 6);
+  CHECK(label(events[2]) == "validation/loss@300");
+  CHECK(scalar(events[2]) == 0.125f);
+  CHECK(label(events[3]) == "validation/accuracy@300");
+  CHECK(scalar(events[3]) == 0.75f);
+  CHECK(label(events[4]) == "validation/top_k_accuracy@300");
+  CHECK(scalar(events[4]) == 0.875f);
+  CHECK(label(events[5]) == "validation/confusion_matrix@300");
+  const Message image = parse(parse(parse(events[5].text(5)).text(1)).text(4));
+  CHECK(image.number(3) == 3);
+  const std::string png = image.text(4);
+  int width = 0, height = 0, channels = 0;
+  stbi_uc* pixels =
+      stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(png.data()),
+                            static_cast<int>(png.size()), &width, &height, &channels, 3);
+  REQUIRE(pixels != nullptr);
+  CHECK(static_cast<std::uint64_t>(width) == image.number(2));
+  CHECK(static_cast<std::uint64_t>(height) == image.number(1));
+  stbi_image_free(pixels);
+}
+
+TEST_CASE("confusion picture: true classes down, predicted ones across, darker for larger shares") {
+  engine::Metrics metrics;
+  metrics.classes = 3;
+  metrics.confusion = {10, 0, 0, /**/ 1, 8, 1, /**/ 0, 0, 0};
+  const Picture picture = draw_confusion(metrics);
+  int width = 0, height = 0, channels = 0;
+  stbi_uc* pixels = stbi_load_from_memory(picture.png.data(), static_cast<int>(picture.png.size()),
+                                          &width, &height, &channels, 3);
+  REQUIRE(pixels != nullptr);
+  CHECK(width == picture.width);
+  CHECK(height == picture.height);
+  const auto brightness = [&](int row, int column) {
+    const int cell = width / 3, x = column * cell + cell / 2, y = row * cell + cell / 2;
+    const stbi_uc* pixel = pixels + (y * width + x) * 3;
+    return pixel[0] + pixel[1] + pixel[2];
+  };
+  const int white = 3 * 255;
+  CHECK(brightness(0, 1) == white);
+  CHECK(brightness(2, 2) == white);  // a class without samples
+  CHECK(brightness(0, 0) < brightness(1, 1));
+  CHECK(brightness(1, 1) < brightness(1, 0));
+  CHECK(brightness(1, 0) < white);
+  CHECK(brightness(1, 0) == brightness(1, 2));
+  stbi_image_free(pixels);
+}
+
+TEST_CASE("confusion picture: many classes still fit, too many are left out") {
+  engine::Metrics metrics;
+  metrics.classes = 500;
+  metrics.confusion.resize(500 * 500);
+  CHECK(draw_confusion(metrics).width == 1000);
+
+  const TemporaryFolder folder;
+  const auto hook = make_tensorboard_hook(steps(100));
+  hook->on_start(run_info(folder.path()));
+  Evaluation e = evaluation("test", 1, 1);
+  e.metrics.classes = 1001;
+  e.metrics.confusion.resize(1001 * 1001);
+  hook->on_evaluation(e);
+  CHECK(read_events(event_files(folder).at(0)).size() == 4);
+}
+
+}  // namespace trainer::hooks

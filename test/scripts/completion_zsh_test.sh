@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# The completion script in an interactive zsh: a line is typed, Tab is pressed, and the line must be what is expected.
+# Exits with 77 where zsh is not installed.
+set -euo pipefail
+
+trainer=$(realpath "$1")
+command -v zsh > /dev/null || { echo "[skipped] zsh is not installed"; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+mkdir configs
+touch configs/only.yaml
+"$trainer" completion zsh > completion.zsh
+
+cat > drive.zsh << 'ZSH'
+zmodload zsh/zpty
+# Ctrl-G writes the line to a file and empties it, so that nothing is read from the terminal's own echo.
+cat > .zshrc << 'RC'
+PROMPT= RPROMPT=
+setopt no_auto_menu no_beep
+source ./completion.zsh
+write_line() { print -r -- "[$BUFFER]" >> lines; BUFFER=; }
+zle -N write_line
+bindkey '^G' write_line
+print ready > ready
+RC
+zpty shell 'ZDOTDIR=. TERM=dumb zsh -i'
+wait_for() {
+  local tries
+  for ((tries = 0; tries < 600; ++tries)); do
+    [[ -e $1 && $(wc -l < $1) -ge $2 ]] && return 0
+    zpty -rt shell ignored
+    sleep 0.05
+  done
+  print -u2 "zsh does not answer"
+  exit 1
+}
+wait_for ready 1
+count=0
+while IFS= read -r line; do
+  zpty -wn shell "$line"$'\t\a'
+  wait_for lines $((++count))
+done < typed
+zpty -d shell
+ZSH
+
+expect() {  # TYPED EXPECTED
+  printf '%s\n' "$1" >> typed
+  printf '[%s]\n' "$2" >> expected
+}
+expect "trainer trai" "trainer train "
+expect "trainer --v" "trainer --version "
+expect "trainer train --res" "trainer train --resume "
+expect "trainer train conf" "trainer train configs/"
+expect "trainer train configs/x.yaml --quiet --ov" "trainer train configs/x.yaml --quiet --overwrite "
+expect "trainer train c.yaml --set train.batch" "trainer train c.yaml --set train.batch_size="
+expect "trainer verify re" "trainer verify re"
+expect "trainer verify res" "trainer verify resume "
+expect "trainer evaluate run --split v" "trainer evaluate run --split validation "
+expect "trainer launch -n 2 -- trai" "trainer launch -n 2 -- train "
+expect "trainer completion f" "trainer completion fish "
+
+timeout 120 zsh -f drive.zsh || { echo "completion_zsh_test: zsh failed" >&2; exit 1; }
+diff expected lines || { echo "completion_zsh_test: lines differ (< expected, > found)" >&2; exit 1; }
+echo "ok"

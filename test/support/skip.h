@@ -1,0 +1,28 @@
+// A test case that cannot run here says why and shows as skipped in ctest.
+#pragma once
+
+#include <iostream>
+#include <string_view>
+
+namespace trainer::test {
+
+// The exit code of a test program in which nothing failed and something was skipped. ctest knows it
+// as SKIP_RETURN_CODE; a failure outweighs a skip.
+constexpr int kSkippedExitCode = 77;
+
+inline bool something_was_skipped = false;
+
+// Prints one line and makes the program end with kSkippedExitCode unless a check fails.
+inline void report_skip(std::string_view reason) {
+  something_was_skipped = true;
+  std::cout << "[skipped] " << reason << std::endl;
+}
+
+}  // namespace trainer::test
+
+// Ends the test case. For the body of a TEST_CASE, or a void function at its end.
+#define TRAINER_SKIP(reason)              \
+  do {                                    \
+    ::trainer::test::report_skip(reason); \
+    return;                               \
+  } while (false)
