@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/host_buffer.h"
-#include "base/part.h"
 #include "data/dataset.h"
 
 namespace trainer::data {
@@ -54,7 +53,7 @@ struct Batch {
 
 struct LoaderOptions {
   std::int64_t batch_size = 1;  // of the global batch
-  std::int64_t rank = 0;        // this loader reads part_of(batch, rank, ranks); it may be empty
+  std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
   std::int64_t ranks = 1;
   // Ways through all samples, side by side, each in an order and with random changes of its own: a
   // batch is batch_size / passes samples of each, one after the other, and an epoch one way each.

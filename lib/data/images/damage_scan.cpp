@@ -1,10 +1,7 @@
 #include "data/images/damage_scan.h"
 
-#include <atomic>
-#include <thread>
-
-#include "base/crew.h"
 #include "base/error.h"
+#include "base/parallel.h"
 
 namespace trainer::data {
 
@@ -18,25 +15,17 @@ std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indic
                          scale_ == ImageReader::Scale::kFull, ' ', reader_.limits()));
   const auto fit = [this](int height, int width) { return reader_.fit(height, width); };
   std::vector<std::string> reasons(indices.size());
-  std::atomic<std::size_t> next{0};
-  const auto scan = [&] {
-    for (std::size_t i = next++; i < indices.size(); i = next++) {
-      const std::string& path = list_->files[static_cast<std::size_t>(indices[i])].path;
-      const auto state = readable_->state_of(path);
-      if (state && readable_->contains(*state)) continue;
-      try {
-        reader_.decode(path, fit, scale_);
-        if (state) readable_->add(*state);
-      } catch (const DataError& error) {
-        reasons[i] = error.what();
-      }
+  parallel_for(indices.size(), [&](std::size_t i) {
+    const std::string& path = list_->files[static_cast<std::size_t>(indices[i])].path;
+    const auto state = readable_->state_of(path);
+    if (state && readable_->contains(*state)) return;
+    try {
+      reader_.decode(path, fit, scale_);
+      if (state) readable_->add(*state);
+    } catch (const DataError& error) {
+      reasons[i] = error.what();
     }
-  };
-  {
-    std::vector<std::jthread> threads;
-    for (std::size_t i = 1; i < available_cores().size(); ++i) threads.emplace_back(scan);
-    scan();
-  }
+  });
   readable_->save();
   return reasons;
 }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/partition.h"
+
 namespace trainer::data {
 
 BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
@@ -29,7 +31,7 @@ void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
   Batch& batch = buffer.batch;
   const BatchRange each = batch_range(dataset_.size(), batch_size_ / passes_, step);
   batch.global = each.count * passes_;
-  const Part part = part_of(batch.global, rank_, ranks_);
+  const Partition part = partition(batch.global, ranks_, rank_);
   const std::int64_t pass = passes_ == 1 ? 0 : part.first / each.count;
   batch.offset = part.first;
   batch.range = {each.epoch, each.first + part.first - pass * each.count, part.count};
