@@ -1,5 +1,5 @@
 // PNM, TGA, BMP, PSD, GIF and PNG files built byte by byte. What is expected of them is what Pillow
-// 11 makes of the same bytes, unless a comment says otherwise.
+// makes of the same bytes, unless a comment says otherwise.
 #include <doctest/doctest.h>
 #include <libdeflate.h>
 
