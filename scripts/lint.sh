@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy) ||
   { echo "lint.sh: no clang-tidy; scripts/install_deps.sh --lint installs it" >&2; exit 1; }
 
-changed= seconds= files=()
+changed="" seconds="" files=()
 while (($# > 0)); do
   case $1 in
     --changed) changed=1 ;;

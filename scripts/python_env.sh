@@ -61,7 +61,7 @@ prepare() {
 }
 
 # Two tests may ask at the same time.
-mkdir -p "$(dirname "$venv")"
+{ mkdir -p "$(dirname "$venv")" && touch "$venv.lock"; } || fail "cannot write $venv.lock"
 exec 9> "$venv.lock"
 flock 9
 prepare

@@ -5,13 +5,18 @@
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
+say() { echo "quickstart.sh: $1"; }
+
 scripts/install_deps.sh
+say "building with $(nproc) compilers at a time; the first build takes several minutes"
 cmake --preset release -DTRAINER_TESTS=OFF > /dev/null
-cmake --build --preset release -j "$(nproc)" -- --quiet
+cmake --build --preset release -j "$(nproc)"
 
 trainer=build/release/apps/trainer/trainer
+say "training a small network on drawn digits"
 run=runs/quickstart-$(date +%Y%m%d-%H%M%S)
 "$trainer" train configs/digits.yaml --run-dir "$run" "$@"
+say "evaluating it on the test digits"
 "$trainer" evaluate "$run"
 echo
 echo "The run is in $run. Next: $trainer plan configs/digits.yaml; tensorboard --logdir runs"

@@ -30,7 +30,7 @@ CLI::Validator more_than_zero() {
 int benchmark(const BenchmarkArguments& arguments) {
   config::Config config = load(arguments).config;
   if (arguments.synthetic) measure::use_synthetic_data(config);
-  warn(engine::core_warning(config.parallel));
+  warn(backend::device_warning(engine::device_options(config.parallel)));
   const data::Datasets data = train::open_training_data(config, "train");
   measure::Throughput result;
   if (arguments.input_only) {

@@ -94,7 +94,8 @@ complete -o bashdefault -o default -F _trainer trainer
 )"};
 
 constexpr Dialect kZsh{
-    R"(# Completion of trainer in zsh: source <(trainer completion zsh)
+    R"(#compdef trainer
+# Completion of trainer in zsh: source <(trainer completion zsh), or as _trainer in a folder of $fpath
 (( $+functions[compdef] )) || { autoload -Uz compinit && compinit; }
 _trainer() {
     local before=${words[CURRENT-1]} command= word offered= i
@@ -108,6 +109,8 @@ _trainer() {
     R"(    compadd "${suffix[@]}" -- ${=offered} || _files
 }
 compdef _trainer trainer
+# Autoloaded, this file is the body of the function's first call.
+if [[ $funcstack[1] == _trainer ]]; then _trainer "$@"; fi
 )"};
 
 void print_sh(const CLI::App& app, const Dialect& shell) {

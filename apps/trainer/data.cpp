@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "commands.h"
 #include "data/check.h"
 #include "options.h"
@@ -9,14 +10,16 @@ namespace trainer::app {
 namespace {
 
 struct DataArguments : ConfigArguments {
-  std::string group_by;  // regular expression on paths; its group must stay within one split
-  std::string sheet;     // write a contact sheet here in place of checking
+  std::string group_by;    // regular expression on paths; its group must stay within one split
+  std::string sheet;       // write a contact sheet here in place of checking
+  bool overwrite = false;  // a sheet that exists
   std::int64_t samples = 64;
 };
 
 int data(const DataArguments& arguments) {
   const config::Config config = load(arguments).config;
   if (!arguments.sheet.empty()) {
+    check_output_path("--sheet", arguments.sheet, arguments.overwrite);
     data::write_sheet(config.data, config.seed, arguments.samples, arguments.sheet);
     if (arguments.json) {
       std::cout << data::sheet_json(arguments.sheet);
@@ -39,8 +42,11 @@ void add_data(CLI::App& app, int& code) {
   add_config(*command, *arguments);
   command->add_option("--group-by", arguments->group_by,
                       "Regular expression on paths whose group must stay within one split");
-  command->add_option("--sheet", arguments->sheet,
-                      "Write training images as the model gets them to this PNG");
+  command
+      ->add_option("--sheet", arguments->sheet,
+                   "Write training images as the model gets them to this PNG")
+      ->type_name("FILE");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace a sheet that exists");
   command->add_option("--samples", arguments->samples, "Images on the sheet")
       ->check(at_least_one());
   command->callback([arguments, &code] { code = data(*arguments); });

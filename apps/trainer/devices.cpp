@@ -1,7 +1,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
-#include "backend/backend.h"
+#include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
 #include "report/events.h"
@@ -10,7 +10,7 @@ namespace trainer::app {
 namespace {
 
 int devices(bool json) {
-  const auto backend = backend::open_cpu_backend({});
+  const auto backend = std::move(backend::open_backends({}).front());
   if (json) {
     report::print_devices_json(backend->describe(), std::cout);
   } else {

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <iostream>
@@ -73,6 +74,8 @@ int run(int argc, char** argv) {
 int main(int argc, char** argv) {
   trainer::flush_denormals();
   std::ios::sync_with_stdio(false);
+  // A write beyond the limit on file sizes then fails with a reason, as on a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     const int code = trainer::app::run(argc, argv);
     errno = 0;
@@ -96,7 +99,7 @@ int main(int argc, char** argv) {
     std::cerr << "error: out of memory; a smaller train.batch_size takes less\n";
     return trainer::kExitDevice;
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << "\nThis is a mistake of the program, not yours.\n";
+    std::cerr << "error: " << error.what() << "\nInternal error; please report it.\n";
     return 1;
   }
 }

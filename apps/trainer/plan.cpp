@@ -19,6 +19,7 @@ struct PlanArguments : ConfigArguments {
   std::string print_after;        // a compiler pass, or "all"
   bool program = false;           // also what the backend runs, step by step
   std::string plot;               // write the learning-rate curve to this SVG file
+  bool overwrite = false;         // a plot that exists
   std::optional<int> world_size;  // plan for so many processes, which nothing else tells
   measure::SimulationRequest simulation;
   std::string gpus;  // workers to simulate when a link is given, else parallel.gpus
@@ -26,13 +27,14 @@ struct PlanArguments : ConfigArguments {
 
 int plan(const PlanArguments& arguments) {
   report::check_pass(arguments.print_after);
+  if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
   config::LoadedConfig loaded = load(arguments);
   const config::Config& config = loaded.config;
   const cluster::Identity who = arguments.world_size
                                     ? report::planned_workers(*arguments.world_size)
                                     : cluster::identify({}, environment());
   train::check_workers(config, who);
-  warn(engine::core_warning(config.parallel));
+  warn(backend::device_warning(engine::device_options(config.parallel)));
   const report::PlannedData data = report::plan_data(loaded.config);
   const std::optional<graph::Graph> model = report::plan_model(config, data);
   report::PlanReport report = report::make_plan(loaded, data, model, who);
@@ -130,6 +132,7 @@ void add_plan(CLI::App& app, int& code) {
   command->add_flag("--program", arguments->program, "Print what the device runs, step by step");
   command->add_option("--plot", arguments->plot, "Write the learning-rate curve to this SVG file")
       ->type_name("FILE");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
   command
       ->add_option("--world-size", arguments->world_size,
                    "Plan for so many processes; else as TF_CONFIG, torchrun, Slurm or mpirun tell")

@@ -10,9 +10,8 @@
 #include "model/import.h"
 #include "model/model.h"
 #include "options.h"
-#include "train/asynchronous.h"
-#include "hooks/data_report.h"
 #include "report/events.h"
+#include "train/asynchronous.h"
 #include "train/loop.h"
 #include "train/open.h"
 #include "train/warnings.h"
@@ -65,7 +64,8 @@ hooks::Finish run(const TrainArguments& arguments, const config::Config& config,
     job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                             data, warn, arguments.json ? &std::cout : nullptr));
     if (arguments.json) {
-      report::print_model_json(measure::measured_keys(model::layer_table(model), config), std::cout);
+      report::print_model_json(measure::measured_keys(model::layer_table(model), config),
+                               std::cout);
     }
   }
   return train::train(job);
@@ -137,7 +137,7 @@ int train(const TrainArguments& arguments) {
   if (who.role == cluster::Role::kParameterServer) {
     return code_of(train::serve(config, who, printer(arguments)));
   }
-  if (who.rank == 0) warn(engine::core_warning(config.parallel));
+  if (who.rank == 0) warn(backend::device_warning(engine::device_options(config.parallel)));
   const data::Datasets data = train::open_training_data(config);
   const std::string normalize = train::settle_normalize(config, data);
   if (who.rank == 0) warn(normalize);

@@ -9,6 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "backend/collective.h"
+#include "backend/device.h"
+#include "base/host_buffer.h"
 #include "cluster/communicator.h"
 #include "compile/compile.h"
 #include "graph/graph.h"
@@ -41,7 +44,8 @@ struct FlatBuffer {
 };
 
 // The kept values of a model on a device: parameters, statistics, optimizer slots, averages. Shared
-// by the executables compiled with them. Read and write in logical layout, float32.
+// by the executables compiled with them. Read and write in logical layout, float32, from and to
+// host memory; both wait until the device has done what was launched.
 class Variables {
  public:
   virtual ~Variables() = default;
@@ -80,21 +84,38 @@ struct MemoryReport {
   std::int64_t derived = 0;      // reordered and folded weights
 };
 
+// The numbers of one call, which the device writes to host memory when it gets there.
+struct Numbers {
+  double loss = 0;           // sum over this call's samples, without the penalty
+  std::int64_t correct = 0;  // samples whose label no other class outranks
+  double penalty = 0;        // the L2 penalty
+  // Whether the loss was finite in every sample: of this rank, or of all ranks when the call
+  // updates, with those of the calls it accumulates. No rank updates unless it was.
+  bool finite = true;
+};
+
+// Where a call finds its inputs and puts its outputs, in the order of the graph's. Batched values
+// hold `samples` samples, rows packed, logical layout, in the value's type.
+struct Bindings {
+  std::int64_t samples = 0;
+  std::span<const Span> inputs;
+  std::span<const Span> outputs;  // an empty span: not wanted
+  // Host memory that the device can write to (Backend::allocate_host), or null. The outputs that
+  // CompileOptions::numbers names must then be wanted.
+  Numbers* numbers = nullptr;
+};
+
 // A graph compiled for up to `max_samples` samples a call.
 class Executable {
  public:
   virtual ~Executable() = default;
-  // `inputs` and `outputs` in the order of the graph's; batched ones hold `samples` samples, rows
-  // packed, logical layout, inputs in the value's type, outputs in float32. A null output is not
-  // copied. Blocks until done.
-  virtual void run(std::int64_t samples, std::span<const void* const> inputs,
-                   std::span<float* const> outputs, const Scalars& scalars) = 0;
-  // Whether the guarded output of the last call was finite: of this rank, or of all ranks when the
-  // call updates. No rank updates unless all were, those of the calls it accumulates included.
-  virtual bool finite() const = 0;
-  // Of the last call, which did not update (Scalars::apply), and those it accumulated. There must
-  // be no communicator. Valid until the next call.
-  virtual Gradient gradient() = 0;
+  // Gives the stream one call and returns. Bindings and scalars are copied; what the spans and
+  // `numbers` point to must stay until the stream is past it. Of executables that share variables,
+  // calls must be on one stream.
+  virtual void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) = 0;
+  // Of the last call, which did not update (Scalars::apply), and those it accumulated, in host
+  // memory; waits for the stream. There must be no collective. Valid until the next call.
+  virtual Gradient gradient(Stream& stream) = 0;
   virtual MemoryReport memory() const = 0;
   // One line a step: what runs, in which layout, by which implementation.
   virtual void print(std::ostream& out) const = 0;
@@ -102,17 +123,18 @@ class Executable {
 
 // How the gradients of several ranks become one update. Every rank makes the same calls.
 struct ReductionOptions {
-  // Sums over the ranks; null: there is one. Must outlive the executable.
-  cluster::Communicator* communicator = nullptr;
-  // A duplicate of it: batch norm takes its statistics over all ranks. Null: each rank over its own
-  // samples, and an update leaves the mean of the ranks' moving statistics in all of them.
-  cluster::Communicator* statistics = nullptr;
-  // The same bits for any number of ranks and lanes, both powers of two: the batch of all ranks is
-  // cut into `micro_batches` parts [n * c / micro_batches, n * (c + 1) / micro_batches), each run
-  // by itself, and their gradients are summed in a binary tree. Also without a communicator. A
-  // graph with batch norm in training form is refused.
+  // Sums over the ranks, made by the same backend; null: there is one. Must outlive the executable.
+  Collective* gradients = nullptr;
+  // Another one of the same ranks: batch norm takes its statistics over all ranks. Null: each rank
+  // over its own samples, and an update leaves the mean of the ranks' moving statistics in all of
+  // them.
+  Collective* statistics = nullptr;
+  // The same bits for any number of ranks that is a power of two: the batch of all ranks is cut
+  // into the `micro_batches` parts of base/partition.h, each run by itself, and their gradients are
+  // summed in a binary tree. Also without a collective. A graph with batch norm in training form is
+  // refused.
   bool ordered = false;
-  std::int64_t micro_batches = 8;  // a power of two; ranks * lanes divides it
+  std::int64_t micro_batches = 8;  // a power of two, which the ranks divide
   // Gradients are reduced in buckets of about this size while backward runs; 0: all after it.
   std::int64_t bucket_bytes = 0;
 };
@@ -124,32 +146,57 @@ struct CompileOptions {
   // Whether a sample's result must not depend on how many are computed with it in a call:
   // algorithms are then chosen for a usual number and not for each.
   bool same_for_any_batch = false;
-  // Index of an output that must be finite in all samples for the update phase to run; -1: none.
-  int guard = -1;
+  // Which outputs of the graph a call's numbers are made of; -1: none.
+  struct NumberOutputs {
+    int loss = -1;     // [batch] float32; must be finite in all samples for the update phase to run
+    int rank = -1;     // [batch] int32 of ClassRank
+    int penalty = -1;  // [1] float32
+  } numbers;
 };
 
+// A value that a backend chose for a key that its config left open: {"parallel.threads", "2"}.
+struct ChosenSetting {
+  std::string key, value;
+};
+
+// Undoes what Backend::bind_thread() did to the thread, on that thread.
+class ThreadBinding {
+ public:
+  virtual ~ThreadBinding() = default;
+};
+
+// One device, or one share of it. All calls are made by one thread at a time.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string describe() const = 0;  // "cpu, 2 threads, avx512_core_bf16, oneDNN 2.6.3"
+  virtual std::vector<ChosenSetting> chosen_settings() const { return {}; }
   virtual compile::Capabilities capabilities() const = 0;
   virtual bool supports(DType activations) const = 0;
+
+  // Memory of the device, not initialised, aligned for any value. Throws DeviceError when there is
+  // not enough.
+  virtual Buffer allocate(std::size_t bytes) = 0;
+  // Host memory that the device copies from and to without a detour.
+  virtual HostBuffer allocate_host(std::size_t bytes) = 0;
+  // Whether a Span may also point to host memory, which the device then reads in place.
+  virtual bool reads_host_memory() const = 0;
+  virtual std::unique_ptr<Stream> make_stream() = 0;
+  virtual std::unique_ptr<Event> make_event() = 0;
+  // Calls worth having on the way before the first one's numbers are read; at least 1. A backend
+  // whose launch blocks has 1.
+  virtual int launches_in_flight() const = 0;
+  // Prepares the calling thread for this backend's calls (its device, its core) until the result is
+  // destroyed.
+  virtual std::unique_ptr<ThreadBinding> bind_thread() { return nullptr; }
+
   // Variables for every kept value of the graph, zero-filled.
   virtual std::unique_ptr<Variables> allocate(const graph::Graph& graph) = 0;
   // `variables` must outlive the executable and hold every kept value of the graph.
   virtual std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                               const CompileOptions& options) = 0;
+  // The group of devices whose ranks meet in `ranks`, which must outlive it. Collective.
+  virtual std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) = 0;
 };
-
-struct CpuOptions {
-  int threads = 0;  // 0: all cores this process may use
-  int lanes = 0;    // 0: chosen. Micro-batches run side by side, each by threads / lanes threads
-  // Which of the kernels compiled for several instruction sets to use: "x86-64-v3", "x86-64-v4", or
-  // "amx", which is the latter with AMX for bfloat16; the best that this processor runs when empty.
-  std::string instruction_set;
-  // Cores that the threads are kept on, one each, in lane order; empty: wherever the system likes.
-  std::vector<int> cores;
-};
-std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options);
 
 }  // namespace trainer::backend

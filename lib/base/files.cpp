@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <openssl/evp.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
@@ -36,13 +39,23 @@ class Descriptor {
   int fd_;
 };
 
+void expect_regular(const Path& path, const struct stat& info) {
+  if (S_ISREG(info.st_mode)) return;
+  const char* kind = S_ISDIR(info.st_mode)    ? "folder"
+                     : S_ISFIFO(info.st_mode) ? "FIFO"
+                     : S_ISSOCK(info.st_mode) ? "socket"
+                                              : "device";
+  throw DataError(path, concat("is a ", kind, ", expected a file"));
+}
+
 template <class Buffer>
 Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
-  Descriptor file(path, O_RDONLY | O_CLOEXEC);
+  // Without O_NONBLOCK a FIFO would wait for a writer before anybody sees that it is one.
+  Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (!file.valid()) throw DataError(path, "cannot open: " + reason());
   struct stat info {};
   if (::fstat(file.get(), &info) != 0) throw DataError(path, "cannot stat: " + reason());
-  if (S_ISDIR(info.st_mode)) throw DataError(path, "is a folder, expected a file");
+  expect_regular(path, info);
   Buffer content(std::min(most, static_cast<std::size_t>(info.st_size)),
                  typename Buffer::value_type{});
   std::size_t done = 0;
@@ -58,6 +71,8 @@ Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::si
 }
 
 constexpr const char* kTemporaryMark = ".tmp.";
+
+Path folder_of(const Path& path) { return path.has_parent_path() ? path.parent_path() : Path("."); }
 
 void write_all(int fd, std::span<const std::uint8_t> content, const Path& path) {
   std::size_t done = 0;
@@ -82,7 +97,74 @@ void sync_path(const Path& path) {
   }
 }
 
-void write_file_atomic(const Path& path, const Pieces& pieces) {
+namespace {
+
+bool process_exists(pid_t pid) { return ::kill(pid, 0) == 0 || errno == EPERM; }
+
+// Removes what writers of `path` left that were killed before their rename.
+void remove_leftovers_of(const Path& path) {
+  const std::string prefix = path.filename().string() + kTemporaryMark;
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(folder_of(path), ignored)) {
+    const std::string name = entry.path().filename().string();
+    pid_t pid = 0;
+    const char *first = name.data() + prefix.size(), *last = name.data() + name.size();
+    if (!name.starts_with(prefix) || std::from_chars(first, last, pid).ptr != last) continue;
+    // A writer on another machine is unknown here, but writes.
+    const auto age = std::filesystem::file_time_type::clock::now() -
+                     std::filesystem::last_write_time(entry.path(), ignored);
+    if (ignored || process_exists(pid) || age < std::chrono::minutes(1)) continue;
+    std::filesystem::remove(entry.path(), ignored);
+  }
+}
+
+// What a link points to, which need not exist; other paths as they are.
+Path target_of(Path path) {
+  std::error_code error;
+  for (int links = 0; links < 40; ++links) {
+    const Path target = std::filesystem::read_symlink(path, error);
+    if (error) break;
+    path = path.parent_path() / target;
+  }
+  return path;
+}
+
+// Writes to what is no regular file and stays what it is.
+void write_through(const Path& path, const Pieces& pieces) {
+  Descriptor file(path, O_WRONLY | O_CLOEXEC);
+  if (!file.valid()) throw DataError(path, "cannot open: " + reason());
+  for (const auto& piece : pieces) write_all(file.get(), piece, path);
+}
+
+}  // namespace
+
+void check_regular_file(const Path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) throw DataError(path, "cannot open: " + reason());
+  expect_regular(path, info);
+}
+
+void check_output_path(const std::string& option, const Path& path, bool overwrite) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) {
+    throw ConfigError({}, concat(option, ' ', path.string(), " is a folder; name a file"));
+  }
+  if (std::filesystem::is_regular_file(status) && !overwrite) {
+    throw ConfigError({}, concat(option, ' ', path.string(),
+                                 " exists; replace it with --overwrite, or name another file"));
+  }
+}
+
+void write_file_atomic(const Path& name, const Pieces& pieces) {
+  std::error_code error;
+  const auto status = std::filesystem::status(name, error);
+  if (std::filesystem::is_directory(status)) throw DataError(name, "is a folder, expected a file");
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return write_through(name, pieces);
+  }
+  const Path path = target_of(name);
+  remove_leftovers_of(path);
   const Path temporary = path.string() + kTemporaryMark + std::to_string(::getpid());
   try {
     Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
@@ -96,7 +178,7 @@ void write_file_atomic(const Path& path, const Pieces& pieces) {
     ::unlink(temporary.c_str());
     throw;
   }
-  sync_path(path.has_parent_path() ? path.parent_path() : Path("."));
+  sync_path(folder_of(path));
 }
 
 void write_file_atomic(const Path& path, std::span<const std::uint8_t> content) {

@@ -14,14 +14,25 @@ namespace trainer {
 using Path = std::filesystem::path;
 using Bytes = std::vector<std::uint8_t>;
 
-// The whole file. Throws DataError naming the path and the system's reason.
+// Throws DataError unless `path`, or the target of that link, is a regular file: opening a FIFO
+// would wait for a writer.
+void check_regular_file(const Path& path);
+
+// The whole regular file. Throws DataError naming the path and the system's reason.
 Bytes read_file(const Path& path);
 std::string read_text_file(const Path& path);
 // At most the first `size` bytes, to tell what kind of file it is.
 Bytes read_file_start(const Path& path, std::size_t size);
 
+// Throws ConfigError when `path`, given with the command line's `option`, is a folder, or is a
+// regular file and `overwrite` is false.
+void check_output_path(const std::string& option, const Path& path, bool overwrite);
+
 // Writes to "<path>.tmp.<pid>", syncs the file, renames it over `path`, syncs the folder. On any
 // failure removes the temporary file and throws DataError; `path` then is what it was before.
+// A link stays and its target is replaced. A device, FIFO or socket is written to, never replaced.
+// Removes temporary files of `path` that a killed writer left: its process is gone and nothing was
+// written to them for a minute.
 void write_file_atomic(const Path& path, std::span<const std::uint8_t> content);
 void write_file_atomic(const Path& path, std::string_view content);
 // The same for a content in several pieces, so that a big file needs no second copy in memory.

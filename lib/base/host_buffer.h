@@ -7,8 +7,8 @@
 
 namespace trainer {
 
-// A move-only block of host memory, given back by the function it came with. A device may pin it, so its owner keeps
-// it alive until every copy from or to it has finished.
+// A move-only block of host memory, given back by the function it came with. A device may pin it,
+// so its owner keeps it alive until every copy from or to it has finished.
 class HostBuffer {
  public:
   using Free = std::function<void(std::byte*)>;
@@ -43,7 +43,8 @@ class HostBuffer {
   Free free_;
 };
 
-// Allocates host memory of at least `bytes`, aligned to 64 bytes; throws std::bad_alloc or DeviceError.
+// Allocates host memory of at least `bytes`, aligned to 64 bytes; throws std::bad_alloc or
+// DeviceError.
 using HostAllocator = std::function<HostBuffer(std::size_t bytes)>;
 // Pageable memory of the system.
 HostBuffer allocate_host(std::size_t bytes);

@@ -1,6 +1,7 @@
 // Division of n items among k takers.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 namespace trainer {
@@ -16,6 +17,14 @@ struct Partition {
 inline Partition partition(std::int64_t n, std::int64_t k, std::int64_t i) {
   const std::int64_t first = n * i / k;
   return {first, n * (i + 1) / k - first};
+}
+
+// The same in whole multiples of `alignment` items, equal sizes as long as there are items left.
+inline Partition aligned_partition(std::int64_t n, std::int64_t k, std::int64_t i,
+                                   std::int64_t alignment) {
+  const std::int64_t size = ((n + k - 1) / k + alignment - 1) / alignment * alignment;
+  const std::int64_t first = std::min(n, i * size);
+  return {first, std::min(n, first + size) - first};
 }
 
 }  // namespace trainer

@@ -111,7 +111,9 @@ std::uint64_t width_of(const std::string& dtype) {
 
 class File {
  public:
-  explicit File(const Path& path) : path_(path), in_(path, std::ios::binary) {
+  explicit File(const Path& path) : path_(path) {
+    check_regular_file(path);
+    in_.open(path, std::ios::binary);
     std::error_code error;
     size_ = std::filesystem::file_size(path, error);
     if (error) throw DataError(path, "cannot open: " + error.message());

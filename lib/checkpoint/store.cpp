@@ -61,7 +61,7 @@ std::vector<Saved> list_folder(const Path& folder) {
 // Nothing when the file has gone. One that is there and cannot be opened may well be whole: no
 // older one takes its place, so the error is not of the kind that stands for damage.
 std::optional<TensorFile> read_if_there(const Saved& saved) {
-  const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     if (errno == ENOENT) return {};
     throw Error(kExitData, concat(saved.path.string(), ": cannot open: ", std::strerror(errno)));

@@ -23,6 +23,7 @@ constexpr Pass kPasses[] = {
     {"fuse_conv_max_pool", fuse_conv_max_pool, true, true, true},
     {"trim", trim, true, true, true},
     {"precision", precision, true, true, true},
+    {"class_rank", class_rank, true, false, false},
     {"penalty", penalty, true, false, false},
     {"differentiate", differentiate, true, false, false},
     {"fuse_backward", fuse_backward, true, false, false},

@@ -18,15 +18,16 @@ struct Capabilities {
 
 struct Options {
   Capabilities capabilities;
-  DType activations =
-      DType::kFloat32;      // kBFloat16: activations and their gradients; parameters stay float32
+  // Of activations and their gradients; parameters stay float32.
+  DType activations = DType::kFloat32;
   graph::Update update;     // the optimizer, without the per-parameter fields
   std::string print_after;  // name of a pass, "all", or ""
   std::ostream* print_to = nullptr;
 };
 
-// The training graph: inputs images, labels; outputs logits, loss (one number a sample) and, when
-// the model has any, the L2 penalty. Its update nodes are in phase kUpdate.
+// The training graph: inputs images, labels; outputs logits, loss (one number a sample), the rank
+// of the label's class (ClassRank) and, when the model has any, the L2 penalty. Its update nodes
+// are in phase kUpdate.
 graph::Graph training_graph(const graph::Graph& model, const Options& options);
 
 // The evaluation graph: inference form, batch norm folded; outputs logits and loss. `prediction`

@@ -39,6 +39,8 @@ Graph fuse_conv_max_pool(Graph graph, const Options& options);
 Graph trim(Graph graph, const Options& options);
 // Activations take options.activations; the logits of a dense layer and the loss stay float32.
 Graph precision(Graph graph, const Options& options);
+// The rank of every label among the logits as one more output.
+Graph class_rank(Graph graph, const Options& options);
 // The L2 penalty of all parameters as one more output.
 Graph penalty(Graph graph, const Options& options);
 // Adds the gradient of the loss with respect to every trainable parameter.

@@ -40,7 +40,9 @@ class MapReader {
     }
   }
 
-  void group(std::vector<std::string> keys, bool required) { groups_.push_back({keys, required}); }
+  void group(std::vector<std::string> keys, bool required) {
+    groups_.push_back({std::move(keys), required});
+  }
   void choice(const char* what, bool required, Resume = Resume::kWarn) {
     what_ = what;
     choice_required_ = required;

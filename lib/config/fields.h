@@ -24,7 +24,7 @@ namespace trainer::config {
 template <class V>
 void fields(V& v, Config& s) {
   v("name", s.name, "Name of the run; the file's name when left out.", free());
-  v("seed", s.seed, "Seed of everything random.", at_least(0));
+  v("seed", s.seed, "Seed of everything random.", at_least(0).on_resume(Resume::kSame));
   v("model", s.model, "The network and its loss.", same().must());
   v("data", s.data, "The data set.", any().must());
   v("optimizer", s.optimizer, "How gradients change the weights.", any());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/host_buffer.h"
+#include "base/partition.h"
 #include "data/dataset.h"
 
 namespace trainer::data {

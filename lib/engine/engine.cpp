@@ -14,6 +14,9 @@
 namespace trainer::engine {
 namespace {
 
+// Outputs of compile::training_graph; the logits come first.
+constexpr int kLosses = 1, kRanks = 2, kPenalty = 3;
+
 backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm algorithm) {
   using Choice = backend::CompileOptions::Convolution;
   switch (algorithm) {
@@ -29,8 +32,6 @@ backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm
 
 backend::ReductionOptions reduction_of(const config::Parallel& parallel, const EngineGroup& group) {
   backend::ReductionOptions options;
-  options.communicator = group.gradients;
-  options.statistics = group.statistics;
   options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
   options.micro_batches = parallel.micro_batches;
   const double chosen = group.remote ? kRemoteBucketMb : 0;
@@ -118,17 +119,37 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
       use_(use),
       mixes_samples_(config::mixes_samples(config.data)),
       evaluates_alone_(!config.parallel.evaluate),
+      stream_(backend.make_stream()),
       prediction_(use == Use::kPredict),
       batch_(config.train.batch_size),
       evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
   compile_.convolution = convolution_of(config.parallel.convolution);
   compile_.reduction = reduction_of(config.parallel, group);
+  if (group.gradients != nullptr) {
+    gradients_ = backend_.make_collective(*group.gradients);
+    compile_.reduction.gradients = gradients_.get();
+  }
+  if (group.statistics != nullptr) {
+    statistics_ = backend_.make_collective(*group.statistics);
+    compile_.reduction.statistics = statistics_.get();
+  }
   image_bytes_ = bytes_a_sample(model_[model_.inputs[0]]);
   label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
   build();
-  const auto most = static_cast<std::size_t>(std::max(batch_, evaluation_batch_));
-  logits_.resize(most * static_cast<std::size_t>(outputs_));
-  losses_.resize(most);
+  if (use_ == Use::kTrain) allocate_calls();
+}
+
+void Engine::allocate_calls() {
+  const auto samples = static_cast<std::size_t>(batch_);
+  losses_.resize(samples);
+  calls_.resize(static_cast<std::size_t>(backend_.launches_in_flight()));
+  for (Call& call : calls_) {
+    call.numbers = backend_.allocate_host(sizeof(backend::Numbers));
+    call.losses = backend_.allocate(samples * sizeof(float));
+    call.ranks = backend_.allocate(samples * sizeof(std::int32_t));
+    call.penalty = backend_.allocate(sizeof(float));
+    call.done = backend_.make_event();
+  }
 }
 
 void Engine::build() {
@@ -146,21 +167,21 @@ void Engine::build() {
     const graph::Graph trained = training_model(rest_, mixes_samples_);
     probe_ = probe_graph(trained);
     const graph::Graph training = compile::training_graph(trained, options_);
-    has_penalty_ = training.outputs.size() > 2;
+    has_penalty_ = training.outputs.size() > kPenalty;
     target_bytes_ = bytes_a_sample(trained[trained.inputs[1]]);
     if (compile_.reduction.ordered) check_no_batch_statistics(training);
     variables_ = backend_.allocate(training);
     compile_.max_samples = batch_;
-    compile_.guard = 1;  // the losses
+    compile_.numbers = {kLosses, kRanks, has_penalty_ ? kPenalty : -1};
     train_ = backend_.compile(training, *variables_, compile_);
-    compile_.guard = -1;
+    compile_.numbers = {};
   } else {
     variables_ = backend_.allocate(evaluation);
   }
   compile_.max_samples = evaluation_batch_;
   backend::CompileOptions evaluating = compile_;
   if (evaluates_alone_) {
-    evaluating.reduction.communicator = evaluating.reduction.statistics = nullptr;
+    evaluating.reduction.gradients = evaluating.reduction.statistics = nullptr;
   }
   evaluate_ = backend_.compile(evaluation, *variables_, evaluating);
   if (!no_prefix_.empty()) return;
@@ -256,32 +277,87 @@ std::string Engine::parameters_sha256() const {
   return checkpoint::sha256_of(kept);
 }
 
-const void* Engine::input_of(std::int64_t samples, const void* images, std::int64_t all_samples) {
-  return prefix_ ? prefix_->run(samples, images, all_samples) : images;
+backend::Span Engine::bring(const void* host, std::size_t bytes, backend::Buffer& device) {
+  if (backend_.reads_host_memory() || bytes == 0) {
+    return {static_cast<std::byte*>(const_cast<void*>(host)), bytes};
+  }
+  if (device.bytes() < bytes) {
+    stream_->synchronize();
+    device = backend_.allocate(bytes);
+  }
+  stream_->upload(device.span(), host, bytes);
+  return device.span();
 }
 
-const void* Engine::evaluation_input_of(std::int64_t samples, const void* images,
-                                        std::int64_t all_samples) {
-  return evaluation_prefix_ ? evaluation_prefix_->run(samples, images, all_samples)
-                            : input_of(samples, images, all_samples);
+backend::Span Engine::place(std::span<float> host, backend::Buffer& device) {
+  if (backend_.reads_host_memory()) {
+    return {reinterpret_cast<std::byte*>(host.data()), host.size_bytes()};
+  }
+  if (device.bytes() < host.size_bytes()) device = backend_.allocate(host.size_bytes());
+  return device.span();
 }
 
-bool Engine::step_on(std::int64_t samples, const void* input, const void* labels,
-                     const backend::Scalars& scalars) {
-  const void* inputs[] = {input, labels};
-  float* outputs[] = {logits_.data(), losses_.data(), &penalty_};
-  train_->run(samples, inputs, std::span(outputs, has_penalty_ ? 3 : 2), scalars);
-  return train_->finite();
+backend::Span Engine::input_of(const HostBatch& batch, FrozenPrefix* prefix,
+                               std::int64_t all_samples) {
+  const bool computes = prefix != nullptr && !batch.is_features;
+  const std::int64_t bytes = prefix == nullptr || computes ? image_bytes_ : input_bytes_;
+  const backend::Span given =
+      bring(batch.input, static_cast<std::size_t>(batch.samples * bytes), device_input_);
+  last_prefix_ = prefix;
+  return computes ? prefix->launch(batch.samples, given, all_samples, *stream_) : given;
 }
 
-void Engine::evaluate_on(std::int64_t samples, const void* input, const void* labels,
-                         std::int64_t all_samples) {
-  const void* inputs[] = {input, labels};
-  float* outputs[] = {logits_.data(), losses_.data()};
+void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
+  Call& call = calls_[launched_++ % calls_.size()];
+  call.samples = batch.samples;
+  const backend::Span inputs[] = {
+      input_of(batch, prefix_.get(), scalars.all_samples),
+      bring(batch.labels, static_cast<std::size_t>(batch.samples * target_bytes_), device_labels_)};
+  const backend::Span outputs[] = {{}, call.losses.span(), call.ranks.span(), call.penalty.span()};
+  auto* numbers = reinterpret_cast<backend::Numbers*>(call.numbers.data());
+  train_->launch(
+      {batch.samples, inputs, std::span(outputs, has_penalty_ ? kPenalty + 1 : kPenalty), numbers},
+      scalars, *stream_);
+  stream_->record(*call.done);
+}
+
+backend::Numbers Engine::result() {
+  Call& call = calls_[read_++ % calls_.size()];
+  call.done->wait();
+  return *reinterpret_cast<const backend::Numbers*>(call.numbers.data());
+}
+
+std::span<const float> Engine::losses() {
+  const Call& call = calls_[(read_ + calls_.size() - 1) % calls_.size()];
+  const auto count = static_cast<std::size_t>(call.samples);
+  stream_->download(losses_.data(), call.losses.span(), count * sizeof(float));
+  stream_->synchronize();
+  return std::span(losses_).first(count);
+}
+
+void Engine::evaluate(const HostBatch& batch, std::int64_t all_samples, std::span<float> logits,
+                      std::span<float> losses) {
+  FrozenPrefix* prefix = evaluation_prefix_ ? evaluation_prefix_.get() : prefix_.get();
+  const backend::Span inputs[] = {
+      input_of(batch, prefix, all_samples),
+      bring(batch.labels, static_cast<std::size_t>(prediction_ ? 0 : batch.samples * label_bytes_),
+            device_labels_)};
+  const backend::Span outputs[] = {place(logits, device_logits_), place(losses, device_losses_)};
   const std::size_t count = prediction_ ? 1 : 2;
   backend::Scalars scalars;
   scalars.all_samples = all_samples;
-  evaluate_->run(samples, std::span(inputs, count), std::span(outputs, count), scalars);
+  evaluate_->launch({batch.samples, std::span(inputs, count), std::span(outputs, count), nullptr},
+                    scalars, *stream_);
+  if (!backend_.reads_host_memory()) {
+    stream_->download(logits.data(), outputs[0], logits.size_bytes());
+    if (!prediction_) stream_->download(losses.data(), outputs[1], losses.size_bytes());
+  }
+  stream_->synchronize();
+}
+
+void Engine::read_features(std::int64_t samples, void* to) {
+  stream_->download(to, last_prefix_->features(), static_cast<std::size_t>(samples * input_bytes_));
+  stream_->synchronize();
 }
 
 backend::MemoryReport Engine::memory() const {
@@ -291,29 +367,31 @@ backend::MemoryReport Engine::memory() const {
   return report;
 }
 
-std::string Engine::find_not_finite(std::int64_t samples, const void* input, const void* labels,
-                                    const backend::Scalars& scalars) {
+std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scalars& scalars) {
   for (const checkpoint::Tensor& tensor : tensors()) {
     if (!all_finite(tensor.values)) return "variable " + tensor.name;
   }
-  // Of this rank alone.
+  // Of this rank alone, and layer by layer, so that the host never holds the outputs of all layers.
   backend::CompileOptions options;
   options.convolution = compile_.convolution;
-  options.max_samples = samples;
-  const auto program = backend_.compile(probe_, *variables_, options);
-  std::vector<std::vector<float>> values;
-  std::vector<float*> outputs;
-  for (const graph::ValueId id : probe_.outputs) {
-    values.emplace_back(static_cast<std::size_t>(probe_[id].shape.elements() * samples));
-    outputs.push_back(values.back().data());
-  }
-  const void* inputs[] = {input, labels};
+  options.max_samples = batch.samples;
   backend::Scalars quiet = scalars;
   quiet.apply = false;
-  quiet.all_samples = samples;
-  program->run(samples, inputs, outputs, quiet);
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (all_finite(values[i])) continue;
+  quiet.all_samples = batch.samples;
+  const backend::Span inputs[] = {
+      input_of(batch, prefix_.get(), batch.samples),
+      bring(batch.labels, static_cast<std::size_t>(batch.samples * target_bytes_), device_labels_)};
+  const auto program = backend_.compile(probe_, *variables_, options);
+  for (std::size_t i = 0; i < probe_.outputs.size(); ++i) {
+    const graph::Value& value = probe_[probe_.outputs[i]];
+    std::vector<float> values(static_cast<std::size_t>(value.shape.elements() * batch.samples));
+    const backend::Buffer device = backend_.allocate(values.size() * sizeof(float));
+    std::vector<backend::Span> outputs(probe_.outputs.size());
+    outputs[i] = device.span();
+    program->launch({batch.samples, inputs, outputs, nullptr}, quiet, *stream_);
+    stream_->download(values.data(), device.span(), device.bytes());
+    stream_->synchronize();
+    if (all_finite(values)) continue;
     for (const graph::LayerInfo& layer : rest_.layers) {
       if (layer.output == probe_.outputs[i]) {
         return concat("layer ", layer.name,

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,6 +37,14 @@ struct EngineGroup {
   bool remote = false;  // some ranks are in other processes: waiting for them is worth hiding
 };
 
+// The samples of one call in host memory, rows packed.
+struct HostBatch {
+  std::int64_t samples = 0;
+  const void* input = nullptr;  // images, or with `is_features` what Engine::read_features() gave
+  bool is_features = false;
+  const void* labels = nullptr;  // may be null for Engine::Use::kPredict
+};
+
 class Engine {
  public:
   // What a program is built for.
@@ -61,44 +70,34 @@ class Engine {
   void load(const checkpoint::TensorFile& file, const std::string& path);
   // SHA-256 over parameters and statistics in name order.
   std::string parameters_sha256() const;
-  std::vector<graph::Value> variables() const { return variables_->values(); }
+  std::vector<graph::Value> variable_values() const { return variables_->values(); }
 
   // The frozen layers at the start of the model; null, with the reason, when there are none.
   const FrozenPrefix* prefix() const { return prefix_.get(); }
   const std::string& no_prefix_reason() const { return no_prefix_; }
-  // What the programs take of these images: the features where there is a prefix, the images
-  // themselves otherwise. Valid until the next call.
-  const void* input_of(std::int64_t samples, const void* images, std::int64_t all_samples = 0);
-  // The same, for the evaluation program.
-  const void* evaluation_input_of(std::int64_t samples, const void* images,
-                                  std::int64_t all_samples = 0);
-
-  // One call of the training program; logits [samples, outputs] and losses [samples] are filled.
-  // Returns whether the losses were all finite, of all ranks when scalars.apply; the parameters are
-  // unchanged when they were not.
-  bool step(std::int64_t samples, const void* images, const void* labels,
-            const backend::Scalars& scalars) {
-    return step_on(samples, input_of(samples, images, scalars.all_samples), labels, scalars);
-  }
-  // The evaluation program on up to evaluation_batch() samples. labels may be null for kPredict.
-  // `all_samples`: those of all ranks' calls together; 0: these. With parallel.evaluate: false no
-  // other rank makes the call.
-  void evaluate(std::int64_t samples, const void* images, const void* labels,
-                std::int64_t all_samples = 0) {
-    evaluate_on(samples, evaluation_input_of(samples, images, all_samples), labels, all_samples);
-  }
-  // The same, given what input_of() gives.
-  bool step_on(std::int64_t samples, const void* input, const void* labels,
-               const backend::Scalars& scalars);
-  void evaluate_on(std::int64_t samples, const void* input, const void* labels,
-                   std::int64_t all_samples = 0);
-  std::span<const float> logits() const { return logits_; }
-  std::span<const float> losses() const { return losses_; }
-  double penalty() const { return static_cast<double>(penalty_); }  // of the last training step
+  // Gives the device one call of the training program and returns; at most launches_in_flight()
+  // calls may be without their result. The batch's memory must stay until its result is read.
+  void launch(const HostBatch& batch, const backend::Scalars& scalars);
+  // Waits for the oldest launched call whose result was not read. Parameters are unchanged by a
+  // call that updates when its numbers are not finite.
+  backend::Numbers result();
+  int launches_in_flight() const { return static_cast<int>(calls_.size()); }
+  // Of the call whose result was read last, one a sample; waits for the device.
+  std::span<const float> losses();
+  // The evaluation program on up to evaluation_batch() samples, until its results are in `logits`
+  // [samples, outputs] and, but for kPredict, `losses` [samples]. `all_samples`: those of all
+  // ranks' calls together; 0: these. With parallel.evaluate: false no other rank makes the call.
+  void evaluate(const HostBatch& batch, std::int64_t all_samples, std::span<float> logits,
+                std::span<float> losses);
+  // Copies the features that the prefix made of the first `samples` images of the last call,
+  // launched or evaluated.
+  void read_features(std::int64_t samples, void* to);
+  // Of the last call, which did not update, and those it accumulated: see backend::Executable.
+  backend::Gradient gradient() { return train_->gradient(*stream_); }
 
   std::int64_t outputs() const { return outputs_; }  // logits a sample
-  // Bytes that a sample takes in a batch: of images, of what input_of() gives, of labels to
-  // evaluate with, of labels to train with.
+  // Bytes that a sample takes in a batch: of images, of what the programs take (the features where
+  // there is a prefix), of labels to evaluate with, of labels to train with.
   std::int64_t image_bytes() const { return image_bytes_; }
   std::int64_t input_bytes() const { return input_bytes_; }
   std::int64_t label_bytes() const { return label_bytes_; }
@@ -106,24 +105,39 @@ class Engine {
   std::int64_t batch() const { return batch_; }
   std::int64_t evaluation_batch() const { return evaluation_batch_; }
   backend::MemoryReport memory() const;
-  backend::Variables& kept() { return *variables_; }
-  backend::Executable& training_program() { return *train_; }
-  backend::Executable& evaluation_program() { return *evaluate_; }
+  backend::Variables& variables() { return *variables_; }
+  void print_training_program(std::ostream& out) const { train_->print(out); }
+  void print_evaluation_program(std::ostream& out) const { evaluate_->print(out); }
 
-  // After a step that was not finite: the first layer, in order, whose output is not, for the same
-  // batch;
-  // "" when all are finite. Names a parameter when one is not finite itself. `input` as in step_on.
-  std::string find_not_finite(std::int64_t samples, const void* input, const void* labels,
-                              const backend::Scalars& scalars);
+  // After a call that was not finite: the first layer, in order, whose output is not, for the same
+  // batch; "" when all are finite. Names a parameter when one is not finite itself.
+  std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
  private:
+  // What a launched call leaves until its result is read.
+  struct Call {
+    std::int64_t samples = 0;
+    HostBuffer numbers;
+    backend::Buffer losses, ranks, penalty;
+    std::unique_ptr<backend::Event> done;
+  };
+
   void build();
+  void allocate_calls();
+  // Where the device finds host memory: there, or in `device` after a copy.
+  backend::Span bring(const void* host, std::size_t bytes, backend::Buffer& device);
+  backend::Span input_of(const HostBatch& batch, FrozenPrefix* prefix, std::int64_t all_samples);
+  // Where the device puts an output that goes to host memory: there, or in `device` for a copy.
+  backend::Span place(std::span<float> host, backend::Buffer& device);
+
   graph::Graph model_, rest_;  // rest_: what comes after the prefix, or the whole model
   backend::Backend& backend_;
   compile::Options options_;
   config::Optimizer optimizer_;
   Use use_;
   bool mixes_samples_ = false, evaluates_alone_ = false;
+  std::unique_ptr<backend::Stream> stream_;
+  std::unique_ptr<backend::Collective> gradients_, statistics_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> train_, evaluate_;
   // The second where the first cuts batches up by the ranks, and evaluation has none.
@@ -134,8 +148,12 @@ class Engine {
   std::int64_t outputs_ = 0, image_bytes_ = 0, input_bytes_ = 0, label_bytes_ = 0;
   std::int64_t target_bytes_ = 0, batch_ = 0, evaluation_batch_ = 0;
   backend::CompileOptions compile_;
-  std::vector<float> logits_, losses_;
-  float penalty_ = 0;
+  std::vector<Call> calls_;  // a ring: call i is at i % size
+  std::uint64_t launched_ = 0, read_ = 0;
+  FrozenPrefix* last_prefix_ = nullptr;  // that made the features of the last call
+  std::vector<float> losses_;
+  // Copies of what the host gives and gets, on devices that do not read host memory.
+  backend::Buffer device_input_, device_labels_, device_logits_, device_losses_;
 };
 
 }  // namespace trainer::engine

@@ -26,15 +26,8 @@ std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data
   return indices;
 }
 
-std::int64_t count_correct(const Replicas& engine, const data::Dataset& dataset,
-                           const data::Batch& batch, graph::LossKind loss) {
-  const std::vector<std::int32_t> labels = label_indices(dataset, batch);
-  const auto n = static_cast<std::size_t>(engine.outputs());
-  std::int64_t correct = 0;
-  for (std::size_t s = 0; s < labels.size(); ++s) {
-    correct += predicted_class(engine.logits().subspan(s * n, n), loss) == labels[s] ? 1 : 0;
-  }
-  return correct;
+HostBatch host_batch(const data::Batch& batch, bool is_features) {
+  return {batch.range.count, batch.images, is_features, batch.labels};
 }
 
 bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
@@ -198,20 +191,20 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     const bool cancelled = options.cancelled && options.cancelled();
     if (cancelled && !gathered) return std::nullopt;
     const auto count = static_cast<std::size_t>(batch->range.count);
-    const void* input =
-        ready ? batch->images
-              : engine.evaluation_input_of(batch->range.count, batch->images, batch->global);
-    if (features != nullptr && !ready) features->store(*batch, input);
-    engine.evaluate_on(batch->range.count, input, batch->labels, batch->global);
+    engine.evaluate(host_batch(*batch, ready), batch->global);
+    if (features != nullptr && !ready) {
+      features->store(*batch, engine.read_features(batch->range.count));
+    }
     const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));
     const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
     if (gathered) {
-      if (gathered->gather(*batch, logits, engine.losses().first(count), labels, cancelled)) {
+      if (gathered->gather(*batch, logits, engine.evaluated_losses().first(count), labels,
+                           cancelled)) {
         return std::nullopt;
       }
       gathered->add_to(metrics);
     } else {
-      metrics.add(logits, engine.losses().first(count), labels);
+      metrics.add(logits, engine.evaluated_losses().first(count), labels);
     }
     if (options.each_batch) options.each_batch(*batch, logits);
     loader->release();

@@ -42,8 +42,7 @@ bool has_classes(const data::Dataset& dataset, graph::LossKind loss);
 
 // The class index of each label of a batch: indices as they are, the largest of float targets.
 std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch);
-// How many samples of the engine's last call, on this batch, were given their class.
-std::int64_t count_correct(const Replicas& engine, const data::Dataset& dataset,
-                           const data::Batch& batch, graph::LossKind loss);
+// The batch as the engine takes it; `is_features` when it is of a data::FeatureDataset.
+HostBatch host_batch(const data::Batch& batch, bool is_features);
 
 }  // namespace trainer::engine

@@ -4,7 +4,6 @@
 #include <sstream>
 
 #include "base/error.h"
-#include "base/half.h"
 #include "checkpoint/checkpoint.h"
 
 namespace trainer::engine {
@@ -48,24 +47,17 @@ FrozenPrefix::FrozenPrefix(const compile::FrozenSplit& split, const compile::Opt
   text_ = text_of(graph, options);
   const Shape& batched = graph[graph.outputs[0]].shape;
   shape_ = Shape(std::vector(batched.dims().begin() + 1, batched.dims().end()));
-  features_.resize(static_cast<std::size_t>(shape_.elements() * options.max_samples));
-  if (type_ == DType::kBFloat16) rounded_.resize(features_.size());
+  features_ = backend.allocate(static_cast<std::size_t>(shape_.elements() * options.max_samples) *
+                               size_of(type_));
 }
 
-const void* FrozenPrefix::run(std::int64_t samples, const void* images, std::int64_t all_samples) {
-  float* output = features_.data();
+backend::Span FrozenPrefix::launch(std::int64_t samples, backend::Span images,
+                                   std::int64_t all_samples, backend::Stream& stream) {
   backend::Scalars scalars;
   scalars.all_samples = all_samples;
-  program_->run(samples, {&images, 1}, {&output, 1}, scalars);
-  if (type_ != DType::kBFloat16) return features_.data();
-  const auto count = static_cast<std::size_t>(samples * shape_.elements());
-  for (std::size_t i = 0; i < count; ++i) rounded_[i] = float_to_bfloat16(features_[i]);
-  return rounded_.data();
-}
-
-std::int64_t FrozenPrefix::bytes() const {
-  return static_cast<std::int64_t>(features_.size() * sizeof(float) +
-                                   rounded_.size() * sizeof(std::uint16_t));
+  const backend::Span output = features_.span();
+  program_->launch({samples, {&images, 1}, {&output, 1}, nullptr}, scalars, stream);
+  return output;
 }
 
 std::string FrozenPrefix::key() const {

@@ -18,14 +18,18 @@ class FrozenPrefix {
                backend::Backend& backend, backend::Variables& variables,
                backend::CompileOptions options);
 
-  // The features of so many images, rows packed, valid until the next call. A sample's features do
-  // not depend on the others of the call. `all_samples`: those of all ranks' calls; 0: these.
-  const void* run(std::int64_t samples, const void* images, std::int64_t all_samples = 0);
+  // Gives the stream the computation of the features of so many images: rows packed, of type(), in
+  // device memory that the next call overwrites. A sample's features do not depend on the others of
+  // the call. `all_samples`: those of all ranks' calls; 0: these.
+  backend::Span launch(std::int64_t samples, backend::Span images, std::int64_t all_samples,
+                       backend::Stream& stream);
+  // The memory that launch() fills.
+  backend::Span features() const { return features_.span(); }
 
   const Shape& shape() const { return shape_; }        // of one sample
   DType type() const { return type_; }                 // float32 or bfloat16
   const std::string& layer() const { return layer_; }  // whose output the features are
-  std::int64_t bytes() const;                          // of its own buffers
+  std::int64_t bytes() const { return static_cast<std::int64_t>(features_.bytes()); }
   backend::Executable& program() const { return *program_; }
   // A hash of everything that the features depend on beside the images: the layers and their
   // weights as they are now, the precision, the batch size, and what computes.
@@ -39,8 +43,7 @@ class FrozenPrefix {
   std::vector<std::string> weights_;  // names of the variables it reads
   Shape shape_;
   DType type_ = DType::kFloat32;
-  std::vector<float> features_;
-  std::vector<std::uint16_t> rounded_;  // the same as bfloat16
+  backend::Buffer features_;
 };
 
 }  // namespace trainer::engine

@@ -17,14 +17,6 @@ using config::Parallel;
 
 constexpr backend::FlatBuffer kStatistics{backend::FlatBuffer::Kind::kStatistics};
 
-// Ordered sums need lanes in a power of two, and as many pieces of the batch as all lanes together.
-std::int64_t lanes_of(const Parallel& parallel, std::int64_t threads, std::int64_t workers) {
-  if (parallel.lanes) return *parallel.lanes;
-  if (parallel.reduction != Parallel::Reduction::kOrdered) return 0;
-  const auto most = std::min(threads, parallel.micro_batches / (parallel.replicas * workers));
-  return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
-}
-
 // FNV-1a over the bits.
 std::int64_t checksum(std::span<const float> values) {
   std::uint64_t hash = 0xCBF29CE484222325u;
@@ -34,31 +26,6 @@ std::int64_t checksum(std::span<const float> values) {
   return static_cast<std::int64_t>(hash);
 }
 
-// The cores of a replica's lanes; none when they shall not be pinned, or when replicas share cores.
-std::vector<int> cores_of(const Parallel& parallel, std::int64_t replica, std::int64_t threads) {
-  const std::vector<int> cores = available_cores();
-  const auto size = static_cast<std::int64_t>(cores.size());
-  if (!parallel.pin || parallel.replicas == 1 || parallel.replicas * threads > size) return {};
-  const auto first = cores.begin() + replica * threads;
-  return {first, first + threads};
-}
-
-std::int64_t threads_of(const Parallel& parallel) {
-  const auto cores = static_cast<std::int64_t>(available_cores().size());
-  return std::max<std::int64_t>(1, parallel.threads.value_or(cores) / parallel.replicas);
-}
-
-// The core of each replica's first lane; none when they are not pinned.
-std::vector<int> pinned_cores(const Parallel& parallel) {
-  std::vector<int> firsts;
-  for (std::int64_t replica = 0; replica < parallel.replicas; ++replica) {
-    const std::vector<int> cores = cores_of(parallel, replica, threads_of(parallel));
-    if (cores.empty()) return {};
-    firsts.push_back(cores.front());
-  }
-  return firsts;
-}
-
 // What a batch's samples of one replica are in memory.
 const void* at_sample(const void* samples, std::int64_t first, std::int64_t bytes) {
   return samples == nullptr ? nullptr : static_cast<const char*>(samples) + first * bytes;
@@ -66,36 +33,32 @@ const void* at_sample(const void* samples, std::int64_t first, std::int64_t byte
 
 }  // namespace
 
-std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
-                                                             std::int64_t workers) {
-  const Parallel& parallel = config.parallel;
-  if (parallel.device == Parallel::Device::kCuda) {
-    throw DeviceError("parallel.device: this build has no CUDA backend; use device: cpu or auto");
+backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t workers) {
+  backend::DeviceOptions options;
+  switch (parallel.device) {
+    case Parallel::Device::kAuto:
+      options.kind = backend::DeviceOptions::Kind::kAuto;
+      break;
+    case Parallel::Device::kCpu:
+      options.kind = backend::DeviceOptions::Kind::kCpu;
+      break;
+    case Parallel::Device::kCuda:
+      options.kind = backend::DeviceOptions::Kind::kCuda;
+      break;
   }
-  const std::int64_t threads = threads_of(parallel);
-  std::vector<std::unique_ptr<backend::Backend>> backends;
-  for (std::int64_t replica = 0; replica < parallel.replicas; ++replica) {
-    backend::CpuOptions options;
-    options.lanes = static_cast<int>(lanes_of(parallel, threads, workers));
-    const bool ordered = parallel.reduction == Parallel::Reduction::kOrdered;
-    options.threads = ordered ? options.lanes : static_cast<int>(threads);
-    options.cores = cores_of(parallel, replica, threads);
-    backends.push_back(backend::open_cpu_backend(options));
-  }
-  return backends;
+  options.replicas = parallel.replicas;
+  options.threads = parallel.threads;
+  options.lanes = parallel.lanes;
+  options.pin = parallel.pin;
+  options.ordered = parallel.reduction == Parallel::Reduction::kOrdered;
+  options.micro_batches = parallel.micro_batches;
+  options.processes = workers;
+  return options;
 }
 
-std::string core_warning(const Parallel& parallel) {
-  const auto cores = static_cast<std::int64_t>(available_cores().size());
-  std::string asked;
-  if (parallel.threads.value_or(0) > cores) asked = concat("parallel.threads: ", *parallel.threads);
-  if (parallel.lanes.value_or(0) * parallel.replicas > cores) {
-    asked += concat(asked.empty() ? "" : ", ", "parallel.lanes: ", *parallel.lanes);
-    if (parallel.replicas > 1) asked += concat(" in each of ", parallel.replicas, " replicas");
-  }
-  if (asked.empty()) return "";
-  return concat(asked, ", but this process may use ", cores, cores == 1 ? " core" : " cores",
-                ": more threads than cores slow each other down; leave it out to use all");
+std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
+                                                             std::int64_t workers) {
+  return backend::open_backends(device_options(config.parallel, workers));
 }
 
 bool uses_batch_statistics(const graph::Graph& model) {
@@ -110,9 +73,10 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     : workers_(workers),
       evaluates_alone_(!config.parallel.evaluate),
       backends_(std::move(backends)),
-      pinned_(pinned_cores(config.parallel)),
       team_(static_cast<int>(backends_.size()), [this](int replica) {
-        if (!pinned_.empty()) pin_thread(pinned_[static_cast<std::size_t>(replica)]);
+        // Undone by the thread itself when it ends, which is before the backends go.
+        thread_local std::unique_ptr<backend::ThreadBinding> binding;
+        binding = backends_[static_cast<std::size_t>(replica)]->bind_thread();
       }) {
   const auto replicas = static_cast<int>(backends_.size());
   const bool alone = replicas == 1 && workers == nullptr;
@@ -128,9 +92,10 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
   team_.run(open, [this](int replica) {
     if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
   });
-  const auto most = static_cast<std::size_t>(std::max(batch(), evaluation_batch()));
-  logits_.resize(most * static_cast<std::size_t>(outputs()));
-  losses_.resize(most);
+  launched_.resize(static_cast<std::size_t>(std::max(1, launches_in_flight())));
+  const auto evaluated = static_cast<std::size_t>(evaluation_batch());
+  logits_.resize(evaluated * static_cast<std::size_t>(outputs()));
+  evaluated_losses_.resize(evaluated);
 }
 
 Replicas::~Replicas() = default;
@@ -148,9 +113,9 @@ EngineGroup Replicas::group_of(int replica, bool sync) {
 template <class Work>
 void Replicas::run(const Work& work) {
   // The caller's thread is replica 0's for as long as this takes.
-  std::optional<Pinned> pinned;
-  if (!pinned_.empty()) pinned.emplace(pinned_.front());
-  team_.run(work, [this](int replica) {
+  const auto binding = backends_.front()->bind_thread();
+  // By reference: a std::function that copied the work would allocate.
+  team_.run(std::ref(work), [this](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     const std::string reason = handled_message();
     if (!group_.empty()) group_[r]->abort(reason);
@@ -179,89 +144,98 @@ void Replicas::change_frozen(const graph::Graph& model) {
   run([&](int replica) { engine(replica).change_frozen(model); });
 }
 
-const void* Replicas::input_of(std::int64_t samples, const void* images, std::int64_t all_samples) {
-  if (prefix() == nullptr) return images;
-  const std::int64_t all = all_samples > 0 ? all_samples : samples;
-  if (count() == 1) return engines_.front()->input_of(samples, images, all);
-  input_.resize(static_cast<std::size_t>(samples * engines_.front()->input_bytes()));
-  run([&](int replica) {
-    const Partition part = partition(samples, count(), replica);
-    Engine& own = engine(replica);
-    const void* features =
-        own.input_of(part.count, at_sample(images, part.first, own.image_bytes()), all);
-    const std::int64_t bytes = own.input_bytes();
-    std::memcpy(input_.data() + part.first * bytes, features,
-                static_cast<std::size_t>(part.count * bytes));
-  });
-  return input_.data();
+HostBatch Replicas::part_of(const HostBatch& batch, std::int64_t replica, std::int64_t replicas,
+                            std::int64_t label_bytes) const {
+  const Engine& own = *engines_[static_cast<std::size_t>(replica)];
+  const bool images = prefix() == nullptr || !batch.is_features;
+  const Partition part = partition(batch.samples, replicas, replica);
+  HostBatch mine = batch;
+  mine.samples = part.count;
+  mine.input = at_sample(batch.input, part.first, images ? own.image_bytes() : own.input_bytes());
+  mine.labels = at_sample(batch.labels, part.first, label_bytes);
+  return mine;
 }
 
-const void* Replicas::evaluation_input_of(std::int64_t samples, const void* images,
-                                          std::int64_t all_samples) {
-  return evaluates_alone_ ? engines_.front()->evaluation_input_of(samples, images, samples)
-                          : input_of(samples, images, all_samples);
-}
-
-bool Replicas::step_on(std::int64_t samples, const void* input, const void* labels,
-                       const backend::Scalars& scalars) {
-  std::vector<char> finite(engines_.size());
+void Replicas::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   run([&](int replica) {
-    const Partition part = partition(samples, count(), replica);
     Engine& own = engine(replica);
     backend::Scalars mine = scalars;
-    mine.first_sample += static_cast<std::uint64_t>(part.first);
-    if (mine.all_samples == 0) mine.all_samples = samples;
-    finite[static_cast<std::size_t>(replica)] =
-        own.step_on(part.count, at_sample(input, part.first, own.input_bytes()),
-                    at_sample(labels, part.first, own.target_bytes()), mine);
+    mine.first_sample +=
+        static_cast<std::uint64_t>(partition(batch.samples, count(), replica).first);
+    if (mine.all_samples == 0) mine.all_samples = batch.samples;
+    own.launch(part_of(batch, replica, count(), own.target_bytes()), mine);
   });
-  gather(samples, count());
-  penalty_.reset();
-  for (std::int64_t r = count(); r-- > 0;) {
-    if (partition(samples, count(), r).count > 0) penalty_ = engine(r).penalty();
-  }
-  // Other workers know only with the update.
-  if (workers_ != nullptr && !scalars.apply) return true;
-  return std::all_of(finite.begin(), finite.end(), [](char one) { return one != 0; });
+  last_evaluators_ = count();
+  launched_[launches_++ % launched_.size()] = {batch.samples, scalars.apply};
 }
 
-void Replicas::evaluate_on(std::int64_t samples, const void* input, const void* labels,
-                           std::int64_t all_samples) {
+StepResult Replicas::result() {
+  const auto [samples, applied] = launched_[results_++ % launched_.size()];
+  read_samples_ = samples;
+  StepResult sum;
+  for (std::int64_t r = 0; r < count(); ++r) {
+    const backend::Numbers own = engine(r).result();
+    sum.loss += own.loss;
+    sum.correct += own.correct;
+    sum.finite = sum.finite && own.finite;
+    if (!sum.penalty && partition(samples, count(), r).count > 0) sum.penalty = own.penalty;
+  }
+  // Other workers know only with the update.
+  if (workers_ != nullptr && !applied) sum.finite = true;
+  return sum;
+}
+
+std::span<const float> Replicas::losses() {
+  losses_.clear();
+  for (const auto& engine : engines_) {
+    const std::span<const float> own = engine->losses();
+    losses_.insert(losses_.end(), own.begin(), own.end());
+  }
+  return losses_;
+}
+
+void Replicas::evaluate(const HostBatch& batch, std::int64_t all_samples) {
+  const std::int64_t all = all_samples > 0 ? all_samples : batch.samples;
   run([&](int replica) {
     if (replica >= evaluators()) return;
-    const Partition part = partition(samples, evaluators(), replica);
     Engine& own = engine(replica);
-    own.evaluate_on(part.count, at_sample(input, part.first, own.input_bytes()),
-                    at_sample(labels, part.first, own.label_bytes()),
-                    all_samples > 0 ? all_samples : samples);
+    const Partition part = partition(batch.samples, evaluators(), replica);
+    const auto first = static_cast<std::size_t>(part.first);
+    const auto count = static_cast<std::size_t>(part.count);
+    const auto width = static_cast<std::size_t>(outputs());
+    own.evaluate(part_of(batch, replica, evaluators(), own.label_bytes()),
+                 evaluates_alone_ ? batch.samples : all,
+                 std::span(logits_).subspan(first * width, count * width),
+                 std::span(evaluated_losses_).subspan(first, count));
   });
-  gather(samples, evaluators());
+  last_evaluators_ = evaluators();
+}
+
+const void* Replicas::read_features(std::int64_t samples) {
+  const auto bytes = static_cast<std::size_t>(engines_.front()->input_bytes());
+  features_.resize(static_cast<std::size_t>(samples) * bytes);
+  run([&](int replica) {
+    if (replica >= last_evaluators_) return;
+    const Partition part = partition(samples, last_evaluators_, replica);
+    engine(replica).read_features(part.count,
+                                  features_.data() + static_cast<std::size_t>(part.first) * bytes);
+  });
+  return features_.data();
 }
 
 Replicas::Statistics Replicas::statistics() {
   Statistics all;
   for (const auto& engine : engines_) {
-    const backend::Variables& kept = engine->kept();
-    all.emplace_back(static_cast<std::size_t>(kept.flat().statistics));
-    kept.read_flat(kStatistics, 0, all.back());
+    const backend::Variables& variables = engine->variables();
+    all.emplace_back(static_cast<std::size_t>(variables.flat().statistics));
+    variables.read_flat(kStatistics, 0, all.back());
   }
   return all;
 }
 
 void Replicas::restore(const Statistics& statistics) {
   for (std::size_t r = 0; r < engines_.size(); ++r) {
-    engines_[r]->kept().write_flat(kStatistics, 0, statistics[r]);
-  }
-}
-
-void Replicas::gather(std::int64_t samples, std::int64_t replicas) {
-  const auto width = static_cast<std::size_t>(outputs());
-  for (std::int64_t r = 0; r < replicas; ++r) {
-    const Partition part = partition(samples, replicas, r);
-    const auto first = static_cast<std::size_t>(part.first);
-    const auto size = static_cast<std::size_t>(part.count);
-    std::copy_n(engine(r).logits().begin(), size * width, logits_.begin() + first * width);
-    std::copy_n(engine(r).losses().begin(), size, losses_.begin() + first);
+    engines_[r]->variables().write_flat(kStatistics, 0, statistics[r]);
   }
 }
 
@@ -277,15 +251,12 @@ backend::MemoryReport Replicas::memory() const {
   return all;
 }
 
-std::string Replicas::find_not_finite(std::int64_t samples, const void* input, const void* labels,
-                                      const backend::Scalars& scalars) {
+std::string Replicas::find_not_finite(const HostBatch& batch, const backend::Scalars& scalars) {
   for (std::int64_t r = 0; r < count(); ++r) {
-    const Partition part = partition(samples, count(), r);
-    if (part.count == 0) continue;
     Engine& own = engine(r);
-    const std::string where =
-        own.find_not_finite(part.count, at_sample(input, part.first, own.input_bytes()),
-                            at_sample(labels, part.first, own.target_bytes()), scalars);
+    const HostBatch mine = part_of(batch, r, count(), own.target_bytes());
+    if (mine.samples == 0) continue;
+    const std::string where = own.find_not_finite(mine, scalars);
     if (!where.empty()) return where;
   }
   return "";

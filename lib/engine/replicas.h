@@ -14,24 +14,34 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/open.h"
 #include "base/thread_team.h"
 #include "cluster/communicator.h"
 #include "engine/engine.h"
 
 namespace trainer::engine {
 
-// The CPU backends of a config's replicas. Throws DeviceError when this machine or build lacks
-// what the config asks for.
-// `workers`: processes that train together.
+// What a config asks of the devices of a process, of so many that train together.
+backend::DeviceOptions device_options(const config::Parallel& parallel, std::int64_t workers = 1);
+
+// The backends of a config's replicas. Throws DeviceError when this machine or build lacks what the
+// config asks for.
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
                                                              std::int64_t workers = 1);
 
-// What the user should know of parallel.threads and parallel.lanes when this process may use fewer
-// cores; "" when it has as many.
-std::string core_warning(const config::Parallel& parallel);
-
 // Whether a layer normalises by the statistics of the batch it trains on.
 bool uses_batch_statistics(const graph::Graph& model);
+
+// The numbers of a launched call, of all replicas of this process.
+struct StepResult {
+  double loss = 0;           // sum over the samples, without the penalty
+  std::int64_t correct = 0;  // means nothing where labels are no classes
+  // Nothing when this process had no samples in the call, which others had.
+  std::optional<double> penalty;
+  // Of all ranks when the call updated, of this process otherwise; the parameters are unchanged
+  // when it is false.
+  bool finite = true;
+};
 
 class Replicas {
  public:
@@ -55,32 +65,33 @@ class Replicas {
   void change_frozen(const graph::Graph& model);
   const FrozenPrefix* prefix() const { return engines_.front()->prefix(); }
   const std::string& no_prefix_reason() const { return engines_.front()->no_prefix_reason(); }
-  const void* input_of(std::int64_t samples, const void* images, std::int64_t all_samples = 0);
-  const void* evaluation_input_of(std::int64_t samples, const void* images,
-                                  std::int64_t all_samples = 0);
-  bool step(std::int64_t samples, const void* images, const void* labels,
-            const backend::Scalars& scalars) {
-    return step_on(samples, input_of(samples, images, scalars.all_samples), labels, scalars);
+  // Gives the devices one call of the training program and returns. `batch` must stay until its
+  // result is read.
+  void launch(const HostBatch& batch, const backend::Scalars& scalars);
+  // Waits for the oldest call whose result was not read.
+  StepResult result();
+  // How many calls may be launched before result() must be called; 1 where launch() blocks.
+  int launches_in_flight() const { return engines_.front()->launches_in_flight(); }
+  // launch() and result().
+  StepResult step(const HostBatch& batch, const backend::Scalars& scalars) {
+    launch(batch, scalars);
+    return result();
   }
-  void evaluate(std::int64_t samples, const void* images, const void* labels,
-                std::int64_t all_samples = 0) {
-    evaluate_on(samples, evaluation_input_of(samples, images, all_samples), labels, all_samples);
-  }
-  bool step_on(std::int64_t samples, const void* input, const void* labels,
-               const backend::Scalars& scalars);
-  void evaluate_on(std::int64_t samples, const void* input, const void* labels,
-                   std::int64_t all_samples = 0);
+  // Of the call whose result was read last, one a sample; valid until the next call.
+  std::span<const float> losses();
+  // Until done: logits() and evaluated_losses() are those of the batch.
+  void evaluate(const HostBatch& batch, std::int64_t all_samples = 0);
+  // Of the last evaluate(), in the order of its samples.
+  std::span<const float> logits() const { return logits_; }
+  std::span<const float> evaluated_losses() const { return evaluated_losses_; }
+  // The features of the images of the last call, launched or evaluated, rows packed; valid until
+  // the next call.
+  const void* read_features(std::int64_t samples);
 
   // The moving statistics of every replica, which follow every call, also one that does not update.
   using Statistics = std::vector<std::vector<float>>;
   Statistics statistics();
   void restore(const Statistics& statistics);
-
-  // Of the last call, in the order of its samples.
-  std::span<const float> logits() const { return logits_; }
-  std::span<const float> losses() const { return losses_; }
-  // Of the last training call; nothing when this process had no samples in it, which others had.
-  std::optional<double> penalty() const { return penalty_; }
 
   const graph::Graph& model() const { return engines_.front()->model(); }
   std::int64_t outputs() const { return engines_.front()->outputs(); }
@@ -91,11 +102,10 @@ class Replicas {
   }
   std::vector<checkpoint::Tensor> tensors() const { return engines_.front()->tensors(); }
   std::string parameters_sha256() const { return engines_.front()->parameters_sha256(); }
-  std::vector<graph::Value> variables() const { return engines_.front()->variables(); }
+  std::vector<graph::Value> variable_values() const { return engines_.front()->variable_values(); }
   backend::MemoryReport memory() const;  // of all replicas together
   Engine& engine(std::int64_t replica) { return *engines_[static_cast<std::size_t>(replica)]; }
-  std::string find_not_finite(std::int64_t samples, const void* input, const void* labels,
-                              const backend::Scalars& scalars);
+  std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
   // Throws CheckError naming the variable and the ranks, of all workers, when a variable is not the
   // same bits on all ranks. Collective.
@@ -105,7 +115,9 @@ class Replicas {
   // Runs work(replica) on all at once. An error ends the group: only destruction is left.
   template <class Work>
   void run(const Work& work);
-  void gather(std::int64_t samples, std::int64_t replicas);
+  // The samples of a batch that are replica `replica`'s, of so many.
+  HostBatch part_of(const HostBatch& batch, std::int64_t replica, std::int64_t replicas,
+                    std::int64_t label_bytes) const;
   std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }
   EngineGroup group_of(int replica, bool sync);  // on the replica's thread
 
@@ -115,11 +127,14 @@ class Replicas {
   std::vector<std::unique_ptr<cluster::Communicator>> statistics_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;
   std::vector<std::unique_ptr<Engine>> engines_;
-  std::vector<int> pinned_;  // the core of each replica's thread; empty: not pinned
   ThreadTeam team_;
-  std::vector<float> logits_, losses_;
-  std::vector<char> input_;  // features, of all replicas
-  std::optional<double> penalty_;
+  // Calls whose results were not read, in a ring: samples, and whether they update.
+  std::vector<std::pair<std::int64_t, bool>> launched_;
+  std::uint64_t launches_ = 0, results_ = 0;
+  std::int64_t last_evaluators_ = 1;  // replicas that took part in the last call
+  std::int64_t read_samples_ = 0;     // of the call whose result was read last
+  std::vector<float> logits_, evaluated_losses_, losses_;
+  std::vector<char> features_;  // of all replicas
 };
 
 }  // namespace trainer::engine

@@ -206,6 +206,13 @@ struct Loss {
   float label_smoothing = 0;
   bool gradient = false;
 };
+// logits [batch, n], labels -> int32 [batch]: how many classes come before the label's, largest
+// logit first and the lower class first of equals; 0 is a correct prediction, < k a top-k one.
+// Labels are int32 [batch], or float32 [batch, n], whose largest is meant. A single logit stands
+// for two classes, the second when it is > threshold.
+struct ClassRank {
+  float threshold = 0;
+};
 // w -> [1]: factor * sum(w^2)
 struct L2Penalty {
   float factor = 0;
@@ -260,7 +267,7 @@ using Op =
                  PoolBackward, GlobalPool, GlobalPoolBackward, Activate, ActivateBackward, Softmax,
                  SoftmaxBackward, BatchNorm, BatchNormBackward, UpdateStatistics,
                  BatchNormInference, BatchNormInferenceBackward, FoldBatchNorm, Dropout, Add,
-                 Concat, Slice, Reshape, ZeroPad, Crop, Loss, L2Penalty, Update>;
+                 Concat, Slice, Reshape, ZeroPad, Crop, Loss, ClassRank, L2Penalty, Update>;
 
 const char* name_of(const Op& op);   // "conv", "conv_backward_data", ...
 std::string describe(const Op& op);  // attributes, for printing: "3x3 stride 2 relu"

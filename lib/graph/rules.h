@@ -44,6 +44,7 @@ const char* name(const Reshape& op);
 const char* name(const ZeroPad& op);
 const char* name(const Crop& op);
 const char* name(const Loss& op);
+const char* name(const ClassRank& op);
 const char* name(const L2Penalty& op);
 const char* name(const Update& op);
 
@@ -79,6 +80,7 @@ std::string text(const Reshape& op);
 std::string text(const ZeroPad& op);
 std::string text(const Crop& op);
 std::string text(const Loss& op);
+std::string text(const ClassRank& op);
 std::string text(const L2Penalty& op);
 std::string text(const Update& op);
 
@@ -144,6 +146,7 @@ Outputs infer(const Reshape& op, const Site& site);
 Outputs infer(const ZeroPad& op, const Site& site);
 Outputs infer(const Crop& op, const Site& site);
 Outputs infer(const Loss& op, const Site& site);
+Outputs infer(const ClassRank& op, const Site& site);
 Outputs infer(const L2Penalty& op, const Site& site);
 Outputs infer(const Update& op, const Site& site);
 
@@ -210,6 +213,7 @@ Gradients differentiate(const Reshape& op, GradientSite& site);
 Gradients differentiate(const ZeroPad& op, GradientSite& site);
 Gradients differentiate(const Crop& op, GradientSite& site);
 Gradients differentiate(const Loss& op, GradientSite& site);
+Gradients differentiate(const ClassRank& op, GradientSite& site);
 Gradients differentiate(const L2Penalty& op, GradientSite& site);
 Gradients differentiate(const Update& op, GradientSite& site);
 
@@ -256,6 +260,7 @@ std::int64_t flops(const Reshape& op, const Operands& at);
 std::int64_t flops(const ZeroPad& op, const Operands& at);
 std::int64_t flops(const Crop& op, const Operands& at);
 std::int64_t flops(const Loss& op, const Operands& at);
+std::int64_t flops(const ClassRank& op, const Operands& at);
 std::int64_t flops(const L2Penalty& op, const Operands& at);
 std::int64_t flops(const Update& op, const Operands& at);
 
@@ -291,6 +296,7 @@ int alias(const Reshape& op, int output);
 int alias(const ZeroPad& op, int output);
 int alias(const Crop& op, int output);
 int alias(const Loss& op, int output);
+int alias(const ClassRank& op, int output);
 int alias(const L2Penalty& op, int output);
 int alias(const Update& op, int output);
 

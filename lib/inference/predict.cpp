@@ -139,7 +139,7 @@ void predict(engine::Replicas& engine, const PredictionInput& input, config::Los
   const auto outputs = static_cast<std::size_t>(engine.outputs());
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
-    engine.evaluate(batch->range.count, batch->images, nullptr);
+    engine.evaluate({batch->range.count, batch->images, false, nullptr});
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
       const auto logits = engine.logits().subspan(i * outputs, outputs);

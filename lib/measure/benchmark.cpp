@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/statistics.h"
+#include "engine/evaluate.h"
 #include "optim/optim.h"
 #include "train/open.h"
 
@@ -171,8 +173,7 @@ void print_throughput(const Throughput& result, std::ostream& out) {
   out << static_cast<std::int64_t>(result.images_per_second) << " images/second ("
       << static_cast<std::int64_t>(result.low) << " to " << static_cast<std::int64_t>(result.high)
       << "), batch " << result.batch_size << ", waiting for data "
-      << static_cast<int>(result.wait_share * 100 + 0.5) << " %; counted: " << result.counted
-      << '\n';
+      << std::lround(result.wait_share * 100) << " %; counted: " << result.counted << '\n';
 }
 
 void print_throughput_json(const Throughput& result, std::ostream& out) {
@@ -215,7 +216,7 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
                        static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
                    ++scalars.update;
                    scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
-                   engine.step(batch.range.count, batch.images, batch.labels, scalars);
+                   engine.step(engine::host_batch(batch, false), scalars);
                  });
 }
 

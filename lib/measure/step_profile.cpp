@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/statistics.h"
 #include "cluster/communicator.h"
+#include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "train/step_plan.h"
 
@@ -137,7 +138,7 @@ class Steps {
       scalars_.apply = i + 1 == plan_.accumulate;
       scalars_.all_samples = batch->global;
       scalars_.loss_scale = 1.0 / static_cast<double>(batch->global * plan_.accumulate);
-      engine_.step(batch->range.count, batch->images, batch->labels, scalars_);
+      engine_.step(engine::host_batch(*batch, false), scalars_);
       samples += batch->global;
       loader_->release();
     }

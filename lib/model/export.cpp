@@ -37,15 +37,7 @@ void check_export_path(const std::string& format, const Path& path, bool overwri
     throw ConfigError({}, concat("--output ", path.string(), " is named like a file of --format ",
                                  named, ", but the format is ", format));
   }
-  std::error_code error;
-  const auto there = std::filesystem::status(path, error);
-  if (std::filesystem::is_directory(there)) {
-    throw ConfigError({}, concat("--output ", path.string(), " is a folder; name a file"));
-  }
-  if (std::filesystem::is_regular_file(there) && !overwrite) {
-    throw ConfigError({}, concat("--output ", path.string(),
-                                 " exists; replace it with --overwrite, or name another file"));
-  }
+  check_output_path("--output", path, overwrite);
 }
 
 PersistentTensors::PersistentTensors(const graph::Graph& graph,

@@ -289,6 +289,7 @@ class Writer {
   void add(const graph::SoftmaxBackward&) { refuse(); }
   void add(const graph::BatchNormBackward&) { refuse(); }
   void add(const graph::BatchNormInferenceBackward&) { refuse(); }
+  void add(const graph::ClassRank&) { refuse(); }
   void add(const graph::L2Penalty&) { refuse(); }
   void add(const graph::Update&) { refuse(); }
 

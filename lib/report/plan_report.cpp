@@ -234,6 +234,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   DevicePlan device;
   auto backends = engine::open_backends(config, workers);
   device.backend = backends.front()->describe();
+  device.chosen = backends.front()->chosen_settings();
   if (!model) return device;
   measure_later_stages(device, config, data, workers);
   const auto start = std::chrono::steady_clock::now();
@@ -302,9 +303,9 @@ void print_programs(engine::Replicas& engine, std::ostream& out) {
     engine.prefix()->program().print(out);
   }
   out << "\ntraining program\n";
-  engine.engine(0).training_program().print(out);
+  engine.engine(0).print_training_program(out);
   out << "\nevaluation program\n";
-  engine.engine(0).evaluation_program().print(out);
+  engine.engine(0).print_evaluation_program(out);
 }
 
 }  // namespace trainer::report

@@ -83,6 +83,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 // The part that depends on the machine. Without a model only the backend is known.
 struct DevicePlan {
   std::string backend;
+  std::vector<backend::ChosenSetting> chosen;  // what it takes for keys that the config leaves open
   std::unique_ptr<engine::Replicas> engine;
   backend::MemoryReport memory;  // of the stage that takes most
   std::string memory_of;         // which that is; "" where there is but one

@@ -4,7 +4,6 @@
 #include <charconv>
 #include <string_view>
 
-#include "base/cores.h"
 #include "base/error.h"
 #include "data/reading.h"
 #include "train/run_dir.h"
@@ -32,12 +31,6 @@ std::string list_of(const Shape& shape) {
 }
 
 std::string short_text(double value) { return concat(value); }
-
-// Of "cpu, 2 lanes x 1 thread, ...", which describes a backend.
-std::string lanes_in(const std::string& backend) {
-  const std::size_t at = backend.find(", ") + 2, end = backend.find(" lane");
-  return end == std::string::npos ? "" : backend.substr(at, end - at);
-}
 
 bool is_open(const std::string& value) {
   return value == "null" || value == "[]" || value == "\"\"";
@@ -71,11 +64,9 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
 }
 
 ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan& device) {
-  const auto cores = static_cast<std::int64_t>(available_cores().size());
   ResolvedValues values;
-  values["parallel.threads"] = {std::to_string(cores), "machine"};
-  if (const std::string lanes = lanes_in(device.backend); !lanes.empty()) {
-    values["parallel.lanes"] = {lanes, "machine"};
+  for (const backend::ChosenSetting& setting : device.chosen) {
+    values[setting.key] = {setting.value, "machine"};
   }
   if (config::is_image_format(config.data.format)) {
     const data::Reading reading =

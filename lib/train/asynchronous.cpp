@@ -89,17 +89,17 @@ GradientStream::Step GradientStream::next() {
     const data::Batch& batch = feed_->next();
     const std::int64_t count = batch.range.count;
     if (count > 0) {
-      const void* input = feed_->input(batch);
+      const engine::HostBatch input = feed_->host_batch(batch);
       scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
-      if (!engine_.step_on(count, input, batch.labels, scalars)) {
+      const engine::StepResult numbers = engine_.step(input, scalars);
+      if (!numbers.finite) {
         result.blame = data::blame_samples(images_, batch.indices, engine_.losses());
-        result.not_finite = engine_.find_not_finite(count, input, batch.labels, scalars);
+        result.not_finite = engine_.find_not_finite(input, scalars);
         return result;
       }
       scalars.accumulate = true;
-      const auto losses = engine_.losses().first(static_cast<std::size_t>(count));
-      result.loss = std::accumulate(losses.begin(), losses.end(), result.loss);
-      result.correct += engine::count_correct(engine_, images_, batch, loss_);
+      result.loss += numbers.loss;
+      result.correct += numbers.correct;
     }
     done += batch.global;
     feed_->release();

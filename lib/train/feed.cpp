@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/evaluate.h"
+
 namespace trainer::train {
 
 Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
@@ -36,11 +38,13 @@ void Feed::look_ahead() {
   ahead_ = loader_->next();
 }
 
-const void* Feed::input(const data::Batch& batch) {
-  if (ready_) return batch.images;
-  const void* input = engine_.input_of(batch.range.count, batch.images, batch.global);
-  if (features_ != nullptr) features_->store(batch, input);
-  return input;
+engine::HostBatch Feed::host_batch(const data::Batch& batch) const {
+  return engine::host_batch(batch, ready_);
+}
+
+void Feed::keep_features(const data::Batch& batch) {
+  if (features_ == nullptr || ready_) return;
+  features_->store(batch, engine_.read_features(batch.range.count));
 }
 
 void Feed::release() {

@@ -20,8 +20,10 @@ class Feed {
   const data::Batch& next();
   // Waits for what next() will give, or throws what it would.
   void look_ahead();
-  // What the engine's step_on() takes for it. Features that had to be computed are kept.
-  const void* input(const data::Batch& batch);
+  // What the engine takes for it.
+  engine::HostBatch host_batch(const data::Batch& batch) const;
+  // After the engine was launched on it: keeps the features that had to be computed.
+  void keep_features(const data::Batch& batch);
   void release();
   double seconds_waited() const { return waited_ + loader_->seconds_waited(); }
 

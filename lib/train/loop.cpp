@@ -123,7 +123,7 @@ class Loop {
     Decisions decisions;
     decisions.evaluate = evaluation_due_.due(state_.step, progress.elapsed);
     decisions.save = checkpoint_due_.due(state_.step, progress.elapsed);
-    std::optional<double> penalty = job_.engine.penalty();
+    std::optional<double> penalty = penalty_;
     if (job_.workers != nullptr) {
       const auto chiefs = [&](bool value) { return is_chief() && value ? 1.0 : 0.0; };
       double numbers[kDecisionNumbers] = {progress.loss,
@@ -396,23 +396,23 @@ class Loop {
         return std::nullopt;
       }
       const data::Batch& batch = *next;
-      const void* input = feed.input(batch);
+      const engine::HostBatch input = feed.host_batch(batch);
       scalars.accumulate = i > 0;
       scalars.apply = i + 1 == batches.count;
       scalars.all_samples = batch.global;
       scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
-      if (!job_.engine.step_on(batch.range.count, input, batch.labels, scalars)) {
+      const engine::StepResult numbers = job_.engine.step(input, scalars);
+      if (!numbers.finite) {
         if (data_is_not_finite()) {
           if (i > 0) job_.engine.restore(before);
           return std::nullopt;
         }
         stop_not_finite(batch, input, scalars);
       }
-      const auto count = static_cast<std::size_t>(batch.range.count);
-      const auto losses = job_.engine.losses().first(count);
-      loss = std::accumulate(losses.begin(), losses.end(), loss);
-      correct += static_cast<double>(engine::count_correct(
-          job_.engine, *job_.data.train, batch, static_cast<graph::LossKind>(config_.model.loss)));
+      feed.keep_features(batch);
+      loss += numbers.loss;
+      correct += static_cast<double>(numbers.correct);
+      penalty_ = numbers.penalty;
       done += batch.global;
       feed.release();
     }
@@ -496,11 +496,11 @@ class Loop {
                   last_checkpoint(), "; start the job again with --resume");
   }
 
-  [[noreturn]] void stop_not_finite(const data::Batch& batch, const void* input,
+  [[noreturn]] void stop_not_finite(const data::Batch& batch, const engine::HostBatch& input,
                                     const backend::Scalars& scalars) {
     const std::string blame =
         data::blame_samples(*job_.data.train, batch.indices, job_.engine.losses());
-    stop_not_finite(job_.engine.find_not_finite(batch.range.count, input, batch.labels, scalars),
+    stop_not_finite(job_.engine.find_not_finite(input, scalars),
                     static_cast<double>(scalars.learning_rate), blame);
   }
 
@@ -692,6 +692,7 @@ class Loop {
   FeatureCaches features_;
   std::unique_ptr<Feed> feed_;
   std::unique_ptr<GradientStream> stream_;  // in place of the feed, with servers
+  std::optional<double> penalty_;           // of the last step, when this process had samples
   double waited_ = 0;                       // of the feed or stream, until the last step
   // With servers: whether the engine holds one state with all slots, and the newest parameters.
   bool whole_ = false, newest_ = false;

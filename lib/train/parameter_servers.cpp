@@ -40,7 +40,7 @@ server::ClientOptions options_of(const cluster::Identity& who, const config::Con
   return options;
 }
 
-backend::Variables& variables_of(engine::Replicas& engine) { return engine.engine(0).kept(); }
+backend::Variables& variables_of(engine::Replicas& engine) { return engine.engine(0).variables(); }
 
 std::string counted(std::size_t count, const std::string& what) {
   return concat(count, " ", what, count == 1 ? "" : "s");
@@ -121,7 +121,7 @@ bool ParameterServers::pull(engine::Replicas& engine) {
 server::Pushed ParameterServers::push(engine::Replicas& engine) {
   after_.resize(before_.size());
   variables_of(engine).read_flat(kStatistics, 0, after_);
-  const backend::Gradient gradient = engine.engine(0).training_program().gradient();
+  const backend::Gradient gradient = engine.engine(0).gradient();
   const server::Pushed pushed = client_.push(pulled_, gradient, before_, after_, sink_of(engine));
   note(pushed);
   return pushed;

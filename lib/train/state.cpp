@@ -19,13 +19,10 @@ std::string exact(double value) {
   return text;
 }
 
-// What must be the same for a resumed run to go on as if it had never stopped.
-checkpoint::Metadata identity(const config::Config& config, const data::Datasets& data,
-                              const StepPlan& plan) {
-  return {{"seed", std::to_string(config.seed)},
-          {"global batch", std::to_string(plan.batch)},
-          {"optimizer.accumulate", std::to_string(config.optimizer.accumulate)},
-          {"data.shuffle", config.data.shuffle ? "true" : "false"},
+// What several keys or the data decide and what must be equal on resume; for single keys see
+// config::resume_changes.
+checkpoint::Metadata identity(const data::Datasets& data, const StepPlan& plan) {
+  return {{"global batch", std::to_string(plan.batch)},
           {kShard, plan.passes > 1 ? concat("off over ", plan.passes, " replicas") : "sample"},
           {"training data", data.train ? data.train->fingerprint() : ""}};
 }
@@ -77,7 +74,7 @@ Number number(const checkpoint::Metadata& metadata, const std::string& key,
 
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
                                  const data::Datasets& data, const StepPlan& plan) {
-  checkpoint::Metadata metadata = identity(config, data, plan);
+  checkpoint::Metadata metadata = identity(data, plan);
   metadata["step"] = std::to_string(state.step);
   if (state.stage > 0) metadata["freeze_stage"] = std::to_string(state.stage);
   if (state.best) {
@@ -111,7 +108,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     problems += key == "training data" ? "\n  " + changed_data(was, now)
                                        : concat("\n  ", key, " was ", was, ", is ", now);
   };
-  for (const auto& [key, value] : identity(config, data, plan)) compare(key, value);
+  for (const auto& [key, value] : identity(data, plan)) compare(key, value);
   if (const auto was = classes_of(metadata); was != data.classes) {
     problems += concat("\n  classes were ", join(was), "; are ", join(data.classes));
   }

@@ -171,6 +171,8 @@ TEST_CASE("an evaluation graph reads what training wrote") {
     if (setup.type != DType::kFloat32) continue;
     backend::Backend& backend = open(setup);
     const auto variables = backend.allocate(training);
+    const auto stream = backend.make_stream();
+    std::vector<backend::Buffer> memory;
     backend::CompileOptions compiled;
     compiled.max_samples = 6;
     const auto train = backend.compile(training, *variables, compiled);
@@ -184,16 +186,25 @@ TEST_CASE("an evaluation graph reads what training wrote") {
       const auto inputs = batch(training, 6, net, step);
       std::vector<std::uint8_t> images(inputs[0].begin(), inputs[0].end());
       std::vector<std::int32_t> labels(inputs[1].begin(), inputs[1].end());
-      const void* const from[] = {images.data(), labels.data()};
       std::vector<float> logits(24), losses(6);
-      float* const none[] = {nullptr, nullptr};
-      float* const to[] = {logits.data(), losses.data()};
+      const auto moved = [&](std::size_t bytes) {
+        memory.push_back(backend.allocate(bytes));
+        return memory.back().span();
+      };
+      const backend::Span from[] = {moved(images.size()), moved(labels.size() * 4)};
+      const backend::Span none[] = {{}, {}, {}};
+      const backend::Span to[] = {moved(logits.size() * 4), moved(losses.size() * 4)};
+      stream->upload(from[0], images.data(), images.size());
+      stream->upload(from[1], labels.data(), labels.size() * 4);
       backend::Scalars scalars = gradient_scalars(6);
       scalars.learning_rate = 0.05f;
       scalars.update = step;
-      train->run(6, from, none, scalars);
+      train->launch({6, from, none, nullptr}, scalars, *stream);
       train_reference.run(6, inputs, scalars);
-      evaluate->run(6, from, to, scalars);
+      evaluate->launch({6, from, to, nullptr}, scalars, *stream);
+      stream->download(logits.data(), to[0], logits.size() * 4);
+      stream->download(losses.data(), to[1], losses.size() * 4);
+      stream->synchronize();
       for (auto& [name, values] : evaluate_reference.kept) values = train_reference.kept.at(name);
       const auto expected = evaluate_reference.run(6, inputs, scalars);
       CHECK(distance(logits, expected[0]) < 3e-5);
@@ -229,7 +240,7 @@ TEST_CASE("no step of the usual models falls back to a slow implementation") {
                                         compile::evaluation_graph(forward, options)}) {
         Runner runner(open(setup), graph, compiled);
         std::ostringstream printed;
-        runner.executable().print(printed);
+        runner.print(printed);
         INFO(name, ", ", to_string(setup), "\n", printed.str());
         CHECK(printed.str().find(": ") != std::string::npos);
         std::istringstream lines(printed.str());

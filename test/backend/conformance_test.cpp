@@ -384,6 +384,31 @@ TEST_CASE("losses") {
          {5}});
 }
 
+TEST_CASE("rank of the label's class") {
+  const Fill few{-2, 3, true};  // equal logits are common
+  check({"class indices",
+         [few](Builder& b) {
+           b.output(b.add1(graph::ClassRank{}, {b.input({kBatch, 7}, DType::kFloat32, few),
+                                                b.input({kBatch}, DType::kInt32, {0, 7, true})}));
+         },
+         {1, 9}});
+  check({"targets",
+         [few](Builder& b) {
+           b.output(b.add1(graph::ClassRank{}, {b.input({kBatch, 5}, DType::kFloat32, few),
+                                                b.input({kBatch, 5}, DType::kFloat32, {0, 1})}));
+         },
+         {9}});
+  for (const float threshold : {0.0f, 0.5f}) {
+    check({concat("one logit, threshold ", threshold),
+           [=](Builder& b) {
+             b.output(b.add1(graph::ClassRank{threshold},
+                             {b.input({kBatch, 1}, DType::kFloat32, {-1, 2}),
+                              b.input({kBatch}, DType::kInt32, {0, 2, true})}));
+           },
+           {17}});
+  }
+}
+
 TEST_CASE("penalty") {
   check({"l2", [](Builder& b) {
            b.output(b.add1(graph::L2Penalty{0.01f}, {b.parameter({3, 3, 5, 7})}));

@@ -8,8 +8,10 @@
 #include <map>
 #include <memory>
 
+#include "backend/cpu/cpu.h"
 #include "base/half.h"
 #include "base/random.h"
+#include "reference_backend/reference_backend.h"
 
 namespace trainer::test {
 namespace {
@@ -17,6 +19,8 @@ namespace {
 using backend::CompileOptions;
 using graph::Graph;
 using graph::ValueId;
+
+constexpr char kReference[] = "reference";
 
 // Values as a host gives them: in the input's own type.
 std::vector<char> packed(const std::vector<double>& values, DType type) {
@@ -54,11 +58,40 @@ bool same_on_all_lanes(const Graph& graph, ValueId id) {
                               graph.nodes[static_cast<std::size_t>(producer)].op);
 }
 
+// What packed() makes of values, as float32.
+std::vector<float> unpacked(const std::vector<char>& bytes, DType type) {
+  std::vector<float> values(bytes.size() / size_of(type));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const auto get = [&]<class T>(T value) {
+      std::memcpy(&value, bytes.data() + i * sizeof value, sizeof value);
+      return value;
+    };
+    switch (type) {
+      case DType::kFloat32:
+        values[i] = get(float{});
+        break;
+      case DType::kBFloat16:
+        values[i] = bfloat16_to_float(get(std::uint16_t{}));
+        break;
+      case DType::kFloat16:
+        values[i] = float16_to_float(get(std::uint16_t{}));
+        break;
+      case DType::kUInt8:
+        values[i] = static_cast<float>(get(std::uint8_t{}));
+        break;
+      case DType::kInt32:
+        values[i] = static_cast<float>(get(std::int32_t{}));
+        break;
+    }
+  }
+  return values;
+}
+
 void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   Builder builder(setup.type);
   c.build(builder);
   Graph& graph = builder.graph;
-  if (setup.lanes > 1) {
+  if (setup.splits_batch()) {
     std::erase_if(graph.outputs, [&](ValueId id) { return !same_on_all_lanes(graph, id); });
     if (graph.outputs.empty()) return;
   }
@@ -110,12 +143,13 @@ std::string to_string(const Setup& setup) {
 backend::Backend& open(const Setup& setup) {
   static std::map<std::pair<int, std::string>, std::unique_ptr<backend::Backend>> opened;
   auto& backend = opened[{setup.lanes, setup.instruction_set}];
+  if (!backend && setup.instruction_set == kReference) backend = open_reference_backend();
   if (!backend) {
-    backend::CpuOptions options;
+    backend::cpu::CpuOptions options;
     options.threads = 2;
     options.lanes = setup.lanes;
     options.instruction_set = setup.instruction_set;
-    backend = backend::open_cpu_backend(options);
+    backend = backend::cpu::open_backend(options);
   }
   return *backend;
 }
@@ -138,6 +172,13 @@ std::vector<Setup> setups() {
     }
     return made;
   }();
+  return all;
+}
+
+std::vector<Setup> all_setups() {
+  std::vector<Setup> all = setups();
+  all.push_back({1, kReference, DType::kFloat32});
+  all.push_back({1, kReference, DType::kBFloat16});
   return all;
 }
 
@@ -180,7 +221,7 @@ std::vector<ValueId> Builder::add(const graph::Op& op, const std::vector<ValueId
 }
 
 void check(const Case& c) {
-  for (const Setup& setup : setups()) {
+  for (const Setup& setup : all_setups()) {
     if (setup.type == DType::kBFloat16 && !c.bf16) continue;
     for (const std::int64_t samples : c.batches) {
       try {
@@ -219,29 +260,51 @@ std::vector<double> content(const Shape& shape, const Fill& fill, DType type, st
 }
 
 Runner::Runner(backend::Backend& backend, const Graph& graph, const CompileOptions& options)
-    : graph_(graph),
+    : backend_(backend),
+      graph_(graph),
+      has_numbers_(options.numbers.loss >= 0),
+      numbers_(backend.allocate_host(sizeof(backend::Numbers))),
+      stream_(backend.make_stream()),
       variables_(backend.allocate(graph)),
       executable_(backend.compile(graph, *variables_, options)) {}
 
 std::vector<std::vector<float>> Runner::run(std::int64_t samples,
                                             const std::vector<std::vector<double>>& inputs,
                                             const backend::Scalars& scalars) {
-  std::vector<std::vector<char>> bytes;
-  std::vector<const void*> from;
+  std::vector<std::vector<char>> given;
+  std::vector<backend::Buffer> device;
+  std::vector<backend::Span> from, to;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    bytes.push_back(packed(inputs[i], graph_[graph_.inputs[i]].type));
-    from.push_back(bytes.back().data());
+    given.push_back(packed(inputs[i], graph_[graph_.inputs[i]].type));
+    device.push_back(backend_.allocate(given.back().size()));
+    from.push_back(device.back().span());
+    stream_->upload(from.back(), given.back().data(), given.back().size());
   }
-  std::vector<std::vector<float>> outputs;
-  std::vector<float*> to;
+  std::vector<std::vector<char>> taken;
   for (const ValueId id : graph_.outputs) {
-    const Shape& shape = graph_[id].shape;
-    const Shape whole = shape.batched() ? shape.with_batch(samples) : shape;
-    outputs.emplace_back(static_cast<std::size_t>(whole.elements()), NAN);
-    to.push_back(outputs.back().data());
+    const graph::Value& value = graph_[id];
+    const Shape whole = value.shape.batched() ? value.shape.with_batch(samples) : value.shape;
+    // Every byte 0xff: not a number in each type.
+    taken.emplace_back(static_cast<std::size_t>(whole.elements()) * size_of(value.type), '\xff');
+    device.push_back(backend_.allocate(taken.back().size()));
+    to.push_back(device.back().span());
+    stream_->upload(to.back(), taken.back().data(), taken.back().size());
   }
-  executable_->run(samples, from, to, scalars);
+  auto* numbers = reinterpret_cast<backend::Numbers*>(numbers_.data());
+  executable_->launch({samples, from, to, has_numbers_ ? numbers : nullptr}, scalars, *stream_);
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    stream_->download(taken[i].data(), to[i], taken[i].size());
+  }
+  stream_->synchronize();
+  std::vector<std::vector<float>> outputs;
+  for (std::size_t i = 0; i < to.size(); ++i) {
+    outputs.push_back(unpacked(taken[i], graph_[graph_.outputs[i]].type));
+  }
   return outputs;
+}
+
+const backend::Numbers& Runner::numbers() const {
+  return *reinterpret_cast<const backend::Numbers*>(numbers_.data());
 }
 
 void Runner::write(const std::string& name, const std::vector<double>& values) {

@@ -13,13 +13,19 @@ namespace trainer::test {
 
 // How a backend is opened and what type activations have.
 struct Setup {
-  int lanes = 1;
-  std::string instruction_set;
+  int lanes = 1;                // of the CPU
+  std::string instruction_set;  // of the CPU; "reference" for the reference backend
   DType type = DType::kFloat32;
+
+  // Whether a call's batch is computed in parts, so that a value that sums over samples is of one
+  // part.
+  bool splits_batch() const { return lanes > 1; }
 };
 std::string to_string(const Setup& setup);
-// All that this machine can run.
+// All of the CPU backend that this machine can run.
 std::vector<Setup> setups();
+// Those, and the reference backend.
+std::vector<Setup> all_setups();
 // Opened once for each kind of setup.
 backend::Backend& open(const Setup& setup);
 
@@ -81,10 +87,17 @@ class Runner {
                                       const backend::Scalars& scalars = {});
   void write(const std::string& name, const std::vector<double>& values);
   std::vector<float> read(const std::string& name) const;
-  backend::Executable& executable() { return *executable_; }
+  // Of the last run; CompileOptions::numbers must name the loss.
+  const backend::Numbers& numbers() const;
+  void print(std::ostream& out) const { executable_->print(out); }
+  backend::Gradient gradient() { return executable_->gradient(*stream_); }
 
  private:
+  backend::Backend& backend_;
   graph::Graph graph_;
+  bool has_numbers_;
+  HostBuffer numbers_;
+  std::unique_ptr<backend::Stream> stream_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> executable_;
 };

@@ -4,12 +4,14 @@
 #include <cmath>
 #include <limits>
 
+#include "backend/cpu/cpu.h"
 #include "backend/model_runs.h"
 #include "backend/nets.h"
 #include "base/partition.h"
 #include "base/thread_team.h"
 #include "cluster/local_group.h"
 #include "compile/compile.h"
+#include "reference_backend/reference_backend.h"
 
 namespace trainer::test {
 namespace {
@@ -24,6 +26,7 @@ struct Group {
   backend::ReductionOptions reduction;
   bool sync = false;
   int guard = -1;
+  bool reference = false;  // the reference backend in place of the CPU's
 };
 
 graph::Graph graph_of(const Net& net, const graph::Update& update) {
@@ -45,30 +48,41 @@ using Kept = std::map<std::string, std::vector<float>>;
 class Ranks {
  public:
   Ranks(const graph::Graph& graph, const Net& net, std::int64_t max_samples, const Group& group)
-      : graph_(graph), net_(net), team_(static_cast<int>(group.lanes.size())) {
+      : graph_(graph),
+        net_(net),
+        guards_(group.guard >= 0),
+        team_(static_cast<int>(group.lanes.size())) {
     const std::size_t count = group.lanes.size();
     communicators_ = cluster::make_local_group(static_cast<int>(count));
+    gradients_.resize(count);
     statistics_.resize(count);
+    duplicates_.resize(count);
     runners_.resize(count);
     finite.resize(count);
     for (const int lanes : group.lanes) {
-      backend::CpuOptions options;
+      if (group.reference) {
+        backends_.push_back(open_reference_backend());
+        continue;
+      }
+      backend::cpu::CpuOptions options;
       options.threads = options.lanes = lanes;
-      backends_.push_back(backend::open_cpu_backend(options));
+      backends_.push_back(backend::cpu::open_backend(options));
     }
     run([&](std::size_t rank) {
       backend::CompileOptions options;
       options.reduction = group.reduction;
       if (count > 1) {
-        options.reduction.communicator = communicators_[rank].get();
+        gradients_[rank] = backends_[rank]->make_collective(*communicators_[rank]);
+        options.reduction.gradients = gradients_[rank].get();
         if (group.sync) {
-          statistics_[rank] = communicators_[rank]->duplicate();
+          duplicates_[rank] = communicators_[rank]->duplicate();
+          statistics_[rank] = backends_[rank]->make_collective(*duplicates_[rank]);
           options.reduction.statistics = statistics_[rank].get();
         }
       }
       options.max_samples =
           (max_samples + static_cast<std::int64_t>(count) - 1) / static_cast<std::int64_t>(count);
-      options.guard = group.guard;
+      options.numbers.loss = group.guard;
       runners_[rank] = std::make_unique<Runner>(*backends_[rank], graph, options);
       auto values = starting_values(graph);
       for (const graph::Value& value : graph.values) {
@@ -111,7 +125,7 @@ class Ranks {
       own.apply = step.apply;
       const auto outputs = runners_[rank]->run(part.count, mine, own);
       std::copy(outputs[1].begin(), outputs[1].end(), losses.begin() + part.first);
-      finite[rank] = runners_[rank]->executable().finite();
+      finite[rank] = guards_ ? runners_[rank]->numbers().finite : true;
     });
     return losses;
   }
@@ -133,9 +147,11 @@ class Ranks {
  private:
   graph::Graph graph_;
   Net net_;
+  bool guards_;
   ThreadTeam team_;
-  std::vector<std::unique_ptr<cluster::Communicator>> communicators_, statistics_;
+  std::vector<std::unique_ptr<cluster::Communicator>> communicators_, duplicates_;
   std::vector<std::unique_ptr<backend::Backend>> backends_;
+  std::vector<std::unique_ptr<backend::Collective>> gradients_, statistics_;
   std::vector<std::unique_ptr<Runner>> runners_;
 };
 
@@ -215,6 +231,32 @@ TEST_CASE("ordered sums over ranks and lanes give the same bits for every split 
       CHECK(own == losses);
     }
   }
+}
+
+TEST_CASE("reference backend: ordered sums give the same bits for any number of ranks") {
+  graph::Update update;
+  update.rule = graph::AdamRule{};
+  update.clip = {graph::Clip::Kind::kGlobalNorm, 0.5f};
+  const std::vector<Step> steps{{23}, {3}, {23, false, false}, {5, true, true}, {7}};
+  const auto trained_by = [&](std::size_t ranks) {
+    Group group = group_of(std::vector<int>(ranks, 1));
+    group.reference = true;
+    group.reduction.ordered = true;
+    return train(kPlain, update, group, steps);
+  };
+  const Kept expected = trained_by(1);
+  CHECK(trained_by(2) == expected);
+  CHECK(trained_by(4) == expected);
+}
+
+TEST_CASE("reference backend: ranks give the update of one rank of the CPU backend") {
+  const std::vector<Step> steps{{23}, {1}, {20, false, false}, {7, true, true}, {23}};
+  graph::Update update = plain_sgd();
+  update.clip = {graph::Clip::Kind::kNorm, 0.02f};
+  const Kept expected = train(kPlain, update, group_of({1}), steps);
+  Group group = group_of({1, 1, 1});
+  group.reference = true;
+  CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-5);
 }
 
 TEST_CASE("ranks give the update of one, whatever their number, lanes and buckets") {

@@ -214,7 +214,7 @@ TEST_CASE("a guarded output that is not finite stops the update") {
     if (!is_float32(setup)) continue;
     backend::CompileOptions options;
     options.max_samples = 2;
-    options.guard = 0;
+    options.numbers.loss = 0;
     Runner runner(open(setup), graph, options);
     backend::Scalars scalars;
     scalars.learning_rate = 1;

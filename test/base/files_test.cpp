@@ -1,12 +1,18 @@
 #include "base/files.h"
 
 #include <doctest/doctest.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+
 #include "base/error.h"
+#include "support/full_device.h"
+#include "support/skip.h"
 
 namespace trainer {
 namespace {
@@ -75,6 +81,109 @@ TEST_CASE("an atomic write that fails half way keeps the old content") {
   CHECK(WEXITSTATUS(status) == 7);
   CHECK(read_text_file(path) == "old");
   CHECK(files_in(folder.path()) == 1);
+}
+
+TEST_CASE("an atomic write leaves a device, a FIFO and a link what they are") {
+  const TemporaryFolder folder;
+  SUBCASE("a FIFO is written to") {
+    const Path path = folder.path() / "fifo";
+    REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+    const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+    REQUIRE(reader >= 0);
+    write_file_atomic(path, "text");
+    char read[8] = {};
+    CHECK(::read(reader, read, sizeof read) == 4);
+    CHECK(std::string(read) == "text");
+    ::close(reader);
+    CHECK(std::filesystem::is_fifo(path));
+    CHECK(files_in(folder.path()) == 1);
+  }
+  SUBCASE("a device is written to") {
+    const Path path = folder.path() / "full";
+    if (!test::make_full_device(path)) TRAINER_SKIP("no device node may be made here");
+    CHECK_THROWS_WITH_AS(write_file_atomic(path, "text"),
+                         doctest::Contains("cannot write: No space left on device"), DataError);
+    CHECK(std::filesystem::is_character_file(path));
+    CHECK(files_in(folder.path()) == 1);
+  }
+  SUBCASE("the target of a link is replaced") {
+    std::filesystem::create_directories(folder.path() / "inner");
+    write_file_atomic(folder.path() / "inner" / "file", "old");
+    const Path link = folder.path() / "link";
+    std::filesystem::create_symlink("inner/file", link);
+    write_file_atomic(link, "new");
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(read_text_file(folder.path() / "inner" / "file") == "new");
+  }
+  SUBCASE("the target of a link is created") {
+    const Path link = folder.path() / "link";
+    std::filesystem::create_symlink(folder.path() / "later", link);
+    write_file_atomic(link, "new");
+    CHECK(std::filesystem::is_symlink(link));
+    CHECK(read_text_file(folder.path() / "later") == "new");
+  }
+  SUBCASE("a folder is an error") {
+    const Path path = folder.path() / "folder";
+    std::filesystem::create_directory(path);
+    CHECK_THROWS_WITH_AS(write_file_atomic(path, "text"),
+                         doctest::Contains("is a folder, expected a file"), DataError);
+    CHECK(files_in(folder.path()) == 1);
+  }
+}
+
+TEST_CASE("reading what is no regular file is an error and waits for nobody") {
+  const TemporaryFolder folder;
+  const Path fifo = folder.path() / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  ::alarm(20);  // ends the test if a call waits for a writer
+  CHECK_THROWS_WITH_AS(read_file(fifo), doctest::Contains("is a FIFO, expected a file"), DataError);
+  CHECK_THROWS_WITH_AS(read_file_start(fifo, 4), doctest::Contains("is a FIFO"), DataError);
+  CHECK_THROWS_WITH_AS(check_regular_file(fifo), doctest::Contains("is a FIFO"), DataError);
+  CHECK_THROWS_WITH_AS(read_text_file("/dev/null"), doctest::Contains("is a device"), DataError);
+  CHECK_THROWS_WITH_AS(check_regular_file(folder.path() / "none"),
+                       doctest::Contains("No such file"), DataError);
+  ::alarm(0);
+}
+
+TEST_CASE("an atomic write removes what a killed writer of the same file left") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a.txt";
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) ::_exit(0);
+  ::waitpid(child, nullptr, 0);  // no process has this number now
+  const auto leave = [&](const std::string& name, std::chrono::seconds age) {
+    const Path file = folder.path() / name;
+    write_file_atomic(file, "part");
+    std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - age);
+    return file;
+  };
+  using std::chrono::seconds;
+  const std::string gone = std::to_string(child), here = std::to_string(::getppid());
+  const Path old = leave("a.txt.tmp." + gone, seconds(100));
+  const Path young = leave("a.txt.tmp." + gone + "0", seconds(1));
+  const Path running = leave("a.txt.tmp." + here, seconds(100));
+  const Path other = leave("b.txt.tmp." + gone, seconds(100));
+  const Path mine = leave("a.txt.tmp.txt", seconds(100));
+  write_file_atomic(path, "whole");
+  CHECK_FALSE(std::filesystem::exists(old));
+  for (const Path& kept : {path, young, running, other, mine}) {
+    CAPTURE(kept.string());
+    CHECK(std::filesystem::exists(kept));
+  }
+}
+
+TEST_CASE("an output that exists is replaced with --overwrite only") {
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "file";
+  write_file_atomic(file, "precious");
+  CHECK_NOTHROW(check_output_path("--plot", folder.path() / "new", false));
+  CHECK_NOTHROW(check_output_path("--plot", file, true));
+  CHECK_NOTHROW(check_output_path("--plot", "/dev/null", false));
+  CHECK_THROWS_WITH_AS(check_output_path("--plot", file, false),
+                       doctest::Contains("exists; replace it with --overwrite"), ConfigError);
+  CHECK_THROWS_WITH_AS(check_output_path("--plot", folder.path(), true),
+                       doctest::Contains("is a folder; name a file"), ConfigError);
 }
 
 TEST_CASE("errors name the path") {

@@ -35,6 +35,26 @@ TEST_CASE("a partition is made of those of twice as many takers") {
   }
 }
 
+TEST_CASE("aligned partitions start at multiples, and the last ones take what is left") {
+  for (const std::int64_t n : {0, 1, 15, 16, 17, 64, 100, 1000}) {
+    for (const std::int64_t k : {1, 2, 3, 8}) {
+      CAPTURE(n);
+      CAPTURE(k);
+      std::int64_t next = 0;
+      for (std::int64_t i = 0; i < k; ++i) {
+        const Partition mine = aligned_partition(n, k, i, 16);
+        CHECK(mine.first == next);
+        if (mine.count > 0) CHECK(mine.first % 16 == 0);
+        next += mine.count;
+      }
+      CHECK(next == n);
+    }
+  }
+  CHECK(aligned_partition(100, 3, 0, 16).count == 48);
+  CHECK(aligned_partition(100, 3, 2, 16).count == 4);
+  CHECK(aligned_partition(20, 3, 2, 16).count == 0);
+}
+
 TEST_CASE("2^32 samples are cut without overflow") {
   const std::int64_t n = std::int64_t{1} << 32;
   CHECK(partition(n, 1024, 1023).first == n / 1024 * 1023);

@@ -10,7 +10,8 @@ namespace {
 
 const std::string kBackbone =
     "model: {backbone: {name: vgg16, freeze: all}, head: [flatten, dropout: 0.5, dense: 2]}\n"
-    "data: {format: image_folder, path: d, resize: [32, 32]}\ntrain: {epochs: 1}\n";
+    "data: {format: image_folder, path: d, resize: [32, 32]}\ntrain: {epochs: 1}\noptimizer: "
+    "adam\n";
 
 // "KEY BEFORE NOW error|warning", sorted, of one setting against none.
 std::vector<std::string> changes(const std::string& text, const std::vector<Override>& before,
@@ -37,7 +38,7 @@ TEST_CASE("each key says whether it may change on resume") {
   };
   const std::vector<Row> rows{
       {"name", "other", ""},
-      {"seed", "7", "warning"},
+      {"seed", "7", "error"},
       {"data.path", "e", ""},
       {"data.train.glob", "a/*.png", ""},
       {"data.cache", "memory", ""},
@@ -52,7 +53,8 @@ TEST_CASE("each key says whether it may change on resume") {
       {"data.antialias", "false", "error"},
       {"data.interpolation", "bicubic", "error"},
       {"data.preprocess", "tf", "error"},
-      {"data.shuffle", "false", "warning"},
+      {"data.shuffle", "false", "error"},
+      {"optimizer.accumulate", "2", "error"},
       {"model.loss", "mean_squared_error", "error"},
       {"model.label_smoothing", "0.1", "warning"},
       {"model.backbone.freeze", "none", "warning"},

@@ -27,7 +27,7 @@ TEST_CASE("the effective config reads back to the same values") {
                        .config);
   for (const char* schedule : {"step", "cosine", "polynomial", "constant",
                                "{cosine: {decay_over: 10 steps}}", "{step: {every: 2 epochs}}"}) {
-    check_round_trip(parse(kSmall + "schedule: " + schedule + "\n").config);
+    SUBCASE(schedule) { check_round_trip(parse(kSmall + "schedule: " + schedule + "\n").config); }
   }
 }
 
@@ -35,10 +35,12 @@ TEST_CASE("every text survives the effective config") {
   for (const std::string name :
        {"",   "null", "~", "yes",  "010", "1e3",          "-",   "a: b", "#x", "'",
         "\"", "\\",   "$", "${X}", "$$",  "\n\t\x01\x7f", "ü日", " a ",  "[",  "*a"}) {
-    Config config = parse(kSmall).config;
-    config.data.path = "p" + name;
-    if (is_line_of_text(name)) config.data.classes = {name};
-    check_round_trip(config);
+    SUBCASE(("text '" + name + "'").c_str()) {
+      Config config = parse(kSmall).config;
+      config.data.path = "p" + name;
+      if (is_line_of_text(name)) config.data.classes = {name};
+      check_round_trip(config);
+    }
   }
 }
 
@@ -77,11 +79,12 @@ TEST_CASE("every config of the project loads and reads back") {
   int count = 0;
   for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
     if (entry.path().extension() != ".yaml") continue;
-    CAPTURE(entry.path().filename().string());
-    const Config config = load_config(entry.path(), {}, {}).config;
-    CHECK(config.name == entry.path().stem().string());
-    check_round_trip(config);
     ++count;
+    SUBCASE(entry.path().filename().c_str()) {
+      const Config config = load_config(entry.path(), {}, {}).config;
+      CHECK(config.name == entry.path().stem().string());
+      check_round_trip(config);
+    }
   }
   CHECK(count >= 4);
 }

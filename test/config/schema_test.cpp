@@ -99,9 +99,6 @@ TEST_CASE("every part of the schema is closed and described") {
 
 // valid/ must all pass and invalid/ must all fail in check_schema.py.
 TEST_CASE("a validator from outside agrees with the reader") {
-  if (std::system("python3 -c 'import jsonschema, yaml' 2>/dev/null") != 0) {
-    TRAINER_SKIP("needs the Python packages jsonschema and PyYAML");
-  }
   const TemporaryFolder folder;
   const Path valid = folder.path() / "valid", invalid = folder.path() / "invalid";
   std::filesystem::create_directories(valid);
@@ -165,9 +162,14 @@ TEST_CASE("a validator from outside agrees with the reader") {
     CHECK(!mistakes(text).empty());
     write_file_atomic(invalid / concat(count++, ".yaml"), text);
   }
-  const std::string command = concat("python3 '", TEST_SOURCE_DIR, "/config/check_schema.py' '",
-                                     folder.path().string(), "'");
-  CHECK(std::system(command.c_str()) == 0);
+  const std::string command =
+      concat("'", PROJECT_SOURCE_DIR, "/scripts/python_env.sh' jsonschema pyyaml -- '",
+             TEST_SOURCE_DIR, "/config/check_schema.py' '", folder.path().string(), "'");
+  const int status = std::system(command.c_str());
+  if (WEXITSTATUS(status) == test::kSkippedExitCode) {
+    TRAINER_SKIP("the Python packages jsonschema and PyYAML cannot be had");
+  }
+  CHECK(status == 0);
 }
 
 }  // namespace

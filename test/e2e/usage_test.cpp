@@ -117,18 +117,37 @@ TEST_CASE("predict and export are quiet when asked, and export tells as JSON wha
 TEST_CASE("plan --gpus is a key of the config without --link, and a number to simulate with it") {
   const Workspace work;
   const std::string config = small_config(work);
-  const Result one = run({"plan", config, "--gpus", "0"});
-  CHECK(one.code == 0);
+  CHECK(run({"plan", config, "--gpus", "0"}).code == 0);
+  CHECK(run({"plan", config, "--gpus", "all"}).code == 0);
   const Result two = run({"plan", config, "--gpus", "2"});
   CHECK(two.code == 2);
-  CHECK(has(two.err, "parallel.gpus"));
+  CHECK(has(two.err, "parallel.lr_scaling: must be given with 2 replicas"));
   CHECK_FALSE(has(two.err, "--link"));
+  for (const char* gpus : {"2", "[0, 0]"}) {
+    const Result scaled =
+        run({"plan", config, "--gpus", gpus, "--set", "parallel.lr_scaling=none"});
+    CHECK(scaled.code == 0);
+    CHECK(has(scaled.out, "--gpus"));
+  }
+  const Result word = run({"plan", config, "--gpus", "some"});
+  CHECK(word.code == 2);
+  CHECK(has(word.err, "parallel.gpus"));
   const Result alone = run({"plan", config, "--workers", "2"});
   CHECK(alone.code == 2);
   CHECK(has(alone.err, "--link"));
   const Result link = run({"plan", config, "--link", "1Gbit"});
   CHECK(link.code == 2);
   CHECK(has(link.err, "--workers"));
+}
+
+TEST_CASE("a config for GPUs is valid everywhere and refused where the device is opened") {
+  const Workspace work;
+  const std::string config = small_config(work);
+  const Result valid = run({"validate", config, "--set", "parallel.device=cuda"});
+  CHECK(valid.code == 0);
+  const Result train = run({"train", config, "--set", "parallel.device=cuda"});
+  CHECK(train.code == 4);
+  CHECK(has(train.err, "parallel.device"));
 }
 
 TEST_CASE("validate builds the model where the config gives its sizes") {

@@ -97,10 +97,13 @@ TEST_CASE("a sample's features do not depend on the number of samples computed w
         const std::size_t row = model.row_bytes();
         const std::vector<std::uint8_t> images = noise(21);
         std::vector<std::uint8_t> all(21 * row);
-        std::memcpy(all.data(), model.engine->input_of(21, images.data()), all.size());
+        const std::vector<std::int32_t> labels(21);
+        model.engine->evaluate({21, images.data(), false, labels.data()});
+        std::memcpy(all.data(), model.engine->read_features(21), all.size());
         for (const std::size_t count : {1u, 2u, 3u, 8u, 16u}) {
-          const void* some =
-              model.engine->input_of(static_cast<std::int64_t>(count), images.data() + 2 * kImage);
+          const auto samples = static_cast<std::int64_t>(count);
+          model.engine->evaluate({samples, images.data() + 2 * kImage, false, labels.data()});
+          const void* some = model.engine->read_features(samples);
           CAPTURE(count);
           CHECK(std::memcmp(some, all.data() + 2 * row, count * row) == 0);
         }
@@ -161,12 +164,20 @@ TEST_CASE("each image is read once, wherever the run begins and ends") {
   for (int batch = 0; batch < 9; ++batch) {
     const data::Batch& one = feed.next();
     const auto bytes = static_cast<std::size_t>(one.range.count) * row;
-    std::memcpy(kept.data(), feed.input(one), bytes);
+    const auto features_of = [&](train::Feed& from, const data::Batch& read) {
+      const HostBatch given = from.host_batch(read);
+      if (given.is_features) return given.input;
+      model.engine->evaluate(given);
+      const void* made = model.engine->read_features(given.samples);
+      from.keep_features(read);
+      return made;
+    };
+    std::memcpy(kept.data(), features_of(feed, one), bytes);
     const std::vector<int> before = images.reads;
     const data::Batch& other = again.next();
     CHECK(one.indices == other.indices);
     CHECK(std::memcmp(one.labels, other.labels, one.indices.size() * 4) == 0);
-    CHECK(std::memcmp(kept.data(), again.input(other), bytes) == 0);
+    CHECK(std::memcmp(kept.data(), features_of(again, other), bytes) == 0);
     images.reads = before;  // of the feed alone
     feed.release();
     again.release();

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "base/partition.h"
@@ -53,6 +54,10 @@ struct Samples {
       labels.push_back(static_cast<std::int32_t>((i + seed) % 3));
     }
   }
+  // Samples [first, first + count).
+  HostBatch of(std::int64_t count, std::int64_t first = 0) const {
+    return {count, images.data() + first * 64, false, labels.data() + first};
+  }
 };
 
 backend::Scalars scalars_of(std::int64_t samples, std::uint64_t update = 1) {
@@ -80,16 +85,22 @@ TEST_CASE("replicas with ordered sums train, report and evaluate as one does, bi
   for (const std::int64_t samples : {16, 16, 11, 3, 1, 16}) {
     const Samples batch(samples, static_cast<int>(update));
     const backend::Scalars scalars = scalars_of(samples, ++update);
+    StepResult expected;
     for (const auto& replicas : {one.get(), two.get(), four.get()}) {
-      CHECK(replicas->step(samples, batch.images.data(), batch.labels.data(), scalars));
-      CHECK(copy(replicas->losses(), samples) == copy(one->losses(), samples));
-      CHECK(copy(replicas->logits(), 3 * samples) == copy(one->logits(), 3 * samples));
+      const StepResult result = replicas->step(batch.of(samples), scalars);
+      CHECK(result.finite);
+      const std::span<const float> losses = replicas->losses();
+      CHECK(result.loss == doctest::Approx(std::accumulate(losses.begin(), losses.end(), 0.0)));
+      if (replicas == one.get()) expected = result;
+      CHECK(result.correct == expected.correct);
+      CHECK(copy(losses, samples) == copy(one->losses(), samples));
       replicas->check_equal();
       CHECK(replicas->parameters_sha256() == one->parameters_sha256());
     }
     for (const auto& replicas : {one.get(), two.get(), four.get()}) {
-      replicas->evaluate(samples, batch.images.data(), batch.labels.data());
-      CHECK(copy(replicas->losses(), samples) == copy(one->losses(), samples));
+      replicas->evaluate(batch.of(samples));
+      CHECK(copy(replicas->evaluated_losses(), samples) == copy(one->evaluated_losses(), samples));
+      CHECK(copy(replicas->logits(), 3 * samples) == copy(one->logits(), 3 * samples));
     }
   }
 }
@@ -105,10 +116,10 @@ TEST_CASE("one replica evaluates alone when the config says so, with the bits of
     for (const std::int64_t samples : {8, 5, 1}) {
       const Samples batch(samples, 1);
       for (const auto& replicas : {spread.get(), alone.get()}) {
-        replicas->step(samples, batch.images.data(), batch.labels.data(), scalars_of(samples));
-        replicas->evaluate(samples, batch.images.data(), batch.labels.data());
+        replicas->step(batch.of(samples), scalars_of(samples));
+        replicas->evaluate(batch.of(samples));
       }
-      CHECK(copy(alone->losses(), samples) == copy(spread->losses(), samples));
+      CHECK(copy(alone->evaluated_losses(), samples) == copy(spread->evaluated_losses(), samples));
       CHECK(copy(alone->logits(), 3 * samples) == copy(spread->logits(), 3 * samples));
     }
     CHECK(alone->parameters_sha256() == spread->parameters_sha256());
@@ -130,7 +141,7 @@ TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
     const std::vector<std::int32_t> labels{1, 2};
     Replicas one(model, config, open_backends(config), Engine::Use::kTrain);
     one.initialise(3);
-    one.evaluate(2, images.data(), labels.data());
+    one.evaluate({2, images.data(), false, labels.data()});
     auto workers = cluster::make_local_group(2);
     ThreadTeam team(2);
     team.run([&](int worker) {
@@ -139,8 +150,8 @@ TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
       mine.initialise(3);
       REQUIRE(mine.prefix() != nullptr);
       if (worker > 0) return;
-      mine.evaluate(2, images.data(), labels.data());
-      CHECK(copy(mine.losses(), 2) == copy(one.losses(), 2));
+      mine.evaluate({2, images.data(), false, labels.data()});
+      CHECK(copy(mine.evaluated_losses(), 2) == copy(one.evaluated_losses(), 2));
     });
   }
 }
@@ -159,11 +170,8 @@ TEST_CASE("replicas of two workers train as those of one process") {
       backend::Scalars scalars = scalars_of(samples);
       scalars.all_samples = samples;
       scalars.first_sample = static_cast<std::uint64_t>(part.first);
-      CHECK(mine->step(part.count, batch.images.data() + part.first * 64,
-                       batch.labels.data() + part.first, scalars));
-      if (worker == 0) {
-        alone->step(samples, batch.images.data(), batch.labels.data(), scalars_of(samples));
-      }
+      CHECK(mine->step(batch.of(part.count, part.first), scalars).finite);
+      if (worker == 0) alone->step(batch.of(samples), scalars_of(samples));
     }
     mine->check_equal();
     hashes[w] = mine->parameters_sha256();
@@ -199,7 +207,8 @@ TEST_CASE("a loss of one replica that is not finite: none updates, and the place
   std::vector<float> targets(24, 0.5f);
   targets[20] = std::numeric_limits<float>::infinity();
   const backend::Scalars scalars = scalars_of(8);
-  CHECK_FALSE(replicas->step(8, batch.images.data(), targets.data(), scalars));
+  const HostBatch given{8, batch.images.data(), false, targets.data()};
+  CHECK_FALSE(replicas->step(given, scalars).finite);
   CHECK(replicas->parameters_sha256() == before);
   replicas->check_equal();
   for (checkpoint::Tensor tensor : replicas->tensors()) {
@@ -207,15 +216,13 @@ TEST_CASE("a loss of one replica that is not finite: none updates, and the place
     tensor.values[0] = std::numeric_limits<float>::infinity();
     replicas->engine(1).write({tensor});
   }
-  CHECK(replicas->find_not_finite(8, batch.images.data(), targets.data(), scalars)
-            .find("dense/kernel") != std::string::npos);
+  CHECK(replicas->find_not_finite(given, scalars).find("dense/kernel") != std::string::npos);
 }
 
 TEST_CASE("an error in a replica's thread reaches the caller, and no other replica hangs") {
   const auto replicas = make(config_of(2, 4, true));
   const Samples batch(10, 1);
-  CHECK_THROWS_AS(replicas->step(10, batch.images.data(), batch.labels.data(), scalars_of(10)),
-                  std::logic_error);
+  CHECK_THROWS_AS(replicas->step(batch.of(10), scalars_of(10)), std::logic_error);
 }
 
 TEST_CASE("batch statistics and ordered sums: the layer is named where it stands") {

@@ -155,6 +155,7 @@ TEST_CASE("a loss gives float32, and its gradient the type of the logits") {
   CHECK(shape(Loss{LossKind::kMeanSquaredError, 0, true}, {logits, f32({kBatch, 10})}) ==
         "[batch] float32 [batch, 10] bfloat16");
   CHECK(shape(L2Penalty{}, {f32({3, 3})}) == "[1] float32");
+  CHECK(shape(ClassRank{}, {f32({kBatch, 5}), f32({kBatch, 5})}) == "[batch] int32");
 }
 
 TEST_CASE("an update gives the parameter and its slots") {

@@ -26,7 +26,7 @@ std::vector<Tensor> gradients(const engine::Replicas& engine, float rate) {
   std::vector<Tensor> result;
   const std::string suffix = "/momentum";
   std::map<std::string, graph::Role> roles;
-  for (const graph::Value& value : engine.variables()) roles[value.name] = value.role;
+  for (const graph::Value& value : engine.variable_values()) roles[value.name] = value.role;
   for (Tensor& tensor : engine.tensors()) {
     if (roles[tensor.name] == graph::Role::kStatistic) result.push_back(tensor);
     if (!tensor.name.ends_with(suffix)) continue;
@@ -63,8 +63,8 @@ int run(const std::string& config_path, const Path& in, const Path& out) {
   Tensor outputs{"outputs", {count, width}, {}};
   for (std::int64_t first = 0; first < count; first += engine.evaluation_batch()) {
     const std::int64_t samples = std::min(engine.evaluation_batch(), count - first);
-    engine.evaluate(samples, images.values.data() + first * sample.image.elements(),
-                    targets.values.data() + first * width);
+    engine.evaluate({samples, images.values.data() + first * sample.image.elements(), false,
+                     targets.values.data() + first * width});
     const auto logits = engine.logits().first(static_cast<std::size_t>(samples * width));
     outputs.values.insert(outputs.values.end(), logits.begin(), logits.end());
   }
@@ -72,7 +72,7 @@ int run(const std::string& config_path, const Path& in, const Path& out) {
   backend::Scalars scalars;
   scalars.learning_rate = static_cast<float>(optim::update_spec(config.optimizer).learning_rate);
   scalars.loss_scale = 1.0 / static_cast<double>(batch);
-  engine.step(batch, images.values.data(), targets.values.data(), scalars);
+  engine.step({batch, images.values.data(), false, targets.values.data()}, scalars);
   std::vector<Tensor> result = gradients(engine, scalars.learning_rate);
   result.push_back(std::move(outputs));
   checkpoint::write_safetensors(out, result, {});

@@ -10,7 +10,8 @@ trap 'rm -rf "$work"' EXIT
 cd "$work"
 mkdir configs
 touch configs/only.yaml
-"$trainer" completion zsh > completion.zsh
+mkdir functions
+"$trainer" completion zsh > functions/_trainer
 
 cat > drive.zsh << 'ZSH'
 zmodload zsh/zpty
@@ -18,7 +19,13 @@ zmodload zsh/zpty
 cat > .zshrc << 'RC'
 PROMPT= RPROMPT=
 setopt no_auto_menu no_beep
-source ./completion.zsh
+if [[ -n $FROM_FPATH ]]; then
+  fpath=(./functions $fpath)
+  autoload -Uz compinit
+  compinit -u -D
+else
+  source ./functions/_trainer
+fi
 write_line() { print -r -- "[$BUFFER]" >> lines; BUFFER=; }
 zle -N write_line
 bindkey '^G' write_line
@@ -60,6 +67,11 @@ expect "trainer evaluate run --split v" "trainer evaluate run --split validation
 expect "trainer launch -n 2 -- trai" "trainer launch -n 2 -- train "
 expect "trainer completion f" "trainer completion fish "
 
-timeout 120 zsh -f drive.zsh || { echo "completion_zsh_test: zsh failed" >&2; exit 1; }
-diff expected lines || { echo "completion_zsh_test: lines differ (< expected, > found)" >&2; exit 1; }
+# Once as `source <(trainer completion zsh)`, once found in $fpath as an installed program's.
+for from_fpath in "" 1; do
+  rm -f ready lines
+  FROM_FPATH=$from_fpath timeout 120 zsh -f drive.zsh || { echo "completion_zsh_test: zsh failed" >&2; exit 1; }
+  diff expected lines ||
+    { echo "completion_zsh_test: lines differ (< expected, > found; from \$fpath: '$from_fpath')" >&2; exit 1; }
+done
 echo "ok"

@@ -57,7 +57,7 @@ def check(program, folder, case):
     schedule, samples, epochs, expected, phases = case
     config, plot = folder / "config.yaml", folder / "lr.svg"
     config.write_text(CONFIG.format(schedule=schedule, samples=samples, epochs=epochs))
-    subprocess.run([program, "plan", config, "--plot", plot], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([program, "plan", config, "--plot", plot, "--overwrite"], check=True, stdout=subprocess.DEVNULL)
     root = ElementTree.parse(plot).getroot()
     assert texts(root, "title")[0].text == "Learning rate of a <ramp> & more"
     assert texts(root, "x-label")[0].text.startswith("epoch")

@@ -362,11 +362,39 @@ void evaluate(const graph::Loss& op, const Site& s) {
   }
 }
 
+void evaluate(const graph::ClassRank& op, const Site& s) {
+  const Tensor& logits = s.in(0);
+  const Tensor& labels = s.in(1);
+  const auto n = static_cast<std::size_t>(logits.shape[1]);
+  for (std::size_t row = 0; row < s.out(0).data.size(); ++row) {
+    const double* x = logits.data.data() + row * n;
+    const bool index = labels.shape.rank() == 1;
+    const double* targets = labels.data.data() + row * (index ? 1 : n);
+    if (n == 1) {
+      s.out(0)[row] = (x[0] > number(op.threshold)) == (targets[0] > 0.5) ? 0 : 1;
+      continue;
+    }
+    const auto label =
+        index ? static_cast<std::size_t>(targets[0])
+              : static_cast<std::size_t>(std::max_element(targets, targets + n) - targets);
+    double rank = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      const bool before = x[i] > x[label] || (x[i] == x[label] && i < label);
+      rank += before ? 1 : 0;
+    }
+    s.out(0)[row] = rank;
+  }
+}
+
 void evaluate(const graph::L2Penalty& op, const Site& s) {
   for (const double w : s.in(0).data) s.out(0)[0] += number(op.factor) * w * w;
 }
 
 }  // namespace
+
+void run_op(const graph::Op& op, const Site& site) {
+  std::visit([&](const auto& one) { evaluate(one, site); }, op);
+}
 
 Reference::Reference(graph::Graph graph) : graph_(std::move(graph)) {
   for (const graph::Value& value : graph_.values) {
@@ -432,7 +460,7 @@ void Reference::run_node(const graph::Node& node, const backend::Scalars& scalar
     tensor.data.assign(static_cast<std::size_t>(tensor.shape.elements()), 0.0);
     site.outputs.push_back(&tensor);
   }
-  std::visit([&](const auto& op) { evaluate(op, site); }, node.op);
+  run_op(node.op, site);
   for (const graph::ValueId id : node.outputs) {
     if (graph_[id].type != DType::kBFloat16) continue;
     for (double& x : values_[static_cast<std::size_t>(id)].data) x = to_bf16(x);

@@ -65,6 +65,9 @@ struct Site {
   Tensor& out(std::size_t i) const { return *outputs.at(i); }
 };
 
+// Evaluates one op: fills the outputs, or changes inputs in place where the op does.
+void run_op(const graph::Op& op, const Site& site);
+
 // Convolutions and poolings (reference_windows.cpp).
 void evaluate(const graph::Conv& op, const Site& s);
 void evaluate(const graph::ConvBackwardData& op, const Site& s);

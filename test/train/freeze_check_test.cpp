@@ -25,7 +25,7 @@ struct Job {
     backend::Scalars scalars;
     scalars.learning_rate = 0.5f;
     scalars.loss_scale = 0.25;
-    engine.step(4, images.data(), labels.data(), scalars);
+    engine.step({4, images.data(), false, labels.data()}, scalars);
   }
 
   config::Config config;

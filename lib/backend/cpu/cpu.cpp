@@ -1,14 +1,14 @@
-#include <sched.h>
+#include "backend/cpu/cpu.h"
 
 #include <algorithm>
 
-#include "backend/backend.h"
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/executable.h"
+#include "backend/cpu/stream.h"
+#include "backend/host_collective.h"
 #include "base/cores.h"
 
-namespace trainer::backend {
-namespace cpu {
+namespace trainer::backend::cpu {
 namespace {
 
 // More lanes than this have never been of use, and the update sums at most so many gradients.
@@ -35,10 +35,21 @@ Machine inspect(const std::string& instruction_set, int threads_per_lane) {
   return machine;
 }
 
+// Keeps a thread on the core of a replica's first lane, which it is while it launches.
+class PinnedThread final : public ThreadBinding {
+ public:
+  explicit PinnedThread(int core) : pinned_(core) {}
+
+ private:
+  Pinned pinned_;
+};
+
 class CpuBackend : public Backend {
  public:
   CpuBackend(int threads, int lanes, const CpuOptions& options)
       : machine_(inspect(options.instruction_set, threads / lanes)),
+        all_threads_(options.all_threads > 0 ? options.all_threads : threads),
+        cores_(options.cores),
         lanes_(lanes, threads / lanes, options.cores),
         arenas_(lanes) {}
 
@@ -53,6 +64,11 @@ class CpuBackend : public Backend {
                   ", oneDNN ", version->major, ".", version->minor, ".", version->patch);
   }
 
+  std::vector<ChosenSetting> chosen_settings() const override {
+    return {{"parallel.lanes", std::to_string(lanes_.count())},
+            {"parallel.threads", std::to_string(all_threads_)}};
+  }
+
   compile::Capabilities capabilities() const override {
     compile::Capabilities capabilities;
     capabilities.fuse_conv_max_pool = true;
@@ -61,6 +77,20 @@ class CpuBackend : public Backend {
 
   bool supports(DType activations) const override {
     return activations == DType::kFloat32 || (activations == DType::kBFloat16 && machine_.bf16);
+  }
+
+  trainer::backend::Buffer allocate(std::size_t bytes) override {
+    auto memory = std::make_shared<Memory>(static_cast<std::int64_t>(bytes));
+    const Span span{reinterpret_cast<std::byte*>(memory->data()), bytes};
+    return {span, [memory](std::byte*) mutable { memory.reset(); }};
+  }
+  HostBuffer allocate_host(std::size_t bytes) override { return trainer::allocate_host(bytes); }
+  bool reads_host_memory() const override { return true; }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<CpuStream>(); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<DoneEvent>(); }
+  int launches_in_flight() const override { return 1; }
+  std::unique_ptr<ThreadBinding> bind_thread() override {
+    return cores_.empty() ? nullptr : std::make_unique<PinnedThread>(cores_.front());
   }
 
   std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {
@@ -73,20 +103,25 @@ class CpuBackend : public Backend {
                                            arenas_, machine_, options);
   }
 
+  std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
+    return std::make_unique<HostCollective>(ranks);
+  }
+
  private:
   Machine machine_;
+  int all_threads_;
+  std::vector<int> cores_;
   Lanes lanes_;
   Arenas arenas_;
 };
 
 }  // namespace
-}  // namespace cpu
 
-std::unique_ptr<Backend> open_cpu_backend(const CpuOptions& options) {
+std::unique_ptr<Backend> open_backend(const CpuOptions& options) {
   const int threads =
       options.threads > 0 ? options.threads : static_cast<int>(available_cores().size());
-  const int lanes = std::min(options.lanes > 0 ? options.lanes : threads, cpu::kMostLanes);
-  return std::make_unique<cpu::CpuBackend>(std::max(threads, lanes), lanes, options);
+  const int lanes = std::min(options.lanes > 0 ? options.lanes : threads, kMostLanes);
+  return std::make_unique<CpuBackend>(std::max(threads, lanes), lanes, options);
 }
 
-}  // namespace trainer::backend
+}  // namespace trainer::backend::cpu

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
-#include <set>
 
 #include "base/error.h"
 #include "base/finite.h"
@@ -26,11 +25,11 @@ bool needs_whole_batch(const graph::Graph& graph) {
   });
 }
 
-std::int64_t ranks_of(const ReductionOptions& reduction) {
-  return reduction.communicator != nullptr ? reduction.communicator->size() : 1;
+std::int64_t size_of_group(const ReductionOptions& reduction) {
+  return reduction.gradients != nullptr ? reduction.gradients->size() : 1;
 }
-std::int64_t rank_of(const ReductionOptions& reduction) {
-  return reduction.communicator != nullptr ? reduction.communicator->rank() : 0;
+std::int64_t rank_in_group(const ReductionOptions& reduction) {
+  return reduction.gradients != nullptr ? reduction.gradients->rank() : 0;
 }
 
 bool has_updates(const graph::Graph& graph) {
@@ -70,23 +69,26 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
       states_(static_cast<std::size_t>(lanes.count())),
       update_(variables, *machine.kernels),
       updates_(has_updates(graph)),
+      ranks_(ranks_of(options.reduction.gradients)),
+      statistics_ranks_(ranks_of(options.reduction.statistics)),
       exchange_(static_cast<std::size_t>(lanes.count())) {
   check();
   const ReductionOptions& reduction = options.reduction;
   if (updates_) {
-    const bool has_ranks = reduction.communicator != nullptr;
-    if (has_ranks && reduction.statistics == nullptr) statistics_ = moving_statistics(graph);
-    const auto tail = static_cast<std::int64_t>(has_ranks ? tail_size() : 0);
+    const bool has_ranks = ranks_ != nullptr;
+    if (has_ranks && statistics_ranks_ == nullptr) trailer_ = Trailer(moving_statistics(graph));
+    const auto tail = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
     for (LaneState& state : states_) {
       state.gradients =
           Memory((variables.flat_count() + tail) * static_cast<std::int64_t>(sizeof(float)));
     }
     if (has_ranks) {
-      reduction_ = std::make_unique<Reduction>(variables, *machine.kernels, reduction, tail_size());
+      reduction_ =
+          std::make_unique<Reduction>(variables, *machine.kernels, reduction, trailer_.size());
     }
   }
   // The usual size now, other sizes (the last batch of an epoch) when they come.
-  const std::int64_t all = options.max_samples * ranks_of(reduction);
+  const std::int64_t all = options.max_samples * size_of_group(reduction);
   const std::vector<Share> shares = split(options.max_samples, all);
   for (int lane = 0; lane < lanes.count(); ++lane) {
     const Share& share = shares[static_cast<std::size_t>(lane)];
@@ -99,7 +101,7 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
 void CpuExecutable::check() const {
   const ReductionOptions& reduction = options_.reduction;
   if (!reduction.ordered) return;
-  const std::int64_t parts = ranks_of(reduction) * lanes_.count();
+  const std::int64_t parts = size_of_group(reduction) * lanes_.count();
   const std::int64_t batches = reduction.micro_batches;
   if ((batches & (batches - 1)) != 0 || batches % parts != 0) {
     throw std::logic_error(
@@ -135,7 +137,7 @@ std::vector<CpuExecutable::Share> CpuExecutable::split(std::int64_t samples,
 std::vector<CpuExecutable::Share> CpuExecutable::split_ordered(std::int64_t samples,
                                                                std::int64_t all_samples) const {
   const ReductionOptions& reduction = options_.reduction;
-  const std::int64_t rank = rank_of(reduction), ranks = ranks_of(reduction);
+  const std::int64_t rank = rank_in_group(reduction), ranks = size_of_group(reduction);
   const Partition mine = partition(all_samples, ranks, rank);
   if (mine.count != samples) {
     throw std::logic_error(concat("rank ", rank, " of ", ranks, " was called with ", samples,
@@ -184,13 +186,20 @@ void CpuExecutable::find_bucket_steps(Lowered& lowered) const {
   std::sort(lowered.bucket_steps.begin(), lowered.bucket_steps.end());
 }
 
+std::span<const CpuExecutable::Share> CpuExecutable::shares_of(std::int64_t samples,
+                                                               std::int64_t all_samples) {
+  std::vector<Share>& shares = shares_[{samples, all_samples}];
+  if (shares.empty()) shares = split(samples, all_samples);
+  return shares;
+}
+
 void CpuExecutable::find_stale(const Call& call) {
-  std::set<DerivedStore::Entry*> seen;
   for (auto& level : stale_) level.clear();
   const auto add = [&](std::size_t lane, std::int64_t count) {
     for (DerivedStore::Entry* entry : program(static_cast<int>(lane), count).derived) {
-      if (entry->version == variables_.version_of(*entry) || !seen.insert(entry).second) continue;
-      stale_[entry->level].push_back(entry);
+      std::vector<DerivedStore::Entry*>& level = stale_[entry->level];
+      if (entry->version == variables_.version_of(*entry)) continue;
+      if (std::find(level.begin(), level.end(), entry) == level.end()) level.push_back(entry);
     }
   };
   if (call.idle) add(0, 1);
@@ -216,10 +225,9 @@ void CpuExecutable::make_derived(int lane, int lanes) {
   }
 }
 
-void CpuExecutable::run(std::int64_t samples, std::span<const void* const> inputs,
-                        std::span<float* const> outputs, const Scalars& scalars) {
+void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Stream&) {
   try {
-    Call call{samples, inputs, outputs, scalars, {}, 0, 0, false, false};
+    Call call{bindings, scalars, bindings.samples, {}, 0, 0, false, false};
     prepare(call);
     lanes_.run([&](int lane) { run_lane(lane, call); }, [this](int) { abort(); });
   } catch (...) {
@@ -228,7 +236,31 @@ void CpuExecutable::run(std::int64_t samples, std::span<const void* const> input
     active_barrier_.reset();
     throw;
   }
+  if (bindings.numbers != nullptr) write_numbers(bindings);
   if (updates_ && finite_) variables_.changed_by_step();
+}
+
+// Sums in the order of the samples, so that they do not depend on the lanes.
+void CpuExecutable::write_numbers(const Bindings& bindings) const {
+  const CompileOptions::NumberOutputs& outputs = options_.numbers;
+  const auto values = [&]<class T>(int output, T) {
+    const auto count = static_cast<std::size_t>(bindings.samples);
+    return output < 0 ? std::span<const T>()
+                      : std::span(reinterpret_cast<const T*>(
+                                      bindings.outputs[static_cast<std::size_t>(output)].address),
+                                  count);
+  };
+  Numbers& numbers = *bindings.numbers;
+  numbers = {};
+  for (const float loss : values(outputs.loss, float{})) numbers.loss += loss;
+  for (const std::int32_t rank : values(outputs.rank, std::int32_t{})) {
+    numbers.correct += rank == 0 ? 1 : 0;
+  }
+  if (outputs.penalty >= 0 && bindings.samples > 0) {
+    const Span penalty = bindings.outputs[static_cast<std::size_t>(outputs.penalty)];
+    numbers.penalty = static_cast<double>(*reinterpret_cast<const float*>(penalty.address));
+  }
+  numbers.finite = finite_;
 }
 
 // Wakes whoever waits for this rank or one of its lanes; called while an error is handled.
@@ -237,8 +269,8 @@ void CpuExecutable::abort() {
   barrier_.abort();
   active_barrier_.abort();
   if (reduction_) reduction_->abort();
-  if (options_.reduction.communicator != nullptr) options_.reduction.communicator->abort(reason);
-  if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort(reason);
+  if (ranks_ != nullptr) ranks_->abort(reason);
+  if (statistics_ranks_ != nullptr) statistics_ranks_->abort(reason);
 }
 
 void CpuExecutable::prepare(Call& call) {
@@ -247,20 +279,19 @@ void CpuExecutable::prepare(Call& call) {
         concat("compiled for ", options_.max_samples, " samples, called with ", call.samples));
   }
   const std::int64_t all = call.scalars.all_samples > 0 ? call.scalars.all_samples : call.samples;
-  call.shares = split(call.samples, all);
+  call.shares = shares_of(call.samples, all);
   for (std::size_t lane = call.shares.size(); lane-- > 0;) {
     if (call.shares[lane].count() == 0) continue;
     call.first_active = static_cast<int>(lane);
     ++call.active;
   }
-  call.idle =
-      call.samples == 0 && updates_ && options_.reduction.statistics != nullptr && whole_batch_;
+  call.idle = call.samples == 0 && updates_ && statistics_ranks_ != nullptr && whole_batch_;
   find_stale(call);
   finite_ = true;
   prepare_sums(call);
 }
 
-// What a call of this kind needs for the first time.
+// Allocates partial sums on first use.
 void CpuExecutable::prepare_sums(Call& call) {
   if (!updates_) return;
   const std::int64_t bytes = states_[0].gradients.bytes();
@@ -277,7 +308,7 @@ void CpuExecutable::prepare_sums(Call& call) {
   if (!reduction_ && (!one_call || tree || update_.needs_sum())) {
     reduction_ = std::make_unique<Reduction>(variables_, *machine_.kernels, options_.reduction, 0);
   }
-  const bool has_ranks = options_.reduction.communicator != nullptr;
+  const bool has_ranks = ranks_ != nullptr;
   if (has_ranks && options_.reduction.ordered && !one_call && accumulated_.bytes() == 0) {
     accumulated_ = Memory(bytes);
   }
@@ -289,8 +320,9 @@ void CpuExecutable::prepare_sums(Call& call) {
                           (!scalars.accumulate || options_.reduction.ordered);
     reduction_->sum_in(in_place ? source(0, call) : nullptr);
   }
+  find_sources(call);
   if (call.overlap) {
-    reduction_->begin(sources(call), scalars.accumulate && !options_.reduction.ordered);
+    reduction_->begin(sources_, scalars.accumulate && !options_.reduction.ordered);
   }
 }
 
@@ -300,7 +332,7 @@ void CpuExecutable::run_lane(int lane, const Call& call) {
   if (call.idle && lane == 0) run_idle(call);
   if (!updates_) return;
   barrier_.wait(lanes_.count());
-  if (options_.reduction.communicator == nullptr) {
+  if (ranks_ == nullptr) {
     finish_alone(lane, call);
   } else {
     finish_with_ranks(lane, call);
@@ -358,8 +390,8 @@ void CpuExecutable::run_piece(int lane, const Call& call, std::int64_t piece) {
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
     const Lowered::Port& port = lowered.inputs[i];
     if (port.buffer < 0) continue;
-    const char* host = static_cast<const char*>(call.inputs[i]) + first * port.bytes_a_sample;
-    lowered.pointers[static_cast<std::size_t>(port.buffer)] = const_cast<char*>(host);
+    lowered.pointers[static_cast<std::size_t>(port.buffer)] =
+        reinterpret_cast<char*>(call.bindings.inputs[i].address) + first * port.bytes_a_sample;
   }
   RunContext context = context_of(lane, call, lowered);
   context.samples = lowered.samples;
@@ -402,8 +434,8 @@ RunContext CpuExecutable::context_of(int lane, const Call& call, const Lowered& 
   context.exchange = &exchange_;
   context.all_samples = call.samples;
   context.numbers = &numbers_;
-  if (options_.reduction.statistics != nullptr) {
-    context.statistics = options_.reduction.statistics;
+  if (statistics_ranks_ != nullptr) {
+    context.statistics = statistics_ranks_;
     context.all_samples = call.scalars.all_samples;
   }
   return context;
@@ -440,13 +472,14 @@ void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const Run
     const Lowered::Port& port = lowered.outputs[i];
     const std::int64_t bytes =
         port.bytes_a_sample > 0 ? context.counted * port.bytes_a_sample : port.bytes;
-    if (static_cast<int>(i) == options_.guard) {
+    if (static_cast<int>(i) == options_.numbers.loss) {
       const std::span values(context.at<float>(port.buffer), static_cast<std::size_t>(bytes / 4));
       if (!all_finite(values)) finite_ = false;
     }
-    if (call.outputs[i] == nullptr || (port.bytes_a_sample == 0 && !context.first)) continue;
-    char* host = reinterpret_cast<char*>(call.outputs[i]) + first * port.bytes_a_sample;
-    std::memcpy(host, context.at<char>(port.buffer), static_cast<std::size_t>(bytes));
+    const Span& output = call.bindings.outputs[i];
+    if (!output || (port.bytes_a_sample == 0 && !context.first)) continue;
+    std::memcpy(output.address + first * port.bytes_a_sample, context.at<char>(port.buffer),
+                static_cast<std::size_t>(bytes));
   }
 }
 

@@ -30,10 +30,9 @@ class CpuExecutable : public Executable {
   CpuExecutable(const graph::Graph& graph, CpuVariables& variables, Lanes& lanes, Arenas& arenas,
                 const Machine& machine, const CompileOptions& options);
 
-  void run(std::int64_t samples, std::span<const void* const> inputs,
-           std::span<float* const> outputs, const Scalars& scalars) override;
-  bool finite() const override { return finite_; }
-  Gradient gradient() override;
+  // Runs the call on the lanes before it returns.
+  void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
+  Gradient gradient(Stream& stream) override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
 
@@ -56,24 +55,19 @@ class CpuExecutable : public Executable {
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
   struct Call {
-    std::int64_t samples;
-    std::span<const void* const> inputs;
-    std::span<float* const> outputs;
+    const Bindings& bindings;
     const Scalars& scalars;
-    std::vector<Share> shares;
+    std::int64_t samples;
+    std::span<const Share> shares;
     int active = 0;        // lanes with samples
     int first_active = 0;  // the first of them
     bool idle = false;     // no samples, but batch statistics that the other ranks wait for
     bool overlap = false;  // gradients are reduced over ranks while backward runs
   };
 
-  struct Statistic {
-    float* values;
-    std::size_t count;
-  };
-
   void check() const;
-  std::vector<Statistic> moving_statistics(const graph::Graph& graph) const;
+  std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
+  std::span<const Share> shares_of(std::int64_t samples, std::int64_t all_samples);
   std::vector<Share> split(std::int64_t samples, std::int64_t all_samples) const;
   std::vector<Share> split_ordered(std::int64_t samples, std::int64_t all_samples) const;
   Lowered& program(int lane, std::int64_t samples);
@@ -96,15 +90,16 @@ class CpuExecutable : public Executable {
 
   void fold(int lane, const Call& call, std::int64_t piece, Slice slice);
 
-  // What is left of a call after backward: finish.cpp.
+  void write_numbers(const Bindings& bindings) const;
+
+  // What is left of a call after backward: executable_reduce.cpp.
   void finish_alone(int lane, const Call& call);
   void finish_with_ranks(int lane, const Call& call);
-  std::vector<const float*> sources(const Call& call) const;
+  void find_sources(const Call& call);
   float* source(std::size_t lane, const Call& call) const;
   bool reduces(const Scalars& scalars) const;
-  std::size_t tail_size() const;
-  void write_tail(const Call& call);
-  void read_tail();
+  void write_trailer(const Call& call);
+  void read_trailer();
   void update_statistics(const Call& call);
 
   graph::Graph graph_;
@@ -122,14 +117,17 @@ class CpuExecutable : public Executable {
   Memory accumulated_;  // ordered: the sum of the calls so far, each reduced over the ranks
   std::atomic<bool> finite_{true};  // of this call's guarded output; of all ranks' after reduction
   bool all_finite_ = true;          // of the calls since the last that did not accumulate
-  std::vector<Statistic> statistics_;  // moving ones that are averaged over the ranks
-  std::vector<float> statistics_before_;
-  bool statistics_moved_ = false;  // since the last average
+  cluster::Communicator* ranks_;    // that gradients are summed over; null: there is one
+  cluster::Communicator* statistics_ranks_;  // that batch statistics are taken over; null likewise
+  Trailer trailer_;                          // with the moving statistics that are averaged
   Barrier barrier_, active_barrier_;
+  // How calls of so many samples, of so many of all ranks, are cut up.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Share>> shares_;
+  std::vector<const float*> sources_;  // the flat buffers that make up a call's gradient, in lane order
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<char> idle_input_;
-  std::vector<DerivedStore::Entry*> stale_[2];  // by level
+  std::vector<DerivedStore::Entry*> stale_[2];  // by level, each once
 };
 
 }  // namespace trainer::backend::cpu

@@ -115,27 +115,17 @@ void Lowering::place_inputs(Lowered& lowered) {
   }
 }
 
-// Outputs are staged as plain float32, so that the caller's memory is written once, in order.
+// Outputs are staged in plain layout, so that the caller's memory is written once, in order.
 void Lowering::place_outputs(Lowered& lowered) {
   static const graph::Node kCopyOut{graph::Reshape{}, {}, {}, "output", graph::Phase::kForward, {}};
   for (const ValueId id : graph_.outputs) {
     node_ = &kCopyOut;
     const graph::Value& value = graph_[id];
-    Operand operand = convert(id, place(id, Layout::kPlain), Layout::kPlain);
-    const std::int64_t elements = value.shape.with_batch(samples_).elements();
+    const Operand operand = convert(id, place(id, Layout::kPlain), Layout::kPlain);
     use(operand.buffer);
-    if (value.type == DType::kBFloat16) {
-      const Buffer staged = new_buffer(elements * 4);
-      use(staged);
-      step("to_float32",
-           [from = operand.buffer, staged, elements, k = &kernels()](const RunContext& c) {
-             k->bf16.to_f32(c.at<simd::BFloat16>(from), c.at<float>(staged), elements);
-           });
-      operand.buffer = staged;
-    } else {
-      step("output", [](const RunContext&) {});
-    }
-    const std::int64_t bytes = value.shape.elements() * 4;
+    step("output", [](const RunContext&) {});
+    const std::int64_t bytes =
+        value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
     lowered.outputs.push_back({operand.buffer, value.shape.batched() ? bytes : 0, bytes});
   }
 }

@@ -95,8 +95,8 @@ struct Lowered {
     std::int64_t bytes_a_sample = 0;  // 0: not batched, the whole value
     std::int64_t bytes = 0;
   };
-  std::vector<Port> inputs;   // the host's memory is read in place
-  std::vector<Port> outputs;  // plain float32
+  std::vector<Port> inputs;   // read in place
+  std::vector<Port> outputs;  // plain
   std::vector<DerivedStore::Entry*> derived;
   std::vector<Memory> constants;
   // By offset into the flat buffers: the last step that writes this parameter's gradient.
@@ -222,6 +222,7 @@ void lower(const graph::Reshape& op, Lowering& l);
 void lower(const graph::ZeroPad& op, Lowering& l);
 void lower(const graph::Crop& op, Lowering& l);
 void lower(const graph::Loss& op, Lowering& l);
+void lower(const graph::ClassRank& op, Lowering& l);
 void lower(const graph::L2Penalty& op, Lowering& l);
 void lower(const graph::Update& op, Lowering& l);
 

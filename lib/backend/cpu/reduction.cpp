@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "backend/host_collective.h"
+#include "base/partition.h"
 #include "cluster/waiting.h"
 
 namespace trainer::backend::cpu {
@@ -27,37 +29,27 @@ void tree_sum(const simd::Kernels& kernels, const float* const* sources, int cou
 
 }  // namespace
 
-Slice lane_slice(std::int64_t count, int lane, int lanes) {
-  const std::int64_t width = (count + lanes - 1) / lanes;
-  const std::int64_t aligned = (width + 15) / 16 * 16;
-  return {std::min(count, lane * aligned), std::min(count, (lane + 1) * aligned)};
+cluster::Communicator* ranks_of(Collective* collective) {
+  return collective == nullptr ? nullptr : &dynamic_cast<HostCollective&>(*collective).ranks();
 }
 
-std::vector<Slice> make_buckets(const CpuVariables& variables, std::int64_t bytes) {
-  std::vector<Slice> buckets;
-  std::int64_t first = 0;
-  const std::vector<Segment>& segments = variables.segments();
-  for (std::size_t i = 0; i < segments.size(); ++i) {
-    const bool at_end = i + 1 == segments.size();
-    const std::int64_t last = at_end ? variables.flat_count() : segments[i + 1].offset;
-    if (!at_end && (last - first) * static_cast<std::int64_t>(sizeof(float)) < bytes) continue;
-    buckets.push_back({first, last});
-    first = last;
-  }
-  return buckets;
+Slice lane_slice(std::int64_t count, int lane, int lanes) {
+  const Partition mine = aligned_partition(count, lanes, lane, 16);
+  return {mine.first, mine.first + mine.count};
 }
 
 Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels,
                      const ReductionOptions& options, std::size_t tail)
     : kernels_(kernels),
-      options_(options),
+      ordered_(options.ordered),
+      ranks_(ranks_of(options.gradients)),
       count_(variables.flat_count()),
       tail_(tail),
       sum_((variables.flat_count() + static_cast<std::int64_t>(tail)) *
            static_cast<std::int64_t>(sizeof(float))),
       values_(sum_.as<float>()) {
-  if (options.communicator == nullptr || options.bucket_bytes <= 0) return;
-  buckets_ = make_buckets(variables, options.bucket_bytes);
+  if (ranks_ == nullptr || options.bucket_bytes <= 0) return;
+  buckets_ = make_buckets(variables.segments(), count_, options.bucket_bytes);
   // The last bucket has no backward to hide behind.
   if (buckets_.size() < 2) return;
   arrived_.resize(buckets_.size());
@@ -74,7 +66,7 @@ Reduction::~Reduction() {
   thread_.join();
 }
 
-void Reduction::sum(Slice slice, const std::vector<const float*>& sources, bool add) const {
+void Reduction::sum(Slice slice, std::span<const float* const> sources, bool add) const {
   const int count = static_cast<int>(sources.size());
   float* out = values() + slice.first;
   if (slice.count() <= 0 || (count == 1 && sources[0] == values())) return;
@@ -82,7 +74,7 @@ void Reduction::sum(Slice slice, const std::vector<const float*>& sources, bool 
     if (!add) std::fill(out, out + slice.count(), 0.0f);
     return;
   }
-  if (!options_.ordered || count <= 2) {
+  if (!ordered_ || count <= 2) {
     const float* shifted[64];
     for (int i = 0; i < count; ++i) {
       shifted[i] = sources[static_cast<std::size_t>(i)] + slice.first;
@@ -100,12 +92,12 @@ void Reduction::sum(Slice slice, const std::vector<const float*>& sources, bool 
 }
 
 void Reduction::reduce() const {
-  options_.communicator->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + tail_));
+  ranks_->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + tail_));
 }
 
-void Reduction::begin(std::vector<const float*> sources, bool add) {
+void Reduction::begin(std::span<const float* const> sources, bool add) {
   const std::lock_guard lock(mutex_);
-  sources_ = std::move(sources);
+  sources_.assign(sources.begin(), sources.end());
   add_ = add;
   tail_written_ = aborted_ = false;
   busy_ = true;
@@ -169,7 +161,7 @@ void Reduction::reduce_buckets() {
       if (aborted_) return;
     }
     sum(buckets_[i], sources_, add_);
-    options_.communicator->all_reduce(
+    ranks_->all_reduce(
         std::span(values() + buckets_[i].first,
                   static_cast<std::size_t>(buckets_[i].count()) + (last ? tail_ : 0)));
   }

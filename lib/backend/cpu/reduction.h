@@ -13,20 +13,15 @@
 #include "backend/cpu/memory.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
+#include "backend/exchange.h"
 
 namespace trainer::backend::cpu {
 
-// Elements [first, last) of the flat buffers.
-struct Slice {
-  std::int64_t first = 0, last = 0;
-  std::int64_t count() const { return last - first; }
-};
+// The ranks that a collective of the CPU backend sums over; null for none.
+cluster::Communicator* ranks_of(Collective* collective);
 
 // A lane's slice of `count` elements; whole cache lines.
 Slice lane_slice(std::int64_t count, int lane, int lanes);
-
-// Whole parameters of about `bytes` together, in the order in which backward makes the gradients.
-std::vector<Slice> make_buckets(const CpuVariables& variables, std::int64_t bytes);
 
 class Reduction {
  public:
@@ -47,7 +42,7 @@ class Reduction {
 
   // values = (add ? values : 0) + the sources, in their order; with ReductionOptions::ordered, in
   // the order of a binary tree over them. No sources: zeros.
-  void sum(Slice slice, const std::vector<const float*>& sources, bool add) const;
+  void sum(Slice slice, std::span<const float* const> sources, bool add) const;
 
   // Sums values and tail over the ranks.
   void reduce() const;
@@ -57,7 +52,7 @@ class Reduction {
   // Whether calls may be reduced so.
   bool overlaps() const { return thread_.joinable(); }
   // Before a call: `sources` are what lanes will have written, each into every bucket.
-  void begin(std::vector<const float*> sources, bool add);
+  void begin(std::span<const float* const> sources, bool add);
   // By each source's lane, when it has written a bucket.
   void arrive(std::size_t bucket);
   // When the tail is written.
@@ -72,7 +67,8 @@ class Reduction {
   void reduce_buckets();
 
   const simd::Kernels& kernels_;
-  ReductionOptions options_;
+  bool ordered_;
+  cluster::Communicator* ranks_;  // null: there is one
   std::int64_t count_;
   std::size_t tail_;
   Memory sum_;  // gradients, then the tail

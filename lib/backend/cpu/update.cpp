@@ -55,7 +55,7 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels)
 }
 
 void UpdatePhase::run(int lane, int lanes, Barrier& barrier,
-                      const std::vector<const float*>& gradients, const Scalars& scalars) {
+                      std::span<const float* const> gradients, const Scalars& scalars) {
   const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
   if (needs_norm_) {
     barrier.wait(lanes);
@@ -104,7 +104,7 @@ void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float
 
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
-                     float clip_scale, const std::vector<const float*>& gradients,
+                     float clip_scale, std::span<const float* const> gradients,
                      const Scalars& scalars) {
   const graph::Update& op = segment.update;
   const float* sources[64];

@@ -23,7 +23,7 @@ struct UpdateBuffers {
 // summed in their order.
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
-                     float clip_scale, const std::vector<const float*>& gradients,
+                     float clip_scale, std::span<const float* const> gradients,
                      const Scalars& scalars);
 
 class UpdatePhase {
@@ -35,7 +35,7 @@ class UpdatePhase {
   // Called by every lane at once, after all have written their lane_slice() of the gradients, or
   // all of them before the last barrier. `gradients` are flat buffers that are summed in the order
   // given. The parameters are the same bits whatever the number of lanes.
-  void run(int lane, int lanes, Barrier& barrier, const std::vector<const float*>& gradients,
+  void run(int lane, int lanes, Barrier& barrier, std::span<const float* const> gradients,
            const Scalars& scalars);
   // What run() multiplies this gradient by, one a segment; only when needs_sum().
   std::span<const float> clip_scales(const float* gradients);

@@ -193,7 +193,7 @@ void fields(V& v, Data& s) {
     at_least(1).on_resume(Resume::kFree));
   v("max_file_size", s.max_file_size, "Largest image file in bytes.",
     at_least(1).on_resume(Resume::kFree));
-  v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", any());
+  v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", same());
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
     at_least(0).on_resume(Resume::kFree));

@@ -65,7 +65,8 @@ void fields(V& v, Optimizer& s) {
   v("global_clip_norm", s.global_clip_norm, "Largest norm of all gradients; no clip when left out.",
     above(0));
   v.group({"clip_value", "clip_norm", "global_clip_norm"}, false);
-  v("accumulate", s.accumulate, "Batches summed into one update.", at_least(1));
+  v("accumulate", s.accumulate, "Batches summed into one update.",
+    at_least(1).on_resume(Resume::kSame));
   v("learning_rate_multiplier", s.learning_rate_multiplier,
     "Learning rates of layers, as a list of {match, value}; the last match counts.", any());
   v("ema", s.ema,

@@ -44,7 +44,7 @@ Stroke join(Stroke a, const Stroke& b) {
 
 // Two ways to write each digit, in the square [-1, 1] x [-1, 1].
 const std::array<std::array<Skeleton, 2>, 10>& skeletons() {
-  static const std::array<std::array<Skeleton, 2>, 10> all = {{
+  static const std::array<std::array<Skeleton, 2>, 10> kAll = {{
       {{{arc(0, 0, 0.6f, 0.95f, -90, 270)}, {arc(0, 0, 0.7f, 0.9f, -60, 292)}}},
       {{{{{0.05f, -0.95f}, {0, 0.95f}}}, {{{-0.35f, -0.6f}, {0.05f, -0.95f}, {0.05f, 0.95f}}}}},
       {{{join(arc(0, -0.45f, 0.55f, 0.5f, -170, 40), {{-0.6f, 0.95f}, {0.65f, 0.95f}})},
@@ -78,7 +78,7 @@ const std::array<std::array<Skeleton, 2>, 10>& skeletons() {
         {arc(-0.05f, -0.42f, 0.5f, 0.5f, -20, 330),
          join({{0.48f, -0.7f}}, arc(-0.1f, 0.2f, 0.6f, 0.73f, -10, 110))}}},
   }};
-  return all;
+  return kAll;
 }
 
 struct Warp {

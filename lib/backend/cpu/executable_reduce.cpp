@@ -1,38 +1,25 @@
 // What is left of a call after backward: gradients are summed over lanes, calls and ranks, moving
 // statistics follow, parameters are updated.
 #include <algorithm>
+#include <span>
 #include <stdexcept>
 #include <vector>
 
 #include "backend/cpu/executable.h"
 
 namespace trainer::backend::cpu {
-namespace {
 
-// Of the tail: whether a loss is not finite, whether the rank has moving statistics.
-constexpr std::size_t kTailStart = 2;
-
-}  // namespace
-
-std::vector<CpuExecutable::Statistic> CpuExecutable::moving_statistics(
-    const graph::Graph& graph) const {
-  std::vector<Statistic> statistics;
+std::vector<std::span<float>> CpuExecutable::moving_statistics(const graph::Graph& graph) const {
+  std::vector<std::span<float>> statistics;
   for (const graph::Node& node : graph.nodes) {
     if (!std::holds_alternative<graph::UpdateStatistics>(node.op)) continue;
     for (std::size_t i = 0; i < 2; ++i) {
       const graph::Value& value = graph[node.inputs[i]];
-      statistics.push_back(
-          {variables_.at(value.name), static_cast<std::size_t>(value.shape.elements())});
+      statistics.emplace_back(variables_.at(value.name),
+                              static_cast<std::size_t>(value.shape.elements()));
     }
   }
   return statistics;
-}
-
-// Numbers that go with the gradients: see write_tail().
-std::size_t CpuExecutable::tail_size() const {
-  std::size_t size = kTailStart;
-  for (const Statistic& statistic : statistics_) size += statistic.count;
-  return size;
 }
 
 bool CpuExecutable::reduces(const Scalars& scalars) const {
@@ -42,13 +29,15 @@ bool CpuExecutable::reduces(const Scalars& scalars) const {
 void CpuExecutable::finish_alone(int lane, const Call& call) {
   if (!finite_) return;
   if (lane == 0) update_statistics(call);
-  std::vector<const float*> gradients = sources(call);
+  std::span<const float* const> gradients = sources_;
+  const float* sum = nullptr;
   const Scalars& scalars = call.scalars;
   const bool tree = options_.reduction.ordered && gradients.size() > 2;
   if (update_.needs_sum() || scalars.accumulate || !scalars.apply || tree) {
     reduction_->sum(lane_slice(variables_.flat_count(), lane, lanes_.count()), gradients,
                     scalars.accumulate);
-    gradients = {reduction_->values()};
+    sum = reduction_->values();
+    gradients = {&sum, 1};
   }
   if (scalars.apply) update_.run(lane, lanes_.count(), barrier_, gradients, scalars);
 }
@@ -59,7 +48,7 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
   const bool ordered = options_.reduction.ordered;
   const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
   if (!call.overlap) {
-    reduction_->sum(mine, sources(call), scalars.accumulate && !ordered);
+    reduction_->sum(mine, sources_, scalars.accumulate && !ordered);
   }
   if (!reduces(scalars)) {
     if (lane == 0) {
@@ -68,7 +57,7 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
     }
     return;
   }
-  if (lane == 0) write_tail(call);
+  if (lane == 0) write_trailer(call);
   if (!call.overlap) barrier_.wait(lanes);
   if (lane == 0) {
     if (call.overlap) {
@@ -77,7 +66,7 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
     } else {
       reduction_->reduce();
     }
-    read_tail();
+    read_trailer();
   }
   barrier_.wait(lanes);
   if (!finite_) return;
@@ -88,16 +77,14 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
                           scalars.accumulate);
     gradient = accumulated_.as<float>();
   }
-  if (scalars.apply) update_.run(lane, lanes, barrier_, {gradient}, scalars);
+  if (scalars.apply) update_.run(lane, lanes, barrier_, {&gradient, 1}, scalars);
 }
 
-// The flat buffers that make up this call's gradient, in lane order.
-std::vector<const float*> CpuExecutable::sources(const Call& call) const {
-  std::vector<const float*> buffers;
+void CpuExecutable::find_sources(const Call& call) {
+  sources_.clear();
   for (std::size_t lane = 0; lane < states_.size(); ++lane) {
-    if (call.shares[lane].pieces() > 0) buffers.push_back(source(lane, call));
+    if (call.shares[lane].pieces() > 0) sources_.push_back(source(lane, call));
   }
-  return buffers;
 }
 
 float* CpuExecutable::source(std::size_t lane, const Call& call) const {
@@ -106,47 +93,17 @@ float* CpuExecutable::source(std::size_t lane, const Call& call) const {
   return (in_partial ? state.partial[0] : state.gradients).as<float>();
 }
 
-// The numbers that go with the gradients: whether a loss is not finite, whether this rank has
-// statistics, and those.
-void CpuExecutable::write_tail(const Call& call) {
+void CpuExecutable::write_trailer(const Call& call) {
   all_finite_ = all_finite_ && finite_;
-  std::span<float> tail = reduction_->tail();
-  float* at = tail.data() + kTailStart;
-  statistics_before_.clear();
-  for (const Statistic& statistic : statistics_) {
-    statistics_before_.insert(statistics_before_.end(), statistic.values,
-                              statistic.values + statistic.count);
-  }
+  trailer_.remember();
   if (all_finite_) update_statistics(call);
-  for (const Statistic& statistic : statistics_) {
-    if (statistics_moved_) {
-      std::copy_n(statistic.values, statistic.count, at);
-    } else {
-      std::fill_n(at, statistic.count, 0.0f);
-    }
-    at += statistic.count;
-  }
-  tail[0] = all_finite_ ? 0.0f : 1.0f;
-  tail[1] = statistics_moved_ ? 1.0f : 0.0f;
+  trailer_.write(reduction_->tail(), all_finite_);
 }
 
-// Leaves the mean of the ranks' moving statistics, or those from before an update that is off.
-void CpuExecutable::read_tail() {
-  const std::span<const float> tail = reduction_->tail();
-  all_finite_ = finite_ = tail[0] == 0.0f;
-  const float* at = finite_ ? tail.data() + kTailStart : statistics_before_.data();
-  const float factor = finite_ ? 1 / tail[1] : 1;
-  if (finite_ && tail[1] == 0.0f) return;
-  for (const Statistic& statistic : statistics_) {
-    std::transform(at, at + statistic.count, statistic.values,
-                   [factor](float value) { return value * factor; });
-    at += statistic.count;
-  }
-  statistics_moved_ = false;
-}
+void CpuExecutable::read_trailer() { all_finite_ = finite_ = trailer_.read(reduction_->tail()); }
 
-Gradient CpuExecutable::gradient() {
-  if (!reduction_ || options_.reduction.communicator != nullptr) {
+Gradient CpuExecutable::gradient(Stream&) {
+  if (!reduction_ || ranks_ != nullptr) {
     throw std::logic_error("gradient(): the last call must be of one rank, and not update");
   }
   Gradient gradient;
@@ -164,7 +121,7 @@ void CpuExecutable::update_statistics(const Call& call) {
   context.pointers = lowered.pointers.data();
   for (std::size_t i = lowered.update_begin; i < lowered.steps.size(); ++i) {
     lowered.steps[i].run(context);
-    statistics_moved_ = true;
+    trailer_.statistics_moved();
   }
 }
 

@@ -1,0 +1,27 @@
+// Sums over ranks, in stream order on device memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backend/device.h"
+#include "cluster/communicator.h"
+
+namespace trainer::backend {
+
+// A group of ranks with a device each. Every rank makes the same calls in the same order with the
+// same sizes. Errors of a call (PeerError: a rank has gone or is silent) surface where its stream
+// is waited for.
+class Collective {
+ public:
+  virtual ~Collective() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // Sums `count` float32 values in place, with the same bits on every rank.
+  virtual void all_reduce(Span values, std::int64_t count, Stream& stream) = 0;
+  // Ends every wait of this group's ranks with a PeerError that says why; from any thread.
+  virtual void abort(const std::string& reason) noexcept = 0;
+};
+
+}  // namespace trainer::backend

@@ -1,0 +1,31 @@
+// The processor as a device.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/open.h"
+
+namespace trainer::backend::cpu {
+
+struct CpuOptions {
+  int threads = 0;      // 0: all cores this process may use
+  int all_threads = 0;  // of all replicas of this process; 0: there is one
+  int lanes = 0;  // 0: chosen. Micro-batches run side by side, each by threads / lanes threads
+  // Which of the kernels compiled for several instruction sets to use: "x86-64-v3", "x86-64-v4", or
+  // "amx", which is the latter with AMX for bfloat16; the best that this processor runs when empty.
+  std::string instruction_set;
+  // Cores that the threads are kept on, one each, in lane order; empty: wherever the system likes.
+  std::vector<int> cores;
+};
+// Throws DeviceError when this processor has no such kernels.
+std::unique_ptr<Backend> open_backend(const CpuOptions& options);
+
+// A backend a replica, each with its share of the cores.
+std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options);
+// Says which option asks for more cores than this process may use; "" when none does.
+std::string core_warning(const DeviceOptions& options);
+
+}  // namespace trainer::backend::cpu

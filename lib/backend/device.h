@@ -1,0 +1,82 @@
+// Memory of a device, and the order in which a device works.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <utility>
+
+namespace trainer::backend {
+
+// A range of a device's memory. Only the backend that allocated it may read or write through
+// `address`.
+struct Span {
+  std::byte* address = nullptr;
+  std::size_t bytes = 0;
+
+  explicit operator bool() const { return address != nullptr; }
+  // The range from `offset` on; of an empty span, an empty one.
+  Span from(std::size_t offset) const {
+    return address == nullptr ? Span{} : Span{address + offset, bytes - offset};
+  }
+};
+
+// A move-only block of device memory, freed by the backend that allocated it, which must outlive
+// it. Freeing it while launched work uses it is an error of the caller.
+class Buffer {
+ public:
+  using Free = std::function<void(std::byte*)>;
+
+  Buffer() = default;
+  Buffer(Span span, Free free) : span_(span), free_(std::move(free)) {}
+  Buffer(Buffer&& other) noexcept { swap(other); }
+  Buffer& operator=(Buffer&& other) noexcept {
+    Buffer moved(std::move(other));
+    swap(moved);
+    return *this;
+  }
+  ~Buffer() {
+    if (span_) free_(span_.address);
+  }
+
+  Span span() const { return span_; }
+  std::size_t bytes() const { return span_.bytes; }
+
+ private:
+  void swap(Buffer& other) noexcept {
+    std::swap(span_, other.span_);
+    std::swap(free_, other.free_);
+  }
+
+  Span span_;
+  Free free_;
+};
+
+// A point in a stream's work, set by Stream::record(); before that, one that is done.
+class Event {
+ public:
+  virtual ~Event() = default;
+  // Whether the work before it is done; from any thread.
+  virtual bool done() const = 0;
+  // Blocks until done(). Rethrows what the work before it threw.
+  virtual void wait() const = 0;
+};
+
+// A queue of device work, done in order; work of different streams overlaps. One thread at a time
+// may use a stream.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  // Copies in stream order. The host memory must stay as it is until the copy is done.
+  virtual void upload(Span to, const void* from, std::size_t bytes) = 0;
+  virtual void download(void* to, Span from, std::size_t bytes) = 0;
+  // Sets the event, of the same backend, to the point after all work that was given so far.
+  virtual void record(Event& event) = 0;
+  // Work given from now on starts after the event, which may be of another stream of the same
+  // backend.
+  virtual void wait_for(const Event& event) = 0;
+  // Blocks until all work given so far is done. Rethrows what it threw.
+  virtual void synchronize() = 0;
+};
+
+}  // namespace trainer::backend

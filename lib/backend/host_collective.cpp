@@ -1,0 +1,12 @@
+#include "backend/host_collective.h"
+
+#include <span>
+
+namespace trainer::backend {
+
+void HostCollective::all_reduce(Span values, std::int64_t count, Stream&) {
+  ranks_.all_reduce(
+      std::span(reinterpret_cast<float*>(values.address), static_cast<std::size_t>(count)));
+}
+
+}  // namespace trainer::backend

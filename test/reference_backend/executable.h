@@ -1,0 +1,67 @@
+// A graph on the reference backend: every call is interpreted, in double precision.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "backend/exchange.h"
+#include "reference_backend/stream.h"
+#include "reference_backend/variables.h"
+#include "support/reference.h"
+
+namespace trainer::test {
+
+class ReferenceExecutable final : public backend::Executable {
+ public:
+  // Throws DeviceError when batch statistics are wanted over several ranks.
+  ReferenceExecutable(const graph::Graph& graph, ReferenceVariables& variables,
+                      const backend::CompileOptions& options);
+
+  void launch(const backend::Bindings& bindings, const backend::Scalars& scalars,
+              backend::Stream& stream) override;
+  backend::Gradient gradient(backend::Stream& stream) override;
+  backend::MemoryReport memory() const override;
+  void print(std::ostream& out) const override;
+
+ private:
+  // A call's own copy of what it was given.
+  struct Call {
+    std::int64_t samples = 0;
+    std::vector<backend::Span> inputs, outputs;
+    backend::Numbers* numbers = nullptr;
+    backend::Scalars scalars;
+    backend::Numbers result;
+  };
+  using Values = std::vector<Tensor>;
+  using Flat = std::vector<float>;
+
+  // Samples [first, first + count) of the call, through the forward and backward phases; writes
+  // their outputs and returns the values.
+  Values run_part(Call& call, std::int64_t first, std::int64_t count) const;
+  Values values_for(const Call& call, std::int64_t first, std::int64_t count) const;
+  void run_node(const graph::Node& node, const backend::Scalars& scalars, Values& values) const;
+  void write_outputs(const Call& call, const Values& values, std::int64_t first) const;
+  void add_numbers(Call& call, const Values& values) const;
+  Flat gradients_of(const Values& values) const;
+  // The sum over the pieces [first, first + count) of an ordered batch as a binary tree.
+  Flat ordered_sum(Call& call, std::int64_t first, std::int64_t count);
+  void move_statistics(const Values& values);
+  // The steps of a call, in stream order.
+  void compute(Call& call);
+  void finish(Call& call);
+  void update(const backend::Scalars& scalars);
+  std::vector<float> clip_scales() const;
+
+  graph::Graph graph_;
+  ReferenceVariables& variables_;
+  backend::CompileOptions options_;
+  bool updates_ = false;
+  backend::Trailer trailer_;
+  Flat sum_;  // of this call or, not ordered, of those since the last update; then the trailer
+  Flat accumulated_;  // ordered: of the calls since the last update, each reduced over the ranks
+  bool all_finite_ = true;  // of the calls since the last that did not accumulate
+  mutable std::vector<float> scales_;
+};
+
+}  // namespace trainer::test

@@ -1,0 +1,69 @@
+#!/usr/bin/env python3
+"""The table "To add something" of lib/README.md against what adding the existing examples touches."""
+
+import fnmatch
+import pathlib
+import re
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "scripts"))
+import recipe  # noqa: E402
+
+PATH = re.compile(r"[a-z_0-9*]+(?:/[a-z_0-9*]+)+\.(?:h|cpp|inl|proto)")
+
+
+def read_table(text):
+    """{first cell: (new files, files with lines elsewhere)} of the table, with * for x in the paths."""
+    rows, inside = {}, False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if not line.lstrip().startswith("|"):
+            inside = False
+        elif cells == ["add", "new files", "lines elsewhere"]:
+            inside = True
+        elif inside and not set(cells[0]) <= set("-: "):
+            paths = [[re.sub(r"(?<=[/_v])x(?=\.)", "*", path) for path in PATH.findall(cell)] for cell in cells[1:]]
+            rows[cells[0]] = tuple(paths)
+    return rows
+
+
+def disagreements(new, elsewhere, files):
+    """Files that the row does not name, and paths of its lines elsewhere that no file has."""
+    missing = [f for f in files if not any(fnmatch.fnmatchcase(f, p) for p in new + elsewhere)]
+    stale = [p for p in elsewhere if not any(fnmatch.fnmatchcase(f, p) for f in files)]
+    return missing, stale
+
+
+class Recipe(unittest.TestCase):
+    def test_adding_one_touches_only_the_files_that_the_table_names(self):
+        rows = read_table((ROOT / "lib/README.md").read_text())
+        self.assertTrue(rows, "lib/README.md has no table | add | new files | lines elsewhere |")
+        for kind, (words, folder) in recipe.EXAMPLES.items():
+            with self.subTest(kind):
+                named = [paths for row, paths in rows.items() if re.match(rf"{kind}\b", row)]
+                self.assertEqual(len(named), 1, f"rows that begin with '{kind}'")
+                missing, stale = disagreements(*named[0], recipe.files_naming(words, folder))
+                self.assertEqual(missing, [], f"name {words[0]}; add them to the row '{kind}'")
+                self.assertEqual(stale, [], f"name {words[0]} no longer; remove them from the row '{kind}'")
+
+    def test_the_table_is_read_with_x_for_any_name(self):
+        table = "| add | new files | lines elsewhere |\n| --- | --- | --- |\n| op | `a/ops/x.cpp` | a/op.h, c/check_x.cpp |\n"
+        self.assertEqual(read_table(table), {"op": (["a/ops/*.cpp"], ["a/op.h", "c/check_*.cpp"])})
+        found = disagreements(["a/ops/*.cpp"], ["b/one.h"], ["a/ops/pool.cpp", "a/op.h"])
+        self.assertEqual(found, (["a/op.h"], ["b/one.h"]))
+
+    def test_only_whole_words_in_sources_count(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            (root / "lib/a").mkdir(parents=True)
+            (root / "lib/a/one.cpp").write_text("Pool pool;")
+            (root / "lib/a/two.cpp").write_text("GlobalPool pool; Pooling p;")
+            (root / "lib/a/notes.md").write_text("Pool")
+            self.assertEqual(recipe.files_naming(["Pool"], root=root), ["a/one.cpp"])
+
+
+if __name__ == "__main__":
+    unittest.main()
