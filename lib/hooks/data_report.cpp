@@ -1,5 +1,6 @@
 #include "hooks/data_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -118,8 +119,9 @@ std::string left_out(const data::DamagedFiles* files, const std::string& split) 
 std::vector<std::string> data_warnings(const data::Datasets& data) {
   std::vector<std::string> lines{classes_without_sample(data)};
   for (const auto& [name, files] : splits_of_files(data)) {
-    std::string line = files->damage().without_class;
-    if (lines.back() != line) lines.push_back(std::move(line));
+    for (std::string& line : files->damage().left_aside) {
+      if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+    }
   }
   std::erase(lines, "");
   return lines;
