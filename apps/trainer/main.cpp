@@ -11,6 +11,7 @@
 #include "base/denormals.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "commands.h"
 #include "config/values.h"
 #include "examples.h"
@@ -20,7 +21,7 @@ namespace trainer::app {
 config::Environment environment() { return environment_variables(); }
 
 void warn(const std::string& line) {
-  if (!line.empty()) std::cerr << "warning: " << line << '\n';
+  if (!line.empty()) std::cerr << "warning: " << trainer::printable(line) << '\n';
 }
 
 namespace {
@@ -85,13 +86,14 @@ int main(int argc, char** argv) {
               << '\n';
     return code == trainer::kExitOk ? trainer::kExitData : code;
   } catch (const trainer::ConfigError& error) {
-    std::cerr << error.what() << '\n';
+    std::cerr << trainer::printable(error.what(), trainer::Controls::kLines) << '\n';
     return error.code();
   } catch (const trainer::Error& error) {
-    std::cerr << "error: " << error.what() << '\n';
+    std::cerr << "error: " << trainer::printable(error.what(), trainer::Controls::kLines) << '\n';
     return error.code();
   } catch (const std::filesystem::filesystem_error& error) {
-    std::cerr << "error: " << error.path1().string() << ": " << error.code().message() << '\n';
+    std::cerr << "error: " << trainer::printable(error.path1().string()) << ": "
+              << error.code().message() << '\n';
     return trainer::kExitData;
   } catch (const std::bad_alloc&) {
     std::cerr << "error: out of memory; a smaller train.batch_size takes less\n";

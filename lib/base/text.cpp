@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace trainer {
@@ -46,6 +47,23 @@ std::string escaped(std::string_view text) {
     } else {
       result += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15]};
     }
+  }
+  return result;
+}
+
+std::string printable(std::string_view text, Controls kept) {
+  std::string result;
+  while (!text.empty()) {
+    const auto byte = static_cast<std::uint8_t>(text[0]);
+    const std::size_t length = utf8_length(text);
+    // U+0080 to U+009F are controls, too.
+    const bool is_control =
+        byte < 0x20 || byte == 0x7F ||
+        (byte == 0xC2 && length == 2 && static_cast<std::uint8_t>(text[1]) < 0xA0);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
+    const bool keep = length > 0 && (!is_control || (byte == '\n' && kept == Controls::kLines));
+    result += keep ? std::string(character) : escaped(character);
+    text.remove_prefix(character.size());
   }
   return result;
 }

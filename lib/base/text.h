@@ -13,6 +13,11 @@ bool is_line_of_text(std::string_view text);
 // The same with every byte that is not printable ASCII as \xNN, for messages.
 std::string escaped(std::string_view text);
 
+// The text with its control characters, and bytes that are not UTF-8, as \xNN, so that a file's
+// name cannot steer a terminal. `kLines` keeps the ends of lines.
+enum class Controls { kNone, kLines };
+std::string printable(std::string_view text, Controls kept = Controls::kNone);
+
 // "a, b, c"; nothing for no words.
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
 

@@ -2,8 +2,10 @@
 
 #include <libdeflate.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
+#include <utility>
 
 #include "base/error.h"
 
@@ -71,6 +73,22 @@ std::span<const std::uint8_t> packed_bytes(const Fields& zip, const ZipMember& m
   return zip.slice(start, member.packed);
 }
 
+// Members that share bytes would make a small archive unpack to any size.
+void check_apart(const Fields& zip, const std::vector<ZipMember>& members,
+                 const std::string& source) {
+  std::vector<std::pair<const std::uint8_t*, const std::uint8_t*>> ranges;
+  for (const ZipMember& member : members) {
+    const auto packed = packed_bytes(zip, member);
+    ranges.emplace_back(zip.slice(member.header, 0).data(), packed.data() + packed.size());
+  }
+  std::sort(ranges.begin(), ranges.end());
+  for (std::size_t i = 1; i < ranges.size(); ++i) {
+    if (ranges[i].first < ranges[i - 1].second) {
+      throw DataError(source, "is a damaged zip archive: two of its members share bytes");
+    }
+  }
+}
+
 struct FreeDecompressor {
   void operator()(libdeflate_decompressor* d) const { libdeflate_free_decompressor(d); }
 };
@@ -97,6 +115,7 @@ std::vector<ZipMember> zip_members(std::span<const std::uint8_t> archive,
     members.push_back(std::move(member));
     at += 46 + name_size + extra_size + zip.at<std::uint16_t>(at + 32);
   }
+  check_apart(zip, members, source);
   return members;
 }
 

@@ -15,13 +15,15 @@ namespace trainer::data {
 
 class Dataset;
 
-// Files of a list that could not be read, so far, or that have no class.
+// Files of a list that could not be read, so far, or that were left aside.
 struct Damage {
   std::int64_t skipped = 0, replaced = 0, files = 0;  // files: in the list
   std::vector<std::string> reasons = {};              // of those skipped; each begins with the file
-  std::string without_class = {};  // a line on image files that lie in no folder of a class
-  std::int64_t warned = 0;         // files that were decoded with a warning
-  std::string warning = {};        // of the first of these; begins with the file
+  // Lines on image files that lie in no folder of a class, and on what is named like one but is no
+  // file.
+  std::vector<std::string> left_aside = {};
+  std::int64_t warned = 0;   // files that were decoded with a warning
+  std::string warning = {};  // of the first of these; begins with the file
 };
 
 // How many damaged files a data set may have (data.error_budget).
@@ -42,16 +44,17 @@ class DamagedFiles {
     std::vector<std::string> classes;  // in label order
     std::vector<std::int32_t> labels;  // of the samples
     std::uint64_t seed = 0;
-    bool replaces = false;           // on_error: replace
-    std::vector<std::string> notes;  // begin the report
-    std::string without_class;       // see Damage
+    bool replaces = false;                // on_error: replace
+    std::vector<std::string> notes;       // begin the report
+    std::vector<std::string> left_aside;  // see Damage
   };
   // Why each of these samples cannot be read, "" when it can.
   using Scan = std::function<std::vector<std::string>(const std::vector<std::int64_t>& indices)>;
 
   DamagedFiles(Options options, Scan scan);
   // Of a set that leaves samples of another one out: `reasons` say why.
-  DamagedFiles(std::int64_t files, std::vector<std::string> reasons, std::string without_class);
+  DamagedFiles(std::int64_t files, std::vector<std::string> reasons,
+               std::vector<std::string> left_aside);
 
   Damage damage() const;
   // Files that were left out or replaced so far, and why, one line each.

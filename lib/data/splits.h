@@ -18,6 +18,10 @@ class MissingSplit : public DataError {
   using DataError::DataError;
 };
 
+// The most classes that labels without names may make: those of `samples` samples, of which some
+// are missing. A larger number is a mistake in the labels, and would take all memory.
+std::int64_t most_classes(std::int64_t samples);
+
 // How many samples each of `classes` classes has; empty when that is not known beforehand.
 std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t classes);
 

@@ -1,5 +1,6 @@
 #include "hooks/data_report.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -11,14 +12,14 @@
 namespace trainer::hooks {
 namespace {
 
-using NamedFiles = std::pair<const char*, const data::DamagedFiles*>;
+using NamedSplit = std::pair<const char*, const data::DamagedFiles*>;
 
 // The image files of each split; those that two splits share once, under the first.
-std::vector<NamedFiles> splits_of_files(const data::Datasets& data) {
-  std::vector<NamedFiles> splits;
-  for (const NamedFiles& split : {NamedFiles{"train", data.train_files.get()},
-                                  {"validation", data.validation_files.get()},
-                                  {"test", data.test_files.get()}}) {
+std::vector<NamedSplit> splits_of_files(const data::Datasets& data) {
+  std::vector<NamedSplit> splits;
+  for (const NamedSplit& split : {NamedSplit{"train", data.train_files.get()},
+                             {"validation", data.validation_files.get()},
+                             {"test", data.test_files.get()}}) {
     const bool shared = !splits.empty() && splits[0].second == split.second;
     if (split.second != nullptr && !shared) splits.push_back(split);
   }
@@ -118,8 +119,9 @@ std::string left_out(const data::DamagedFiles* files, const std::string& split) 
 std::vector<std::string> data_warnings(const data::Datasets& data) {
   std::vector<std::string> lines{classes_without_sample(data)};
   for (const auto& [name, files] : splits_of_files(data)) {
-    std::string line = files->damage().without_class;
-    if (lines.back() != line) lines.push_back(std::move(line));
+    for (std::string& line : files->damage().left_aside) {
+      if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(line);
+    }
   }
   std::erase(lines, "");
   return lines;

@@ -25,6 +25,15 @@ TEST_CASE("bytes of a message are spelled out where they do not print") {
   CHECK(escaped("caf\xe9\n") == "caf\\xe9\\x0a");
 }
 
+TEST_CASE("what a terminal would obey is spelled out, other characters stay") {
+  CHECK(printable("caf\xc3\xa9 \xe4\xb8\xad") == "caf\xc3\xa9 \xe4\xb8\xad");
+  CHECK(printable("a\x1b[31m\n\x7f") == "a\\x1b[31m\\x0a\\x7f");
+  CHECK(printable("a\nb\r", Controls::kLines) == "a\nb\\x0d");
+  CHECK(printable("\xc2\x9b"
+                  "1m \xc2\xa0") == "\\xc2\\x9b1m \xc2\xa0");
+  CHECK(printable("caf\xe9") == "caf\\xe9");
+}
+
 TEST_CASE("words are joined with a separator between them") {
   CHECK(join({}) == "");
   CHECK(join({"a"}) == "a");

@@ -33,7 +33,7 @@ class FloatImages final : public data::Dataset {
  public:
   explicit FloatImages(std::int64_t size, std::string name = "images")
       : size_(size), name_(std::move(name)) {
-    spec_.image_shape = Shape({4, 4, 1});
+    spec_.image_shape = {4, 4, 1};
     spec_.image_type = DType::kFloat32;
     spec_.in_memory = true;
   }

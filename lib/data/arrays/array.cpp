@@ -87,13 +87,18 @@ double Array::at(std::int64_t i) const {
 
 void check_size(const Array& array) {
   std::string product;
+  bool is_empty = false;
   unsigned __int128 expected = size_of(array.element);
   for (const std::int64_t dim : array.dims) {
     if (dim < 0) throw DataError(array.source, "has a negative dimension; the file is damaged");
+    is_empty = is_empty || dim == 0;
     expected *= static_cast<std::uint64_t>(dim);
     if (expected > (std::uint64_t{1} << 62)) expected = std::uint64_t{1} << 62;
     product += (product.empty() ? "" : " x ") + std::to_string(dim);
   }
+  // The other dimensions could be anything then.
+  if (is_empty)
+    throw DataError(array.source, concat("holds no elements: its header says ", product));
   const std::size_t held = array.buffer.size() - array.offset;
   if (expected == held) return;
   throw DataError(

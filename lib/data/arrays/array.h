@@ -57,7 +57,8 @@ struct Array {
   double at(std::int64_t i) const;
 };
 
-// Checks that the bytes after `offset` are exactly the elements of `dims`. Throws DataError.
+// Checks that the bytes after `offset` are exactly the elements of `dims`, at least one, so that
+// their number is no larger than the file. Throws DataError.
 void check_size(const Array& array);
 // Reverses the bytes of each element.
 void swap_bytes(Array& array);
@@ -84,6 +85,7 @@ class MemoryDataset final : public Dataset {
   std::string fingerprint() const override;
   std::string content_key() const override;
 
+  // -1 without class indices. Throws DataError when the labels would make impossibly many classes.
   std::int64_t max_label() const;
   // Throws DataError naming file and sample unless every label lies in [0, num_classes).
   void check_labels(std::int64_t num_classes) const;

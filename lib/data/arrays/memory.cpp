@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "data/arrays/array.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 namespace {
@@ -116,7 +117,13 @@ std::string MemoryDataset::content_key() const {
 }
 
 std::int64_t MemoryDataset::max_label() const {
-  return indices_.empty() ? -1 : *std::max_element(indices_.begin(), indices_.end());
+  if (indices_.empty()) return -1;
+  const auto most = std::max_element(indices_.begin(), indices_.end());
+  if (*most < most_classes(size())) return *most;
+  throw DataError(label_source_,
+                  concat("sample ", most - indices_.begin(), " has the label ", *most,
+                         ", which would make ", std::int64_t{*most} + 1, " classes of ", size(),
+                         " samples; number the classes from 0, or set data.num_classes"));
 }
 
 void MemoryDataset::check_labels(std::int64_t num_classes) const {

@@ -5,6 +5,7 @@
 #include <future>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "data/arrays/array.h"
 
 namespace trainer::data {
@@ -99,10 +100,8 @@ Opened open_npz_split(const config::Data& config, Role role) {
   const std::string labels = split.labels.empty() ? pick(held, label_names) : split.labels;
   if (images.empty() && labels.empty() && role == Role::kTest && !given(split)) return nullptr;
   if (images.empty() || labels.empty()) {
-    std::string text;
-    for (const std::string& name : held) text += (text.empty() ? "" : ", ") + name;
     throw DataError(path, concat("no arrays ", image_names[0], " and ", label_names[0], " for the ",
-                                 suffix, " split; it holds ", text, ". Name them with data.",
+                                 suffix, " split; it holds ", join(held), ". Name them with data.",
                                  suffix, ".images and data.", suffix, ".labels"));
   }
   return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));
@@ -129,8 +128,7 @@ Parts open_parts(const config::Data& config, const Wanted& wanted, OpenSplit ope
   return parts;
 }
 
-std::int64_t count_classes(const config::Data& config, const Dataset& first,
-                           std::int64_t max_label) {
+std::int64_t count_classes(const config::Data& config, const MemoryDataset& first) {
   const auto named = static_cast<std::int64_t>(config.classes.size());
   if (config.num_classes && named > 0 && *config.num_classes != named) {
     throw ConfigError(config.loc, concat("data: num_classes is ", *config.num_classes, ", but ",
@@ -143,7 +141,7 @@ std::int64_t count_classes(const config::Data& config, const Dataset& first,
                                          "in the files has ", width, " numbers"));
   }
   if (given_count > 0) return given_count;
-  return first.spec().label_is_index() ? max_label + 1 : width;
+  return first.spec().label_is_index() ? first.max_label() + 1 : width;
 }
 
 void check_alike(const Dataset& one, const Dataset& other, const char* name,
@@ -164,7 +162,7 @@ void open_arrays(const config::Data& config, const Wanted& wanted, OpenSplit ope
                                : parts.validation ? parts.validation.get()
                                                   : parts.test.get();
   if (first == nullptr) return;
-  result.num_classes = count_classes(config, *first, first->max_label());
+  result.num_classes = count_classes(config, *first);
   const auto check = [&](const Opened& part, Role role) {
     if (part == nullptr) return;
     check_alike(*first, *part, name_of(role), config.path.empty() ? "data" : config.path);

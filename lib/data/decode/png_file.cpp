@@ -117,15 +117,17 @@ PngFile::PngFile(EncodedBytes file, const std::string& path) : file_(file), path
   info_.height = static_cast<int>(height);
   info_.channels = (colours & kColour) != 0 ? 3 : 1;
   info_.orientation = find_orientation(file);
-  // DEFLATE shrinks at most 1032 times.
-  const std::uint64_t row = (std::uint64_t{width} * bits + 7) / 8 + 1;
-  if (row * height > std::uint64_t{file.size()} * 1032 + 1032) {
-    reader.fail(concat("is truncated: ", file.size(), " bytes cannot hold ", width, " x ", height,
-                       " pixels"));
-  }
+  bits_ = static_cast<int>(bits);
 }
 
 std::string PngFile::decode(int, int, Pixels& out) const {
+  // DEFLATE shrinks at most 1032 times.
+  const std::uint64_t row =
+      (static_cast<std::uint64_t>(info_.width) * static_cast<std::uint64_t>(bits_) + 7) / 8 + 1;
+  if (row * static_cast<std::uint64_t>(info_.height) > std::uint64_t{file_.size()} * 1032 + 1032) {
+    throw DataError(path_, concat("PNG: is truncated: ", file_.size(), " bytes cannot hold ",
+                                  info_.width, " x ", info_.height, " pixels"));
+  }
   out.reset(info_.height, info_.width, info_.channels);
   std::vector<png_bytep> rows(static_cast<std::size_t>(info_.height));
   for (int y = 0; y < info_.height; ++y) rows[static_cast<std::size_t>(y)] = out.row(y);

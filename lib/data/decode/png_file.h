@@ -23,6 +23,7 @@ class PngFile {
   EncodedBytes file_;
   std::string path_;
   ImageInfo info_;
+  int bits_ = 8;  // a number
 };
 
 }  // namespace trainer::data

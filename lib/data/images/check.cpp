@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/parallel.h"
+#include "base/text.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_list.h"
 #include "data/splits.h"
@@ -229,7 +230,7 @@ namespace {
 void list_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
   if (lines.empty()) return;
   text += concat(title, ": ", lines.size(), '\n');
-  for (const std::string& line : lines) text += "  " + line + '\n';
+  for (const std::string& line : lines) text += "  " + printable(line) + '\n';
 }
 
 }  // namespace
@@ -249,7 +250,7 @@ std::string to_text(const DataCheck& check) {
     for (std::size_t i = 0; i < check.classes.size(); ++i) {
       text += concat("  ", check.classes[i], ": ", split.per_class[i], '\n');
     }
-    for (const std::string& note : split.notes) text += "  " + note + '\n';
+    for (const std::string& note : split.notes) text += "  " + printable(note) + '\n';
     list_lines(text, "  damaged files", split.damaged);
     list_lines(text, "  decoded with complaints", split.suspicious);
   }

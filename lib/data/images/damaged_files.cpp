@@ -22,9 +22,9 @@ DamagedFiles::DamagedFiles(Options options, Scan scan)
 }
 
 DamagedFiles::DamagedFiles(std::int64_t files, std::vector<std::string> reasons,
-                           std::string without_class)
+                           std::vector<std::string> left_aside)
     : samples_(files - static_cast<std::int64_t>(reasons.size())), skipped_(std::move(reasons)) {
-  options_.without_class = std::move(without_class);
+  options_.left_aside = std::move(left_aside);
   for (const std::string& reason : skipped_) report_.push_back("skipped: " + reason);
 }
 
@@ -35,7 +35,7 @@ Damage DamagedFiles::damage() const {
                 static_cast<std::int64_t>(replaced_.size()),
                 samples_ + skipped,
                 skipped_,
-                options_.without_class,
+                options_.left_aside,
                 static_cast<std::int64_t>(warnings_.size()),
                 {}};
   if (!warnings_.empty()) damage.warning = warnings_.begin()->second;

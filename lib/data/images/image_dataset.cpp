@@ -280,7 +280,7 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
                                 seed,
                                 source.on_error == config::OnError::kReplace,
                                 source.list->notes,
-                                source.list->without_class};
+                                source.list->left_aside};
   for (const ListedFile& file : source.list->files) options.labels.push_back(file.label);
   auto files = std::make_shared<DamagedFiles>(
       std::move(options),

@@ -1,6 +1,8 @@
 // Which image files a split has, and the class of each.
 #include "data/images/image_list.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -12,6 +14,7 @@
 #include "base/glob.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 namespace {
@@ -43,7 +46,8 @@ std::vector<std::string> sub_folders(const fs::path& path) {
   check_folder(path);
   std::vector<std::string> names;
   for (const auto& entry : fs::directory_iterator(path)) {
-    if (entry.is_directory() && !hidden(entry.path())) {
+    std::error_code error;
+    if (entry.is_directory(error) && !hidden(entry.path())) {
       names.push_back(entry.path().filename().string());
     }
   }
@@ -51,24 +55,82 @@ std::vector<std::string> sub_folders(const fs::path& path) {
   return names;
 }
 
-// Every file below `folder` that is not hidden, in no order.
-template <class Use>
-void walk(const fs::path& folder, Use use) {
+// What is named like an image but is no file that could be read.
+struct NoFiles {
+  std::int64_t count = 0;
+  std::string example;  // the first of them, and what it is
+
+  void add(const fs::path& path, const char* what) {
+    const std::string text = concat(path.string(), " (", what, ')');
+    if (count++ == 0 || text < example) example = text;
+  }
+};
+
+const char* kind_of(const fs::directory_entry& entry) {
   std::error_code error;
-  fs::recursive_directory_iterator it(folder, fs::directory_options::follow_directory_symlink,
-                                      error);
-  for (; !error && it != fs::recursive_directory_iterator(); it.increment(error)) {
-    if (hidden(it->path())) {
-      if (it->is_directory()) it.disable_recursion_pending();
-    } else if (it->is_regular_file()) {
+  const bool is_link = entry.is_symlink(error);
+  switch (entry.status(error).type()) {
+    case fs::file_type::directory:
+      return "a folder";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return is_link ? "a link to nothing" : "no file";
+  }
+}
+
+// Which folder a path leads to, whatever its name.
+using FolderId = std::pair<dev_t, ino_t>;
+FolderId id_of(const fs::path& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+// Calls use(path) for every file below `folder` that is not hidden, in no order. Links are
+// followed, but not into a folder that is being walked already.
+template <class Use>
+void walk(const fs::path& folder, const Use& use, NoFiles& no_files,
+          std::vector<FolderId> outer = {}) {
+  outer.push_back(id_of(folder));
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (hidden(it->path())) continue;
+    std::error_code of_entry;
+    if (it->is_directory(of_entry)) {
+      const bool inside = std::find(outer.begin(), outer.end(), id_of(it->path())) != outer.end();
+      if (!inside) walk(it->path(), use, no_files, outer);
+    } else if (it->is_regular_file(of_entry)) {
       use(it->path());
+    } else if (is_image_name(it->path())) {
+      no_files.add(it->path(), kind_of(*it));
     }
   }
   if (error) throw DataError(folder.string(), error.message());
 }
 
+// The line on what is left aside; "" when nothing is.
+std::string left_aside(const std::string& source, const NoFiles& no_files) {
+  if (no_files.count == 0) return "";
+  return concat(source, ": ", no_files.count,
+                no_files.count == 1 ? " name of an image is" : " names of images are",
+                " left aside, not being files, e.g. ", no_files.example);
+}
+
+void note_left_aside(ImageList& list, std::string line) {
+  if (line.empty()) return;
+  list.notes.push_back(line);
+  list.left_aside.push_back(std::move(line));
+}
+
 // The files of a glob: the folders before its first wildcard are walked.
-std::vector<std::string> glob_files(const config::Split& split) {
+std::vector<std::string> glob_files(const config::Split& split, NoFiles& no_files) {
   const std::string full =
       split.path.empty() ? split.glob : (fs::path(split.path) / split.glob).string();
   const std::size_t wildcard = full.find_first_of("*?");
@@ -77,12 +139,13 @@ std::vector<std::string> glob_files(const config::Split& split) {
   const std::string pattern = slash == std::string::npos ? full : full.substr(slash + 1);
   check_folder(base.empty() ? "/" : base);
   std::vector<std::string> files;
-  walk(base.empty() ? "/" : base, [&](const fs::path& path) {
+  const auto use = [&](const fs::path& path) {
     if (matches_path(pattern, path.lexically_relative(base).generic_string())) {
       files.push_back(slash == std::string::npos ? path.lexically_normal().string()
                                                  : path.string());
     }
-  });
+  };
+  walk(base.empty() ? "/" : base, use, no_files);
   std::sort(files.begin(), files.end());
   if (files.empty()) throw DataError(full, "matches no file");
   return files;
@@ -208,7 +271,8 @@ ImageList list_csv(const config::Split& split, const std::vector<std::string>& c
 std::string files_without_class(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.is_regular_file() && !hidden(entry.path()) && is_image_name(entry.path())) {
+    std::error_code error;
+    if (entry.is_regular_file(error) && !hidden(entry.path()) && is_image_name(entry.path())) {
       files.push_back(entry.path().string());
     }
   }
@@ -229,25 +293,27 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
                              "; name it in data.classes or move it away"));
     }
   }
-  result.without_class = files_without_class(split.path);
-  if (!result.without_class.empty()) result.notes.push_back(result.without_class);
+  note_left_aside(result, files_without_class(split.path));
   std::int64_t other = 0;
   std::string example;
+  NoFiles no_files;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const fs::path folder = fs::path(split.path) / classes[label];
     check_folder(folder);
     const std::size_t before = result.files.size();
-    walk(folder, [&](const fs::path& path) {
+    const auto use = [&](const fs::path& path) {
       if (is_image_name(path)) {
         result.files.push_back({path.string(), static_cast<std::int32_t>(label)});
       } else if (other++ == 0) {
         example = path.string();
       }
-    });
+    };
+    walk(folder, use, no_files);
     if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
     std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
   }
+  note_left_aside(result, left_aside(split.path, no_files));
   if (other > 0) {
     result.notes.push_back(concat(split.path, ": ", other,
                                   " files are left aside, not being named like images, e.g. ",
@@ -259,7 +325,8 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
 ImageList list_glob(const config::Split& split, const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.glob;
-  for (const std::string& path : glob_files(split)) {
+  NoFiles no_files;
+  for (const std::string& path : glob_files(split, no_files)) {
     const std::string name = parent_name(path);
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
@@ -268,21 +335,31 @@ ImageList list_glob(const config::Split& split, const std::vector<std::string>& 
     }
     result.files.push_back({path, static_cast<std::int32_t>(found - classes.begin())});
   }
+  note_left_aside(result, left_aside(split.glob, no_files));
   return result;
 }
 
 // Class names of a csv: the labels, or 0, 1, ... when all are numbers.
 std::vector<std::string> csv_classes(const std::string& path) {
+  CsvReader reader(path);
+  const std::vector<Row> rows = reader.read();
   std::set<std::string> names;
   std::int32_t most = -1;
+  int line = 0;  // of the largest label
   bool numbers = true;
-  for (const Row& row : CsvReader(path).read()) {
+  for (const Row& row : rows) {
     std::int32_t index = 0;
     numbers = numbers && as_index(row.label, index);
+    if (index > most) line = row.line;
     most = std::max(most, index);
     names.insert(row.label);
   }
   if (!numbers) return {names.begin(), names.end()};
+  if (most >= most_classes(static_cast<std::int64_t>(rows.size()))) {
+    reader.fail(line, concat("the label ", most, " would make ", std::int64_t{most} + 1,
+                             " classes of ", rows.size(),
+                             " files; number the classes from 0, or name them with data.classes"));
+  }
   std::vector<std::string> result;
   for (std::int32_t i = 0; i <= most; ++i) result.push_back(std::to_string(i));
   return result;
@@ -292,9 +369,11 @@ std::vector<std::string> csv_classes(const std::string& path) {
 
 std::vector<std::string> images_below(const std::string& folder) {
   std::vector<std::string> files;
-  walk(folder, [&](const fs::path& path) {
+  NoFiles no_files;
+  const auto use = [&](const fs::path& path) {
     if (is_image_name(path)) files.push_back(path.string());
-  });
+  };
+  walk(folder, use, no_files);
   std::sort(files.begin(), files.end());
   return files;
 }
@@ -328,7 +407,8 @@ std::vector<std::string> find_class_names(const config::Data& data, const config
     return names;
   }
   std::set<std::string> names;
-  for (const std::string& path : glob_files(split)) names.insert(parent_name(path));
+  NoFiles no_files;
+  for (const std::string& path : glob_files(split, no_files)) names.insert(parent_name(path));
   return {names.begin(), names.end()};
 }
 

@@ -18,8 +18,9 @@ struct ImageList {
   std::string source;  // the folder, glob or csv, for messages
   std::vector<ListedFile> files;
   std::vector<std::string> notes;  // what was left aside, and why
-  std::string without_class = {};  // the note on image files that lie in no folder of a class
-  std::vector<int> lines = {};     // of a csv, by file
+  // Of the notes those on image files that lie in no folder of a class or cannot be opened.
+  std::vector<std::string> left_aside = {};
+  std::vector<int> lines = {};  // of a csv, by file
 };
 
 // The class names of a folder of folders, or of a csv's labels, sorted.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/partition.h"
+
 namespace trainer::data {
 
 BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)

@@ -90,7 +90,7 @@ void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<Dam
   // What is left out for evaluation is not another division of the samples.
   dataset = std::make_unique<View>(std::move(dataset), std::move(kept), "", std::move(key_end),
                                    View::Changes::kOfBase);
-  files = std::make_shared<DamagedFiles>(size, std::move(reasons), files->damage().without_class);
+  files = std::make_shared<DamagedFiles>(size, std::move(reasons), files->damage().left_aside);
 }
 
 Division divide_samples(std::int64_t size, double fraction, std::uint64_t seed) {
@@ -119,6 +119,10 @@ bool same_division(const std::string& trained, const std::string& part) {
   // What may follow is the part's name and what is done to the samples of training.
   const std::string rest = trained.starts_with(whole) ? trained.substr(whole.size()) : "x";
   return rest.empty() || rest[0] == ' ' || rest[0] == ',';
+}
+
+std::int64_t most_classes(std::int64_t samples) {
+  return std::max<std::int64_t>(10'000, 100 * samples);
 }
 
 std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t classes) {

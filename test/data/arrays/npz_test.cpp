@@ -42,11 +42,13 @@ struct Member {
   std::string name;
   Bytes content;
   bool deflate = false;
+  bool shared = false;  // names the bytes of the member before it again
 };
 
 // A zip archive as numpy.savez writes it: a zip64 field in each local header.
 Bytes zip_bytes(const std::vector<Member>& members) {
   Bytes zip, directory;
+  std::uint32_t offset = 0;
   for (const Member& member : members) {
     Bytes packed = member.content;
     if (member.deflate) {
@@ -57,7 +59,7 @@ Bytes zip_bytes(const std::vector<Member>& members) {
       libdeflate_free_compressor(compressor);
     }
     const std::uint32_t crc = libdeflate_crc32(0, member.content.data(), member.content.size());
-    const auto offset = static_cast<std::uint32_t>(zip.size());
+    if (!member.shared) offset = static_cast<std::uint32_t>(zip.size());
     const auto common = [&](Bytes& to, std::uint32_t packed_size, std::uint32_t size,
                             std::uint16_t extra) {
       for (const int v : {45, 0, member.deflate ? 8 : 0, 0, 0}) {
@@ -69,14 +71,16 @@ Bytes zip_bytes(const std::vector<Member>& members) {
       put(to, static_cast<std::uint16_t>(member.name.size()));
       put(to, extra);
     };
-    put(zip, std::uint32_t{0x04034b50});
-    common(zip, 0xFFFFFFFF, 0xFFFFFFFF, 20);
-    zip.insert(zip.end(), member.name.begin(), member.name.end());
-    put(zip, std::uint16_t{1});
-    put(zip, std::uint16_t{16});
-    put(zip, std::uint64_t{member.content.size()});
-    put(zip, std::uint64_t{packed.size()});
-    zip.insert(zip.end(), packed.begin(), packed.end());
+    if (!member.shared) {
+      put(zip, std::uint32_t{0x04034b50});
+      common(zip, 0xFFFFFFFF, 0xFFFFFFFF, 20);
+      zip.insert(zip.end(), member.name.begin(), member.name.end());
+      put(zip, std::uint16_t{1});
+      put(zip, std::uint16_t{16});
+      put(zip, std::uint64_t{member.content.size()});
+      put(zip, std::uint64_t{packed.size()});
+      zip.insert(zip.end(), packed.begin(), packed.end());
+    }
 
     put(directory, std::uint32_t{0x02014b50});
     put(directory, std::uint16_t{45});
@@ -223,6 +227,42 @@ TEST_CASE("a data set of one NPZ file, named as keras.datasets does") {
                        ConfigError);
   config.train.labels = "nothing";
   CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("no array 'nothing'"),
+                       DataError);
+}
+
+TEST_CASE("small array files do not ask for much memory") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a";
+  const auto refuses = [&](const Bytes& file, const std::string& words) {
+    write_file_atomic(path, file);
+    CHECK_THROWS_WITH_AS(open_images(path.string()), doctest::Contains(words.c_str()), DataError);
+  };
+  refuses({0, 0, 8, 3, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 1},
+          "holds no elements: its header says 4294967295 x 0 x 1");
+  refuses(npy_bytes("<f4", "(1152921504606846976, 0)", {}), "holds no elements");
+  // Products of 2^64 and more.
+  refuses(npy_bytes("|u1", "(4611686018427387904, 4611686018427387904, 0)", {}),
+          "holds no elements");
+  refuses(npy_bytes("|u1", "(4294967296, 4294967296)", {}), "truncated");
+  refuses(npy_bytes("<f4", "(4611686018427387904, 4)", {}), "truncated");
+  std::vector<Member> members{{"images.npy", npy_bytes("|u1", "(40, 30, 30)", Bytes(36000)), true}};
+  for (int i = 0; i < 1000; ++i)
+    members.push_back({concat("m", i), members[0].content, true, true});
+  refuses(zip_bytes(members), "two of its members share bytes");
+}
+
+TEST_CASE("a label does not make more classes than its samples can have") {
+  const TemporaryFolder folder;
+  const Bytes labels = npy_bytes("<i8", "(2,)", {0, 0, 0, 0, 0, 0, 0, 0, 6, 7, 8, 9, 0, 0, 0, 0});
+  write_file_atomic(folder.path() / "a.npz",
+                    zip_bytes({{"x_train.npy", npy_bytes("|u1", "(2, 1, 1)", Bytes(2))},
+                               {"y_train.npy", labels}}));
+  config::Data config;
+  config.format = config::DataFormat::kNpz;
+  config.path = (folder.path() / "a.npz").string();
+  CHECK_THROWS_WITH_AS(open_datasets(config, 1),
+                       doctest::Contains("sample 1 has the label 151521030, which would make "
+                                         "151521031 classes of 2 samples"),
                        DataError);
 }
 

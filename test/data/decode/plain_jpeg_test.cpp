@@ -1,13 +1,6 @@
 // Our decoder of plain JPEG files against libjpeg: whatever it accepts, it must decode to the same
 // bits, and libjpeg must have nothing to say about it.
 
-// jpeglib.h does not include what it needs.
-// clang-format off
-#include <cstddef>
-#include <cstdio>
-#include <jpeglib.h>
-// clang-format on
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -17,6 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
+#include "data/decode/encoded_jpeg.h"
 #include "data/decode/jpeg_file.h"
 #include "data/jpeg/plain.h"
 #include "support/skip.h"
@@ -25,63 +19,6 @@ namespace trainer::data {
 namespace {
 
 namespace fs = std::filesystem;
-
-struct Kind {
-  int height = 0, width = 0;
-  int components = 3;
-  int h = 2, v = 2;  // of luma
-  int quality = 75;
-  int restart = 0;  // MCUs
-  bool optimise = false, progressive = false;
-};
-
-// Smooth shapes with noise of the given size.
-std::vector<std::uint8_t> picture(const Kind& kind, int noise, Random& random) {
-  std::vector<std::uint8_t> pixels;
-  for (int y = 0; y < kind.height; ++y) {
-    for (int x = 0; x < kind.width; ++x) {
-      for (int c = 0; c < kind.components; ++c) {
-        const int wave = (x * (3 + c) + y * 5) / 2 % 256 + ((x / 9 + y / 7) % 2) * 60;
-        const int value =
-            wave + static_cast<int>(random.below(2 * static_cast<unsigned>(noise) + 1)) - noise;
-        pixels.push_back(static_cast<std::uint8_t>(std::clamp(value, 0, 255)));
-      }
-    }
-  }
-  return pixels;
-}
-
-Bytes encode(const Kind& kind, int noise, Random& random) {
-  std::vector<std::uint8_t> pixels = picture(kind, noise, random);
-  jpeg_compress_struct cinfo{};
-  jpeg_error_mgr errors{};
-  cinfo.err = jpeg_std_error(&errors);
-  jpeg_create_compress(&cinfo);
-  unsigned char* memory = nullptr;
-  unsigned long size = 0;
-  jpeg_mem_dest(&cinfo, &memory, &size);
-  cinfo.image_width = static_cast<JDIMENSION>(kind.width);
-  cinfo.image_height = static_cast<JDIMENSION>(kind.height);
-  cinfo.input_components = kind.components;
-  cinfo.in_color_space = kind.components == 1 ? JCS_GRAYSCALE : JCS_RGB;
-  jpeg_set_defaults(&cinfo);
-  jpeg_set_quality(&cinfo, kind.quality, TRUE);
-  cinfo.comp_info[0].h_samp_factor = kind.components == 1 ? 1 : kind.h;
-  cinfo.comp_info[0].v_samp_factor = kind.components == 1 ? 1 : kind.v;
-  cinfo.restart_interval = static_cast<unsigned>(kind.restart);
-  cinfo.optimize_coding = kind.optimise ? TRUE : FALSE;
-  if (kind.progressive) jpeg_simple_progression(&cinfo);
-  jpeg_start_compress(&cinfo, TRUE);
-  for (int y = 0; y < kind.height; ++y) {
-    JSAMPROW row = pixels.data() + y * kind.width * kind.components;
-    jpeg_write_scanlines(&cinfo, &row, 1);
-  }
-  jpeg_finish_compress(&cinfo);
-  Bytes file(memory, memory + size);
-  jpeg_destroy_compress(&cinfo);
-  std::free(memory);
-  return file;
-}
 
 bool decode_plain(const Bytes& file, int channels, int reduce, Pixels& out) {
   jpeg::Header header;
@@ -163,7 +100,7 @@ TEST_CASE("plain JPEG files of all forms are decoded to libjpeg's bits") {
   for (const auto& [height, width] : sizes) {
     for (const auto& [h, v] : {std::pair(1, 1), {2, 1}, {2, 2}}) {
       for (const int quality : {5, 60, 90, 100}) {
-        Kind kind{height, width, 3, h, v, quality, quality == 60 ? 3 : 0, quality == 90, false};
+        JpegKind kind{height, width, 3, h, v, quality, quality == 60 ? 3 : 0, quality == 90, false};
         CAPTURE(height);
         CAPTURE(width);
         CAPTURE(h);
@@ -173,10 +110,10 @@ TEST_CASE("plain JPEG files of all forms are decoded to libjpeg's bits") {
         // Where chroma has two columns or fewer, or luma one sample a block, libjpeg does
         // otherwise.
         const bool narrow = h == 2 && width / 2 < 24;
-        const int ours = check_all_ways(encode(kind, noise, random));
+        const int ours = check_all_ways(encode_jpeg(kind, noise, random));
         CHECK((narrow || ours >= (h == 2 && v == 1 ? 7 : 8)));
         kind.components = 1;
-        CHECK(check_all_ways(encode(kind, noise, random)) == 8);
+        CHECK(check_all_ways(encode_jpeg(kind, noise, random)) == 8);
       }
     }
   }
@@ -184,13 +121,13 @@ TEST_CASE("plain JPEG files of all forms are decoded to libjpeg's bits") {
 
 TEST_CASE("what is not plain is left to libjpeg") {
   Random random(2, Stream::kSynthetic);
-  Kind kind{40, 40, 3, 2, 2, 75, 0, false, true};
-  CHECK(check_all_ways(encode(kind, 10, random)) == 0);
+  JpegKind kind{40, 40, 3, 2, 2, 75, 0, false, true};
+  CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);
   kind.progressive = false;
   kind.h = 1;
-  CHECK(check_all_ways(encode(kind, 10, random)) == 0);
+  CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);
   kind.v = 1;
-  const Bytes file = encode(kind, 10, random);
+  const Bytes file = encode_jpeg(kind, 10, random);
   for (std::size_t size = 0; size + 2 < file.size(); size += 7) {
     CHECK(check_all_ways({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size)}) == 0);
   }
@@ -201,10 +138,10 @@ TEST_CASE("damaged JPEG files come to the same as with libjpeg alone") {
   Random random(3, Stream::kSynthetic);
   std::vector<Bytes> files;
   for (const auto& [h, v] : {std::pair(1, 1), {2, 1}, {2, 2}}) {
-    files.push_back(encode({24, 40, 3, h, v, 80, h == 2 ? 2 : 0, true, false}, 40, random));
-    files.push_back(encode({32, 33, 3, h, v, 97, 0, false, false}, 200, random));
+    files.push_back(encode_jpeg({24, 40, 3, h, v, 80, h == 2 ? 2 : 0, true, false}, 40, random));
+    files.push_back(encode_jpeg({32, 33, 3, h, v, 97, 0, false, false}, 200, random));
   }
-  files.push_back(encode({30, 50, 1, 1, 1, 85, 4, false, false}, 60, random));
+  files.push_back(encode_jpeg({30, 50, 1, 1, 1, 85, 4, false, false}, 60, random));
   int ours = 0;
   for (int i = 0; i < 4000; ++i) {
     CAPTURE(i);
@@ -243,7 +180,7 @@ TEST_CASE("real JPEG files are decoded to libjpeg's bits") {
 
 TEST_CASE("the pixels that JpegFile gives do not depend on who decodes") {
   Random random(4, Stream::kSynthetic);
-  const Bytes file = encode({60, 70, 3, 2, 2, 85, 0, false, false}, 20, random);
+  const Bytes file = encode_jpeg({60, 70, 3, 2, 2, 85, 0, false, false}, 20, random);
   Pixels found;
   JpegFile jpeg(file, "x.jpg");
   CHECK(jpeg.decode(3, 1, found) == "");

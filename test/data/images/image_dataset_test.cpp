@@ -1,4 +1,5 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -10,6 +11,7 @@
 #include "base/random.h"
 #include "data/check.h"
 #include "data/data.h"
+#include "data/decode/encoded_jpeg.h"
 #include "data/decode/image_file.h"
 #include "data/splits.h"
 
@@ -470,11 +472,12 @@ TEST_CASE("no image of a test split stands in for a damaged one") {
 TEST_CASE("images beside the folders of the classes are told of") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 2);
-  CHECK(open_datasets(config_of(folder.path()), 1).train_files->damage().without_class.empty());
+  CHECK(open_datasets(config_of(folder.path()), 1).train_files->damage().left_aside.empty());
   write_image(folder.path() / "train/stray.ppm", 4, 4, 1);
   const Datasets sets = open_datasets(config_of(folder.path()), 1);
   CHECK(sets.train->size() == 4);
-  const std::string note = sets.train_files->damage().without_class;
+  REQUIRE(sets.train_files->damage().left_aside.size() == 1);
+  const std::string note = sets.train_files->damage().left_aside[0];
   CHECK(note.find("1 image file is left aside, lying in no folder of a class") !=
         std::string::npos);
   CHECK(note.ends_with("train/stray.ppm"));
@@ -577,6 +580,68 @@ TEST_CASE("the check takes the validation split that training takes") {
   CHECK(check.advice.find("data.validation: {path: ...}") != std::string::npos);
   CHECK(to_text(check).find(check.advice) != std::string::npos);
   CHECK(check.splits[0].notes.size() == (limited ? 1 : 0));
+}
+
+TEST_CASE(
+    "links to nothing, to themselves and pipes are counted and named, a loop of folders ends") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  const fs::path cats = folder.path() / "train/cat";
+  fs::create_symlink("nowhere.jpg", cats / "dangling.jpg");
+  fs::create_symlink("self.jpg", cats / "self.jpg");
+  fs::create_symlink("..", cats / "deep/up");
+  REQUIRE(::mkfifo((cats / "pipe.png").c_str(), 0600) == 0);
+  fs::create_symlink("self", folder.path() / "train/self");
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  CHECK(sets.train->size() == 4);
+  const std::vector<std::string> lines = sets.train_files->damage().left_aside;
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] == concat((folder.path() / "train").string(),
+                           ": 3 names of images are left aside, not being files, e.g. ",
+                           (cats / "dangling.jpg").string(), " (a link to nothing)"));
+  CHECK(check_images(config_of(folder.path()), 1, "").splits[0].notes == lines);
+  config::Data glob = config_of("");
+  glob.train.glob = (folder.path() / "train/*/*/*.ppm").string();
+  glob.classes = {"deep"};
+  CHECK(open_datasets(glob, 1).train->size() == 4);
+}
+
+TEST_CASE("a number in a csv does not make more classes than its lines can have") {
+  const TemporaryFolder folder;
+  write_image(folder.path() / "c.ppm", 4, 4, 2);
+  config::Data config = config_of("");
+  config.format = config::DataFormat::kCsv;
+  config.train.path = folder.path() / "list.csv";
+  write_text(config.train.path, "c.ppm,0\nc.ppm,608060806\nc.ppm,3\n");
+  CHECK_THROWS_WITH_AS(
+      open_datasets(config, 1),
+      doctest::Contains("list.csv:2: the label 608060806 would make 608060807 classes of 3 files"),
+      DataError);
+  write_text(config.train.path, "c.ppm,9999\n");
+  CHECK(open_datasets(config, 1).num_classes == 10000);
+}
+
+TEST_CASE(
+    "warnings of the decoder are counted by file, and names reach a terminal without controls") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  Random random(1, Stream::kSynthetic);
+  Bytes jpeg = encode_jpeg({32, 32, 3, 2, 2, 75, 2}, 9, random);
+  const std::uint8_t marker[] = {0xFF, 0xD0};
+  const auto at = std::search(jpeg.begin(), jpeg.end(), marker, marker + 2);
+  REQUIRE(at != jpeg.end());
+  jpeg.insert(at, 5, 0x55);
+  write_file_atomic(folder.path() / "train/cat/a.jpg", jpeg);
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  for (int epoch = 0; epoch < 2; ++epoch) labels(*sets.train);
+  const Damage damage = sets.train_files->damage();
+  CHECK(damage.warned == 1);
+  CHECK(damage.warning == concat((folder.path() / "train/cat/a.jpg").string(),
+                                 ": Corrupt JPEG data: 5 extraneous bytes before marker 0xd0"));
+  write_text(folder.path() / "train/cat/\x1b[31m\nb.jpg", "no image");
+  const std::string text = to_text(check_images(config_of(folder.path()), 1, ""));
+  CHECK(text.find("cat/\\x1b[31m\\x0ab.jpg: is no image") != std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
 }
 
 }  // namespace trainer::data

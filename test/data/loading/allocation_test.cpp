@@ -85,7 +85,8 @@ TEST_CASE("a step allocates nothing, with and without threads, with several batc
     for (const std::int64_t out : {1, 2}) {
       CAPTURE(threads);
       CAPTURE(out);
-      CHECK(allocations_of(*sets.train, threads, out) == 0);
+      // A thread takes memory for partners when it mixes for the first time.
+      CHECK(allocations_of(*sets.train, threads, out) <= (mixed ? 2 * threads : 0));
     }
   }
 }

@@ -1,0 +1,84 @@
+// JPEG files made by libjpeg.
+#pragma once
+
+// jpeglib.h does not include what it needs.
+// clang-format off
+#include <cstddef>
+#include <cstdio>
+#include <jpeglib.h>
+// clang-format on
+
+#include <algorithm>
+#include <cstdlib>
+#include <vector>
+
+#include "base/files.h"
+#include "base/random.h"
+
+namespace trainer::data {
+
+struct JpegKind {
+  int height = 0, width = 0;
+  int components = 3;  // 4: CMYK
+  int h = 2, v = 2;    // of luma
+  int quality = 75;
+  int restart = 0;  // MCUs
+  bool optimise = false, progressive = false;
+  std::vector<jpeg_scan_info> scans = {};  // of a progressive file, in place of the usual ones
+};
+
+// Smooth shapes with noise of the given size.
+inline std::vector<std::uint8_t> picture(const JpegKind& kind, int noise, Random& random) {
+  std::vector<std::uint8_t> pixels;
+  for (int y = 0; y < kind.height; ++y) {
+    for (int x = 0; x < kind.width; ++x) {
+      for (int c = 0; c < kind.components; ++c) {
+        const int wave = (x * (3 + c) + y * 5) / 2 % 256 + ((x / 9 + y / 7) % 2) * 60;
+        const int value =
+            wave + static_cast<int>(random.below(2 * static_cast<unsigned>(noise) + 1)) - noise;
+        pixels.push_back(static_cast<std::uint8_t>(std::clamp(value, 0, 255)));
+      }
+    }
+  }
+  return pixels;
+}
+
+inline Bytes encode_jpeg(const JpegKind& kind, int noise, Random& random) {
+  std::vector<std::uint8_t> pixels = picture(kind, noise, random);
+  jpeg_compress_struct cinfo{};
+  jpeg_error_mgr errors{};
+  cinfo.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&cinfo);
+  unsigned char* memory = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&cinfo, &memory, &size);
+  cinfo.image_width = static_cast<JDIMENSION>(kind.width);
+  cinfo.image_height = static_cast<JDIMENSION>(kind.height);
+  cinfo.input_components = kind.components;
+  cinfo.in_color_space = kind.components == 1   ? JCS_GRAYSCALE
+                         : kind.components == 4 ? JCS_CMYK
+                                                : JCS_RGB;
+  jpeg_set_defaults(&cinfo);
+  jpeg_set_quality(&cinfo, kind.quality, TRUE);
+  cinfo.comp_info[0].h_samp_factor = kind.components == 3 ? kind.h : 1;
+  cinfo.comp_info[0].v_samp_factor = kind.components == 3 ? kind.v : 1;
+  cinfo.restart_interval = static_cast<unsigned>(kind.restart);
+  cinfo.optimize_coding = kind.optimise ? TRUE : FALSE;
+  if (kind.progressive) jpeg_simple_progression(&cinfo);
+  if (!kind.scans.empty()) {
+    cinfo.scan_info = kind.scans.data();
+    cinfo.num_scans = static_cast<int>(kind.scans.size());
+  }
+  jpeg_start_compress(&cinfo, TRUE);
+  for (int y = 0; y < kind.height; ++y) {
+    JSAMPROW row = pixels.data() + y * kind.width * kind.components;
+    jpeg_write_scanlines(&cinfo, &row, 1);
+  }
+  jpeg_finish_compress(&cinfo);
+  Bytes file(memory, memory + size);
+  jpeg_destroy_compress(&cinfo);
+  std::free(memory);
+  return file;
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,468 @@
+// PNM, TGA, BMP, PSD, GIF and PNG files built byte by byte. What is expected of them is what Pillow
+// makes of the same bytes, unless a comment says otherwise.
+#include <doctest/doctest.h>
+#include <libdeflate.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/decode/image_file.h"
+
+namespace trainer::data {
+namespace {
+
+// ---- Building files ----
+
+Bytes bytes_of(const std::string& text) { return {text.begin(), text.end()}; }
+void add(Bytes& to, const Bytes& more) { to.insert(to.end(), more.begin(), more.end()); }
+void add_little(Bytes& to, std::uint32_t value, int bytes) {
+  for (int i = 0; i < bytes; ++i) to.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+void add_big(Bytes& to, std::uint32_t value, int bytes) {
+  for (int i = bytes; i-- > 0;) to.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+struct Tga {
+  std::uint8_t type = 2, bits = 24, flags = 0;
+  int width = 3, height = 2;
+  Bytes palette = {};  // of colours of 24 bits
+  int first = 0;       // index of the palette's first colour
+};
+Bytes tga(const Tga& header, const Bytes& pixels) {
+  Bytes file{4, static_cast<std::uint8_t>(header.palette.empty() ? 0 : 1), header.type};
+  add_little(file, static_cast<std::uint32_t>(header.first), 2);
+  add_little(file, static_cast<std::uint32_t>(header.palette.size() / 3), 2);
+  file.push_back(header.palette.empty() ? 0 : 24);
+  add_little(file, 0, 4);
+  add_little(file, static_cast<std::uint32_t>(header.width), 2);
+  add_little(file, static_cast<std::uint32_t>(header.height), 2);
+  file.push_back(header.bits);
+  file.push_back(header.flags);
+  add(file, bytes_of("name"));
+  add(file, header.palette);
+  add(file, pixels);
+  return file;
+}
+
+struct Bmp {
+  int width = 3, height = 2, bits = 24;
+  std::uint32_t compression = 0;
+  Bytes colours = {};  // palette or masks
+  bool os2 = false;
+};
+Bytes bmp(const Bmp& header, const Bytes& pixels) {
+  Bytes file = bytes_of("BM");
+  const std::uint32_t size = header.os2 ? 12 : 40;
+  const auto start = 14 + size + static_cast<std::uint32_t>(header.colours.size());
+  add_little(file, start + static_cast<std::uint32_t>(pixels.size()), 4);
+  add_little(file, 0, 4);
+  add_little(file, start, 4);
+  add_little(file, size, 4);
+  add_little(file, static_cast<std::uint32_t>(header.width), header.os2 ? 2 : 4);
+  add_little(file, static_cast<std::uint32_t>(header.height), header.os2 ? 2 : 4);
+  add_little(file, 1, 2);
+  add_little(file, static_cast<std::uint32_t>(header.bits), 2);
+  if (!header.os2) {
+    add_little(file, header.compression, 4);
+    for (int i = 0; i < 5; ++i) add_little(file, 0, 4);
+  }
+  add(file, header.colours);
+  add(file, pixels);
+  return file;
+}
+// Colour i is {10 i, 10 i + 1, 10 i + 2}.
+Bytes bmp_palette(int colours, int bytes) {
+  Bytes palette;
+  for (int i = 0; i < colours; ++i) {
+    for (const int c : {2, 1, 0}) palette.push_back(static_cast<std::uint8_t>(10 * i + c));
+    if (bytes == 4) palette.push_back(0);
+  }
+  return palette;
+}
+
+Bytes psd(int planes, int bits, const Bytes& image) {
+  Bytes file = bytes_of("8BPS");
+  add_big(file, 1, 2);
+  add_big(file, 0, 4);
+  add_big(file, 0, 2);
+  add_big(file, static_cast<std::uint32_t>(planes), 2);
+  add_big(file, 2, 4);
+  add_big(file, 3, 4);
+  add_big(file, static_cast<std::uint32_t>(bits), 2);
+  add_big(file, 3, 2);
+  add_big(file, 0, 4);
+  add_big(file, 4, 4);
+  add(file, bytes_of("rsrc"));
+  add_big(file, 0, 4);
+  add(file, image);
+  return file;
+}
+
+// LZW without compression: 9 bits a pixel, the table cleared often enough.
+Bytes gif_pixels(const Bytes& indices) {
+  Bytes codes;
+  std::uint32_t held = 0;
+  int bits = 0;
+  const auto put = [&](std::uint32_t code) {
+    held |= code << bits;
+    for (bits += 9; bits >= 8; bits -= 8, held >>= 8) {
+      codes.push_back(static_cast<std::uint8_t>(held));
+    }
+  };
+  for (std::size_t i = 0; i < indices.size(); ++i) {
+    if (i % 100 == 0) put(256);
+    put(indices[i]);
+  }
+  put(257);
+  codes.push_back(static_cast<std::uint8_t>(held));
+  Bytes blocks{8};
+  for (std::size_t i = 0; i < codes.size(); i += 255) {
+    const std::size_t count = std::min<std::size_t>(255, codes.size() - i);
+    blocks.push_back(static_cast<std::uint8_t>(count));
+    blocks.insert(blocks.end(), codes.begin() + static_cast<std::ptrdiff_t>(i),
+                  codes.begin() + static_cast<std::ptrdiff_t>(i + count));
+  }
+  blocks.push_back(0);
+  return blocks;
+}
+struct Gif {
+  int width = 4, height = 2, left = 0, top = 0, frame_width = 4, frame_height = 2;
+  int transparent = -1;
+  bool interlaced = false;
+};
+// Colour i of 16 is {i, 2 i, 3 i}.
+Bytes gif(const Gif& header, const Bytes& indices) {
+  Bytes file = bytes_of("GIF89a");
+  add_little(file, static_cast<std::uint32_t>(header.width), 2);
+  add_little(file, static_cast<std::uint32_t>(header.height), 2);
+  add(file, {0x83, 0, 0});
+  for (std::uint8_t i = 0; i < 16; ++i) {
+    add(file, {i, static_cast<std::uint8_t>(2 * i), static_cast<std::uint8_t>(3 * i)});
+  }
+  if (header.transparent >= 0) {
+    add(file, {'!', 0xF9, 4, 1, 0, 0, static_cast<std::uint8_t>(header.transparent), 0});
+  }
+  file.push_back(',');
+  for (const int value : {header.left, header.top, header.frame_width, header.frame_height}) {
+    add_little(file, static_cast<std::uint32_t>(value), 2);
+  }
+  file.push_back(header.interlaced ? 0x40 : 0);
+  add(file, gif_pixels(indices));
+  file.push_back(';');
+  return file;
+}
+
+void add_chunk(Bytes& file, const std::string& type, const Bytes& content) {
+  Bytes chunk = bytes_of(type);
+  add(chunk, content);
+  add_big(file, static_cast<std::uint32_t>(content.size()), 4);
+  add(file, chunk);
+  add_big(file, libdeflate_crc32(0, chunk.data(), chunk.size()), 4);
+}
+struct Png {
+  int width = 3, height = 2, bits = 8, colours = 2;  // 0 grey, 2 RGB, 3 palette, 4 grey and alpha
+  Bytes palette = {}, exif = {};
+  bool exif_last = false;
+};
+// `rows`: each with the number of its filter before it.
+Bytes png(const Png& header, const Bytes& rows) {
+  Bytes file{0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'}, ihdr;
+  add_big(ihdr, static_cast<std::uint32_t>(header.width), 4);
+  add_big(ihdr, static_cast<std::uint32_t>(header.height), 4);
+  add(ihdr,
+      {static_cast<std::uint8_t>(header.bits), static_cast<std::uint8_t>(header.colours), 0, 0, 0});
+  add_chunk(file, "IHDR", ihdr);
+  if (!header.palette.empty()) add_chunk(file, "PLTE", header.palette);
+  if (!header.exif.empty() && !header.exif_last) add_chunk(file, "eXIf", header.exif);
+  libdeflate_compressor* compressor = libdeflate_alloc_compressor(6);
+  Bytes packed(libdeflate_zlib_compress_bound(compressor, rows.size()));
+  packed.resize(
+      libdeflate_zlib_compress(compressor, rows.data(), rows.size(), packed.data(), packed.size()));
+  libdeflate_free_compressor(compressor);
+  add_chunk(file, "IDAT", packed);
+  if (!header.exif.empty() && header.exif_last) add_chunk(file, "eXIf", header.exif);
+  add_chunk(file, "IEND", {});
+  return file;
+}
+
+// ---- Decoding them ----
+
+// "3x2x3 0 1 2 ...": width, height, channels and numbers; or the error after the file's name.
+std::string decoded(const Bytes& file) {
+  try {
+    Pixels image;
+    ImageFile(file, "x", {}).decode(3, 1, image);
+    std::string text = concat(image.width(), 'x', image.height(), 'x', image.channels());
+    for (std::size_t i = 0; i < image.size(); ++i) text += concat(' ', int{image.data()[i]});
+    return text;
+  } catch (const DataError& error) {
+    return std::string(error.what()).substr(3);
+  }
+}
+
+bool is_image(const std::string& text) { return text[0] >= '0' && text[0] <= '9'; }
+
+std::string rgb(int width, int height, const std::vector<int>& numbers) {
+  std::string text = concat(width, 'x', height, "x3");
+  for (const int number : numbers) text += concat(' ', number);
+  return text;
+}
+
+// Every prefix without the last `spare` bytes is refused, in words that say so.
+void check_prefixes(const Bytes& file, std::size_t from, std::size_t spare = 0) {
+  CHECK(is_image(decoded(file)));
+  for (std::size_t size = from; size + spare < file.size(); ++size) {
+    CAPTURE(size);
+    const std::string error =
+        decoded({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(size)});
+    CHECK(error.find(" is truncated: ") != std::string::npos);
+  }
+}
+
+// Numbers 1, 2, 3, ...
+Bytes counted(int count) {
+  Bytes bytes;
+  for (int i = 1; i <= count; ++i) bytes.push_back(static_cast<std::uint8_t>(i));
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("PNM: comments, ranges of numbers, and every truncation") {
+  Bytes file = bytes_of("P6 # a comment\n# another\n3 2\n255\n");
+  const std::size_t header = file.size();
+  add(file, counted(18));
+  CHECK(decoded(file) == "3x2x3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18");
+  check_prefixes(file, 2);
+  CHECK(decoded({file.begin(), file.begin() + static_cast<std::ptrdiff_t>(header + 5)}) ==
+        concat("PNM: is truncated: the file ends after ", header + 5,
+               " bytes; 13 bytes of its pixels are missing"));
+  Bytes few = bytes_of("P5 4 1 15\n");
+  add(few, {0, 1, 7, 15});
+  CHECK(decoded(few) == "4x1x1 0 17 119 255");
+  Bytes many = bytes_of("P5 2 1 65535\n");
+  add(many, {0x80, 0x00, 0xFF, 0xFF});
+  CHECK(decoded(many) == "2x1x1 128 255");
+  CHECK(decoded(bytes_of("P5 2 x 255\nabcd")) == "PNM: the header's height is not a number");
+  CHECK(decoded(bytes_of("P5 99999999999 1 255\n")).find("width is more than") !=
+        std::string::npos);
+  CHECK(decoded(bytes_of("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
+}
+
+TEST_CASE("TGA: four directions, palettes, runs, and every truncation") {
+  // Stored are a b c / d e f.
+  const Bytes stored{3, 2, 1, 6, 5, 4, 9, 8, 7, 12, 11, 10, 15, 14, 13, 18, 17, 16};
+  const auto pixels = [](const std::array<int, 6>& order) {
+    std::vector<int> numbers;
+    for (const int i : order) {
+      for (int c = 1; c <= 3; ++c) numbers.push_back(3 * i + c);
+    }
+    return rgb(3, 2, numbers);
+  };
+  Tga header;
+  CHECK(decoded(tga(header, stored)) == pixels({3, 4, 5, 0, 1, 2}));
+  header.flags = 0x10;
+  CHECK(decoded(tga(header, stored)) == pixels({5, 4, 3, 2, 1, 0}));
+  header.flags = 0x20;
+  CHECK(decoded(tga(header, stored)) == pixels({0, 1, 2, 3, 4, 5}));
+  header.flags = 0x30;
+  CHECK(decoded(tga(header, stored)) == pixels({2, 1, 0, 5, 4, 3}));
+  check_prefixes(tga(header, stored), 18);
+
+  Tga runs;
+  runs.type = 10;
+  runs.flags = 0x20;
+  // Four times a, over the end of the row, then two others.
+  const Bytes packed{0x83, 3, 2, 1, 0x01, 15, 14, 13, 18, 17, 16};
+  CHECK(decoded(tga(runs, packed)) == pixels({0, 0, 0, 0, 4, 5}));
+  check_prefixes(tga(runs, packed), 18);
+  CHECK(decoded(tga(runs, {0x86, 3, 2, 1})) == "TGA: is damaged: a run goes beyond the last pixel");
+
+  Tga indexed;
+  indexed.type = 1;
+  indexed.bits = 8;
+  indexed.flags = 0x20;
+  indexed.first = 5;
+  indexed.palette = {3, 2, 1, 6, 5, 4};
+  CHECK(decoded(tga(indexed, {5, 6, 5, 6, 6, 5})) == pixels({0, 1, 0, 1, 1, 0}));
+  // Beyond the palette: black, where Pillow has no colour either.
+  CHECK(decoded(tga(indexed, {5, 5, 5, 5, 5, 200})).ends_with(" 1 2 3 0 0 0"));
+
+  Tga grey;
+  grey.type = 3;
+  grey.bits = 8;
+  CHECK(decoded(tga(grey, counted(6))) == "3x2x1 4 5 6 1 2 3");
+  Tga five;
+  five.bits = 16;
+  five.width = five.height = 1;
+  CHECK(decoded(tga(five, {0x1F, 0x7C})) == rgb(1, 1, {255, 0, 255}));
+}
+
+TEST_CASE("BMP: directions, OS/2, palettes, masks, runs, and every truncation") {
+  const Bytes stored{3,  2,  1,  6,  5,  4,  9,  8,  7,  0, 0, 0,
+                     12, 11, 10, 15, 14, 13, 18, 17, 16, 0, 0, 0};
+  const std::vector<int> first{1, 2, 3, 4, 5, 6, 7, 8, 9},
+      second{10, 11, 12, 13, 14, 15, 16, 17, 18};
+  const auto rows = [](std::vector<int> a, const std::vector<int>& b) {
+    a.insert(a.end(), b.begin(), b.end());
+    return rgb(3, 2, a);
+  };
+  Bmp header;
+  CHECK(decoded(bmp(header, stored)) == rows(second, first));
+  // The padding of the last row may be missing.
+  check_prefixes(bmp(header, stored), 2, 3);
+  header.height = -2;
+  CHECK(decoded(bmp(header, stored)) == rows(first, second));
+  header.height = 2;
+  header.os2 = true;
+  CHECK(decoded(bmp(header, stored)) == rows(second, first));
+  check_prefixes(bmp(header, stored), 2, 3);
+
+  const auto colours = [](const std::vector<int>& indices) {
+    std::vector<int> numbers;
+    for (const int i : indices) {
+      for (int c = 0; c < 3; ++c) numbers.push_back(10 * i + c);
+    }
+    return rgb(3, 2, numbers);
+  };
+  Bmp indexed{3, 2, 8, 0, bmp_palette(256, 4)};
+  CHECK(decoded(bmp(indexed, {1, 2, 3, 0, 4, 5, 6, 0})) == colours({4, 5, 6, 1, 2, 3}));
+  indexed = {3, 2, 8, 0, bmp_palette(256, 3), true};
+  CHECK(decoded(bmp(indexed, {1, 2, 3, 0, 4, 5, 6, 0})) == colours({4, 5, 6, 1, 2, 3}));
+  const Bmp nibbles{3, 2, 4, 0, bmp_palette(16, 4)};
+  CHECK(decoded(bmp(nibbles, {0x12, 0x30, 0, 0, 0x45, 0x60, 0, 0})) == colours({4, 5, 6, 1, 2, 3}));
+  const Bmp bits{3, 2, 1, 0, bmp_palette(2, 4)};
+  CHECK(decoded(bmp(bits, {0xA0, 0, 0, 0, 0x40, 0, 0, 0})) == colours({0, 1, 0, 1, 0, 1}));
+
+  const Bmp runs8{3, 2, 8, 1, bmp_palette(256, 4)};
+  // Two 7s and an 8; then three as they are, padded.
+  const Bytes packed8{2, 7, 1, 8, 0, 0, 0, 3, 1, 2, 3, 0, 0, 1};
+  CHECK(decoded(bmp(runs8, packed8)) == colours({1, 2, 3, 7, 7, 8}));
+  check_prefixes(bmp(runs8, packed8), 2);
+  // Two pixels to the right and a row up.
+  CHECK(decoded(bmp(runs8, {1, 7, 0, 2, 1, 1, 1, 8, 0, 0, 0, 1})) == colours({0, 0, 8, 7, 0, 0}));
+  CHECK(decoded(bmp(runs8, {2, 7, 1, 8, 0, 0, 0, 1})) ==
+        "BMP: is damaged: its pixels end in row 2 of 2");
+  const Bmp runs4{3, 2, 4, 2, bmp_palette(16, 4)};
+  CHECK(decoded(bmp(runs4, {3, 0x12, 0, 0, 0, 3, 0x45, 0x60, 0, 1})) ==
+        colours({4, 5, 6, 1, 2, 1}));
+
+  Bmp masked{1, 1, 16, 3};
+  for (const std::uint32_t mask : {0xF800u, 0x7E0u, 0x1Fu}) add_little(masked.colours, mask, 4);
+  CHECK(decoded(bmp(masked, {0x1F, 0x04, 0, 0})) == rgb(1, 1, {0, 129, 255}));
+  CHECK(decoded(bmp({1, 1, 16}, {0x1F, 0x7C, 0, 0})) == rgb(1, 1, {255, 0, 255}));
+  CHECK(decoded(bmp({1, 1, 32}, {3, 2, 1, 99})) == rgb(1, 1, {1, 2, 3}));
+  CHECK(decoded(bmp({3, 2, 24, 4}, stored)).starts_with("BMP: uses compression 4"));
+}
+
+TEST_CASE("PSD: plain and packed planes, alpha left out, and every truncation") {
+  Bytes plain{0, 0};
+  add(plain, counted(24));  // four planes of 3 x 2
+  const std::string expected =
+      rgb(3, 2, {1, 7, 13, 2, 8, 14, 3, 9, 15, 4, 10, 16, 5, 11, 17, 6, 12, 18});
+  CHECK(decoded(psd(4, 8, plain)) == expected);
+  check_prefixes(psd(4, 8, plain), 4);
+  Bytes packed{0, 1};
+  for (int row = 0; row < 8; ++row) add_big(packed, row % 2 == 0 ? 4 : 2, 2);
+  for (std::uint8_t plane = 0; plane < 4; ++plane) {
+    const auto value = static_cast<std::uint8_t>(6 * plane + 1);
+    add(packed,
+        {2, value, static_cast<std::uint8_t>(value + 1), static_cast<std::uint8_t>(value + 2)});
+    add(packed, {254, 99});
+  }
+  CHECK(decoded(psd(4, 8, packed)) ==
+        rgb(3, 2, {1, 7, 13, 2, 8, 14, 3, 9, 15, 99, 99, 99, 99, 99, 99, 99, 99, 99}));
+  check_prefixes(psd(4, 8, packed), 4);
+  Bytes wide{0, 0};  // 16 bits a number, which Pillow does not read
+  for (const std::uint8_t high : counted(18)) add(wide, {high, 77});
+  CHECK(decoded(psd(3, 16, wide)) == expected);
+  packed[3] = 3;  // the first row is shorter than what it says
+  CHECK(decoded(psd(4, 8, packed)).starts_with("PSD: is damaged: a row "));
+}
+
+TEST_CASE("GIF: transparent pixels keep their colour, small and interlaced frames, truncations") {
+  const auto colours = [](int width, int height, const Bytes& indices) {
+    std::vector<int> numbers;
+    for (const int i : indices) {
+      for (int c = 1; c <= 3; ++c) numbers.push_back(c * i);
+    }
+    return rgb(width, height, numbers);
+  };
+  const Bytes indices{1, 2, 3, 4, 5, 6, 7, 8};
+  Gif header;
+  CHECK(decoded(gif(header, indices)) == colours(4, 2, indices));
+  check_prefixes(gif(header, indices), 4, 4);  // but for what follows the last pixel
+  header.transparent = 5;
+  CHECK(decoded(gif(header, indices)) == colours(4, 2, indices));
+  // Around a smaller frame lies the transparent colour, or the first one.
+  header = {4, 3, 1, 1, 2, 1, 9, false};
+  CHECK(decoded(gif(header, {1, 2})) == colours(4, 3, {9, 9, 9, 9, 9, 1, 2, 9, 9, 9, 9, 9}));
+  header.transparent = -1;
+  CHECK(decoded(gif(header, {1, 2})) == colours(4, 3, {0, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 0}));
+  header = {1, 9, 0, 0, 1, 9, -1, true};
+  CHECK(decoded(gif(header, {1, 2, 3, 4, 5, 6, 7, 8, 9})) ==
+        colours(1, 9, {1, 6, 4, 7, 3, 8, 5, 9, 2}));
+  header = {1, 1, 0, 0, 4, 2, -1, false};  // larger than the screen
+  CHECK(decoded(gif(header, indices)) == colours(4, 2, indices));
+  CHECK(decoded(gif(Gif{}, {1, 2, 3, 200, 5, 6, 7, 8})).find(" 0 0 0 5 10 15") !=
+        std::string::npos);
+}
+
+TEST_CASE("PNG: kinds of pixels, and every truncation and flipped bit is refused") {
+  const Bytes rows{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 10, 11, 12, 3, 3, 3, 3, 3, 3};
+  const std::string expected =
+      rgb(3, 2, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18});
+  const Bytes file = png({}, rows);
+  CHECK(decoded(file) == expected);
+  check_prefixes(file, 8);
+  for (std::size_t bit = 0; bit < 8 * file.size(); ++bit) {
+    CAPTURE(bit);
+    Bytes damaged = file;
+    damaged[bit / 8] ^= static_cast<std::uint8_t>(1 << bit % 8);
+    CHECK(!is_image(decoded(damaged)));
+  }
+  CHECK(decoded(png({2, 1, 8, 3, {1, 2, 3, 4, 5, 6}}, {0, 1, 0})) == rgb(2, 1, {4, 5, 6, 1, 2, 3}));
+  CHECK(decoded(png({4, 1, 2, 0}, {0, 0x1B})) == "4x1x1 0 85 170 255");
+  CHECK(decoded(png({2, 1, 8, 4}, {0, 7, 0, 8, 255})) == "2x1x1 7 8");
+  CHECK(decoded(png({1, 1, 16, 2}, {0, 1, 255, 2, 255, 3, 255})) == rgb(1, 1, {1, 2, 3}));
+  CHECK(decoded(png({1, 1, 8, 6}, {0, 1, 2, 3, 0})) == rgb(1, 1, {1, 2, 3}));
+}
+
+TEST_CASE("PNG: the orientation of eXIf turns the image, wherever the chunk stands") {
+  const std::string stored = "abcdef";
+  Png header;
+  header.colours = 0;
+  for (const bool last : {false, true}) {
+    for (int orientation = 1; orientation <= 8; ++orientation) {
+      CAPTURE(orientation);
+      header.exif = bytes_of(std::string("MM\0*\0\0\0\10\0\1\1\22\0\3\0\0\0\1\0", 19));
+      header.exif.push_back(static_cast<std::uint8_t>(orientation));
+      add_big(header.exif, 0, 4);
+      add_big(header.exif, 0, 4);
+      header.exif_last = last;
+      const Bytes file = png(header, {0, 'a', 'b', 'c', 0, 'd', 'e', 'f'});
+      Pixels expected(2, 3, 1), found;
+      std::copy(stored.begin(), stored.end(), expected.data());
+      orient(expected, orientation);
+      ImageFile image(file, "x", {});
+      CHECK(image.info().width == expected.width());
+      CHECK(image.info().height == expected.height());
+      image.decode(3, 1, found);
+      REQUIRE(found.width() == expected.width());
+      CHECK(std::equal(found.data(), found.data() + 6, expected.data()));
+    }
+  }
+}
+
+TEST_CASE("a small file does not make room for many pixels") {
+  Png header;
+  header.width = header.height = 9000;
+  CHECK(decoded(png(header, {0, 1, 2, 3})).find("cannot hold 9000 x 9000 pixels") !=
+        std::string::npos);
+  CHECK(decoded(bytes_of("P6 9000 9000 255\nabc")).find("is truncated") != std::string::npos);
+}
+
+}  // namespace trainer::data
