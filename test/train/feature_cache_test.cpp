@@ -82,7 +82,7 @@ TEST_CASE("feature cache: files are found again by what the features depend on, 
   CHECK(almost.size() == 2);
   CHECK(almost != files);
   CHECK(files_after(half, Subject("")) != files);
-  CHECK(files_after(half, Subject(", preprocess: mobilenet_v2")) != files);
+  CHECK(files_after(half, Subject(", preprocess: caffe")) != files);
   CHECK(files_after(half, Subject(half, 2)) != files);  // other weights
 }
 
