@@ -141,6 +141,11 @@ TEST_CASE("an evaluation that a signal cut short is made up for when the run is 
   CHECK(trial.run().reason == FinishReason::kInterrupted);
   trial.at_step = {};
   trial.events.clear();
+  trial.validation().signals_when_read = true;
+  CHECK(trial.run(Start::kResume).reason == FinishReason::kInterrupted);
+  CHECK(trial.events == Events{"start 3", "finish interrupted"});
+  trial.events.clear();
+  trial.validation().signals_when_read = false;
   CHECK(trial.run(Start::kResume).reason == FinishReason::kDone);
   CHECK(trial.events == Events{"start 3", "validation 3", "save 3", "step 4", "step 5", "step 6",
                                "validation 6", "save 6", "finish done"});
@@ -217,7 +222,7 @@ TEST_CASE("data that cannot be used in the middle of a step leaves no trace of t
 TEST_CASE("a validation split that cannot be read ends the run after its step") {
   Trial trial(run_config("run: {evaluate_every: 2 steps, checkpoint_every: 1000 steps}\n"));
   trial.add_split(Split::kValidation);
-  static_cast<FloatImages&>(*trial.data.validation).unreadable_samples = {5};
+  trial.validation().unreadable_samples = {5};
   int code = 0;
   check_contains(error_of([&] { trial.run(); }, code), "Stopped after step 2");
   CHECK(code == kExitData);

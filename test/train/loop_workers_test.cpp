@@ -130,6 +130,17 @@ TEST_CASE("workers: a signal ends both after the same step") {
   CHECK(ended[0].finish.steps <= 4);
 }
 
+TEST_CASE("workers: a signal during an evaluation ends both before the next step") {
+  Workers workers(worker_config("run: {evaluate_every: 3 steps, checkpoint_every: 1000 steps}\n"));
+  for (Trial& trial : workers.trials) trial.add_split(Split::kValidation);
+  workers.trials[1].validation().signals_when_read = true;
+  const auto ended = workers.run();
+  CHECK(workers.trials[0].events ==
+        Events{"start 0", "save 0", "step 1", "step 2", "step 3", "save 3", "finish interrupted"});
+  CHECK(ended[1].finish.reason == FinishReason::kInterrupted);
+  CHECK(ended[1].finish.steps == 3);
+}
+
 TEST_CASE("workers: both go on from the chief's checkpoint") {
   config::Config config = worker_config("", kBatchNorm);
   config.train.epochs = 2;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <functional>
 #include <set>
@@ -40,6 +41,7 @@ class FloatImages final : public data::Dataset {
 
   std::set<std::int64_t> unreadable_samples;
   std::set<std::int64_t> infinite_samples;
+  bool signals_when_read = false;  // raises SIGUSR1 with every sample
 
   std::int64_t size() const override { return size_; }
   const data::DatasetSpec& spec() const override { return spec_; }
@@ -48,6 +50,7 @@ class FloatImages final : public data::Dataset {
     if (unreadable_samples.contains(index)) {
       throw DataError(name_, concat("sample ", index, " cannot be read"));
     }
+    if (signals_when_read) std::raise(SIGUSR1);
     float pixels[16];
     for (std::int64_t i = 0; i < 16; ++i) {
       pixels[i] = static_cast<float>((index * 37 + i * 11) % 31) / 31;
@@ -160,6 +163,8 @@ struct Trial {
     const auto strategy = make_alone();
     return run(*strategy, start);
   }
+
+  FloatImages& validation() const { return static_cast<FloatImages&>(*data.validation); }
 
   // How often an event came.
   std::int64_t count(const std::string& event) const {
