@@ -83,7 +83,7 @@ TEST_CASE("reference backend: memory starts as not-a-number") {
 // The steps of the CPU backend and those of this one, within rounding.
 TEST_CASE("reference backend: trains as the CPU backend does") {
   const Net net{"trained", R"({layers: [conv: {filters: 4, activation: relu}, batch_norm, max_pool,
-      flatten, dropout: 0.3, dense: 5]})"};
+      flatten, dropout: 0.3, dense: 4]})"};
   const graph::Graph graph = training_graph(net, DType::kFloat32);
   backend::CompileOptions options;
   options.max_samples = 6;

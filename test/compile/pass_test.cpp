@@ -57,30 +57,32 @@ void freeze_layer(Graph& graph, const std::string& name) {
 }  // namespace
 
 TEST_CASE("activations fuse into the op before them") {
-  CHECK(forward("conv: {filters: 2, activation: relu}") == "preprocess conv reshape dense loss");
+  CHECK(forward("conv: {filters: 2, activation: relu}") ==
+        "preprocess conv reshape dense loss class_rank");
   CHECK(forward("conv: {filters: 2}, batch_norm, activation: relu") ==
-        "preprocess conv batch_norm reshape dense loss");
-  CHECK(forward("max_pool, activation: relu") == "preprocess pool activate reshape dense loss");
+        "preprocess conv batch_norm reshape dense loss class_rank");
+  CHECK(forward("max_pool, activation: relu") ==
+        "preprocess pool activate reshape dense loss class_rank");
 }
 
 TEST_CASE("activations that need their input fuse only where nothing is differentiated") {
   CHECK(forward("conv: {filters: 2, activation: gelu}") ==
-        "preprocess conv activate reshape dense loss");
+        "preprocess conv activate reshape dense loss class_rank");
   CHECK(evaluation("conv: {filters: 2, activation: gelu}") == "preprocess conv reshape dense loss");
   Graph frozen = model("conv: {filters: 2, activation: swish}");
   freeze_layer(frozen, "conv2d");
   CHECK(ops(training_graph(frozen, sgd()), Phase::kForward) ==
-        "preprocess conv reshape dense loss");
+        "preprocess conv reshape dense loss class_rank");
 }
 
 TEST_CASE("an activation stays apart when its input is used twice or the backend cannot fuse") {
   CHECK(forward(
             "conv: {filters: 2, name: a}, activation: {function: relu, name: b}, add: {inputs: [a, "
-            "b]}") == "preprocess conv activate add reshape dense loss");
+            "b]}") == "preprocess conv activate add reshape dense loss class_rank");
   Options options = sgd();
   options.capabilities.fuse_activation = false;
   CHECK(forward("conv: {filters: 2, activation: relu}", options) ==
-        "preprocess conv activate reshape dense loss");
+        "preprocess conv activate reshape dense loss class_rank");
 }
 
 TEST_CASE("gradients: only what is wanted, in reverse order") {
@@ -160,7 +162,7 @@ TEST_CASE("batch norm folds into a convolution in evaluation") {
   const Graph graph =
       evaluation_graph(model("conv: {filters: 2}, batch_norm, activation: relu"), sgd());
   CHECK(ops(graph, Phase::kPrepare) == "fold_batch_norm");
-  CHECK(ops(graph, Phase::kForward) == "preprocess conv reshape dense loss");
+  CHECK(ops(graph, Phase::kForward) == "preprocess conv reshape dense loss class_rank");
   const Node& fold = graph.nodes[0];
   CHECK(graph[fold.outputs[0]].role == graph::Role::kDerived);
   CHECK(graph[fold.outputs[0]].name == "conv2d/folded_kernel");
@@ -178,7 +180,8 @@ TEST_CASE("frozen layers: no updates, batch norm on moving statistics, folded") 
   freeze_layer(frozen, "batch_normalization");
   const Graph graph = training_graph(frozen, sgd());
   CHECK(ops(graph, Phase::kPrepare) == "fold_batch_norm");
-  CHECK(ops(graph, Phase::kForward) == "preprocess conv conv batch_norm reshape dense loss");
+  CHECK(ops(graph, Phase::kForward) ==
+        "preprocess conv conv batch_norm reshape dense loss class_rank");
   std::string updated;
   for (const Node& node : graph.nodes) {
     if (node.phase == Phase::kUpdate) updated += concat(graph[node.inputs[0]].name, " ");
@@ -199,7 +202,7 @@ TEST_CASE("a frozen batch norm above trained layers passes gradients on") {
 }
 
 TEST_CASE("dropout trains and does not evaluate") {
-  CHECK(forward("dropout: 0.5") == "preprocess dropout reshape dense loss");
+  CHECK(forward("dropout: 0.5") == "preprocess dropout reshape dense loss class_rank");
   CHECK(evaluation("dropout: 0.5") == "preprocess reshape dense loss");
 }
 
@@ -258,8 +261,9 @@ TEST_CASE("updates: one a parameter in the order of their gradients, with slots"
   CHECK(std::get<graph::Update>(updates[2]->op).weight_decay == 0.5f);
   CHECK(std::get<graph::Update>(updates[3]->op).weight_decay == 0);
   CHECK(std::get<graph::Update>(updates[3]->op).learning_rate_multiplier == 2);
-  REQUIRE(graph.outputs.size() == 3);
-  CHECK(graph[graph.outputs[2]].shape == Shape{1});
+  REQUIRE(graph.outputs.size() == 4);
+  CHECK(graph[graph.outputs[2]].type == DType::kInt32);
+  CHECK(graph[graph.outputs[3]].shape == Shape{1});
 }
 
 TEST_CASE("with averages, evaluation reads those of the trained parameters") {
