@@ -150,7 +150,7 @@ bool Loop::may_launch() const {
   const std::int64_t launched = state_.step + steps_in_flight_;
   if (session_.failure.any_rank() || launched >= job_.plan.total_steps) return false;
   if (steps_in_flight_ == 0) return true;
-  return steps_in_flight_ < strategy_.max_in_flight() && !due_.any() &&
+  return steps_in_flight_ < strategy_.max_in_flight() && !due_.any() && !strategy_.may_stop_now() &&
          !schedule_.is_boundary(launched);
 }
 

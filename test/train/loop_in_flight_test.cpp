@@ -92,6 +92,19 @@ TEST_CASE("in flight: what a hook asks for is done once no step is in flight") {
                                "finish early stop", "close"});
 }
 
+TEST_CASE("in flight: after a signal no step is launched") {
+  Trial trial(run_config());
+  ThreeInFlight strategy(trial.events);
+  trial.at_step = [](std::int64_t step) {
+    if (step == 2) std::raise(SIGUSR1);
+    return Request::kContinue;
+  };
+  CHECK(trial.run(strategy).reason == FinishReason::kInterrupted);
+  CHECK(trial.events == Events{"start 0", "save 0", "open", "launch 1", "launch 2", "launch 3",
+                               "step 1", "launch 4", "step 2", "step 3", "step 4", "save 4",
+                               "finish interrupted", "close"});
+}
+
 TEST_CASE("in flight: what the clock says is done once no step is in flight") {
   Trial trial(run_config("run: {checkpoint_every: 15 seconds, evaluate_every: 1000 steps}\n"));
   ThreeInFlight strategy(trial.events);
