@@ -185,6 +185,10 @@ StepResult Replicas::result() {
   return sum;
 }
 
+HostAllocator Replicas::host_allocator() {
+  return [&backend = *backends_.front()](std::size_t bytes) { return backend.allocate_host(bytes); };
+}
+
 std::span<const float> Replicas::losses() {
   losses_.clear();
   for (const auto& engine : engines_) {

@@ -72,6 +72,8 @@ class Replicas {
   StepResult result();
   // How many calls may be launched before result() must be called; 1 where launch() blocks.
   int launches_in_flight() const { return engines_.front()->launches_in_flight(); }
+  // Memory that the devices copy from without a detour; it must not outlive the replicas.
+  HostAllocator host_allocator();
   // launch() and result().
   StepResult step(const HostBatch& batch, const backend::Scalars& scalars) {
     launch(batch, scalars);

@@ -11,6 +11,7 @@ Feed::Feed(const data::Dataset& images, data::FeatureDataset* features, engine::
            const data::LoaderOptions& options)
     : images_(images), features_(features), engine_(engine), options_(options) {
   options_.out = engine.launches_in_flight();
+  options_.allocate = engine.host_allocator();
   open();
 }
 
