@@ -59,8 +59,7 @@ TEST_CASE("stages: the multiplier of the entry counts from its step on") {
   CHECK(rate(10) == doctest::Approx(0.1));
 }
 
-TEST_CASE(
-    "stages: the model of a stage has other layers frozen; those kept trained go on counting") {
+TEST_CASE("stages: another stage has other layers frozen, and those kept trained go on counting") {
   const config::Config config = staged(kTwo);
   const Stages stages(config, plan_of(config));
   const auto models =
