@@ -75,6 +75,9 @@ struct Scalars {
   std::int64_t all_samples = 0;
   bool accumulate = false;  // add to the gradients of the calls before instead of replacing them
   bool apply = true;        // update the parameters; moving averages follow every call
+  // Whether a call that is not finite is the last: later ones, which may be on the way already,
+  // then change nothing and count as not finite too.
+  bool stop_when_not_finite = false;
 };
 
 struct MemoryReport {

@@ -1,10 +1,9 @@
 #include "train/worker_group.h"
 
 #include <bit>
-#include <limits>
 
 #include "base/error.h"
-#include "cluster/gloo_communicator.h"
+#include "cluster/open_communicator.h"
 
 namespace trainer::train {
 namespace {
@@ -19,33 +18,6 @@ std::size_t gradient_bytes(const graph::Graph& model) {
     }
   }
   return static_cast<std::size_t>(elements) * sizeof(float);
-}
-
-cluster::Algorithm algorithm_of(config::Collective collective) {
-  switch (collective) {
-    case config::Collective::kAuto:
-    case config::Collective::kRing:
-      return cluster::Algorithm::kRing;
-    case config::Collective::kBcube:
-      return cluster::Algorithm::kBcube;
-    case config::Collective::kHalvingDoubling:
-      return cluster::Algorithm::kHalvingDoubling;
-  }
-  return cluster::Algorithm::kRing;
-}
-
-cluster::AlgorithmTable choose(const std::shared_ptr<cluster::Rendezvous>& rendezvous,
-                               const Parallel& parallel, std::size_t bytes,
-                               const std::function<void(const std::string&)>& say) {
-  if (parallel.collective != config::Collective::kAuto) {
-    return {{std::numeric_limits<std::size_t>::max(), algorithm_of(parallel.collective)}};
-  }
-  const bool reproducible =
-      parallel.deterministic || parallel.reduction == Parallel::Reduction::kOrdered;
-  const auto measured =
-      cluster::measure(rendezvous, {std::min<std::size_t>(bytes, 4096), bytes}, reproducible);
-  if (rendezvous->rank() == 0) say(cluster::to_text(measured, rendezvous->size()));
-  return cluster::table_of(measured);
 }
 
 }  // namespace
@@ -113,8 +85,7 @@ WorkerGroup::WorkerGroup(const cluster::Identity& who, const config::Config& con
   rendezvous_ = std::make_shared<cluster::Rendezvous>(who, options);
   rendezvous_->set_phase("starting");
   rendezvous_->agree("config", common_config(config));
-  gradients_ = cluster::open_gloo(rendezvous_,
-                                  choose(rendezvous_, config.parallel, gradient_bytes(model), say));
+  gradients_ = cluster::open_communicator(rendezvous_, config.parallel, gradient_bytes(model), say);
   control_ = gradients_->duplicate();
   if (!is_chief()) return;
   for (const cluster::Member& member : rendezvous_->members()) {

@@ -260,6 +260,7 @@ void ReferenceExecutable::compute(Call& call) {
   }
   std::copy(gradient.begin(), gradient.end(), sum_.begin());
   if (!call.scalars.accumulate) all_finite_ = true;
+  call.result.finite = call.result.finite && !stopped_;
   all_finite_ = all_finite_ && call.result.finite;
   trailer_.remember();
   if (all_finite_ && !values.empty()) move_statistics(values);
@@ -305,6 +306,7 @@ void ReferenceExecutable::finish(Call& call) {
     if (scalars.apply && finite) update(scalars);
   }
   call.result.finite = finite;
+  stopped_ = updates_ && scalars.stop_when_not_finite && !finite;
   if (call.numbers != nullptr) *call.numbers = call.result;
 }
 

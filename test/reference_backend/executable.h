@@ -60,6 +60,7 @@ class ReferenceExecutable final : public backend::Executable {
   backend::Trailer trailer_;
   Flat sum_;  // of this call or, not ordered, of those since the last update; then the trailer
   Flat accumulated_;  // ordered: of the calls since the last update, each reduced over the ranks
+  bool stopped_ = false;    // by a call that was not finite
   bool all_finite_ = true;  // of the calls since the last that did not accumulate
   mutable std::vector<float> scales_;
 };

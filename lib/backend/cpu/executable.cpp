@@ -236,6 +236,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
     active_barrier_.reset();
     throw;
   }
+  stopped_ = updates_ && scalars.stop_when_not_finite && !finite_;
   if (bindings.numbers != nullptr) write_numbers(bindings);
   if (updates_ && finite_) variables_.changed_by_step();
 }
@@ -287,7 +288,7 @@ void CpuExecutable::prepare(Call& call) {
   }
   call.idle = call.samples == 0 && updates_ && statistics_ranks_ != nullptr && whole_batch_;
   find_stale(call);
-  finite_ = true;
+  finite_ = !stopped_;
   prepare_sums(call);
 }
 

@@ -114,7 +114,8 @@ class CpuExecutable : public Executable {
   UpdatePhase update_;
   bool updates_ = false;  // has an update phase
   std::unique_ptr<Reduction> reduction_;
-  Memory accumulated_;  // ordered: the sum of the calls so far, each reduced over the ranks
+  Memory accumulated_;    // ordered: the sum of the calls so far, each reduced over the ranks
+  bool stopped_ = false;  // by a call that was not finite: Scalars::stop_when_not_finite
   std::atomic<bool> finite_{true};  // of this call's guarded output; of all ranks' after reduction
   bool all_finite_ = true;          // of the calls since the last that did not accumulate
   cluster::Communicator* ranks_;    // that gradients are summed over; null: there is one
@@ -123,7 +124,8 @@ class CpuExecutable : public Executable {
   Barrier barrier_, active_barrier_;
   // How calls of so many samples, of so many of all ranks, are cut up.
   std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Share>> shares_;
-  std::vector<const float*> sources_;  // the flat buffers that make up a call's gradient, in lane order
+  std::vector<const float*>
+      sources_;  // the flat buffers that make up a call's gradient, in lane order
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<char> idle_input_;

@@ -84,6 +84,7 @@ bool SynchronousStrategy::launch_calls(Step& step) {
   scalars.learning_rate = static_cast<float>(step.learning_rate);
   scalars.update = static_cast<std::uint64_t>(step.number + 1);
   scalars.loss_scale = 1.0 / static_cast<double>(step.samples);
+  scalars.stop_when_not_finite = true;  // the loop ends then, and steps in flight must not go on
   const auto max_calls =
       static_cast<std::size_t>(std::min(engine.launches_in_flight(), feed_->max_out()));
   std::int64_t done = 0;  // samples of the step's batches so far, of all ranks
