@@ -232,7 +232,13 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
                        const config::Config& config, const cluster::Identity& who) {
   const std::int64_t workers = workers_in_step(who);
   DevicePlan device;
-  auto backends = engine::open_backends(config, workers);
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  try {
+    backends = engine::open_backends(config, workers);
+  } catch (const DeviceError& error) {
+    device.backend = concat("none here; ", error.what());
+    return device;
+  }
   device.backend = backends.front()->describe();
   device.chosen = backends.front()->chosen_settings();
   if (!model) return device;

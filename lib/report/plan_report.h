@@ -80,7 +80,8 @@ cluster::Identity planned_workers(int size);
 PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
                      const std::optional<graph::Graph>& model, const cluster::Identity& who = {});
 
-// The part that depends on the machine. Without a model only the backend is known.
+// The part that depends on the machine. Without a model only the backend is known, and without the
+// device that the config asks for only what this machine lacks.
 struct DevicePlan {
   std::string backend;
   std::vector<backend::ChosenSetting> chosen;  // what it takes for keys that the config leaves open

@@ -145,6 +145,9 @@ TEST_CASE("a config for GPUs is valid everywhere and refused where the device is
   const std::string config = small_config(work);
   const Result valid = run({"validate", config, "--set", "parallel.device=cuda"});
   CHECK(valid.code == 0);
+  const Result plan = run({"plan", config, "--set", "parallel.device=cuda"});
+  CHECK(plan.code == 0);
+  CHECK(has(plan.out, "none here"));
   const Result train = run({"train", config, "--set", "parallel.device=cuda"});
   CHECK(train.code == 4);
   CHECK(has(train.err, "parallel.device"));

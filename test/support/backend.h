@@ -1,5 +1,5 @@
-// The backend that tests of the engine and the loop run on: the one place that names it. The CPU's, or the asynchronous
-// reference backend where TRAINER_TEST_BACKEND is "reference".
+// The backend that tests of the engine and the loop run on: the one place that names it. The CPU's,
+// or the asynchronous reference backend where TRAINER_TEST_BACKEND is "reference".
 #pragma once
 
 #include <cstdlib>
