@@ -186,7 +186,8 @@ StepResult Replicas::result() {
 }
 
 HostAllocator Replicas::host_allocator() {
-  return [&backend = *backends_.front()](std::size_t bytes) { return backend.allocate_host(bytes); };
+  return
+      [&backend = *backends_.front()](std::size_t bytes) { return backend.allocate_host(bytes); };
 }
 
 std::span<const float> Replicas::losses() {

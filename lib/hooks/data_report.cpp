@@ -18,8 +18,8 @@ using NamedSplit = std::pair<const char*, const data::DamagedFiles*>;
 std::vector<NamedSplit> splits_of_files(const data::Datasets& data) {
   std::vector<NamedSplit> splits;
   for (const NamedSplit& split : {NamedSplit{"train", data.train_files.get()},
-                             {"validation", data.validation_files.get()},
-                             {"test", data.test_files.get()}}) {
+                                  {"validation", data.validation_files.get()},
+                                  {"test", data.test_files.get()}}) {
     const bool shared = !splits.empty() && splits[0].second == split.second;
     if (split.second != nullptr && !shared) splits.push_back(split);
   }

@@ -16,8 +16,8 @@ class Feed {
   Feed(const data::Dataset& images, data::FeatureDataset* features, engine::Replicas& engine,
        const data::LoaderOptions& options);
 
-  // The next batch, in memory of the engine's host_allocator(); max_out() may be out at once. Throws DataError when a sample of it
-  // cannot be read.
+  // The next batch, in memory of the engine's host_allocator(); max_out() may be out at once.
+  // Throws DataError when a sample of it cannot be read.
   const data::Batch& next();
   // Waits for what next() will give, or throws what it would.
   void look_ahead();

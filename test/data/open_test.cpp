@@ -117,8 +117,8 @@ TEST_CASE("images, labels and splits must agree") {
                        DataError);
   write_file_atomic(folder.path() / "train-images-idx3-ubyte", idx_bytes(8, {0, 4, 3}, {}));
   write_file_atomic(folder.path() / "train-labels-idx1-ubyte", idx_bytes(8, {0}, {}));
-  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1), doctest::Contains("holds no elements: its header says 0"),
-                       DataError);
+  CHECK_THROWS_WITH_AS(open_datasets(config_of(folder), 1),
+                       doctest::Contains("holds no elements: its header says 0"), DataError);
 }
 
 TEST_CASE("fingerprints tell content apart, not compression") {
