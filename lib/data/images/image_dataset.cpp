@@ -257,7 +257,8 @@ std::unique_ptr<PixelCache> make_cache(const config::Data& data, const ImageList
 }  // namespace
 
 ImageSplit make_image_dataset(const config::Data& data, ImageList list,
-                              std::vector<std::string> classes, std::uint64_t seed, bool training) {
+                              const std::vector<std::string>& classes, std::uint64_t seed,
+                              bool training) {
   ImageSource source{
       std::make_shared<ImageList>(std::move(list)), ImageReader(data), {}, data.on_error, seed};
   if (training) source.augment = data.train.augment;

@@ -18,6 +18,7 @@ struct ImageSplit {
 // Random changes and replacement of damaged files belong to the training split only. With on_error:
 // skip all files are decoded here, and the damaged ones are no samples. Throws DataError.
 ImageSplit make_image_dataset(const config::Data& data, ImageList list,
-                              std::vector<std::string> classes, std::uint64_t seed, bool training);
+                              const std::vector<std::string>& classes, std::uint64_t seed,
+                              bool training);
 
 }  // namespace trainer::data
