@@ -16,7 +16,7 @@ std::size_t width_of(const std::string& text) {
 
 }  // namespace
 
-Table::Table(std::vector<std::string> header, std::vector<std::size_t> right)
+Table::Table(std::vector<std::string> header, const std::vector<std::size_t>& right)
     : right_(header.size(), false) {
   for (const std::size_t column : right) right_[column] = true;
   rows_.push_back(std::move(header));

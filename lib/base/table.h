@@ -10,7 +10,7 @@ namespace trainer {
 // Columns are as wide as their widest cell. Those of `right` are aligned to the right.
 class Table {
  public:
-  explicit Table(std::vector<std::string> header, std::vector<std::size_t> right = {});
+  explicit Table(std::vector<std::string> header, const std::vector<std::size_t>& right = {});
   void add(std::vector<std::string> row);
   void print(std::ostream& out, const std::string& indent = "") const;
 

@@ -61,7 +61,7 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
     ring_.push_back({reader_->allocate(options.allocate), {}, false});
   }
   for (std::int64_t i = 0; i < reading.threads; ++i) {
-    threads_.emplace_back([this](std::stop_token stop) { work(stop); });
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
   }
 }
 

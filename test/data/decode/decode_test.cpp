@@ -168,8 +168,8 @@ TEST_CASE("truncated, lossless and 12-bit files are refused in words") {
   CHECK(error_of({file.begin(), file.end() - 2}) == "");
   const std::size_t frame = frame_of(file);
   Bytes lossless = file, deep = file;
-  lossless[frame + 1] = 0xC3;
-  deep[frame + 4] = 12;
+  lossless.at(frame + 1) = 0xC3;
+  deep.at(frame + 4) = 12;
   file.resize(file.size() / 2);
   CHECK(error_of(file) == concat("x.jpg: JPEG: is truncated: the file ends after ", file.size(),
                                  " bytes, before the image of 128 x 128 pixels is complete"));
