@@ -57,7 +57,7 @@ scripts/lint.sh --changed --seconds 300
 
 if [[ -z $quick ]]; then
   # End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost.
-  mapfile -t unit_tests < <(sed -n 's/^trainer_test(\([a-z0-9]*\).*/test_\1/p' test/*/CMakeLists.txt | grep -v e2e)
+  mapfile -t unit_tests < <(sed -n 's/^trainer_test(\([a-z0-9_]*\).*/test_\1/p' test/*/CMakeLists.txt | grep -v e2e)
   build asan "${unit_tests[@]}"
   UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts' --exclude-regex '^(e2e:|test_e2e)'
 

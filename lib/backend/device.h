@@ -67,7 +67,8 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Copies in stream order. The host memory must stay as it is until the copy is done.
+  // Copies in stream order; 0 bytes are nothing, wherever the pointers point. The host memory must
+  // stay as it is until the copy is done.
   virtual void upload(Span to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, Span from, std::size_t bytes) = 0;
   // Sets the event, of the same backend, to the point after all work that was given so far.

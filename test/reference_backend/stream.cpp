@@ -48,10 +48,11 @@ ReferenceStream::~ReferenceStream() {
 }
 
 void ReferenceStream::upload(backend::Span to, const void* from, std::size_t bytes) {
-  enqueue([=] { std::memcpy(to.address, from, bytes); });
+  if (bytes > 0) enqueue([=] { std::memcpy(to.address, from, bytes); });
 }
 
 void ReferenceStream::download(void* to, backend::Span from, std::size_t bytes) {
+  if (bytes == 0) return;
   std::memset(to, kPoison, bytes);
   enqueue([=] { std::memcpy(to, from.address, bytes); });
 }

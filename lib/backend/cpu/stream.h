@@ -17,10 +17,10 @@ class DoneEvent final : public Event {
 class CpuStream final : public Stream {
  public:
   void upload(Span to, const void* from, std::size_t bytes) override {
-    std::memcpy(to.address, from, bytes);
+    if (bytes > 0) std::memcpy(to.address, from, bytes);
   }
   void download(void* to, Span from, std::size_t bytes) override {
-    std::memcpy(to, from.address, bytes);
+    if (bytes > 0) std::memcpy(to, from.address, bytes);
   }
   void record(Event&) override {}
   void wait_for(const Event&) override {}
