@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 
 namespace trainer::train {
@@ -13,7 +14,9 @@ constexpr struct {
 } kWatched[] = {
     {SIGINT, "SIGINT"}, {SIGTERM, "SIGTERM"}, {SIGUSR1, "SIGUSR1"}, {SIGUSR2, "SIGUSR2"}};
 
-volatile std::sig_atomic_t last_signal = 0;
+// Lock-free, so that a handler may use it; several loops of one process read it.
+std::atomic<int> last_signal{0};
+static_assert(std::atomic<int>::is_always_lock_free);
 
 // Only async-signal-safe calls here.
 void handle(int signal) {

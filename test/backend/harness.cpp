@@ -288,7 +288,8 @@ std::vector<std::vector<float>> Runner::run(std::int64_t samples,
     taken.emplace_back(static_cast<std::size_t>(whole.elements()) * size_of(value.type), '\xff');
     device.push_back(backend_.allocate(taken.back().size()));
     to.push_back(device.back().span());
-    stream_->upload(to.back(), taken.back().data(), taken.back().size());
+    given.push_back(taken.back());  // what is uploaded stays as it is until the stream is done
+    stream_->upload(to.back(), given.back().data(), given.back().size());
   }
   auto* numbers = reinterpret_cast<backend::Numbers*>(numbers_.data());
   executable_->launch({samples, from, to, has_numbers_ ? numbers : nullptr}, scalars, *stream_);
