@@ -4,6 +4,8 @@
 Fails on
   - a folder of lib/ that the table does not have, and a row that may include a folder listed after it;
   - an #include "folder/..." that the row of the including folder does not allow;
+  - an #include of another folder's inner header, unless the line "Public inner folders:" names the inner folder,
+    and an inner folder of that line that does not exist;
   - a folder named in DEPENDS of lib/<folder>/CMakeLists.txt that the row does not allow, and one that is
     included but not named there;
   - a third-party header outside the folder that owns the library;
@@ -31,6 +33,7 @@ OWNERS = {
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 TITLE = re.compile(r"# \d{4}-\d{2}-\d{2} \S")
+PUBLIC = re.compile(r"^Public inner folders:(.*)$", re.MULTILINE)
 LIBRARY = re.compile(r"^\s*trainer_library\(\s*(\w+)([^)]*)\)", re.MULTILINE)
 
 
@@ -65,7 +68,12 @@ def read_table(readme):
     return rows
 
 
-def check_sources(folder, row, root, errors):
+def read_public(readme):
+    """The inner folders whose headers others may include, as "folder/inner"."""
+    return {name for line in PUBLIC.findall(readme.read_text()) for name in re.findall(r"\w+/\w+", line)}
+
+
+def check_sources(folder, row, public, root, errors):
     """Returns the other folders that this one includes."""
     used = set()
     for path in sorted(folder.rglob("*")):
@@ -89,7 +97,7 @@ def check_sources(folder, row, root, errors):
             elif top != folder.name:
                 used.add(top)
                 inner = "/".join(header.split("/")[:2])
-                if (root / "lib" / inner).is_dir():
+                if (root / "lib" / inner).is_dir() and header.rsplit("/", 1)[0] not in public:
                     errors.append(f'{place}: lib/{folder.name} includes "{header}", which is internal to lib/{top}')
     return used
 
@@ -134,6 +142,10 @@ def check(root):
     if not rows:
         return [f"{readme}: no table with the columns 'folder' and 'may include'"]
     errors = []
+    public = read_public(readme)
+    for name in sorted(public):
+        if not (root / "lib" / name).is_dir():
+            errors.append(f"lib/README.md: the public inner folder {name} does not exist")
     for row in rows.values():
         for name in sorted(row.unknown):
             errors.append(f"lib/README.md: {row.folder} may include {name}, which is not a row above it")
@@ -146,7 +158,7 @@ def check(root):
         if folder.name not in rows:
             errors.append(f"lib/{folder.name}: not in the table of lib/README.md")
             continue
-        used = check_sources(folder, rows[folder.name], root, errors)
+        used = check_sources(folder, rows[folder.name], public, root, errors)
         check_depends(folder, rows[folder.name], used, set(rows), errors, root)
     return errors
 

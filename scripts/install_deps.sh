@@ -14,7 +14,6 @@ packages=(
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler  # parameter servers
   libssl-dev libdeflate-dev                # checksums, .gz data
   libjpeg62-turbo-dev libturbojpeg0-dev libpng-dev libgif-dev libstb-dev
-  libhdf5-dev                              # Keras weight files
   doctest-dev
   curl ca-certificates
 )

@@ -17,16 +17,20 @@ say() { echo "==== $1 (after $SECONDS s)"; }
 export CCACHE_BASEDIR=$root CCACHE_NOHASHDIR=1
 launcher=(-DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
 
-build() {  # PRESET [TARGETS...]
+configure() {  # PRESET
   local preset=$1
-  shift
-  say "build $preset"
   mkdir -p "build/$preset"
   # Under sanitizers GCC 12 warns of overflows in the standard library that are none.
   local werror=OFF
   [[ $preset == release ]] && werror=ON
   cmake --preset "$preset" -DTRAINER_TESTS=ON -DTRAINER_WERROR=$werror "${launcher[@]}" > "build/$preset/configure.log" 2>&1 ||
     { cat "build/$preset/configure.log"; return 1; }
+}
+
+build() {  # PRESET [TARGETS...]
+  local preset=$1
+  shift
+  say "build $preset"
   cmake --build --preset "$preset" -j "$jobs" ${1:+--target "$@"} -- --quiet
 }
 
@@ -49,24 +53,27 @@ if [[ -z ${TRAINER_SHARED_DATA:-} && -d ../shared/data ]]; then
   export TRAINER_SHARED_DATA
 fi
 
+configure release
 build release
 
 # clang-tidy takes seconds per file: the latest changes come first, and the count of files left out is printed.
 say "lint"
-scripts/lint.sh --changed --seconds 300
+scripts/lint.sh --changed --seconds 120
 
 if [[ -z $quick ]]; then
   # End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost.
-  mapfile -t unit_tests < <(sed -n 's/^trainer_test(\([a-z0-9_]*\).*/test_\1/p' test/*/CMakeLists.txt | grep -v e2e)
+  configure asan
+  mapfile -t unit_tests < <(ninja -C build/asan -t targets all | sed -n 's/^\(test_[a-z0-9_]*\): phony$/\1/p' | grep -v e2e)
   build asan "${unit_tests[@]}"
-  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts' --exclude-regex '^(e2e:|test_e2e)'
+  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow_plans' --exclude-regex '^(e2e:|test_e2e)'
 
   # OpenMP's own threads are not known to TSan, so layers run on one of them here. Of the backend, what runs on
   # lanes. Parameter servers use gRPC, which is not built with TSan.
+  configure tsan
   build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$root/test/tsan.supp" \
     run_tests tsan --exclude-regex '^train: ?servers' --tests-regex '^(base|cluster|data|engine|train|measure):|^backend:.*(lane|batch|runs|calls|update|rank)'
 fi
 
 say "test release"
-ctest --preset release -j "$jobs" --no-tests=error
+ctest --preset release -j "$jobs" --no-tests=error --label-exclude slow_plans

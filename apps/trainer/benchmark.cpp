@@ -28,7 +28,7 @@ CLI::Validator more_than_zero() {
 }
 
 int benchmark(const BenchmarkArguments& arguments) {
-  config::Config config = load(arguments).config;
+  config::Config config = load_for_devices(arguments).config;
   if (arguments.synthetic) measure::use_synthetic_data(config);
   warn(backend::device_warning(engine::device_options(config.parallel)));
   const data::Datasets data = train::open_training_data(config, "train");

@@ -20,9 +20,15 @@ void add_evaluate(CLI::App& app, int& code);
 void add_predict(CLI::App& app, int& code);
 void add_export(CLI::App& app, int& code);
 void add_benchmark(CLI::App& app, int& code);
+void add_new(CLI::App& app, int& code);
 void add_data(CLI::App& app, int& code);
 void add_plan(CLI::App& app, int& code);
+void add_find(CLI::App& app, int& code);
 void add_launch(CLI::App& app, int& code);
+void add_sweep(CLI::App& app, int& code);
+void add_compare(CLI::App& app, int& code);
+void add_diff(CLI::App& app, int& code);
+void add_report(CLI::App& app, int& code);
 void add_verify(CLI::App& app, int& code);
 void add_validate(CLI::App& app, int& code);
 void add_schema(CLI::App& app, int& code);
@@ -42,6 +48,8 @@ struct EvaluateArguments {
 };
 int evaluate(const EvaluateArguments& arguments);
 
+// "trainer 0.1.0 (commit ...)".
+const char* version();
 // The process's environment as a map.
 config::Environment environment();
 // One line on standard error that begins with "warning: "; nothing for an empty one.

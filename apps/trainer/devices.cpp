@@ -10,12 +10,10 @@ namespace trainer::app {
 namespace {
 
 int devices(bool json) {
-  const auto backend = std::move(backend::open_backends({}).front());
-  if (json) {
-    report::print_devices_json(backend->describe(), std::cout);
-  } else {
-    std::cout << backend->describe() << "\nno GPU backend in this build\n";
-  }
+  backend::DeviceOptions options;
+  options.kind = backend::DeviceOptions::Kind::kCpu;
+  const std::string cpu = backend::open_backends(options).front()->describe();
+  (json ? report::print_devices_json : report::print_devices)(cpu, backend::list_gpus(), std::cout);
   return kExitOk;
 }
 

@@ -43,6 +43,11 @@ int evaluate(const EvaluateArguments& arguments) {
   engine.load(trained.file, trained.path);
   const auto metrics = engine::evaluate(engine, inference::split_of(data, split),
                                         engine::evaluate_options(trained.config));
+  const data::Role role = split == "train"        ? data::Role::kTrain
+                          : split == "validation" ? data::Role::kValidation
+                                                  : data::Role::kTest;
+  warn(engine::why_not_finite(*metrics, trained.config.data, role,
+                              inference::split_of(data, split)));
   const report::EvaluationReport report{arguments.run, trained.step, split, data.classes, *metrics};
   if (arguments.json) {
     report::print_report_json(report, std::cout);

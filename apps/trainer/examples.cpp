@@ -39,6 +39,9 @@ constexpr struct {
      "  trainer benchmark configs/mnist.yaml --seconds 10\n"
      "  trainer benchmark configs/cats_dogs_mobilenet_v2.yaml --input-only\n"
      "  trainer benchmark configs/mnist.yaml --synthetic --json\n"},
+    {"new",
+     "  trainer new photos/ && trainer train photos.yaml\n"
+     "  trainer new configs/mnist.yaml --output all_values.yaml\n"},
     {"data",
      "  trainer data configs/cats_dogs_mobilenet_v2.yaml\n"
      "  trainer data configs/cats_dogs_mobilenet_v2.yaml --sheet sheet.png --samples 100\n"
@@ -47,9 +50,25 @@ constexpr struct {
      "  trainer plan configs/mnist.yaml\n"
      "  trainer plan configs/mnist.yaml --plot lr.svg\n"
      "  trainer plan configs/mnist.yaml --workers 64 --link 10Gbit\n"},
+    {"find",
+     "  trainer find learning-rate configs/mnist.yaml --plot range.svg\n"
+     "  trainer find batch-size configs/mnist.yaml --most 512\n"},
     {"launch",
      "  trainer launch -n 2 -- train configs/mnist.yaml --set parallel.lr_scaling=none\n"
      "  trainer launch -n 3 --ps 1 --evaluator -- train configs/mnist_parameter_server.yaml\n"},
+    {"sweep",
+     "  NUM_GPUS=\"1 2\" BATCH_SIZE=\"32 64\" DEVICE=cpu trainer sweep configs/mnist.yaml\n"
+     "  trainer sweep configs/mnist.yaml --over optimizer.adam.learning_rate=1e-3,1e-4 --over "
+     "seed=1,2,3\n"
+     "  trainer sweep configs/mnist.yaml --over train.batch_size=32,64 --launcher slurm | "
+     "sbatch\n"},
+    {"compare",
+     "  trainer compare runs/mnist runs/mnist_dense\n"
+     "  trainer compare runs/a runs/b runs/c --to-accuracy 0.98 --json\n"},
+    {"diff", "  trainer diff runs/before runs/after\n"},
+    {"report",
+     "  trainer report runs/mnist\n"
+     "  trainer report runs/mnist_sweep --output sweep.html\n"},
     {"verify",
      "  trainer verify replicas configs/mnist.yaml --replicas 1,2,4 --steps 50\n"
      "  trainer verify resume configs/mnist.yaml\n"},

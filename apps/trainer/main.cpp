@@ -8,10 +8,11 @@
 #include <iostream>
 #include <new>
 
-#include "base/denormals.h"
+#include "backend/open.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/text.h"
+#include "base/threads/denormals.h"
 #include "commands.h"
 #include "config/values.h"
 #include "examples.h"
@@ -19,6 +20,8 @@
 namespace trainer::app {
 
 config::Environment environment() { return environment_variables(); }
+
+const char* version() { return "trainer " TRAINER_VERSION; }
 
 void warn(const std::string& line) {
   if (!line.empty()) std::cerr << "warning: " << trainer::printable(line) << '\n';
@@ -38,7 +41,7 @@ void check_command(const CLI::App& app, int argc, char** argv) {
 int run(int argc, char** argv) {
   CLI::App app{"Trains, evaluates and applies image classifiers from a YAML file."};
   app.name("trainer");
-  app.set_version_flag("--version", "trainer " TRAINER_VERSION);
+  app.set_version_flag("--version", version());
   app.require_subcommand(1);
   int code = kExitOk;
   add_train(app, code);
@@ -46,9 +49,15 @@ int run(int argc, char** argv) {
   add_predict(app, code);
   add_export(app, code);
   add_benchmark(app, code);
+  add_new(app, code);
   add_data(app, code);
   add_plan(app, code);
+  add_find(app, code);
   add_launch(app, code);
+  add_sweep(app, code);
+  add_compare(app, code);
+  add_diff(app, code);
+  add_report(app, code);
   add_verify(app, code);
   add_validate(app, code);
   add_schema(app, code);
@@ -57,6 +66,13 @@ int run(int argc, char** argv) {
   add_examples(app);
 
   check_command(app, argc, argv);
+  const config::Environment variables = environment();
+  if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {
+    backend::use_cuda_plugin(plugin->second);
+  }
+  if (const auto cache = variables.find("TRAINER_CUDA_PLAN_CACHE"); cache != variables.end()) {
+    backend::use_cuda_plan_cache(cache->second);
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

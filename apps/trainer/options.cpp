@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
 
@@ -15,6 +16,22 @@ void add_config(CLI::App& command, ConfigArguments& arguments) {
 
 config::LoadedConfig load(const ConfigArguments& arguments) {
   return config::load_config(arguments.path, arguments.overrides, environment());
+}
+
+config::LoadedConfig load_for_devices(const ConfigArguments& arguments) {
+  config::LoadedConfig loaded = load(arguments);
+  const config::Parallel& parallel = loaded.config.parallel;
+  if (parallel.device == config::Parallel::Device::kCpu ||
+      parallel.gpus.kind != config::Gpus::Kind::kAll ||
+      loaded.origins.at("parallel.replicas").kind != config::Origin::Kind::kDefault) {
+    return loaded;
+  }
+  const std::size_t gpus = backend::list_gpus().gpus.size();
+  if (gpus < 2) return loaded;
+  // Read anew, so that the rules for several replicas are checked.
+  ConfigArguments every = arguments;
+  every.overrides.push_back({"parallel.replicas", std::to_string(gpus), "parallel.gpus: all"});
+  return load(every);
 }
 
 void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,

@@ -1,11 +1,16 @@
+#include <gnu/libc-version.h>
 #include <unistd.h>
 
 #include <iostream>
 #include <optional>
 
+#include "base/error.h"
+#include "base/process.h"
+#include "base/threads/cores.h"
 #include "checkpoint/checkpoint.h"
 #include "commands.h"
 #include "hooks/data_report.h"
+#include "hooks/run_record.h"
 #include "measure/measured.h"
 #include "model/import.h"
 #include "model/model.h"
@@ -36,6 +41,22 @@ train::Start start_of(const TrainArguments& arguments) {
                                : train::Start::kFresh;
 }
 
+hooks::RunOrigin origin_of(const train::Job& job) {
+  hooks::RunOrigin origin;
+  origin.program = version();
+  origin.compiler = __VERSION__;
+  origin.libc = concat("glibc ", ::gnu_get_libc_version());
+  origin.device = job.engine.describe();
+  origin.processor = processor_name();
+  origin.cores = static_cast<std::int64_t>(available_cores().size());
+  origin.data_fingerprint = job.data.train->fingerprint();
+  // "2 replicas, each cpu, ..." with several.
+  origin.on_cpu =
+      origin.device.starts_with("cpu") || origin.device.find(", each cpu") != std::string::npos;
+  origin.price_per_hour = job.config.run.price_per_hour;
+  return origin;
+}
+
 // Locks and prepares the run folder, which only the chief has, and makes the hooks.
 void open_run(const TrainArguments& arguments, const graph::Graph& model, train::Job& job,
               std::optional<checkpoint::RunLock>& lock) {
@@ -50,6 +71,11 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model, train:
                                 {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
   job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                           job.data, warn, arguments.json ? &std::cout : nullptr));
+  if (job.config.run.ledger) {
+    job.hooks.push_back(
+        hooks::make_ledger_hook([&engine = job.engine] { return engine.parameters_sha256(); }));
+  }
+  job.hooks.push_back(hooks::make_run_record_hook(origin_of(job)));
   if (arguments.json) {
     report::print_model_json(measure::measured_keys(model::layer_table(model), job.config),
                              std::cout);
@@ -62,7 +88,8 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
                         const data::Datasets& data, const graph::Graph& model,
                         train::Strategy& strategy, train::WorkerGroup* workers = nullptr) {
   try {
-    if (workers != nullptr) workers->agree("training data", data.train->fingerprint());
+    if (workers != nullptr)
+      workers->agree("data", data::common_data(data, config.parallel.evaluate));
     const int count = workers == nullptr ? 1 : workers->size();
     engine::Replicas engine(model, config, engine::open_backends(config, count),
                             engine::Engine::Use::kTrain,
@@ -90,7 +117,7 @@ std::function<void(const std::string&)> printer(const TrainArguments& arguments)
 hooks::FinishReason run_in_step(const TrainArguments& arguments, const config::Config& config,
                                 const data::Datasets& data, const graph::Graph& model,
                                 const cluster::Identity& who) {
-  train::WorkerGroup workers(who, config, model, printer(arguments));
+  train::WorkerGroup workers(who, config, model, printer(arguments), warn);
   return run(arguments, config, data, model, *train::make_all_reduce(workers), &workers);
 }
 
@@ -122,9 +149,14 @@ int evaluator(const TrainArguments& arguments, const config::Config& config) {
 }
 
 int train(const TrainArguments& arguments) {
-  config::Config config = load(arguments).config;
+  config::Config config = load_for_devices(arguments).config;
   const cluster::Identity who = cluster::identify(arguments.identity, environment());
   train::check_workers(config, who);
+  if (cluster::is_open_to_strangers(who) && who.rank <= 0) {
+    warn(
+        "this job has no secret: whoever reaches its ports can read its weights, change or end it; "
+        "give all its processes the same one (TRAINER_SECRET, or --secret-file FILE)");
+  }
   if (who.role == cluster::Role::kEvaluator) return evaluator(arguments, config);
   if (who.role == cluster::Role::kParameterServer) {
     return code_of(train::serve(config, who, printer(arguments)));
@@ -135,6 +167,7 @@ int train(const TrainArguments& arguments) {
   if (who.rank == 0) warn(normalize);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  train::check_trainable(config, model);
   if (train::has_parameter_servers(who)) {
     return code_of(who.role == cluster::Role::kChief
                        ? run_chief(arguments, config, data, model, who)
@@ -164,6 +197,11 @@ void add_train(CLI::App& app, int& code) {
                       "How many processes train together");
   command->add_option("--master", arguments->identity.master, "Where the process of rank 0 listens")
       ->type_name("HOST:PORT");
+  command
+      ->add_option("--secret-file", arguments->identity.secret_file,
+                   "File with the secret that all processes of the job share; else "
+                   "TRAINER_SECRET")
+      ->type_name("FILE");
   command->callback([arguments, &code] { code = train(*arguments); });
 }
 

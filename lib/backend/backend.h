@@ -95,6 +95,9 @@ struct Numbers {
   // Whether the loss was finite in every sample: of this rank, or of all ranks when the call
   // updates, with those of the calls it accumulates. No rank updates unless it was.
   bool finite = true;
+  // Whether an update was left out because a gradient overflowed under the loss scale
+  // (CompileOptions::loss_scale); the losses were finite then.
+  bool skipped = false;
 };
 
 // Where a call finds its inputs and puts its outputs, in the order of the graph's. Batched values
@@ -149,6 +152,15 @@ struct CompileOptions {
   // Whether a sample's result must not depend on how many are computed with it in a call:
   // algorithms are then chosen for a usual number and not for each.
   bool same_for_any_batch = false;
+  // Whether products of float32 numbers may be rounded to TF32, where the device has it.
+  bool tf32 = false;
+  // What gradients are multiplied by on their way through backward, so that float16 does not lose
+  // the small ones. Dynamic: from `value` on, halved and the update left out when a gradient
+  // overflows, doubled after 2000 updates without one.
+  struct LossScale {
+    float value = 1;
+    bool dynamic = false;
+  } loss_scale;
   // Which outputs of the graph a call's numbers are made of; -1: none.
   struct NumberOutputs {
     int loss = -1;     // [batch] float32; must be finite in all samples for the update phase to run
@@ -173,9 +185,15 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string describe() const = 0;  // "cpu, 2 threads, avx512_core_bf16, oneDNN 2.6.3"
+  // What so many replicas of a run compute on, for its closing lines: "1 CPU(s)", "4 replicas".
+  virtual std::string describe_devices(std::int64_t replicas) const {
+    return std::to_string(replicas) + (replicas == 1 ? " device" : " replicas");
+  }
   virtual std::vector<ChosenSetting> chosen_settings() const { return {}; }
   virtual compile::Capabilities capabilities() const = 0;
   virtual bool supports(DType activations) const = 0;
+  // Whether CompileOptions::tf32 means anything.
+  virtual bool has_tf32() const { return false; }
 
   // Memory of the device, not initialised, aligned for any value. Throws DeviceError when there is
   // not enough.

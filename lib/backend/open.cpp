@@ -1,23 +1,103 @@
 #include "backend/open.h"
 
+#include <numeric>
+#include <optional>
+
 #include "backend/cpu/cpu.h"
+#include "backend/cuda_plugin.h"
 #include "base/error.h"
 
 namespace trainer::backend {
+namespace {
+
+using Kind = DeviceOptions::Kind;
+
+std::string& plugin_path() {
+  static std::string path;
+  return path;
+}
+
+std::string& plan_cache_folder() {
+  static std::string folder;
+  return folder;
+}
+
+std::string count_of(std::size_t gpus) { return concat(gpus, gpus == 1 ? " GPU" : " GPUs"); }
+
+// The GPU of each replica, of `available` ones.
+std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available) {
+  std::vector<int> chosen = options.gpus;
+  if (chosen.empty()) {
+    if (options.replicas > static_cast<std::int64_t>(available)) {
+      throw DeviceError(concat(
+          "parallel.gpus: ", options.replicas, " replicas need a GPU each, and this machine has ",
+          count_of(available), "; train fewer, or list GPUs more than once, such as [0, 0]"));
+    }
+    chosen.resize(static_cast<std::size_t>(options.replicas));
+    std::iota(chosen.begin(), chosen.end(), 0);
+  }
+  for (const int gpu : chosen) {
+    if (gpu < 0 || static_cast<std::size_t>(gpu) >= available) {
+      throw DeviceError(concat("parallel.gpus: there is no GPU ", gpu, "; this machine has ",
+                               count_of(available), ", counted from 0"));
+    }
+  }
+  if (static_cast<std::int64_t>(chosen.size()) != options.replicas) {
+    throw DeviceError(concat("parallel.gpus: ", chosen.size(), " GPUs are listed for ",
+                             options.replicas, " replicas; list one for each"));
+  }
+  return chosen;
+}
+
+std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, DeviceOptions options,
+                                                std::size_t available) {
+  options.gpus = choose_gpus(options, available);
+  options.plan_cache = plan_cache_folder();
+  return plugin.open(options);
+}
+
+}  // namespace
 
 std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options) {
-  switch (options.kind) {
-    case DeviceOptions::Kind::kAuto:
-    case DeviceOptions::Kind::kCpu:
-      return cpu::open_replicas(options);
-    case DeviceOptions::Kind::kCuda:
-      throw DeviceError("parallel.device: this build has no CUDA backend; use device: cpu or auto");
+  if (options.kind == Kind::kCpu) return cpu::open_replicas(options);
+  std::optional<CudaPlugin> plugin;
+  std::size_t available = 0;
+  try {
+    plugin.emplace(plugin_path());
+    available = plugin->gpus().size();
+  } catch (const NoGpu& reason) {
+    if (options.kind == Kind::kAuto) return cpu::open_replicas(options);
+    throw DeviceError(
+        concat("parallel.device: cuda: ", reason.what(), "; or use device: cpu or auto"));
   }
-  throw DeviceError("parallel.device: unknown kind of device");
+  return open_gpus(*plugin, options, available);
+}
+
+GpuList list_gpus() {
+  GpuList list;
+  try {
+    list.gpus = CudaPlugin(plugin_path()).gpus();
+  } catch (const NoGpu& reason) {
+    list.reason = reason.what();
+    list.broken = reason.cause() == NoGpu::Cause::kBroken;
+  } catch (const DeviceError& error) {
+    list.reason = error.what();
+    list.broken = true;
+  }
+  return list;
 }
 
 std::string device_warning(const DeviceOptions& options) {
-  return options.kind == DeviceOptions::Kind::kCuda ? "" : cpu::core_warning(options);
+  if (options.kind == Kind::kCuda) return "";
+  if (options.kind == Kind::kAuto) {
+    const GpuList list = list_gpus();
+    if (!list.gpus.empty()) return "";
+    if (list.broken) return "parallel.device: auto uses the CPU: " + list.reason;
+  }
+  return cpu::core_warning(options);
 }
+
+void use_cuda_plugin(const std::string& path) { plugin_path() = path; }
+void use_cuda_plan_cache(const std::string& folder) { plan_cache_folder() = folder; }
 
 }  // namespace trainer::backend

@@ -10,13 +10,13 @@
 namespace trainer::backend {
 
 // Elements [first, last) of all flat buffers but the statistics. Not thread-safe.
-class Shard {
+class ParameterShard {
  public:
   // Zero-filled. Throws DeviceError when this processor cannot run the kernels.
-  Shard(const Flat& flat, std::int64_t first, std::int64_t last);
-  ~Shard();
-  Shard(const Shard&) = delete;
-  Shard& operator=(const Shard&) = delete;
+  ParameterShard(const Flat& flat, std::int64_t first, std::int64_t last);
+  ~ParameterShard();
+  ParameterShard(const ParameterShard&) = delete;
+  ParameterShard& operator=(const ParameterShard&) = delete;
 
   // The part's values of a buffer.
   std::span<float> values(FlatBuffer buffer);

@@ -1,8 +1,11 @@
 #include "base/process.h"
 
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
+#include <fstream>
 
 extern char** environ;
 
@@ -14,6 +17,21 @@ std::string host_name() {
   return name.data();
 }
 
+std::int64_t peak_memory_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<std::int64_t>(usage.ru_maxrss) * 1024;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "";
+}
+
 std::map<std::string, std::string> environment_variables() {
   std::map<std::string, std::string> variables;
   for (char** entry = environ; *entry != nullptr; ++entry) {
@@ -22,6 +40,14 @@ std::map<std::string, std::string> environment_variables() {
     if (equals != std::string::npos) variables[text.substr(0, equals)] = text.substr(equals + 1);
   }
   return variables;
+}
+
+std::int64_t machine_memory() {
+  const std::int64_t machine =
+      std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGESIZE)};
+  std::ifstream limit("/sys/fs/cgroup/memory.max");  // "max" when there is none
+  std::int64_t most = 0;
+  return limit >> most ? std::min(machine, most) : machine;
 }
 
 }  // namespace trainer

@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 namespace trainer {
@@ -76,5 +77,36 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   }
   return text;
 }
+
+std::vector<std::string> split_text(std::string_view text, char separator) {
+  std::vector<std::string> parts(1);
+  for (const char letter : text) {
+    if (letter == separator) {
+      parts.emplace_back();
+    } else {
+      parts.back() += letter;
+    }
+  }
+  return parts;
+}
+
+namespace {
+
+template <class Number>
+std::optional<Number> parse_whole(std::string_view text) {
+  Number value{};
+  const char* end = text.data() + text.size();
+  const auto [after, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || after != end) return std::nullopt;
+  return value;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  return parse_whole<std::int64_t>(text);
+}
+
+std::optional<double> parse_real(std::string_view text) { return parse_whole<double>(text); }
 
 }  // namespace trainer

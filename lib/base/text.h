@@ -1,6 +1,8 @@
 // Lines of text.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,5 +22,12 @@ std::string printable(std::string_view text, Controls kept = Controls::kNone);
 
 // "a, b, c"; nothing for no words.
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+
+// The parts between separators, of which n give n + 1; one empty part for no text.
+std::vector<std::string> split_text(std::string_view text, char separator);
+
+// The whole text as a number in C's notation; nothing for another text.
+std::optional<std::int64_t> parse_integer(std::string_view text);
+std::optional<double> parse_real(std::string_view text);
 
 }  // namespace trainer

@@ -12,13 +12,20 @@
 #include <regex>
 #include <set>
 
-#include "checkpoint/hdf5.h"
+#include "checkpoint/hdf5/reader.h"
+#include "checkpoint/hdf5/writer.h"
 #include "checkpoint/weights.h"
 
 namespace trainer::checkpoint {
 namespace {
 
 using hdf5::Reader;
+
+std::string_view without_number(std::string_view name) {
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const bool numbered = last != std::string_view::npos && last + 1 < name.size();
+  return numbered && name[last] == '_' ? name.substr(0, last) : name;
+}
 
 // Files of Keras 1, VGG16's among them, say block1_conv1_W_1:0 for block1_conv1/kernel:0.
 std::string modern_name(const std::string& layer, std::string weight) {
@@ -28,21 +35,21 @@ std::string modern_name(const std::string& layer, std::string weight) {
     const std::size_t before = last == 0 ? std::string::npos : weight.rfind('/', last - 1);
     return before == std::string::npos ? weight : weight.substr(before + 1);
   }
-  static const std::pair<std::regex, const char*> kNames[] = {
-      {std::regex("_W(_\\d+)?$"), "kernel"},
-      {std::regex("_b(_\\d+)?$"), "bias"},
-      {std::regex("_gamma(_\\d+)?$"), "gamma"},
-      {std::regex("_beta(_\\d+)?$"), "beta"},
-      {std::regex("_running_mean(_\\d+)?$"), "moving_mean"},
-      {std::regex("_running_std(_\\d+)?$"), "moving_variance"},
+  static constexpr std::pair<std::string_view, const char*> kNames[] = {
+      {"_W", "kernel"},
+      {"_b", "bias"},
+      {"_gamma", "gamma"},
+      {"_beta", "beta"},
+      {"_running_mean", "moving_mean"},
+      {"_running_std", "moving_variance"},
   };
-  for (const auto& [pattern, name] : kNames) {
-    if (std::regex_search(weight, pattern)) return layer + '/' + name;
+  for (const auto& [ending, name] : kNames) {
+    if (without_number(weight).ends_with(ending)) return layer + '/' + name;
   }
   return layer + '/' + weight;
 }
 
-std::vector<Tensor> read_applications(const Reader& file, const std::string& root) {
+std::vector<Tensor> read_applications(Reader& file, const std::string& root) {
   std::vector<Tensor> tensors;
   for (const std::string& layer : file.texts(root.empty() ? "/" : root, "layer_names")) {
     const std::string group = root + '/' + layer;
@@ -57,8 +64,8 @@ std::vector<Tensor> read_applications(const Reader& file, const std::string& roo
 constexpr int kDeepest = 32;
 
 // `seen`: where the groups lie that were read. One that is linked twice may hold itself.
-void read_keras3(const Reader& file, const std::string& group, int depth,
-                 std::set<std::uint64_t>& seen, std::vector<Tensor>& tensors) {
+void read_keras3(Reader& file, const std::string& group, int depth, std::set<std::uint64_t>& seen,
+                 std::vector<Tensor>& tensors) {
   if (!seen.insert(file.address(group)).second) {
     file.fail("links the group '" + group + "' twice: the file is damaged");
   }
@@ -119,7 +126,7 @@ void write_keras3(hdf5::Writer& file, const std::vector<KerasLayer>& layers) {
 
 std::vector<Tensor> read_keras_h5(const std::string& source,
                                   std::span<const std::uint8_t> content) {
-  const Reader file(source, content);
+  Reader file(source, content);
   if (file.has_texts("/", "layer_names")) return read_applications(file, "");
   if (file.exists("model_weights") && file.has_texts("/model_weights", "layer_names")) {
     return read_applications(file, "/model_weights");

@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/error.h"
-#include "base/npy.h"
-#include "base/zip.h"
+#include "base/formats/npy.h"
+#include "base/formats/zip.h"
 #include "checkpoint/file_kind.h"
 #include "checkpoint/keras.h"
 

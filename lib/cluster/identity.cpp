@@ -1,9 +1,11 @@
 #include "cluster/identity.h"
 
+#include <algorithm>
 #include <charconv>
 
+#include "base/error.h"
 #include "base/files.h"
-#include "cluster/sources.h"
+#include "cluster/identity/sources.h"
 
 namespace trainer::cluster {
 namespace {
@@ -163,7 +165,52 @@ std::optional<int> number_of(const config::Environment& environment, const std::
   return value;
 }
 
+bool is_open_to_strangers(const Identity& identity) {
+  if (identity.size == 1 && identity.rank >= 0 && identity.cluster.ps.empty()) return false;
+  if (!identity.secret.empty() || identity.role == Role::kEvaluator) return false;
+  const auto is_remote = [](const Address& address) { return !is_loopback(address.host); };
+  return is_remote(identity.master) ||
+         std::any_of(identity.cluster.ps.begin(), identity.cluster.ps.end(), is_remote);
+}
+
+namespace {
+
+// At least as hard to guess as a password that is worth the name.
+constexpr std::size_t kShortestSecret = 16;
+
+std::string read_secret(const IdentityFlags& flags, const config::Environment& environment) {
+  const auto variable = environment.find("TRAINER_SECRET");
+  const bool has_file = !flags.secret_file.empty();
+  if (!has_file && (variable == environment.end() || variable->second.empty())) return "";
+  const std::string source = has_file ? "--secret-file" : "TRAINER_SECRET";
+  std::string secret;
+  try {
+    secret = has_file ? read_text_file(flags.secret_file) : variable->second;
+  } catch (const DataError& error) {
+    throw ConfigError({"--secret-file", 0, 0}, error.what());
+  }
+  secret.erase(secret.find_last_not_of(" \t\r\n") + 1);
+  if (secret.size() < kShortestSecret) {
+    throw ConfigError({source, 0, 0},
+                      concat("the secret has ", secret.size(), " characters, expected at least ",
+                             kShortestSecret, "; draw one with: openssl rand -hex 32"));
+  }
+  return secret;
+}
+
+Identity identify_place(const IdentityFlags& flags, const config::Environment& environment);
+
+}  // namespace
+
 Identity identify(const IdentityFlags& flags, const config::Environment& environment) {
+  Identity identity = identify_place(flags, environment);
+  identity.secret = read_secret(flags, environment);
+  return identity;
+}
+
+namespace {
+
+Identity identify_place(const IdentityFlags& flags, const config::Environment& environment) {
   std::vector<Claim> claims;
   const auto add = [&](std::optional<Claim> claim) {
     if (claim) claims.push_back(std::move(*claim));
@@ -193,5 +240,7 @@ Identity identify(const IdentityFlags& flags, const config::Environment& environ
   }
   return identity;
 }
+
+}  // namespace
 
 }  // namespace trainer::cluster

@@ -40,19 +40,24 @@ struct Identity {
   Address master;                 // where rank 0 listens; port 0 when size is 1
   Cluster cluster;                // from TF_CONFIG; else empty
   std::string job;     // the launcher's name for this start of the job; "" when it has none
+  std::string secret;  // that all processes of the job share; "" for none
   std::string source;  // "--rank", "TF_CONFIG", "RANK", "Slurm", ... or "nothing", for messages
 };
 
 // "worker:1 at host:port" or "rank 1": how messages name a rank before it has joined.
 std::string rank_name(const Identity& identity, int rank);
-// What all ranks must have been told alike, one fact a line.
+// Facts that must be equal on all ranks, one a line.
 std::string cluster_text(const Identity& identity);
 
-// --rank, --world-size, --master host:port.
+// Whether other hosts may reach this process and nothing keeps strangers among them out.
+bool is_open_to_strangers(const Identity& identity);
+
+// --rank, --world-size, --master host:port, --secret-file.
 struct IdentityFlags {
   std::optional<int> rank;
   std::optional<int> world_size;
   std::string master;
+  std::string secret_file{};
 };
 
 // Decides by the first of these that is there:
@@ -70,6 +75,8 @@ struct IdentityFlags {
 // --master, or MASTER_ADDR and MASTER_PORT, name rank 0's address where the source does not; for
 // Slurm it is the first host of the step, for ranks of one host 127.0.0.1, and the port follows
 // from the job's id.
+//
+// The secret is the content of flags.secret_file, or TRAINER_SECRET.
 //
 // Throws ConfigError.
 Identity identify(const IdentityFlags& flags, const config::Environment& environment);

@@ -16,12 +16,13 @@
 #include <optional>
 #include <random>
 
-#include "base/cores.h"
 #include "base/error.h"
 #include "base/partition.h"
 #include "base/process.h"
-#include "cluster/socket.h"
-#include "cluster/sources.h"
+#include "base/secret.h"
+#include "base/threads/cores.h"
+#include "cluster/identity/sources.h"
+#include "cluster/transport/socket.h"
 
 namespace trainer::cluster {
 namespace {
@@ -39,7 +40,8 @@ struct Task {
   std::string name;                              // "rank 1", "ps:0"; of messages
   std::map<std::string, std::string> variables;  // that say who it is
   std::vector<int> cores;
-  bool matters = true;  // whether the job fails with it
+  bool matters = true;      // whether the job fails with it
+  std::string secret = {};  // of the job
 };
 
 std::vector<std::string> environment_of(const Task& task) {
@@ -49,6 +51,7 @@ std::vector<std::string> environment_of(const Task& task) {
     variables.erase(name);
   }
   for (const auto& [name, value] : task.variables) variables[name] = value;
+  variables.emplace("TRAINER_SECRET", task.secret);  // unless the user has given one
   variables.emplace("OMP_NUM_THREADS", std::to_string(task.cores.size()));
   std::vector<std::string> texts;
   for (const auto& [name, value] : variables) texts.push_back(name + "=" + value);
@@ -193,10 +196,13 @@ Launcher::Launcher(const LaunchOptions& options)
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
   signal_file_ = Socket(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   const bool cluster = options.servers > 0 || options.evaluator;
-  const std::vector<Task> tasks = cluster
-                                      ? tasks_of(options, cores_, ports_)
-                                      : ranks_of(options, cores_, draw_job(), ports_[0].number());
-  for (const Task& task : tasks) start(task, &task == &tasks.front());
+  std::vector<Task> tasks = cluster ? tasks_of(options, cores_, ports_)
+                                    : ranks_of(options, cores_, draw_job(), ports_[0].number());
+  const std::string secret = draw_secret(32);
+  for (Task& task : tasks) {
+    task.secret = secret;
+    start(task, &task == &tasks.front());
+  }
 }
 
 Launcher::~Launcher() {

@@ -12,7 +12,7 @@ struct LaunchOptions {
   int servers = 0;                   // ps tasks, for parallel.strategy: parameter_server
   bool evaluator = false;            // a task that evaluates the checkpoints as they come
   std::vector<std::string> command;  // program and arguments, the same for all
-  // What the others get to end by themselves once one has failed, which it has told them.
+  // How long the other ranks may take to end by themselves after one has failed.
   std::chrono::milliseconds patience{5'000};
   std::chrono::milliseconds after_term{10'000};  // and then from SIGTERM to SIGKILL
 };
@@ -29,6 +29,8 @@ struct LaunchOptions {
 // SIGUSR2 are passed on. When a worker has failed, stopped ones are continued at once, and the
 // others get SIGTERM after `patience` and SIGKILL after `after_term`; when this process dies, the
 // kernel kills them.
+//
+// All get the secret of this process (TRAINER_SECRET), or one that is drawn.
 //
 // Returns 0, or the exit code of the worker that was the first to fail (of several found at once,
 // the lowest rank's), 128 + N when signal N ended it; kExitDevice, with which the others follow it,

@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 #include "base/partition.h"
-#include "base/thread_team.h"
+#include "base/threads/thread_team.h"
 
 namespace trainer::cluster {
 namespace {

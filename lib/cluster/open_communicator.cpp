@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "cluster/gloo_communicator.h"
+#include "cluster/collective/gloo_communicator.h"
 
 namespace trainer::cluster {
 namespace {

@@ -4,8 +4,9 @@
 #include <csignal>
 #include <exception>
 
-#include "cluster/coordinator.h"
-#include "cluster/rendezvous_link.h"
+#include "base/secret.h"
+#include "cluster/rendezvous/coordinator.h"
+#include "cluster/rendezvous/link.h"
 
 namespace trainer::cluster {
 
@@ -68,6 +69,8 @@ Rendezvous::Rendezvous(const Identity& identity, const RendezvousOptions& option
                                    options.timeout,
                                    silence_of(options.timeout),
                                    beat_of(options.timeout)};
+    coordinator.secret = options.secret;
+    coordinator.warn = options.warn;
     for (int r = 0; r < identity.size; ++r) coordinator.names.push_back(rank_name(identity, r));
     coordinator_ = std::make_unique<Coordinator>(std::move(coordinator));
   }
@@ -92,6 +95,9 @@ const Member& Rendezvous::self() const {
 std::chrono::milliseconds Rendezvous::timeout() const { return link_->timeout; }
 std::uint64_t Rendezvous::generation() const { return link_->generation; }
 bool Rendezvous::shared_memory() const { return link_->shared_memory; }
+std::string Rendezvous::proof(std::initializer_list<std::string_view> parts) const {
+  return proof_of(link_->session_key, parts);
+}
 
 void Rendezvous::set(const std::string& key, const std::string& value) { link_->set(key, value); }
 

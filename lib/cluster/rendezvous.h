@@ -1,12 +1,14 @@
-// The ranks of a job meet: everyone learns who is there, and later who has gone.
+// Rendezvous of a job's ranks: membership at the start, failure detection afterwards.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cluster/identity.h"
@@ -28,6 +30,10 @@ struct RendezvousOptions {
   std::string version;  // of the program; all ranks must run the same
   // Ranks of one host may exchange numbers through memory. Off: they talk as those of several do.
   bool shared_memory = true;
+  // All ranks must know it; they prove it to each other without sending it. "" for none.
+  std::string secret{};
+  // Gets what rank 0 has to say of strangers that connect, a line, from another thread.
+  std::function<void(const std::string&)> warn{};
 };
 
 // One a process and job of two or more ranks, from the start of the job to its end. Rank 0 listens
@@ -58,6 +64,8 @@ class Rendezvous {
   // left.
   std::uint64_t generation() const;
   bool shared_memory() const;
+  // Proof that a rank of this start knows the secret, for connections between ranks.
+  std::string proof(std::initializer_list<std::string_view> parts) const;
 
   // A store that all ranks share. get() waits for the key. Both throw PeerError.
   void set(const std::string& key, const std::string& value);

@@ -594,6 +594,8 @@ struct Run {
   Duration summary_every{100, Duration::Unit::kSteps};  // TensorBoard and metrics files
   Duration evaluate_every{1, Duration::Unit::kEpochs};
   bool tensorboard = true;
+  bool ledger = true;                    // ledger.csv: a row a step
+  std::optional<double> price_per_hour;  // of one replica's device
   SourceLoc loc;
 };
 

@@ -1,9 +1,10 @@
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 
 #include "base/files.h"
 #include "config/backbone.h"
-#include "config/checks.h"
+#include "config/checks/checks.h"
 #include "config/decode.h"
 #include "config/schema.h"
 
@@ -35,6 +36,20 @@ std::map<std::string, Origin> origins_of_leaves(const Decoded& decoded) {
     origins[path] = found == decoded.origins.end() ? Origin{} : found->second;
   }
   return origins;
+}
+
+// A config that another program writes: `trainer train <(make_config)`.
+std::string read_pipe(const std::string& path) {
+  constexpr std::size_t kMost = 16 << 20;
+  std::ifstream pipe(path, std::ios::binary);
+  std::string text;
+  for (char piece[4096]; pipe.read(piece, sizeof piece), pipe.gcount() > 0;) {
+    text.append(piece, static_cast<std::size_t>(pipe.gcount()));
+    if (text.size() > kMost) {
+      throw ConfigError(SourceLoc{path, 0, 0}, "more than 16 MB came through this pipe: no config");
+    }
+  }
+  return text;
 }
 
 // What image files are made into follows from the model's input.
@@ -78,6 +93,9 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
 LoadedConfig load_config(const std::string& path, const std::vector<Override>& overrides,
                          const Environment& environment) {
   std::error_code error;
+  if (std::filesystem::is_fifo(path, error)) {
+    return parse_config(read_pipe(path), path, overrides, environment);
+  }
   if (!std::filesystem::is_regular_file(path, error)) {
     const bool exists = std::filesystem::exists(path, error);
     throw ConfigError(SourceLoc{path, 0, 0},

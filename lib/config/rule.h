@@ -25,6 +25,8 @@ struct Rule {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
   bool low_open = false, high_open = false;
+  double limit =
+      std::numeric_limits<double>::infinity();  // more is a mistake; no part of the range
   bool required = false;
   bool seconds = true;                             // durations: whether seconds are a unit
   bool bare = false;                               // lists: one entry may stand without the list
@@ -72,6 +74,13 @@ inline Rule inside(double low, double high) {
   return {.low = low, .high = high, .low_open = true, .high_open = true};
 }
 inline Rule no_seconds() { return {.seconds = false}; }
+
+// More threads than any machine has cores, pixels, channels and samples than any memory holds:
+// mistakes, which would overflow sizes or exhaust the system before anything else says so.
+inline constexpr std::int64_t kMostThreads = 4096, kMostPixels = 1 << 20, kMostChannels = 1 << 24,
+                              kMostSamples = 1 << 24;
+inline Rule pixels(double low) { return {.low = low, .limit = kMostPixels}; }
+inline Rule count_up_to(double limit) { return {.low = 1, .limit = limit}; }
 
 // The most replicas that one process can have.
 inline constexpr std::int64_t kMaxReplicas = 64;

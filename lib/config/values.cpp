@@ -38,6 +38,9 @@ std::string range_text(const Rule& rule) {
 std::string check_range(const Node& node, double value, const Rule& rule) {
   const bool low = rule.low_open ? value > rule.low : value >= rule.low;
   const bool high = rule.high_open ? value < rule.high : value <= rule.high;
+  if (value > rule.limit) {
+    return "must be at most " + format(rule.limit) + "; found " + describe(node);
+  }
   if (low && high) return "";
   return "must be " + range_text(rule) + "; found " + describe(node);
 }

@@ -32,6 +32,11 @@ struct Datasets {
 Datasets open_datasets(const config::Data& data, std::uint64_t seed,
                        std::optional<std::string> only = {});
 
+// What processes that train together must have in common, a line for each fact of each split
+// ("test samples: 4000"): the classes, the number of samples, all labels, the content.
+// `evaluation`: of the validation and test splits too.
+std::string common_data(const Datasets& data, bool evaluation);
+
 // The split of an image format with this name; where data.path alone is given, its sub-folder of
 // that name (validation also as val). An empty path and glob when there is none.
 config::Split image_split(const config::Data& data, const std::string& name);

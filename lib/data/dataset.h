@@ -57,6 +57,9 @@ class Dataset {
   virtual std::string fingerprint() const = 0;
   // The same for what is stored of the images from run to run: also tells changed files apart.
   virtual std::string content_key() const { return fingerprint(); }
+  // What processes that train together must have in common; takes the time to read all bytes of
+  // arrays, and looks at the names and sizes of image files.
+  virtual std::string common_content() const { return fingerprint(); }
 };
 
 }  // namespace trainer::data

@@ -16,7 +16,7 @@ namespace trainer::data {
 class FeatureDataset final : public Dataset {
  public:
   // `shape` and `type` of one sample's features. `file`: where they are kept, in memory when empty.
-  // Whoever names the file sees to it that its name tells apart what its content depends on.
+  // The caller puts everything that the content depends on into the file's name.
   FeatureDataset(const Dataset& images, Shape shape, DType type, const Path& file);
 
   // Bytes that a sample of such a data set takes.

@@ -57,9 +57,9 @@ struct LoaderOptions {
   std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
   std::int64_t ranks = 1;
   // Ways through all samples, side by side, each in an order and with random changes of its own: a
-  // batch is batch_size / passes samples of each, one after the other, and an epoch one way each.
-  // 1, or a multiple of ranks, which then have the same number of whole ways.
-  std::int64_t passes = 1;
+  // batch is batch_size / repetitions samples of each, one after the other, and an epoch one way
+  // each. 1, or a multiple of ranks, which then have the same number of whole ways.
+  std::int64_t repetitions = 1;
   std::uint64_t seed = 0;
   bool shuffle = false;
   bool augment = true;                   // whether random data sets get the epoch

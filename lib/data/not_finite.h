@@ -7,13 +7,17 @@
 
 #include "config/config.h"
 #include "data/dataset.h"
+#include "data/roles.h"
 
 namespace trainer::data {
 
-// Names the files of the training split and the first sample of it with an image or label that is
-// infinite or NaN, and says how many there are; "" when there is none. Looks at all samples of
-// arrays; image files hold nothing but bytes.
-std::string find_not_finite(const config::Data& config, const Dataset& train);
+// Names the files of a split and the first sample of it with an image or label that is infinite or
+// NaN, and says how many there are; "" when there is none. Looks at all samples of arrays; image
+// files hold nothing but bytes.
+std::string find_not_finite(const config::Data& config, Role role, const Dataset& dataset);
+inline std::string find_not_finite(const config::Data& config, const Dataset& train) {
+  return find_not_finite(config, Role::kTrain, train);
+}
 
 // Of the samples `indices` of `train` those whose loss is not finite, the first few by name: "for 2
 // of the 32 samples of the batch: 17, 203". When all losses are finite, that no sample of these is

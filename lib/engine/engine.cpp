@@ -57,6 +57,10 @@ std::int64_t bytes_a_sample(const graph::Value& value) {
   return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
 }
 
+// Where a dynamic loss scale starts: the largest that float16's range leaves to gradients of 1, as
+// PyTorch's GradScaler and Keras's LossScaleOptimizer have it to within a factor of two.
+constexpr float kFirstLossScale = 65536;
+
 // The model with every layer's output as an output of the graph, in training form.
 graph::Graph probe_graph(const graph::Graph& model) {
   graph::Graph probe = model;
@@ -80,7 +84,7 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
     case config::Precision::kFloat32:
       break;
     case config::Precision::kTf32:
-      supported = false;
+      supported = backend.has_tf32();
       break;
     case config::Precision::kBFloat16:
       options.activations = DType::kBFloat16;
@@ -96,6 +100,14 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
                " is not supported by this device (", backend.describe(), "); use float32"));
   }
   return options;
+}
+
+backend::CompileOptions::LossScale loss_scale_of(const config::Train& train) {
+  if (train.precision != config::Precision::kFloat16) return {};
+  if (train.loss_scale && train.loss_scale->fixed) {
+    return {static_cast<float>(*train.loss_scale->fixed), false};
+  }
+  return {kFirstLossScale, true};
 }
 
 graph::Graph training_model(const graph::Graph& model, bool mixes_samples) {
@@ -124,6 +136,8 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
       batch_(config.train.batch_size),
       evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
   compile_.convolution = convolution_of(config.parallel.convolution);
+  compile_.tf32 = config.train.precision == config::Precision::kTf32;
+  compile_.loss_scale = loss_scale_of(config.train);
   compile_.reduction = reduction_of(config.parallel, group);
   if (group.gradients != nullptr) {
     gradients_ = backend_.make_collective(*group.gradients);
@@ -138,6 +152,13 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
   build();
   if (use_ == Use::kTrain) allocate_calls();
 }
+
+void Engine::abort(const std::string& reason) noexcept {
+  if (gradients_) gradients_->abort(reason);
+  if (statistics_) statistics_->abort(reason);
+}
+
+Engine::~Engine() { stream_.reset(); }
 
 void Engine::allocate_calls() {
   const auto samples = static_cast<std::size_t>(batch_);

@@ -22,6 +22,8 @@ namespace trainer::engine {
 // The compile options that a config asks of a backend. Throws ConfigError when the backend cannot
 // run the precision.
 compile::Options compile_options(const config::Config& config, const backend::Backend& backend);
+// What gradients are multiplied by: 1 unless activations are float16.
+backend::CompileOptions::LossScale loss_scale_of(const config::Train& train);
 // The model as it is trained: with mixed samples it takes float rows for labels, while evaluation
 // keeps class indices.
 graph::Graph training_model(const graph::Graph& model, bool mixes_samples);
@@ -54,6 +56,8 @@ class Engine {
   // program, kEvaluate the second alone, kPredict one that takes no labels and gives no losses.
   Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
          Use use, const EngineGroup& group = {});
+  // Waits for the device's work, which uses this object's memory.
+  ~Engine();
 
   // Fills all variables from their initialisers.
   void initialise(std::uint64_t seed);
@@ -94,6 +98,9 @@ class Engine {
   void read_features(std::int64_t samples, void* to);
   // Of the last call, which did not update, and those it accumulated: see backend::Executable.
   backend::Gradient gradient() { return train_->gradient(*stream_); }
+
+  // Ends every wait of this rank and of its group: this rank has failed, and why. From any thread.
+  void abort(const std::string& reason) noexcept;
 
   std::int64_t outputs() const { return outputs_; }  // logits a sample
   // Bytes that a sample takes in a batch: of images, of what the programs take (the features where

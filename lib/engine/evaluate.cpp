@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 
 #include "base/error.h"
 #include "base/partition.h"
+#include "data/not_finite.h"
 
 namespace trainer::engine {
 
@@ -146,11 +148,11 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
                                  has_classes(dataset, options.loss))
                   .result();
   }
-  const auto of_chief = [&](auto&&... values) {
+  const auto broadcast_from_chief = [&](auto&&... values) {
     (workers.broadcast(std::as_writable_bytes(std::span(&values, 1)), 0), ...);
   };
-  of_chief(metrics->count, metrics->loss, metrics->correct, metrics->accuracy,
-           metrics->accuracy_interval, metrics->top_k_accuracy);
+  broadcast_from_chief(metrics->count, metrics->loss, metrics->correct, metrics->accuracy,
+                       metrics->accuracy_interval, metrics->top_k_accuracy);
   workers.broadcast(std::as_writable_bytes(std::span(metrics->confusion)), 0);
   return metrics;
 }
@@ -211,6 +213,16 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     ++done;
   }
   return metrics.result();
+}
+
+std::string why_not_finite(const Metrics& metrics, const config::Data& config, data::Role role,
+                           const data::Dataset& dataset) {
+  if (metrics.count == 0 || std::isfinite(metrics.loss)) return "";
+  const std::string bad = data::find_not_finite(config, role, dataset);
+  return concat("the loss of the ", data::name_of(role), " split is not a finite number: ",
+                bad.empty() ? "its samples are finite, so the model has diverged on them; look at "
+                              "data.normalize and the learning rate"
+                            : bad + "; mend or leave out what is not a number");
 }
 
 }  // namespace trainer::engine

@@ -7,6 +7,7 @@
 
 #include "data/data.h"
 #include "data/features.h"
+#include "data/roles.h"
 #include "engine/metrics.h"
 #include "engine/replicas.h"
 
@@ -44,5 +45,10 @@ bool has_classes(const data::Dataset& dataset, graph::LossKind loss);
 std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch);
 // The batch as the engine takes it; `is_features` when it is of a data::FeatureDataset.
 HostBatch host_batch(const data::Batch& batch, bool is_features);
+
+// Why the loss of a split is infinite or NaN: the sample that is not finite, or the model; "" when
+// it is a number.
+std::string why_not_finite(const Metrics& metrics, const config::Data& config, data::Role role,
+                           const data::Dataset& dataset);
 
 }  // namespace trainer::engine

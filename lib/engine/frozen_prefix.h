@@ -27,7 +27,7 @@ class FrozenPrefix {
   backend::Span features() const { return features_.span(); }
 
   const Shape& shape() const { return shape_; }        // of one sample
-  DType type() const { return type_; }                 // float32 or bfloat16
+  DType type() const { return type_; }                 // of activations
   const std::string& layer() const { return layer_; }  // whose output the features are
   std::int64_t bytes() const { return static_cast<std::int64_t>(features_.bytes()); }
   backend::Executable& program() const { return *program_; }

@@ -5,9 +5,9 @@
 #include <cstring>
 #include <optional>
 
-#include "base/cores.h"
 #include "base/error.h"
 #include "base/partition.h"
+#include "base/threads/cores.h"
 #include "cluster/local_group.h"
 
 namespace trainer::engine {
@@ -46,7 +46,18 @@ backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t wor
       options.kind = backend::DeviceOptions::Kind::kCuda;
       break;
   }
+  // `gpus: 0` asks for the CPU. Of a number and of all, the first GPUs have a replica each.
+  using Gpus = config::Gpus;
+  const bool no_gpu = parallel.gpus.kind == Gpus::Kind::kCount && parallel.gpus.count == 0;
+  if (no_gpu && options.kind == backend::DeviceOptions::Kind::kAuto) {
+    options.kind = backend::DeviceOptions::Kind::kCpu;
+  }
+  if (parallel.gpus.kind == Gpus::Kind::kIndices) {
+    options.gpus.assign(parallel.gpus.indices.begin(), parallel.gpus.indices.end());
+  }
   options.replicas = parallel.replicas;
+  options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::chrono::duration<double>(parallel.timeout.count));
   options.threads = parallel.threads;
   options.lanes = parallel.lanes;
   options.pin = parallel.pin;
@@ -118,6 +129,7 @@ void Replicas::run(const Work& work) {
   team_.run(std::ref(work), [this](int replica) {
     const auto r = static_cast<std::size_t>(replica);
     const std::string reason = handled_message();
+    engines_[r]->abort(reason);
     if (!group_.empty()) group_[r]->abort(reason);
     if (statistics_[r]) statistics_[r]->abort(reason);
   });
@@ -178,6 +190,7 @@ StepResult Replicas::result() {
     sum.loss += own.loss;
     sum.correct += own.correct;
     sum.finite = sum.finite && own.finite;
+    sum.skipped = sum.skipped || own.skipped;
     if (!sum.penalty && partition(samples, count(), r).count > 0) sum.penalty = own.penalty;
   }
   // Other workers know only with the update.

@@ -15,7 +15,7 @@
 
 #include "backend/backend.h"
 #include "backend/open.h"
-#include "base/thread_team.h"
+#include "base/threads/thread_team.h"
 #include "cluster/communicator.h"
 #include "engine/engine.h"
 
@@ -41,6 +41,8 @@ struct StepResult {
   // Of all ranks when the call updated, of this process otherwise; the parameters are unchanged
   // when it is false.
   bool finite = true;
+  // Whether the update was left out because a gradient overflowed under the loss scale.
+  bool skipped = false;
 };
 
 class Replicas {
@@ -55,6 +57,10 @@ class Replicas {
   std::int64_t count() const { return static_cast<std::int64_t>(engines_.size()); }
   // "cpu, 1 lane x 1 thread, ...", of one replica, with their number.
   std::string describe() const;
+  // As Backend::describe_devices(), of so many replicas of all processes.
+  std::string describe_devices(std::int64_t replicas) const {
+    return backends_.front()->describe_devices(replicas);
+  }
 
   // As Engine's, on all replicas. Samples are this process's part of the batch: `scalars` are the
   // step's, first_sample being the position of the part in the global batch, and all_samples the

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
+#include "base/formats/json.h"
 #include "data/splits.h"
 
 namespace trainer::hooks {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -24,11 +25,12 @@ struct RunInfo {
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed
   std::int64_t global_batch = 0;
-  std::int64_t passes = 1;  // times that an epoch goes through all samples
-  int replicas = 1;         // of all workers; with parameter servers, the workers
-  std::string scaled_rate;  // what the number of replicas makes of the learning rate
-  std::string weights;      // what came of a weight file, in a line; "" when none was read
-  std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
+  std::int64_t repetitions = 1;  // times that an epoch goes through all samples
+  int replicas = 1;              // of all workers; with parameter servers, the workers
+  std::string devices;           // what the replicas compute on: "1 CPU(s)", "4 replicas"
+  std::string scaled_rate;       // what the number of replicas makes of the learning rate
+  std::string weights;           // what came of a weight file, in a line; "" when none was read
+  std::string servers;           // "3 workers, 1 parameter server, asynchronous"; else ""
 };
 
 // After each step; with parameter servers, after each of the chief's own.
@@ -45,6 +47,10 @@ struct Progress {
   double elapsed = 0;       // seconds since the run started (this process)
   // With parameter servers: updates of other workers since the parameters of this step were pulled.
   std::int64_t staleness = 0;
+  // Whether the update was left out because a float16 gradient overflowed under the loss scale.
+  bool skipped = false;
+  // A hash of which samples this process trained on, in their order; 0 where that is not known.
+  std::uint64_t sample_ids = 0;
 };
 
 enum class Split { kTrain, kValidation, kTest };
@@ -73,6 +79,7 @@ struct Finish {
   double seconds = 0;            // of this process's training, evaluation included
   double images_per_second = 0;  // article Z: global batch / mean step time
   FinishReason reason = FinishReason::kDone;
+  std::int64_t skipped_updates = 0;  // of this process's steps: see Progress::skipped
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last ones, one a split
   // With parameter servers: of the gradients of all workers since the start of this process.
@@ -115,6 +122,9 @@ std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& 
 // chief's steps, mean and largest; a file of a run that had servers before keeps these columns, and
 // one that lacks columns gets them.
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
+// ledger.csv in the run directory: a row a step, and a row with a hash of all parameters for every
+// checkpoint. `parameters_hash` gives that of the moment.
+std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash);
 // TensorBoard event file in the run directory.
 std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);
 // Asks to stop when the metric has not improved for `patience` evaluations.

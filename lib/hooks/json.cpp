@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include "base/formats/json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -29,7 +29,7 @@ class JsonHook : public Hook {
               {"first_step", info.first_step},
               {"global_batch", info.global_batch},
               {"replicas", info.replicas},
-              {"passes_per_epoch", info.passes}};
+              {"passes_per_epoch", info.repetitions}};
     if (!info.weights.empty()) line["weights"] = info.weights;
     write(line);
   }
@@ -96,6 +96,7 @@ class JsonHook : public Hook {
               {"reason", to_string(finish.reason)},
               {"metrics", metrics},
               {"parameters_sha256", finish.parameters_sha256}};
+    if (finish.skipped_updates > 0) line["skipped_updates"] = finish.skipped_updates;
     if (const auto& staleness = finish.staleness) {
       line["staleness"] = {
           {"mean", staleness->mean}, {"max", staleness->max}, {"refused", staleness->refused}};

@@ -2,12 +2,12 @@
 #include <charconv>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/error.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
+#include "hooks/row_file.h"
 
 namespace trainer::hooks {
 namespace {
@@ -58,13 +58,6 @@ std::string line_of(const Columns& fields) {
 bool contains(const Columns& all, const std::string& name) {
   return std::find(all.begin(), all.end(), name) != all.end();
 }
-
-// A row in the file: what decides whether it stays, and how.
-struct Row {
-  std::int64_t step = 0;
-  std::string split;
-  std::string line;
-};
 
 // Reads rows of the columns that a file has and puts them under those it shall have. Without a
 // header of ours nothing is a row.
@@ -121,57 +114,6 @@ struct JsonRows {
     }
     return Row{row["step"].get<std::int64_t>(), row["split"].get<std::string>(), line};
   }
-};
-
-// One of the two files. Each row is flushed: a kill loses the row in writing and no other.
-class RowFile {
- public:
-  // Keeps the rows that a run from `first_step` on will not write again. The last line of a killed
-  // run, half-written, has no newline and goes. Throws DataError when a line is none of ours.
-  template <class Rows>
-  RowFile(Path path, std::int64_t first_step, const Rows& rows)
-      : path_(std::move(path)), newest_step_(first_step) {
-    const std::string header = rows.header();
-    const std::string text = std::filesystem::exists(path_) ? read_text_file(path_) : "";
-    std::string kept = header.empty() ? "" : header + '\n';
-    std::int64_t number = 0;
-    for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
-         at = end + 1) {
-      const std::string line = text.substr(at, end - at);
-      if (++number == 1 && rows.is_header(line)) continue;
-      const std::optional<Row> row = rows(line);
-      if (!row) {
-        throw DataError(concat(path_.string(), ":", number),
-                        "is not a row of a run's metrics; move the file away to resume");
-      }
-      if (row->step > first_step) continue;
-      kept += row->line + '\n';
-      if (row->step == first_step) present_.insert(row->split);
-    }
-    if (kept != text) write_file_atomic(path_, kept);
-    file_.open(path_, std::ios::app);
-    check();
-  }
-
-  // One row a step and split: a run that stops, or resumes after its end, evaluates again.
-  void add(const Row& row) {
-    if (row.step != newest_step_) present_.clear();
-    newest_step_ = row.step;
-    if (!present_.insert(row.split).second) return;
-    file_ << row.line << '\n';
-    file_.flush();
-    check();
-  }
-
- private:
-  void check() {
-    if (!file_) throw DataError(path_.string(), "cannot be written; is the disk full?");
-  }
-
-  Path path_;
-  std::int64_t newest_step_;
-  std::set<std::string> present_;  // splits with a row of newest_step
-  std::ofstream file_;
 };
 
 class MetricsFilesHook : public Hook {

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/table.h"
+#include "base/formats/table.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
@@ -71,9 +71,9 @@ class ProgressHook : public Hook {
       }
       out_ << '\n';
     }
-    if (info.passes > 1) {
-      out_ << "each goes through all samples in an order of its own: an epoch is " << info.passes
-           << " times the training split\n";
+    if (info.repetitions > 1) {
+      out_ << "each goes through all samples in an order of its own: an epoch is "
+           << info.repetitions << " times the training split\n";
     }
     if (!info.weights.empty()) out_ << "weights " << info.weights << '\n';
     if (info.first_step > 0) out_ << "resumed after step " << info.first_step << '\n';
@@ -116,10 +116,13 @@ class ProgressHook : public Hook {
       }
       out_ << '\n';
     }
-    const std::string counted = concat(" with ", info_.replicas,
-                                       info_.replicas == 1     ? " CPU(s)"
-                                       : info_.servers.empty() ? " replicas"
-                                                               : " workers");
+    const bool workers = !info_.servers.empty() && info_.replicas > 1;
+    const std::string counted =
+        " with " + (workers ? concat(info_.replicas, " workers") : info_.devices);
+    if (finish.skipped_updates > 0) {
+      out_ << finish.skipped_updates
+           << " updates left out: a float16 gradient overflowed, and the loss scale was halved\n";
+    }
     if (const auto& staleness = finish.staleness) {
       out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
            << staleness->max << ", " << staleness->refused << " refused\n";

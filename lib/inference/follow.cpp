@@ -7,9 +7,10 @@
 #include <thread>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/table.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
 #include "checkpoint/checkpoint.h"
+#include "config/keys.h"
 #include "data/data.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
@@ -25,6 +26,7 @@
 namespace trainer::inference {
 namespace {
 
+namespace keys = config::keys;
 using Clock = std::chrono::steady_clock;
 using Reason = hooks::FinishReason;
 constexpr std::chrono::milliseconds kPoll{100};
@@ -148,7 +150,7 @@ class Follower {
   // The default timeout applies until the config can be read; its own flags come first.
   bool wait_for_config() {
     for (const config::Override& each : options_.overrides) {
-      if (each.path == "evaluate.timeout_secs") timing_.timeout_secs = std::stod(each.value);
+      if (each.path == keys::kEvaluateTimeout) timing_.timeout_secs = std::stod(each.value);
     }
     bool told = false;
     while (!std::filesystem::exists(train::config_file(options_.run))) {

@@ -28,7 +28,7 @@ struct FollowOptions {
   std::string split;  // validation, or test where there is none, when empty
   std::vector<config::Override> overrides;
   config::Environment environment;
-  std::vector<std::unique_ptr<hooks::Hook>> hooks;  // told of every evaluation, beside the files
+  std::vector<std::unique_ptr<hooks::Hook>> hooks;  // called for every evaluation
   std::function<void(const std::string&)> warn;
 };
 

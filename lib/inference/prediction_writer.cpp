@@ -3,8 +3,8 @@
 #include <iomanip>
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
-#include "base/table.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
 #include "inference/predict.h"
 
 namespace trainer::inference {

@@ -4,25 +4,29 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/formats/json.h"
 #include "base/text.h"
+#include "config/keys.h"
 #include "data/splits.h"
-#include "train/stages.h"
 #include "train/state.h"
+#include "train/steps/stages.h"
 
 namespace trainer::inference {
 namespace {
 
+namespace keys = config::keys;
+
 bool changes_data(const config::Override& setting) {
-  return setting.path == "data" || setting.path.starts_with("data.") || setting.path == "seed";
+  return setting.path == keys::kData || setting.path.starts_with(concat(keys::kData, '.')) ||
+         setting.path == keys::kSeed;
 }
 
 // What only training asks of several replicas; the user's own overrides come later and count.
 std::vector<config::Override> without_training_keys(
     const std::vector<config::Override>& overrides) {
-  std::vector<config::Override> all{{"parallel.lr_scaling", "none", "--replicas"},
-                                    {"parallel.strategy", "all_reduce", "--replicas"},
-                                    {"parallel.max_staleness", "null", "--replicas"}};
+  std::vector<config::Override> all{{keys::kLrScaling, "none", "--replicas"},
+                                    {keys::kStrategy, "all_reduce", "--replicas"},
+                                    {keys::kMaxStaleness, "null", "--replicas"}};
   all.insert(all.end(), overrides.begin(), overrides.end());
   return all;
 }

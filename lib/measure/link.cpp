@@ -11,7 +11,8 @@
 namespace trainer::measure {
 namespace {
 
-constexpr std::int64_t kSmall = 16 << 10;  // exchanged whole: cluster/halving_doubling.cpp
+constexpr std::int64_t kSmall = 16
+                                << 10;  // exchanged whole: cluster/collective/halving_doubling.cpp
 
 struct Quantity {
   double value = 0;

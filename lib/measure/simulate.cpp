@@ -4,12 +4,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/table.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
 #include "measure/measured.h"
 #include "train/open.h"
-#include "train/step_plan.h"
-#include "train/step_verdict.h"
+#include "train/steps/step_plan.h"
+#include "train/steps/step_verdict.h"
 #include "train/worker_group.h"
 
 namespace trainer::measure {

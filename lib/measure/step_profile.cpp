@@ -14,7 +14,7 @@
 #include "cluster/communicator.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
-#include "train/step_plan.h"
+#include "train/steps/step_plan.h"
 
 namespace trainer::measure {
 namespace {
@@ -83,7 +83,7 @@ class Steps {
                 &alone_) {
     data::LoaderOptions options;
     options.batch_size = plan_.batch;
-    options.passes = plan_.passes;
+    options.repetitions = plan_.repetitions;
     options.seed = config.seed;
     options.shuffle = config.data.shuffle;
     options.prefetch = config.data.prefetch;
@@ -93,7 +93,7 @@ class Steps {
   }
 
   std::int64_t samples() const {
-    return std::min(plan_.batch, plan_.samples * plan_.passes) * plan_.accumulate;
+    return std::min(plan_.batch, plan_.samples * plan_.repetitions) * plan_.accumulate;
   }
   std::string describe() const { return engine_.describe(); }
 

@@ -5,11 +5,11 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "base/cores.h"
 #include "base/error.h"
 #include "base/files.h"
-#include "base/json.h"
-#include "base/table.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
+#include "base/threads/cores.h"
 #include "compile/compile.h"
 #include "train/loop.h"
 
@@ -81,6 +81,12 @@ Config with_replicas(const Config& config, std::int64_t replicas) {
   }
   Config made = config;
   made.parallel.replicas = replicas;
+  // Listed GPUs serve any number of replicas in turn.
+  const std::vector<std::int64_t>& listed = config.parallel.gpus.indices;
+  made.parallel.gpus.indices.clear();
+  for (std::size_t r = 0; !listed.empty() && r < static_cast<std::size_t>(replicas); ++r) {
+    made.parallel.gpus.indices.push_back(listed[r % listed.size()]);
+  }
   made.train.batch_size = batch / replicas;
   if (config.evaluate.batch_size) {
     // Evaluated in the same batches too, where they can be divided.

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <map>
 
-#include "base/protobuf.h"
+#include "base/formats/protobuf.h"
 #include "model/export.h"
 #include "model/persistent.h"
 

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/table.h"
+#include "base/formats/json.h"
+#include "base/formats/table.h"
 
 namespace trainer::report {
 namespace {

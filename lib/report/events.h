@@ -1,9 +1,10 @@
-// What commands without a run tell with --json: one object a line.
+// JSON events of commands without a run, one object a line.
 #pragma once
 
 #include <ostream>
 #include <string>
 
+#include "backend/open.h"
 #include "base/error.h"
 #include "inference/run_archive.h"
 #include "measure/measured.h"
@@ -19,8 +20,12 @@ void print_validated_json(const std::string& config, const Error* error, std::os
 // {"event":"model","parameters":...}: the keys of one training.
 void print_model_json(const measure::MeasuredKeys& keys, std::ostream& out);
 
-// {"event":"devices","cpu":...,"gpus":[]}
-void print_devices_json(const std::string& cpu, std::ostream& out);
+// {"event":"devices","cpu":...,"gpus":[{"index":...,"name":...,"compute_capability":"9.0",
+// "multiprocessors":...,"memory_bytes":...}],"no_gpu":...}, the last being why there is none, or
+// null.
+void print_devices_json(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
+// The same as a line a device.
+void print_devices(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
 
 void print_exported_json(const inference::Trained& trained, const std::string& format,
                          const std::string& output, std::ostream& out);

@@ -1,6 +1,6 @@
 #include <nlohmann/json.hpp>
 
-#include "base/json.h"
+#include "base/formats/json.h"
 #include "report/plan_report.h"
 #include "train/parameter_servers.h"
 
@@ -74,7 +74,7 @@ void add_steps(const PlanReport& plan, const train::StepPlan& steps, Json& json)
   }
   json["accumulate"] = steps.accumulate;
   json["global_batch"] = steps.batch * steps.accumulate;
-  json["passes_per_epoch"] = steps.passes;
+  json["passes_per_epoch"] = steps.repetitions;
   json["steps_per_epoch"] = steps.steps_per_epoch;
   json["total_steps"] = steps.total_steps;
 }

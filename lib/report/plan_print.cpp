@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "base/table.h"
+#include "base/formats/table.h"
 #include "report/plan_report.h"
 #include "train/parameter_servers.h"
 
@@ -159,9 +159,9 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
     table.add({"optimizer's learning rate", plan.rate->text()});
   }
   table.add({"steps per epoch", grouped(steps.steps_per_epoch)});
-  if (steps.passes > 1) {
+  if (steps.repetitions > 1) {
     table.add({"an epoch", concat("every replica goes through all samples in an order of its own: ",
-                                  samples(steps.samples * steps.passes))});
+                                  samples(steps.samples * steps.repetitions))});
   }
   table.add({"total steps", concat(grouped(steps.total_steps), " (",
                                    short_number(steps.epoch(steps.total_steps)), " epochs)")});

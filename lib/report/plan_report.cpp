@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "compile/compile.h"
+#include "config/keys.h"
 #include "data/data.h"
 #include "data/splits.h"
 #include "hooks/data_report.h"
@@ -13,10 +14,12 @@
 #include "report/resolved.h"
 #include "train/open.h"
 #include "train/parameter_servers.h"
-#include "train/stages.h"
+#include "train/steps/stages.h"
 
 namespace trainer::report {
 namespace {
+
+namespace keys = config::keys;
 
 constexpr std::int64_t kMostPoints = 11;
 constexpr std::int64_t kMostSamples = 100'000;  // of the learning rate, for its range
@@ -45,9 +48,9 @@ std::vector<PlanReport::Setting> settings_of(const config::LoadedConfig& loaded)
     // What parse_config has taken from elsewhere.
     PlanReport::Setting& setting = settings.back();
     if (setting.origin != "default") continue;
-    if (key == "data.preprocess" && value != "null") setting.origin = "model.backbone";
-    const bool size = key == "data.resize" || key == "data.channels";
-    if (size && value != "null" && value != "[]") setting.origin = "model.input";
+    if (key == keys::kPreprocess && value != "null") setting.origin = keys::kBackbone;
+    const bool size = key == keys::kResize || key == keys::kChannels;
+    if (size && value != "null" && value != "[]") setting.origin = keys::kModelInput;
   }
   return settings;
 }

@@ -15,7 +15,7 @@
 #include "model/model.h"
 #include "report/step_work.h"
 #include "train/feature_plan.h"
-#include "train/step_plan.h"
+#include "train/steps/step_plan.h"
 
 namespace trainer::report {
 

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "optim/optim.h"
-#include "train/stages.h"
+#include "train/steps/stages.h"
 
 namespace trainer::report {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/config.h"
-#include "train/step_plan.h"
+#include "train/steps/step_plan.h"
 
 namespace trainer::report {
 

@@ -5,21 +5,24 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "config/keys.h"
 #include "data/reading.h"
 #include "train/run_dir.h"
 
 namespace trainer::report {
 namespace {
 
+namespace keys = config::keys;
+
 // "{scale: 1, mean: [1, 2, 3], ...}"
 std::string flow_of(const config::Normalize& normalize) {
-  constexpr std::string_view kSection = "data.normalize.";
+  const std::string section = concat(keys::kNormalize, '.');
   config::Config config;
   config.data.normalize = normalize;
   std::string text;
   for (const auto& [key, value] : config::leaves(config)) {
-    if (!key.starts_with(kSection)) continue;
-    text += concat(text.empty() ? "{" : ", ", key.substr(kSection.size()), ": ", value);
+    if (!key.starts_with(section)) continue;
+    text += concat(text.empty() ? "{" : ", ", key.substr(section.size()), ": ", value);
   }
   return text + "}";
 }
@@ -42,23 +45,24 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
                        const std::optional<train::StepPlan>& steps, const cluster::Identity& who) {
   const bool images = config::is_image_format(config.data.format);
   ResolvedValues values;
-  values["run.dir"] = {train::run_folder(config).string(), "name"};
-  values["data.normalize"] = {flow_of(config::normalize_of(config.data)),
-                              config.data.preprocess ? "data.preprocess" : "default"};
-  values["evaluate.batch_size"] = {std::to_string(config.train.batch_size), "train.batch_size"};
-  values["parallel.lr_scaling"] = {"none", "default"};
-  values["parallel.bucket_mb"] = {who.size > 1 ? short_text(engine::kRemoteBucketMb) : "0",
-                                  who.size > 1 ? "several processes" : "one process"};
+  values[keys::kRunDir] = {train::run_folder(config).string(), "name"};
+  values[keys::kNormalize] = {flow_of(config::normalize_of(config.data)),
+                              config.data.preprocess ? keys::kPreprocess : "default"};
+  values[keys::kEvaluateBatchSize] = {std::to_string(config.train.batch_size),
+                                      keys::kTrainBatchSize};
+  values[keys::kLrScaling] = {"none", "default"};
+  values[keys::kBucketMb] = {who.size > 1 ? short_text(engine::kRemoteBucketMb) : "0",
+                             who.size > 1 ? "several processes" : "one process"};
   if (data.sample) {
     const Shape& image = data.sample->image;
-    values["model.input"] = {list_of(image), images ? "data.resize" : "data"};
-    values["data.channels"] = {std::to_string(image[2]), images ? "default" : "data"};
-    values["data.num_classes"] = {std::to_string(data.sample->classes),
-                                  config.data.classes.empty() ? "data" : "data.classes"};
+    values[keys::kModelInput] = {list_of(image), images ? keys::kResize : "data"};
+    values[keys::kChannels] = {std::to_string(image[2]), images ? "default" : "data"};
+    values[keys::kNumClasses] = {std::to_string(data.sample->classes),
+                                 config.data.classes.empty() ? "data" : keys::kClasses};
   }
   if (steps) {
-    values["train.max_steps"] = {std::to_string(steps->total_steps), "train.epochs"};
-    values["train.epochs"] = {short_text(steps->epoch(steps->total_steps)), "train.max_steps"};
+    values[keys::kMaxSteps] = {std::to_string(steps->total_steps), keys::kEpochs};
+    values[keys::kEpochs] = {short_text(steps->epoch(steps->total_steps)), keys::kMaxSteps};
   }
   return values;
 }
@@ -71,8 +75,8 @@ ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan
   if (config::is_image_format(config.data.format)) {
     const data::Reading reading =
         data::reading_of(config.data.threads, config.data.prefetch, false);
-    values["data.threads"] = {std::to_string(reading.threads), "machine"};
-    values["data.prefetch"] = {std::to_string(reading.prefetch), "machine"};
+    values[keys::kDataThreads] = {std::to_string(reading.threads), "machine"};
+    values[keys::kPrefetch] = {std::to_string(reading.prefetch), "machine"};
   }
   return values;
 }

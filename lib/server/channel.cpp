@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "base/secret.h"
+
 namespace trainer::server {
 
 std::vector<std::pair<std::string, int>> channel_arguments(std::chrono::milliseconds timeout) {
@@ -24,6 +26,10 @@ std::vector<std::pair<std::string, int>> channel_arguments(std::chrono::millisec
           {GRPC_ARG_ENABLE_HTTP_PROXY, 0},
           {GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100},
           {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000}};
+}
+
+std::string token_of(const std::string& secret) {
+  return secret.empty() ? "" : proof_of(secret, {"trainer parameter server"});
 }
 
 void prepare_process() {

@@ -12,6 +12,11 @@ namespace trainer::server {
 // for gone when no answer comes within half of it.
 std::vector<std::pair<std::string, int>> channel_arguments(std::chrono::milliseconds timeout);
 
+// The name and value of what callers send along to prove that they know the job's secret; an empty
+// value when there is none.
+inline constexpr char kTokenName[] = "trainer-token";
+std::string token_of(const std::string& secret);
+
 // Before the first connection: keeps memory that is freed for the next message, and makes gRPC
 // write nothing to standard error, unless the environment asks it to.
 void prepare_process();

@@ -19,7 +19,7 @@ struct ClientOptions {
   // Until all servers, and for a worker the chief, must be there; and the longest that any call may
   // take. A server that is silent for three quarters of it counts as gone.
   std::chrono::milliseconds timeout{60'000};
-  std::string agreement;  // what all tasks must have been told alike, a fact a line
+  std::string agreement;  // facts that must be equal on all tasks, one a line
   std::string model;      // of a worker: what must be as the chief's Start says, a fact a line
 };
 
@@ -56,7 +56,7 @@ struct Outcome {
     kDone,
     kInterrupted,
     kFailed,
-    kRefused  // of one worker: what it was told does not fit
+    kRefused  // of one worker: its agreement differs
   } kind = Kind::kDone;
   std::string message;  // why it failed
 };

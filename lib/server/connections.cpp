@@ -84,6 +84,7 @@ Status Connections::attend(Connection& connection) {
   task.set_model(options_.model);
   const auto context = std::make_shared<ClientContext>();
   context->set_wait_for_ready(true);
+  add_token(*context);
   {
     const std::lock_guard lock(mutex_);
     if (leaving_) return Status::CANCELLED;
@@ -116,7 +117,8 @@ void Connections::hear(Connection& connection, const proto::Event& event) {
 
 void Connections::lose(const Connection& connection, const Status& status) {
   if (lost_.empty()) {
-    refused_ = status.error_code() == StatusCode::FAILED_PRECONDITION;
+    refused_ = status.error_code() == StatusCode::FAILED_PRECONDITION ||
+               status.error_code() == StatusCode::UNAUTHENTICATED;
     lost_ = refused_ ? concat(status.error_message(), "; it is ", connection.name)
                      : concat(connection.name,
                               " has gone: it was killed, has crashed or cannot be "
@@ -184,6 +186,10 @@ void Connections::wait_for(bool Connection::*sign, const std::string& what) {
   throw PeerError(concat(missing, ": ", what, " within ", seconds(options_.timeout), " s"));
 }
 
+void Connections::add_token(ClientContext& context) const {
+  if (!who_.secret.empty()) context.AddMetadata(kTokenName, token_of(who_.secret));
+}
+
 void Connections::set_deadline(ClientContext& context) const {
   // Another task's read of all values may be in between.
   context.set_deadline(std::chrono::system_clock::now() + 2 * options_.timeout);
@@ -205,8 +211,9 @@ void Connections::check_call(const Connection& connection, const Status& status)
 void Connections::finish(const Outcome& outcome) noexcept {
   std::vector<std::thread> calls;
   for (const auto& connection : connections_) {
-    calls.emplace_back([&outcome, stub = connection->stub.get()] {
+    calls.emplace_back([this, &outcome, stub = connection->stub.get()] {
       ClientContext context;
+      add_token(context);
       context.set_deadline(std::chrono::system_clock::now() + kFinish);
       proto::Empty nothing;
       stub->Finish(&context, to_message(outcome), &nothing);

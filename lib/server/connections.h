@@ -72,6 +72,7 @@ class Connections {
   void lose(const Connection& connection, const grpc::Status& status);
   void throw_if_lost() const;
   void wait_for(bool Connection::*sign, const std::string& what);
+  void add_token(grpc::ClientContext& context) const;
   void set_deadline(grpc::ClientContext& context) const;
   void check_call(const Connection& connection, const grpc::Status& status);
 
@@ -96,6 +97,7 @@ std::vector<Reply> Connections::call(Method<Request, Reply> method,
   std::vector<std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>>> readers;
   grpc::CompletionQueue queue;
   for (std::size_t i = 0; i < count; ++i) {
+    add_token(contexts[i]);
     set_deadline(contexts[i]);
     readers.push_back(
         (connections_[first + i]->stub.get()->*method)(&contexts[i], requests[i], &queue));

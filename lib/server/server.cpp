@@ -8,11 +8,12 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/secret.h"
 #include "parameter_server.grpc.pb.h"
 #include "server/channel.h"
-#include "server/keeper.h"
 #include "server/layout.h"
 #include "server/messages.h"
+#include "server/parameter_store.h"
 
 namespace trainer::server {
 namespace {
@@ -31,17 +32,38 @@ using Clock = std::chrono::steady_clock;
 
 struct Server::State final : proto::ParameterServer::Service {
   State(const cluster::Identity& task, const ServerOptions& given)
-      : who(task), options(given), keeper(first_of(task, given)) {}
+      : who(task), options(given), store(first_of(task, given)) {}
 
-  static std::optional<Keeper::First> first_of(const cluster::Identity& who,
-                                               const ServerOptions& options) {
+  static std::optional<ParameterStore::First> first_of(const cluster::Identity& who,
+                                                       const ServerOptions& options) {
     if (who.index > 0) return std::nullopt;
-    return Keeper::First{options.max_staleness};
+    return ParameterStore::First{options.max_staleness};
+  }
+
+  // Whether the caller knows the secret of the job, if there is one. The first one that does not is
+  // told to the user.
+  Status check_token(const ServerContext& context) {
+    const auto& sent = context.client_metadata();
+    const auto found = sent.find(kTokenName);
+    const std::string_view theirs =
+        found == sent.end() ? std::string_view()
+                            : std::string_view(found->second.data(), found->second.size());
+    if (same_secret(theirs, token)) return Status::OK;
+    if (!has_told_of_strangers.exchange(true)) {
+      options.say(
+          concat("refused ", context.peer(),
+                 ", which does not know the secret of the job; more are refused in silence"));
+    }
+    return {StatusCode::UNAUTHENTICATED,
+            concat("this task and the server do not have the same secret",
+                   token.empty() ? " (the server has none)" : "",
+                   "; give all tasks the same TRAINER_SECRET or --secret-file")};
   }
 
   // Runs a handler; what it throws is the caller's fault.
   template <class Work>
-  Status answer(const Work& work) {
+  Status answer(const ServerContext& context, const Work& work) {
+    if (const Status refusal = check_token(context); !refusal.ok()) return refusal;
     try {
       work();
       return Status::OK;
@@ -52,6 +74,7 @@ struct Server::State final : proto::ParameterServer::Service {
 
   Status Attend(ServerContext* context, const proto::Task* task,
                 grpc::ServerWriter<proto::Event>* events) override {
+    if (const Status refusal = check_token(*context); !refusal.ok()) return refusal;
     const bool chief = task->type() == "chief";
     const std::string name = concat(task->type(), chief ? "" : concat(":", task->index()));
     if (const Status refusal = admit(*task, chief, name); !refusal.ok()) return refusal;
@@ -59,7 +82,7 @@ struct Server::State final : proto::ParameterServer::Service {
     const bool told = tell(*context, *task, chief, *events);
     const std::lock_guard lock(mutex);
     --attending;
-    const std::int64_t step = keeper.step();
+    const std::int64_t step = store.step();
     if (chief) chief_here = false;
     if (told) {
     } else if (chief) {
@@ -129,49 +152,50 @@ struct Server::State final : proto::ParameterServer::Service {
     return true;
   }
 
-  Status Initialise(ServerContext*, const proto::Layout* layout, proto::Empty*) override {
-    return answer([&] {
+  Status Initialise(ServerContext* context, const proto::Layout* layout, proto::Empty*) override {
+    return answer(*context, [&] {
       const server::Start start = from_message(*layout);
       const auto servers = static_cast<std::int64_t>(who.cluster.ps.size());
-      keeper.initialise(start, shard_of(start.flat.count, who.index, servers),
-                        options.learning_rate(start.train_samples));
+      store.initialise(start, shard_of(start.flat.count, who.index, servers),
+                       options.learning_rate(start.train_samples));
       const std::lock_guard lock(mutex);
       model = layout->model();
     });
   }
 
-  Status Write(ServerContext*, const proto::Values* values, proto::Empty*) override {
-    return answer(
-        [&] { keeper.write(from_message(values->part()), from_bytes(values->values())); });
+  Status Write(ServerContext* context, const proto::Values* values, proto::Empty*) override {
+    return answer(*context,
+                  [&] { store.write(from_message(values->part()), from_bytes(values->values())); });
   }
 
-  Status Start(ServerContext*, const proto::Empty*, proto::Empty*) override {
-    return answer([&] {
-      keeper.start();
+  Status Start(ServerContext* context, const proto::Empty*, proto::Empty*) override {
+    return answer(*context, [&] {
+      store.start();
       const std::lock_guard lock(mutex);
       started = true;
       changed.notify_all();
     });
   }
 
-  Status Pull(ServerContext*, const proto::Empty*, proto::Parameters* reply) override {
-    return answer([&] {
-      const Pushed now = keeper.pull(*reply->mutable_values(), *reply->mutable_statistics());
+  Status Pull(ServerContext* context, const proto::Empty*, proto::Parameters* reply) override {
+    return answer(*context, [&] {
+      const Pushed now = store.pull(*reply->mutable_values(), *reply->mutable_statistics());
       reply->set_step(now.step);
       reply->set_saved(now.saved);
     });
   }
 
-  Status Push(ServerContext*, const proto::Gradient* gradient, proto::Parameters* reply) override {
-    return answer([&] {
-      Keeper::Push push;
+  Status Push(ServerContext* context, const proto::Gradient* gradient,
+              proto::Parameters* reply) override {
+    return answer(*context, [&] {
+      ParameterStore::Push push;
       push.pulled = gradient->pulled();
       push.update = gradient->update();
       push.gradient = {from_bytes(gradient->values()), from_bytes(gradient->clip_scales())};
       push.statistics_before = from_bytes(gradient->statistics_before());
       push.statistics = from_bytes(gradient->statistics());
       const Pushed pushed =
-          keeper.push(push, *reply->mutable_values(), *reply->mutable_statistics());
+          store.push(push, *reply->mutable_values(), *reply->mutable_statistics());
       reply->set_result(static_cast<proto::Parameters::Result>(pushed.result));
       reply->set_update(pushed.update);
       reply->set_step(pushed.step);
@@ -181,31 +205,32 @@ struct Server::State final : proto::ParameterServer::Service {
     });
   }
 
-  Status Hold(ServerContext*, const proto::Empty*, proto::Held* reply) override {
-    return answer([&] {
-      reply->set_step(keeper.hold());
-      const Staleness staleness = keeper.staleness();
+  Status Hold(ServerContext* context, const proto::Empty*, proto::Held* reply) override {
+    return answer(*context, [&] {
+      reply->set_step(store.hold());
+      const Staleness staleness = store.staleness();
       reply->set_refused(staleness.refused);
       reply->set_mean_staleness(staleness.mean);
       reply->set_max_staleness(staleness.max);
     });
   }
 
-  Status Read(ServerContext*, const proto::Part* part, proto::Values* reply) override {
-    return answer([&] {
-      keeper.read(from_message(*part), part->step(), options.timeout / 8, *reply->mutable_values());
+  Status Read(ServerContext* context, const proto::Part* part, proto::Values* reply) override {
+    return answer(*context, [&] {
+      store.read(from_message(*part), part->step(), options.timeout / 8, *reply->mutable_values());
     });
   }
 
-  Status Release(ServerContext*, const proto::Empty*, proto::Empty*) override {
-    return answer([&] { keeper.release(); });
+  Status Release(ServerContext* context, const proto::Empty*, proto::Empty*) override {
+    return answer(*context, [&] { store.release(); });
   }
 
-  Status Saved(ServerContext*, const proto::Held* saved, proto::Empty*) override {
-    return answer([&] { keeper.saved(saved->step()); });
+  Status Saved(ServerContext* context, const proto::Held* saved, proto::Empty*) override {
+    return answer(*context, [&] { store.saved(saved->step()); });
   }
 
-  Status Finish(ServerContext*, const proto::Outcome* message, proto::Empty*) override {
+  Status Finish(ServerContext* context, const proto::Outcome* message, proto::Empty*) override {
+    if (const Status refusal = check_token(*context); !refusal.ok()) return refusal;
     const std::lock_guard lock(mutex);
     end(from_message(*message));
     return Status::OK;
@@ -219,7 +244,9 @@ struct Server::State final : proto::ParameterServer::Service {
 
   const cluster::Identity who;
   const ServerOptions options;
-  Keeper keeper;
+  const std::string token = token_of(who.secret);
+  std::atomic<bool> has_told_of_strangers{false};
+  ParameterStore store;
   std::mutex mutex;
   std::condition_variable changed;
   std::optional<Outcome> outcome;
@@ -254,7 +281,7 @@ Server::Server(const cluster::Identity& who, const ServerOptions& options)
 }
 
 Server::~Server() {
-  state_->keeper.close();
+  state_->store.close();
   state_->server->Shutdown(std::chrono::system_clock::now());
 }
 
@@ -278,7 +305,7 @@ bool Server::request_stop() {
 }
 
 void Server::close(const Outcome& outcome) {
-  state_->keeper.close();
+  state_->store.close();
   {
     std::unique_lock lock(state_->mutex);
     state_->end(outcome);

@@ -7,7 +7,7 @@
 #include "data/not_finite.h"
 #include "server/server.h"
 #include "train/signals.h"
-#include "train/stages.h"
+#include "train/steps/stages.h"
 #include "train/strategy/gradient_stream.h"
 
 namespace trainer::train {

@@ -6,10 +6,12 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/keys.h"
 
 namespace trainer::train {
 namespace {
 
+namespace keys = config::keys;
 using config::CacheFeatures;
 using hooks::Split;
 using Where = FeaturePlan::Where;
@@ -42,7 +44,7 @@ std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {
 
 [[noreturn]] void refuse(const config::Config& config, const std::string& reason) {
   throw ConfigError(config.train.loc,
-                    concat("train.cache_features: ", reason, "; use auto or off"));
+                    concat(keys::kCacheFeatures, ": ", reason, "; use auto or off"));
 }
 
 Where choose(CacheFeatures choice, std::int64_t bytes, FeatureSharing sharing) {
@@ -69,7 +71,7 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
     return plan;
   }
   if (choice == CacheFeatures::kOff) {
-    plan.reason = "train.cache_features is off";
+    plan.reason = concat(keys::kCacheFeatures, " is off");
     return plan;
   }
   const engine::FrozenPrefix* prefix = engine.prefix();

@@ -1,7 +1,7 @@
 // Whether and where the features of a frozen prefix are kept.
 //
-// Of several processes each sees other samples in every epoch: they keep the features in files that
-// all of them fill and read, which only processes of one machine can.
+// Processes on one machine share memory-mapped feature files; each writes the samples it computed.
+// Processes on several machines cannot, because each sees other samples in every epoch.
 #pragma once
 
 #include <cstdint>

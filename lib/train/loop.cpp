@@ -59,6 +59,7 @@ class Loop {
   double waited_ = 0;        // seconds that steps have waited for data since the feed was opened
   double step_seconds_ = 0;  // of all steps
   std::int64_t samples_ = 0;
+  std::int64_t skipped_updates_ = 0;
 };
 
 Loop::Loop(Job& job)
@@ -171,6 +172,7 @@ bool Loop::read_step() {
   progress.elapsed = session_.elapsed();
   step_seconds_ += progress.step_seconds;
   samples_ += progress.samples;
+  skipped_updates_ += progress.skipped ? 1 : 0;
   due_.merge(agree(*outcome, progress));
   const hooks::Request request =
       session_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(progress); });
@@ -232,6 +234,7 @@ hooks::Finish Loop::finish(FinishReason reason) {
   finish.steps = state_.step;
   finish.seconds = session_.elapsed();
   finish.images_per_second = step_seconds_ > 0 ? static_cast<double>(samples_) / step_seconds_ : 0;
+  finish.skipped_updates = skipped_updates_;
   finish.parameters_sha256 = job_.engine.parameters_sha256();
   strategy_.describe(finish);
   for (const auto& hook : job_.hooks) hook->on_finish(finish);

@@ -11,10 +11,10 @@
 #include "data/data.h"
 #include "engine/replicas.h"
 #include "hooks/hooks.h"
-#include "train/clock.h"
 #include "train/run_dir.h"
-#include "train/step_plan.h"
-#include "train/strategy.h"
+#include "train/session/clock.h"
+#include "train/steps/step_plan.h"
+#include "train/strategy/strategy.h"
 
 namespace trainer::train {
 

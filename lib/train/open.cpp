@@ -5,8 +5,9 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "data/mix.h"
-#include "train/stages.h"
+#include "train/steps/stages.h"
 
 namespace trainer::train {
 namespace {
@@ -29,6 +30,21 @@ std::int64_t expected_classes(const config::Data& data) {
   return data.num_classes.value_or(named);
 }
 
+// The softmax of one number is 1, whatever the model says.
+void check_classes(const config::Config& config, std::int64_t classes, bool label_is_index) {
+  if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy || !label_is_index ||
+      classes != 1) {
+    return;
+  }
+  throw ConfigError(
+      config.data.loc,
+      concat("data: there is one class only",
+             config.data.classes.empty() ? "" : " ('" + config.data.classes[0] + "')",
+             ", which softmax_cross_entropy cannot tell from anything; give samples of "
+             "two classes or more, or check data.classes, data.num_classes and the "
+             "labels"));
+}
+
 }  // namespace
 
 std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
@@ -45,12 +61,56 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
 void check_model(const config::Config& config) {
   const std::optional<model::SampleSpec> sample = expected_sample(config);
   if (!sample) return;
+  check_classes(config, sample->classes, sample->label_is_index);
   const bool needs_classes = config.model.dense_classifier.has_value() || !sample->label_is_index;
   if (needs_classes && sample->classes < 1) return;
   const std::size_t later = config.model.backbone ? config.model.backbone->unfreeze.size() : 0;
   std::vector<std::int64_t> first(later + 1);
   std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
-  stage_models(config, *sample, first);
+  check_trainable(config, stage_models(config, *sample, first).front());
+}
+
+void check_trainable(const config::Config& config, const graph::Graph& model) {
+  if (config.model.backbone && !config.model.backbone->unfreeze.empty()) return;
+  const auto has_weights = [](const graph::LayerInfo& layer) {
+    return layer.trainable && !layer.parameters.empty();
+  };
+  if (std::any_of(model.layers.begin(), model.layers.end(), has_weights)) return;
+  throw ConfigError(config.model.loc,
+                    "model: has nothing to train: none of its layers has weights that are not "
+                    "frozen; add a dense or conv layer, or freeze less (model.backbone.freeze)");
+}
+
+void check_batch(const config::Config& config, const model::SampleSpec& sample) {
+  const auto bytes = static_cast<double>(sample.image.elements()) *
+                     static_cast<double>(size_of(sample.image_type)) *
+                     static_cast<double>(config.parallel.replicas);
+  const auto memory = static_cast<double>(machine_memory());
+  if (config.data.prefetch) {
+    const double ahead = bytes * static_cast<double>(config.train.batch_size) *
+                         static_cast<double>(*config.data.prefetch);
+    if (ahead > memory) {
+      throw ConfigError(config.data.loc,
+                        concat("data.prefetch: the images of ", *config.data.prefetch,
+                               " batches take ", ahead / 1e9, " GB, but this machine has ",
+                               memory / 1e9, " GB of memory; lower it"));
+    }
+  }
+  const auto check = [&](const SourceLoc& loc, const char* key, std::int64_t samples) {
+    const double batch = bytes * static_cast<double>(samples);
+    if (batch <= memory) return;
+    throw ConfigError(loc,
+                      concat(key, ": the images of a batch of ", samples, " samples for each of ",
+                             config.parallel.replicas, " replicas take ", batch / 1e9,
+                             " GB, but this machine has ", memory / 1e9,
+                             " GB of memory; take at "
+                             "most ",
+                             static_cast<std::int64_t>(memory / bytes)));
+  };
+  check(config.train.loc, "train.batch_size", config.train.batch_size);
+  if (config.evaluate.batch_size) {
+    check(config.train.loc, "evaluate.batch_size", *config.evaluate.batch_size);
+  }
 }
 
 namespace {
@@ -112,6 +172,8 @@ data::Datasets open_training_data(const config::Config& config, std::optional<st
   data::Datasets data = data::open_datasets(config.data, config.seed, std::move(only));
   if (!data.train) throw ConfigError(config.data.loc, "data.train: is missing; training needs it");
   check_labels(config, data);
+  check_classes(config, data.num_classes, data.label_is_index);
+  check_batch(config, sample_spec(data));
   if (config::mixes_samples(config.data)) {
     const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
     data.train = data::mix_samples(std::move(data.train), config.data.train.augment,

@@ -27,6 +27,12 @@ model::SampleSpec sample_spec(const data::Datasets& data);
 // of up to 1000 images. "" and no change otherwise. Before the model is built.
 std::string settle_normalize(config::Config& config, const data::Datasets& data);
 
+// Throws ConfigError when no layer has weights that are trained, now or in a later stage.
+void check_trainable(const config::Config& config, const graph::Graph& model);
+
+// Throws ConfigError when the images of one batch would fill this machine's memory.
+void check_batch(const config::Config& config, const model::SampleSpec& sample);
+
 // What the config alone says of the samples: model.input, data.resize or the synthetic set. Bytes
 // and class indices, unless something else is known; classes is 0 when they are not. None when the
 // size of the images is not known without the data.

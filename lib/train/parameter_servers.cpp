@@ -51,8 +51,7 @@ std::string counted(std::size_t count, const std::string& what) {
 bool has_parameter_servers(const cluster::Identity& who) { return !who.cluster.ps.empty(); }
 
 std::string common_model(const data::Datasets& data, const engine::Replicas& engine) {
-  return concat("training data: ", data.train->fingerprint(),
-                "\nfrozen tensors: ", frozen_sha256(engine), '\n');
+  return concat(data::common_data(data, false), "frozen tensors: ", frozen_sha256(engine), '\n');
 }
 
 std::string agreement_of(const cluster::Identity& who, const config::Config& config) {

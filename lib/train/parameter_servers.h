@@ -12,18 +12,18 @@
 #include "data/data.h"
 #include "engine/replicas.h"
 #include "server/client.h"
-#include "train/step_plan.h"
+#include "train/steps/step_plan.h"
 
 namespace trainer::train {
 
-// Whether this task is of a job with parameter servers.
+// Whether this task's job has parameter servers.
 bool has_parameter_servers(const cluster::Identity& who);
 
-// The facts that the chief and all workers must have alike, one a line: the training data, and the
+// Facts that must be equal on the chief and all workers, one a line: the training data, and the
 // weights of frozen layers, which the servers do not have.
 std::string common_model(const data::Datasets& data, const engine::Replicas& engine);
 
-// The facts that all tasks of a job must have alike, one a line.
+// Facts that must be equal on all tasks of a job, one a line.
 std::string agreement_of(const cluster::Identity& who, const config::Config& config);
 // parallel.timeout.
 std::chrono::milliseconds timeout_of(const config::Config& config);
@@ -41,20 +41,20 @@ class ParameterServers {
   std::string describe() const;  // "3 workers, 1 parameter server, asynchronous"
   server::Client& client() { return client_; }
 
-  // The chief's: gives the servers what its engine has after so many updates.
+  // Chief only: sends the engine's parameters, slots and statistics after `step` updates.
   void start(engine::Replicas& engine, const std::string& model, std::int64_t step,
              const StepPlan& plan);
-  // A worker's: waits for that.
+  // Workers only: waits for the chief's start() and pulls.
   void join(engine::Replicas& engine);
 
-  // The engine's parameters and statistics become the newest. False when the job is over.
+  // Pulls the latest parameters and statistics into the engine. False when the job is over.
   bool pull(engine::Replicas& engine);
-  // Gives the gradient of the engine's last call, which did not update, and does the same.
+  // Pushes the gradient of the engine's last call, which did not update, and pulls.
   server::Pushed push(engine::Replicas& engine);
-  // The chief's: the engine gets everything, slots too, of one global step; returns that.
+  // Chief only: pulls parameters, statistics and slots of one global step, and returns that step.
   std::int64_t read(engine::Replicas& engine);
 
-  // The chief's: the job is over, or has failed.
+  // Chief only: ends the job, done or failed.
   void finish(bool interrupted) noexcept;
   void fail(const std::string& message) noexcept;
 

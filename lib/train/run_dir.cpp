@@ -20,7 +20,8 @@ Path evaluator_folder(const Path& run, const std::string& split) {
 namespace {
 
 // What a run replaces or goes on with, and what somebody else may have put under these names.
-constexpr const char* kOwn[] = {"config.yaml", "metrics.csv", "metrics.jsonl", "tensorboard"};
+constexpr const char* kOwn[] = {"config.yaml", "metrics.csv", "metrics.jsonl",
+                                "ledger.csv",  "run.json",    "tensorboard"};
 
 void refuse_folder_of_others(const Path& run, const config::Config& config) {
   if (fs::exists(checkpoint_folder(run))) return;

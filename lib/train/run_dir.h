@@ -3,6 +3,8 @@
 //   <run>/config.yaml          the effective config, every value written out
 //   <run>/checkpoints/         step-XXXXXXXX.safetensors, best.safetensors
 //   <run>/metrics.csv, metrics.jsonl, tensorboard/
+//   <run>/ledger.csv           a row a step: loss, learning rate, hash of the samples, times
+//   <run>/run.json             what made the run, its sessions, and how it ended
 //   <run>/data_report.txt      files that were skipped or replaced, and why; absent when none were
 //   <run>/lock                 held while a process trains here
 //   <run>/evaluator/<split>/   what `evaluate --follow` writes: metrics.csv, metrics.jsonl,

@@ -5,12 +5,14 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "config/keys.h"
 
 namespace trainer::train {
 namespace {
 
+namespace keys = config::keys;
+
 const std::string kHookPrefix = "hook.";
-const std::string kShard = "parallel.shard";
 
 // Seventeen digits give a double back exactly.
 std::string exact(double value) {
@@ -23,7 +25,8 @@ std::string exact(double value) {
 // config::resume_changes.
 checkpoint::Metadata identity(const data::Datasets& data, const StepPlan& plan) {
   return {{"global batch", std::to_string(plan.batch)},
-          {kShard, plan.passes > 1 ? concat("off over ", plan.passes, " replicas") : "sample"},
+          {keys::kShard,
+           plan.repetitions > 1 ? concat("off over ", plan.repetitions, " replicas") : "sample"},
           {"training data", data.train ? data.train->fingerprint() : ""}};
 }
 
@@ -102,7 +105,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   const auto compare = [&](const std::string& key, const std::string& now) {
     const auto found = metadata.find(key);
     // Checkpoints without it are of before there was a choice.
-    const std::string otherwise = key == kShard ? "sample" : "";
+    const std::string otherwise = key == keys::kShard ? "sample" : "";
     const std::string was = found == metadata.end() ? otherwise : found->second;
     if (was == now) return;
     problems += key == "training data" ? "\n  " + changed_data(was, now)

@@ -9,8 +9,8 @@
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/data.h"
-#include "train/changes.h"
-#include "train/step_plan.h"
+#include "train/session/changes.h"
+#include "train/steps/step_plan.h"
 
 namespace trainer::train {
 

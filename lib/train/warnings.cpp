@@ -3,11 +3,13 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "train/stages.h"
+#include "config/keys.h"
+#include "train/steps/stages.h"
 
 namespace trainer::train {
 namespace {
 
+namespace keys = config::keys;
 using config::Duration;
 using config::Freeze;
 
@@ -36,11 +38,11 @@ void warn_of_freeze(const config::Backbone& backbone, const std::vector<graph::G
     if (!selects(freeze) || freezes_weights(models[stage])) continue;
     warnings.push_back(line(
         later ? backbone.unfreeze[stage - 1].loc : backbone.loc,
-        later ? concat("model.backbone.unfreeze[", stage - 1, "].freeze") : "model.backbone.freeze",
+        later ? concat(keys::kBackboneUnfreeze, "[", stage - 1, "].freeze") : keys::kBackboneFreeze,
         "selects no layer that has weights, so that all are trained; write none if that is meant"));
   }
   if (!backbone.weights.empty() || models.empty() || !freezes_weights(models[0])) return;
-  warnings.push_back(line(backbone.loc, "model.backbone.freeze",
+  warnings.push_back(line(backbone.loc, keys::kBackboneFreeze,
                           "the frozen layers keep the random numbers that they start with; give "
                           "model.backbone.weights, or train them"));
 }

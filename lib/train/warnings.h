@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "graph/graph.h"
 #include "model/model.h"
-#include "train/step_plan.h"
+#include "train/steps/step_plan.h"
 
 namespace trainer::train {
 

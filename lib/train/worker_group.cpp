@@ -77,8 +77,11 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
 
 WorkerGroup::WorkerGroup(const cluster::Identity& who, const config::Config& config,
                          const graph::Graph& model,
-                         const std::function<void(const std::string&)>& say) {
+                         const std::function<void(const std::string&)>& say,
+                         const std::function<void(const std::string&)>& warn) {
   cluster::RendezvousOptions options;
+  options.secret = who.secret;
+  options.warn = warn;
   options.timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
   options.version = TRAINER_VERSION;

@@ -15,12 +15,12 @@
 
 namespace trainer::train {
 
-// Throws ConfigError when the config does not fit so many processes, or the task is none that
-// trains.
+// Throws ConfigError unless the config can train with so many processes, and unless `who` is a
+// chief or worker.
 void check_workers(const config::Config& config, const cluster::Identity& who);
 
-// What every process of a job must have been given alike: the config, but for where it writes and
-// how many cores it has.
+// The part of the config that must be equal on all processes of a job, as text: all but where it
+// writes and how many cores it has.
 std::string common_config(config::Config config);
 
 // Joined from construction to destruction. Rank 0 is the chief: it alone has the run folder, the
@@ -29,9 +29,11 @@ std::string common_config(config::Config config);
 class WorkerGroup {
  public:
   // Waits for all ranks. Throws ConfigError when they differ in config or cluster, PeerError when
-  // some do not come. `say` gets what rank 0 should print, a line each.
+  // some do not come. `say` gets what rank 0 should print, a line each, and `warn` warnings, from
+  // any thread.
   WorkerGroup(const cluster::Identity& who, const config::Config& config, const graph::Graph& model,
-              const std::function<void(const std::string&)>& say);
+              const std::function<void(const std::string&)>& say,
+              const std::function<void(const std::string&)>& warn = {});
   ~WorkerGroup();
   WorkerGroup(const WorkerGroup&) = delete;
   WorkerGroup& operator=(const WorkerGroup&) = delete;
@@ -49,13 +51,13 @@ class WorkerGroup {
   void agree(const std::string& what, const std::string& value);
   // What this process is doing, for the messages of others: "training, step 120".
   void set_phase(const std::string& phase);
-  // The others end with this message instead of waiting.
+  // Makes the other ranks throw PeerError with this message instead of waiting for this one.
   void fail(const std::string& message) noexcept;
 
-  // Collective: the chief's, on all.
+  // Collective: returns the chief's value on all ranks.
   bool broadcast_from_chief(bool value);
   void broadcast_from_chief(checkpoint::Metadata& metadata);
-  // Collective: the chief's values in these tensors, whose names and shapes are the same on all.
+  // Collective: replaces the values by the chief's; names and shapes must be equal on all ranks.
   void broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors);
 
  private:

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "base/half.h"
 #include "base/random.h"
 #include "reference_backend/reference_backend.h"
+#include "support/backend.h"
 
 namespace trainer::test {
 namespace {
@@ -21,6 +23,7 @@ using graph::Graph;
 using graph::ValueId;
 
 constexpr char kReference[] = "reference";
+constexpr char kCuda[] = "cuda";
 
 // Values as a host gives them: in the input's own type.
 std::vector<char> packed(const std::vector<double>& values, DType type) {
@@ -87,6 +90,14 @@ std::vector<float> unpacked(const std::vector<char>& bytes, DType type) {
   return values;
 }
 
+// What Capabilities::fuse_conv_max_pool must be set for.
+bool fuses_pooling(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    return std::holds_alternative<graph::ConvMaxPool>(node.op) ||
+           std::holds_alternative<graph::ConvMaxPoolBackwardWeights>(node.op);
+  });
+}
+
 void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   Builder builder(setup.type);
   c.build(builder);
@@ -96,6 +107,7 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
     if (graph.outputs.empty()) return;
   }
   graph::verify(graph);
+  if (setup.instruction_set == kCuda && fuses_pooling(graph)) return;
 
   CompileOptions options;
   options.max_samples = samples;
@@ -144,6 +156,7 @@ backend::Backend& open(const Setup& setup) {
   static std::map<std::pair<int, std::string>, std::unique_ptr<backend::Backend>> opened;
   auto& backend = opened[{setup.lanes, setup.instruction_set}];
   if (!backend && setup.instruction_set == kReference) backend = open_reference_backend();
+  if (!backend && setup.instruction_set == kCuda) backend = std::move(open_test_gpus(1).front());
   if (!backend) {
     backend::cpu::CpuOptions options;
     options.threads = 2;
@@ -157,6 +170,12 @@ backend::Backend& open(const Setup& setup) {
 std::vector<Setup> setups() {
   static const std::vector<Setup> all = [] {
     std::vector<Setup> made;
+    if (uses_gpus()) {
+      for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+        made.push_back({1, kCuda, type});
+      }
+      return made;
+    }
     for (const char* isa : {"x86-64-v4", "x86-64-v3", "amx"}) {
       for (const int lanes : {1, 2}) {
         for (const DType type : {DType::kFloat32, DType::kBFloat16}) {
@@ -177,52 +196,15 @@ std::vector<Setup> setups() {
 
 std::vector<Setup> all_setups() {
   std::vector<Setup> all = setups();
+  if (uses_gpus()) return all;
   all.push_back({1, kReference, DType::kFloat32});
   all.push_back({1, kReference, DType::kBFloat16});
   return all;
 }
 
-ValueId Builder::filled(graph::Value value, const Fill& fill) {
-  fills.resize(graph.values.size());
-  fills.push_back(fill);
-  return graph.add_value(std::move(value));
-}
-
-ValueId Builder::input(Shape shape, Fill fill) { return input(std::move(shape), type_, fill); }
-
-ValueId Builder::input(Shape shape, DType type, Fill fill) {
-  graph::Value value;
-  value.name = concat("input", graph.inputs.size());
-  value.shape = std::move(shape);
-  value.type = type;
-  value.role = graph::Role::kInput;
-  graph.inputs.push_back(filled(std::move(value), fill));
-  return graph.inputs.back();
-}
-
-ValueId Builder::parameter(Shape shape, Fill fill) {
-  graph::Value value;
-  value.name = concat("parameter", graph.values.size());
-  value.shape = std::move(shape);
-  value.role = graph::Role::kParameter;
-  return filled(std::move(value), fill);
-}
-
-std::vector<ValueId> Builder::add(const graph::Op& op, const std::vector<ValueId>& inputs) {
-  const bool folds = std::holds_alternative<graph::FoldBatchNorm>(op);
-  auto made = graph.add(op, inputs, concat(graph::name_of(op), graph.nodes.size()), {},
-                        folds ? graph::Phase::kPrepare : graph::Phase::kForward);
-  for (const ValueId id : made) {
-    if (folds) graph[id].role = graph::Role::kDerived;
-  }
-  if (std::holds_alternative<graph::Preprocess>(op)) graph[made[0]].type = type_;
-  fills.resize(graph.values.size());
-  return made;
-}
-
 void check(const Case& c) {
   for (const Setup& setup : all_setups()) {
-    if (setup.type == DType::kBFloat16 && !c.bf16) continue;
+    if (setup.type != DType::kFloat32 && !c.half_precision) continue;
     for (const std::int64_t samples : c.batches) {
       try {
         check_setup(c, setup, samples);
@@ -254,6 +236,9 @@ std::vector<double> content(const Shape& shape, const Fill& fill, DType type, st
     if (fill.whole) value = std::floor(value);
     if (type == DType::kBFloat16) {
       value = static_cast<double>(bfloat16_to_float(float_to_bfloat16(v)));
+    }
+    if (type == DType::kFloat16) {
+      value = static_cast<double>(float16_to_float(float_to_float16(v)));
     }
   }
   return values;
@@ -292,11 +277,16 @@ std::vector<std::vector<float>> Runner::run(std::int64_t samples,
     stream_->upload(to.back(), given.back().data(), given.back().size());
   }
   auto* numbers = reinterpret_cast<backend::Numbers*>(numbers_.data());
-  executable_->launch({samples, from, to, has_numbers_ ? numbers : nullptr}, scalars, *stream_);
-  for (std::size_t i = 0; i < to.size(); ++i) {
-    stream_->download(taken[i].data(), to[i], taken[i].size());
+  try {
+    executable_->launch({samples, from, to, has_numbers_ ? numbers : nullptr}, scalars, *stream_);
+    for (std::size_t i = 0; i < to.size(); ++i) {
+      stream_->download(taken[i].data(), to[i], taken[i].size());
+    }
+    stream_->synchronize();
+  } catch (...) {
+    stream_ = backend_.make_stream();  // the old one ends its work, which uses this call's memory
+    throw;
   }
-  stream_->synchronize();
   std::vector<std::vector<float>> outputs;
   for (std::size_t i = 0; i < to.size(); ++i) {
     outputs.push_back(unpacked(taken[i], graph_[graph_.outputs[i]].type));

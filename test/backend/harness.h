@@ -14,7 +14,7 @@ namespace trainer::test {
 // How a backend is opened and what type activations have.
 struct Setup {
   int lanes = 1;                // of the CPU
-  std::string instruction_set;  // of the CPU; "reference" for the reference backend
+  std::string instruction_set;  // of the CPU; "reference" and "cuda" for these backends
   DType type = DType::kFloat32;
 
   // Whether a call's batch is computed in parts, so that a value that sums over samples is of one
@@ -22,7 +22,8 @@ struct Setup {
   bool splits_batch() const { return lanes > 1; }
 };
 std::string to_string(const Setup& setup);
-// All of the CPU backend that this machine can run.
+// All of the CPU backend that this machine can run, or those of the backend that tests run on
+// (support/backend.h).
 std::vector<Setup> setups();
 // Those, and the reference backend.
 std::vector<Setup> all_setups();
@@ -63,8 +64,8 @@ struct Case {
   std::string name;
   std::function<void(Builder&)> build;
   std::vector<std::int64_t> batches{3};
-  double tolerance = 1e-5;  // relative, in float32
-  bool bf16 = true;         // whether it is also run in bfloat16, to 2e-2
+  double tolerance = 1e-5;     // relative, in float32
+  bool half_precision = true;  // whether it is also run in bfloat16 and float16, to 2e-2
   backend::CompileOptions::Convolution convolution = backend::CompileOptions::Convolution::kAuto;
 };
 

@@ -1,4 +1,4 @@
-#include "base/json.h"
+#include "base/formats/json.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "base/npy.h"
+#include "base/formats/npy.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "base/parallel.h"
+#include "base/threads/parallel.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "base/thread_team.h"
+#include "base/threads/thread_team.h"
 
 #include <doctest/doctest.h>
 

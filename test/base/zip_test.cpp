@@ -1,4 +1,4 @@
-#include "base/zip.h"
+#include "base/formats/zip.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "cluster/processes.h"
-#include "cluster/socket.h"
+#include "cluster/transport/socket.h"
 
 namespace trainer::cluster {
 namespace {

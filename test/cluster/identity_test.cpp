@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "base/error.h"
+#include "base/files.h"
 
 namespace trainer::cluster {
 namespace {
@@ -181,6 +182,41 @@ TEST_CASE("host lists of Slurm") {
   CHECK_THROWS_AS(expand_nodelist("n[3-1]"), ConfigError);
   CHECK_THROWS_AS(expand_nodelist("n[a]"), ConfigError);
   CHECK_THROWS_AS(expand_nodelist("a,,b"), ConfigError);
+}
+
+TEST_CASE("TF_CONFIG: numbers that no computer holds are an error of it") {
+  for (const char* index : {"1e999", "-1e999"}) {
+    CAPTURE(index);
+    const std::string message =
+        message_of(tf_config(kArticle, concat(R"({"type": "worker", "index": )", index, "}")));
+    CHECK(message.find("TF_CONFIG: error: number overflow") != std::string::npos);
+  }
+}
+
+TEST_CASE("the secret comes from a file or the environment, never from an argument") {
+  const TemporaryFolder folder;
+  IdentityFlags flags{0, 2, "127.0.0.1:1"};
+  CHECK(identify(flags, {}).secret.empty());
+  const std::string variable(32, 'v'), content(32, 'f');
+  CHECK(identify(flags, {{"TRAINER_SECRET", variable}}).secret == variable);
+  flags.secret_file = folder.path() / "secret";
+  write_file_atomic(flags.secret_file, content + "\n");
+  CHECK(identify(flags, {{"TRAINER_SECRET", variable}}).secret == content);
+  write_file_atomic(flags.secret_file, std::string("short\n"));
+  CHECK(message_of({}, flags).find("the secret has 5 characters, expected at least 16") !=
+        std::string::npos);
+  flags.secret_file = folder.path() / "missing";
+  CHECK(message_of({}, flags).find("--secret-file: error: ") == 0);
+}
+
+TEST_CASE("who has no secret and listens beyond this host is open to strangers") {
+  const Environment secret{{"TRAINER_SECRET", std::string(32, 's')}};
+  CHECK_FALSE(is_open_to_strangers(identify({}, {})));
+  CHECK_FALSE(is_open_to_strangers(identify({0, 2, "127.0.0.1:1"}, {})));
+  CHECK(is_open_to_strangers(identify({0, 2, "node1:1"}, {})));
+  CHECK_FALSE(is_open_to_strangers(identify({0, 2, "node1:1"}, secret)));
+  const std::string cluster = R"({"chief": ["a:1"], "ps": ["b:2"]})";
+  CHECK(is_open_to_strangers(identify({}, tf_config(cluster, R"({"type": "ps", "index": 0})"))));
 }
 
 }  // namespace trainer::cluster

@@ -2,7 +2,7 @@
 #include <doctest/doctest.h>
 
 #include "cluster/processes.h"
-#include "cluster/socket.h"
+#include "cluster/transport/socket.h"
 #include "support/skip.h"
 
 namespace trainer::cluster {

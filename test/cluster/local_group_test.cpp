@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/thread_team.h"
+#include "base/threads/thread_team.h"
 
 using namespace trainer;
 using cluster::Communicator;

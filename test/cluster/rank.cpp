@@ -16,7 +16,7 @@
 #include "base/files.h"
 #include "base/process.h"
 #include "base/random.h"
-#include "cluster/gloo_communicator.h"
+#include "cluster/collective/gloo_communicator.h"
 #include "cluster/launch.h"
 
 namespace trainer::cluster {

@@ -4,15 +4,19 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <future>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
-#include "cluster/protocol.h"
-#include "cluster/socket.h"
-#include "cluster/sources.h"
-#include "cluster/wires.h"
+#include "base/secret.h"
+#include "cluster/collective/gloo_communicator.h"
+#include "cluster/identity/sources.h"
+#include "cluster/rendezvous/protocol.h"
+#include "cluster/transport/socket.h"
+#include "cluster/transport/wires.h"
 
 namespace trainer::cluster {
 namespace {
@@ -173,9 +177,10 @@ TEST_CASE("ranks of another start wait for their own rank 0") {
   const auto messages = on_ranks(2, [&](int rank) {
     Identity identity = identity_of(rank, 2, port.number());
     identity.job = rank == 0 ? "new" : "old";
-    Rendezvous here(identity, {milliseconds(500), "1"});
+    Rendezvous here(identity, {milliseconds(rank == 0 ? 2'000 : 3'000), "1"});
   });
-  CHECK(contains(messages[0], "1 of 2 ranks did not join within 0.5 s: rank 1"));
+  CHECK(contains(messages[0], "1 of 2 ranks did not join within 2 s: rank 1"));
+  // Rank 0 has gone before rank 1 gives up: its refusal is still the reason.
   CHECK(contains(messages[1], "another job listens there: 'new', not 'old'"));
 }
 
@@ -211,6 +216,14 @@ TEST_CASE("a rank that sends what is no message is named, and heard of no more")
     const auto limit = Clock::now() + milliseconds(20'000);
     Socket socket;
     while (!socket && Clock::now() < limit) socket = connect_to(identity.master, limit, reason);
+    std::string answer;
+    const auto pause = [] { std::this_thread::sleep_for(milliseconds(1)); };
+    const auto next_message = [&] {
+      std::optional<std::string> message;
+      while (!(message = take_message(answer)) && receive(socket, answer)) pause();
+      return message.value_or(std::string(1, '\0'));
+    };
+    const std::string first = next_message();
     std::string bytes = Writer(kHello)
                             .number(kProtocol)
                             .text(identity.job)
@@ -221,11 +234,11 @@ TEST_CASE("a rank that sends what is no message is named, and heard of no more")
                             .text(cluster_text(identity))
                             .text("host")
                             .number(7)
+                            .text("mine")
+                            .text(proof_of("", {kHelloProof, Reader(first).text(), "mine", "1"}))
                             .finish();
     transmit(socket, bytes);
-    std::string answer;
-    const auto pause = [] { std::this_thread::sleep_for(milliseconds(1)); };
-    while (receive(socket, answer) && answer.empty()) pause();  // the welcome
+    if (Reader(next_message()).kind() != kWelcome) throw CheckError("no welcome");
     bytes = Writer(99).finish();
     transmit(socket, bytes);
     while (receive(socket, answer)) pause();  // until the coordinator has had enough
@@ -270,6 +283,176 @@ TEST_CASE("a stranger does no harm") {
     here.agree("seed", "1");
   });
   for (const std::string& message : messages) CHECK(message.empty());
+}
+
+TEST_CASE("connections that say nothing are closed, named once, and the job starts and goes on") {
+  const ReservedPort port;
+  std::mutex mutex;
+  std::vector<std::string> warnings;
+  RendezvousOptions options = kPatient;
+  options.warn = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    warnings.push_back(line);
+  };
+  std::vector<Socket> strangers;
+  const auto crowd = [&] {  // more than the coordinator keeps
+    for (int i = 0; i < 300; ++i) {
+      std::string reason;
+      const auto limit = Clock::now() + milliseconds(20'000);
+      Socket stranger;
+      while (!stranger && Clock::now() < limit) {
+        stranger = connect_to({"127.0.0.1", port.number()}, limit, reason);
+      }
+      strangers.push_back(std::move(stranger));
+    }
+  };
+  const auto closed = [&] {
+    std::string ignored;
+    return std::count_if(strangers.begin(), strangers.end(), [&](const Socket& stranger) {
+      ignored.clear();
+      return !receive(stranger, ignored);
+    });
+  };
+  const auto messages = on_ranks(2, [&](int rank) {
+    if (rank == 1) crowd();
+    Rendezvous here(identity_of(rank, 2, port.number()), options);
+    here.agree("seed", "1");
+    if (rank == 1) {
+      crowd();
+      const auto limit = Clock::now() + milliseconds(20'000);
+      while (closed() < 400 && Clock::now() < limit) std::this_thread::sleep_for(milliseconds(5));
+      if (closed() < 400) throw CheckError(concat("only ", closed(), " were closed"));
+    }
+    here.agree("seed", "2");
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+  REQUIRE(warnings.size() == 1);
+  CHECK(contains(warnings[0], "refused a connection from 127.0.0.1 to 127.0.0.1:"));
+  CHECK(contains(warnings[0], "which is no rank of this job"));
+}
+
+TEST_CASE("a greeting that never ends is not kept in memory") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    if (rank == 1) {
+      std::string reason;
+      Socket stranger;
+      const auto limit = Clock::now() + milliseconds(20'000);
+      while (!stranger && Clock::now() < limit) {
+        stranger = connect_to({"127.0.0.1", port.number()}, limit, reason);
+      }
+      std::string piece(1 << 16, '\x01');  // a length of 16 MB, and more and more of it
+      piece[3] = '\0';
+      std::size_t sent = 0;
+      while (sent < (64u << 20) && Clock::now() < limit) {
+        std::string out = piece;
+        if (!transmit(stranger, out)) break;
+        sent += piece.size() - out.size();
+      }
+      if (sent >= 64u << 20) throw CheckError("all of it was taken");
+    }
+    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    here.agree("seed", "1");
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+}
+
+TEST_CASE("a rank without the secret of the job is refused, with it all meet") {
+  const ReservedPort port;
+  RendezvousOptions with = kPatient, other = kPatient;
+  with.secret = "a secret";
+  other.secret = "another secret";
+  const auto messages = on_ranks(2, [&](int rank) {
+    if (rank == 1) {
+      for (const RendezvousOptions& wrong : {kPatient, other}) {
+        try {
+          Rendezvous here(identity_of(1, 2, port.number()), wrong);
+          throw CheckError("joined without the secret");
+        } catch (const ConfigError& error) {
+          if (!contains(error.what(), "do not have the same secret")) throw;
+        }
+      }
+    }
+    Rendezvous here(identity_of(rank, 2, port.number()), with);
+    here.agree("seed", "1");
+    here.set(concat("proof ", rank), here.proof({"a", "b"}));
+    if (here.get("proof 0") != here.get("proof 1")) throw CheckError("other keys");
+    if (here.proof({"a", "b"}) == here.proof({"ab", ""})) throw CheckError("parts run together");
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+}
+
+TEST_CASE("a rank 0 that does not know the secret is not believed") {
+  const ReservedPort port;
+  RendezvousOptions with = kPatient;
+  with.secret = "a secret";
+  with.timeout = milliseconds(1500);
+  std::atomic<bool> done{false};
+  const auto messages = on_ranks(2, [&](int rank) {
+    if (rank == 1) {
+      try {
+        Rendezvous here(identity_of(1, 2, port.number()), with);
+      } catch (const Error&) {
+        done = true;
+        throw;
+      }
+      return;
+    }
+    // Welcomes whoever comes.
+    const Socket listener = listen_at({"127.0.0.1", port.number()});
+    std::vector<Socket> callers;
+    while (!done) {
+      if (Socket caller = accept_from(listener)) {
+        std::string bytes = Writer(kChallenge).text("c").finish();
+        Writer welcome(kWelcome);
+        welcome.text(std::string(64, '0')).number(1).text("127.0.0.1");
+        for (int i = 0; i < 2; ++i) welcome.text("rank").text("host").text("127.0.0.1").number(1);
+        bytes += welcome.finish();
+        transmit(caller, bytes);
+        callers.push_back(std::move(caller));
+      }
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+  });
+  CHECK(contains(messages[1], "does not know the secret of the job"));
+}
+
+TEST_CASE("another program at one of Gloo's ports does not end the start") {
+  const ReservedPort port;
+  std::vector<Socket> strangers(2);
+  const auto messages = on_ranks(3, [&](int rank) {
+    RendezvousOptions options = kPatient;
+    options.timeout = milliseconds(60'000);
+    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()), options);
+    std::thread scanner;
+    if (rank < 2) {  // finds the ports as a scanner would, only faster
+      scanner = std::thread([&, rank] {
+        const std::string addresses = here->get(concat("mesh/0/1/", rank));
+        for (std::size_t i = 0; i < 2; ++i) {
+          const std::string bytes = addresses.substr(i * addresses.size() / 2);
+          // A sockaddr: the port stands behind the family.
+          const int number =
+              static_cast<unsigned char>(bytes[2]) << 8 | static_cast<unsigned char>(bytes[3]);
+          std::string reason;
+          const auto limit = Clock::now() + milliseconds(5000);
+          strangers[static_cast<std::size_t>(rank)] =
+              connect_to({"127.0.0.1", number}, limit, reason);
+        }
+      });
+    }
+    const AlgorithmTable table{{~std::size_t{0}, Algorithm::kRing}};
+    std::vector<float> values(1000, static_cast<float>(rank + 1));
+    try {
+      const auto group = open_gloo(here, table);
+      group->all_reduce(std::span<float>(values));
+    } catch (...) {
+      if (scanner.joinable()) scanner.join();
+      throw;
+    }
+    if (scanner.joinable()) scanner.join();
+    if (values != std::vector<float>(1000, 6.0f)) throw CheckError("a wrong sum");
+  });
+  for (const std::string& message : messages) CHECK(message == "");
 }
 
 }  // namespace trainer::cluster

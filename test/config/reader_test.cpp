@@ -1,4 +1,8 @@
 #include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+#include <thread>
 
 #include "base/files.h"
 #include "config/support.h"
@@ -124,6 +128,26 @@ TEST_CASE("a file is read with its path as written") {
   CHECK(loaded.config.name == "tiny");
   CHECK(loaded.config.data.path == "d");
   CHECK(loaded.config.data.loc.file == path);
+}
+
+TEST_CASE("a config may come through a pipe") {
+  const TemporaryFolder folder;
+  const std::string path = folder.path() / "pipe.yaml";
+  REQUIRE(::mkfifo(path.c_str(), 0600) == 0);
+  const auto load_written = [&](const std::string& text) {
+    std::thread writer([&] { std::ofstream(path) << text; });
+    try {
+      const LoadedConfig loaded = load_config(path, {}, {});
+      writer.join();
+      return loaded.config.data.path;
+    } catch (const ConfigError& error) {
+      writer.join();
+      return std::string(error.what());
+    }
+  };
+  CHECK(load_written(kSmall) == "d");
+  CHECK(load_written(kSmall + std::string(100'000, '#')) == "d");  // more than a pipe holds
+  CHECK(load_written("model: 1\n").find(path + ":1:8: error: ") != std::string::npos);
 }
 
 }  // namespace

@@ -132,6 +132,45 @@ TEST_CASE("fingerprints tell content apart, not compression") {
   CHECK(fingerprint(20, false, 0) != fingerprint(20, false, 1));
 }
 
+TEST_CASE("what processes have in common is every byte and label of every split") {
+  const auto common = [](std::size_t change, std::uint8_t label, bool evaluation) {
+    const TemporaryFolder folder;
+    write_split(folder.path(), "train", 20, 3);
+    Bytes images(30 * 12, 7), labels(30, 1);
+    if (change < images.size()) images[change] ^= 1;
+    labels[29] = label;
+    write_file_atomic(folder.path() / "t10k-images-idx3-ubyte", idx_bytes(8, {30, 4, 3}, images));
+    write_file_atomic(folder.path() / "t10k-labels-idx1-ubyte", idx_bytes(8, {30}, labels));
+    return common_data(open_datasets(config_of(folder), 1), evaluation);
+  };
+  const std::size_t none = 1000;
+  const std::string same = common(none, 1, true);
+  CHECK(common(none, 1, true) == same);
+  for (const std::size_t byte : {0, 100, 359}) {
+    CAPTURE(byte);
+    CHECK(common(byte, 1, true) != same);
+    CHECK(common(byte, 1, false) == common(none, 1, false));
+  }
+  const std::string other = common(none, 2, true);
+  CHECK(other.substr(0, other.find("test labels")) == same.substr(0, same.find("test labels")));
+  CHECK(other.substr(other.find("test labels")) != same.substr(same.find("test labels")));
+  CHECK(same.find("train samples: 20\n") != std::string::npos);
+  CHECK(same.find("validation samples: none\n") != std::string::npos);
+}
+
+TEST_CASE("a part of an array set has in common what it takes from which samples") {
+  const auto common = [](std::uint64_t seed, double split) {
+    const TemporaryFolder folder;
+    write_split(folder.path(), "train", 200, 3);
+    config::Data config = config_of(folder);
+    config.validation_split = split;
+    return common_data(open_datasets(config, seed), true);
+  };
+  CHECK(common(1, 0.2) == common(1, 0.2));
+  CHECK(common(1, 0.2) != common(2, 0.2));
+  CHECK(common(1, 0.2) != common(1, 0.3));
+}
+
 TEST_CASE("synthetic images are a function of seed, split and index") {
   config::Data config;
   config.format = config::DataFormat::kSynthetic;

@@ -6,8 +6,8 @@
 #include <cstring>
 #include <fstream>
 
-#include "base/cores.h"
 #include "base/error.h"
+#include "base/threads/cores.h"
 #include "program.h"
 
 namespace trainer::e2e {

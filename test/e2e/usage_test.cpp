@@ -5,7 +5,7 @@
 #include <fstream>
 #include <sstream>
 
-#include "base/cores.h"
+#include "base/threads/cores.h"
 #include "pictures.h"
 #include "program.h"
 
@@ -65,7 +65,7 @@ TEST_CASE("every command's help ends with examples of its own, whose options it 
     }
     CHECK(count > 0);
   }
-  CHECK(commands == 13);
+  CHECK(commands == 19);
 }
 
 TEST_CASE("validate --json: one object a config, its mistakes with their places") {

@@ -6,12 +6,17 @@
 
 #include "data/features.h"
 #include "engine/replicas.h"
+#include "support/backend.h"
 #include "support/model.h"
-#include "train/feed.h"
+#include "train/features/feed.h"
 #include "train/open.h"
 
 namespace trainer::engine {
 namespace {
+
+std::vector<std::unique_ptr<backend::Backend>> open_backends_of(const config::Config& config) {
+  return test::open_test_backends(device_options(config.parallel));
+}
 
 config::Config config_of(const std::string& backbone, std::int64_t batch,
                          config::Precision precision, int threads) {
@@ -27,7 +32,7 @@ struct Frozen {
   explicit Frozen(const std::string& backbone, std::int64_t batch = 1,
                   config::Precision precision = config::Precision::kFloat32, int threads = 1)
       : config(config_of(backbone, batch, precision, threads)), engine() {
-    auto backends = open_backends(config);
+    auto backends = open_backends_of(config);
     const bool wide = precision == config::Precision::kFloat32;
     if (!wide && !backends.front()->supports(DType::kBFloat16)) return;
     engine.emplace(model::build_model(config.model, config.data, test::sample({48, 48, 3}, 3), 1),

@@ -8,11 +8,17 @@
 #include "base/error.h"
 #include "base/partition.h"
 #include "cluster/local_group.h"
+#include "support/backend.h"
 #include "support/model.h"
 #include "train/state.h"
 
 namespace trainer::engine {
 namespace {
+
+std::vector<std::unique_ptr<backend::Backend>> open_backends_of(const config::Config& config,
+                                                                std::int64_t workers = 1) {
+  return test::open_test_backends(device_options(config.parallel, workers));
+}
 
 const char* const kModel =
     "{layers: [conv: {filters: 4, activation: relu}, max_pool, dropout: 0.2, flatten, dense: 3]}";
@@ -36,7 +42,7 @@ graph::Graph model_of(const config::Config& config) {
 
 std::unique_ptr<Replicas> make(const config::Config& config,
                                cluster::Communicator* workers = nullptr) {
-  auto replicas = std::make_unique<Replicas>(model_of(config), config, open_backends(config),
+  auto replicas = std::make_unique<Replicas>(model_of(config), config, open_backends_of(config),
                                              Engine::Use::kTrain, workers);
   replicas->initialise(3);
   return replicas;
@@ -139,13 +145,13 @@ TEST_CASE("one of several ranks evaluates alone behind frozen layers") {
     for (std::size_t i = 0; i < images.size(); ++i)
       images[i] = static_cast<std::uint8_t>(i * 37 % 251);
     const std::vector<std::int32_t> labels{1, 2};
-    Replicas one(model, config, open_backends(config), Engine::Use::kTrain);
+    Replicas one(model, config, open_backends_of(config), Engine::Use::kTrain);
     one.initialise(3);
     one.evaluate({2, images.data(), false, labels.data()});
     auto workers = cluster::make_local_group(2);
     ThreadTeam team(2);
     team.run([&](int worker) {
-      Replicas mine(model, config, open_backends(config, 2), Engine::Use::kTrain,
+      Replicas mine(model, config, open_backends_of(config, 2), Engine::Use::kTrain,
                     workers[static_cast<std::size_t>(worker)].get());
       mine.initialise(3);
       REQUIRE(mine.prefix() != nullptr);
@@ -220,8 +226,8 @@ TEST_CASE("a loss of one replica that is not finite: none updates, and the place
 }
 
 TEST_CASE("an error in a replica's thread reaches the caller, and no other replica hangs") {
+  const Samples batch(10, 1);  // outlives the replicas, which may still read it after an error
   const auto replicas = make(config_of(2, 4, true));
-  const Samples batch(10, 1);
   CHECK_THROWS_AS(replicas->step(batch.of(10), scalars_of(10)), std::logic_error);
 }
 

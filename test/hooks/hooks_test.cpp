@@ -28,6 +28,7 @@ RunInfo info_of(const Path& dir, std::int64_t first_step = 0) {
   info.steps_per_epoch = 5;
   info.first_step = first_step;
   info.global_batch = 4;
+  info.devices = "1 CPU(s)";
   return info;
 }
 

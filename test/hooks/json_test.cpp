@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "base/table.h"
+#include "base/formats/table.h"
 #include "hooks/support.h"
 
 namespace trainer::hooks {

@@ -41,6 +41,19 @@ TEST_CASE("progress, log: averages since the last line, evaluations, closing lin
             kClosing);
 }
 
+TEST_CASE("progress: updates that were left out are counted at the end") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, steps(1));
+  hook->on_start(run_info("r"));
+  out.str("");
+  Finish end = finish(FinishReason::kDone);
+  end.skipped_updates = 3;
+  hook->on_finish(end);
+  CHECK(out.str() == std::string("3 updates left out: a float16 gradient overflowed, and the loss "
+                                 "scale was halved\n") +
+                         kClosing);
+}
+
 TEST_CASE("progress, terminal: one line rewritten ten times a second, its last state stays") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, true, false, steps(1));
@@ -134,16 +147,17 @@ TEST_CASE("what came of a weight file is told at the start") {
                              "\n"));
 }
 
-TEST_CASE("progress: the closing lines count replicas, or the workers beside servers") {
+TEST_CASE("progress: the closing lines count devices, or the workers beside servers") {
   for (const char* servers : {"", "4 workers, 1 parameter server, asynchronous"}) {
     std::ostringstream out;
     const auto hook = make_progress_hook(out, false, true, steps(1));
     RunInfo info = run_info("r");
     info.replicas = 4;
+    info.devices = "4 GPU(s)";
     info.servers = servers;
     hook->on_start(info);
     hook->on_finish(finish(FinishReason::kDone));
-    const std::string with = *servers == '\0' ? " with 4 replicas" : " with 4 workers";
+    const std::string with = *servers == '\0' ? " with 4 GPU(s)" : " with 4 workers";
     CHECK(without(out.str(), with) == without(kClosing, " with 1 CPU(s)"));
   }
 }

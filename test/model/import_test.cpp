@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <map>
 
-#include "base/zip.h"
+#include "base/formats/zip.h"
 #include "checkpoint/weights.h"
 #include "model/export.h"
 #include "support/model.h"

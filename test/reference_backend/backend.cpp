@@ -3,29 +3,13 @@
 #include <memory>
 #include <vector>
 
-#include "backend/host_collective.h"
 #include "base/error.h"
+#include "reference_backend/collective.h"
 #include "reference_backend/executable.h"
 #include "reference_backend/reference_backend.h"
 
 namespace trainer::test {
 namespace {
-
-// Sums of a communicator, made when the stream gets there.
-class ReferenceCollective final : public backend::Collective {
- public:
-  explicit ReferenceCollective(cluster::Communicator& ranks) : sums_(ranks) {}
-  int rank() const override { return sums_.rank(); }
-  int size() const override { return sums_.size(); }
-  void all_reduce(backend::Span values, std::int64_t count, backend::Stream& stream) override {
-    auto& own = dynamic_cast<ReferenceStream&>(stream);
-    own.enqueue([this, values, count, &stream] { sums_.all_reduce(values, count, stream); });
-  }
-  void abort(const std::string& reason) noexcept override { sums_.abort(reason); }
-
- private:
-  backend::HostCollective sums_;
-};
 
 class ReferenceBackend final : public backend::Backend {
  public:

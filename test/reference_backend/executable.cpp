@@ -9,6 +9,8 @@
 #include "base/error.h"
 #include "base/half.h"
 #include "base/partition.h"
+#include "reference_backend/batch_statistics.h"
+#include "reference_backend/collective.h"
 
 namespace trainer::test {
 namespace {
@@ -16,11 +18,6 @@ namespace {
 using graph::ValueId;
 
 std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
-
-bool has_updates(const graph::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const graph::Node& node) { return node.phase == graph::Phase::kUpdate; });
-}
 
 template <class T>
 T load(const std::byte* from) {
@@ -79,16 +76,21 @@ void add_to(std::vector<float>& sum, const std::vector<float>& more) {
 
 ReferenceExecutable::ReferenceExecutable(const graph::Graph& graph, ReferenceVariables& variables,
                                          const backend::CompileOptions& options)
-    : graph_(graph), variables_(variables), options_(options), updates_(has_updates(graph)) {
+    : graph_(graph),
+      variables_(variables),
+      options_(options),
+      updates_(backend::has_updates(graph)) {
   const backend::ReductionOptions& reduction = options.reduction;
   const bool batch_statistics = std::any_of(
       graph.nodes.begin(), graph.nodes.end(),
       [](const graph::Node& node) { return std::holds_alternative<graph::BatchNorm>(node.op); });
-  if (reduction.statistics != nullptr && reduction.statistics->size() > 1 && batch_statistics) {
-    throw DeviceError("the reference backend takes no batch statistics over several ranks");
+  if (reduction.statistics != nullptr && batch_statistics) {
+    statistics_ = &dynamic_cast<ReferenceCollective&>(*reduction.statistics).ranks();
   }
   if (!updates_) return;
-  if (reduction.gradients != nullptr) trailer_ = backend::Trailer(variables.statistics());
+  if (reduction.gradients != nullptr && reduction.statistics == nullptr) {
+    trailer_ = backend::Trailer(variables.statistics());
+  }
   sum_.resize(static_cast<std::size_t>(variables.layout().count) + trailer_.size());
 }
 
@@ -116,6 +118,7 @@ void ReferenceExecutable::launch(const backend::Bindings& bindings, const backen
       } catch (const std::exception& error) {
         if (options_.reduction.gradients != nullptr)
           options_.reduction.gradients->abort(error.what());
+        if (statistics_ != nullptr) statistics_->abort(error.what());
         throw;
       }
     };
@@ -161,7 +164,15 @@ void ReferenceExecutable::run_node(const graph::Node& node, const backend::Scala
     tensor.data.assign(static_cast<std::size_t>(tensor.shape.elements()), 0.0);
     site.outputs.push_back(&tensor);
   }
-  run_op(node.op, site);
+  const auto* forward = std::get_if<graph::BatchNorm>(&node.op);
+  const auto* backward = std::get_if<graph::BatchNormBackward>(&node.op);
+  if (statistics_ != nullptr && forward != nullptr) {
+    batch_norm_over_ranks(*forward, site, *statistics_);
+  } else if (statistics_ != nullptr && backward != nullptr) {
+    batch_norm_over_ranks(*backward, site, *statistics_);
+  } else {
+    run_op(node.op, site);
+  }
   for (const ValueId id : node.outputs) {
     if (graph_[id].type != DType::kBFloat16) continue;
     for (double& x : values[index(id)].data) x = to_bf16(x);
@@ -178,6 +189,17 @@ ReferenceExecutable::Values ReferenceExecutable::run_part(Call& call, std::int64
   }
   write_outputs(call, values, first);
   add_numbers(call, values);
+  return values;
+}
+
+ReferenceExecutable::Values ReferenceExecutable::run_without_samples(const Call& call) const {
+  Values values = values_for(call, 0, 0);
+  for (const graph::Node& node : graph_.nodes) {
+    if (std::holds_alternative<graph::BatchNorm>(node.op) ||
+        std::holds_alternative<graph::BatchNormBackward>(node.op)) {
+      run_node(node, call.scalars, values);
+    }
+  }
   return values;
 }
 
@@ -253,6 +275,8 @@ void ReferenceExecutable::compute(Call& call) {
   } else if (call.samples > 0) {
     values = run_part(call, 0, call.samples);
     if (updates_) gradient = gradients_of(values);
+  } else if (statistics_ != nullptr) {
+    values = run_without_samples(call);
   }
   if (!updates_) return;
   if (call.scalars.accumulate && !ordered) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "backend/exchange.h"
+#include "backend/placement.h"
 #include "reference_backend/stream.h"
 #include "reference_backend/variables.h"
 #include "support/reference.h"
@@ -14,7 +15,6 @@ namespace trainer::test {
 
 class ReferenceExecutable final : public backend::Executable {
  public:
-  // Throws DeviceError when batch statistics are wanted over several ranks.
   ReferenceExecutable(const graph::Graph& graph, ReferenceVariables& variables,
                       const backend::CompileOptions& options);
 
@@ -39,6 +39,9 @@ class ReferenceExecutable final : public backend::Executable {
   // Samples [first, first + count) of the call, through the forward and backward phases; writes
   // their outputs and returns the values.
   Values run_part(Call& call, std::int64_t first, std::int64_t count) const;
+  // The part of this rank in the batch statistics of all ranks, in a call in which it has no
+  // samples.
+  Values run_without_samples(const Call& call) const;
   Values values_for(const Call& call, std::int64_t first, std::int64_t count) const;
   void run_node(const graph::Node& node, const backend::Scalars& scalars, Values& values) const;
   void write_outputs(const Call& call, const Values& values, std::int64_t first) const;
@@ -57,6 +60,7 @@ class ReferenceExecutable final : public backend::Executable {
   ReferenceVariables& variables_;
   backend::CompileOptions options_;
   bool updates_ = false;
+  cluster::Communicator* statistics_ = nullptr;  // that batch statistics are taken over; null: none
   backend::Trailer trailer_;
   Flat sum_;  // of this call or, not ordered, of those since the last update; then the trailer
   Flat accumulated_;  // ordered: of the calls since the last update, each reduced over the ranks

@@ -10,7 +10,7 @@
 namespace trainer::test {
 
 // Device memory starts as not-a-number, and so does host memory that results will be written to,
-// until they are. Batch statistics over several ranks are refused with a DeviceError.
+// until they are.
 std::unique_ptr<backend::Backend> open_reference_backend();
 
 }  // namespace trainer::test

@@ -60,6 +60,18 @@ class CheckLayers(unittest.TestCase):
         self.write("lib/train/loop.cpp", '#include "backend/cpu/conv.h"\n')
         self.fails('lib/train/loop.cpp:1: lib/train may not include "backend/cpu/conv.h"')
 
+    def test_public_inner_folder(self):
+        self.write("lib/base/threads/team.h", "")
+        self.write("lib/base/threads/detail/queue.h", "")
+        self.write("lib/graph/op.h", '#include "base/threads/team.h"\n')
+        self.fails('lib/graph includes "base/threads/team.h", which is internal to lib/base')
+        self.write("lib/README.md", TABLE + "\nPublic inner folders: `base/threads`.\n")
+        self.assertEqual(self.check(), (0, ""))
+        self.write("lib/graph/op.h", '#include "base/threads/detail/queue.h"\n')
+        self.fails('lib/graph includes "base/threads/detail/queue.h", which is internal to lib/base')
+        self.write("lib/README.md", TABLE + "\nPublic inner folders: `base/threads`, `base/files`.\n")
+        self.fails("the public inner folder base/files does not exist")
+
     def test_folder_missing_in_table(self):
         self.write("lib/extra/x.h", "")
         self.fails("lib/extra: not in the table")

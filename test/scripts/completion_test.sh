@@ -31,6 +31,8 @@ expect "trainer verify re" replicas resume
 expect "trainer evaluate run --split v" validation
 expect "trainer predict run --format " table csv jsonl
 expect "trainer launch -n 2 -- tr" train
+expect "trainer sweep c.yaml --launcher s" slurm
+expect "trainer find b" batch-size
 expect "trainer completion f" fish
 
 if command -v fish > /dev/null; then "$trainer" completion fish | fish -n /dev/stdin; fi

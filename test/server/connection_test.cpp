@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "server/connections.h"
 #include "server/server.h"
 #include "support.h"
 
@@ -66,7 +67,8 @@ struct Values {
 };
 
 struct Job {
-  explicit Job(int count) {
+  explicit Job(int count, const std::string& secret = "") {
+    who.secret = secret;
     who.source = "TF_CONFIG";
     who.size = 2;
     who.cluster.chief = {{"127.0.0.1", draw_port()}};
@@ -92,6 +94,12 @@ struct Job {
     identity.rank = role == Role::kChief ? 0 : role == Role::kWorker ? 1 + index : -1;
     return identity;
   }
+  // The same job for a task that was given another secret; without servers.
+  Job as(const std::string& secret) const {
+    Job other(0, secret);
+    other.who.cluster = who.cluster;
+    return other;
+  }
   std::unique_ptr<Client> join(Role role, const std::string& agreement = "seed: 7\n",
                                const std::string& model = "training data: x\n") const {
     ClientOptions options;
@@ -107,6 +115,50 @@ struct Job {
 };
 
 }  // namespace
+
+TEST_CASE("with a secret a server answers only tasks that know it") {
+  Job job(2, "the secret of this job");
+  const auto chief = job.join(Role::kChief);
+  Values given(1), read(50);
+  chief->start(small_start(), given.source());
+  for (const char* secret : {"", "another secret of some job"}) {
+    Job stranger = job.as(secret);
+    CHECK_THROWS_WITH_AS(stranger.join(Role::kWorker),
+                         doctest::Contains("do not have the same secret"), ConfigError);
+  }
+  CHECK(chief->read(read.sink()) == 0);
+  CHECK(read.buffers == given.buffers);
+}
+
+TEST_CASE("every call of a stranger is refused, the end of the job too") {
+  Job job(1, "the secret of this job");
+  const auto chief = job.join(Role::kChief);
+  Values given(1), read(50);
+  chief->start(small_start(), given.source());
+  const auto stub = proto::ParameterServer::NewStub(grpc::CreateChannel(
+      concat("127.0.0.1:", job.who.cluster.ps[0].port), grpc::InsecureChannelCredentials()));
+  const auto refused = [](const auto& method) {
+    grpc::ClientContext context;
+    context.AddMetadata("trainer-token", std::string(64, '0'));
+    return method(context).error_code() == grpc::StatusCode::UNAUTHENTICATED;
+  };
+  proto::Empty nothing;
+  proto::Parameters parameters;
+  proto::Held held;
+  proto::Values values;
+  CHECK(refused([&](auto& c) { return stub->Initialise(&c, {}, &nothing); }));
+  CHECK(refused([&](auto& c) { return stub->Write(&c, {}, &nothing); }));
+  CHECK(refused([&](auto& c) { return stub->Start(&c, {}, &nothing); }));
+  CHECK(refused([&](auto& c) { return stub->Pull(&c, {}, &parameters); }));
+  CHECK(refused([&](auto& c) { return stub->Push(&c, {}, &parameters); }));
+  CHECK(refused([&](auto& c) { return stub->Hold(&c, {}, &held); }));
+  CHECK(refused([&](auto& c) { return stub->Read(&c, {}, &values); }));
+  CHECK(refused([&](auto& c) { return stub->Release(&c, {}, &nothing); }));
+  CHECK(refused([&](auto& c) { return stub->Saved(&c, {}, &nothing); }));
+  CHECK(refused([&](auto& c) { return stub->Finish(&c, {}, &nothing); }));
+  CHECK(chief->read(read.sink()) == 0);
+  CHECK(read.buffers == given.buffers);
+}
 
 TEST_CASE("values go to servers and come back, whatever their number") {
   for (const int count : {1, 3}) {

@@ -1,5 +1,6 @@
-// The backend that tests of the engine and the loop run on: the one place that names it. The CPU's,
-// or the asynchronous reference backend where TRAINER_TEST_BACKEND is "reference".
+// The backend that tests run on: the one place that names it. The CPU's, or, as
+// TRAINER_TEST_BACKEND says, the asynchronous reference backend ("reference") or that of the CUDA
+// plugin ("cuda"), which TRAINER_CUDA_PLUGIN names.
 #pragma once
 
 #include <cstdlib>
@@ -12,19 +13,48 @@
 
 namespace trainer::test {
 
+inline std::string test_backend_name() {
+  const char* name = std::getenv("TRAINER_TEST_BACKEND");
+  return name == nullptr ? "cpu" : name;
+}
+inline bool uses_reference_backend() { return test_backend_name() == "reference"; }
+inline bool uses_gpus() { return test_backend_name() == "cuda"; }
+
+inline std::vector<std::unique_ptr<backend::Backend>> open_reference_backends(std::int64_t count) {
+  std::vector<std::unique_ptr<backend::Backend>> backends;
+  for (std::int64_t i = 0; i < count; ++i) backends.push_back(open_reference_backend());
+  return backends;
+}
+
+// A backend a GPU of the plugin, the first ones; all on the first where TRAINER_TEST_SHARED_GPU is
+// set.
+inline std::vector<std::unique_ptr<backend::Backend>> open_test_gpus(std::int64_t count) {
+  const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
+  if (plugin != nullptr) backend::use_cuda_plugin(plugin);
+  backend::DeviceOptions options;
+  options.kind = backend::DeviceOptions::Kind::kCuda;
+  options.replicas = count;
+  if (std::getenv("TRAINER_TEST_SHARED_GPU") != nullptr) {
+    options.gpus.assign(static_cast<std::size_t>(count), 0);
+  }
+  return backend::open_backends(options);
+}
+
+// The backends that `options` asks for, or as many of the backend that tests run on.
+inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(
+    const backend::DeviceOptions& options) {
+  if (uses_gpus()) return open_test_gpus(options.replicas);
+  if (uses_reference_backend()) return open_reference_backends(options.replicas);
+  return backend::open_backends(options);
+}
+
 // One backend a replica.
 inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(std::int64_t replicas) {
-  const char* name = std::getenv("TRAINER_TEST_BACKEND");
-  if (name != nullptr && std::string(name) == "reference") {
-    std::vector<std::unique_ptr<backend::Backend>> backends;
-    for (std::int64_t i = 0; i < replicas; ++i) backends.push_back(open_reference_backend());
-    return backends;
-  }
   backend::DeviceOptions options;
   options.kind = backend::DeviceOptions::Kind::kCpu;
   options.replicas = replicas;
   options.threads = replicas;
-  return backend::open_backends(options);
+  return open_test_backends(options);
 }
 
 inline std::unique_ptr<backend::Backend> open_test_backend() {

@@ -1,4 +1,4 @@
-#include "train/feed.h"
+#include "train/features/feed.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "train/freeze_check.h"
+#include "train/session/freeze_check.h"
 
 #include <doctest/doctest.h>
 

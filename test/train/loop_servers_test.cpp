@@ -6,7 +6,7 @@
 #include <csignal>
 #include <thread>
 
-#include "cluster/socket.h"
+#include "cluster/transport/socket.h"
 #include "support.h"
 #include "train/asynchronous.h"
 

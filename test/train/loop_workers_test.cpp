@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-#include "cluster/socket.h"
+#include "cluster/transport/socket.h"
 #include "support.h"
 #include "train/worker_group.h"
 

@@ -5,10 +5,12 @@
 #include <doctest/doctest.h>
 
 #include <bit>
+#include <limits>
 #include <sstream>
 
 #include "base/error.h"
 #include "base/files.h"
+#include "engine/evaluate.h"
 #include "measure/benchmark.h"
 #include "model/model.h"
 #include "report/plan_report.h"
@@ -142,6 +144,81 @@ TEST_CASE("what the input alone is measured on") {
   CHECK(text.str().ends_with(" %; counted: " + plain.counted + "\n"));
   measure::print_throughput_json(plain, json);
   CHECK(json.str().find(R"("batch_size":7,"counted":"reading [6, 4, 3] uint8)") !=
+        std::string::npos);
+}
+
+TEST_CASE("one class is no task for softmax") {
+  const Floats floats(0.1f);
+  write_file_atomic(floats.folder.path() / "labels",
+                    Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0});
+  CHECK_THROWS_WITH_AS(open_training_data(floats.config),
+                       doctest::Contains("floats.yaml:3:1: error: data: there is one class only"),
+                       ConfigError);
+  const config::Config synthetic = Floats::parsed(
+      "model: {layers: [flatten, dense: 1]}\ntrain: {epochs: 1}\ndata: {format: synthetic, "
+      "synthetic: {shape: [8, 8, 3], classes: 1}}\n");
+  CHECK_THROWS_WITH_AS(check_model(synthetic), doctest::Contains("there is one class only"),
+                       ConfigError);
+}
+
+TEST_CASE("a batch that this machine cannot hold is an error at the config's line") {
+  config::Config config = Floats(0.1f).config;
+  const model::SampleSpec sample{Shape{224, 224, 3}, DType::kUInt8, true, 10};
+  check_batch(config, sample);
+  config.train.batch_size = 16'000'000;  // 2.4 TB
+  CHECK_THROWS_WITH_AS(check_batch(config, sample),
+                       doctest::Contains("floats.yaml:2:1: error: train.batch_size: the images of "
+                                         "a batch of 16000000 samples for each of 1 replicas"),
+                       ConfigError);
+  config.train.batch_size = 1;
+  config.data.prefetch = 16'000'000;
+  CHECK_THROWS_WITH_AS(check_batch(config, sample), doctest::Contains("data.prefetch: the images"),
+                       ConfigError);
+  config.data.prefetch.reset();
+  config.evaluate.batch_size = 16'000'000;
+  CHECK_THROWS_WITH_AS(check_batch(config, sample), doctest::Contains("evaluate.batch_size: "),
+                       ConfigError);
+}
+
+TEST_CASE("a model with nothing to train is an error, unless layers are unfrozen later") {
+  const auto check = [](const std::string& model) {
+    const config::Config config =
+        Floats::parsed("model: " + model +
+                       "\ntrain: {epochs: 2}\ndata: {format: synthetic, synthetic: {shape: "
+                       "[32, 32, 3], classes: 3}}\n");
+    check_model(config);
+  };
+  const char* kWhy = "floats.yaml:1:1: error: model: has nothing to train";
+  CHECK_THROWS_WITH_AS(check("{layers: [global_average_pool]}"), doctest::Contains(kWhy),
+                       ConfigError);
+  check("{layers: [flatten, dense: 3]}");
+}
+
+TEST_CASE("test images that are not numbers are named when their loss is none") {
+  const TemporaryFolder folder;
+  write_floats(folder.path() / "images", {8, 2, 2}, 0, 0.1f);
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  write_floats(folder.path() / "bad", {8, 2, 2}, nan, 0);
+  const std::string at = folder.path().string();
+  write_file_atomic(folder.path() / "labels",
+                    Bytes{0, 0, 8, 1, 0, 0, 0, 8, 0, 1, 2, 0, 1, 2, 0, 1});
+  const auto why = [&](const std::string& images, double loss) {
+    const config::Config config = Floats::parsed(
+        "model: {layers: [flatten, dense: 3]}\ntrain: {epochs: 1}\ndata: {train: {images: " + at +
+        "/images, labels: " + at + "/labels}, test: {images: " + at + images + ", labels: " + at +
+        "/labels}}\n");
+    const data::Datasets data = open_training_data(config);
+    engine::Metrics metrics;
+    metrics.count = 8;
+    metrics.loss = loss;
+    return engine::why_not_finite(metrics, config.data, data::Role::kTest, *data.test);
+  };
+  CHECK(why("/bad", 0.5) == "");
+  CHECK(why("/bad", nan)
+            .find("the loss of the test split is not a finite number: " + at +
+                  "/bad: sample 0 (from 0) holds NaN or infinity, as do 7 more of the "
+                  "8 test samples") == 0);
+  CHECK(why("/images", nan).find("its samples are finite, so the model has diverged") !=
         std::string::npos);
 }
 

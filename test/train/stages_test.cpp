@@ -1,4 +1,4 @@
-#include "train/stages.h"
+#include "train/steps/stages.h"
 
 #include <doctest/doctest.h>
 

@@ -1,4 +1,4 @@
-#include "train/step_plan.h"
+#include "train/steps/step_plan.h"
 
 #include <doctest/doctest.h>
 
@@ -87,7 +87,7 @@ TEST_CASE("plan: without sharding every replica goes through all samples in an e
   config.parallel.replicas = 2;
   config.parallel.shard = config::Parallel::Shard::kOff;
   const train::StepPlan plan = train::plan_steps(config, 100, 3);
-  CHECK(plan.passes == 6);
+  CHECK(plan.repetitions == 6);
   CHECK(plan.batch == 48);
   CHECK(plan.batches_per_epoch == 13);  // as of one replica: 12 of 8, one of 4
   CHECK(plan.steps_per_epoch == 7);

@@ -5,7 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "cluster/socket.h"
+#include "cluster/transport/socket.h"
 #include "support/model.h"
 
 namespace trainer::train {

@@ -6,17 +6,17 @@
 #include "backend/cpu/executable.h"
 #include "backend/cpu/stream.h"
 #include "backend/host_collective.h"
-#include "base/cores.h"
+#include "base/threads/cores.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-// More lanes than this have never been of use, and the update sums at most so many gradients.
-constexpr int kMostLanes = 64;
+// More workers than this have never been of use, and the update sums at most so many gradients.
+constexpr int kMostWorkers = 64;
 
-Machine inspect(const std::string& instruction_set, int threads_per_lane) {
+Machine inspect(const std::string& instruction_set, int threads_per_worker) {
   Machine machine;
-  machine.threads = threads_per_lane;
+  machine.threads = threads_per_worker;
   const bool amx = instruction_set == "amx";
   if (amx || instruction_set.empty()) machine.amx = simd::amx_kernels();
   if (!amx || machine.amx != nullptr) {
@@ -35,7 +35,7 @@ Machine inspect(const std::string& instruction_set, int threads_per_lane) {
   return machine;
 }
 
-// Keeps a thread on the core of a replica's first lane, which it is while it launches.
+// Keeps a thread on the core of a replica's first worker, which it is while it launches.
 class PinnedThread final : public ThreadBinding {
  public:
   explicit PinnedThread(int core) : pinned_(core) {}
@@ -46,26 +46,31 @@ class PinnedThread final : public ThreadBinding {
 
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, int lanes, const CpuOptions& options)
-      : machine_(inspect(options.instruction_set, threads / lanes)),
+  CpuBackend(int threads, int workers, const CpuOptions& options)
+      : machine_(inspect(options.instruction_set, threads / workers)),
         all_threads_(options.all_threads > 0 ? options.all_threads : threads),
         cores_(options.cores),
-        lanes_(lanes, threads / lanes, options.cores),
-        arenas_(lanes) {}
+        workers_(workers, threads / workers, options.cores),
+        arenas_(workers) {}
 
   std::string describe() const override {
     const dnnl_version_t* version = dnnl_version();
-    return concat("cpu, ", lanes_.count(), lanes_.count() == 1 ? " lane" : " lanes", " x ",
-                  lanes_.threads_per_lane(),
-                  lanes_.threads_per_lane() == 1 ? " thread" : " threads", ", ", machine_.isa,
+    return concat("cpu, ", workers_.count(), workers_.count() == 1 ? " lane" : " lanes", " x ",
+                  workers_.threads_per_worker(),
+                  workers_.threads_per_worker() == 1 ? " thread" : " threads", ", ", machine_.isa,
                   machine_.amx != nullptr ? " with bf16 on AMX"
                   : machine_.bf16         ? " with bf16"
                                           : "",
                   ", oneDNN ", version->major, ".", version->minor, ".", version->patch);
   }
 
+  // Replicas share the processor.
+  std::string describe_devices(std::int64_t replicas) const override {
+    return concat(replicas, replicas == 1 ? " CPU(s)" : " replicas");
+  }
+
   std::vector<ChosenSetting> chosen_settings() const override {
-    return {{"parallel.lanes", std::to_string(lanes_.count())},
+    return {{"parallel.lanes", std::to_string(workers_.count())},
             {"parallel.threads", std::to_string(all_threads_)}};
   }
 
@@ -99,7 +104,7 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                       const CompileOptions& options) override {
-    return std::make_unique<CpuExecutable>(graph, dynamic_cast<CpuVariables&>(variables), lanes_,
+    return std::make_unique<CpuExecutable>(graph, dynamic_cast<CpuVariables&>(variables), workers_,
                                            arenas_, machine_, options);
   }
 
@@ -111,7 +116,7 @@ class CpuBackend : public Backend {
   Machine machine_;
   int all_threads_;
   std::vector<int> cores_;
-  Lanes lanes_;
+  WorkerThreads workers_;
   Arenas arenas_;
 };
 
@@ -120,8 +125,8 @@ class CpuBackend : public Backend {
 std::unique_ptr<Backend> open_backend(const CpuOptions& options) {
   const int threads =
       options.threads > 0 ? options.threads : static_cast<int>(available_cores().size());
-  const int lanes = std::min(options.lanes > 0 ? options.lanes : threads, kMostLanes);
-  return std::make_unique<CpuBackend>(std::max(threads, lanes), lanes, options);
+  const int workers = std::min(options.lanes > 0 ? options.lanes : threads, kMostWorkers);
+  return std::make_unique<CpuBackend>(std::max(threads, workers), workers, options);
 }
 
 }  // namespace trainer::backend::cpu

@@ -13,11 +13,12 @@ namespace trainer::backend::cpu {
 struct CpuOptions {
   int threads = 0;      // 0: all cores this process may use
   int all_threads = 0;  // of all replicas of this process; 0: there is one
-  int lanes = 0;  // 0: chosen. Micro-batches run side by side, each by threads / lanes threads
+  int lanes = 0;  // parallel.lanes: worker threads, each with threads / lanes threads; 0: chosen
   // Which of the kernels compiled for several instruction sets to use: "x86-64-v3", "x86-64-v4", or
   // "amx", which is the latter with AMX for bfloat16; the best that this processor runs when empty.
   std::string instruction_set;
-  // Cores that the threads are kept on, one each, in lane order; empty: wherever the system likes.
+  // Cores that the threads are kept on, one each, in worker order; empty: wherever the system
+  // likes.
   std::vector<int> cores;
 };
 // Throws DeviceError when this processor has no such kernels.

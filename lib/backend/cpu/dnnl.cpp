@@ -10,6 +10,15 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
+// The C interface takes an array that is made once; the C++ one allocates at every call.
+void execute(const dnnl::primitive& primitive, const dnnl::stream& stream,
+             const std::vector<dnnl_exec_arg_t>& arguments) {
+  const dnnl_status_t status = dnnl_primitive_execute(
+      primitive.get(), stream.get(), static_cast<int>(arguments.size()), arguments.data());
+  if (status != dnnl_success)
+    throw DeviceError(concat("oneDNN: primitive failed, status ", status));
+}
+
 // One primitive with its memories made at the first run. Most buffers are bound for good then;
 // those of the caller's inputs move from call to call.
 class Call {
@@ -27,14 +36,10 @@ class Call {
       memories_[i].set_data_handle(at);
       places_[i] = at;
     }
-    const dnnl_status_t status = dnnl_primitive_execute(
-        primitive_.get(), stream_.get(), static_cast<int>(slots_.size()), slots_.data());
-    if (status != dnnl_success)
-      throw DeviceError(concat("oneDNN: primitive failed, status ", status));
+    execute(primitive_, stream_, slots_);
   }
 
  private:
-  // The C interface takes an array that is made once; the C++ one allocates at every call.
   void bind(const RunContext& context) {
     for (const DnnlArgument& argument : arguments_) {
       places_.push_back(context.at<void>(argument.buffer));
@@ -49,6 +54,24 @@ class Call {
   std::vector<memory> memories_;
   std::vector<void*> places_;  // of the memories
   std::vector<dnnl_exec_arg_t> slots_;
+};
+
+// A reorder between two places in memory.
+class Reorder {
+ public:
+  Reorder(const memory::desc& from_desc, const float* from, const memory::desc& to_desc, char* to)
+      : source_(from_desc, dnnl_engine(), const_cast<float*>(from)),
+        target_(to_desc, dnnl_engine(), to),
+        primitive_(source_, target_),
+        stream_(dnnl_engine()),
+        arguments_{{DNNL_ARG_FROM, source_.get()}, {DNNL_ARG_TO, target_.get()}} {}
+  void run() const { execute(primitive_, stream_, arguments_); }
+
+ private:
+  memory source_, target_;
+  dnnl::reorder primitive_;
+  dnnl::stream stream_;
+  std::vector<dnnl_exec_arg_t> arguments_;
 };
 
 std::string bytes_of(const memory::desc& desc) {
@@ -174,16 +197,11 @@ Buffer dnnl_weights(Lowering& l, std::size_t input, const memory::desc& plain,
                     const memory::desc& wanted) {
   if (plain == wanted) return l.input(input, Layout::kPlain).buffer;
   const auto bytes = static_cast<std::int64_t>(wanted.get_size());
-  return l.derived(input, bytes_of(wanted), bytes, [plain, wanted](const float* from, char* to) {
-    memory source(plain, dnnl_engine(), const_cast<float*>(from));
-    memory target(wanted, dnnl_engine(), to);
-    dnnl::reorder reorder(source, target);
-    return [reorder, source, target]() {
-      dnnl::stream stream(dnnl_engine());
-      const_cast<dnnl::reorder&>(reorder).execute(stream, const_cast<memory&>(source),
-                                                  const_cast<memory&>(target));
-    };
-  });
+  return l.packed_weights(input, bytes_of(wanted), bytes,
+                          [plain, wanted](const float* from, char* to) {
+                            const auto reorder = std::make_shared<Reorder>(plain, from, wanted, to);
+                            return [reorder] { reorder->run(); };
+                          });
 }
 
 bool dnnl_is_reference(const char* implementation) {

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "backend/cpu/program.h"
+#include "backend/cpu/lowering.h"
 
 namespace trainer::backend::cpu {
 
@@ -36,8 +36,8 @@ struct DnnlArgument {
 void dnnl_step(Lowering& l, const dnnl::primitive& primitive,
                const dnnl::primitive_desc_base& descriptor, std::vector<DnnlArgument> arguments);
 
-// A kept input in the format a primitive wants. `plain` describes the float32 values as they are
-// kept.
+// A persistent input in the format a primitive wants. `plain` describes the float32 values as the
+// variables hold them.
 Buffer dnnl_weights(Lowering& l, std::size_t input, const dnnl::memory::desc& plain,
                     const dnnl::memory::desc& wanted);
 

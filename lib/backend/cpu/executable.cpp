@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/placement.h"
 #include "base/error.h"
 #include "base/finite.h"
 #include "base/partition.h"
@@ -14,11 +15,11 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Samples that a lane computes at once. Larger pieces gain nothing and leave the caches; smaller
-// ones pay for more calls of every primitive.
+// Samples that a worker computes at once. Larger micro-batches gain nothing and leave the caches;
+// smaller ones pay for more calls of every primitive.
 constexpr std::int64_t kMicroBatch = 64;
 
-// Batch norm takes its statistics over the whole batch, so that a lane's share may not be cut.
+// Batch norm takes its statistics over the whole batch, so that a worker's share may not be cut.
 bool needs_whole_batch(const graph::Graph& graph) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
     return std::holds_alternative<graph::BatchNorm>(node.op);
@@ -32,15 +33,10 @@ std::int64_t rank_in_group(const ReductionOptions& reduction) {
   return reduction.gradients != nullptr ? reduction.gradients->rank() : 0;
 }
 
-bool has_updates(const graph::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const graph::Node& node) { return node.phase == graph::Phase::kUpdate; });
-}
-
 }  // namespace
 
-char* Arenas::get(int lane, std::int64_t bytes) {
-  std::vector<Memory>& mine = memory_[static_cast<std::size_t>(lane)];
+char* Arenas::get(int worker, std::int64_t bytes) {
+  std::vector<Memory>& mine = memory_[static_cast<std::size_t>(worker)];
   for (const Memory& memory : mine) {
     if (memory.bytes() >= bytes) return memory.data();
   }
@@ -50,37 +46,38 @@ char* Arenas::get(int lane, std::int64_t bytes) {
 
 std::int64_t Arenas::bytes() const {
   std::int64_t total = 0;
-  for (const std::vector<Memory>& lane : memory_) {
-    for (const Memory& memory : lane) total += memory.bytes();
+  for (const std::vector<Memory>& worker : memory_) {
+    for (const Memory& memory : worker) total += memory.bytes();
   }
   return total;
 }
 
-CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables, Lanes& lanes,
-                             Arenas& arenas, const Machine& machine, const CompileOptions& options)
+CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
+                             WorkerThreads& workers, Arenas& arenas, const Machine& machine,
+                             const CompileOptions& options)
     : graph_(graph),
       variables_(variables),
-      lanes_(lanes),
+      workers_(workers),
       arenas_(arenas),
       machine_(machine),
       options_(options),
       whole_batch_(needs_whole_batch(graph)),
-      micro_batch_(whole_batch_ ? options.max_samples : kMicroBatch),
-      states_(static_cast<std::size_t>(lanes.count())),
+      micro_batch_size_(whole_batch_ ? options.max_samples : kMicroBatch),
+      states_(static_cast<std::size_t>(workers.count())),
       update_(variables, *machine.kernels),
       updates_(has_updates(graph)),
       ranks_(ranks_of(options.reduction.gradients)),
       statistics_ranks_(ranks_of(options.reduction.statistics)),
-      exchange_(static_cast<std::size_t>(lanes.count())) {
+      exchange_(static_cast<std::size_t>(workers.count())) {
   check();
   const ReductionOptions& reduction = options.reduction;
   if (updates_) {
     const bool has_ranks = ranks_ != nullptr;
     if (has_ranks && statistics_ranks_ == nullptr) trailer_ = Trailer(moving_statistics(graph));
-    const auto tail = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
-    for (LaneState& state : states_) {
+    const auto trailer = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
+    for (WorkerState& state : states_) {
       state.gradients =
-          Memory((variables.flat_count() + tail) * static_cast<std::int64_t>(sizeof(float)));
+          Memory((variables.flat_count() + trailer) * static_cast<std::int64_t>(sizeof(float)));
     }
     if (has_ranks) {
       reduction_ =
@@ -89,11 +86,11 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
   }
   // The usual size now, other sizes (the last batch of an epoch) when they come.
   const std::int64_t all = options.max_samples * size_of_group(reduction);
-  const std::vector<Share> shares = split(options.max_samples, all);
-  for (int lane = 0; lane < lanes.count(); ++lane) {
-    const Share& share = shares[static_cast<std::size_t>(lane)];
-    for (std::int64_t i = 0; i < share.pieces(); ++i) {
-      if (share.piece_count(i) > 0) program(lane, share.piece_count(i));
+  const std::vector<WorkerShare> shares = split(options.max_samples, all);
+  for (int worker = 0; worker < workers.count(); ++worker) {
+    const WorkerShare& share = shares[static_cast<std::size_t>(worker)];
+    for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
+      if (share.micro_batch_count(i) > 0) program(worker, share.micro_batch_count(i));
     }
   }
 }
@@ -101,41 +98,41 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
 void CpuExecutable::check() const {
   const ReductionOptions& reduction = options_.reduction;
   if (!reduction.ordered) return;
-  const std::int64_t parts = size_of_group(reduction) * lanes_.count();
+  const std::int64_t parts = size_of_group(reduction) * workers_.count();
   const std::int64_t batches = reduction.micro_batches;
   if ((batches & (batches - 1)) != 0 || batches % parts != 0) {
     throw std::logic_error(
         concat("an ordered sum of ", batches, " micro-batches over ", parts,
                " lanes of all ranks: a power of two that they divide is needed"));
   }
-  if (lanes_.threads_per_lane() != 1 || whole_batch_) {
+  if (workers_.threads_per_worker() != 1 || whole_batch_) {
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
   }
 }
 
-std::vector<CpuExecutable::Share> CpuExecutable::split(std::int64_t samples,
-                                                       std::int64_t all_samples) const {
+std::vector<CpuExecutable::WorkerShare> CpuExecutable::split(std::int64_t samples,
+                                                             std::int64_t all_samples) const {
   if (options_.reduction.ordered) return split_ordered(samples, all_samples);
-  std::vector<Share> shares(states_.size());
-  const auto lanes = static_cast<std::int64_t>(states_.size());
-  for (std::int64_t lane = 0; lane < lanes; ++lane) {
-    Share& share = shares[static_cast<std::size_t>(lane)];
-    // Earlier lanes take what does not divide, so that the lanes with work are the first ones.
-    const std::int64_t count = samples / lanes + (lane < samples % lanes ? 1 : 0);
-    const std::int64_t first = samples / lanes * lane + std::min(lane, samples % lanes);
-    const std::int64_t pieces = (count + micro_batch_ - 1) / micro_batch_;
+  std::vector<WorkerShare> shares(states_.size());
+  const auto workers = static_cast<std::int64_t>(states_.size());
+  for (std::int64_t worker = 0; worker < workers; ++worker) {
+    WorkerShare& share = shares[static_cast<std::size_t>(worker)];
+    // Earlier workers take what does not divide, so that the workers with work are the first ones.
+    const std::int64_t count = samples / workers + (worker < samples % workers ? 1 : 0);
+    const std::int64_t first = samples / workers * worker + std::min(worker, samples % workers);
+    const std::int64_t batches = (count + micro_batch_size_ - 1) / micro_batch_size_;
     share.bounds.assign(1, first);
-    for (std::int64_t i = 0; i < pieces; ++i) {
-      share.bounds.push_back(first + count * (i + 1) / pieces);
+    for (std::int64_t i = 0; i < batches; ++i) {
+      share.bounds.push_back(first + count * (i + 1) / batches);
     }
   }
   return shares;
 }
 
-// Which samples make up a piece, and which pieces are neighbours, depends on the batch of all ranks
-// alone.
-std::vector<CpuExecutable::Share> CpuExecutable::split_ordered(std::int64_t samples,
-                                                               std::int64_t all_samples) const {
+// Which samples make up a micro-batch, and which micro-batches are neighbours, depends on the batch
+// of all ranks alone.
+std::vector<CpuExecutable::WorkerShare> CpuExecutable::split_ordered(
+    std::int64_t samples, std::int64_t all_samples) const {
   const ReductionOptions& reduction = options_.reduction;
   const std::int64_t rank = rank_in_group(reduction), ranks = size_of_group(reduction);
   const Partition mine = partition(all_samples, ranks, rank);
@@ -143,30 +140,30 @@ std::vector<CpuExecutable::Share> CpuExecutable::split_ordered(std::int64_t samp
     throw std::logic_error(concat("rank ", rank, " of ", ranks, " was called with ", samples,
                                   " of ", all_samples, " samples; its part is ", mine.count));
   }
-  std::vector<Share> shares(states_.size());
-  const std::int64_t pieces =
+  std::vector<WorkerShare> shares(states_.size());
+  const std::int64_t batches =
       reduction.micro_batches / ranks / static_cast<std::int64_t>(states_.size());
-  std::int64_t piece = rank * (reduction.micro_batches / ranks);
-  for (Share& share : shares) {
+  std::int64_t batch = rank * (reduction.micro_batches / ranks);
+  for (WorkerShare& share : shares) {
     share.bounds.assign(1,
-                        partition(all_samples, reduction.micro_batches, piece).first - mine.first);
-    for (std::int64_t i = 0; i < pieces; ++i, ++piece) {
+                        partition(all_samples, reduction.micro_batches, batch).first - mine.first);
+    for (std::int64_t i = 0; i < batches; ++i, ++batch) {
       share.bounds.push_back(share.bounds.back() +
-                             partition(all_samples, reduction.micro_batches, piece).count);
+                             partition(all_samples, reduction.micro_batches, batch).count);
     }
   }
   return shares;
 }
 
-Lowered& CpuExecutable::program(int lane, std::int64_t samples) {
-  LaneState& state = states_[static_cast<std::size_t>(lane)];
+Lowered& CpuExecutable::program(int worker, std::int64_t samples) {
+  WorkerState& state = states_[static_cast<std::size_t>(worker)];
   std::unique_ptr<Lowered>& lowered = state.programs[samples];
   if (!lowered) {
     // Primitives plan for the number of threads that they will run with.
-    omp_set_num_threads(lanes_.threads_per_lane());
+    omp_set_num_threads(workers_.threads_per_worker());
     Lowering lowering(graph_, samples, machine_, variables_, state.gradients.as<float>(), options_);
     lowered = std::make_unique<Lowered>(lowering.lower());
-    lowered->bind(arenas_.get(lane, lowered->arena_bytes));
+    lowered->bind(arenas_.get(worker, lowered->arena_bytes));
     find_bucket_steps(*lowered);
   }
   return *lowered;
@@ -186,42 +183,43 @@ void CpuExecutable::find_bucket_steps(Lowered& lowered) const {
   std::sort(lowered.bucket_steps.begin(), lowered.bucket_steps.end());
 }
 
-std::span<const CpuExecutable::Share> CpuExecutable::shares_of(std::int64_t samples,
-                                                               std::int64_t all_samples) {
-  std::vector<Share>& shares = shares_[{samples, all_samples}];
+std::span<const CpuExecutable::WorkerShare> CpuExecutable::shares_of(std::int64_t samples,
+                                                                     std::int64_t all_samples) {
+  std::vector<WorkerShare>& shares = shares_[{samples, all_samples}];
   if (shares.empty()) shares = split(samples, all_samples);
   return shares;
 }
 
 void CpuExecutable::find_stale(const Call& call) {
-  for (auto& level : stale_) level.clear();
-  const auto add = [&](std::size_t lane, std::int64_t count) {
-    for (DerivedStore::Entry* entry : program(static_cast<int>(lane), count).derived) {
-      std::vector<DerivedStore::Entry*>& level = stale_[entry->level];
+  for (auto& entries : stale_) entries.clear();
+  const auto add = [&](std::size_t worker, std::int64_t count) {
+    for (PackedWeights::Entry* entry : program(static_cast<int>(worker), count).packed_weights) {
+      std::vector<PackedWeights::Entry*>& entries = stale_[entry->topological_order];
       if (entry->version == variables_.version_of(*entry)) continue;
-      if (std::find(level.begin(), level.end(), entry) == level.end()) level.push_back(entry);
+      if (std::find(entries.begin(), entries.end(), entry) == entries.end())
+        entries.push_back(entry);
     }
   };
   if (call.idle) add(0, 1);
-  for (std::size_t lane = 0; lane < call.shares.size(); ++lane) {
-    const Share& share = call.shares[lane];
-    for (std::int64_t i = 0; i < share.pieces(); ++i) {
-      const std::int64_t count = share.piece_count(i);
-      if (count == 0 || (i > 0 && count == share.piece_count(i - 1))) continue;
-      add(lane, count);
+  for (std::size_t worker = 0; worker < call.shares.size(); ++worker) {
+    const WorkerShare& share = call.shares[worker];
+    for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
+      const std::int64_t count = share.micro_batch_count(i);
+      if (count == 0 || (i > 0 && count == share.micro_batch_count(i - 1))) continue;
+      add(worker, count);
     }
   }
 }
 
-void CpuExecutable::make_derived(int lane, int lanes) {
-  for (const auto& level : stale_) {
-    if (level.empty()) continue;
-    for (std::size_t i = static_cast<std::size_t>(lane); i < level.size();
-         i += static_cast<std::size_t>(lanes)) {
-      level[i]->make();
-      level[i]->version = variables_.version_of(*level[i]);
+void CpuExecutable::rebuild_packed_weights(int worker, int workers) {
+  for (const auto& entries : stale_) {
+    if (entries.empty()) continue;
+    for (std::size_t i = static_cast<std::size_t>(worker); i < entries.size();
+         i += static_cast<std::size_t>(workers)) {
+      entries[i]->rebuild();
+      entries[i]->version = variables_.version_of(*entries[i]);
     }
-    barrier_.wait(lanes);
+    barrier_.wait(workers);
   }
 }
 
@@ -229,7 +227,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
   try {
     Call call{bindings, scalars, bindings.samples, {}, 0, 0, false, false};
     prepare(call);
-    lanes_.run([&](int lane) { run_lane(lane, call); }, [this](int) { abort(); });
+    workers_.run([&](int worker) { run_worker(worker, call); }, [this](int) { abort(); });
   } catch (...) {
     abort();
     barrier_.reset();
@@ -241,7 +239,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
   if (updates_ && finite_) variables_.changed_by_step();
 }
 
-// Sums in the order of the samples, so that they do not depend on the lanes.
+// Sums in the order of the samples, so that they do not depend on the workers.
 void CpuExecutable::write_numbers(const Bindings& bindings) const {
   const CompileOptions::NumberOutputs& outputs = options_.numbers;
   const auto values = [&]<class T>(int output, T) {
@@ -264,7 +262,7 @@ void CpuExecutable::write_numbers(const Bindings& bindings) const {
   numbers.finite = finite_;
 }
 
-// Wakes whoever waits for this rank or one of its lanes; called while an error is handled.
+// Wakes whoever waits for this rank or one of its workers; called while an error is handled.
 void CpuExecutable::abort() {
   const std::string reason = handled_message();
   barrier_.abort();
@@ -281,9 +279,9 @@ void CpuExecutable::prepare(Call& call) {
   }
   const std::int64_t all = call.scalars.all_samples > 0 ? call.scalars.all_samples : call.samples;
   call.shares = shares_of(call.samples, all);
-  for (std::size_t lane = call.shares.size(); lane-- > 0;) {
-    if (call.shares[lane].count() == 0) continue;
-    call.first_active = static_cast<int>(lane);
+  for (std::size_t worker = call.shares.size(); worker-- > 0;) {
+    if (call.shares[worker].count() == 0) continue;
+    call.first_active = static_cast<int>(worker);
     ++call.active;
   }
   call.idle = call.samples == 0 && updates_ && statistics_ranks_ != nullptr && whole_batch_;
@@ -296,12 +294,12 @@ void CpuExecutable::prepare(Call& call) {
 void CpuExecutable::prepare_sums(Call& call) {
   if (!updates_) return;
   const std::int64_t bytes = states_[0].gradients.bytes();
-  for (std::size_t lane = 0; lane < states_.size(); ++lane) {
-    const auto pieces = static_cast<std::uint64_t>(call.shares[lane].pieces());
-    if (pieces < 2) continue;
+  for (std::size_t worker = 0; worker < states_.size(); ++worker) {
+    const auto batches = static_cast<std::uint64_t>(call.shares[worker].micro_batches());
+    if (batches < 2) continue;
     const std::size_t sums =
-        options_.reduction.ordered ? static_cast<std::size_t>(std::bit_width(pieces) - 1) : 1;
-    while (states_[lane].partial.size() < sums) states_[lane].partial.emplace_back(bytes);
+        options_.reduction.ordered ? static_cast<std::size_t>(std::bit_width(batches) - 1) : 1;
+    while (states_[worker].partial.size() < sums) states_[worker].partial.emplace_back(bytes);
   }
   const Scalars& scalars = call.scalars;
   const bool one_call = scalars.apply && !scalars.accumulate;
@@ -317,8 +315,8 @@ void CpuExecutable::prepare_sums(Call& call) {
   call.overlap = has_ranks && reduction_->overlaps() && reduces(scalars);
   if (has_ranks) {
     // The only source of a sum that no later call adds to needs no copy.
-    const bool in_place = states_.size() == 1 && call.shares[0].pieces() > 0 && reduces(scalars) &&
-                          (!scalars.accumulate || options_.reduction.ordered);
+    const bool in_place = states_.size() == 1 && call.shares[0].micro_batches() > 0 &&
+                          reduces(scalars) && (!scalars.accumulate || options_.reduction.ordered);
     reduction_->sum_in(in_place ? source(0, call) : nullptr);
   }
   find_sources(call);
@@ -327,66 +325,66 @@ void CpuExecutable::prepare_sums(Call& call) {
   }
 }
 
-void CpuExecutable::run_lane(int lane, const Call& call) {
-  make_derived(lane, lanes_.count());
-  run_pieces(lane, call);
-  if (call.idle && lane == 0) run_idle(call);
+void CpuExecutable::run_worker(int worker, const Call& call) {
+  rebuild_packed_weights(worker, workers_.count());
+  run_micro_batches(worker, call);
+  if (call.idle && worker == 0) run_idle(call);
   if (!updates_) return;
-  barrier_.wait(lanes_.count());
+  barrier_.wait(workers_.count());
   if (ranks_ == nullptr) {
-    finish_alone(lane, call);
+    finish_alone(worker, call);
   } else {
-    finish_with_ranks(lane, call);
+    finish_with_ranks(worker, call);
   }
 }
 
-void CpuExecutable::run_pieces(int lane, const Call& call) {
-  const Share& share = call.shares[static_cast<std::size_t>(lane)];
-  const LaneState& state = states_[static_cast<std::size_t>(lane)];
-  for (std::int64_t piece = 0; piece < share.pieces(); ++piece) {
-    const bool last = piece + 1 == share.pieces();
-    if (share.piece_count(piece) > 0) {
-      run_piece(lane, call, piece);
+void CpuExecutable::run_micro_batches(int worker, const Call& call) {
+  const WorkerShare& share = call.shares[static_cast<std::size_t>(worker)];
+  const WorkerState& state = states_[static_cast<std::size_t>(worker)];
+  for (std::int64_t batch = 0; batch < share.micro_batches(); ++batch) {
+    const bool last = batch + 1 == share.micro_batches();
+    if (share.micro_batch_count(batch) > 0) {
+      run_micro_batch(worker, call, batch);
     } else if (updates_) {
       std::memset(state.gradients.data(), 0, static_cast<std::size_t>(state.gradients.bytes()));
       for (std::size_t i = 0; last && call.overlap && i < reduction_->buckets().size(); ++i) {
-        fold(lane, call, piece, reduction_->buckets()[i]);
+        fold(worker, call, batch, reduction_->buckets()[i]);
         reduction_->arrive(i);
       }
     }
     if (updates_ && !(last && call.overlap)) {
-      fold(lane, call, piece, {0, variables_.flat_count()});
+      fold(worker, call, batch, {0, variables_.flat_count()});
     }
   }
 }
 
-// Adds a piece's gradient to those before it: one after the other, or, ordered, as a binary counter
-// counts: 2^k pieces are added to the 2^k before them.
-void CpuExecutable::fold(int lane, const Call& call, std::int64_t piece, Slice slice) {
-  LaneState& state = states_[static_cast<std::size_t>(lane)];
-  const std::int64_t pieces = call.shares[static_cast<std::size_t>(lane)].pieces();
-  if (pieces < 2) return;
+// Adds a micro-batch's gradient to those before it: one after the other, or, ordered, as a binary
+// counter counts: 2^k micro-batches are added to the 2^k before them.
+void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice slice) {
+  WorkerState& state = states_[static_cast<std::size_t>(worker)];
+  const std::int64_t batches = call.shares[static_cast<std::size_t>(worker)].micro_batches();
+  if (batches < 2) return;
   float* gradients = state.gradients.as<float>() + slice.first;
   const float* sources[32] = {gradients};
   if (!options_.reduction.ordered) {
     machine_.kernels->sum(state.partial[0].as<float>() + slice.first, sources, 1, slice.count(),
-                          piece > 0);
+                          batch > 0);
     return;
   }
-  const int waiting = std::countr_one(static_cast<std::uint64_t>(piece));
+  const int waiting = std::countr_one(static_cast<std::uint64_t>(batch));
   for (int k = 0; k < waiting; ++k) {
     sources[k + 1] = state.partial[static_cast<std::size_t>(k)].as<float>() + slice.first;
   }
-  const bool last = piece + 1 == pieces;
+  const bool last = batch + 1 == batches;
   float* to =
       last ? gradients : state.partial[static_cast<std::size_t>(waiting)].as<float>() + slice.first;
   machine_.kernels->sum(to, sources, waiting + 1, slice.count(), false);
 }
 
-void CpuExecutable::run_piece(int lane, const Call& call, std::int64_t piece) {
-  const Share& share = call.shares[static_cast<std::size_t>(lane)];
-  const std::int64_t first = share.piece_first(piece), count = share.piece_count(piece);
-  LaneState& state = states_[static_cast<std::size_t>(lane)];
+void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t batch) {
+  const WorkerShare& share = call.shares[static_cast<std::size_t>(worker)];
+  const std::int64_t first = share.micro_batch_first(batch), count = share.micro_batch_count(batch);
+  WorkerState& state = states_[static_cast<std::size_t>(worker)];
   Lowered& lowered = *state.programs.at(count);
   for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
     const Lowered::Port& port = lowered.inputs[i];
@@ -394,15 +392,15 @@ void CpuExecutable::run_piece(int lane, const Call& call, std::int64_t piece) {
     lowered.pointers[static_cast<std::size_t>(port.buffer)] =
         reinterpret_cast<char*>(call.bindings.inputs[i].address) + first * port.bytes_a_sample;
   }
-  RunContext context = context_of(lane, call, lowered);
+  RunContext context = context_of(worker, call, lowered);
   context.samples = lowered.samples;
   context.counted = count;
   context.first_sample += static_cast<std::uint64_t>(first);
-  // The first samples of the call, empty pieces before them left aside.
-  context.first = lane == call.first_active && first == share.bounds.front();
-  run_steps(lane, call, piece, context, lowered);
+  // The first samples of the call, empty micro-batches before them left aside.
+  context.first = worker == call.first_active && first == share.bounds.front();
+  run_steps(worker, call, batch, context, lowered);
   copy_outputs(call, first, context, lowered);
-  if (call.overlap && piece + 1 == share.pieces()) arrive_last(lane, call, piece, lowered);
+  if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(worker, call, batch, lowered);
 }
 
 // This rank has no samples, but the others wait for its share of the batch statistics: a sample of
@@ -418,18 +416,18 @@ void CpuExecutable::run_idle(const Call& call) {
     lowered.pointers[static_cast<std::size_t>(port.buffer)] = idle_input_.data();
   }
   RunContext context = context_of(0, call, lowered);
-  context.samples = context.lanes = 1;
+  context.samples = context.workers = 1;
   for (std::size_t i = 0; i < lowered.update_begin; ++i) lowered.steps[i].run(context);
 }
 
-RunContext CpuExecutable::context_of(int lane, const Call& call, const Lowered& lowered) {
+RunContext CpuExecutable::context_of(int worker, const Call& call, const Lowered& lowered) {
   RunContext context;
   context.pointers = lowered.pointers.data();
   context.first_sample = call.scalars.first_sample;
   context.scalars = &call.scalars;
-  context.lane = lane;
-  context.lanes = call.active;
-  context.team = lanes_.threads_of(lane);
+  context.worker = worker;
+  context.workers = call.active;
+  context.team = workers_.team_of(worker);
   context.first = false;
   context.barrier = &active_barrier_;
   context.exchange = &exchange_;
@@ -442,28 +440,28 @@ RunContext CpuExecutable::context_of(int lane, const Call& call, const Lowered& 
   return context;
 }
 
-void CpuExecutable::run_steps(int lane, const Call& call, std::int64_t piece,
+void CpuExecutable::run_steps(int worker, const Call& call, std::int64_t batch,
                               const RunContext& context, const Lowered& lowered) {
-  const bool last = piece + 1 == call.shares[static_cast<std::size_t>(lane)].pieces();
+  const bool last = batch + 1 == call.shares[static_cast<std::size_t>(worker)].micro_batches();
   std::size_t next = 0;
   for (std::size_t i = 0; i < lowered.update_begin; ++i) {
     lowered.steps[i].run(context);
     if (!call.overlap || !last) continue;
-    // The last bucket goes with the outputs, which tell what its tail holds.
+    // The last bucket follows the outputs, because its trailer depends on them.
     for (; next + 1 < lowered.bucket_steps.size() &&
            lowered.bucket_steps[next].first == static_cast<int>(i);
          ++next) {
       const std::size_t bucket = lowered.bucket_steps[next].second;
-      fold(lane, call, piece, reduction_->buckets()[bucket]);
+      fold(worker, call, batch, reduction_->buckets()[bucket]);
       reduction_->arrive(bucket);
     }
   }
 }
 
-void CpuExecutable::arrive_last(int lane, const Call& call, std::int64_t piece,
+void CpuExecutable::arrive_last(int worker, const Call& call, std::int64_t batch,
                                 const Lowered& lowered) {
   const std::size_t bucket = lowered.bucket_steps.back().second;
-  fold(lane, call, piece, reduction_->buckets()[bucket]);
+  fold(worker, call, batch, reduction_->buckets()[bucket]);
   reduction_->arrive(bucket);
 }
 
@@ -487,8 +485,8 @@ void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const Run
 MemoryReport CpuExecutable::memory() const {
   MemoryReport report;
   report.variables = variables_.bytes();
-  report.derived = variables_.derived().bytes();
-  for (const LaneState& state : states_) {
+  report.derived = variables_.packed_weights().bytes();
+  for (const WorkerState& state : states_) {
     report.gradients += state.gradients.bytes();
     for (const Memory& sum : state.partial) report.gradients += sum.bytes();
   }

@@ -1,4 +1,4 @@
-// A graph on the CPU: one lowered program a lane and micro-batch size, run side by side.
+// A graph on the CPU: one lowered program a worker and micro-batch size, run side by side.
 #pragma once
 
 #include <atomic>
@@ -6,19 +6,19 @@
 #include <memory>
 #include <vector>
 
-#include "backend/cpu/program.h"
+#include "backend/cpu/lowering.h"
 #include "backend/cpu/reduction.h"
 #include "backend/cpu/update.h"
 
 namespace trainer::backend::cpu {
 
-// Memory for activations, one arena a lane, shared by all executables of a backend: only one of
+// Memory for activations, one arena a worker, shared by all executables of a backend: only one of
 // them runs at a time.
 class Arenas {
  public:
-  explicit Arenas(int lanes) : memory_(static_cast<std::size_t>(lanes)) {}
-  // At least `bytes` for this lane. Arenas handed out before stay valid.
-  char* get(int lane, std::int64_t bytes);
+  explicit Arenas(int workers) : memory_(static_cast<std::size_t>(workers)) {}
+  // At least `bytes` for this worker. Arenas handed out before stay valid.
+  char* get(int worker, std::int64_t bytes);
   std::int64_t bytes() const;
 
  private:
@@ -27,30 +27,35 @@ class Arenas {
 
 class CpuExecutable : public Executable {
  public:
-  CpuExecutable(const graph::Graph& graph, CpuVariables& variables, Lanes& lanes, Arenas& arenas,
-                const Machine& machine, const CompileOptions& options);
+  CpuExecutable(const graph::Graph& graph, CpuVariables& variables, WorkerThreads& workers,
+                Arenas& arenas, const Machine& machine, const CompileOptions& options);
 
-  // Runs the call on the lanes before it returns.
+  // Runs the call on the workers before it returns.
   void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
   Gradient gradient(Stream& stream) override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
 
  private:
-  // A lane's share of a call: piece i is samples [bounds[i], bounds[i + 1]), and may be empty.
-  struct Share {
+  // A worker's share of a call: micro-batch i is samples [bounds[i], bounds[i + 1]), and may be
+  // empty.
+  struct WorkerShare {
     std::vector<std::int64_t> bounds{0};
-    std::int64_t pieces() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
+    std::int64_t micro_batches() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
     std::int64_t count() const { return bounds.back() - bounds.front(); }
-    std::int64_t piece_first(std::int64_t i) const { return bounds[static_cast<std::size_t>(i)]; }
-    std::int64_t piece_count(std::int64_t i) const { return piece_first(i + 1) - piece_first(i); }
+    std::int64_t micro_batch_first(std::int64_t i) const {
+      return bounds[static_cast<std::size_t>(i)];
+    }
+    std::int64_t micro_batch_count(std::int64_t i) const {
+      return micro_batch_first(i + 1) - micro_batch_first(i);
+    }
   };
-  struct LaneState {
-    // Of one piece; with an ordered sum, of all pieces after the last. Behind it, room for the
-    // tail.
+  struct WorkerState {
+    // Of one micro-batch; with an ordered sum, of all micro-batches after the last. Behind it, room
+    // for the trailer.
     Memory gradients;
-    // Sums of earlier pieces. Ordered: number k is of 2^k pieces, waiting for the next 2^k. As
-    // large.
+    // Sums of earlier micro-batches. Ordered: number k is of 2^k micro-batches, waiting for the
+    // next 2^k. As large.
     std::vector<Memory> partial;
     std::map<std::int64_t, std::unique_ptr<Lowered>> programs;
   };
@@ -58,8 +63,8 @@ class CpuExecutable : public Executable {
     const Bindings& bindings;
     const Scalars& scalars;
     std::int64_t samples;
-    std::span<const Share> shares;
-    int active = 0;        // lanes with samples
+    std::span<const WorkerShare> shares;
+    int active = 0;        // workers with samples
     int first_active = 0;  // the first of them
     bool idle = false;     // no samples, but batch statistics that the other ranks wait for
     bool overlap = false;  // gradients are reduced over ranks while backward runs
@@ -67,36 +72,36 @@ class CpuExecutable : public Executable {
 
   void check() const;
   std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
-  std::span<const Share> shares_of(std::int64_t samples, std::int64_t all_samples);
-  std::vector<Share> split(std::int64_t samples, std::int64_t all_samples) const;
-  std::vector<Share> split_ordered(std::int64_t samples, std::int64_t all_samples) const;
-  Lowered& program(int lane, std::int64_t samples);
+  std::span<const WorkerShare> shares_of(std::int64_t samples, std::int64_t all_samples);
+  std::vector<WorkerShare> split(std::int64_t samples, std::int64_t all_samples) const;
+  std::vector<WorkerShare> split_ordered(std::int64_t samples, std::int64_t all_samples) const;
+  Lowered& program(int worker, std::int64_t samples);
   void find_bucket_steps(Lowered& lowered) const;
   void find_stale(const Call& call);
-  void make_derived(int lane, int lanes);
+  void rebuild_packed_weights(int worker, int workers);
   void prepare(Call& call);
   void prepare_sums(Call& call);
   void abort();
-  RunContext context_of(int lane, const Call& call, const Lowered& lowered);
-  void run_lane(int lane, const Call& call);
-  void run_pieces(int lane, const Call& call);
-  void run_piece(int lane, const Call& call, std::int64_t piece);
+  RunContext context_of(int worker, const Call& call, const Lowered& lowered);
+  void run_worker(int worker, const Call& call);
+  void run_micro_batches(int worker, const Call& call);
+  void run_micro_batch(int worker, const Call& call, std::int64_t batch);
   void run_idle(const Call& call);
-  void run_steps(int lane, const Call& call, std::int64_t piece, const RunContext& context,
+  void run_steps(int worker, const Call& call, std::int64_t batch, const RunContext& context,
                  const Lowered& lowered);
-  void arrive_last(int lane, const Call& call, std::int64_t piece, const Lowered& lowered);
+  void arrive_last(int worker, const Call& call, std::int64_t batch, const Lowered& lowered);
   void copy_outputs(const Call& call, std::int64_t first, const RunContext& context,
                     const Lowered& lowered);
 
-  void fold(int lane, const Call& call, std::int64_t piece, Slice slice);
+  void fold(int worker, const Call& call, std::int64_t batch, Slice slice);
 
   void write_numbers(const Bindings& bindings) const;
 
   // What is left of a call after backward: executable_reduce.cpp.
-  void finish_alone(int lane, const Call& call);
-  void finish_with_ranks(int lane, const Call& call);
+  void finish_alone(int worker, const Call& call);
+  void finish_with_ranks(int worker, const Call& call);
   void find_sources(const Call& call);
-  float* source(std::size_t lane, const Call& call) const;
+  float* source(std::size_t worker, const Call& call) const;
   bool reduces(const Scalars& scalars) const;
   void write_trailer(const Call& call);
   void read_trailer();
@@ -104,13 +109,13 @@ class CpuExecutable : public Executable {
 
   graph::Graph graph_;
   CpuVariables& variables_;
-  Lanes& lanes_;
+  WorkerThreads& workers_;
   Arenas& arenas_;
   const Machine& machine_;
   CompileOptions options_;
-  bool whole_batch_;          // has batch norm over the batch
-  std::int64_t micro_batch_;  // most samples a program takes
-  std::vector<LaneState> states_;
+  bool whole_batch_;               // has batch norm over the batch
+  std::int64_t micro_batch_size_;  // most samples a program takes
+  std::vector<WorkerState> states_;
   UpdatePhase update_;
   bool updates_ = false;  // has an update phase
   std::unique_ptr<Reduction> reduction_;
@@ -123,13 +128,13 @@ class CpuExecutable : public Executable {
   Trailer trailer_;                          // with the moving statistics that are averaged
   Barrier barrier_, active_barrier_;
   // How calls of so many samples, of so many of all ranks, are cut up.
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<Share>> shares_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<WorkerShare>> shares_;
   std::vector<const float*>
-      sources_;  // the flat buffers that make up a call's gradient, in lane order
+      sources_;  // the flat buffers that make up a call's gradient, in worker order
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<char> idle_input_;
-  std::vector<DerivedStore::Entry*> stale_[2];  // by level, each once
+  std::vector<PackedWeights::Entry*> stale_[2];  // by topological order, each once
 };
 
 }  // namespace trainer::backend::cpu

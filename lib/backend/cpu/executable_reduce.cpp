@@ -1,4 +1,4 @@
-// What is left of a call after backward: gradients are summed over lanes, calls and ranks, moving
+// What is left of a call after backward: gradients are summed over workers, calls and ranks, moving
 // statistics follow, parameters are updated.
 #include <algorithm>
 #include <span>
@@ -26,49 +26,49 @@ bool CpuExecutable::reduces(const Scalars& scalars) const {
   return reduction_ && (scalars.apply || options_.reduction.ordered);
 }
 
-void CpuExecutable::finish_alone(int lane, const Call& call) {
+void CpuExecutable::finish_alone(int worker, const Call& call) {
   if (!finite_) return;
-  if (lane == 0) update_statistics(call);
+  if (worker == 0) update_statistics(call);
   std::span<const float* const> gradients = sources_;
   const float* sum = nullptr;
   const Scalars& scalars = call.scalars;
   const bool tree = options_.reduction.ordered && gradients.size() > 2;
   if (update_.needs_sum() || scalars.accumulate || !scalars.apply || tree) {
-    reduction_->sum(lane_slice(variables_.flat_count(), lane, lanes_.count()), gradients,
+    reduction_->sum(worker_slice(variables_.flat_count(), worker, workers_.count()), gradients,
                     scalars.accumulate);
     sum = reduction_->values();
     gradients = {&sum, 1};
   }
-  if (scalars.apply) update_.run(lane, lanes_.count(), barrier_, gradients, scalars);
+  if (scalars.apply) update_.run(worker, workers_.count(), barrier_, gradients, scalars);
 }
 
-void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
-  const int lanes = lanes_.count();
+void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
+  const int workers = workers_.count();
   const Scalars& scalars = call.scalars;
   const bool ordered = options_.reduction.ordered;
-  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
+  const Slice mine = worker_slice(variables_.flat_count(), worker, workers);
   if (!call.overlap) {
     reduction_->sum(mine, sources_, scalars.accumulate && !ordered);
   }
   if (!reduces(scalars)) {
-    if (lane == 0) {
+    if (worker == 0) {
       all_finite_ = all_finite_ && finite_;
       if (finite_) update_statistics(call);
     }
     return;
   }
-  if (lane == 0) write_trailer(call);
-  if (!call.overlap) barrier_.wait(lanes);
-  if (lane == 0) {
+  if (worker == 0) write_trailer(call);
+  if (!call.overlap) barrier_.wait(workers);
+  if (worker == 0) {
     if (call.overlap) {
-      reduction_->tail_written();
+      reduction_->trailer_written();
       reduction_->finish();
     } else {
       reduction_->reduce();
     }
     read_trailer();
   }
-  barrier_.wait(lanes);
+  barrier_.wait(workers);
   if (!finite_) return;
   const float* gradient = reduction_->values();
   if (ordered && (scalars.accumulate || !scalars.apply)) {
@@ -77,19 +77,19 @@ void CpuExecutable::finish_with_ranks(int lane, const Call& call) {
                           scalars.accumulate);
     gradient = accumulated_.as<float>();
   }
-  if (scalars.apply) update_.run(lane, lanes, barrier_, {&gradient, 1}, scalars);
+  if (scalars.apply) update_.run(worker, workers, barrier_, {&gradient, 1}, scalars);
 }
 
 void CpuExecutable::find_sources(const Call& call) {
   sources_.clear();
-  for (std::size_t lane = 0; lane < states_.size(); ++lane) {
-    if (call.shares[lane].pieces() > 0) sources_.push_back(source(lane, call));
+  for (std::size_t worker = 0; worker < states_.size(); ++worker) {
+    if (call.shares[worker].micro_batches() > 0) sources_.push_back(source(worker, call));
   }
 }
 
-float* CpuExecutable::source(std::size_t lane, const Call& call) const {
-  const bool in_partial = call.shares[lane].pieces() > 1 && !options_.reduction.ordered;
-  const LaneState& state = states_[lane];
+float* CpuExecutable::source(std::size_t worker, const Call& call) const {
+  const bool in_partial = call.shares[worker].micro_batches() > 1 && !options_.reduction.ordered;
+  const WorkerState& state = states_[worker];
   return (in_partial ? state.partial[0] : state.gradients).as<float>();
 }
 
@@ -97,10 +97,10 @@ void CpuExecutable::write_trailer(const Call& call) {
   all_finite_ = all_finite_ && finite_;
   trailer_.remember();
   if (all_finite_) update_statistics(call);
-  trailer_.write(reduction_->tail(), all_finite_);
+  trailer_.write(reduction_->trailer(), all_finite_);
 }
 
-void CpuExecutable::read_trailer() { all_finite_ = finite_ = trailer_.read(reduction_->tail()); }
+void CpuExecutable::read_trailer() { all_finite_ = finite_ = trailer_.read(reduction_->trailer()); }
 
 Gradient CpuExecutable::gradient(Stream&) {
   if (!reduction_ || ranks_ != nullptr) {
@@ -112,11 +112,11 @@ Gradient CpuExecutable::gradient(Stream&) {
   return gradient;
 }
 
-// Moving averages, once a call: all lanes hold the same statistics of the whole batch.
+// Moving averages, once a call: all workers hold the same statistics of the whole batch.
 void CpuExecutable::update_statistics(const Call& call) {
   if (!whole_batch_ || (call.active == 0 && !call.idle)) return;
-  const Share& share = call.shares[0];
-  const Lowered& lowered = *states_[0].programs.at(call.idle ? 1 : share.piece_count(0));
+  const WorkerShare& share = call.shares[0];
+  const Lowered& lowered = *states_[0].programs.at(call.idle ? 1 : share.micro_batch_count(0));
   RunContext context;
   context.pointers = lowered.pointers.data();
   for (std::size_t i = lowered.update_begin; i < lowered.steps.size(); ++i) {

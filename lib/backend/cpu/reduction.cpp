@@ -33,19 +33,19 @@ cluster::Communicator* ranks_of(Collective* collective) {
   return collective == nullptr ? nullptr : &dynamic_cast<HostCollective&>(*collective).ranks();
 }
 
-Slice lane_slice(std::int64_t count, int lane, int lanes) {
-  const Partition mine = aligned_partition(count, lanes, lane, 16);
+Slice worker_slice(std::int64_t count, int worker, int workers) {
+  const Partition mine = aligned_partition(count, workers, worker, 16);
   return {mine.first, mine.first + mine.count};
 }
 
 Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels,
-                     const ReductionOptions& options, std::size_t tail)
+                     const ReductionOptions& options, std::size_t trailer_size)
     : kernels_(kernels),
       ordered_(options.ordered),
       ranks_(ranks_of(options.gradients)),
       count_(variables.flat_count()),
-      tail_(tail),
-      sum_((variables.flat_count() + static_cast<std::int64_t>(tail)) *
+      trailer_size_(trailer_size),
+      sum_((variables.flat_count() + static_cast<std::int64_t>(trailer_size)) *
            static_cast<std::int64_t>(sizeof(float))),
       values_(sum_.as<float>()) {
   if (ranks_ == nullptr || options.bucket_bytes <= 0) return;
@@ -92,14 +92,14 @@ void Reduction::sum(Slice slice, std::span<const float* const> sources, bool add
 }
 
 void Reduction::reduce() const {
-  ranks_->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + tail_));
+  ranks_->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + trailer_size_));
 }
 
 void Reduction::begin(std::span<const float* const> sources, bool add) {
   const std::lock_guard lock(mutex_);
   sources_.assign(sources.begin(), sources.end());
   add_ = add;
-  tail_written_ = aborted_ = false;
+  trailer_written_ = aborted_ = false;
   busy_ = true;
   std::fill(arrived_.begin(), arrived_.end(), std::size_t{0});
   error_ = nullptr;
@@ -111,9 +111,9 @@ void Reduction::arrive(std::size_t bucket) {
   if (++arrived_[bucket] == sources_.size()) changed_.notify_all();
 }
 
-void Reduction::tail_written() {
+void Reduction::trailer_written() {
   const std::lock_guard lock(mutex_);
-  tail_written_ = true;
+  trailer_written_ = true;
   changed_.notify_all();
 }
 
@@ -156,14 +156,14 @@ void Reduction::reduce_buckets() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] {
-        return aborted_ || (arrived_[i] >= sources_.size() && (!last || tail_written_));
+        return aborted_ || (arrived_[i] >= sources_.size() && (!last || trailer_written_));
       });
       if (aborted_) return;
     }
     sum(buckets_[i], sources_, add_);
     ranks_->all_reduce(
         std::span(values() + buckets_[i].first,
-                  static_cast<std::size_t>(buckets_[i].count()) + (last ? tail_ : 0)));
+                  static_cast<std::size_t>(buckets_[i].count()) + (last ? trailer_size_ : 0)));
   }
 }
 

@@ -1,4 +1,4 @@
-// Gradients between backward and the update: summed over lanes, calls and ranks into one flat
+// Gradients between backward and the update: summed over workers, calls and ranks into one flat
 // buffer, at the end of a call or bucket by bucket while backward still runs.
 #pragma once
 
@@ -20,46 +20,47 @@ namespace trainer::backend::cpu {
 // The ranks that a collective of the CPU backend sums over; null for none.
 cluster::Communicator* ranks_of(Collective* collective);
 
-// A lane's slice of `count` elements; whole cache lines.
-Slice lane_slice(std::int64_t count, int lane, int lanes);
+// A worker's slice of `count` elements; whole cache lines.
+Slice worker_slice(std::int64_t count, int worker, int workers);
 
 class Reduction {
  public:
-  // `tail`: numbers behind the gradients that are summed over the ranks with the last of them.
+  // `trailer_size`: numbers behind the gradients that are summed over the ranks with the last of
+  // them.
   Reduction(const CpuVariables& variables, const simd::Kernels& kernels,
-            const ReductionOptions& options, std::size_t tail);
+            const ReductionOptions& options, std::size_t trailer_size);
   ~Reduction();
   Reduction(const Reduction&) = delete;
   Reduction& operator=(const Reduction&) = delete;
 
   // Where the next call's sum lies: in a buffer of its own, or, given one that is the call's only
-  // source and has room for the tail behind it, there.
+  // source and has room for the trailer behind it, there.
   void sum_in(float* only_source) { values_ = only_source ? only_source : sum_.as<float>(); }
 
   float* values() const { return values_; }
-  std::span<float> tail() const { return {values() + count_, tail_}; }
+  std::span<float> trailer() const { return {values() + count_, trailer_size_}; }
   std::int64_t bytes() const { return sum_.bytes(); }
 
   // values = (add ? values : 0) + the sources, in their order; with ReductionOptions::ordered, in
   // the order of a binary tree over them. No sources: zeros.
   void sum(Slice slice, std::span<const float* const> sources, bool add) const;
 
-  // Sums values and tail over the ranks.
+  // Sums values and trailer over the ranks.
   void reduce() const;
 
   // ---- Bucket by bucket, on a thread of its own ----
   const std::vector<Slice>& buckets() const { return buckets_; }
   // Whether calls may be reduced so.
   bool overlaps() const { return thread_.joinable(); }
-  // Before a call: `sources` are what lanes will have written, each into every bucket.
+  // Before a call: `sources` are what workers will have written, each into every bucket.
   void begin(std::span<const float* const> sources, bool add);
-  // By each source's lane, when it has written a bucket.
+  // By each source's worker, when it has written a bucket.
   void arrive(std::size_t bucket);
-  // When the tail is written.
-  void tail_written();
-  // Blocks until all buckets and the tail are summed over the ranks; throws what went wrong.
+  // Called when the trailer is written.
+  void trailer_written();
+  // Blocks until all buckets and the trailer are summed over the ranks; throws what went wrong.
   void finish();
-  // No lane will arrive any more: this call has failed.
+  // No worker will arrive any more: this call has failed.
   void abort() noexcept;
 
  private:
@@ -70,15 +71,15 @@ class Reduction {
   bool ordered_;
   cluster::Communicator* ranks_;  // null: there is one
   std::int64_t count_;
-  std::size_t tail_;
-  Memory sum_;  // gradients, then the tail
+  std::size_t trailer_size_;
+  Memory sum_;  // gradients, then the trailer
   float* values_;
   std::vector<Slice> buckets_;
 
   std::mutex mutex_;
   std::condition_variable changed_;
   std::vector<const float*> sources_;
-  bool add_ = false, tail_written_ = false, busy_ = false, stop_ = false, aborted_ = false;
+  bool add_ = false, trailer_written_ = false, busy_ = false, stop_ = false, aborted_ = false;
   std::vector<std::size_t> arrived_;  // a bucket
   std::exception_ptr error_;
   std::thread thread_;

@@ -3,8 +3,8 @@
 #include <bit>
 
 #include "backend/cpu/cpu.h"
-#include "base/cores.h"
 #include "base/error.h"
+#include "base/threads/cores.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -15,8 +15,8 @@ std::int64_t threads_of_replica(const DeviceOptions& options) {
   return std::max<std::int64_t>(1, options.threads.value_or(core_count()) / options.replicas);
 }
 
-// Ordered sums need lanes in a power of two that divides the replica's micro-batches; 0: chosen.
-std::int64_t lanes_of_replica(const DeviceOptions& options, std::int64_t threads) {
+// Ordered sums need workers in a power of two that divides the replica's micro-batches; 0: chosen.
+std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threads) {
   if (options.lanes) return *options.lanes;
   if (!options.ordered) return 0;
   const auto most =
@@ -24,7 +24,8 @@ std::int64_t lanes_of_replica(const DeviceOptions& options, std::int64_t threads
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
 }
 
-// The cores of a replica's lanes; none when they shall not be pinned, or when replicas share cores.
+// The cores of a replica's workers; none when they shall not be pinned, or when replicas share
+// cores.
 std::vector<int> cores_of(const DeviceOptions& options, std::int64_t replica,
                           std::int64_t threads) {
   const std::vector<int> cores = available_cores();
@@ -40,7 +41,7 @@ std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options
   std::vector<std::unique_ptr<Backend>> backends;
   for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
     CpuOptions own;
-    own.lanes = static_cast<int>(lanes_of_replica(options, threads));
+    own.lanes = static_cast<int>(workers_of_replica(options, threads));
     own.threads = options.ordered ? own.lanes : static_cast<int>(threads);
     own.all_threads = static_cast<int>(options.threads.value_or(core_count()));
     own.cores = cores_of(options, replica, threads);

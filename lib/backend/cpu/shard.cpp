@@ -11,20 +11,20 @@ namespace trainer::backend {
 
 using cpu::Memory;
 
-struct Shard::State {
-  struct Piece {
+struct ParameterShard::State {
+  struct Chunk {
     Segment segment;
     std::size_t index = 0;             // of the segment in the model
     std::int64_t first = 0, last = 0;  // in elements of the shard
   };
   const cpu::simd::Kernels* kernels = cpu::simd::best_kernels();
   std::int64_t count = 0;
-  std::vector<Piece> pieces;
+  std::vector<Chunk> chunks;
   std::vector<Memory> memory;  // parameters, slots, averages
   cpu::UpdateBuffers buffers;
 };
 
-Shard::Shard(const Flat& flat, std::int64_t first, std::int64_t last)
+ParameterShard::ParameterShard(const Flat& flat, std::int64_t first, std::int64_t last)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
   if (state.kernels == nullptr) {
@@ -35,7 +35,7 @@ Shard::Shard(const Flat& flat, std::int64_t first, std::int64_t last)
     const Segment& segment = flat.segments[i];
     const std::int64_t begin = std::max(first, segment.offset);
     const std::int64_t end = std::min(last, segment.offset + segment.count);
-    if (begin < end) state.pieces.push_back({segment, i, begin - first, end - first});
+    if (begin < end) state.chunks.push_back({segment, i, begin - first, end - first});
   }
   const int buffers = 1 + flat.slots + (flat.average ? 1 : 0);
   for (int i = 0; i < buffers; ++i) {
@@ -49,9 +49,9 @@ Shard::Shard(const Flat& flat, std::int64_t first, std::int64_t last)
   if (flat.average) state.buffers.average = state.memory.back().as<float>();
 }
 
-Shard::~Shard() = default;
+ParameterShard::~ParameterShard() = default;
 
-std::span<float> Shard::values(FlatBuffer buffer) {
+std::span<float> ParameterShard::values(FlatBuffer buffer) {
   const auto count = static_cast<std::size_t>(state_->count);
   switch (buffer.kind) {
     case FlatBuffer::Kind::kParameters:
@@ -66,11 +66,11 @@ std::span<float> Shard::values(FlatBuffer buffer) {
   throw std::logic_error("a shard has no statistics");
 }
 
-void Shard::update(const Gradient& gradient, const Scalars& scalars) {
+void ParameterShard::update(const Gradient& gradient, const Scalars& scalars) {
   const std::vector<const float*> gradients{gradient.values.data()};
-  for (const State::Piece& piece : state_->pieces) {
-    const float scale = gradient.clip_scales.empty() ? 1.0f : gradient.clip_scales[piece.index];
-    cpu::update_elements(*state_->kernels, state_->buffers, piece.segment, piece.first, piece.last,
+  for (const State::Chunk& chunk : state_->chunks) {
+    const float scale = gradient.clip_scales.empty() ? 1.0f : gradient.clip_scales[chunk.index];
+    cpu::update_elements(*state_->kernels, state_->buffers, chunk.segment, chunk.first, chunk.last,
                          scale, gradients, scalars);
   }
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/program.h"
+#include "backend/cpu/lowering.h"
 #include "backend/cpu/reduction.h"
 
 namespace trainer::backend::cpu {
@@ -11,8 +11,8 @@ namespace {
 
 using graph::Clip;
 
-// Sums of squares are taken over pieces of this size whatever the number of lanes.
-constexpr std::int64_t kPiece = 16384;
+// Sums of squares are taken over chunks of this size whatever the number of workers.
+constexpr std::int64_t kChunk = 16384;
 
 // One overload a rule; `update` is the parameter's own 1-based update number.
 void apply(const graph::SgdRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
@@ -42,24 +42,25 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels)
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Clip::Kind kind = segments[i].update.clip.kind;
     needs_norm_ = needs_norm_ || kind == Clip::Kind::kNorm || kind == Clip::Kind::kGlobalNorm;
-    for (std::int64_t first = 0; first < segments[i].count; first += kPiece) {
-      pieces_.push_back({i, first, std::min(segments[i].count, first + kPiece)});
+    for (std::int64_t first = 0; first < segments[i].count; first += kChunk) {
+      chunks_.push_back({i, first, std::min(segments[i].count, first + kChunk)});
     }
   }
   const Flat flat = variables.flat();
   buffers_.parameters = variables.flat_parameters();
   for (int slot = 0; slot < flat.slots; ++slot) buffers_.slot[slot] = variables.flat_slot(slot);
   if (flat.average) buffers_.average = variables.flat_average();
-  squares_.resize(pieces_.size());
+  squares_.resize(chunks_.size());
+  sums_.resize(segments.size());
   scales_.assign(segments.size(), 1.0f);
 }
 
-void UpdatePhase::run(int lane, int lanes, Barrier& barrier,
+void UpdatePhase::run(int worker, int workers, Barrier& barrier,
                       std::span<const float* const> gradients, const Scalars& scalars) {
-  const Slice mine = lane_slice(variables_.flat_count(), lane, lanes);
+  const Slice mine = worker_slice(variables_.flat_count(), worker, workers);
   if (needs_norm_) {
-    barrier.wait(lanes);
-    clip_scales(lane, lanes, barrier, gradients.front());
+    barrier.wait(workers);
+    clip_scales(worker, workers, barrier, gradients.front());
   }
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
     const Segment& segment = variables_.segments()[i];
@@ -77,29 +78,29 @@ std::span<const float> UpdatePhase::clip_scales(const float* gradients) {
   return scales_;
 }
 
-void UpdatePhase::clip_scales(int lane, int lanes, Barrier& barrier, const float* gradients) {
+void UpdatePhase::clip_scales(int worker, int workers, Barrier& barrier, const float* gradients) {
   const std::vector<Segment>& segments = variables_.segments();
-  for (std::size_t p = static_cast<std::size_t>(lane); p < pieces_.size();
-       p += static_cast<std::size_t>(lanes)) {
-    const Segment& segment = segments[pieces_[p].segment];
-    const std::int64_t at = segment.offset + pieces_[p].first;
+  for (std::size_t p = static_cast<std::size_t>(worker); p < chunks_.size();
+       p += static_cast<std::size_t>(workers)) {
+    const Segment& segment = segments[chunks_[p].segment];
+    const std::int64_t at = segment.offset + chunks_[p].first;
     squares_[p] = kernels_.gradient_square(gradients + at, variables_.flat_parameters() + at,
-                                           segment.update.l2, pieces_[p].last - pieces_[p].first);
+                                           segment.update.l2, chunks_[p].last - chunks_[p].first);
   }
-  barrier.wait(lanes);
-  if (lane == 0) {
-    std::vector<double> sums(segments.size(), 0.0);
+  barrier.wait(workers);
+  if (worker == 0) {
+    std::fill(sums_.begin(), sums_.end(), 0.0);
     double all = 0;
-    for (std::size_t p = 0; p < pieces_.size(); ++p) sums[pieces_[p].segment] += squares_[p];
-    for (const double sum : sums) all += sum;
+    for (std::size_t p = 0; p < chunks_.size(); ++p) sums_[chunks_[p].segment] += squares_[p];
+    for (const double sum : sums_) all += sum;
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const Clip& clip = segments[i].update.clip;
-      const double norm = std::sqrt(clip.kind == Clip::Kind::kGlobalNorm ? all : sums[i]);
+      const double norm = std::sqrt(clip.kind == Clip::Kind::kGlobalNorm ? all : sums_[i]);
       const double limit = static_cast<double>(clip.limit);
       scales_[i] = static_cast<float>(norm > limit ? limit / norm : 1.0);
     }
   }
-  barrier.wait(lanes);
+  barrier.wait(workers);
 }
 
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,

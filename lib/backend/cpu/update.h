@@ -1,14 +1,14 @@
 // The update phase: gradients are summed, clipped and applied in one pass over the flat buffers,
-// each lane on a slice of its own.
+// each worker on a slice of its own.
 #pragma once
 
 #include <memory>
 #include <span>
 #include <vector>
 
-#include "backend/cpu/lanes.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
+#include "backend/cpu/worker_threads.h"
 
 namespace trainer::backend::cpu {
 
@@ -32,26 +32,27 @@ class UpdatePhase {
 
   // Whether run() must be given one buffer: a norm of the whole gradient is needed first.
   bool needs_sum() const { return needs_norm_; }
-  // Called by every lane at once, after all have written their lane_slice() of the gradients, or
-  // all of them before the last barrier. `gradients` are flat buffers that are summed in the order
-  // given. The parameters are the same bits whatever the number of lanes.
-  void run(int lane, int lanes, Barrier& barrier, std::span<const float* const> gradients,
+  // Called by every worker at once, after all have written their worker_slice() of the gradients,
+  // or all of them before the last barrier. `gradients` are flat buffers that are summed in the
+  // order given. The parameters are the same bits whatever the number of workers.
+  void run(int worker, int workers, Barrier& barrier, std::span<const float* const> gradients,
            const Scalars& scalars);
   // What run() multiplies this gradient by, one a segment; only when needs_sum().
   std::span<const float> clip_scales(const float* gradients);
 
  private:
-  void clip_scales(int lane, int lanes, Barrier& barrier, const float* gradients);
+  void clip_scales(int worker, int workers, Barrier& barrier, const float* gradients);
   CpuVariables& variables_;
   UpdateBuffers buffers_;
   const simd::Kernels& kernels_;
   bool needs_norm_ = false;
-  struct Piece {
+  struct Chunk {
     std::size_t segment;
     std::int64_t first, last;
   };
-  std::vector<Piece> pieces_;    // what the partial sums of squares are taken over
-  std::vector<double> squares_;  // one a piece
+  std::vector<Chunk> chunks_;    // what the partial sums of squares are taken over
+  std::vector<double> squares_;  // one a chunk
+  std::vector<double> sums_;     // of squares, one a segment
   std::vector<float> scales_;    // one a segment
 };
 

@@ -10,7 +10,7 @@ namespace {
 std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
 
 // What the update phase writes.
-std::set<std::string> stepped_values(const graph::Graph& graph) {
+std::set<std::string> values_changed_by_training(const graph::Graph& graph) {
   std::set<std::string> names;
   for (const graph::Node& node : graph.nodes) {
     if (node.phase != graph::Phase::kUpdate) continue;
@@ -23,27 +23,28 @@ std::set<std::string> stepped_values(const graph::Graph& graph) {
 
 }  // namespace
 
-DerivedStore::Entry& DerivedStore::get(
-    const std::string& key, int level, std::int64_t bytes,
+PackedWeights::Entry& PackedWeights::get(
+    const std::string& key, int topological_order, std::int64_t bytes,
     const std::function<std::function<void()>(char* memory)>& create) {
   std::unique_ptr<Entry>& entry = entries_[key];
   if (!entry) {
     entry = std::make_unique<Entry>();
     entry->key = key;
-    entry->level = level;
+    entry->topological_order = topological_order;
     entry->memory = Memory(bytes);
-    entry->make = create(entry->memory.data());
+    entry->rebuild = create(entry->memory.data());
   }
   return *entry;
 }
 
-std::int64_t DerivedStore::bytes() const {
+std::int64_t PackedWeights::bytes() const {
   std::int64_t total = 0;
   for (const auto& [key, entry] : entries_) total += entry->memory.bytes();
   return total;
 }
 
-CpuVariables::CpuVariables(const graph::Graph& graph) : stepped_(stepped_values(graph)) {
+CpuVariables::CpuVariables(const graph::Graph& graph)
+    : changed_by_training_(values_changed_by_training(graph)) {
   int slot_count = 0;
   bool averages = false;
   for (const graph::Node& node : graph.nodes) {
@@ -91,7 +92,8 @@ CpuVariables::CpuVariables(const graph::Graph& graph) : stepped_(stepped_values(
     at += padded(value.shape.elements());
   }
   for (const graph::Value& value : values_) {
-    if (value.role != graph::Role::kStatistic || !stepped_.contains(value.name)) continue;
+    if (value.role != graph::Role::kStatistic || !changed_by_training_.contains(value.name))
+      continue;
     statistics_.emplace_back(pointers_[value.name],
                              static_cast<std::size_t>(value.shape.elements()));
   }

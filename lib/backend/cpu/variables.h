@@ -1,4 +1,4 @@
-// A model's kept values on the CPU, and what is derived from them.
+// A model's persistent values on the CPU, and copies of them in the formats of primitives.
 #pragma once
 
 #include <cstdint>
@@ -15,20 +15,20 @@
 
 namespace trainer::backend::cpu {
 
-// Copies of kept values in other formats (reordered for a primitive, folded with batch norm),
-// shared by all executables and lanes and made again when a value has changed.
-class DerivedStore {
+// Copies of persistent values in other formats (reordered for a primitive, folded with batch norm),
+// shared by all executables and workers and rebuilt when a value has changed.
+class PackedWeights {
  public:
   struct Entry {
     std::string key;
-    int level = 0;  // made after all entries of lower levels
+    int topological_order = 0;  // 0: of persistent values; 1: may be made of entries of order 0
     Memory memory;
-    std::function<void()> make;
-    bool stepped = false;       // made from something that training steps change
-    std::uint64_t version = 0;  // of the variables it was made from; 0: never made
+    std::function<void()> rebuild;
+    bool changed_by_training = false;  // made of something that training steps change
+    std::uint64_t version = 0;         // of the variables it was made from; 0: never built
   };
   // The entry of this key, created with `create` when new.
-  Entry& get(const std::string& key, int level, std::int64_t bytes,
+  Entry& get(const std::string& key, int topological_order, std::int64_t bytes,
              const std::function<std::function<void()>(char* memory)>& create);
   std::int64_t bytes() const;
 
@@ -61,13 +61,15 @@ class CpuVariables : public Variables {
 
   // Whether training steps change this value: trained parameters with their slots and averages,
   // moving statistics. Everything else changes by write() alone.
-  bool stepped(const std::string& name) const { return stepped_.contains(name); }
+  bool changed_by_training(const std::string& name) const {
+    return changed_by_training_.contains(name);
+  }
   // Rises with every change that an entry depends on.
-  std::uint64_t version_of(const DerivedStore::Entry& entry) const {
-    return entry.stepped ? version_ : written_;
+  std::uint64_t version_of(const PackedWeights::Entry& entry) const {
+    return entry.changed_by_training ? version_ : written_;
   }
   void changed_by_step() { ++version_; }
-  DerivedStore& derived() { return derived_; }
+  PackedWeights& packed_weights() { return packed_weights_; }
 
  private:
   float* flat_buffer(FlatBuffer buffer) const;
@@ -82,11 +84,11 @@ class CpuVariables : public Variables {
   std::int64_t flat_count_ = 0;
   Memory flat_, average_, rest_;
   std::vector<Memory> slots_;
-  std::set<std::string> stepped_;
+  std::set<std::string> changed_by_training_;
   std::vector<std::span<float>> statistics_;  // that steps move
   std::uint64_t version_ = 1;                 // of all values
-  std::uint64_t written_ = 1;                 // of those that steps leave alone
-  DerivedStore derived_;
+  std::uint64_t written_ = 1;                 // of values that training does not change
+  PackedWeights packed_weights_;
 };
 
 }  // namespace trainer::backend::cpu

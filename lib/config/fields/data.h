@@ -196,9 +196,9 @@ void fields(V& v, Data& s) {
   v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", same());
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
-    at_least(0).on_resume(Resume::kFree));
+    Rule{.low = 0, .limit = kMostSamples}.on_resume(Resume::kFree));
   v("threads", s.threads, "Threads that load; chosen when left out.",
-    at_least(1).on_resume(Resume::kFree));
+    count_up_to(kMostThreads).on_resume(Resume::kFree));
 }
 
 }  // namespace trainer::config

@@ -40,18 +40,17 @@ void fields(V& v, Regularizer& s) {
 
 template <class V, class L>
 void window_fields(V& v, L& s) {
-  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", at_least(1));
-  v("strides", s.strides, "Step of the window in pixels.", at_least(1));
-  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", at_least(0));
-  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels.", at_least(1));
+  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
+  v("strides", s.strides, "Step of the window in pixels.", pixels(1));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", pixels(0));
+  v("dilation_rate", s.dilation_rate, "Distance of the window's pixels.", pixels(1));
 }
 
 template <class V, class L>
 void pool_fields(V& v, L& s) {
   v.shorthand("pool_size");
-  v("pool_size", s.pool_size, "Window in pixels.", at_least(1));
-  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
-    at_least(1));
+  v("pool_size", s.pool_size, "Window in pixels.", pixels(1));
+  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.", pixels(1));
 }
 
 template <class V, class L>
@@ -64,9 +63,9 @@ void output_fields(V& v, L& s) {
 
 template <class V>
 void fields(V& v, ConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", at_least(1).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
   window_fields(v, s);
-  v("groups", s.groups, "Channel groups convolved apart.", at_least(1));
+  v("groups", s.groups, "Channel groups convolved apart.", count_up_to(kMostChannels));
   output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
@@ -77,7 +76,8 @@ void fields(V& v, ConvLayer& s) {
 template <class V>
 void fields(V& v, DepthwiseConvLayer& s) {
   window_fields(v, s);
-  v("depth_multiplier", s.depth_multiplier, "Output channels per input channel.", at_least(1));
+  v("depth_multiplier", s.depth_multiplier, "Output channels per input channel.",
+    count_up_to(kMostChannels));
   output_fields(v, s);
   v("depthwise_initializer", s.depthwise_initializer, "Start of the kernel.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
@@ -87,9 +87,10 @@ void fields(V& v, DepthwiseConvLayer& s) {
 
 template <class V>
 void fields(V& v, SeparableConvLayer& s) {
-  v("filters", s.filters, "Number of output channels.", at_least(1).must());
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
   window_fields(v, s);
-  v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel.", at_least(1));
+  v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel.",
+    count_up_to(kMostChannels));
   output_fields(v, s);
   v("depthwise_initializer", s.depthwise_initializer, "Start of the depthwise kernel.", warn());
   v("pointwise_initializer", s.pointwise_initializer, "Start of the 1x1 kernel.", warn());
@@ -103,7 +104,7 @@ void fields(V& v, SeparableConvLayer& s) {
 template <class V>
 void fields(V& v, MaxPoolLayer& s) {
   pool_fields(v, s);
-  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", at_least(0));
+  v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", pixels(0));
 }
 
 template <class V>
@@ -127,7 +128,7 @@ void fields(V&, ConcatenateLayer&) {}
 template <class V>
 void fields(V& v, DenseLayer& s) {
   v.shorthand("units");
-  v("units", s.units, "Number of outputs.", at_least(1).must());
+  v("units", s.units, "Number of outputs.", count_up_to(kMostChannels).must());
   output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());

@@ -20,7 +20,7 @@ void fields(V& v, Train& s) {
     Rule{.low = 0, .high = 1e6, .low_open = true});
   v("max_steps", s.max_steps, "Length of the training in steps.", at_least(1));
   v.group({"epochs", "max_steps"}, true);
-  v("batch_size", s.batch_size, "Samples a step and replica.", at_least(1));
+  v("batch_size", s.batch_size, "Samples a step and replica.", count_up_to(kMostSamples));
   v("precision", s.precision, "Arithmetic of the layers.", any());
   v("loss_scale", s.loss_scale,
     "float16: what the loss is multiplied by before backward, a number or dynamic; dynamic when "
@@ -88,8 +88,9 @@ void fields(V& v, Parallel& s) {
   v("pin", s.pin,
     "Whether each replica's threads stay on cores of their own, for machines that do nothing else.",
     any());
-  v("threads", s.threads, "Processor cores to use; all when left out.", at_least(1));
-  v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.", at_least(1));
+  v("threads", s.threads, "Processor cores to use; all when left out.", count_up_to(kMostThreads));
+  v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.",
+    count_up_to(kMostThreads));
   v("convolution", s.convolution, "Algorithm of convolutions.", any());
   v("timeout", s.timeout,
     "Longest time that processes wait for each other. One that is silent for half of it counts as "
@@ -101,7 +102,7 @@ void fields(V& v, Parallel& s) {
 template <class V>
 void fields(V& v, Evaluate& s) {
   v("batch_size", s.batch_size, "Samples a batch; the training batch size when left out.",
-    at_least(1));
+    count_up_to(kMostSamples));
   v("top_k", s.top_k, "Also report whether the label is among the k best.", at_least(1));
   v("start_delay_secs", s.start_delay_secs,
     "evaluate --follow: seconds before the first evaluation.", at_least(0));
@@ -123,6 +124,11 @@ void fields(V& v, Run& s) {
     "Steps, epochs or seconds between points of the metrics files.", any());
   v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds.", any());
   v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
+  v("ledger", s.ledger, "Whether ledger.csv is written: a row a step, for trainer diff.", any());
+  v("price_per_hour", s.price_per_hour,
+    "What an hour of one replica's device costs, in a currency of yours, for the costs of reports "
+    "and sweeps.",
+    at_least(0));
 }
 
 }  // namespace trainer::config

@@ -83,6 +83,7 @@ class MemoryDataset final : public Dataset {
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override;
   std::string fingerprint() const override;
+  std::string common_content() const override { return content_key(); }
   std::string content_key() const override;
 
   // -1 without class indices. Throws DataError when the labels would make impossibly many classes.

@@ -15,35 +15,36 @@ std::span<const float> floats(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-std::string files_of(const config::Data& config) {
-  if (!config.train.path.empty()) return config.train.path;
-  return config.path.empty() ? config.train.images : config.path;
+std::string files_of(const config::Data& config, Role role) {
+  const config::Split& split = split_of(config, role);
+  if (!split.path.empty()) return split.path;
+  return config.path.empty() ? split.images : config.path;
 }
 
 }  // namespace
 
-std::string find_not_finite(const config::Data& config, const Dataset& train) {
-  const DatasetSpec& spec = train.spec();
+std::string find_not_finite(const config::Data& config, Role role, const Dataset& dataset) {
+  const DatasetSpec& spec = dataset.spec();
   const bool float_images = spec.image_type == DType::kFloat32;
   const bool float_labels = !spec.label_is_index();
   if (!spec.in_memory || !(float_images || float_labels)) return "";
   std::vector<std::byte> image(spec.image_bytes()), label(spec.label_bytes());
   std::string first;
   std::int64_t count = 0;
-  for (std::int64_t i = 0; i < train.size(); ++i) {
-    train.get(i, image.data(), label.data());
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    dataset.get(i, image.data(), label.data());
     const bool bad_image = float_images && !all_finite(floats(image));
     const bool bad_label = float_labels && !all_finite(floats(label));
     if (!bad_image && !bad_label) continue;
     if (count++ == 0) {
-      first = concat(bad_image ? "" : "the label of ", "sample ", train.describe(i), " (from 0)");
+      first = concat(bad_image ? "" : "the label of ", "sample ", dataset.describe(i), " (from 0)");
     }
   }
   if (count == 0) return "";
-  return concat(
-      files_of(config), ": ", first, " holds NaN or infinity",
-      count > 1 ? concat(", as do ", count - 1, " more of the ", train.size(), " training samples")
-                : "");
+  return concat(files_of(config, role), ": ", first, " holds NaN or infinity",
+                count > 1 ? concat(", as do ", count - 1, " more of the ", dataset.size(), " ",
+                                   role == Role::kTrain ? "training" : name_of(role), " samples")
+                          : "");
 }
 
 std::string blame_samples(const Dataset& train, std::span<const std::int64_t> indices,

@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "base/npy.h"
-#include "base/zip.h"
+#include "base/formats/npy.h"
+#include "base/formats/zip.h"
 #include "data/arrays/array.h"
 
 namespace trainer::data {

@@ -6,7 +6,7 @@
 
 #include "base/random.h"
 #include "config/config.h"
-#include "data/images/resize.h"
+#include "data/images/resize/resize.h"
 
 namespace trainer::data {
 

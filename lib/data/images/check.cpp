@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/error.h"
-#include "base/json.h"
-#include "base/parallel.h"
+#include "base/formats/json.h"
 #include "base/text.h"
+#include "base/threads/parallel.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_list.h"
 #include "data/splits.h"

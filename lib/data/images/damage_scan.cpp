@@ -1,7 +1,7 @@
 #include "data/images/damage_scan.h"
 
 #include "base/error.h"
-#include "base/parallel.h"
+#include "base/threads/parallel.h"
 
 namespace trainer::data {
 

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "data/images/resize_rows.h"
+#include "data/images/resize/rows.h"
 
 namespace trainer::data {
 namespace {

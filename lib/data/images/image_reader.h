@@ -8,7 +8,7 @@
 
 #include "config/config.h"
 #include "data/decode/image_file.h"
-#include "data/images/resize.h"
+#include "data/images/resize/resize.h"
 
 namespace trainer::data {
 

@@ -12,13 +12,13 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
       batch_size_(options.batch_size),
       rank_(options.rank),
       ranks_(options.ranks),
-      passes_(options.passes),
+      repetitions_(options.repetitions),
       augment_(options.augment),
       image_bytes_(dataset.spec().image_bytes()),
       label_bytes_(dataset.spec().label_bytes()) {}
 
 BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
-  const std::int64_t batch = std::min(batch_size_, dataset_.size() * passes_);
+  const std::int64_t batch = std::min(batch_size_, dataset_.size() * repetitions_);
   const auto most = static_cast<std::size_t>((batch + ranks_ - 1) / ranks_);
   BatchBuffer buffer{allocate(most * image_bytes_), allocate(most * label_bytes_), {}};
   buffer.batch.images = buffer.images.data();
@@ -29,22 +29,22 @@ BatchBuffer BatchReader::allocate(const HostAllocator& allocate) const {
 
 void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
   Batch& batch = buffer.batch;
-  const BatchRange each = batch_range(dataset_.size(), batch_size_ / passes_, step);
-  batch.global = each.count * passes_;
+  const BatchRange each = batch_range(dataset_.size(), batch_size_ / repetitions_, step);
+  batch.global = each.count * repetitions_;
   const Partition part = partition(batch.global, ranks_, rank_);
-  const std::int64_t pass = passes_ == 1 ? 0 : part.first / each.count;
+  const std::int64_t repetition = repetitions_ == 1 ? 0 : part.first / each.count;
   batch.offset = part.first;
-  batch.range = {each.epoch, each.first + part.first - pass * each.count, part.count};
+  batch.range = {each.epoch, each.first + part.first - repetition * each.count, part.count};
   batch.indices.resize(static_cast<std::size_t>(part.count));
   for (std::int64_t done = 0; done < part.count; done += each.count) {
     // Pass p of P in epoch e is what a single one would be in epoch e * P + p.
     read(buffer, static_cast<std::size_t>(done),
-         {each.epoch * passes_ + pass + done / each.count, batch.range.first,
+         {each.epoch * repetitions_ + repetition + done / each.count, batch.range.first,
           std::min(each.count, part.count - done)});
   }
 }
 
-// Samples of one pass, to places from `to` on.
+// Samples of one repetition, to places from `to` on.
 void BatchReader::read(BatchBuffer& buffer, std::size_t to, const BatchRange& range) const {
   const std::span<std::int64_t> indices =
       std::span(buffer.batch.indices).subspan(to, static_cast<std::size_t>(range.count));

@@ -4,8 +4,9 @@
 #include <chrono>
 #include <stdexcept>
 
-#include "base/cores.h"
 #include "base/error.h"
+#include "base/threads/cores.h"
+#include "base/threads/thread_team.h"
 #include "data/loading/batch_reader.h"
 #include "data/reading.h"
 
@@ -21,9 +22,10 @@ double seconds_since(Clock::time_point start) {
 void check(const Dataset& dataset, const LoaderOptions& options) {
   if (dataset.size() < 1) throw DataError("data set", "holds no samples");
   if (options.batch_size < 1) throw ConfigError({}, "batch_size must be at least 1");
-  const std::int64_t passes = options.passes;
-  if (options.batch_size % passes != 0 || (passes > 1 && passes % options.ranks != 0)) {
-    throw std::logic_error(concat("loader: ", passes, " passes for ", options.ranks,
+  const std::int64_t repetitions = options.repetitions;
+  if (options.batch_size % repetitions != 0 ||
+      (repetitions > 1 && repetitions % options.ranks != 0)) {
+    throw std::logic_error(concat("loader: ", repetitions, " repetitions for ", options.ranks,
                                   " ranks in batches of ", options.batch_size));
   }
   if (options.out < 1) throw std::logic_error("loader: at least one batch must be out");
@@ -61,7 +63,11 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
     ring_.push_back({reader_->allocate(options.allocate), {}, false});
   }
   for (std::int64_t i = 0; i < reading.threads; ++i) {
-    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    try {
+      threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+    } catch (const std::system_error& error) {
+      throw no_thread(error, i, reading.threads, "data.threads");
+    }
   }
 }
 

@@ -78,14 +78,8 @@ class MixedDataset final : public Dataset {
   std::int64_t size() const override { return base_->size(); }
   const DatasetSpec& spec() const override { return spec_; }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
-  std::string fingerprint() const override {
-    std::string text = base_->fingerprint();
-    for (const config::Augmentation& entry : mixing_) {
-      const bool cut = std::holds_alternative<config::CutMix>(entry.kind);
-      text += concat(", ", cut ? "cutmix " : "mixup ", alpha_of(entry));
-    }
-    return text;
-  }
+  std::string fingerprint() const override { return base_->fingerprint() + mixing_text(); }
+  std::string common_content() const override { return base_->common_content() + mixing_text(); }
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
@@ -112,6 +106,14 @@ class MixedDataset final : public Dataset {
   }
 
  private:
+  std::string mixing_text() const {
+    std::string text;
+    for (const config::Augmentation& entry : mixing_) {
+      const bool cut = std::holds_alternative<config::CutMix>(entry.kind);
+      text += concat(", ", cut ? "cutmix " : "mixup ", alpha_of(entry));
+    }
+    return text;
+  }
   void read(std::int64_t index, std::int64_t epoch, void* image, std::span<float> row) const {
     if (!base_->spec().label_is_index()) return base_->get(index, epoch, image, row.data());
     std::int32_t label = 0;

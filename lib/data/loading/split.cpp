@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/random.h"
 #include "data/splits.h"
 
@@ -39,6 +40,11 @@ class View final : public Dataset {
   std::string fingerprint() const override { return base_->fingerprint() + fingerprint_end_; }
   std::string content_key() const override {
     return base_->content_key() + fingerprint_end_ + key_end_;
+  }
+  std::string common_content() const override {
+    const auto* indices = reinterpret_cast<const std::uint8_t*>(indices_.data());
+    return concat(base_->common_content(), fingerprint_end_, " samples ", std::hex,
+                  crc32c({indices, indices_.size() * sizeof(indices_[0])}));
   }
 
  private:

@@ -6,10 +6,12 @@
 #include <span>
 
 #include "base/error.h"
+#include "config/keys.h"
 
 namespace trainer::train {
 namespace {
 
+namespace keys = config::keys;
 using Where = FeaturePlan::Where;
 
 std::string hash_of(const std::string& text) {
@@ -22,8 +24,8 @@ std::string hash_of(const std::string& text) {
 std::string settings_of(const config::Config& config) {
   std::string text;
   for (const auto& [key, value] : config::leaves(config)) {
-    if (key.starts_with("data.normalize") || key == "data.preprocess" ||
-        key == "model.backbone.name" || key == "model.backbone.alpha") {
+    if (key.starts_with(keys::kNormalize) || key == keys::kPreprocess ||
+        key == keys::kBackboneName || key == keys::kBackboneAlpha) {
       text += key + "=" + value + "\n";
     }
   }

@@ -1,6 +1,7 @@
 #include "train/session/evaluator.h"
 
 #include <cmath>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/evaluate.h"
@@ -25,6 +26,12 @@ const data::Dataset* dataset_of(const data::Datasets& data, Split split) {
       return data.test.get();
   }
   return nullptr;
+}
+
+data::Role role_of(Split split) {
+  return split == Split::kTrain        ? data::Role::kTrain
+         : split == Split::kValidation ? data::Role::kValidation
+                                       : data::Role::kTest;
 }
 
 // The value of the metric of run.best, when the evaluation has one that is better than all before.
@@ -66,6 +73,9 @@ std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
     failure.set_any_rank(job.strategy.any_rank(!failure.message().empty()));
     return std::nullopt;
   }
+  const std::string why =
+      engine::why_not_finite(*metrics, job.config.data, role_of(split), *dataset);
+  if (!why.empty() && !std::exchange(has_warned_of_loss_, true)) job.warn(why);
   return hooks::Evaluation{split, step, job.plan.epoch(step), job.clock() - begin, *metrics};
 }
 

@@ -40,6 +40,7 @@ class Evaluator {
   Checkpointer& checkpointer_;
   const StageControl& stages_;
   std::optional<hooks::Evaluation> last_evaluation_;  // of evaluate_between()
+  bool has_warned_of_loss_ = false;                   // that it is not a finite number
 };
 
 }  // namespace trainer::train

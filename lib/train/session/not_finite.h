@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "train/strategy.h"
+#include "train/strategy/strategy.h"
 
 namespace trainer::train {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "hooks/interval.h"
-#include "train/stages.h"
-#include "train/step_verdict.h"
+#include "train/steps/stages.h"
+#include "train/steps/step_verdict.h"
 
 namespace trainer::train {
 

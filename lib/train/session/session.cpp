@@ -1,7 +1,7 @@
 #include "train/session/session.h"
 
 #include "base/error.h"
-#include "train/stages.h"
+#include "train/steps/stages.h"
 
 namespace trainer::train {
 

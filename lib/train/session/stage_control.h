@@ -6,8 +6,8 @@
 
 #include "graph/graph.h"
 #include "train/features/feature_cache.h"
-#include "train/freeze_check.h"
-#include "train/stages.h"
+#include "train/session/freeze_check.h"
+#include "train/steps/stages.h"
 
 namespace trainer::train {
 

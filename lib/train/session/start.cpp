@@ -42,13 +42,14 @@ hooks::RunInfo run_info(const Session& session, const std::string& weights) {
   info.first_step = session.state.step;
   info.global_batch = job.plan.batch * job.plan.accumulate;
   info.replicas = static_cast<int>(job.plan.replicas);
-  info.passes = job.plan.passes;
+  info.repetitions = job.plan.repetitions;
   info.weights = weights;
   // Ramp_up has rates of its own.
   if (!std::holds_alternative<config::RampUpSchedule>(job.config.schedule.kind)) {
     info.scaled_rate = scaled_rate(job.config, job.plan.replicas).text();
   }
   job.strategy.describe(info);
+  info.devices = job.engine.describe_devices(info.replicas);
   return info;
 }
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "train/feed.h"
+#include "train/features/feed.h"
 #include "train/parameter_servers.h"
 
 namespace trainer::train {

@@ -5,8 +5,8 @@
 #include "train/parameter_servers.h"
 #include "train/session/checkpointer.h"
 #include "train/session/session.h"
-#include "train/strategy.h"
 #include "train/strategy/gradient_stream.h"
+#include "train/strategy/strategy.h"
 
 namespace trainer::train {
 namespace {

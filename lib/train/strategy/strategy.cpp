@@ -1,4 +1,4 @@
-#include "train/strategy.h"
+#include "train/strategy/strategy.h"
 
 #include "train/signals.h"
 

@@ -8,6 +8,18 @@
 #include "train/session/session.h"
 
 namespace trainer::train {
+namespace {
+
+// FNV-1a over the numbers of the samples, from the hash of those before them.
+std::uint64_t hash_samples(const std::vector<std::int64_t>& indices, std::uint64_t before) {
+  std::uint64_t hash = before == 0 ? 0xcbf29ce484222325u : before;
+  for (const std::int64_t index : indices) {
+    hash = (hash ^ static_cast<std::uint64_t>(index)) * 0x100000001b3u;
+  }
+  return hash;
+}
+
+}  // namespace
 
 void SynchronousStrategy::open_feed(const FeatureCaches& features) {
   const Job& job = session().job;
@@ -17,7 +29,7 @@ void SynchronousStrategy::open_feed(const FeatureCaches& features) {
   has_statistics_ = !job.engine.statistics().front().empty();
   data::LoaderOptions options;
   options.batch_size = plan.batch;
-  options.passes = plan.passes;
+  options.repetitions = plan.repetitions;
   options.rank = share().rank;
   options.ranks = share().ranks;
   options.seed = job.config.seed;
@@ -105,6 +117,7 @@ bool SynchronousStrategy::launch_calls(Step& step) {
     engine.launch(input, scalars);
     feed_->keep_features(*batch);
     calls_.push_back({&step, batch, input, scalars});
+    step.sample_ids = hash_samples(batch->indices, step.sample_ids);
     done += batch->global;
   }
   return true;
@@ -141,6 +154,7 @@ void SynchronousStrategy::read_oldest_call() {
   step.loss += result.loss;
   step.correct += result.correct;
   step.penalty = result.penalty;
+  step.skipped = step.skipped || result.skipped;
   feed_->release();
 }
 
@@ -177,9 +191,11 @@ std::optional<StepOutcome> SynchronousStrategy::result() {
   progress.step = done.number + 1;
   progress.epoch = session().job.plan.epoch(progress.step);
   progress.samples = done.samples;
+  progress.sample_ids = done.sample_ids;
   progress.loss = done.loss / samples;
   progress.accuracy = static_cast<double>(done.correct) / samples;
   progress.learning_rate = static_cast<double>(static_cast<float>(done.learning_rate));
+  progress.skipped = done.skipped;
   return outcome;
 }
 

@@ -8,8 +8,8 @@
 
 #include "backend/backend.h"
 #include "engine/replicas.h"
-#include "train/feed.h"
-#include "train/strategy.h"
+#include "train/features/feed.h"
+#include "train/strategy/strategy.h"
 
 namespace trainer::train {
 
@@ -41,9 +41,11 @@ class SynchronousStrategy : public Strategy {
     double learning_rate = 0;
     double loss = 0;  // sums over the samples of this process
     std::int64_t correct = 0;
+    std::uint64_t sample_ids = 0;   // hash of this process's samples
     std::optional<double> penalty;  // of the newest call
     std::optional<NotFinite> not_finite;
     bool has_bad_data = false;  // its samples are not finite
+    bool skipped = false;       // engine::StepResult::skipped
     bool is_broken() const { return not_finite || has_bad_data; }
   };
   // A launched call whose result was not read. The feed holds its batch.

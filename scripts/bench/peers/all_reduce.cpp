@@ -17,7 +17,7 @@
 #include <limits>
 
 #include "base/error.h"
-#include "cluster/gloo_communicator.h"
+#include "cluster/collective/gloo_communicator.h"
 
 namespace trainer::cluster {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/images/resize.h"
+#include "data/images/resize/resize.h"
 
 #include <doctest/doctest.h>
 
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
-#include "data/images/resize_rows.h"
+#include "data/images/resize/rows.h"
 
 namespace trainer::data {
 namespace {

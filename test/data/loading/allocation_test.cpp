@@ -1,46 +1,16 @@
 // A step of the loader allocates nothing: every operator new of this program is counted.
 #include <doctest/doctest.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-#include <new>
+#include <memory>
 
 #include "data/data.h"
 #include "data/mix.h"
-
-namespace {
-
-std::atomic<std::int64_t> allocations{0};
-
-void* counted(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
-  if (void* p = std::aligned_alloc(alignment, rounded)) return p;
-  throw std::bad_alloc();
-}
-
-}  // namespace
-
-void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new[](std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void* operator new[](std::size_t bytes, std::align_val_t alignment) {
-  return counted(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete[](void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t) noexcept { std::free(p); }
-void operator delete(void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::align_val_t) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
-void operator delete[](void* p, std::size_t, std::align_val_t) noexcept { std::free(p); }
+#include "support/allocations.h"
 
 namespace trainer::data {
 namespace {
+
+using test::allocations;
 
 // Of 100 batches, over several epochs with a short last batch each, after the first few.
 std::int64_t allocations_of(const Dataset& dataset, std::int64_t threads, std::int64_t out) {

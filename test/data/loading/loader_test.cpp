@@ -223,9 +223,9 @@ TEST_CASE("the ranks' parts of every batch are the batch, some of them empty") {
   }
 }
 
-TEST_CASE("passes side by side: each goes through all samples in an order of its own") {
+TEST_CASE("repetitions side by side: each goes through all samples in an order of its own") {
   const FakeDataset dataset(67);
-  constexpr std::int64_t kPasses = 4, kSteps = 10;  // two epochs
+  constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs
   // One pass on its own, which has the epochs of all in turn.
   LoaderOptions single = options_of(0, 0);
   single.shuffle = true;
@@ -233,8 +233,8 @@ TEST_CASE("passes side by side: each goes through all samples in an order of its
   const std::int64_t per_epoch = batches_per_epoch(67, 16);
   for (const std::int64_t ranks : {1, 2, 4}) {
     LoaderOptions options = single;
-    options.batch_size = 16 * kPasses;
-    options.passes = kPasses;
+    options.batch_size = 16 * kRepetitions;
+    options.repetitions = kRepetitions;
     options.ranks = ranks;
     options.end_step = kSteps;
     std::vector<std::map<std::int64_t, int>> seen(2);  // by epoch: how often a sample came
@@ -243,7 +243,7 @@ TEST_CASE("passes side by side: each goes through all samples in an order of its
       for (std::int64_t step = 0; step < kSteps; ++step) {
         const Batch* batch = loader->next();
         REQUIRE(batch != nullptr);
-        const std::int64_t epoch = step / per_epoch, own = kPasses / ranks;
+        const std::int64_t epoch = step / per_epoch, own = kRepetitions / ranks;
         CHECK(batch->range.epoch == epoch);
         CHECK(batch->range.count * ranks == batch->global);
         CHECK(batch->offset == batch->range.count * options.rank);
@@ -251,7 +251,7 @@ TEST_CASE("passes side by side: each goes through all samples in an order of its
         for (std::int64_t pass = options.rank * own; pass < (options.rank + 1) * own; ++pass) {
           LoaderOptions alone = single;
           alone.end_step.reset();
-          alone.first_step = (epoch * kPasses + pass) * per_epoch + step % per_epoch;
+          alone.first_step = (epoch * kRepetitions + pass) * per_epoch + step % per_epoch;
           const auto lone = make_loader(dataset, alone);
           const std::vector<std::int64_t>& indices = lone->next()->indices;
           expected.insert(expected.end(), indices.begin(), indices.end());
@@ -269,12 +269,12 @@ TEST_CASE("passes side by side: each goes through all samples in an order of its
     }
     for (const auto& epoch : seen) {
       CHECK(epoch.size() == 67);
-      for (const auto& [index, count] : epoch) CHECK(count == kPasses);
+      for (const auto& [index, count] : epoch) CHECK(count == kRepetitions);
     }
   }
   LoaderOptions wrong = single;
   wrong.batch_size = 6;
-  wrong.passes = 3;
+  wrong.repetitions = 3;
   wrong.ranks = 2;
   CHECK_THROWS_AS(make_loader(dataset, wrong), std::logic_error);
 }

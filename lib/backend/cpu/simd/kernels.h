@@ -53,6 +53,12 @@ struct Moments {
   double sum, square;
 };
 
+// Sums of one channel for the gradient of batch normalisation: of g and of g * xhat, where g is the
+// gradient of the normalised value and xhat = (x - mean) * inverse_std.
+struct GradientSums {
+  double sum_g, sum_g_xhat;
+};
+
 struct PlaneShape {
   std::int64_t n, blocks, pixels;  // samples, channel blocks, h * w
 };
@@ -91,9 +97,9 @@ struct Typed {
   // is taken off first: channels that hardly vary would lose their digits otherwise.
   void (*scale_shift)(const PlaneShape&, const T* x, const float* mean, const float* a,
                       const float* b, Gate gate, float alpha, T* y);
-  // Adds to sums: .sum of g, .square of g * (x - mean) * inverse_std, where g = dy * gate'(y).
+  // Adds to sums, with g = dy * gate'(y).
   void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
-                    const float* inverse_std, Gate gate, float alpha, Moments* sums);
+                    const float* inverse_std, Gate gate, float alpha, GradientSums* sums);
   // dx = p * g + q * (x - mean) + r per channel
   void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
                         const float* p, const float* q, const float* r, Gate gate, float alpha,

@@ -46,7 +46,7 @@ void scale_shift(const PlaneShape& s, const T* x, const float* mean, const float
 
 template <class T>
 void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const float* mean,
-               const float* inverse_std, Gate gate, float alpha, Moments* sums) {
+               const float* inverse_std, Gate gate, float alpha, GradientSums* sums) {
   with_gate(gate, [&]<Gate gt>() {
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
@@ -68,8 +68,8 @@ void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const f
           product += run_product;
         }
         for (std::int64_t c = 0; c < B; ++c) {
-          sums[k * B + c].sum += static_cast<double>(sum[c]);
-          sums[k * B + c].square += static_cast<double>(product[c]);
+          sums[k * B + c].sum_g += static_cast<double>(sum[c]);
+          sums[k * B + c].sum_g_xhat += static_cast<double>(product[c]);
         }
       }
   });

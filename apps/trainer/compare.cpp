@@ -1,0 +1,62 @@
+// compare and diff: runs side by side.
+#include "experiment/compare.h"
+
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "base/error.h"
+#include "commands.h"
+#include "experiment/diff.h"
+
+namespace trainer::app {
+namespace {
+
+struct CompareArguments {
+  std::vector<std::string> runs;
+  std::optional<double> to_accuracy;
+  bool json = false;
+};
+
+int compare(const CompareArguments& arguments) {
+  std::vector<experiment::RunFiles> runs;
+  for (const std::string& folder : arguments.runs) runs.push_back(experiment::read_run(folder));
+  const experiment::Comparison comparison = experiment::compare(runs, arguments.to_accuracy);
+  (arguments.json ? experiment::print_comparison_json : experiment::print_comparison)(comparison,
+                                                                                      std::cout);
+  return kExitOk;
+}
+
+int diff(const CompareArguments& arguments) {
+  const experiment::RunDiff found = experiment::diff(experiment::read_run(arguments.runs[0]),
+                                                     experiment::read_run(arguments.runs[1]));
+  (arguments.json ? experiment::print_diff_json : experiment::print_diff)(found, std::cout);
+  return found.step ? kExitCheck : kExitOk;
+}
+
+}  // namespace
+
+void add_compare(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  CLI::App* command = app.add_subcommand(
+      "compare", "Configs, curves, results and costs of runs, and whether one is better");
+  command->add_option("runs", arguments->runs, "Run folders, at least two")
+      ->required()
+      ->expected(2, 100);
+  command
+      ->add_option("--to-accuracy", arguments->to_accuracy,
+                   "Also time and cost to this accuracy (0 to 1)")
+      ->check(CLI::Range(0.0, 1.0));
+  command->add_flag("--json", arguments->json, "One JSON object on standard output");
+  command->callback([arguments, &code] { code = compare(*arguments); });
+}
+
+void add_diff(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<CompareArguments>();
+  CLI::App* command = app.add_subcommand(
+      "diff", "The first step at which two runs part, and what differs; exit code 5 when they do");
+  command->add_option("runs", arguments->runs, "Two run folders")->required()->expected(2);
+  command->add_flag("--json", arguments->json, "One JSON object on standard output");
+  command->callback([arguments, &code] { code = diff(*arguments); });
+}
+
+}  // namespace trainer::app

@@ -1,0 +1,115 @@
+#include "measure/find.h"
+
+#include <iostream>
+
+#include "commands.h"
+#include "experiment/grid.h"
+#include "measure/benchmark.h"
+#include "model/import.h"
+#include "options.h"
+#include "report/svg.h"
+#include "train/open.h"
+
+namespace trainer::app {
+namespace {
+
+struct FindArguments : ConfigArguments {
+  std::string what;  // learning-rate or batch-size
+  std::string plot;
+  bool overwrite = false;
+  measure::RangeTestOptions rates;
+  measure::BatchSizeOptions sizes;
+};
+
+report::Chart chart_of(const measure::RangeTest& test) {
+  report::Chart chart{"learning-rate-range",
+                      "Loss over the learning rate",
+                      "learning rate",
+                      "loss (mean over samples)",
+                      {{"loss", {}}, {"smoothed", {}}}};
+  chart.log_x = true;
+  for (const measure::RangeTest::Point& point : test.points) {
+    chart.series[0].points.emplace_back(point.rate, point.loss);
+    chart.series[1].points.emplace_back(point.rate, point.smoothed);
+  }
+  return chart;
+}
+
+report::Chart chart_of(const measure::BatchSizes& sizes) {
+  report::Chart chart{"batch-size",
+                      "Throughput over the batch size",
+                      "batch size of a replica (samples)",
+                      "images/second",
+                      {{"measured", {}}}};
+  chart.y_from_zero = chart.log_x = true;
+  for (const measure::BatchSizes::Point& point : sizes.points) {
+    chart.series[0].points.emplace_back(static_cast<double>(point.batch_size),
+                                        point.images_per_second);
+  }
+  return chart;
+}
+
+measure::RangeTest test_rates(const FindArguments& arguments, config::Config config) {
+  const data::Datasets data = train::open_training_data(config, "train");
+  warn(train::settle_normalize(config, data));
+  const graph::Graph model =
+      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  engine::Replicas engine(model, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
+  engine.initialise(config.seed);
+  engine.write(model::import_weights(engine.model(), config.model).tensors);
+  return measure::test_learning_rates(engine, *data.train, config, arguments.rates);
+}
+
+int find(const FindArguments& arguments) {
+  if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
+  if (!(arguments.rates.low < arguments.rates.high)) {
+    throw ConfigError({}, "--low must be less than --high");
+  }
+  const config::Config config = load(arguments).config;
+  warn(backend::device_warning(engine::device_options(config.parallel)));
+  report::Chart chart;
+  if (arguments.what == "learning-rate") {
+    const measure::RangeTest test = test_rates(arguments, config);
+    const std::string key = experiment::learning_rate_key(config);
+    (arguments.json ? measure::print_range_test_json : measure::print_range_test)(test, key,
+                                                                                  std::cout);
+    chart = chart_of(test);
+  } else {
+    const measure::BatchSizes sizes = measure::find_batch_sizes(config, arguments.sizes);
+    (arguments.json ? measure::print_batch_sizes_json : measure::print_batch_sizes)(sizes,
+                                                                                    std::cout);
+    chart = chart_of(sizes);
+  }
+  if (!arguments.plot.empty()) write_file_atomic(arguments.plot, report::svg_document(chart));
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_find(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<FindArguments>();
+  CLI::App* command = app.add_subcommand(
+      "find", "A learning rate by a range test, or a batch size by measuring throughput");
+  command->add_option("what", arguments->what, "learning-rate or batch-size")
+      ->required()
+      ->check(CLI::IsMember({"learning-rate", "batch-size"}));
+  add_config(*command, *arguments);
+  command->add_option("--plot", arguments->plot, "Write what was measured to this SVG file");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
+  command->add_option("--low", arguments->rates.low, "learning-rate: the first rate")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--high", arguments->rates.high, "learning-rate: the last rate")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--steps", arguments->rates.steps, "learning-rate: how many rates")
+      ->check(CLI::Range(10, 1000000));
+  command->add_option("--first", arguments->sizes.first, "batch-size: the smallest")
+      ->check(at_least_one());
+  command->add_option("--most", arguments->sizes.most, "batch-size: the largest")
+      ->check(at_least_one());
+  command->add_option("--seconds", arguments->sizes.seconds, "batch-size: time to measure each")
+      ->check(CLI::PositiveNumber);
+  command->callback([arguments, &code] { code = find(*arguments); });
+}
+
+}  // namespace trainer::app

@@ -1,0 +1,66 @@
+#include <CLI/CLI.hpp>
+#include <iostream>
+
+#include "backend/open.h"
+#include "base/error.h"
+#include "commands.h"
+#include "config/commented.h"
+#include "experiment/starter.h"
+
+namespace trainer::app {
+namespace {
+
+struct NewArguments {
+  std::string source;  // a folder of images, or a config
+  std::string output;
+  bool overwrite = false;
+};
+
+// The folder's name, also of "." and of one with a slash at its end.
+std::string stem_of(const Path& source) {
+  const Path whole = std::filesystem::absolute(source).lexically_normal();
+  return (whole.has_filename() ? whole : whole.parent_path()).stem();
+}
+
+std::string text_for(const NewArguments& arguments) {
+  const Path source = arguments.source;
+  if (std::filesystem::is_regular_file(source)) {
+    return config::commented_yaml(config::load_config(source, {}, environment()).config);
+  }
+  const bool on_cpu = backend::open_backends({}).front()->describe().starts_with("cpu");
+  const experiment::ImageFolder images = experiment::look_at(source);
+  return experiment::starting_config(
+      images, experiment::find_weights(source, environment(), on_cpu), on_cpu);
+}
+
+int create(const NewArguments& arguments) {
+  const std::string output =
+      arguments.output.empty() ? stem_of(arguments.source) + ".yaml" : arguments.output;
+  check_output_path("--output", output, arguments.overwrite);
+  const std::string text = text_for(arguments);
+  // What is written must be a config.
+  config::parse_config(text, output, {}, environment());
+  write_file_atomic(output, text);
+  std::cout << output << "\nnext: trainer plan " << output << "\n      trainer train " << output
+            << '\n';
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_new(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<NewArguments>();
+  CLI::App* command = app.add_subcommand(
+      "new", "A commented config to start with, for a folder of images or from another config");
+  command
+      ->add_option("source", arguments->source,
+                   "Folder with a folder a class, or with train, validation and test; or a config, "
+                   "whose every value is then written out")
+      ->required();
+  command->add_option("--output", arguments->output,
+                      "The file; <name of the source>.yaml here when left out");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace the file");
+  command->callback([arguments, &code] { code = create(*arguments); });
+}
+
+}  // namespace trainer::app

@@ -1,0 +1,191 @@
+#include "experiment/sweep.h"
+
+#include <unistd.h>
+
+#include <cmath>
+#include <iostream>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "commands.h"
+#include "experiment/launchers.h"
+#include "experiment/table.h"
+#include "options.h"
+#include "report/html.h"
+
+namespace trainer::app {
+namespace {
+
+using experiment::PointState;
+
+struct SweepArguments : ConfigArguments {
+  std::vector<std::string> over;
+  std::string folder;
+  std::string launcher = "local";
+  std::string image = "registry.example/trainer:latest";
+  bool collect = false;
+  std::optional<double> to_accuracy;
+};
+
+// "1:05"; "?" for nothing.
+std::string clock_time(std::optional<double> seconds) {
+  if (!seconds) return "?";
+  const auto whole = static_cast<std::int64_t>(std::ceil(*seconds));
+  return concat(whole / 60, whole % 60 < 10 ? ":0" : ":", whole % 60);
+}
+
+// A line a point; on a terminal the point in training has a line that is rewritten.
+class Progress final : public experiment::SweepObserver {
+ public:
+  Progress(const SweepArguments& arguments, std::size_t points)
+      : json_(arguments.json),
+        silent_(arguments.quiet || arguments.json),
+        is_tty_(::isatty(STDOUT_FILENO) == 1),
+        points_(points) {}
+
+  void on_start(std::size_t index, const experiment::Point& point) override {
+    name_ = point.name;
+    if (!silent_ && !is_tty_) std::cout << place(index) << name_ << ": starts" << std::endl;
+  }
+
+  void on_progress(std::size_t index, std::int64_t step, std::int64_t total,
+                   std::optional<double> eta) override {
+    if (silent_ || !is_tty_) return;
+    std::cout << '\r' << place(index) << name_ << "  step " << step << '/' << total << "  eta "
+              << clock_time(eta) << kClearRest << std::flush;
+  }
+
+  void on_end(std::size_t index, const PointState& state, std::optional<double> eta) override {
+    if (json_) std::cout << experiment::point_json(state, eta) << std::endl;
+    if (silent_) return;
+    if (is_tty_) std::cout << '\r';
+    std::cout << place(index) << state.point.name << ": " << to_string(state.kind);
+    if (state.kind == PointState::Kind::kFailed) std::cout << ": " << state.message;
+    if (state.run) {
+      std::cout << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
+    }
+    if (eta && *eta > 0) std::cout << ", eta " << clock_time(eta);
+    std::cout << (is_tty_ ? kClearRest : "") << std::endl;
+  }
+
+ private:
+  static constexpr const char* kClearRest = "\x1b[K";  // of the terminal's line
+
+  std::string place(std::size_t index) const { return concat("[", index + 1, "/", points_, "] "); }
+
+  bool json_, silent_, is_tty_;
+  std::size_t points_;
+  std::string name_;
+};
+
+experiment::SweepPlan plan_of(const SweepArguments& arguments) {
+  std::vector<experiment::Axis> axes;
+  for (const std::string& text : arguments.over) axes.push_back(experiment::parse_axis(text));
+  config::Environment variables = environment();
+  std::vector<config::Override> overrides = arguments.overrides;
+  const auto device = variables.find("DEVICE");
+  if (device != variables.end() && !device->second.empty()) {
+    overrides.insert(overrides.begin(), {"parallel.device", device->second, "$DEVICE"});
+  }
+  // Only its kind of optimizer and schedule matters here; lists would be no values of a run.
+  config::Environment plain = variables;
+  for (const char* name : {"NUM_GPUS", "BATCH_SIZE", "LEARNING_RATE", "SEEDS"}) plain.erase(name);
+  const config::Config config = config::load_config(arguments.path, overrides, plain).config;
+  for (auto& axis :
+       experiment::axes_of_environment(variables, axes, experiment::learning_rate_key(config))) {
+    axes.push_back(std::move(axis));
+  }
+  return experiment::plan_sweep(arguments.path, std::move(axes), overrides, variables,
+                                arguments.folder);
+}
+
+int code_of(const std::vector<PointState>& points) {
+  int code = kExitOk;
+  for (const PointState& point : points) {
+    // Only a signal leaves a point for later.
+    const bool is_left =
+        point.kind == PointState::Kind::kStopped || point.kind == PointState::Kind::kNotStarted;
+    if (is_left) return kExitInterrupted;
+    if (point.kind == PointState::Kind::kFailed && code == kExitOk) {
+      code = point.code != 0 ? point.code : kExitCheck;
+    }
+  }
+  return code;
+}
+
+void print_summary(const SweepArguments& arguments, const experiment::Summary& summary,
+                   const Path& folder) {
+  if (arguments.json) {
+    std::cout << experiment::table_json(summary) << std::endl;
+    return;
+  }
+  std::cout << '\n';
+  experiment::print_table(summary, std::cout);
+  const std::string sentence = experiment::accuracy_sentence(summary);
+  if (!sentence.empty()) std::cout << sentence << '\n';
+  for (const PointState& point : summary.points) {
+    if (point.kind != PointState::Kind::kFailed) continue;
+    std::cout << "failed: " << point.point.name << ": " << point.message << " (see "
+              << (folder / point.point.name / "errors.log").string() << ")\n";
+  }
+  std::cout << "table: " << (folder / "table.md").string()
+            << ", table.csv, table.json\nreport: " << (folder / "report.html").string() << '\n';
+}
+
+int sweep(const SweepArguments& arguments) {
+  const experiment::SweepPlan plan = plan_of(arguments);
+  const Path program = std::filesystem::read_symlink("/proc/self/exe");
+  if (arguments.launcher != "local" || !arguments.collect) experiment::write_plan(plan);
+  if (arguments.launcher == "slurm") {
+    std::cout << experiment::slurm_script(plan, program);
+    return kExitOk;
+  }
+  if (arguments.launcher == "kubernetes") {
+    std::cout << experiment::kubernetes_jobs(plan, arguments.image);
+    return kExitOk;
+  }
+  Progress progress(arguments, plan.points.size());
+  std::vector<PointState> points = arguments.collect
+                                       ? experiment::collect(plan)
+                                       : experiment::run_sweep(plan, program, progress);
+  const int code = arguments.collect ? int{kExitOk} : code_of(points);
+  const experiment::Summary summary =
+      experiment::summarize(plan, std::move(points), arguments.to_accuracy);
+  experiment::write_tables(summary, plan.folder);
+  report::write_sweep_report(summary, plan.folder, plan.folder / "report.html");
+  print_summary(arguments, summary, plan.folder);
+  return code;
+}
+
+}  // namespace
+
+void add_sweep(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<SweepArguments>();
+  CLI::App* command = app.add_subcommand(
+      "sweep", "Train every combination of some values: a run each, and one table");
+  command->add_option("config", arguments->path, "Config file (YAML)")->required();
+  command
+      ->add_option("--over", arguments->over,
+                   "A key and its values; also lists in NUM_GPUS, BATCH_SIZE, LEARNING_RATE, SEEDS")
+      ->type_name("KEY=V1,V2")
+      ->allow_extra_args(false);
+  command->add_option("--dir", arguments->folder,
+                      "Folder of the sweep; runs/<name>_sweep when left out");
+  command
+      ->add_option("--launcher", arguments->launcher,
+                   "local trains here; slurm and kubernetes print a job array or Job manifests")
+      ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
+  command->add_option("--image", arguments->image, "Container image of --launcher kubernetes");
+  command->add_flag("--collect", arguments->collect, "The table of what has been trained, no more");
+  command
+      ->add_option("--to-accuracy", arguments->to_accuracy,
+                   "Also time and cost to this accuracy (0 to 1), and the cheapest point")
+      ->check(CLI::Range(0.0, 1.0));
+  add_overrides(*command, arguments->overrides, Shorthands::kNone);
+  command->add_flag("--json", arguments->json,
+                    "One JSON object a line on standard output, nothing else");
+  command->add_flag("--quiet", arguments->quiet, "No progress");
+  command->callback([arguments, &code] { code = sweep(*arguments); });
+}
+
+}  // namespace trainer::app

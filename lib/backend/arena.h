@@ -1,0 +1,25 @@
+// Where the buffers of a program lie in one block of memory.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace trainer::backend {
+
+// A buffer that is used from step `first` to step `last`.
+struct Lifetime {
+  std::int64_t bytes = 0;
+  int first = 0, last = 0;
+};
+
+struct ArenaPlan {
+  std::vector<std::int64_t> offsets;  // one a buffer
+  std::int64_t bytes = 0;
+};
+
+// First fit by falling size: each buffer gets the lowest offset at which no buffer that lives at
+// the same time lies. Offsets are multiples of `alignment`.
+ArenaPlan plan_arena(std::span<const Lifetime> buffers, std::int64_t alignment);
+
+}  // namespace trainer::backend

@@ -1,0 +1,205 @@
+#include <optional>
+
+#include "backend/cpu/dnnl.h"
+#include "backend/cpu/ops/conv_amx.h"
+#include "backend/cpu/ops/conv_winograd.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using dnnl::memory;
+using dnnl::prop_kind;
+
+constexpr dnnl::algorithm kDirect = dnnl::algorithm::convolution_direct;
+
+// oneDNN wants NCHW-ordered dimensions; where things lie is the descriptor's matter.
+struct Problem {
+  memory::dims strides, dilates, pad_before, pad_after;
+  bool grouped;
+  memory::dims kernel_dims;
+  memory::desc kernel;  // as the variables hold it: HWIO float32
+};
+
+// A kernel [kh, kw, in / groups, out] has its outputs group by group: the format hwigo.
+Problem problem(const graph::Window& window, std::int64_t groups, const Shape& kernel) {
+  using tag = memory::format_tag;
+  Problem p;
+  p.strides = {window.stride[0], window.stride[1]};
+  p.dilates = {window.dilation[0] - 1, window.dilation[1] - 1};
+  p.pad_before = {window.pad_before[0], window.pad_before[1]};
+  p.pad_after = {window.pad_after[0], window.pad_after[1]};
+  p.grouped = groups > 1;
+  p.kernel_dims = p.grouped
+                      ? memory::dims{groups, kernel[3] / groups, kernel[2], kernel[0], kernel[1]}
+                      : memory::dims{kernel[3], kernel[2], kernel[0], kernel[1]};
+  p.kernel = {p.kernel_dims, memory::data_type::f32, p.grouped ? tag::hwigo : tag::hwio};
+  return p;
+}
+
+memory::desc any(const memory::dims& dims, DType type) {
+  return {dims, dnnl_type(type), memory::format_tag::any};
+}
+
+memory::desc bias_desc(std::int64_t channels) {
+  return {{channels}, memory::data_type::f32, memory::format_tag::x};
+}
+
+// The first pair of layouts for which oneDNN has a good implementation; the reference only when
+// there is nothing else.
+template <class Make>
+auto choose(const std::vector<std::pair<Layout, Layout>>& layouts, const Make& make) {
+  using Result = decltype(make(layouts[0].first, layouts[0].second));
+  struct Choice {
+    Result descriptor;
+    Layout x, y;
+  };
+  std::optional<Choice> reference;
+  for (const auto& [x, y] : layouts) {
+    try {
+      Choice choice{make(x, y), x, y};
+      if (!dnnl_is_reference(choice.descriptor.impl_info_str())) return choice;
+      if (!reference) reference = choice;
+    } catch (const dnnl::error& error) {
+      if (error.status != dnnl_unimplemented) throw;
+    }
+  }
+  if (!reference) throw DeviceError("oneDNN has no convolution of this kind");
+  return *reference;
+}
+
+// Layout pairs of (x, y) to try. Few channels are better read as planes.
+std::vector<std::pair<Layout, Layout>> layout_pairs(const Operand& x) {
+  if (x.layout == Layout::kPlanar || (x.layout == Layout::kPlain && x.c() <= 4)) {
+    return {{Layout::kPlanar, Layout::kBlocked},
+            {Layout::kBlocked, Layout::kBlocked},
+            {Layout::kPlain, Layout::kPlain}};
+  }
+  return {{Layout::kBlocked, Layout::kBlocked}, {Layout::kPlain, Layout::kPlain}};
+}
+
+Operand shaped(const Shape& shape, Layout layout, DType type) { return {-1, layout, type, shape}; }
+
+dnnl::convolution_forward::primitive_desc forward_descriptor(
+    const Lowering& l, const Problem& p, const Operand& x, const Operand& y, bool bias,
+    const dnnl::primitive_attr& attributes) {
+  const memory::desc kernel = any(p.kernel_dims, x.type);
+  const memory::desc b = bias ? bias_desc(y.c()) : memory::desc();
+  return {{prop_kind::forward_training, kDirect, dnnl_desc(x, l), kernel, b, dnnl_desc(y, l),
+           p.strides, p.dilates, p.pad_before, p.pad_after},
+          attributes,
+          dnnl_engine()};
+}
+
+// A hint for the backward descriptors: the forward they belong to.
+dnnl::convolution_forward::primitive_desc hint(const Lowering& l, const Problem& p,
+                                               const Operand& x, const Operand& y) {
+  return forward_descriptor(l, p, x, y, false, {});
+}
+
+Shape output_shape(const graph::Window& window, const Shape& x, std::int64_t channels) {
+  return {x[0], window.output(x[1], 0), window.output(x[2], 1), channels};
+}
+
+}  // namespace
+
+void lower(const graph::Conv& op, Lowering& l) {
+  const Operand x0 = l.input_as_is(0);
+  const Shape kernel = l.shape_of_input(1);
+  const Shape y_shape = output_shape(op.window, x0.shape, kernel[3]);
+  if (winograd_chosen(l, Direction::kForward, op.window, op.groups, x0.type, x0.shape, y_shape,
+                      kernel)) {
+    return lower_winograd(op, l);
+  }
+  if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
+  const Problem p = problem(op.window, op.groups, kernel);
+  const dnnl::primitive_attr attributes = dnnl_attributes(op.activation);
+  const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
+    return forward_descriptor(l, p, shaped(x0.shape, in, x0.type), shaped(y_shape, out, x0.type),
+                              op.bias, attributes);
+  });
+  const Operand x = l.input(0, choice.x);
+  const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
+  const Operand y = l.output(0, choice.y);
+  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, choice.descriptor.src_desc(), x.buffer},
+                                      {DNNL_ARG_WEIGHTS, choice.descriptor.weights_desc(), weights},
+                                      {DNNL_ARG_DST, choice.descriptor.dst_desc(), y.buffer}};
+  if (op.bias) {
+    arguments.push_back({DNNL_ARG_BIAS, bias_desc(kernel[3]), l.input(2, Layout::kPlain).buffer});
+  }
+  dnnl_step(l, dnnl::convolution_forward(choice.descriptor), choice.descriptor, arguments);
+}
+
+void lower(const graph::ConvBackwardData& op, Lowering& l) {
+  const Operand dy0 = l.input_as_is(0);
+  const Shape kernel = l.shape_of_input(1);
+  const Shape x_shape = op.input.with_batch(l.samples());
+  if (winograd_chosen(l, Direction::kBackwardData, op.window, op.groups, dy0.type, x_shape,
+                      dy0.shape, kernel)) {
+    return lower_winograd(op, l);
+  }
+  if (amx_chosen(l, op.window, op.groups, dy0.type, kernel)) return lower_amx(op, l);
+  const Problem p = problem(op.window, op.groups, kernel);
+  const std::vector<std::pair<Layout, Layout>> layouts{{Layout::kBlocked, Layout::kBlocked},
+                                                       {Layout::kPlain, Layout::kPlain}};
+  const auto choice = choose(layouts, [&](Layout in, Layout out) {
+    const Operand dx = shaped(x_shape, in, dy0.type), dy = shaped(dy0.shape, out, dy0.type);
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return dnnl::convolution_backward_data::primitive_desc(
+        {kDirect, dnnl_desc(dx, l), any(p.kernel_dims, dy0.type), dnnl_desc(dy, l), p.strides,
+         p.dilates, p.pad_before, p.pad_after},
+        attributes, dnnl_engine(), hint(l, p, dx, dy));
+  });
+  const Operand dy = l.input(0, choice.y);
+  const Buffer weights = dnnl_weights(l, 1, p.kernel, choice.descriptor.weights_desc());
+  const Operand dx = l.output(0, choice.x);
+  dnnl_step(l, dnnl::convolution_backward_data(choice.descriptor), choice.descriptor,
+            {{DNNL_ARG_DIFF_DST, choice.descriptor.diff_dst_desc(), dy.buffer},
+             {DNNL_ARG_WEIGHTS, choice.descriptor.weights_desc(), weights},
+             {DNNL_ARG_DIFF_SRC, choice.descriptor.diff_src_desc(), dx.buffer}});
+}
+
+void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
+  const Operand x0 = l.input_as_is(0);
+  const Operand dy0 = l.input_as_is(1);
+  const Shape& kernel = op.kernel;
+  if (winograd_chosen(l, Direction::kBackwardWeights, op.window, op.groups, x0.type, x0.shape,
+                      dy0.shape, kernel)) {
+    return lower_winograd(op, l);
+  }
+  if (amx_chosen(l, op.window, op.groups, x0.type, kernel)) return lower_amx(op, l);
+  const Problem p = problem(op.window, op.groups, kernel);
+  const auto choice = choose(layout_pairs(x0), [&](Layout in, Layout out) {
+    const Operand x = shaped(x0.shape, in, x0.type), dy = shaped(dy0.shape, out, dy0.type);
+    dnnl::primitive_attr attributes;
+    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    return dnnl::convolution_backward_weights::primitive_desc(
+        {kDirect, dnnl_desc(x, l), any(p.kernel_dims, DType::kFloat32),
+         op.bias ? bias_desc(kernel[3]) : memory::desc(), dnnl_desc(dy, l), p.strides, p.dilates,
+         p.pad_before, p.pad_after},
+        attributes, dnnl_engine(), hint(l, p, x, dy));
+  });
+  const Operand x = l.input(0, choice.x);
+  const Operand dy = l.input(1, choice.y);
+  const memory::desc wanted = choice.descriptor.diff_weights_desc();
+  const Operand dkernel = l.output(0, Layout::kPlain);
+  const bool direct = wanted == p.kernel;
+  const Buffer target =
+      direct ? dkernel.buffer : l.scratch(static_cast<std::int64_t>(wanted.get_size()));
+  std::vector<DnnlArgument> arguments{
+      {DNNL_ARG_SRC, choice.descriptor.src_desc(), x.buffer},
+      {DNNL_ARG_DIFF_DST, choice.descriptor.diff_dst_desc(), dy.buffer},
+      {DNNL_ARG_DIFF_WEIGHTS, wanted, target}};
+  if (op.bias) {
+    arguments.push_back(
+        {DNNL_ARG_DIFF_BIAS, bias_desc(kernel[3]), l.output(1, Layout::kPlain).buffer});
+  }
+  dnnl_step(l, dnnl::convolution_backward_weights(choice.descriptor), choice.descriptor, arguments);
+  if (!direct) {
+    l.reuse(target);
+    l.reuse(dkernel.buffer);
+    dnnl_reorder_step(l, wanted, target, p.kernel, dkernel.buffer);
+  }
+}
+
+}  // namespace trainer::backend::cpu

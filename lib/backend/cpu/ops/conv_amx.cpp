@@ -1,0 +1,128 @@
+#include "backend/cpu/ops/conv_amx.h"
+
+#include <algorithm>
+#include <array>
+
+#include "backend/cpu/ops/conv_parts.h"
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using simd::AmxKernels;
+using simd::AmxShape;
+using simd::BFloat16;
+
+// With fewer channels than this most of a tile would be padding.
+constexpr std::int64_t kFewestChannels = 16;
+
+AmxShape shape_of(const graph::Window& window, const Shape& x, const Shape& y) {
+  return {x[0],
+          x[1],
+          x[2],
+          y[1],
+          y[2],
+          window.size[0],
+          window.size[1],
+          window.dilation[0],
+          window.dilation[1],
+          window.pad_before[0],
+          window.pad_before[1],
+          x[3],
+          y[3],
+          false,
+          simd::Gate::kNone,
+          0,
+          0,
+          y[3]};
+}
+
+// What is padded before the gradient so that the taps, turned, meet what they met in forward.
+std::array<std::int64_t, 2> turned_padding(const graph::Window& w) {
+  return {(w.size[0] - 1) * w.dilation[0] - w.pad_before[0],
+          (w.size[1] - 1) * w.dilation[1] - w.pad_before[1]};
+}
+
+// Appends the step that computes y from x with the kernel that is input 1; bias -1: none.
+void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias, Buffer y) {
+  const AmxKernels* k = l.machine().amx;
+  const Buffer kernel = l.packed_weights(
+      1, shape.transposed ? "amx turned" : "amx", k->kernel_bytes(shape),
+      [k, shape](const float* from, char* to) {
+        return [=] { k->pack_kernel(shape, from, reinterpret_cast<BFloat16*>(to)); };
+      });
+  const auto parts = divide_convolution(shape, l.machine().threads, 0, k->scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, k->scratch_bytes);
+  const std::int64_t x_sample =
+      l.padded_elements({1, shape.h, shape.w, shape.in}, Layout::kBlocked);
+  const std::int64_t y_sample =
+      l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
+  l.step("amx", [=](const RunContext& c) {
+    run_parts(c, parts, [&](const ConvPart<AmxShape>& part) {
+      k->convolution(part.shape, c.at<BFloat16>(x) + part.first_sample * x_sample,
+                     c.at<BFloat16>(kernel), bias >= 0 ? c.at<float>(bias) : nullptr,
+                     c.at<BFloat16>(y) + part.first_sample * y_sample,
+                     c.at<char>(scratch) + part.scratch);
+    });
+  });
+}
+
+}  // namespace
+
+bool amx_chosen(const Lowering& l, const graph::Window& window, std::int64_t groups, DType type,
+                const Shape& kernel) {
+  const auto turned = turned_padding(window);
+  return l.machine().amx != nullptr && type == DType::kBFloat16 && groups == 1 &&
+         window.stride[0] == 1 && window.stride[1] == 1 &&
+         std::min(kernel[2], kernel[3]) >= kFewestChannels &&
+         std::min(window.pad_before[0], window.pad_before[1]) >= 0 &&
+         std::min(turned[0], turned[1]) >= 0;
+}
+
+void lower_amx(const graph::Conv& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const Operand y = l.output(0, Layout::kBlocked);
+  AmxShape shape = shape_of(op.window, x.shape, y.shape);
+  const bool gated = has_gate(op.activation);
+  if (gated) {
+    shape.gate = gate_of(op.activation);
+    shape.alpha = op.activation.alpha;
+  }
+  convolution_step(l, shape, x.buffer, bias, y.buffer);
+  if (gated) return;
+  l.reuse(y.buffer);
+  activate(l, op.activation, y, y);
+}
+
+// The same convolution with turned kernels, over the gradient padded by what the input was not.
+void lower_amx(const graph::ConvBackwardData& op, Lowering& l) {
+  const Operand dy = l.input(0, Layout::kBlocked);
+  const Operand dx = l.output(0, Layout::kBlocked);
+  AmxShape shape = shape_of(op.window, dy.shape, dx.shape);
+  const auto turned = turned_padding(op.window);
+  shape.top = turned[0];
+  shape.left = turned[1];
+  shape.transposed = true;
+  convolution_step(l, shape, dy.buffer, -1, dx.buffer);
+}
+
+void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand dy = l.input(1, Layout::kBlocked);
+  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
+  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const AmxKernels* k = l.machine().amx;
+  const auto parts = divide_convolution(shape_of(op.window, x.shape, dy.shape), l.machine().threads,
+                                        simd::kAmxPanel, k->weights_scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, k->weights_scratch_bytes);
+  l.step("amx", [=](const RunContext& c) {
+    run_parts(c, parts, [&](const ConvPart<AmxShape>& part) {
+      k->weights(part.shape, c.at<BFloat16>(x.buffer), c.at<BFloat16>(dy.buffer),
+                 c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
+                 c.at<char>(scratch) + part.scratch);
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

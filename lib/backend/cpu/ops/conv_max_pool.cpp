@@ -1,0 +1,92 @@
+// Convolution over few channels with its activation and max pooling: our own kernel.
+#include <algorithm>
+
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using simd::StemShape;
+
+StemShape stem_shape(const graph::Conv& conv, const Operand& x, const Shape& kernel,
+                     const Operand& y, std::int64_t block) {
+  const auto& w = conv.window;
+  return {x.n(),
+          x.c(),
+          x.h(),
+          x.w(),
+          (kernel[3] + block - 1) / block,
+          kernel[0],
+          kernel[1],
+          w.pad_before[0],
+          w.pad_before[1],
+          w.output(x.h(), 0),
+          w.output(x.w(), 1),
+          y.h(),
+          y.w(),
+          conv.activation.kind == graph::Activation::Kind::kRelu};
+}
+
+// [rows, channels] -> [rows, channels padded to blocks with zeros]
+void pad_rows(const float* from, float* to, std::int64_t rows, std::int64_t channels,
+              std::int64_t padded) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    std::copy(from + r * channels, from + (r + 1) * channels, to + r * padded);
+    std::fill(to + r * padded + channels, to + (r + 1) * padded, 0.0f);
+  }
+}
+
+}  // namespace
+
+void lower(const graph::ConvMaxPool& op, Lowering& l) {
+  const Shape kernel = l.shape_of_input(1);
+  const Operand x = l.input(0, Layout::kPlanar);
+  const Operand y = l.output(0, Layout::kBlocked);
+  const Operand index = l.output(1, Layout::kBlocked);
+  const StemShape shape = stem_shape(op.conv, x, kernel, y, l.machine().block);
+  const std::int64_t oc = kernel[3], padded = shape.oc_blocks * l.machine().block;
+  const auto pad = [&](std::size_t input, std::int64_t rows) {
+    return l.packed_weights(
+        input, concat("rows", padded), rows * padded * 4, [=](const float* from, char* to) {
+          return [=] { pad_rows(from, reinterpret_cast<float*>(to), rows, oc, padded); };
+        });
+  };
+  const Buffer weights = pad(1, kernel.elements() / oc);
+  const Buffer bias = op.conv.bias ? pad(2, 1) : l.zeros(padded * 4);
+  const Buffer image = l.scratch(x.c() * x.h() * x.w() * 4);
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).stem_forward](const RunContext& c) {
+      run(shape, c.at<T>(x.buffer), c.at<float>(weights), c.at<float>(bias), c.at<T>(y.buffer),
+          c.at<std::uint8_t>(index.buffer), c.at<float>(image));
+    });
+  });
+}
+
+void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlanar);
+  const Operand dy = l.input(1, Layout::kBlocked);
+  const Operand y = l.input(2, Layout::kBlocked);
+  const Operand index = l.input_as_is(3);
+  const StemShape shape = stem_shape(op.conv, x, op.kernel, y, l.machine().block);
+  const std::int64_t oc = op.kernel[3], padded = shape.oc_blocks * l.machine().block;
+  const std::int64_t rows = op.kernel.elements() / oc;
+  const Buffer dkernel = l.scratch(rows * padded * 4), dbias = l.scratch(padded * 4);
+  const Buffer image = l.scratch(x.c() * x.h() * x.w() * 4);
+  const Buffer kernel_out = l.output(0, Layout::kPlain).buffer;
+  const Buffer bias_out = op.conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).stem_backward](const RunContext& c) {
+      run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
+          c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),
+          c.at<float>(image));
+      const float* from = c.at<float>(dkernel);
+      for (std::int64_t r = 0; r < rows; ++r) {
+        std::copy(from + r * padded, from + r * padded + oc, c.at<float>(kernel_out) + r * oc);
+      }
+      if (bias_out >= 0)
+        std::copy(c.at<float>(dbias), c.at<float>(dbias) + oc, c.at<float>(bias_out));
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,66 @@
+// How the threads of a worker share one convolution.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "backend/cpu/lowering.h"
+#include "base/partition.h"
+
+namespace trainer::backend::cpu {
+
+// What one thread of a worker computes. Shape has n samples and the output channels [out_begin,
+// out_end).
+template <class Shape>
+struct ConvPart {
+  Shape shape;
+  std::int64_t first_sample = 0;
+  std::int64_t scratch = 0;  // offset of its own scratch, in bytes
+};
+
+// At most one part a thread: of the samples, or of the output channels in whole panels of `panel`
+// of them where that is not 0. `scratch_bytes(shape)` is the scratch that a part of this shape
+// needs.
+template <class Shape, class ScratchBytes>
+std::vector<ConvPart<Shape>> divide_convolution(const Shape& shape, int threads, std::int64_t panel,
+                                                const ScratchBytes& scratch_bytes) {
+  const std::int64_t panels = panel == 0 ? shape.n : (shape.out + panel - 1) / panel;
+  const std::int64_t count = std::min<std::int64_t>(threads, panels);
+  std::vector<ConvPart<Shape>> parts;
+  std::int64_t scratch = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    const auto [begin, size] = partition(panels, count, i);
+    ConvPart<Shape> part{shape, 0, scratch};
+    if (panel == 0) {
+      part.first_sample = begin;
+      part.shape.n = size;
+    } else {
+      part.shape.out_begin = begin * panel;
+      part.shape.out_end = std::min(shape.out, (begin + size) * panel);
+    }
+    scratch = align_up(scratch + scratch_bytes(part.shape));
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+// Scratch of the next step for all parts.
+template <class Shape, class ScratchBytes>
+Buffer scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
+                   const ScratchBytes& scratch_bytes) {
+  return l.scratch(parts.back().scratch + scratch_bytes(parts.back().shape));
+}
+
+// Calls run(part) for each part on the threads of the worker.
+template <class Shape, class Run>
+void run_parts(const RunContext& context, const std::vector<ConvPart<Shape>>& parts,
+               const Run& run) {
+  if (parts.size() == 1) return run(parts[0]);
+  context.team->run([&](int member) {
+    if (static_cast<std::size_t>(member) < parts.size())
+      run(parts[static_cast<std::size_t>(member)]);
+  });
+}
+
+}  // namespace trainer::backend::cpu

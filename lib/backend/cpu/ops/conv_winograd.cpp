@@ -1,0 +1,184 @@
+#include "backend/cpu/ops/conv_winograd.h"
+
+#include "backend/cpu/ops/conv_parts.h"
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using simd::WinogradShape;
+
+// What a choice is made for where it may not depend on the number of samples.
+constexpr std::int64_t kUsualSamples = 16;
+
+bool fits(const graph::Window& window, std::int64_t groups, DType type) {
+  const auto& w = window;
+  return w.size[0] == 3 && w.size[1] == 3 && w.stride[0] == 1 && w.stride[1] == 1 &&
+         w.dilation[0] == 1 && w.dilation[1] == 1 && groups == 1 && type == DType::kFloat32;
+}
+
+// Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
+// weighing the transforms of images and kernel; the weights were fitted to measurements of both on
+// one AVX-512 core. `n`: samples to decide for.
+bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
+          std::int64_t block) {
+  const auto padded = [block](std::int64_t channels) {
+    const std::int64_t blocks = (channels + block - 1) / block;
+    return static_cast<double>(blocks * block);
+  };
+  const bool weights = direction == Direction::kBackwardWeights;
+  const double in = padded(kernel[2]), out = padded(kernel[3]);
+  const Shape& tiled = direction == Direction::kBackwardData ? x : y;
+  const std::int64_t rows = (tiled[1] + 3) / 4, columns = (tiled[2] + 3) / 4;
+  const double tiles = static_cast<double>(n * rows * columns);
+  const double direct = static_cast<double>(n * y[1] * y[2] * kernel.elements());
+  const double winograd = tiles * 36 * in * out + (weights ? 600 : 450) * tiles * (in + out) +
+                          (weights ? 350 : 850) * in * out;
+  return winograd < 0.95 * direct;
+}
+
+// Tiles of a strip when it has to make up for what is done once a strip.
+constexpr std::int64_t kLongStrip = 392;
+
+// A kernel that is small when transformed is kept so, and the strip is as short as leaves all in
+// the cache; else it is transformed for every strip.
+void choose_strip(WinogradShape& shape) {
+  constexpr std::int64_t kSmallKernel = 128 * 128, kShortStrip = 56;
+  shape.whole_kernel = shape.in * shape.out <= kSmallKernel;
+  shape.tiles = shape.whole_kernel ? kShortStrip : kLongStrip;
+}
+
+// Output channels that the kernels compute together.
+std::int64_t panel_of(const Lowering& l) { return simd::kWinogradPanel * l.machine().block; }
+
+// In bytes what the kernels say in floats.
+auto bytes_of(std::int64_t (*floats)(const WinogradShape&)) {
+  return [floats](const WinogradShape& shape) { return floats(shape) * 4; };
+}
+
+// Appends the step that computes y from x; bias -1: none.
+void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights, Buffer bias,
+                      Buffer y) {
+  choose_strip(shape);
+  const simd::Kernels* k = &l.kernels();
+  const bool by_channels = !shape.whole_kernel || shape.n < l.machine().threads;
+  const auto scratch_bytes = bytes_of(k->winograd_scratch);
+  const auto parts =
+      divide_convolution(shape, l.machine().threads, by_channels ? panel_of(l) : 0, scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
+  const auto sample = [block = k->block](std::int64_t pixels, std::int64_t channels) {
+    return (channels + block - 1) / block * block * pixels;
+  };
+  const std::int64_t x_sample = sample(shape.h * shape.w, shape.in);
+  const std::int64_t y_sample = sample(shape.oh * shape.ow, shape.out);
+  l.step(concat("winograd ", k->name), [=](const RunContext& c) {
+    run_parts(c, parts, [&](const ConvPart<WinogradShape>& part) {
+      k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
+                  bias >= 0 ? c.at<float>(bias) : nullptr,
+                  c.at<float>(y) + part.first_sample * y_sample,
+                  c.at<float>(scratch) + part.scratch / 4);
+    });
+  });
+}
+
+}  // namespace
+
+bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window& window,
+                     std::int64_t groups, DType type, const Shape& x, const Shape& y,
+                     const Shape& kernel) {
+  using Choice = CompileOptions::Convolution;
+  if (!fits(window, groups, type) || l.convolution() == Choice::kDirect) return false;
+  const std::int64_t n = l.same_for_any_batch() ? kUsualSamples : x[0];
+  return l.convolution() == Choice::kWinograd ||
+         pays(n, x, y, kernel, direction, l.machine().block);
+}
+
+void lower_winograd(const graph::Conv& op, Lowering& l) {
+  const Shape kernel = l.shape_of_input(1);
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Buffer weights = l.input(1, Layout::kPlain).buffer;
+  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const Operand y = l.output(0, Layout::kBlocked);
+  const bool gated = has_gate(op.activation);
+  const WinogradShape shape{x.n(),
+                            x.h(),
+                            x.w(),
+                            y.h(),
+                            y.w(),
+                            op.window.pad_before[0],
+                            op.window.pad_before[1],
+                            kernel[2],
+                            kernel[3],
+                            false,
+                            gated ? gate_of(op.activation) : simd::Gate::kNone,
+                            op.activation.alpha,
+                            0,
+                            false,
+                            0,
+                            kernel[3]};
+  convolution_step(l, shape, x.buffer, weights, bias, y.buffer);
+  if (gated) return;
+  l.reuse(y.buffer);
+  activate(l, op.activation, y, y);
+}
+
+// The same convolution with turned kernels, over the gradient padded by what the input was not.
+void lower_winograd(const graph::ConvBackwardData& op, Lowering& l) {
+  const Shape kernel = l.shape_of_input(1);
+  const Operand dy = l.input(0, Layout::kBlocked);
+  const Buffer weights = l.input(1, Layout::kPlain).buffer;
+  const Operand dx = l.output(0, Layout::kBlocked);
+  const WinogradShape shape{dy.n(),
+                            dy.h(),
+                            dy.w(),
+                            dx.h(),
+                            dx.w(),
+                            2 - op.window.pad_before[0],
+                            2 - op.window.pad_before[1],
+                            kernel[3],
+                            kernel[2],
+                            true,
+                            simd::Gate::kNone,
+                            0,
+                            0,
+                            false,
+                            0,
+                            kernel[2]};
+  convolution_step(l, shape, dy.buffer, weights, -1, dx.buffer);
+}
+
+void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand dy = l.input(1, Layout::kBlocked);
+  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
+  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  const WinogradShape shape{x.n(),
+                            x.h(),
+                            x.w(),
+                            dy.h(),
+                            dy.w(),
+                            op.window.pad_before[0],
+                            op.window.pad_before[1],
+                            op.kernel[2],
+                            op.kernel[3],
+                            false,
+                            simd::Gate::kNone,
+                            0,
+                            kLongStrip,
+                            false,
+                            0,
+                            op.kernel[3]};
+  const simd::Kernels* k = &l.kernels();
+  const auto scratch_bytes = bytes_of(k->winograd_weights_scratch);
+  const auto parts = divide_convolution(shape, l.machine().threads, panel_of(l), scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
+  l.step(concat("winograd ", k->name), [=](const RunContext& c) {
+    run_parts(c, parts, [&](const ConvPart<WinogradShape>& part) {
+      k->winograd_weights(part.shape, c.at<float>(x.buffer), c.at<float>(dy.buffer),
+                          c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
+                          c.at<float>(scratch) + part.scratch / 4);
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

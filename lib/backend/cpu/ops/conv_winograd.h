@@ -1,0 +1,21 @@
+// Convolutions 3x3 of stride 1 in float32 by our own Winograd kernels (simd/winograd.inl).
+#pragma once
+
+#include "backend/cpu/lowering.h"
+
+namespace trainer::backend::cpu {
+
+enum class Direction { kForward, kBackwardData, kBackwardWeights };
+
+// Whether such a convolution is to be computed by Winograd F(4x4, 3x3): by a rule and not by
+// timing, so that the same config gives the same bits every time. `x`, `y` and `kernel` as in
+// forward.
+bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window& window,
+                     std::int64_t groups, DType type, const Shape& x, const Shape& y,
+                     const Shape& kernel);
+
+void lower_winograd(const graph::Conv& op, Lowering& l);
+void lower_winograd(const graph::ConvBackwardData& op, Lowering& l);
+void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l);
+
+}  // namespace trainer::backend::cpu

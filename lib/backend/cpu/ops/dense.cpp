@@ -1,0 +1,113 @@
+#include "backend/cpu/dnnl.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using dnnl::memory;
+using dnnl::prop_kind;
+using tag = memory::format_tag;
+
+memory::desc plain2(std::int64_t rows, std::int64_t columns, DType type) {
+  return {{rows, columns}, dnnl_type(type), tag::ab};
+}
+// oneDNN's dimensions are [units, inputs]; ours lie as [inputs, units].
+memory::desc stored_kernel(const Shape& kernel) {
+  return {{kernel[1], kernel[0]}, memory::data_type::f32, tag::ba};
+}
+memory::desc any_kernel(const Shape& kernel, DType type) {
+  return {{kernel[1], kernel[0]}, dnnl_type(type), tag::any};
+}
+memory::desc bias_desc(std::int64_t units) { return {{units}, memory::data_type::f32, tag::x}; }
+
+dnnl::inner_product_forward::primitive_desc forward(const Operand& x, const Shape& kernel,
+                                                    bool bias, DType output,
+                                                    const dnnl::primitive_attr& attr) {
+  return {{prop_kind::forward_training, plain2(x.n(), x.c(), x.type), any_kernel(kernel, x.type),
+           bias ? bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], output)},
+          attr,
+          dnnl_engine()};
+}
+
+dnnl::primitive_attr scratchpad_attributes() {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  return attributes;
+}
+
+// dy in the type of x: oneDNN wants both alike, while logits stay float32 in a bf16 graph.
+Buffer as_type(Lowering& l, const Operand& operand, DType type) {
+  if (operand.type == type) return operand.buffer;
+  Operand to = operand;
+  to.type = type;
+  to.buffer = l.scratch(to.shape.elements() * static_cast<std::int64_t>(size_of(type)));
+  dnnl_reorder_step(l, dnnl_desc(operand, l), operand.buffer, dnnl_desc(to, l), to.buffer);
+  return to.buffer;
+}
+
+}  // namespace
+
+void lower(const graph::Dense& op, Lowering& l) {
+  const Shape kernel = l.shape_of_input(1);
+  const Operand x = l.input(0, Layout::kPlain);
+  const Operand y = l.output(0, Layout::kPlain);
+  const auto descriptor = forward(x, kernel, op.bias, y.type, dnnl_attributes(op.activation));
+  const Buffer weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
+  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, descriptor.src_desc(), x.buffer},
+                                      {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
+                                      {DNNL_ARG_DST, descriptor.dst_desc(), y.buffer}};
+  if (op.bias) {
+    arguments.push_back({DNNL_ARG_BIAS, bias_desc(kernel[1]), l.input(2, Layout::kPlain).buffer});
+  }
+  dnnl_step(l, dnnl::inner_product_forward(descriptor), descriptor, arguments);
+}
+
+void lower(const graph::DenseBackwardData& op, Lowering& l) {
+  const Shape kernel = l.shape_of_input(1);
+  const DType type = l.type_of_output(0);
+  const Buffer dy = as_type(l, l.input(0, Layout::kPlain), type);
+  const Operand dx = l.output(0, Layout::kPlain);
+  const dnnl::inner_product_backward_data::primitive_desc descriptor(
+      {plain2(l.samples(), op.inputs, type), any_kernel(kernel, type),
+       plain2(l.samples(), kernel[1], type)},
+      scratchpad_attributes(), dnnl_engine(), forward(dx, kernel, false, type, {}));
+  const Buffer weights = dnnl_weights(l, 1, stored_kernel(kernel), descriptor.weights_desc());
+  l.reuse(dy);
+  l.reuse(dx.buffer);
+  dnnl_step(l, dnnl::inner_product_backward_data(descriptor), descriptor,
+            {{DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
+             {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
+             {DNNL_ARG_DIFF_SRC, descriptor.diff_src_desc(), dx.buffer}});
+}
+
+void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain);
+  const Buffer dy = as_type(l, l.input(1, Layout::kPlain), x.type);
+  const Operand dkernel = l.output(0, Layout::kPlain);
+  const Shape kernel = dkernel.shape;
+  const dnnl::inner_product_backward_weights::primitive_desc descriptor(
+      {plain2(x.n(), x.c(), x.type), any_kernel(kernel, DType::kFloat32),
+       op.bias ? bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], x.type)},
+      scratchpad_attributes(), dnnl_engine(), forward(x, kernel, false, x.type, {}));
+  const memory::desc wanted = descriptor.diff_weights_desc();
+  const bool direct = wanted == stored_kernel(kernel);
+  const Buffer target =
+      direct ? dkernel.buffer : l.scratch(static_cast<std::int64_t>(wanted.get_size()));
+  std::vector<DnnlArgument> arguments{{DNNL_ARG_SRC, descriptor.src_desc(), x.buffer},
+                                      {DNNL_ARG_DIFF_DST, descriptor.diff_dst_desc(), dy},
+                                      {DNNL_ARG_DIFF_WEIGHTS, wanted, target}};
+  if (op.bias) {
+    arguments.push_back(
+        {DNNL_ARG_DIFF_BIAS, bias_desc(kernel[1]), l.output(1, Layout::kPlain).buffer});
+  }
+  l.reuse(x.buffer);
+  l.reuse(dy);
+  l.reuse(dkernel.buffer);
+  dnnl_step(l, dnnl::inner_product_backward_weights(descriptor), descriptor, arguments);
+  if (!direct) {
+    l.reuse(target);
+    l.reuse(dkernel.buffer);
+    dnnl_reorder_step(l, wanted, target, stored_kernel(kernel), dkernel.buffer);
+  }
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,55 @@
+// Helpers shared by the files that lower single ops onto our own kernels.
+#pragma once
+
+#include "backend/cpu/lowering.h"
+
+namespace trainer::backend::cpu {
+
+// Calls f with the C++ type of activations of this element type.
+template <class F>
+void with_type(DType type, F&& f) {
+  if (type == DType::kBFloat16) {
+    f.template operator()<simd::BFloat16>();
+  } else {
+    f.template operator()<float>();
+  }
+}
+
+template <class T>
+const simd::Typed<T>& typed(const Lowering& l);
+template <>
+inline const simd::Typed<float>& typed<float>(const Lowering& l) {
+  return l.kernels().f32;
+}
+template <>
+inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& l) {
+  return l.kernels().bf16;
+}
+
+// The gate that stands for an activation in our kernels, when they have it.
+inline bool has_gate(const graph::Activation& activation) {
+  using Kind = graph::Activation::Kind;
+  return activation.linear() || activation.kind == Kind::kRelu || activation.kind == Kind::kRelu6 ||
+         activation.kind == Kind::kLeakyRelu;
+}
+inline simd::Gate gate_of(const graph::Activation& activation) {
+  using Kind = graph::Activation::Kind;
+  switch (activation.kind) {
+    case Kind::kRelu:
+      return simd::Gate::kRelu;
+    case Kind::kRelu6:
+      return simd::Gate::kRelu6;
+    case Kind::kLeakyRelu:
+      return simd::Gate::kLeakyRelu;
+    default:
+      return simd::Gate::kNone;
+  }
+}
+
+// Steps that apply an activation or its derivative to whole operands (activation.cpp). `saved` is
+// the output, or the input for activations that are not differentiable from their output.
+void activate(Lowering& l, const graph::Activation& activation, const Operand& x, const Operand& y);
+void activate_backward(Lowering& l, const graph::Activation& activation, const Operand& saved,
+                       const Operand& dy, const Operand& dx);
+
+}  // namespace trainer::backend::cpu

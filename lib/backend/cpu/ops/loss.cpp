@@ -1,0 +1,168 @@
+// Losses with their gradients, softmax as a layer, and the L2 penalty: rows of a few numbers.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using graph::LossKind;
+
+float value(float x) { return x; }
+float value(simd::BFloat16 x) {
+  const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
+  float f;
+  __builtin_memcpy(&f, &bits, 4);
+  return f;
+}
+void assign(float& to, float x) { to = x; }
+void assign(simd::BFloat16& to, float x) {
+  std::uint32_t bits;
+  __builtin_memcpy(&bits, &x, 4);
+  to.bits = static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
+}
+
+// The targets of one sample, from a class index or from numbers, smoothed as Keras does.
+struct Targets {
+  const std::int32_t* index = nullptr;
+  const float* numbers = nullptr;
+  std::int64_t n = 1;
+
+  float at(std::int64_t sample, std::int64_t i) const {
+    if (numbers != nullptr) return numbers[sample * n + i];
+    if (n == 1) return static_cast<float>(index[sample]);
+    return index[sample] == i ? 1.0f : 0.0f;
+  }
+};
+
+// -sum t log p; d/dx = p * sum(t) - t.
+template <class T>
+float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s, float smoothing,
+                            float scale) {
+  const std::int64_t n = t.n;
+  float most = value(x[0]);
+  for (std::int64_t i = 1; i < n; ++i) most = std::max(most, value(x[i]));
+  float sum = 0;
+  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(value(x[i]) - most);
+  const float log_sum = std::log(sum) + most;
+  float loss = 0, mass = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
+    mass += target;
+    loss += target * (log_sum - value(x[i]));
+  }
+  if (dx != nullptr) {
+    for (std::int64_t i = 0; i < n; ++i) {
+      const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
+      assign(dx[i], (std::exp(value(x[i]) - log_sum) * mass - target) * scale);
+    }
+  }
+  return loss;
+}
+
+// mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t.
+template <class T>
+float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s, float smoothing,
+                           float scale) {
+  const float share = 1.0f / static_cast<float>(t.n);
+  float loss = 0;
+  for (std::int64_t i = 0; i < t.n; ++i) {
+    const float v = value(x[i]);
+    const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
+    loss += (v < 0 ? 0 : v) - v * target + std::log1p(std::exp(-std::abs(v)));
+    if (dx != nullptr) assign(dx[i], (1 / (1 + std::exp(-v)) - target) * share * scale);
+  }
+  return loss * share;
+}
+
+template <class T>
+float mean_squared_error(const T* x, T* dx, const Targets& t, std::int64_t s, float, float scale) {
+  const float share = 1.0f / static_cast<float>(t.n);
+  float loss = 0;
+  for (std::int64_t i = 0; i < t.n; ++i) {
+    const float d = value(x[i]) - t.at(s, i);
+    loss += d * d;
+    if (dx != nullptr) assign(dx[i], 2 * d * share * scale);
+  }
+  return loss * share;
+}
+
+}  // namespace
+
+void lower(const graph::Loss& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain);
+  const Operand labels = l.input(1, Layout::kPlain);
+  const Buffer loss = l.output(0, Layout::kPlain).buffer;
+  const Buffer dx = op.gradient ? l.output(1, Layout::kPlain).buffer : -1;
+  const std::int64_t n = x.shape.elements() / x.n();
+  with_type(x.type, [&]<class T>() {
+    const auto one = op.kind == LossKind::kSoftmaxCrossEntropy  ? softmax_cross_entropy<T>
+                     : op.kind == LossKind::kBinaryCrossEntropy ? binary_cross_entropy<T>
+                                                                : mean_squared_error<T>;
+    l.step("rows", [=, smoothing = op.label_smoothing](const RunContext& c) {
+      Targets targets;
+      targets.n = n;
+      if (labels.type == DType::kInt32) {
+        targets.index = c.at<std::int32_t>(labels.buffer);
+      } else {
+        targets.numbers = c.at<float>(labels.buffer);
+      }
+      const float scale = static_cast<float>(c.scalars->loss_scale);
+      const T* in = c.at<T>(x.buffer);
+      T* out = dx >= 0 ? c.at<T>(dx) : nullptr;
+      for (std::int64_t s = 0; s < c.samples; ++s) {
+        c.at<float>(loss)[s] =
+            one(in + s * n, out != nullptr ? out + s * n : nullptr, targets, s, smoothing, scale);
+      }
+    });
+  });
+}
+
+void lower(const graph::Softmax&, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain);
+  const Operand y = l.output(0, Layout::kPlain);
+  const std::int64_t n = x.c(), rows = x.shape.elements() / n;
+  with_type(x.type, [&]<class T>() {
+    l.step("rows", [=](const RunContext& c) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const T* in = c.at<T>(x.buffer) + r * n;
+        T* out = c.at<T>(y.buffer) + r * n;
+        float most = value(in[0]), sum = 0;
+        for (std::int64_t i = 1; i < n; ++i) most = std::max(most, value(in[i]));
+        for (std::int64_t i = 0; i < n; ++i) sum += std::exp(value(in[i]) - most);
+        for (std::int64_t i = 0; i < n; ++i) assign(out[i], std::exp(value(in[i]) - most) / sum);
+      }
+    });
+  });
+}
+
+void lower(const graph::SoftmaxBackward&, Lowering& l) {
+  const Operand y = l.input(0, Layout::kPlain);
+  const Operand dy = l.input(1, Layout::kPlain);
+  const Operand dx = l.output(0, Layout::kPlain);
+  const std::int64_t n = y.c(), rows = y.shape.elements() / n;
+  with_type(y.type, [&]<class T>() {
+    l.step("rows", [=](const RunContext& c) {
+      for (std::int64_t r = 0; r < rows; ++r) {
+        const T *p = c.at<T>(y.buffer) + r * n, *g = c.at<T>(dy.buffer) + r * n;
+        T* out = c.at<T>(dx.buffer) + r * n;
+        float dot = 0;
+        for (std::int64_t i = 0; i < n; ++i) dot += value(p[i]) * value(g[i]);
+        for (std::int64_t i = 0; i < n; ++i) assign(out[i], value(p[i]) * (value(g[i]) - dot));
+      }
+    });
+  });
+}
+
+void lower(const graph::L2Penalty& op, Lowering& l) {
+  const Buffer w = l.input(0, Layout::kPlain).buffer;
+  const Buffer y = l.output(0, Layout::kPlain).buffer;
+  const std::int64_t count = l.shape_of_input(0).elements();
+  const double factor = static_cast<double>(op.factor);
+  l.step(l.kernels().name, [=, run = l.kernels().sum_of_squares](const RunContext& c) {
+    *c.at<float>(y) = c.first ? static_cast<float>(factor * run(c.at<float>(w), count)) : 0.0f;
+  });
+}
+
+}  // namespace trainer::backend::cpu

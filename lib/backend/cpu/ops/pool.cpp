@@ -1,0 +1,128 @@
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using graph::Pool;
+using simd::PlaneShape;
+using simd::PoolShape;
+
+std::int64_t blocks_of(std::int64_t channels, const Lowering& l) {
+  return (channels + l.machine().block - 1) / l.machine().block;
+}
+
+PoolShape pool_shape(const graph::Window& w, const Shape& x, const Shape& y, const Lowering& l) {
+  return {x[0] * blocks_of(x[3], l),
+          x[1],
+          x[2],
+          y[1],
+          y[2],
+          w.size[0],
+          w.size[1],
+          w.stride[0],
+          w.stride[1],
+          w.dilation[0],
+          w.dilation[1],
+          w.pad_before[0],
+          w.pad_before[1]};
+}
+
+PlaneShape plane_shape(const Shape& x, const Lowering& l) {
+  return {x[0], blocks_of(x[3], l), x[1] * x[2]};
+}
+
+}  // namespace
+
+void lower(const graph::Pool& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand y = l.output(0, Layout::kBlocked);
+  const PoolShape shape = pool_shape(op.window, x.shape, y.shape, l);
+  const bool keep = op.kind == Pool::Kind::kMax && op.keep_index && l.output_wanted(1);
+  const Buffer index = keep ? l.output(1, Layout::kBlocked).buffer : -1;
+  with_type(x.type, [&]<class T>() {
+    if (op.kind == Pool::Kind::kMax) {
+      l.step(l.kernels().name, [=, run = typed<T>(l).max_pool](const RunContext& c) {
+        run(shape, c.at<T>(x.buffer), c.at<T>(y.buffer),
+            index >= 0 ? c.at<std::uint8_t>(index) : nullptr);
+      });
+    } else {
+      l.step(l.kernels().name, [=, run = typed<T>(l).average_pool](const RunContext& c) {
+        run(shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
+      });
+    }
+  });
+}
+
+void lower(const graph::PoolBackward& op, Lowering& l) {
+  Operand dy = l.input(0, Layout::kBlocked);
+  const bool max = op.kind == Pool::Kind::kMax;
+  const std::size_t y_input = max ? 2 : 1;
+  Buffer y = dy.buffer;
+  if (!op.activation.linear()) {
+    const Operand pooled = l.input(y_input, Layout::kBlocked);
+    if (max && has_gate(op.activation)) {
+      y = pooled.buffer;
+    } else {
+      // Our kernels apply gates only, and only for maxima.
+      Operand g = dy;
+      g.buffer = l.scratch(l.padded_elements(dy.shape, dy.layout) *
+                           static_cast<std::int64_t>(size_of(dy.type)));
+      activate_backward(l, op.activation, pooled, dy, g);
+      l.reuse(g.buffer);
+      dy = g;
+      y = g.buffer;
+    }
+  }
+  const Buffer index = max ? l.input_as_is(1).buffer : -1;
+  const Operand dx = l.output(0, Layout::kBlocked);
+  const PoolShape shape = pool_shape(op.window, dx.shape, dy.shape, l);
+  const Buffer plane = l.scratch(shape.h * shape.w * l.machine().block * 4);
+  const simd::Gate gate = gate_of(op.activation);
+  with_type(dy.type, [&]<class T>() {
+    if (max) {
+      l.step(l.kernels().name, [=, alpha = op.activation.alpha,
+                                run = typed<T>(l).max_pool_backward](const RunContext& c) {
+        run(shape, c.at<T>(dy.buffer), c.at<std::uint8_t>(index), c.at<T>(y), gate, alpha,
+            c.at<T>(dx.buffer), c.at<float>(plane));
+      });
+    } else {
+      l.step(l.kernels().name, [=, run = typed<T>(l).average_pool_backward](const RunContext& c) {
+        run(shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
+      });
+    }
+  });
+}
+
+void lower(const graph::GlobalPool& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand y = l.output(0, Layout::kBlocked);
+  const PlaneShape shape = plane_shape(x.shape, l);
+  with_type(x.type, [&]<class T>() {
+    const auto run =
+        op.kind == Pool::Kind::kMax ? typed<T>(l).global_max : typed<T>(l).global_average;
+    l.step(l.kernels().name,
+           [=](const RunContext& c) { run(shape, c.at<T>(x.buffer), c.at<T>(y.buffer)); });
+  });
+}
+
+void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
+  const Operand dy = l.input(0, Layout::kBlocked);
+  const bool max = op.kind == Pool::Kind::kMax;
+  const Buffer x = max ? l.input(1, Layout::kBlocked).buffer : -1;
+  const Buffer y = max ? l.input(2, Layout::kBlocked).buffer : -1;
+  const Operand dx = l.output(0, Layout::kBlocked);
+  const PlaneShape shape = plane_shape(dx.shape, l);
+  with_type(dy.type, [&]<class T>() {
+    const simd::Typed<T>& kernels = typed<T>(l);
+    l.step(l.kernels().name, [=, &kernels](const RunContext& c) {
+      if (max) {
+        kernels.global_max_backward(shape, c.at<T>(x), c.at<T>(y), c.at<T>(dy.buffer),
+                                    c.at<T>(dx.buffer));
+      } else {
+        kernels.global_average_backward(shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer));
+      }
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,49 @@
+#include "backend/cpu/worker_threads.h"
+
+#include <omp.h>
+
+#include "base/threads/cores.h"
+
+namespace trainer::backend::cpu {
+
+void Barrier::wait(int parties) {
+  if (parties <= 1) return;
+  const std::uint32_t round = round_.load(std::memory_order_acquire);
+  if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties) {
+    arrived_.store(0, std::memory_order_relaxed);
+    round_.store(round + 1, std::memory_order_release);
+    return;
+  }
+  spin_until([&] {
+    return round_.load(std::memory_order_acquire) != round ||
+           aborted_.load(std::memory_order_acquire);
+  });
+  if (round_.load(std::memory_order_acquire) == round) throw WorkerFailed();
+}
+
+void Barrier::reset() {
+  arrived_ = 0;
+  aborted_ = false;
+}
+
+WorkerThreads::WorkerThreads(int workers, int threads_per_worker, const std::vector<int>& cores)
+    : threads_per_worker_(threads_per_worker), team_(workers, [=](int worker) {
+        omp_set_num_threads(threads_per_worker);
+        if (!cores.empty()) pin_thread(cores[static_cast<std::size_t>(worker) % cores.size()]);
+      }) {
+  for (int worker = 0; worker < workers && threads_per_worker > 1; ++worker) {
+    threads_.push_back(std::make_unique<ThreadTeam>(threads_per_worker));
+  }
+}
+
+ThreadTeam* WorkerThreads::team_of(int worker) const {
+  return threads_.empty() ? nullptr : threads_[static_cast<std::size_t>(worker)].get();
+}
+
+void WorkerThreads::run(const std::function<void(int)>& work,
+                        const std::function<void(int)>& failed) {
+  omp_set_num_threads(threads_per_worker_);
+  team_.run(work, failed);
+}
+
+}  // namespace trainer::backend::cpu

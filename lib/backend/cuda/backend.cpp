@@ -1,0 +1,183 @@
+#include "backend/cuda/backend.h"
+
+#include <algorithm>
+#include <chrono>
+#include <mutex>
+
+#include "backend/cuda/collectives/collective.h"
+#include "backend/cuda/executable.h"
+#include "backend/cuda/machine.h"
+#include "backend/cuda/stream.h"
+#include "backend/cuda/variables.h"
+#include "base/error.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// The collectives that a device's work may wait in, asked by every host thread that waits for the
+// device.
+class PeerWatch {
+ public:
+  void add(CudaCollective* collective) {
+    const std::lock_guard lock(mutex_);
+    collectives_.push_back(collective);
+  }
+  void remove(CudaCollective* collective) {
+    const std::lock_guard lock(mutex_);
+    std::erase(collectives_, collective);
+  }
+  // Throws what ended one of them.
+  void check() {
+    const std::lock_guard lock(mutex_);
+    for (CudaCollective* collective : collectives_) collective->check();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<CudaCollective*> collectives_;
+};
+
+// The streams of a backend, for waits until all work is done.
+class StreamList {
+ public:
+  void add(CudaStream* stream) {
+    const std::lock_guard lock(mutex_);
+    streams_.push_back(stream);
+  }
+  void remove(CudaStream* stream) {
+    const std::lock_guard lock(mutex_);
+    std::erase(streams_, stream);
+  }
+  void synchronize() {
+    const std::lock_guard lock(mutex_);
+    for (CudaStream* stream : streams_) stream->synchronize();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<CudaStream*> streams_;
+};
+
+class CurrentDevice final : public ThreadBinding {
+ public:
+  explicit CurrentDevice(int device) : guard_(device) {}
+
+ private:
+  DeviceGuard guard_;
+};
+
+Machine machine_of(int device, const std::string& plan_cache, WaitCheck wait_check) {
+  Machine machine;
+  machine.device = device;
+  cudaDeviceProp properties{};
+  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  machine.name = properties.name;
+  machine.major = properties.major;
+  machine.minor = properties.minor;
+  machine.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
+  check(cudaDriverGetVersion(&machine.driver), "cudaDriverGetVersion");
+  PlannerOptions planning;
+  planning.cache = plan_cache;
+  machine.convolutions = make_convolution_planner(planning);
+  machine.matmuls = make_matmul_planner();
+  machine.wait_check = std::move(wait_check);
+  return machine;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(int device, const DeviceOptions& options)
+      : timeout_(options.timeout),
+        watch_(std::make_shared<PeerWatch>()),
+        streams_(std::make_shared<StreamList>()) {
+    const DeviceGuard guard(device);
+    machine_ = machine_of(device, options.plan_cache, [watch = watch_] { watch->check(); });
+  }
+
+  std::string describe() const override {
+    return concat("cuda, GPU ", machine_.device, " ", machine_.name, ", compute capability ",
+                  machine_.major, ".", machine_.minor, ", ", machine_.convolutions->version());
+  }
+  std::string describe_devices(std::int64_t replicas) const override {
+    return concat(replicas, " GPU(s)");
+  }
+  compile::Capabilities capabilities() const override { return {}; }
+  bool supports(DType activations) const override {
+    // bfloat16 on tensor cores came with compute capability 8.0, the oldest that is built for.
+    return is_float(activations);
+  }
+  bool has_tf32() const override { return true; }
+
+  Buffer allocate(std::size_t bytes) override { return allocate_device(machine_.device, bytes); }
+  HostBuffer allocate_host(std::size_t bytes) override {
+    const DeviceGuard guard(machine_.device);
+    void* memory = nullptr;
+    check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable),
+          "cudaHostAlloc");
+    return {static_cast<std::byte*>(memory), bytes, [](std::byte* data) { cudaFreeHost(data); }};
+  }
+  bool reads_host_memory() const override { return false; }
+  std::unique_ptr<Stream> make_stream() override;
+  std::unique_ptr<Event> make_event() override {
+    return std::make_unique<CudaEvent>(machine_.device, machine_.wait_check);
+  }
+  // The next step is enqueued while the device works on this one.
+  int launches_in_flight() const override { return 2; }
+  std::unique_ptr<ThreadBinding> bind_thread() override {
+    return std::make_unique<CurrentDevice>(machine_.device);
+  }
+
+  std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {
+    return std::make_unique<CudaVariables>(graph, machine_.device,
+                                           [streams = streams_] { streams->synchronize(); });
+  }
+  std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
+                                      const CompileOptions& options) override {
+    const DeviceGuard guard(machine_.device);
+    return std::make_unique<CudaExecutable>(graph, dynamic_cast<CudaVariables&>(variables),
+                                            machine_, options);
+  }
+  std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
+    const DeviceGuard guard(machine_.device);
+    std::unique_ptr<CudaCollective> collective =
+        make_cuda_collective(ranks, machine_.device, timeout_);
+    watch_->add(collective.get());
+    collective->on_destroy = [watch = watch_, made = collective.get()] { watch->remove(made); };
+    return collective;
+  }
+
+ private:
+  std::chrono::milliseconds timeout_;
+  std::shared_ptr<PeerWatch> watch_;
+  std::shared_ptr<StreamList> streams_;
+  Machine machine_;
+};
+
+// A stream that its backend's list knows as long as it lives.
+class ListedStream final : public CudaStream {
+ public:
+  ListedStream(int device, WaitCheck check, std::shared_ptr<StreamList> list)
+      : CudaStream(device, std::move(check)), list_(std::move(list)) {
+    list_->add(this);
+  }
+  ~ListedStream() override { list_->remove(this); }
+
+ private:
+  std::shared_ptr<StreamList> list_;
+};
+
+std::unique_ptr<Stream> CudaBackend::make_stream() {
+  return std::make_unique<ListedStream>(machine_.device, machine_.wait_check, streams_);
+}
+
+}  // namespace
+
+std::vector<std::unique_ptr<Backend>> open_gpus(const DeviceOptions& options) {
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (const int gpu : options.gpus) {
+    backends.push_back(std::make_unique<CudaBackend>(gpu, options));
+  }
+  return backends;
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,22 @@
+#include "backend/cuda/collectives/collective.h"
+
+#include "backend/cuda/collectives/nccl_collective.h"
+#include "backend/cuda/collectives/rank_group.h"
+#include "backend/cuda/collectives/shared_device_collective.h"
+#include "backend/cuda/runtime.h"
+#include "backend/cuda/stream.h"
+
+namespace trainer::backend::cuda {
+
+void CudaCollective::all_reduce(Span values, std::int64_t count, Stream& stream) {
+  all_reduce(pointer_to<float>(values), count, dynamic_cast<CudaStream&>(stream).handle());
+}
+
+std::unique_ptr<CudaCollective> make_cuda_collective(cluster::Communicator& ranks, int device,
+                                                     std::chrono::milliseconds timeout) {
+  RankGroup group = meet(ranks, device);
+  if (group.on_one_device()) return make_shared_device_collective(std::move(group), timeout);
+  return make_nccl_collective(std::move(group), ranks, timeout);
+}
+
+}  // namespace trainer::backend::cuda

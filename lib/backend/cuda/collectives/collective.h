@@ -1,0 +1,58 @@
+// Sums over GPUs: NCCL between devices, kernels of our own between ranks that share one.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "backend/collective.h"
+
+namespace trainer::backend::cuda {
+
+// All calls but check() and abort(), which are for any thread, are one thread's. Calls enqueue and
+// return, but wait for the ranks of this process. The first error ends the group: every later call
+// throws. An error of another rank is a MemberFailed, so that the one that caused it is what a
+// thread team reports.
+class CudaCollective : public Collective {
+ public:
+  ~CudaCollective() override { leave_waiters(); }
+  // `stream` is a CudaStream (stream.h).
+  void all_reduce(Span values, std::int64_t count, Stream& stream) final;
+  virtual void all_reduce(float* values, std::int64_t count, cudaStream_t stream) = 0;
+  // to[rank * count ... ] = each rank's `from`, in rank order; `to` holds size() * count values.
+  virtual void all_gather(const float* from, float* to, std::int64_t count,
+                          cudaStream_t stream) = 0;
+  // Throws the error that ended the group, if any: what waiting loops ask now and then.
+  virtual void check() = 0;
+  // Whether its calls may be captured into a CUDA graph.
+  virtual bool capturable() const = 0;
+
+  std::function<void()> on_destroy;  // of whoever asks check()
+
+ protected:
+  // After it nobody asks check(). The first thing that a destructor does.
+  void leave_waiters() {
+    if (on_destroy) std::exchange(on_destroy, nullptr)();
+  }
+};
+
+// The same collective, which must be one of these; null of null.
+inline CudaCollective* cuda_collective(Collective* collective) {
+  return collective == nullptr ? nullptr : &dynamic_cast<CudaCollective&>(*collective);
+}
+
+// The group of the devices whose ranks meet in `ranks`, which must outlive it: the ids of NCCL and
+// the names of the devices travel through it. Collective. Ranks of one device and one process get
+// the sums of shared_device_collective.cpp, all others NCCL, which is loaded on demand. Throws
+// DeviceError when NCCL is missing, when ranks of several processes share a device, or when only
+// some of the ranks share one. A wait for ranks that do not come ends after `timeout` with a
+// PeerError that names them. `device` must be the current one.
+std::unique_ptr<CudaCollective> make_cuda_collective(
+    cluster::Communicator& ranks, int device,
+    std::chrono::milliseconds timeout = std::chrono::seconds(60));
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,23 @@
+// NCCL's functions, which are looked up when the first group of several GPUs is made: one GPU needs
+// no NCCL.
+#pragma once
+
+#include <nccl.h>
+
+namespace trainer::backend::cuda {
+
+struct NcclApi {
+  decltype(&ncclGetUniqueId) get_unique_id = nullptr;
+  decltype(&ncclCommInitRankConfig) init_rank = nullptr;
+  decltype(&ncclCommGetAsyncError) get_async_error = nullptr;
+  decltype(&ncclCommAbort) abort = nullptr;
+  decltype(&ncclAllReduce) all_reduce = nullptr;
+  decltype(&ncclAllGather) all_gather = nullptr;
+  decltype(&ncclGetErrorString) error_string = nullptr;
+  decltype(&ncclGetLastError) last_error = nullptr;
+};
+
+// The same table every time. Throws DeviceError saying what is missing. From any thread.
+const NcclApi& nccl();
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,224 @@
+#include "backend/cuda/collectives/nccl_collective.h"
+
+#include <algorithm>
+#include <cstring>
+#include <mutex>
+#include <span>
+#include <thread>
+
+#include "backend/cuda/collectives/nccl.h"
+#include "backend/cuda/collectives/silence_watch.h"
+#include "base/error.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Between two looks at a call of NCCL that goes on in the background.
+constexpr std::chrono::microseconds kPause(50);
+// Connections between many hosts take seconds, whatever the limit for a sum is.
+constexpr std::chrono::milliseconds kConnectLimit = std::chrono::minutes(1);
+
+std::string seconds_of(std::chrono::milliseconds time) {
+  return concat(static_cast<double>(time.count()) / 1000, " s");
+}
+
+class NcclCollective final : public CudaCollective, private GroupMember {
+ public:
+  NcclCollective(RankGroup group, cluster::Communicator& ranks, std::chrono::milliseconds timeout);
+  ~NcclCollective() override;
+
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size(); }
+  void all_reduce(float* values, std::int64_t count, cudaStream_t stream) override;
+  void all_gather(const float* from, float* to, std::int64_t count, cudaStream_t stream) override;
+  void check() override;
+  // A communicator that does not block launches its work from a thread of NCCL's, which a capture
+  // does not see.
+  bool capturable() const override { return false; }
+  void abort(const std::string& reason) noexcept override;
+
+ private:
+  // Why a call failed; "" when it did not.
+  using Failure = std::string;
+
+  void connect(const ncclUniqueId& id);
+  // Makes a call in stream order, or ends the group.
+  template <class Call>
+  void enqueue(const char* name, cudaStream_t stream, const Call& call);
+  // Waits until a call is done that NCCL has taken. The lock is held.
+  Failure settle(const char* name, ncclResult_t status, std::chrono::milliseconds limit);
+  Failure failure_of(const char* name, ncclResult_t status) const;
+  Failure silence();
+  [[noreturn]] void fail(const Failure& failure);
+  std::string diagnose_peers();
+  void stop() noexcept override;
+
+  RankGroup group_;
+  std::unique_ptr<cluster::Communicator> peers_;  // for the time when the group has failed
+  std::chrono::milliseconds timeout_;
+  std::mutex mutex_;  // of all that follows
+  ncclComm_t comm_ = nullptr;
+  SilenceWatch watch_;
+};
+
+NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
+                               std::chrono::milliseconds timeout)
+    : group_(std::move(group)), peers_(ranks.duplicate()), timeout_(timeout) {
+  ncclUniqueId id;
+  std::memset(&id, 0, sizeof id);
+  const NcclApi& api = nccl();  // also on ranks that draw no id: each says what it lacks
+  if (group_.rank == 0) {
+    const ncclResult_t status = api.get_unique_id(&id);
+    if (status != ncclSuccess) throw DeviceError(failure_of("ncclGetUniqueId", status));
+  }
+  ranks.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+  group_.process->join(*this);
+  try {
+    connect(id);
+  } catch (...) {
+    group_.process->leave(*this);
+    stop();
+    throw;
+  }
+}
+
+NcclCollective::~NcclCollective() {
+  leave_waiters();
+  group_.process->leave(*this);
+  // ncclCommDestroy would wait for the other ranks, whose destructors may be this thread's too.
+  stop();
+}
+
+void NcclCollective::connect(const ncclUniqueId& id) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  Failure failure;
+  {
+    const std::lock_guard lock(mutex_);
+    const ncclResult_t status = nccl().init_rank(&comm_, group_.size(), id, group_.rank, &config);
+    failure = settle("ncclCommInitRankConfig", status, std::max(timeout_, kConnectLimit));
+  }
+  if (!failure.empty()) fail(failure);
+}
+
+NcclCollective::Failure NcclCollective::failure_of(const char* name, ncclResult_t status) const {
+  const char* last = comm_ == nullptr ? nullptr : nccl().last_error(comm_);
+  return concat(group_.own_name(), ": ", name, ": ", nccl().error_string(status),
+                last == nullptr || *last == 0 ? "" : ": ", last == nullptr ? "" : last);
+}
+
+NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t status,
+                                               std::chrono::milliseconds limit) {
+  const Clock::time_point end = Clock::now() + limit;
+  while (status == ncclInProgress) {
+    if (group_.process->failed()) return "another rank has failed";
+    if (Clock::now() > end) {
+      return concat(group_.own_name(), ": ", name, " has waited for other ranks for ",
+                    seconds_of(limit));
+    }
+    std::this_thread::sleep_for(kPause);
+    const ncclResult_t asked = nccl().get_async_error(comm_, &status);
+    if (asked != ncclSuccess) status = asked;
+  }
+  return status == ncclSuccess ? "" : failure_of(name, status);
+}
+
+template <class Call>
+void NcclCollective::enqueue(const char* name, cudaStream_t stream, const Call& call) {
+  group_.process->throw_if_failed(group_.rank);
+  group_.process->count_call(group_.rank);
+  Failure failure;
+  {
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr) {
+      failure = concat(group_.own_name(), ": ", name, " after the group has ended");
+    } else {
+      watch_.begin(stream);
+      failure = settle(name, call(comm_), timeout_);
+      if (failure.empty()) watch_.end(stream);
+    }
+  }
+  if (!failure.empty()) fail(failure);
+}
+
+void NcclCollective::all_reduce(float* values, std::int64_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  enqueue("ncclAllReduce", stream, [&](ncclComm_t comm) {
+    return nccl().all_reduce(values, values, static_cast<std::size_t>(count), ncclFloat32, ncclSum,
+                             comm, stream);
+  });
+}
+
+void NcclCollective::all_gather(const float* from, float* to, std::int64_t count,
+                                cudaStream_t stream) {
+  if (count == 0) return;
+  enqueue("ncclAllGather", stream, [&](ncclComm_t comm) {
+    return nccl().all_gather(from, to, static_cast<std::size_t>(count), ncclFloat32, comm, stream);
+  });
+}
+
+NcclCollective::Failure NcclCollective::silence() {
+  if (watch_.silence() <= timeout_) return "";
+  return concat(group_.own_name(), ": the sum has waited for other ranks for ",
+                seconds_of(timeout_), ", the limit of parallel.timeout");
+}
+
+void NcclCollective::check() {
+  group_.process->throw_if_failed(group_.rank);
+  Failure failure;
+  {
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock() || comm_ == nullptr) return;  // who holds it looks by itself
+    ncclResult_t status = ncclSuccess;
+    const ncclResult_t asked = nccl().get_async_error(comm_, &status);
+    if (asked != ncclSuccess) status = asked;
+    failure = status == ncclSuccess || status == ncclInProgress
+                  ? silence()
+                  : failure_of("ncclCommGetAsyncError", status);
+  }
+  if (!failure.empty()) fail(failure);
+}
+
+// What the host's connections know of the ranks that the device waits for.
+std::string NcclCollective::diagnose_peers() {
+  if (const std::string late = group_.late_ranks(); !late.empty()) return "; " + late;
+  int local = 0;
+  for (int other = 0; other < size(); ++other) local += group_.is_local(other) ? 1 : 0;
+  // With several ranks here the call would wait for all of them, also for one that hangs.
+  if (local > 1) return "";
+  try {
+    peers_->barrier();
+  } catch (const PeerError& error) {
+    return concat("; ", error.what());
+  }
+  return "; the hosts of all ranks answer";
+}
+
+void NcclCollective::fail(const Failure& failure) {
+  group_.process->throw_if_failed(group_.rank);
+  const std::string reason = failure + diagnose_peers();
+  abort(reason);
+  group_.process->throw_if_failed(group_.rank);
+  throw PeerError(reason);  // not reached: abort() has failed the group
+}
+
+void NcclCollective::abort(const std::string& reason) noexcept {
+  group_.process->fail(group_.rank, reason);
+  peers_->abort(reason);
+}
+
+void NcclCollective::stop() noexcept {
+  const std::lock_guard lock(mutex_);
+  if (comm_ != nullptr) nccl().abort(std::exchange(comm_, nullptr));
+}
+
+}  // namespace
+
+std::unique_ptr<CudaCollective> make_nccl_collective(RankGroup group, cluster::Communicator& ranks,
+                                                     std::chrono::milliseconds timeout) {
+  return std::make_unique<NcclCollective>(std::move(group), ranks, timeout);
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,211 @@
+#include "backend/cuda/collectives/shared_device_collective.h"
+
+#include <condition_variable>
+#include <mutex>
+#include <stdexcept>
+#include <vector>
+
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/runtime.h"
+#include "base/error.h"
+#include "base/partition.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// Slices of a sum begin at multiples of so many values.
+constexpr std::int64_t kSliceUnit = 64;
+
+// What the ranks of a group show each other between two meetings.
+class Meetings {
+ public:
+  struct Slot {
+    float* values = nullptr;
+    std::int64_t count = 0;
+    // Points of the rank's stream: its values are there, its slice is summed, it has read the
+    // others' values. They live as long as a rank that may wait for them.
+    EventHandle ready, summed, read;
+  };
+
+  explicit Meetings(std::size_t ranks) : slots_(ranks) {}
+
+  // Until all ranks are here: false when one of them is not by `limit`. Ends early when `over`.
+  template <class Over>
+  bool meet(std::chrono::steady_clock::time_point limit, const Over& over) {
+    std::unique_lock lock(mutex_);
+    const std::uint64_t round = round_;
+    if (++arrived_ == slots_.size()) {
+      arrived_ = 0;
+      ++round_;
+      changed_.notify_all();
+      return true;
+    }
+    return changed_.wait_until(lock, limit, [&] { return round_ != round || over(); });
+  }
+  void wake() {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+  }
+  // To be written by its rank before a meeting and read by the others until a later one.
+  Slot& slot(int rank) { return slots_[static_cast<std::size_t>(rank)]; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::size_t arrived_ = 0;
+  std::uint64_t round_ = 0;
+  std::vector<Slot> slots_;
+};
+
+class SharedDeviceCollective final : public CudaCollective, private GroupMember {
+ public:
+  SharedDeviceCollective(RankGroup group, std::chrono::milliseconds timeout);
+  ~SharedDeviceCollective() override;
+
+  int rank() const override { return group_.rank; }
+  int size() const override { return group_.size(); }
+  void all_reduce(float* values, std::int64_t count, cudaStream_t stream) override;
+  void all_gather(const float* from, float* to, std::int64_t count, cudaStream_t stream) override;
+  void check() override { group_.process->throw_if_failed(group_.rank); }
+  // Each call hands events from stream to stream at the time of the call.
+  bool capturable() const override { return false; }
+  void abort(const std::string& reason) noexcept override {
+    group_.process->fail(group_.rank, reason);
+  }
+
+ private:
+  // Makes a call. When it fails in the middle, the work that it has enqueued on other ranks' values
+  // is done before the error goes on, so that these may then be freed.
+  template <class Call>
+  void run(cudaStream_t stream, const Call& call) {
+    try {
+      call();
+    } catch (...) {
+      cudaStreamSynchronize(stream);
+      throw;
+    }
+  }
+  void sum(float* values, std::int64_t count, cudaStream_t stream);
+  void gather(const float* from, float* to, std::int64_t count, cudaStream_t stream);
+  using Point = EventHandle Meetings::Slot::*;
+
+  // Shows the others this rank's values once the stream has made them.
+  void show(float* values, std::int64_t count, cudaStream_t stream);
+  // Sets this rank's point; all later work of the stream starts after all ranks' points.
+  void pass(Point point, cudaStream_t stream);
+  void meet();
+  [[noreturn]] void fail(const std::string& reason);
+  Partition slice(std::int64_t count, int rank) const {
+    return aligned_partition(count, size(), rank, kSliceUnit);
+  }
+  void stop() noexcept override { meetings_->wake(); }
+
+  RankGroup group_;
+  std::chrono::milliseconds timeout_;
+  std::shared_ptr<Meetings> meetings_;
+};
+
+SharedDeviceCollective::SharedDeviceCollective(RankGroup group, std::chrono::milliseconds timeout)
+    : group_(std::move(group)),
+      timeout_(timeout),
+      meetings_(group_.process->common<Meetings>(static_cast<std::size_t>(group_.size()))) {
+  Meetings::Slot& mine = meetings_->slot(group_.rank);
+  mine.ready = create_event();
+  mine.summed = create_event();
+  mine.read = create_event();
+  group_.process->join(*this);
+}
+
+SharedDeviceCollective::~SharedDeviceCollective() {
+  leave_waiters();
+  group_.process->leave(*this);
+}
+
+void SharedDeviceCollective::fail(const std::string& reason) {
+  group_.process->fail(group_.rank, reason);
+  group_.process->throw_if_failed(group_.rank);
+  throw PeerError(reason);  // not reached: the group has failed
+}
+
+void SharedDeviceCollective::meet() {
+  const bool all_here = meetings_->meet(std::chrono::steady_clock::now() + timeout_,
+                                        [this] { return group_.process->failed(); });
+  check();
+  if (all_here) return;
+  fail(concat(group_.own_name(), ": a sum has waited for other ranks for ",
+              static_cast<double>(timeout_.count()) / 1000, " s, the limit of parallel.timeout; ",
+              group_.late_ranks()));
+}
+
+void SharedDeviceCollective::pass(Point point, cudaStream_t stream) {
+  const Meetings::Slot& mine = meetings_->slot(group_.rank);
+  cuda::check(cudaEventRecord((mine.*point).get(), stream), "cudaEventRecord");
+  meet();
+  for (int other = 0; other < size(); ++other) {
+    if (other == group_.rank) continue;
+    cuda::check(cudaStreamWaitEvent(stream, (meetings_->slot(other).*point).get(), 0),
+                "cudaStreamWaitEvent");
+  }
+}
+
+void SharedDeviceCollective::show(float* values, std::int64_t count, cudaStream_t stream) {
+  check();
+  group_.process->count_call(group_.rank);
+  meetings_->slot(group_.rank).values = values;
+  meetings_->slot(group_.rank).count = count;
+  pass(&Meetings::Slot::ready, stream);
+  const std::int64_t expected = meetings_->slot(0).count;
+  if (count == expected) return;
+  const std::string reason = concat(group_.own_name(), " sums ", count, " values, rank 0 ",
+                                    expected, "; internal error, please report it");
+  group_.process->fail(group_.rank, reason);
+  throw std::logic_error(reason);
+}
+
+void SharedDeviceCollective::all_reduce(float* values, std::int64_t count, cudaStream_t stream) {
+  if (count == 0 || size() == 1) return;
+  run(stream, [&] { sum(values, count, stream); });
+}
+
+void SharedDeviceCollective::all_gather(const float* from, float* to, std::int64_t count,
+                                        cudaStream_t stream) {
+  if (count == 0) return;
+  run(stream, [&] { gather(from, to, count, stream); });
+}
+
+void SharedDeviceCollective::sum(float* values, std::int64_t count, cudaStream_t stream) {
+  show(values, count, stream);
+  // Each rank sums its slice of all ranks' values. Nobody else reads or writes that of its own.
+  const Partition own = slice(count, group_.rank);
+  for (int step = 1; step < size() && own.count > 0; ++step) {
+    const Meetings::Slot& other = meetings_->slot((group_.rank + step) % size());
+    accumulate(other.values + own.first, values + own.first, false, own.count, stream);
+  }
+  pass(&Meetings::Slot::summed, stream);
+  for (int other = 0; other < size(); ++other) {
+    const Partition theirs = slice(count, other);
+    if (other == group_.rank || theirs.count == 0) continue;
+    accumulate(meetings_->slot(other).values + theirs.first, values + theirs.first, true,
+               theirs.count, stream);
+  }
+  pass(&Meetings::Slot::read, stream);
+}
+
+void SharedDeviceCollective::gather(const float* from, float* to, std::int64_t count,
+                                    cudaStream_t stream) {
+  show(const_cast<float*>(from), count, stream);  // which are only read
+  for (int other = 0; other < size(); ++other) {
+    const float* theirs = meetings_->slot(other).values;
+    if (theirs != to + other * count) accumulate(theirs, to + other * count, true, count, stream);
+  }
+  pass(&Meetings::Slot::read, stream);
+}
+
+}  // namespace
+
+std::unique_ptr<CudaCollective> make_shared_device_collective(RankGroup group,
+                                                              std::chrono::milliseconds timeout) {
+  return std::make_unique<SharedDeviceCollective>(std::move(group), timeout);
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,127 @@
+// A graph on a CUDA device: one program a number of samples, captured with the update into one CUDA
+// graph for each way of being called; with several ranks a call is enqueued step by step.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "backend/cuda/call_graph.h"
+#include "backend/cuda/gradient_sum.h"
+#include "backend/cuda/program.h"
+#include "backend/cuda/stream.h"
+#include "backend/cuda/update_phase.h"
+#include "backend/exchange.h"
+
+namespace trainer::backend::cuda {
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(const graph::Graph& graph, CudaVariables& variables, Machine& machine,
+                 const CompileOptions& options);
+
+  void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
+  Gradient gradient(Stream& stream) override;
+  MemoryReport memory() const override;
+  void print(std::ostream& out) const override;
+
+ private:
+  // A run of a program on samples [first, first + count) of a call.
+  struct Part {
+    std::int64_t first = 0, count = 0;
+  };
+  struct Call {
+    std::vector<Part> parts;
+    std::vector<Span> inputs, outputs;
+    std::int64_t samples = 0;
+    bool accumulate = false, apply = false;
+    bool idle = false;  // no samples, but batch statistics that other ranks wait for
+    bool has_numbers = false;
+    cudaStream_t stream = nullptr;
+  };
+  // What makes two calls the same work on the same memory.
+  using Key = std::tuple<std::vector<std::int64_t>, std::vector<std::byte*>, bool, bool, bool>;
+  struct CapturedCall {
+    int calls = 0;  // before it was captured
+    std::unique_ptr<CallGraph> graph;
+  };
+  // Pinned memory for the scalars of one call on their way to the device.
+  struct ScalarSlot {
+    HostBuffer memory;
+    std::unique_ptr<CudaEvent> copied;
+  };
+
+  void launch_call(const Bindings& bindings, const Scalars& scalars, Stream& stream);
+  void check_options() const;
+  Call make_call(const Bindings& bindings, const Scalars& scalars, cudaStream_t stream) const;
+  std::vector<Part> parts_of(std::int64_t samples, std::int64_t all_samples) const;
+  static Key key_of(const Call& call);
+  std::int64_t rank_count() const;
+  void allocate_sums();
+  Program& program(std::int64_t samples);
+  void make_programs(const Call& call);
+  void make_stale(const Call& call);
+  std::vector<PackedWeights::Entry*> packed_entries(const Call& call);
+  void upload_scalars(const Scalars& scalars, std::int64_t samples, CudaStream& stream);
+  void replay(const Call& call);
+
+  // Enqueues a whole call and what it consists of: executable_step.cpp.
+  void enqueue(const Call& call);
+  void run_parts(const Call& call);
+  void run_part(const Call& call, const Part& part, bool first, float* gradients);
+  void run_idle(const Call& call);
+  void run_steps(const Call& call, const Program& program, const StepContext& context);
+  std::vector<std::byte*> inputs_of(const Call& call, const Part& part, const Program& program);
+  void copy_outputs(const Call& call, const Part& part, bool first, const Program& program) const;
+  void add_part_numbers(const Call& call, const Part& part, bool first, const Program* program);
+  void move_statistics(const Call& call);
+  void reduce(const Call& call);
+  void reduce_bucket(std::size_t bucket, cudaStream_t stream);
+  void add_earlier_calls(const Call& call);
+  void decide_and_update(const Call& call);
+  bool reduces(const Call& call) const;
+  bool overlaps(const Call& call) const;
+  std::vector<std::pair<int, std::size_t>> bucket_steps(const Program& program) const;
+
+  float* gradients() const { return pointer_to<float>(gradients_.span()); }
+  float* trailer() const { return gradients() + variables_.placement().flat.count; }
+  StepScalars* scalars() const { return pointer_to<StepScalars>(scalars_.span()); }
+  StepState* state() const { return pointer_to<StepState>(state_.span()); }
+  StepNumbers* numbers() const { return pointer_to<StepNumbers>(numbers_.span()); }
+
+  graph::Graph graph_;
+  CudaVariables& variables_;
+  Machine& machine_;
+  CompileOptions options_;
+  bool updates_;           // has an update phase
+  bool batch_statistics_;  // has batch norm in training form
+  CudaCollective* ranks_;  // that gradients are summed over; null: there is one
+  std::map<std::int64_t, Program> programs_;
+  std::map<Key, CapturedCall> captured_;
+
+  UpdatePhase update_;
+  std::int64_t trailer_size_ = 0;        // floats behind the gradients
+  std::int64_t trailer_statistics_ = 0;  // of these, moving statistics
+  Buffer gradients_;                     // flat, then the trailer
+  Buffer accumulated_;                   // ordered: the sum of the calls so far
+  Buffer gathered_;                      // ordered: the gradients of all ranks
+  Buffer statistics_before_;             // the call moved them
+  FlatBufferPool pool_;                  // of gradients of parts
+  std::vector<Slice> buckets_;           // reduced while backward runs; the last one after it
+  StreamHandle reduction_stream_;
+  std::vector<EventHandle> bucket_events_;
+  EventHandle reduced_;
+
+  Buffer scalars_, state_, numbers_;
+  std::vector<ScalarSlot> scalar_slots_;
+  std::size_t next_slot_ = 0;
+  Buffer idle_input_;
+  std::vector<Buffer> padded_inputs_;  // of same_for_any_batch, one an input
+  // Of the part that was enqueued last: moving statistics follow it.
+  const Program* last_program_ = nullptr;
+  std::vector<std::byte*> pointers_;
+  std::vector<float> host_gradient_, host_clip_scales_;
+};
+
+}  // namespace trainer::backend::cuda

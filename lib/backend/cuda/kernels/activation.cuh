@@ -1,0 +1,97 @@
+// Activation functions and their derivatives; formulas and the treatment of NaN are those of
+// lib/backend/cpu.
+#pragma once
+
+#include "backend/cuda/kernels/launch.h"
+#include "graph/op.h"
+
+namespace trainer::backend::cuda {
+
+__device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+
+// The switch is outside of the loops, since all threads of a kernel take the same branch.
+template <int N>
+__device__ inline void activate(const graph::Activation& activation, float (&v)[N]) {
+  using Kind = graph::Activation::Kind;
+  const float alpha = activation.alpha;
+  const auto each = [&v](const auto& f) {
+    for (int k = 0; k < N; ++k) v[k] = f(v[k]);
+  };
+  switch (activation.kind) {
+    case Kind::kLinear:
+      return;
+    case Kind::kRelu:
+      return each([](float x) { return x < 0 ? 0.0f : x; });
+    case Kind::kRelu6:
+      return each([](float x) { return x < 0 ? 0.0f : x > 6 ? 6.0f : x; });
+    case Kind::kLeakyRelu:
+      return each([alpha](float x) { return x < 0 ? x * alpha : x; });
+    case Kind::kElu:
+      return each([alpha](float x) { return x > 0 ? x : alpha * expm1f(x); });
+    case Kind::kSigmoid:
+      return each([](float x) { return sigmoid(x); });
+    case Kind::kTanh:
+      return each([](float x) { return tanhf(x); });
+    case Kind::kGelu:
+      return each([](float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); });
+    case Kind::kSwish:
+      return each([](float x) { return x * sigmoid(x); });
+  }
+}
+
+// g *= the derivative where the output is y; for activations whose derivative follows from it
+// (graph::Activation::differentiable_from_output), which is all that ops fuse in training.
+template <int N>
+__device__ inline void activate_backward_from_output(const graph::Activation& activation,
+                                                     const float (&y)[N], float (&g)[N]) {
+  using Kind = graph::Activation::Kind;
+  const float alpha = activation.alpha;
+  const auto each = [&g, &y](const auto& f) {
+    for (int k = 0; k < N; ++k) g[k] = f(g[k], y[k]);
+  };
+  switch (activation.kind) {
+    case Kind::kLinear:
+    case Kind::kGelu:
+    case Kind::kSwish:
+      return;
+    case Kind::kRelu:
+      return each([](float d, float v) { return v > 0 ? d : 0.0f; });
+    case Kind::kRelu6:
+      return each([](float d, float v) { return v > 0 && v < 6 ? d : 0.0f; });
+    case Kind::kLeakyRelu:
+      return each([alpha](float d, float v) { return v > 0 ? d : d * alpha; });
+    case Kind::kElu:
+      return each([alpha](float d, float v) { return v > 0 ? d : d * (v + alpha); });
+    case Kind::kSigmoid:
+      return each([](float d, float v) { return d * (v * (1.0f - v)); });
+    case Kind::kTanh:
+      return each([](float d, float v) { return d * (1.0f - v * v); });
+  }
+}
+
+// g *= the derivative where the saved value is s: the input for gelu and swish, else the output.
+template <int N>
+__device__ inline void activate_backward(const graph::Activation& activation, const float (&s)[N],
+                                         float (&g)[N]) {
+  using Kind = graph::Activation::Kind;
+  if (activation.kind == Kind::kGelu) {
+    for (int k = 0; k < N; ++k) {
+      const float density = 0.39894228f * expf(-0.5f * s[k] * s[k]);
+      g[k] *= 0.5f * (1.0f + erff(s[k] * 0.70710678f)) + s[k] * density;
+    }
+  } else if (activation.kind == Kind::kSwish) {
+    for (int k = 0; k < N; ++k) {
+      const float share = sigmoid(s[k]);
+      g[k] *= share + s[k] * share * (1.0f - share);
+    }
+  } else {
+    activate_backward_from_output(activation, s, g);
+  }
+}
+
+// Whether the derivative needs a saved value.
+inline bool needs_saved(const graph::Activation& activation) {
+  return activation.kind != graph::Activation::Kind::kLinear;
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,384 @@
+#include "backend/cuda/kernels/activation.cuh"
+#include "backend/cuda/kernels/batch_norm.h"
+#include "backend/cuda/kernels/float_types.cuh"
+#include "backend/cuda/kernels/reduce.cuh"
+
+namespace trainer::backend::cuda {
+namespace {
+
+using graph::Activation;
+
+// Count, mean and sum of squared distances from the mean of some numbers.
+template <class Real>
+struct Spread {
+  Real count, mean, square;
+
+  // Chan et al.'s formula for two sets of numbers.
+  __device__ void add(const Spread& other) {
+    if (other.count == 0) return;
+    const Real all = count + other.count, share = other.count / all, delta = other.mean - mean;
+    square += other.square + delta * delta * count * share;
+    mean += delta * share;
+    count = all;
+  }
+};
+
+// Combines the spreads of the threads of a block over threadIdx.y into those of threadIdx.y 0.
+// `shared` holds 2 N + 1 floats a thread.
+template <int N>
+__device__ inline void combine_over_y(float& count, float (&mean)[N], float (&square)[N],
+                                      float* shared) {
+  const unsigned threads = blockDim.x * blockDim.y, own = threadIdx.y * blockDim.x + threadIdx.x;
+  float* counts = shared + 2 * N * threads;
+  const auto keep = [&] {
+    counts[own] = count;
+    for (int k = 0; k < N; ++k) {
+      shared[2 * k * threads + own] = mean[k];
+      shared[(2 * k + 1) * threads + own] = square[k];
+    }
+  };
+  keep();
+  fold_over_y([&](unsigned, unsigned other) {
+    Spread<float> all = {};
+    for (int k = 0; k < N; ++k) {
+      all = {count, mean[k], square[k]};
+      all.add(
+          {counts[other], shared[2 * k * threads + other], shared[(2 * k + 1) * threads + other]});
+      mean[k] = all.mean;
+      square[k] = all.square;
+    }
+    count = all.count;
+    keep();
+  });
+}
+
+// partial[blockIdx.x][3][c], by Welford's formula.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    moments_kernel(const T* x, std::int64_t rows, std::int64_t c, float* partial) {
+  const std::int64_t channel = tile_channel<N>();
+  float count = 0, mean[N] = {}, square[N] = {};
+  if (channel < c) {
+    for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
+      float v[N];
+      load<N>(x + row * c + channel, v);
+      count += 1;
+      const float share = 1.0f / count;
+      for (int k = 0; k < N; ++k) {
+        const float delta = v[k] - mean[k];
+        mean[k] += delta * share;
+        square[k] += delta * (v[k] - mean[k]);
+      }
+    }
+  }
+  combine_over_y<N>(count, mean, square, shared_memory<float>());
+  if (threadIdx.y != 0 || channel >= c) return;
+  float* to = partial + blockIdx.x * 3 * c + channel;
+  for (int k = 0; k < N; ++k) {
+    to[k] = count;
+    to[c + k] = mean[k];
+    to[2 * c + k] = square[k];
+  }
+}
+
+// moments[3][c] of all parts.
+__global__ void __launch_bounds__(1024)
+    combine_parts_kernel(const float* partial, std::int64_t parts, std::int64_t c, float* moments) {
+  const std::int64_t channel = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+  Spread<float> all = {};
+  if (channel < c) {
+    for (std::int64_t part = threadIdx.y; part < parts; part += blockDim.y) {
+      const float* from = partial + part * 3 * c + channel;
+      all.add({from[0], from[c], from[2 * c]});
+    }
+  }
+  float mean[1] = {all.mean}, square[1] = {all.square};
+  combine_over_y<1>(all.count, mean, square, shared_memory<float>());
+  if (threadIdx.y != 0 || channel >= c) return;
+  moments[channel] = all.count;
+  moments[c + channel] = mean[0];
+  moments[2 * c + channel] = square[0];
+}
+
+// In double, so that the number of ranks costs no digits.
+__global__ void __launch_bounds__(kThreads)
+    combine_moments_kernel(const float* moments, std::int64_t ranks, std::int64_t c, float epsilon,
+                           float* mean, float* inverse_std, float* all_rows) {
+  const std::int64_t channel = first_element<1>();
+  if (channel >= c) return;
+  Spread<double> all = {};
+  for (std::int64_t rank = 0; rank < ranks; ++rank) {
+    const float* from = moments + rank * 3 * c + channel;
+    all.add({static_cast<double>(from[0]), static_cast<double>(from[c]),
+             static_cast<double>(from[2 * c])});
+  }
+  const double variance = all.square / all.count;
+  mean[channel] = static_cast<float>(all.mean);
+  inverse_std[channel] = static_cast<float>(
+      1.0 / sqrt((variance < 0 ? 0.0 : variance) + static_cast<double>(epsilon)));
+  if (channel == 0) all_rows[0] = static_cast<float>(all.count);
+}
+
+// The mean is taken off first: channels that hardly vary would lose their digits otherwise.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    normalize_kernel(const T* x, const float* gamma, const float* beta, const float* mean,
+                     const float* inverse_std, Activation activation, T* y, std::int64_t rows,
+                     std::int64_t c) {
+  const std::int64_t channel = tile_channel<N>();
+  if (channel >= c) return;
+  float m[N], a[N], b[N], is[N];
+  load<N>(mean + channel, m);
+  load<N>(gamma + channel, a);
+  load<N>(inverse_std + channel, is);
+  load<N>(beta + channel, b);
+  for (int k = 0; k < N; ++k) a[k] *= is[k];
+  for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
+    float v[N];
+    load<N>(x + row * c + channel, v);
+    for (int k = 0; k < N; ++k) v[k] = (v[k] - m[k]) * a[k] + b[k];
+    activate(activation, v);
+    store<N>(v, y + row * c + channel);
+  }
+}
+
+// g = dy * activation'(y) at element `at`.
+template <int N, class T>
+__device__ inline void load_gradient(const T* dy, const T* y, const Activation& activation,
+                                     std::int64_t at, float (&g)[N]) {
+  load<N>(dy + at, g);
+  if (y == nullptr) return;
+  float saved[N];
+  load<N>(y + at, saved);
+  activate_backward_from_output(activation, saved, g);
+}
+
+// partial[blockIdx.x][2][c].
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    backward_sums_kernel(const T* x, const T* dy, const T* y, const float* mean,
+                         const float* inverse_std, Activation activation, std::int64_t rows,
+                         std::int64_t c, float* partial) {
+  const std::int64_t channel = tile_channel<N>();
+  float sum[N] = {}, product[N] = {};
+  if (channel < c) {
+    float m[N], is[N];
+    load<N>(mean + channel, m);
+    load<N>(inverse_std + channel, is);
+    for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
+      const std::int64_t at = row * c + channel;
+      float g[N], v[N];
+      load_gradient<N>(dy, y, activation, at, g);
+      load<N>(x + at, v);
+      for (int k = 0; k < N; ++k) {
+        sum[k] += g[k];
+        product[k] += g[k] * ((v[k] - m[k]) * is[k]);
+      }
+    }
+  }
+  float* shared = shared_memory<float>();
+  sum_over_y<N>(sum, shared);
+  sum_over_y<N>(product, shared);
+  if (threadIdx.y != 0 || channel >= c) return;
+  float* to = partial + blockIdx.x * 2 * c + channel;
+  for (int k = 0; k < N; ++k) {
+    to[k] = sum[k];
+    to[c + k] = product[k];
+  }
+}
+
+// dx = p * g + (q * (x - mean) + r). Without sums, as for the inference form, dx = p * g.
+template <class T, int N>
+__global__ void __launch_bounds__(kThreads)
+    backward_kernel(const T* x, const T* dy, const T* y, const float* gamma, const float* mean,
+                    const float* inverse_std, const float* sums, const float* all_rows,
+                    Activation activation, T* dx, std::int64_t rows, std::int64_t c) {
+  const std::int64_t channel = tile_channel<N>();
+  if (channel >= c) return;
+  float p[N], q[N], r[N] = {}, m[N] = {};
+  load<N>(gamma + channel, p);
+  load<N>(inverse_std + channel, q);
+  for (int k = 0; k < N; ++k) p[k] *= q[k];
+  if (sums != nullptr) {
+    float sum[N], product[N];
+    load<N>(mean + channel, m);
+    load<N>(sums + channel, sum);
+    load<N>(sums + c + channel, product);
+    const float share = 1.0f / all_rows[0];
+    for (int k = 0; k < N; ++k) {
+      q[k] = -p[k] * q[k] * (product[k] * share);
+      r[k] = -p[k] * (sum[k] * share);
+    }
+  }
+  for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
+    const std::int64_t at = row * c + channel;
+    float g[N];
+    load_gradient<N>(dy, y, activation, at, g);
+    if (sums != nullptr) {
+      float v[N];
+      load<N>(x + at, v);
+      for (int k = 0; k < N; ++k) g[k] = p[k] * g[k] + (q[k] * (v[k] - m[k]) + r[k]);
+    } else {
+      for (int k = 0; k < N; ++k) g[k] *= p[k];
+    }
+    store<N>(g, dx + at);
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    inverse_std_kernel(const float* variance, float epsilon, float* inverse_std, std::int64_t c) {
+  const std::int64_t i = first_element<1>();
+  if (i < c) inverse_std[i] = 1.0f / sqrtf(variance[i] + epsilon);
+}
+
+__global__ void __launch_bounds__(kThreads)
+    update_statistics_kernel(float momentum, float epsilon, float* moving_mean,
+                             float* moving_variance, const float* mean, const float* inverse_std,
+                             std::int64_t c, StepState* state) {
+  if (state->all_finite == 0) return;
+  const std::int64_t i = first_element<1>();
+  if (i == 0) state->moved = 1;
+  if (i >= c) return;
+  const float variance = fmaxf(1.0f / (inverse_std[i] * inverse_std[i]) - epsilon, 0.0f);
+  moving_mean[i] = moving_mean[i] * momentum + mean[i] * (1 - momentum);
+  moving_variance[i] = moving_variance[i] * momentum + variance * (1 - momentum);
+}
+
+struct Folding {
+  const float *gamma, *beta, *mean, *variance;
+  double epsilon;
+
+  __device__ double scale(std::int64_t k) const {
+    return static_cast<double>(gamma[k]) / sqrt(static_cast<double>(variance[k]) + epsilon);
+  }
+};
+
+__global__ void __launch_bounds__(kThreads)
+    fold_weights_kernel(const float* kernel, Folding folding, float* folded, std::int64_t elements,
+                        std::int64_t c) {
+  const std::int64_t i = first_element<1>();
+  if (i < elements) {
+    folded[i] = static_cast<float>(static_cast<double>(kernel[i]) * folding.scale(i % c));
+  }
+}
+
+__global__ void __launch_bounds__(kThreads)
+    fold_bias_kernel(const float* bias, Folding folding, float* folded, std::int64_t c) {
+  const std::int64_t k = first_element<1>();
+  if (k >= c) return;
+  const double b = bias != nullptr ? static_cast<double>(bias[k]) : 0.0;
+  folded[k] = static_cast<float>((b - static_cast<double>(folding.mean[k])) * folding.scale(k) +
+                                 static_cast<double>(folding.beta[k]));
+}
+
+// Tiles of passes that read the parameters of a channel once for several rows.
+RowTiles pass_tiles(std::int64_t rows, std::int64_t groups) {
+  return row_tiles(rows, groups, 8, std::int64_t{1} << 40);
+}
+
+template <class T>
+const T* saved_output(const void* y, const Activation& activation) {
+  return needs_saved(activation) ? static_cast<const T*>(y) : nullptr;
+}
+
+}  // namespace
+
+std::int64_t batch_norm_scratch(std::int64_t rows, std::int64_t c) {
+  return most_parts(rows, c) * 3 * c * static_cast<std::int64_t>(sizeof(float));
+}
+
+void channel_moments(const void* x, DType type, std::int64_t rows, std::int64_t c, float* moments,
+                     void* scratch, cudaStream_t stream) {
+  auto* partial = static_cast<float*>(scratch);
+  std::int64_t parts = 0;
+  with_row_vectors(type, c, aligned({x}), [&]<class T, int N>() {
+    const RowTiles tiles = partial_tiles(rows, c / N);
+    parts = tiles.grid.x;
+    launch("channel_moments", moments_kernel<T, N>, tiles.grid, tiles.block,
+           tiles.threads() * (2 * N + 1) * sizeof(float), stream, static_cast<const T*>(x), rows, c,
+           partial);
+  });
+  const dim3 block(kWarp, static_cast<unsigned>(std::clamp<std::int64_t>(parts, 1, 32)));
+  launch("combine_parts", combine_parts_kernel, static_cast<unsigned>(divide_up(c, kWarp)), block,
+         std::size_t{block.x} * block.y * 3 * sizeof(float), stream, partial, parts, c, moments);
+}
+
+void combine_moments(const float* moments, std::int64_t ranks, std::int64_t c, float epsilon,
+                     float* mean, float* inverse_std, float* all_rows, cudaStream_t stream) {
+  launch("combine_moments", combine_moments_kernel, grid_over(c, 1), kThreads, 0, stream, moments,
+         ranks, c, epsilon, mean, inverse_std, all_rows);
+}
+
+void normalize(const void* x, const float* gamma, const float* beta, const float* mean,
+               const float* inverse_std, const Activation& activation, void* y, DType type,
+               std::int64_t rows, std::int64_t c, cudaStream_t stream) {
+  const bool vectors = aligned({x, gamma, beta, mean, inverse_std, y});
+  with_row_vectors(type, c, vectors, [&]<class T, int N>() {
+    const RowTiles tiles = pass_tiles(rows, c / N);
+    launch("normalize", normalize_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
+           static_cast<const T*>(x), gamma, beta, mean, inverse_std, activation, static_cast<T*>(y),
+           rows, c);
+  });
+}
+
+void norm_backward_sums(const void* x, const void* dy, const void* y, const float* mean,
+                        const float* inverse_std, const Activation& activation, DType type,
+                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
+                        cudaStream_t stream) {
+  auto* partial = static_cast<float*>(scratch);
+  const bool vectors = aligned({x, dy, y, mean, inverse_std});
+  with_row_vectors(type, c, vectors, [&]<class T, int N>() {
+    const RowTiles tiles = partial_tiles(rows, c / N);
+    launch("norm_backward_sums", backward_sums_kernel<T, N>, tiles.grid, tiles.block,
+           tiles.threads() * N * sizeof(float), stream, static_cast<const T*>(x),
+           static_cast<const T*>(dy), saved_output<T>(y, activation), mean, inverse_std, activation,
+           rows, c, partial);
+    sum_parts(partial, tiles.grid.x, 2 * c, sums, stream);
+  });
+}
+
+void norm_backward(const void* x, const void* dy, const void* y, const float* gamma,
+                   const float* mean, const float* inverse_std, const float* sums,
+                   const float* all_rows, const Activation& activation, void* dx, DType type,
+                   std::int64_t rows, std::int64_t c, cudaStream_t stream) {
+  const bool vectors = aligned({x, dy, y, gamma, mean, inverse_std, sums, dx});
+  with_row_vectors(type, c, vectors, [&]<class T, int N>() {
+    const RowTiles tiles = pass_tiles(rows, c / N);
+    launch("norm_backward", backward_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
+           static_cast<const T*>(x), static_cast<const T*>(dy), saved_output<T>(y, activation),
+           gamma, mean, inverse_std, sums, all_rows, activation, static_cast<T*>(dx), rows, c);
+  });
+}
+
+void inverse_std_of(const float* variance, float epsilon, float* inverse_std, std::int64_t c,
+                    cudaStream_t stream) {
+  launch("inverse_std_of", inverse_std_kernel, grid_over(c, 1), kThreads, 0, stream, variance,
+         epsilon, inverse_std, c);
+}
+
+void norm_inference_backward(const void* dy, const void* y, const float* gamma,
+                             const float* inverse_std, const Activation& activation, void* dx,
+                             DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream) {
+  norm_backward(nullptr, dy, y, gamma, nullptr, inverse_std, nullptr, nullptr, activation, dx, type,
+                rows, c, stream);
+}
+
+void update_statistics(const graph::UpdateStatistics& op, float* moving_mean,
+                       float* moving_variance, const float* mean, const float* inverse_std,
+                       std::int64_t c, StepState* state, cudaStream_t stream) {
+  launch("update_statistics", update_statistics_kernel, grid_over(c, 1), kThreads, 0, stream,
+         op.momentum, op.epsilon, moving_mean, moving_variance, mean, inverse_std, c, state);
+}
+
+void fold_batch_norm(const float* kernel, const float* bias, const float* gamma, const float* beta,
+                     const float* mean, const float* variance, float epsilon, float* folded_kernel,
+                     float* folded_bias, std::int64_t elements, std::int64_t c,
+                     cudaStream_t stream) {
+  const Folding folding = {gamma, beta, mean, variance, static_cast<double>(epsilon)};
+  launch("fold_batch_norm", fold_weights_kernel, grid_over(elements, 1), kThreads, 0, stream,
+         kernel, folding, folded_kernel, elements, c);
+  launch("fold_batch_norm", fold_bias_kernel, grid_over(c, 1), kThreads, 0, stream, bias, folding,
+         folded_bias, c);
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,71 @@
+// Batch normalisation over [rows, c] (NHWC with the batch, height and width as rows). Activations
+// are `type`; gamma, beta, statistics and their gradients float32. No atomics: the same bits each
+// time. Statistics over several ranks: each rank writes its Moments, the collective brings all
+// ranks' together, every rank combines them in rank order.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "backend/cuda/kernels/step.h"
+#include "base/types.h"
+#include "graph/op.h"
+
+namespace trainer::backend::cuda {
+
+// Bytes of scratch that the functions here need for [rows, c].
+std::int64_t batch_norm_scratch(std::int64_t rows, std::int64_t c);
+
+// Per channel of this rank, float32: count, mean and sum of squared distances from the mean, as
+// moments[3][c]. One pass over x (Welford, combined by Chan's formula).
+void channel_moments(const void* x, DType type, std::int64_t rows, std::int64_t c, float* moments,
+                     void* scratch, cudaStream_t stream);
+// Combines `ranks` moments[3][c], one after another in memory, in rank order: mean,
+// 1 / sqrt(biased variance + epsilon) and all_rows[0], the count. Ranks with a count of 0 do not
+// count.
+void combine_moments(const float* moments, std::int64_t ranks, std::int64_t c, float epsilon,
+                     float* mean, float* inverse_std, float* all_rows, cudaStream_t stream);
+// y = activation((x - mean) * (gamma * inverse_std) + beta).
+void normalize(const void* x, const float* gamma, const float* beta, const float* mean,
+               const float* inverse_std, const graph::Activation& activation, void* y, DType type,
+               std::int64_t rows, std::int64_t c, cudaStream_t stream);
+
+// With g = dy * activation'(y) (y null without an activation): sums[0][c] = sum g,
+// sums[1][c] = sum g * (x - mean) * inverse_std, float32, of this rank.
+void norm_backward_sums(const void* x, const void* dy, const void* y, const float* mean,
+                        const float* inverse_std, const graph::Activation& activation, DType type,
+                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
+                        cudaStream_t stream);
+// dx = gamma * inverse_std * (g - sums[0] / all_rows[0] - xhat * sums[1] / all_rows[0]), the sums
+// and all_rows being of all ranks.
+void norm_backward(const void* x, const void* dy, const void* y, const float* gamma,
+                   const float* mean, const float* inverse_std, const float* sums,
+                   const float* all_rows, const graph::Activation& activation, void* dx, DType type,
+                   std::int64_t rows, std::int64_t c, cudaStream_t stream);
+
+// 1 / sqrt(variance + epsilon), for the inference forms, which are normalize() and the two below
+// with it.
+void inverse_std_of(const float* variance, float epsilon, float* inverse_std, std::int64_t c,
+                    cudaStream_t stream);
+// dx = g * gamma * inverse_std.
+void norm_inference_backward(const void* dy, const void* y, const float* gamma,
+                             const float* inverse_std, const graph::Activation& activation,
+                             void* dx, DType type, std::int64_t rows, std::int64_t c,
+                             cudaStream_t stream);
+
+// graph::UpdateStatistics: moving = moving * momentum + batch * (1 - momentum), the batch's
+// variance being 1 / inverse_std^2 - epsilon, not below 0. Nothing moves unless state->all_finite;
+// then state->moved becomes 1.
+void update_statistics(const graph::UpdateStatistics& op, float* moving_mean,
+                       float* moving_variance, const float* mean, const float* inverse_std,
+                       std::int64_t c, StepState* state, cudaStream_t stream);
+
+// graph::FoldBatchNorm: kernel [elements / c][c] (HWIO) and bias [c] (null: zeros) of a convolution
+// followed by the normalisation, float32.
+void fold_batch_norm(const float* kernel, const float* bias, const float* gamma, const float* beta,
+                     const float* mean, const float* variance, float epsilon, float* folded_kernel,
+                     float* folded_bias, std::int64_t elements, std::int64_t c,
+                     cudaStream_t stream);
+
+}  // namespace trainer::backend::cuda

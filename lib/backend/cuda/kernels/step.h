@@ -1,0 +1,46 @@
+// What the kernels of one call read from and leave in device memory, so that a captured graph can
+// be replayed with other numbers.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace trainer::backend::cuda {
+
+// The run-time scalars of a call; uploaded before it.
+struct StepScalars {
+  float learning_rate;
+  float gradient_scale;  // 1 / true samples of the global batch, without the loss scale
+  std::uint64_t update;  // 1-based number of the update
+  std::uint64_t first_sample;
+  std::uint32_t accumulate;  // 0 or 1, as all flags here
+  std::uint32_t apply;
+  std::uint32_t stop_when_not_finite;
+  std::uint32_t samples;  // of this rank
+};
+
+// What calls leave for later ones. Starts as zeros but for the scales and both finite flags, which
+// are 1.
+struct StepState {
+  float loss_scale;            // what gradients are multiplied by; 1 without float16
+  float gradients_scale;       // loss_scale when the gradients of this update were made
+  std::uint32_t good_updates;  // since the loss scale was changed
+  std::uint32_t finite;       // of this call's losses; after the reduction of all ranks' and calls'
+  std::uint32_t all_finite;   // of the calls since the last that did not accumulate
+  std::uint32_t stopped;      // by a call that was not finite (stop_when_not_finite)
+  std::uint32_t moved;        // moving statistics have followed a call since the last update
+  std::uint32_t updates_now;  // whether this call's update kernels change anything
+  std::uint32_t overflowed;   // a gradient of this update is not finite, though the losses are
+};
+
+// The numbers of one call, laid out as backend::Numbers.
+struct StepNumbers {
+  double loss;
+  std::int64_t correct;
+  double penalty;
+  bool finite;
+  bool skipped;  // the update was left out because a scaled gradient overflowed
+};
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,80 @@
+// The update phase over the flat buffers of backend::Flat: all segments in one launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cuda/kernels/step.h"
+#include "graph/op.h"
+
+namespace trainer::backend::cuda {
+
+// One parameter of the flat buffers, in device memory; built by the host from backend::Segment.
+struct UpdateSegment {
+  std::int64_t offset = 0, count = 0;
+  enum class Rule : std::int32_t { kSgd, kRmsProp, kAdam } rule = Rule::kSgd;
+  float momentum = 0, rho = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
+  std::int32_t nesterov = 0, centered = 0, amsgrad = 0;  // 0 or 1
+  float l2 = 0, weight_decay = 0, learning_rate_multiplier = 1, ema = 0;
+  enum class Clip : std::int32_t { kNone, kValue, kNorm, kGlobalNorm } clip = Clip::kNone;
+  float clip_limit = 0;
+  std::int32_t slots = 0;
+  std::int32_t average = 0;  // 0 or 1
+  std::uint64_t updates_before = 0;
+};
+UpdateSegment make_update_segment(const graph::Update& update, std::int64_t offset,
+                                  std::int64_t count, int slots, bool average);
+
+struct UpdateBuffers {
+  float* parameters = nullptr;
+  const float* gradients = nullptr;  // multiplied by the loss scale
+  float* slots[3] = {};
+  float* average = nullptr;
+};
+
+// Threads work on chunks of kUpdateChunk elements; `chunks` is the table that make_chunks fills:
+// one entry a block, of one segment each.
+inline constexpr std::int64_t kUpdateChunk = 4096;
+struct UpdateChunk {
+  std::int32_t segment = 0;
+  std::int32_t padding = 0;
+  std::int64_t first = 0, last = 0;  // elements of the flat buffers
+};
+std::vector<UpdateChunk> make_chunks(std::span<const UpdateSegment> segments);
+
+// Whether all gradients are finite: state->overflowed becomes 1 otherwise (0 when all are). Only
+// with a loss scale.
+void check_gradients(const float* gradients, std::int64_t count, StepState* state,
+                     cudaStream_t stream);
+// Decides on the device what this call does. Without ranks `trailer` is null and the call's own
+// all_finite counts, otherwise trailer[0] (the number of ranks that are not finite) must be 0.
+// updates_now = scalars->apply and finite and not stopped and not overflowed; writes
+// numbers->finite and numbers->skipped; stopped as backend::Scalars::stop_when_not_finite says.
+// With `dynamic_loss_scale` the scale is halved (not below 1) after an overflow and doubled (up to
+// 2^24) after 2000 updates without one.
+void decide_update(const float* trailer, bool dynamic_loss_scale, const StepScalars* scalars,
+                   StepState* state, StepNumbers* numbers, cudaStream_t stream);
+// Begins a call: finite and all_finite from the numbers of its parts and from the calls before
+// (scalars->accumulate; stopped).
+void settle_finite(const StepNumbers* numbers, const StepScalars* scalars, StepState* state,
+                   cudaStream_t stream);
+
+// squares[i] = sum over chunk i of (g / gradients_scale + 2 l2 w)^2, in double.
+void gradient_squares(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
+                      const UpdateBuffers& buffers, const StepState* state, double* squares,
+                      cudaStream_t stream);
+// clip_scales[s] of each segment from the squares, as lib/backend/cpu/update.cpp.
+void clip_scales(const UpdateSegment* segments, std::int64_t segment_count,
+                 const UpdateChunk* chunks, std::int64_t chunk_count, const double* squares,
+                 float* scales, cudaStream_t stream);
+// graph::Update of all chunks, if state->updates_now; gradients are divided by
+// state->gradients_scale first. clip_scales may be null: all 1. Formulas and the order of
+// operations are those of lib/backend/cpu/simd/update.inl.
+void update(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
+            const UpdateBuffers& buffers, const float* clip_scales, const StepScalars* scalars,
+            const StepState* state, cudaStream_t stream);
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,153 @@
+#include "backend/cuda/kernels/batch_norm.h"
+
+#include "backend/cuda/program.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+constexpr std::int64_t kFloat = sizeof(float);
+
+void copy_floats(const float* from, float* to, std::int64_t count, cudaStream_t stream) {
+  check(cudaMemcpyAsync(to, from, static_cast<std::size_t>(count * kFloat),
+                        cudaMemcpyDeviceToDevice, stream),
+        "cudaMemcpyAsync on the device");
+}
+
+void clear_floats(float* to, std::int64_t count, cudaStream_t stream) {
+  check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(count * kFloat), stream),
+        "cudaMemsetAsync");
+}
+
+}  // namespace
+
+void lower(const graph::BatchNorm& op, Lowering& l) {
+  const Operand x = l.input(0);
+  const BufferId gamma = l.input(1).buffer, beta = l.input(2).buffer;
+  const Operand y = l.output(0);
+  const BufferId mean = l.output(1).buffer, inverse_std = l.output(2).buffer;
+  const std::int64_t rows = x.rows(), channels = x.c();
+  CudaCollective* ranks = l.statistics_ranks();
+  const std::int64_t size = ranks == nullptr ? 1 : ranks->size();
+  const BufferId moments = l.scratch(3 * channels * kFloat);
+  const BufferId all_moments = ranks == nullptr ? moments : l.scratch(size * 3 * channels * kFloat);
+  const BufferId all_rows = l.scratch(kFloat);
+  const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
+  l.step("kernel", [=](const StepContext& c) {
+    if (c.counted) {
+      channel_moments(c.at(x.buffer), x.type, rows, channels, c.at<float>(moments), c.at(scratch),
+                      c.stream);
+    } else {
+      clear_floats(c.at<float>(moments), 3 * channels, c.stream);
+    }
+    if (ranks != nullptr) {
+      ranks->all_gather(c.at<float>(moments), c.at<float>(all_moments), 3 * channels, c.stream);
+    }
+    combine_moments(c.at<float>(all_moments), size, channels, op.epsilon, c.at<float>(mean),
+                    c.at<float>(inverse_std), c.at<float>(all_rows), c.stream);
+    normalize(c.at(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
+              c.at<float>(inverse_std), op.activation, c.at(y.buffer), x.type, rows, channels,
+              c.stream);
+  });
+}
+
+void lower(const graph::BatchNormBackward& op, Lowering& l) {
+  const Operand dx = l.output(0);
+  const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;
+  const Operand x = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
+  const BufferId gamma = l.input(2).buffer;
+  const BufferId mean = l.input(3).buffer, inverse_std = l.input(4).buffer;
+  const BufferId y = op.activation.linear() ? -1 : l.input_as(5, dx.type).buffer;
+  const std::int64_t rows = dx.rows(), channels = dx.c();
+  CudaCollective* ranks = l.statistics_ranks();
+  // sum g, sum g * xhat, and the number of rows.
+  const BufferId sums = l.scratch((2 * channels + 1) * kFloat);
+  const BufferId row_count = l.constant({static_cast<float>(rows)});
+  const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
+  l.step("kernel", [=](const StepContext& c) {
+    const void* output = y < 0 ? nullptr : c.at(y);
+    float* all_rows = c.at<float>(sums) + 2 * channels;
+    if (c.counted) {
+      norm_backward_sums(c.at(x.buffer), c.at(dy.buffer), output, c.at<float>(mean),
+                         c.at<float>(inverse_std), op.activation, dx.type, rows, channels,
+                         c.at<float>(sums), c.at(scratch), c.stream);
+      copy_floats(c.at<float>(row_count), all_rows, 1, c.stream);
+    } else {
+      clear_floats(c.at<float>(sums), 2 * channels + 1, c.stream);
+    }
+    // This rank's share; the update sums the ranks' gradients.
+    copy_floats(c.at<float>(sums), c.at<float>(dbeta), channels, c.stream);
+    copy_floats(c.at<float>(sums) + channels, c.at<float>(dgamma), channels, c.stream);
+    if (ranks != nullptr) ranks->all_reduce(c.at<float>(sums), 2 * channels + 1, c.stream);
+    norm_backward(c.at(x.buffer), c.at(dy.buffer), output, c.at<float>(gamma), c.at<float>(mean),
+                  c.at<float>(inverse_std), c.at<float>(sums), all_rows, op.activation,
+                  c.at(dx.buffer), dx.type, rows, channels, c.stream);
+  });
+}
+
+void lower(const graph::UpdateStatistics& op, Lowering& l) {
+  const BufferId moving_mean = l.input(0).buffer, moving_variance = l.input(1).buffer;
+  const BufferId mean = l.input(2).buffer, inverse_std = l.input(3).buffer;
+  const std::int64_t channels = l.input_shape(0).elements();
+  l.step("kernel", [=](const StepContext& c) {
+    update_statistics(op, c.at<float>(moving_mean), c.at<float>(moving_variance), c.at<float>(mean),
+                      c.at<float>(inverse_std), channels, c.state, c.stream);
+  });
+}
+
+void lower(const graph::BatchNormInference& op, Lowering& l) {
+  const Operand x = l.input(0);
+  BufferId values[4];
+  for (std::size_t i = 0; i < 4; ++i) values[i] = l.input(i + 1).buffer;
+  const Operand y = l.output(0);
+  const std::int64_t channels = x.c();
+  const BufferId inverse_std = l.scratch(channels * kFloat);
+  l.step("kernel", [=, gamma = values[0], beta = values[1], mean = values[2],
+                    variance = values[3]](const StepContext& c) {
+    inverse_std_of(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels, c.stream);
+    normalize(c.at(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
+              c.at<float>(inverse_std), op.activation, c.at(y.buffer), x.type, x.rows(), channels,
+              c.stream);
+  });
+}
+
+void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
+  const Operand dx = l.output(0);
+  const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;
+  const Operand x = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
+  const BufferId gamma = l.input(2).buffer, mean = l.input(3).buffer;
+  const BufferId variance = l.input(4).buffer;
+  const BufferId y = op.activation.linear() ? -1 : l.input_as(5, dx.type).buffer;
+  const std::int64_t rows = dx.rows(), channels = dx.c();
+  const BufferId inverse_std = l.scratch(channels * kFloat);
+  const BufferId sums = l.scratch(2 * channels * kFloat);
+  const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
+  l.step("kernel", [=](const StepContext& c) {
+    const void* output = y < 0 ? nullptr : c.at(y);
+    inverse_std_of(c.at<float>(variance), op.epsilon, c.at<float>(inverse_std), channels, c.stream);
+    norm_backward_sums(c.at(x.buffer), c.at(dy.buffer), output, c.at<float>(mean),
+                       c.at<float>(inverse_std), op.activation, dx.type, rows, channels,
+                       c.at<float>(sums), c.at(scratch), c.stream);
+    copy_floats(c.at<float>(sums), c.at<float>(dbeta), channels, c.stream);
+    copy_floats(c.at<float>(sums) + channels, c.at<float>(dgamma), channels, c.stream);
+    norm_inference_backward(c.at(dy.buffer), output, c.at<float>(gamma), c.at<float>(inverse_std),
+                            op.activation, c.at(dx.buffer), dx.type, rows, channels, c.stream);
+  });
+}
+
+void lower(const graph::FoldBatchNorm& op, Lowering& l) {
+  const std::size_t norm = op.bias ? 2 : 1;
+  const float* kernel = l.persistent(0);
+  const float* bias = op.bias ? l.persistent(1) : nullptr;
+  const float *gamma = l.persistent(norm), *beta = l.persistent(norm + 1);
+  const float *mean = l.persistent(norm + 2), *variance = l.persistent(norm + 3);
+  const std::int64_t elements = l.input_shape(0).elements();
+  const std::int64_t channels = l.input_shape(norm).elements();
+  l.prepare_outputs([=, epsilon = op.epsilon](const std::vector<float*>& to) {
+    return [=](cudaStream_t stream) {
+      fold_batch_norm(kernel, bias, gamma, beta, mean, variance, epsilon, to[0], to[1], elements,
+                      channels, stream);
+    };
+  });
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,25 @@
+// What lowering knows of a device.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "backend/cuda/plans/convolution.h"
+#include "backend/cuda/plans/matmul.h"
+#include "backend/cuda/stream.h"
+
+namespace trainer::backend::cuda {
+
+struct Machine {
+  int device = 0;
+  std::string name;          // "NVIDIA H100 80GB HBM3"
+  int major = 0, minor = 0;  // compute capability
+  std::int64_t memory = 0;   // bytes
+  int driver = 0;            // 13000 is 13.0
+  std::unique_ptr<ConvolutionPlanner> convolutions;
+  std::unique_ptr<MatmulPlanner> matmuls;
+  WaitCheck wait_check;  // of all waits for the device
+};
+
+}  // namespace trainer::backend::cuda

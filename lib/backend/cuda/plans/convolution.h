@@ -1,0 +1,71 @@
+// Convolutions by cuDNN's backend descriptors: NHWC images, KRSC kernels, both of one type.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/files.h"
+#include "base/types.h"
+#include "graph/op.h"
+
+namespace trainer::backend::cuda {
+
+struct ConvolutionProblem {
+  enum class Pass { kForward, kBackwardData, kBackwardWeights } pass = Pass::kForward;
+  DType type = DType::kFloat32;             // of x, kernel and y, and of the bias
+  bool tf32 = false;                        // float32 may be rounded to TF32 for the tensor cores
+  std::int64_t n = 0, h = 0, w = 0, c = 0;  // of x
+  std::int64_t out = 0;                     // channels of y
+  std::int64_t groups = 1;
+  graph::Window window;
+  // kForward only: y = relu(x * kernel + bias). A convolution with an activation that is not relu
+  // is planned without one.
+  bool bias = false;
+  bool relu = false;
+};
+
+// An execution plan for one problem on one device. Plans may be run on any stream of the thread
+// that made them.
+class ConvolutionPlan {
+ public:
+  virtual ~ConvolutionPlan() = default;
+  virtual std::int64_t workspace_bytes() const = 0;
+  // For the program's listing: "cudnn engine 17, tensor cores, 512 KiB", with ", then bias, then
+  // relu" for what runs as kernels of their own.
+  virtual std::string describe() const = 0;
+  // Enqueues y = x * kernel (kForward), x = dy * kernel (kBackwardData) or kernel = x * dy
+  // (kBackwardWeights); the one that the pass makes is written, the others are read. bias may be
+  // null unless the problem has one. `workspace` is aligned to 256 bytes, all others to 16.
+  virtual void run(void* x, void* kernel, void* y, const void* bias, void* workspace,
+                   cudaStream_t stream) = 0;
+};
+
+struct PlannerOptions {
+  // A folder in which plans are kept from one process to the next, by device, version of cuDNN and
+  // problem (TRAINER_CUDA_PLAN_CACHE); empty: none. It must exist.
+  Path cache;
+  // An engine that needs more memory than this is taken only when all others need more still.
+  std::int64_t workspace_limit = std::int64_t{2} << 30;
+  // cuDNN's description, as JSON, of a device that need not be here; its plans cannot run. Empty:
+  // the current device.
+  std::string device_properties;
+};
+
+// cuDNN on the current device. Not thread-safe: one a backend.
+class ConvolutionPlanner {
+ public:
+  virtual ~ConvolutionPlanner() = default;
+  // The same plan every time for a problem, device and version of cuDNN. Engines that are not
+  // deterministic, that sum in less than float32, that are compiled at run time, and those that
+  // round float32 to TF32 unless asked, are left out. A bias or relu that no engine is left for is
+  // a kernel of its own after the convolution. Throws DeviceError naming the problem when no engine
+  // is left, or when its extents do not fit together. Plans must not outlive the planner.
+  virtual std::unique_ptr<ConvolutionPlan> plan(const ConvolutionProblem& problem) = 0;
+  virtual std::string version() const = 0;  // "cuDNN 9.19.0"
+};
+std::unique_ptr<ConvolutionPlanner> make_convolution_planner(const PlannerOptions& options = {});
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,40 @@
+// A convolution as an operation graph of cuDNN.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+
+#include "backend/cuda/plans/convolution.h"
+#include "backend/cuda/plans/cudnn.h"
+
+namespace trainer::backend::cuda {
+
+// Every tensor's address is a multiple of this.
+inline constexpr std::int64_t kTensorAlignment = 16;
+
+// The identifiers of a graph's tensors, by which addresses are given to a plan.
+enum TensorId : std::int64_t { kTensorX = 1, kTensorKernel, kTensorY, kTensorBias };
+
+// What a forward convolution is followed by in the graph. cuDNN has precompiled engines for these;
+// a relu without a bias is always compiled at run time.
+enum class Epilogue { kNone, kBias, kBiasRelu };
+
+// Throws DeviceError naming the problem unless its extents fit together. cuDNN itself accepts wrong
+// ones.
+void check_problem(const ConvolutionProblem& problem);
+
+// All that tells a problem from another: "forward bfloat16 x 32x56x56x64 kernel 3x3 to 64 ...".
+std::string to_string(const ConvolutionProblem& problem);
+
+// The graph owns its parts and may be moved.
+class ConvolutionGraph {
+ public:
+  ConvolutionGraph(const ConvolutionProblem& problem, Epilogue epilogue, const CudnnDevice& device);
+  const Descriptor& descriptor() const { return parts_.back(); }
+
+ private:
+  std::deque<Descriptor> parts_;
+};
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,94 @@
+// cuDNN's backend descriptors as owners, with errors as exceptions.
+#pragma once
+
+#include <cudnn.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace trainer::backend::cuda {
+
+// Throws DeviceError "<what>: <cuDNN's status>: <cuDNN's reason>" unless the call succeeded.
+void check(cudnnStatus_t status, std::string_view what);
+
+std::string cudnn_version();  // of the library that is loaded: "cuDNN 9.19.0"
+
+struct DestroyCudnn {
+  void operator()(cudnnHandle_t handle) const noexcept;
+};
+using CudnnHandle = std::unique_ptr<cudnnContext, DestroyCudnn>;
+CudnnHandle create_cudnn();  // for the current device
+
+// One descriptor: attributes are set, then it is finalized, then others may refer to it. A
+// descriptor that refers to others does not own them. All functions throw DeviceError.
+class Descriptor {
+ public:
+  explicit Descriptor(cudnnBackendDescriptorType_t type);
+
+  Descriptor& set(cudnnBackendAttributeName_t name, std::int64_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<std::int64_t>& values);
+  Descriptor& set(cudnnBackendAttributeName_t name, bool value);
+  Descriptor& set(cudnnBackendAttributeName_t name, float value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnDataType_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnConvolutionMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnPointwiseMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnNanPropagation_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnBackendHeurMode_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, cudnnHandle_t value);
+  Descriptor& set(cudnnBackendAttributeName_t name, void* value);
+  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<void*>& values);
+  Descriptor& set(cudnnBackendAttributeName_t name, std::string_view text);
+  Descriptor& set(cudnnBackendAttributeName_t name, const Descriptor& value);
+  Descriptor& set(cudnnBackendAttributeName_t name, const std::vector<const Descriptor*>& values);
+  Descriptor& finalize();
+
+  std::int64_t get_int(cudnnBackendAttributeName_t name) const;
+  std::string get_text(cudnnBackendAttributeName_t name) const;
+  std::vector<cudnnBackendNumericalNote_t> get_numerical_notes() const;  // of an engine
+  std::vector<cudnnBackendBehaviorNote_t> get_behavior_notes() const;    // of an engine
+  // The descriptors that the library makes for an attribute.
+  std::vector<Descriptor> get_descriptors(cudnnBackendAttributeName_t name,
+                                          cudnnBackendDescriptorType_t type) const;
+
+  cudnnBackendDescriptor_t get() const { return raw_.get(); }
+
+ private:
+  struct Destroy {
+    void operator()(cudnnBackendDescriptor_t raw) const noexcept;
+  };
+  Descriptor& set_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type,
+                      std::size_t count, const void* values);
+  template <class T>
+  std::vector<T> get_all(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type) const;
+
+  cudnnBackendDescriptorType_t type_;
+  std::unique_ptr<void, Destroy> raw_;
+};
+
+// The device that plans are made for: the current one, by a handle, or one that need not be here,
+// by cuDNN's description of it in JSON, for which plans cannot run.
+class CudnnDevice {
+ public:
+  // An empty text means the current device.
+  explicit CudnnDevice(std::string_view properties_json);
+
+  // Name the device in a descriptor.
+  void set_on_graph(Descriptor& graph) const;
+  void set_on_heuristics(Descriptor& heuristics) const;
+  void set_on_plan(Descriptor& plan) const;
+
+  // Null for a device that is not here.
+  cudnnHandle_t handle() const { return handle_.get(); }
+  // cuDNN's description of the device.
+  const std::string& properties() const { return json_; }
+
+ private:
+  CudnnHandle handle_;
+  Descriptor properties_;
+  std::string json_;
+};
+
+}  // namespace trainer::backend::cuda

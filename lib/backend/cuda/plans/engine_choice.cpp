@@ -1,0 +1,120 @@
+#include "backend/cuda/plans/engine_choice.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// Why an engine may not be used; empty when it may.
+std::string refusal_of(const Descriptor& engine, const EngineRules& rules, bool tensor_cores) {
+  for (const auto note : engine.get_behavior_notes()) {
+    if (note == CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) return "compiled at run time";
+  }
+  for (const auto note : engine.get_numerical_notes()) {
+    switch (note) {
+      case CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC:
+        return "not deterministic";
+      case CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION:
+        return "sums in less than float32";
+      case CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS:
+        return "rounds its inputs";
+      case CUDNN_NUMERICAL_NOTE_FFT:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_6x6:
+      case CUDNN_NUMERICAL_NOTE_WINOGRAD_TILE_13x13:
+        return "a transform that loses digits";
+      default:
+        break;
+    }
+  }
+  return tensor_cores && rules.tensor_cores == TensorCores::kForbidden ? "TF32" : "";
+}
+
+bool uses_tensor_cores(const Descriptor& engine) {
+  const auto notes = engine.get_numerical_notes();
+  return std::find(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes.end();
+}
+
+class Choice {
+ public:
+  Choice(const CudnnDevice& device, const EngineRules& rules, std::vector<std::string>* refusals)
+      : device_(device), rules_(rules), refusals_(refusals) {}
+
+  // Whether the engine of this configuration is the one to take.
+  bool offer(Descriptor config) {
+    auto engines =
+        config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+    EnginePlan candidate;
+    candidate.engine = engines.at(0).get_int(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+    candidate.tensor_cores = uses_tensor_cores(engines[0]);
+    const std::string refusal = refusal_of(engines[0], rules_, candidate.tensor_cores);
+    if (!refusal.empty()) return refuse(candidate, refusal);
+    if (best_ && fits(*best_) && !candidate.tensor_cores) return false;  // no better than the best
+    try {
+      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+      device_.set_on_plan(plan);
+      plan.finalize();
+      candidate.workspace_bytes = plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+      candidate.parts.push_back(std::move(config));
+      candidate.parts.push_back(std::move(plan));
+    } catch (const DeviceError& error) {
+      return refuse(candidate, error.what());
+    }
+    if (!fits(candidate)) refuse(candidate, concat("wants ", candidate.workspace_bytes, " bytes"));
+    if (!best_ || is_better(candidate, *best_)) best_ = std::move(candidate);
+    return fits(*best_) && (best_->tensor_cores || rules_.tensor_cores != TensorCores::kPreferred);
+  }
+
+  std::optional<EnginePlan> best() && { return std::move(best_); }
+
+ private:
+  bool refuse(const EnginePlan& candidate, const std::string& why) {
+    if (refusals_ != nullptr) refusals_->push_back(concat("engine ", candidate.engine, ": ", why));
+    return false;
+  }
+
+  bool fits(const EnginePlan& engine) const {
+    return engine.workspace_bytes <= rules_.workspace_limit;
+  }
+
+  // Whether to take a rather than b, which comes before it in cuDNN's list.
+  bool is_better(const EnginePlan& a, const EnginePlan& b) const {
+    if (fits(a) != fits(b)) return fits(a);
+    return fits(a) ? a.tensor_cores && !b.tensor_cores : a.workspace_bytes < b.workspace_bytes;
+  }
+
+  const CudnnDevice& device_;
+  const EngineRules& rules_;
+  std::vector<std::string>* refusals_;
+  std::optional<EnginePlan> best_;
+};
+
+}  // namespace
+
+std::optional<EnginePlan> choose_engine(const Descriptor& graph, const CudnnDevice& device,
+                                        const EngineRules& rules,
+                                        std::vector<std::string>* refusals) {
+  Choice choice(device, rules, refusals);
+  // Mode B estimates better than A, in some 10 ms, and is A for graphs that it does not know.
+  for (const auto mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+    device.set_on_heuristics(heuristics);
+    // A list that cuDNN cannot make for a graph counts as an empty one.
+    try {
+      heuristics.finalize();
+      for (Descriptor& config : heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                           CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
+        if (choice.offer(std::move(config))) return std::move(choice).best();
+      }
+    } catch (const DeviceError& error) {
+      if (refusals != nullptr) refusals->push_back(error.what());
+    }
+  }
+  return std::move(choice).best();
+}
+
+}  // namespace trainer::backend::cuda

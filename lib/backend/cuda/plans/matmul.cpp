@@ -1,0 +1,253 @@
+#include "backend/cuda/plans/matmul.h"
+
+#include <cublasLt.h>
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/layout.h"
+#include "base/error.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
+constexpr std::uint32_t kAddressAlignment = 16;                // of operands and bias
+
+void check(cublasStatus_t status, std::string_view what) {
+  if (status == CUBLAS_STATUS_SUCCESS) return;
+  throw DeviceError(
+      concat(what, ": ", cublasLtGetStatusName(status), ": ", cublasLtGetStatusString(status)));
+}
+
+template <auto destroy>
+struct Destroy {
+  template <class T>
+  void operator()(T* object) const noexcept {
+    destroy(object);
+  }
+};
+using Handle = std::unique_ptr<cublasLtContext, Destroy<cublasLtDestroy>>;
+using Description = std::unique_ptr<cublasLtMatmulDescOpaque_t, Destroy<cublasLtMatmulDescDestroy>>;
+using Layout = std::unique_ptr<cublasLtMatrixLayoutOpaque_t, Destroy<cublasLtMatrixLayoutDestroy>>;
+using Preference =
+    std::unique_ptr<cublasLtMatmulPreferenceOpaque_t, Destroy<cublasLtMatmulPreferenceDestroy>>;
+
+cudaDataType_t cuda_type(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+      return CUDA_R_32F;
+    case DType::kBFloat16:
+      return CUDA_R_16BF;
+    case DType::kFloat16:
+      return CUDA_R_16F;
+    default:
+      throw DeviceError(concat("matrix product of ", to_string(type),
+                               "; expected a floating-point type; please report it"));
+  }
+}
+
+std::string to_string(const MatmulProblem& p) {
+  return concat("matrix product ", p.m, 'x', p.n, 'x', p.k, ' ', trainer::to_string(p.type),
+                p.tf32 ? " tf32" : "", " to ", trainer::to_string(p.result),
+                p.transpose_a ? ", a transposed" : "", p.transpose_b ? ", b transposed" : "",
+                p.bias ? concat(", bias ", trainer::to_string(p.bias_type)) : "",
+                p.relu ? ", relu" : "");
+}
+
+template <class T>
+void set(const Description& description, cublasLtMatmulDescAttributes_t name, const T& value) {
+  check(cublasLtMatmulDescSetAttribute(description.get(), name, &value, sizeof value),
+        "cublasLtMatmulDescSetAttribute");
+}
+
+template <class T>
+void set(const Preference& preference, cublasLtMatmulPreferenceAttributes_t name, const T& value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference.get(), name, &value, sizeof value),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+// A matrix that lies row by row in memory, as cuBLAS sees it: its transpose, column by column.
+Layout transposed_layout(DType type, std::int64_t rows, std::int64_t columns) {
+  cublasLtMatrixLayout_t layout = nullptr;
+  check(cublasLtMatrixLayoutCreate(&layout, cuda_type(type), static_cast<std::uint64_t>(columns),
+                                   static_cast<std::uint64_t>(rows), columns),
+        "cublasLtMatrixLayoutCreate");
+  return Layout(layout);
+}
+
+// What cuBLASLt wants to know. It computes columns first: c' = b' a', where ' transposes, so that
+// its first operand is b and its second is a. Its bias is one number a row of c', which is one a
+// column of c.
+struct Parts {
+  Description description;
+  Layout a, b, c;
+
+  Parts(const MatmulProblem& p, cublasLtEpilogue_t epilogue)
+      : a(p.transpose_a ? transposed_layout(p.type, p.k, p.m)
+                        : transposed_layout(p.type, p.m, p.k)),
+        b(p.transpose_b ? transposed_layout(p.type, p.n, p.k)
+                        : transposed_layout(p.type, p.k, p.n)),
+        c(transposed_layout(p.result, p.m, p.n)) {
+    cublasLtMatmulDesc_t raw = nullptr;
+    const bool tf32 = p.tf32 && p.type == DType::kFloat32;
+    check(cublasLtMatmulDescCreate(&raw, tf32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+                                   CUDA_R_32F),
+          "cublasLtMatmulDescCreate");
+    description.reset(raw);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(description, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
+    if (epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) {
+      set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.bias_type));
+      // The heuristic takes the alignment that it may count on from the address.
+      alignas(kAddressAlignment) static constexpr std::byte kAnyAddress{};
+      set_bias(&kAnyAddress);
+    }
+  }
+
+  void set_bias(const void* bias) const {
+    set(description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  }
+};
+
+// Sums are deterministic and in float32.
+Preference make_preference() {
+  cublasLtMatmulPreference_t raw = nullptr;
+  check(cublasLtMatmulPreferenceCreate(&raw), "cublasLtMatmulPreferenceCreate");
+  Preference preference(raw);
+  set(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMostWorkspace);
+  set(preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+      static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  for (const auto operand :
+       {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+    set(preference, operand, kAddressAlignment);
+  }
+  return preference;
+}
+
+class CublasMatmul final : public Matmul {
+ public:
+  // `fused` says whether the algorithm adds the bias and applies relu.
+  CublasMatmul(cublasLtHandle_t handle, const MatmulProblem& problem, Parts parts,
+               const cublasLtMatmulHeuristicResult_t& found, bool fused)
+      : handle_(handle),
+        problem_(problem),
+        parts_(std::move(parts)),
+        algorithm_(found.algo),
+        product_bytes_(static_cast<std::int64_t>(found.workspaceSize)),
+        fused_(fused) {}
+
+  std::int64_t workspace_bytes() const override {
+    return std::max(product_bytes_, converts_bias() ? problem_.n * 4 : 0);
+  }
+
+  std::string describe() const override {
+    return concat("cublasLt, ", (workspace_bytes() + 1023) / 1024, " KiB",
+                  adds_bias() ? ", then bias" : "", applies_relu() ? ", then relu" : "");
+  }
+
+  void run(const void* a, const void* b, const void* bias, void* c, void* workspace,
+           cudaStream_t stream) override {
+    if (problem_.bias && fused_) parts_.set_bias(bias);
+    const float one = 1, zero = 0;
+    check(cublasLtMatmul(handle_, parts_.description.get(), &one, b, parts_.b.get(), a,
+                         parts_.a.get(), &zero, c, parts_.c.get(), c, parts_.c.get(), &algorithm_,
+                         workspace, static_cast<std::size_t>(product_bytes_), stream),
+          to_string(problem_));
+    finish(bias, c, workspace, stream);
+  }
+
+ private:
+  bool adds_bias() const { return problem_.bias && !fused_; }
+  bool applies_relu() const { return problem_.relu && !fused_; }
+  // The kernel that adds a bias wants float32.
+  bool converts_bias() const { return adds_bias() && problem_.bias_type != DType::kFloat32; }
+
+  void finish(const void* bias, void* c, void* workspace, cudaStream_t stream) const {
+    const MatmulProblem& p = problem_;
+    if (converts_bias()) {
+      // The product is done with its workspace.
+      convert(bias, p.bias_type, workspace, DType::kFloat32, p.n, stream);
+      bias = workspace;
+    }
+    if (adds_bias()) add_bias(c, p.result, static_cast<const float*>(bias), p.m, p.n, stream);
+    if (applies_relu()) {
+      activate({graph::Activation::Kind::kRelu}, c, c, p.result, p.m * p.n, stream);
+    }
+  }
+
+  cublasLtHandle_t handle_;
+  MatmulProblem problem_;
+  Parts parts_;
+  cublasLtMatmulAlgo_t algorithm_;
+  std::int64_t product_bytes_;
+  bool fused_;
+};
+
+// The epilogue that does all that follows the product; none when cuBLASLt has none, which is the
+// case for a bias of another type than the result.
+std::optional<cublasLtEpilogue_t> epilogue_of(const MatmulProblem& p) {
+  if (!p.bias) return p.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  if (p.bias_type != p.result) return std::nullopt;
+  return p.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+}
+
+class CublasPlanner final : public MatmulPlanner {
+ public:
+  CublasPlanner() {
+    cublasLtHandle_t raw = nullptr;
+    check(cublasLtCreate(&raw), "cublasLtCreate");
+    handle_.reset(raw);
+    preference_ = make_preference();
+  }
+
+  std::unique_ptr<Matmul> plan(const MatmulProblem& problem) override {
+    check_problem(problem);
+    std::string reason;
+    if (const auto epilogue = epilogue_of(problem)) {
+      if (auto made = try_plan(problem, *epilogue, true, &reason)) return made;
+    }
+    if (problem.bias || problem.relu) {
+      if (auto made = try_plan(problem, CUBLASLT_EPILOGUE_DEFAULT, false, &reason)) return made;
+    }
+    throw DeviceError(concat("cuBLASLt has no algorithm for the ", to_string(problem), " (", reason,
+                             "); use another precision or layer size"));
+  }
+
+ private:
+  static void check_problem(const MatmulProblem& p) {
+    const bool result_fits = p.result == DType::kFloat32 || p.result == p.type;
+    if (std::min({p.m, p.n, p.k}) >= 1 && is_float(p.type) && result_fits) return;
+    throw DeviceError(concat(to_string(p),
+                             ": expected positive extents, a floating-point type, "
+                             "and a result in it or float32; please report it"));
+  }
+
+  std::unique_ptr<Matmul> try_plan(const MatmulProblem& problem, cublasLtEpilogue_t epilogue,
+                                   bool fused, std::string* reason) const {
+    Parts parts(problem, epilogue);
+    cublasLtMatmulHeuristicResult_t found{};
+    int count = 0;
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        handle_.get(), parts.description.get(), parts.b.get(), parts.a.get(), parts.c.get(),
+        parts.c.get(), preference_.get(), 1, &found, &count);
+    if (status != CUBLAS_STATUS_SUCCESS || count < 1 || found.state != CUBLAS_STATUS_SUCCESS) {
+      *reason = cublasLtGetStatusName(status != CUBLAS_STATUS_SUCCESS ? status : found.state);
+      return nullptr;
+    }
+    return std::make_unique<CublasMatmul>(handle_.get(), problem, std::move(parts), found, fused);
+  }
+
+  Handle handle_;
+  Preference preference_;
+};
+
+}  // namespace
+
+std::unique_ptr<MatmulPlanner> make_matmul_planner() { return std::make_unique<CublasPlanner>(); }
+
+}  // namespace trainer::backend::cuda

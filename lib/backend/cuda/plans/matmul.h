@@ -1,0 +1,50 @@
+// Matrix products by cuBLASLt, row-major.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "base/types.h"
+
+namespace trainer::backend::cuda {
+
+// c[m][n] = epilogue(a[m][k] * b[k][n]), accumulated in float32. A transposed operand lies in
+// memory as [k][m] or [n][k].
+struct MatmulProblem {
+  DType type = DType::kFloat32;    // of a and b
+  DType result = DType::kFloat32;  // of c: float32 or `type`
+  bool tf32 = false;               // float32 may be rounded to TF32 for the tensor cores
+  std::int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  bool bias = false;  // c = a b + bias[n], the bias being float32 or `result`, as bias_type says
+  DType bias_type = DType::kFloat32;
+  bool relu = false;
+};
+
+class Matmul {
+ public:
+  virtual ~Matmul() = default;
+  virtual std::int64_t workspace_bytes() const = 0;
+  // "cublasLt, 4096 KiB", with ", then bias, then relu" for what runs as kernels of their own.
+  virtual std::string describe() const = 0;
+  // Enqueues the product. Operands, bias and c are aligned to 16 bytes, `workspace` to 256.
+  virtual void run(const void* a, const void* b, const void* bias, void* c, void* workspace,
+                   cudaStream_t stream) = 0;
+};
+
+// cuBLASLt on the current device. Not thread-safe: one a backend.
+class MatmulPlanner {
+ public:
+  virtual ~MatmulPlanner() = default;
+  // The heuristic's first algorithm: the same every time. Where cuBLASLt has no epilogue for the
+  // bias's type, which is any but the result's, kernels of this backend follow the product
+  // (kernels/layout.h add_bias, elementwise.h activate). Throws DeviceError naming the problem when
+  // there is no algorithm. Plans must not outlive the planner.
+  virtual std::unique_ptr<Matmul> plan(const MatmulProblem& problem) = 0;
+};
+std::unique_ptr<MatmulPlanner> make_matmul_planner();
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,42 @@
+// What libtrainer_cuda.so exports to the program, and nothing else. Program and library are built
+// from the same sources by the same compiler: C++ objects and exceptions pass between them.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/open.h"
+
+namespace trainer::backend::cuda {
+
+// To be raised when a declaration changes that both sides see: here, in backend/backend.h, and in
+// what these include.
+inline constexpr int kPluginInterface = 1;
+
+// What the CUDA runtime says of this machine.
+struct GpuSurvey {
+  int status = 0;           // cudaError_t of counting the GPUs
+  std::string status_text;  // "cudaErrorNoDevice: no CUDA-capable device is detected"
+  // 13000 is CUDA 13.0: the newest that the driver supports, 0 without a driver; and the one that
+  // the library was built with.
+  int driver_version = 0;
+  int runtime_version = 0;
+  std::vector<Gpu> gpus;  // by index; empty unless status is 0
+};
+
+using InterfaceFunction = int();
+using ListFunction = void(GpuSurvey& survey);
+using OpenFunction = void(const DeviceOptions& options,
+                          std::vector<std::unique_ptr<Backend>>& backends);
+
+}  // namespace trainer::backend::cuda
+
+extern "C" {
+// kPluginInterface of the library. The only function that may be called when it is another.
+trainer::backend::cuda::InterfaceFunction trainer_cuda_interface;
+// Throws DeviceError when a GPU that was counted cannot be asked what it is.
+trainer::backend::cuda::ListFunction trainer_cuda_list;
+// A backend for each of options.gpus, which are indices of trainer_cuda_list's. Throws DeviceError.
+trainer::backend::cuda::OpenFunction trainer_cuda_open;
+}

@@ -1,0 +1,75 @@
+#include "backend/cuda/runtime.h"
+
+#include "base/error.h"
+
+namespace trainer::backend::cuda {
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // clears it, so that the next call does not report it again
+  throw DeviceError(concat(what, ": ", cudaGetErrorName(status), ": ", cudaGetErrorString(status)));
+}
+
+namespace {
+
+// The device that this thread works on by a guard, or -1. cudaGetDevice would say 0 on a thread
+// that has chosen none, and going back to GPU 0 would make a context on it.
+thread_local int current_device = -1;
+
+}  // namespace
+
+DeviceGuard::DeviceGuard(int device) : before_(current_device) {
+  if (before_ != device) check(cudaSetDevice(device), "cudaSetDevice");
+  current_device = device;
+}
+
+DeviceGuard::~DeviceGuard() {
+  if (before_ < 0 || before_ == current_device) return;
+  cudaSetDevice(before_);
+  current_device = before_;
+}
+
+Buffer allocate_device(int device, std::size_t bytes) {
+  if (bytes == 0) return {};
+  const DeviceGuard guard(device);
+  void* memory = nullptr;
+  const cudaError_t status = cudaMalloc(&memory, bytes);
+  if (status == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    throw DeviceError(concat("GPU ", device, ": out of memory: ", bytes >> 20, " MiB wanted, ",
+                             free >> 20, " of ", total >> 20,
+                             " MiB free; use a smaller train.batch_size"));
+  }
+  check(status, "cudaMalloc");
+  return {{static_cast<std::byte*>(memory), bytes}, [](std::byte* address) { cudaFree(address); }};
+}
+
+Buffer allocate_zeros(int device, std::size_t bytes) {
+  Buffer buffer = allocate_device(device, bytes);
+  if (bytes == 0) return buffer;
+  const DeviceGuard guard(device);
+  const StreamHandle stream = create_stream();
+  check(cudaMemsetAsync(buffer.span().address, 0, bytes, stream.get()), "cudaMemsetAsync");
+  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+  return buffer;
+}
+
+void DestroyStream::operator()(cudaStream_t stream) const noexcept { cudaStreamDestroy(stream); }
+
+StreamHandle create_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return StreamHandle(stream);
+}
+
+void DestroyEvent::operator()(cudaEvent_t event) const noexcept { cudaEventDestroy(event); }
+
+EventHandle create_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  return EventHandle(event);
+}
+
+}  // namespace trainer::backend::cuda

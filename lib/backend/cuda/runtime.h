@@ -1,0 +1,56 @@
+// The CUDA runtime with errors as exceptions. Only functions that
+// test/cuda/plugin/symbols.py lists, which have fakes, are called anywhere in this folder.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "backend/device.h"
+
+namespace trainer::backend::cuda {
+
+// Throws DeviceError "<what>: <name>: <text>" unless the call succeeded.
+void check(cudaError_t status, const char* what);
+
+// Makes a device current on this thread for the lifetime of the guard, and afterwards the one that
+// an outer guard had chosen, if there is one.
+class DeviceGuard {
+ public:
+  explicit DeviceGuard(int device);
+  ~DeviceGuard();
+  DeviceGuard(const DeviceGuard&) = delete;
+  DeviceGuard& operator=(const DeviceGuard&) = delete;
+
+ private:
+  int before_;
+};
+
+// Device memory, aligned to 256 bytes and not initialised. Throws DeviceError saying how much was
+// wanted and how much is free.
+Buffer allocate_device(int device, std::size_t bytes);
+
+// The same, filled with zeros.
+Buffer allocate_zeros(int device, std::size_t bytes);
+
+// A stream and an event without timing, as owners.
+struct DestroyStream {
+  void operator()(cudaStream_t stream) const noexcept;
+};
+using StreamHandle = std::unique_ptr<CUstream_st, DestroyStream>;
+StreamHandle create_stream();
+
+struct DestroyEvent {
+  void operator()(cudaEvent_t event) const noexcept;
+};
+using EventHandle = std::unique_ptr<CUevent_st, DestroyEvent>;
+EventHandle create_event();
+
+template <class T>
+T* pointer_to(Span span) {
+  return reinterpret_cast<T*>(span.address);
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,100 @@
+#include "backend/cuda/stream.h"
+
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// How long a waiting host thread sleeps between two looks at a device that has work of several
+// ranks: short against a step, long against a look.
+constexpr std::chrono::microseconds kPause(20);
+
+// Waits until query() is no longer cudaErrorNotReady.
+template <class Query>
+void wait_until_ready(const Query& query, const WaitCheck& check_peers, const char* what) {
+  for (;;) {
+    const cudaError_t status = query();
+    // Also when all is done: the work of a group that has ended is done without its results.
+    check_peers();
+    if (status != cudaErrorNotReady) return check(status, what);
+    cudaGetLastError();
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+const CudaEvent& own(const Event& event) { return dynamic_cast<const CudaEvent&>(event); }
+
+}  // namespace
+
+CudaEvent::CudaEvent(int device, WaitCheck check) : device_(device), check_(std::move(check)) {
+  const DeviceGuard guard(device_);
+  event_ = create_event();
+}
+
+bool CudaEvent::done() const {
+  if (!recorded) return true;
+  const DeviceGuard guard(device_);
+  const cudaError_t status = cudaEventQuery(event_.get());
+  if (status == cudaErrorNotReady) {
+    cudaGetLastError();
+    if (check_) check_();
+    return false;
+  }
+  cuda::check(status, "cudaEventQuery");
+  return true;
+}
+
+void CudaEvent::wait() const {
+  if (!recorded) return;
+  const DeviceGuard guard(device_);
+  if (!check_) return cuda::check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
+  wait_until_ready([&] { return cudaEventQuery(event_.get()); }, check_, "cudaEventQuery");
+}
+
+CudaStream::CudaStream(int device, WaitCheck check) : device_(device), check_(std::move(check)) {
+  const DeviceGuard guard(device_);
+  stream_ = create_stream();
+}
+
+CudaStream::~CudaStream() {
+  // Work that was given must not outlive the buffers of whoever gave it.
+  cudaStreamSynchronize(stream_.get());
+}
+
+void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(device_);
+  cuda::check(cudaMemcpyAsync(to.address, from, bytes, cudaMemcpyHostToDevice, stream_.get()),
+              "cudaMemcpyAsync to the device");
+}
+
+void CudaStream::download(void* to, Span from, std::size_t bytes) {
+  if (bytes == 0) return;
+  const DeviceGuard guard(device_);
+  cuda::check(cudaMemcpyAsync(to, from.address, bytes, cudaMemcpyDeviceToHost, stream_.get()),
+              "cudaMemcpyAsync from the device");
+}
+
+void CudaStream::record(Event& event) {
+  const DeviceGuard guard(device_);
+  auto& mine = dynamic_cast<CudaEvent&>(event);
+  cuda::check(cudaEventRecord(mine.handle(), stream_.get()), "cudaEventRecord");
+  mine.recorded = true;
+}
+
+void CudaStream::wait_for(const Event& event) {
+  if (!own(event).recorded) return;
+  const DeviceGuard guard(device_);
+  cuda::check(cudaStreamWaitEvent(stream_.get(), own(event).handle(), 0), "cudaStreamWaitEvent");
+}
+
+void CudaStream::synchronize() {
+  const DeviceGuard guard(device_);
+  if (!check_) return cuda::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+  wait_until_ready([&] { return cudaStreamQuery(stream_.get()); }, check_, "cudaStreamQuery");
+}
+
+}  // namespace trainer::backend::cuda

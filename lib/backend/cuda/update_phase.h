@@ -1,0 +1,35 @@
+// The update of all parameters of a model on the device.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/variables.h"
+
+namespace trainer::backend::cuda {
+
+class UpdatePhase {
+ public:
+  explicit UpdatePhase(CudaVariables& variables);
+
+  // Enqueues the update by these flat gradients: what decide_update() left in the state says
+  // whether it changes anything.
+  void enqueue(const float* gradients, const StepScalars* scalars, const StepState* state,
+               cudaStream_t stream);
+  // Whether some parameter's gradient is clipped by its norm.
+  bool needs_norm() const { return needs_norm_; }
+  // Enqueues the computation of the clip scales, one a segment, and returns where they will be.
+  const float* enqueue_clip_scales(const float* gradients, const StepState* state,
+                                   cudaStream_t stream);
+  std::int64_t segments() const { return segment_count_; }
+
+ private:
+  UpdateBuffers buffers(const float* gradients) const;
+
+  CudaVariables& variables_;
+  std::int64_t segment_count_ = 0, chunk_count_ = 0;
+  bool needs_norm_ = false;
+  Buffer segments_, chunks_, squares_, scales_;
+};
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,130 @@
+#include "backend/cuda/variables.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace trainer::backend::cuda {
+
+PackedWeights::Entry& PackedWeights::get(const std::string& key, int order, int device,
+                                         std::int64_t bytes,
+                                         const std::function<Make(std::byte* memory)>& create) {
+  const auto found = entries_.find(key);
+  if (found != entries_.end()) return *found->second;
+  auto entry = std::make_unique<Entry>();
+  entry->order = order;
+  entry->memory = allocate_device(device, static_cast<std::size_t>(bytes));
+  entry->make = create(entry->memory.span().address);
+  return *entries_.emplace(key, std::move(entry)).first->second;
+}
+
+std::int64_t PackedWeights::bytes() const {
+  std::int64_t total = 0;
+  for (const auto& [key, entry] : entries_) {
+    total += static_cast<std::int64_t>(entry->memory.bytes());
+  }
+  return total;
+}
+
+CudaVariables::CudaVariables(const graph::Graph& graph, int device,
+                             std::function<void()> synchronize)
+    : device_(device), synchronize_(std::move(synchronize)), placement_(place_variables(graph)) {
+  const DeviceGuard guard(device_);
+  stream_ = create_stream();
+  const auto zeros = [&](std::int64_t elements) {
+    const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
+    Buffer buffer = allocate_device(device_, bytes);
+    if (bytes > 0) {
+      check(cudaMemsetAsync(buffer.span().address, 0, bytes, stream_.get()), "cudaMemsetAsync");
+    }
+    return buffer;
+  };
+  const Flat& flat = placement_.flat;
+  parameters_ = zeros(flat.count);
+  for (int slot = 0; slot < flat.slots; ++slot) slots_.push_back(zeros(flat.count));
+  if (flat.average) average_ = zeros(flat.count);
+  statistics_ = zeros(flat.statistics);
+  rest_ = zeros(placement_.rest);
+  check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+}
+
+float* CudaVariables::at(std::string_view name) const {
+  using Where = Placement::Place::Where;
+  const Placement::Place& place = placement_.at(name);
+  switch (place.where) {
+    case Where::kParameters:
+      return parameters() + place.offset;
+    case Where::kSlot:
+      return slot(place.slot) + place.offset;
+    case Where::kAverage:
+      return average() + place.offset;
+    case Where::kStatistics:
+      return statistics() + place.offset;
+    case Where::kRest:
+      return pointer_to<float>(rest_.span()) + place.offset;
+  }
+  throw std::logic_error("unknown place of a variable");
+}
+
+void CudaVariables::copy(void* to, const void* from, std::size_t count, cudaMemcpyKind kind) const {
+  synchronize_();
+  if (count == 0) return;
+  const DeviceGuard guard(device_);
+  check(cudaMemcpyAsync(to, from, count * sizeof(float), kind, stream_.get()), "cudaMemcpyAsync");
+  check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
+}
+
+void CudaVariables::read(std::string_view name, std::span<float> to) const {
+  copy(to.data(), at(name), to.size(), cudaMemcpyDeviceToHost);
+}
+
+void CudaVariables::write(std::string_view name, std::span<const float> from) {
+  copy(at(name), from.data(), from.size(), cudaMemcpyHostToDevice);
+  ++version_;
+  ++written_;
+}
+
+float* CudaVariables::flat_buffer(FlatBuffer buffer) const {
+  switch (buffer.kind) {
+    case FlatBuffer::Kind::kParameters:
+      return parameters();
+    case FlatBuffer::Kind::kSlot:
+      return slot(buffer.slot);
+    case FlatBuffer::Kind::kAverage:
+      return average();
+    case FlatBuffer::Kind::kStatistics:
+      return statistics();
+  }
+  throw std::logic_error("unknown flat buffer");
+}
+
+void CudaVariables::read_flat(FlatBuffer buffer, std::int64_t first, std::span<float> to) const {
+  copy(to.data(), flat_buffer(buffer) + first, to.size(), cudaMemcpyDeviceToHost);
+}
+
+void CudaVariables::write_flat(FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
+  copy(flat_buffer(buffer) + first, from.data(), from.size(), cudaMemcpyHostToDevice);
+  changed_by_training();
+}
+
+std::int64_t CudaVariables::bytes() const {
+  std::size_t total = parameters_.bytes() + average_.bytes() + statistics_.bytes() + rest_.bytes();
+  for (const Buffer& slot : slots_) total += slot.bytes();
+  return static_cast<std::int64_t>(total);
+}
+
+std::byte* CudaVariables::arena(std::int64_t bytes) {
+  const auto wanted = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 1));
+  for (const Buffer& buffer : arenas_) {
+    if (buffer.bytes() >= wanted) return buffer.span().address;
+  }
+  arenas_.push_back(allocate_device(device_, wanted));
+  return arenas_.back().span().address;
+}
+
+std::int64_t CudaVariables::arena_bytes() const {
+  std::size_t total = 0;
+  for (const Buffer& buffer : arenas_) total += buffer.bytes();
+  return static_cast<std::int64_t>(total);
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,48 @@
+// The CUDA backend, which is a library of its own: the process opens it when somebody asks for
+// GPUs, and starts without any library of CUDA otherwise.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/plugin.h"
+#include "backend/open.h"
+#include "base/error.h"
+
+namespace trainer::backend {
+
+// Why there is no GPU to use. The message is a sentence without its full stop.
+class NoGpu : public DeviceError {
+ public:
+  enum class Cause {
+    kNone,    // this build has no CUDA backend, or this machine no driver or GPU
+    kBroken,  // a library or a driver is there that does not work
+  };
+  NoGpu(Cause cause, const std::string& message) : DeviceError(message), cause_(cause) {}
+  Cause cause() const { return cause_; }
+
+ private:
+  Cause cause_;
+};
+
+// The opened library. It stays in memory to the end of the process, since errors that it has thrown
+// may outlive every backend.
+class CudaPlugin {
+ public:
+  // Opens the library at `path`; "": libtrainer_cuda.so beside the program, else in
+  // ../lib/trainer. Throws NoGpu.
+  explicit CudaPlugin(const std::string& path);
+
+  // At least one. Throws NoGpu, or DeviceError when a GPU does not answer.
+  std::vector<Gpu> gpus() const;
+  // A backend for each of options.gpus. Throws DeviceError.
+  std::vector<std::unique_ptr<Backend>> open(const DeviceOptions& options) const;
+
+ private:
+  cuda::ListFunction* list_ = nullptr;
+  cuda::OpenFunction* open_ = nullptr;
+};
+
+}  // namespace trainer::backend

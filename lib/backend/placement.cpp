@@ -1,0 +1,83 @@
+#include "backend/placement.h"
+
+#include <algorithm>
+#include <set>
+#include <stdexcept>
+
+#include "base/error.h"
+
+namespace trainer::backend {
+namespace {
+
+using Where = Placement::Place::Where;
+
+// Elements from one tensor to the next, so that each begins at 64 bytes.
+std::int64_t padded(std::int64_t elements) { return (elements + 15) / 16 * 16; }
+
+void place_update(const graph::Graph& graph, const graph::Node& node, Placement& placement) {
+  const auto& update = std::get<graph::Update>(node.op);
+  const graph::Value& parameter = graph[node.inputs[0]];
+  Flat& flat = placement.flat;
+  Segment segment{parameter.name, flat.count, parameter.shape.elements(), update, 0, false};
+  segment.average = update.ema > 0;
+  segment.slots = static_cast<int>(node.inputs.size()) - 2 - (segment.average ? 1 : 0);
+  placement.places[segment.parameter] = {Where::kParameters, 0, segment.offset, segment.count};
+  for (int slot = 0; slot < segment.slots; ++slot) {
+    const graph::Value& value = graph[node.inputs[static_cast<std::size_t>(2 + slot)]];
+    placement.places[value.name] = {Where::kSlot, slot, segment.offset, segment.count};
+  }
+  if (segment.average) {
+    placement.places[graph[node.inputs.back()].name] = {Where::kAverage, 0, segment.offset,
+                                                        segment.count};
+  }
+  flat.slots = std::max(flat.slots, segment.slots);
+  flat.average = flat.average || segment.average;
+  flat.count += padded(segment.count);
+  flat.segments.push_back(std::move(segment));
+}
+
+std::set<std::string> moved_statistics(const graph::Graph& graph) {
+  std::set<std::string> names;
+  for (const graph::Node& node : graph.nodes) {
+    if (!std::holds_alternative<graph::UpdateStatistics>(node.op)) continue;
+    for (std::size_t i = 0; i < 2; ++i) names.insert(graph[node.inputs[i]].name);
+  }
+  return names;
+}
+
+}  // namespace
+
+const Placement::Place& Placement::at(std::string_view name) const {
+  const auto found = places.find(name);
+  if (found == places.end()) throw std::logic_error(concat("no variable is called ", name));
+  return found->second;
+}
+
+bool has_updates(const graph::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const graph::Node& node) { return node.phase == graph::Phase::kUpdate; });
+}
+
+Placement place_variables(const graph::Graph& graph) {
+  Placement placement;
+  for (const graph::Node& node : graph.nodes) {
+    if (std::holds_alternative<graph::Update>(node.op)) place_update(graph, node, placement);
+  }
+  const std::set<std::string> moved = moved_statistics(graph);
+  for (const graph::Value& value : graph.values) {
+    if (!graph::is_persistent(value.role)) continue;
+    placement.values.push_back(value);
+    if (placement.places.contains(value.name)) continue;
+    const std::int64_t count = value.shape.elements();
+    if (moved.contains(value.name)) {
+      placement.places[value.name] = {Where::kStatistics, 0, placement.flat.statistics, count};
+      placement.flat.statistics += count;
+    } else {
+      placement.places[value.name] = {Where::kRest, 0, placement.rest, count};
+      placement.rest += padded(count);
+    }
+  }
+  return placement;
+}
+
+}  // namespace trainer::backend

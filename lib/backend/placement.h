@@ -1,0 +1,42 @@
+// Where a model's persistent values lie in the flat buffers of backend::Flat.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace trainer::backend {
+
+struct Placement {
+  // Elements [offset, offset + count) of a buffer.
+  struct Place {
+    enum class Where { kParameters, kSlot, kAverage, kStatistics, kRest } where = Where::kRest;
+    int slot = 0;
+    std::int64_t offset = 0, count = 0;
+  };
+
+  std::vector<graph::Value> values;  // all persistent values, in the order of the graph
+  std::map<std::string, Place, std::less<>> places;
+  // Trained parameters in the order of the graph's update nodes, which is that of backward; moving
+  // statistics that training changes lie one after another without a gap.
+  Flat flat;
+  std::int64_t rest = 0;  // elements of what training never changes
+
+  // Throws std::logic_error when there is none.
+  const Place& at(std::string_view name) const;
+  // Whether training steps change the value.
+  bool changed_by_training(std::string_view name) const {
+    return at(name).where != Place::Where::kRest;
+  }
+};
+
+Placement place_variables(const graph::Graph& graph);
+
+// Whether a call of the graph can change variables: it has an update phase.
+bool has_updates(const graph::Graph& graph);
+
+}  // namespace trainer::backend

@@ -1,0 +1,62 @@
+#include "base/formats/table.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+
+namespace trainer {
+namespace {
+
+// Characters on the screen: every byte but UTF-8's continuations.
+std::size_t width_of(const std::string& text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0u) != 0x80u;
+  }));
+}
+
+}  // namespace
+
+Table::Table(std::vector<std::string> header, const std::vector<std::size_t>& right)
+    : right_(header.size(), false) {
+  for (const std::size_t column : right) right_[column] = true;
+  rows_.push_back(std::move(header));
+}
+
+void Table::add(std::vector<std::string> row) {
+  row.resize(right_.size());
+  rows_.push_back(std::move(row));
+}
+
+void Table::print(std::ostream& out, const std::string& indent) const {
+  std::vector<std::size_t> widths(right_.size(), 0);
+  for (const auto& row : rows_) {
+    for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], width_of(row[c]));
+  }
+  for (const auto& row : rows_) {
+    std::string line;
+    for (std::size_t c = 0; c < row.size(); ++c) {
+      const std::string space(widths[c] - width_of(row[c]), ' ');
+      line += (c > 0 ? "  " : "") + (right_[c] ? space + row[c] : row[c] + space);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    // A table without a header has empty names.
+    if (!line.empty() || &row != &rows_.front()) out << indent << line << '\n';
+  }
+}
+
+std::string fixed(double value, int decimals) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  return text;
+}
+
+std::string percent(double share) { return fixed(share * 100, 2) + " %"; }
+
+std::string grouped(std::int64_t count) {
+  std::string text = std::to_string(count);
+  const std::size_t first = count < 0 ? 1 : 0;
+  for (std::size_t i = text.size(); i > first + 3;) text.insert(i -= 3, ",");
+  return text;
+}
+
+}  // namespace trainer

@@ -1,0 +1,66 @@
+#include "base/secret.h"
+
+#include <openssl/crypto.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <sys/random.h>
+
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <vector>
+
+namespace trainer {
+namespace {
+
+std::string hexadecimal(const unsigned char* bytes, std::size_t size) {
+  constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  for (std::size_t i = 0; i < size; ++i) {
+    text += kDigits[bytes[i] >> 4];
+    text += kDigits[bytes[i] & 15];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string hmac_sha256(std::string_view secret, std::string_view text) {
+  unsigned char digest[EVP_MAX_MD_SIZE];
+  unsigned int size = 0;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(text.data());
+  if (HMAC(EVP_sha256(), secret.data(), static_cast<int>(secret.size()), bytes, text.size(), digest,
+           &size) == nullptr) {
+    throw std::runtime_error("libcrypto has no HMAC-SHA256");
+  }
+  return hexadecimal(digest, size);
+}
+
+std::string proof_of(std::string_view secret, std::initializer_list<std::string_view> parts) {
+  std::string text;
+  for (const std::string_view part : parts) {
+    text += std::to_string(part.size());
+    text += ':';
+    text += part;
+  }
+  return hmac_sha256(secret, text);
+}
+
+bool same_secret(std::string_view a, std::string_view b) {
+  return a.size() == b.size() && CRYPTO_memcmp(a.data(), b.data(), a.size()) == 0;
+}
+
+std::string draw_secret(std::size_t bytes) {
+  std::vector<unsigned char> random(bytes);
+  for (std::size_t at = 0; at < bytes;) {
+    const ssize_t got = ::getrandom(random.data() + at, bytes - at, 0);
+    if (got < 0 && errno != EINTR) {
+      throw std::runtime_error(std::string("the system gives no random numbers: ") +
+                               std::strerror(errno));
+    }
+    if (got > 0) at += static_cast<std::size_t>(got);
+  }
+  return hexadecimal(random.data(), bytes);
+}
+
+}  // namespace trainer

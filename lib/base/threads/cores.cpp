@@ -1,0 +1,32 @@
+#include "base/threads/cores.h"
+
+namespace trainer {
+
+std::vector<int> available_cores() {
+  cpu_set_t set;
+  if (::sched_getaffinity(0, sizeof set, &set) != 0) return {0};
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+void pin_thread(int core) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(core, &set);
+  ::sched_setaffinity(0, sizeof set, &set);
+}
+
+Pinned::Pinned(int core) {
+  CPU_ZERO(&before_);
+  ::sched_getaffinity(0, sizeof before_, &before_);
+  pin_thread(core);
+}
+
+Pinned::~Pinned() {
+  if (CPU_COUNT(&before_) > 0) ::sched_setaffinity(0, sizeof before_, &before_);
+}
+
+}  // namespace trainer

@@ -1,0 +1,40 @@
+// Writes HDF5 files in the layout that every version of the library and h5py read. Internal to
+// checkpoint.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/types.h"
+
+namespace trainer::checkpoint::hdf5 {
+
+// A file built in memory. Names are paths from the root ("/layers/dense"); groups on the way to an
+// object are made.
+class Writer {
+ public:
+  Writer();
+  ~Writer();
+  void group(const std::string& name);
+  void text(const std::string& object, const std::string& attribute, const std::string& value);
+  // A list of texts; a long list is cut in pieces "<attribute>0", "<attribute>1", as Keras does.
+  void texts(const std::string& object, const std::string& attribute,
+             const std::vector<std::string>& values);
+  void dataset(const std::string& name, const Shape& shape, std::span<const float> values);
+  // The whole file. The writer is empty afterwards.
+  Bytes finish();
+
+ private:
+  struct Node;
+  Node& at(const std::string& name);
+
+  std::unique_ptr<Node> root_;
+  Bytes file_;
+};
+
+}  // namespace trainer::checkpoint::hdf5

@@ -1,0 +1,84 @@
+// What torchrun, Open MPI, PMI launchers and Slurm tell the processes that they start.
+// https://docs.pytorch.org/docs/stable/elastic/run.html, https://docs.open-mpi.org,
+// https://slurm.schedmd.com/srun.html (output environment variables)
+#include "cluster/identity/sources.h"
+
+namespace trainer::cluster {
+namespace {
+
+// A rank and a size that stand in two variables, of which neither may be missing.
+std::optional<Claim> claim_of(const config::Environment& environment, const std::string& rank,
+                              const std::string& size) {
+  const auto rank_value = number_of(environment, rank);
+  const auto size_value = number_of(environment, size);
+  if (!rank_value && !size_value) return {};
+  if (!rank_value) wrong(size, "is set, but " + rank + " is not; set both or none");
+  if (!size_value) wrong(rank, "is set, but " + size + " is not; set both or none");
+  Claim claim;
+  claim.identity.rank = *rank_value;
+  claim.identity.size = *size_value;
+  return claim;
+}
+
+std::string first_of(const config::Environment& environment,
+                     std::initializer_list<const char*> names) {
+  for (const char* name : names) {
+    if (std::string text = text_of(environment, name); !text.empty()) return text;
+  }
+  return "";
+}
+
+}  // namespace
+
+std::optional<Claim> claim_of_torchrun(const config::Environment& environment) {
+  auto claim = claim_of(environment, "RANK", "WORLD_SIZE");
+  if (!claim) return {};
+  claim->identity.source = "RANK";
+  claim->identity.local_rank = number_of(environment, "LOCAL_RANK");
+  claim->identity.job = first_of(environment, {"TORCHELASTIC_RUN_ID"});
+  // torchrun says "none" when it was given no --rdzv-id.
+  claim->nests = !claim->identity.job.empty();
+  if (claim->identity.job == "none") claim->identity.job.clear();
+  return claim;
+}
+
+std::optional<Claim> claim_of_open_mpi(const config::Environment& environment) {
+  auto claim = claim_of(environment, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  if (!claim) return {};
+  claim->identity.source = "Open MPI";
+  claim->identity.local_rank = number_of(environment, "OMPI_COMM_WORLD_LOCAL_RANK");
+  claim->one_host = number_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE") == claim->identity.size;
+  claim->identity.job = first_of(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
+  claim->nests = true;
+  return claim;
+}
+
+std::optional<Claim> claim_of_pmi(const config::Environment& environment) {
+  auto claim = claim_of(environment, "PMI_RANK", "PMI_SIZE");
+  if (!claim) return {};
+  claim->identity.source = "PMI";
+  claim->identity.local_rank = number_of(environment, "MPI_LOCALRANKID");
+  claim->one_host = number_of(environment, "MPI_LOCALNRANKS") == claim->identity.size;
+  claim->identity.job = first_of(environment, {"PMI_JOBID"});
+  claim->nests = true;
+  return claim;
+}
+
+std::optional<Claim> claim_of_slurm(const config::Environment& environment) {
+  // A batch script has SLURM_PROCID=0 too; only srun starts ranks, and only its steps have this.
+  if (text_of(environment, "SLURM_STEP_NUM_TASKS").empty()) return {};
+  auto claim = claim_of(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  if (!claim) return {};
+  Identity& identity = claim->identity;
+  identity.source = "Slurm";
+  identity.local_rank = number_of(environment, "SLURM_LOCALID");
+  identity.job = first_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}) + "." +
+                 first_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
+  const std::string list = first_of(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
+  const std::vector<std::string> hosts = expand_nodelist(list);
+  claim->one_host = hosts.size() == 1;
+  if (hosts.size() > 1) identity.master.host = hosts[0];
+  return claim;
+}
+
+}  // namespace trainer::cluster

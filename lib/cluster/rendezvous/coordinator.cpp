@@ -1,0 +1,475 @@
+#include "cluster/rendezvous/coordinator.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <random>
+#include <sstream>
+
+#include "base/secret.h"
+#include "cluster/rendezvous/protocol.h"
+
+namespace trainer::cluster {
+namespace {
+
+constexpr const char* kCrashed = "was killed or has crashed: its connection has closed";
+
+std::uint64_t draw_generation() {
+  std::random_device device;
+  return std::uint64_t{device()} << 32 | device();
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::string shorten(const std::string& text) {
+  return text.size() <= 200 ? text : text.substr(0, 200) + "...";
+}
+
+// The first line in which two texts differ: "'a', not 'b'".
+std::string difference(const std::string& here, const std::string& there) {
+  const auto a = lines_of(here), b = lines_of(there);
+  for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+    const std::string left = i < a.size() ? "'" + shorten(a[i]) + "'" : "nothing more";
+    const std::string right = i < b.size() ? "'" + shorten(b[i]) + "'" : "nothing more";
+    if (left != right) return left + ", not " + right;
+  }
+  return "the same";
+}
+
+}  // namespace
+
+Coordinator::Coordinator(CoordinatorOptions options)
+    : options_(std::move(options)),
+      generation_(draw_generation()),
+      listener_(listen_at(options_.address)),
+      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      ranks_(options_.names.size()),
+      started_(Clock::now()),
+      last_beat_(started_),
+      last_round_(started_) {
+  thread_ = std::thread([this] { serve(); });
+}
+
+Coordinator::~Coordinator() {
+  ending_ = true;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(waker_.get(), &one, sizeof one);
+  thread_.join();
+}
+
+void Coordinator::serve() {
+  while (!ending_) {
+    wait_for_events();
+    accept_all();
+    for (const auto& connection : connections_) read(*connection);
+    drop_strangers();
+    check_join_deadline();
+    check_silence();
+    beat();
+    flush();
+  }
+  // Closing with unread bytes resets a connection and may destroy what was just sent: wait until
+  // the ranks have closed theirs.
+  listener_ = {};
+  send_all(Writer(kEnd));
+  const auto deadline = Clock::now() + std::min<Milliseconds>(options_.silence, Milliseconds(2000));
+  for (const auto& connection : connections_) connection->closing = true;
+  flush();
+  while (Clock::now() < deadline && !all_gone()) {
+    wait_for_events();
+    for (const auto& connection : connections_) {
+      if (!receive(connection->socket, connection->in)) connection->open = false;
+      connection->in.clear();
+    }
+    flush();
+  }
+}
+
+bool Coordinator::all_gone() const {
+  return std::all_of(connections_.begin(), connections_.end(),
+                     [](const auto& connection) { return !connection->open; });
+}
+
+void Coordinator::wait_for_events() {
+  std::vector<pollfd> events;
+  if (listener_) events.push_back({listener_.get(), POLLIN, 0});
+  if (!ending_) events.push_back({waker_.get(), POLLIN, 0});
+  for (const auto& connection : connections_) {
+    if (!connection->open) continue;
+    const short wanted = connection->out.empty() ? POLLIN : POLLIN | POLLOUT;
+    events.push_back({connection->socket.get(), wanted, 0});
+  }
+  ::poll(events.data(), events.size(),
+         static_cast<int>(std::min<std::int64_t>(options_.beat.count(), 100)));
+}
+
+// Only some at once, so that the ranks among them are heard before drop_strangers().
+void Coordinator::accept_all() {
+  constexpr int kAtOnce = 64;
+  for (int i = 0; i < kAtOnce; ++i) {
+    Socket socket = accept_from(listener_);
+    if (!socket) return;
+    auto connection = std::make_unique<Connection>();
+    connection->socket = std::move(socket);
+    connection->since = Clock::now();
+    connection->challenge = draw_secret(16);
+    connection->out = Writer(kChallenge).text(connection->challenge).finish();
+    connections_.push_back(std::move(connection));
+  }
+}
+
+// A rank greets at once. Who does not for a while, and the eldest of too many, are sent away; a
+// rank among them comes again.
+void Coordinator::drop_strangers() {
+  constexpr std::ptrdiff_t kMostStrangers = 128;
+  const auto is_stranger = [](const auto& connection) {
+    return connection->open && connection->rank < 0;
+  };
+  auto excess =
+      std::count_if(connections_.begin(), connections_.end(), is_stranger) - kMostStrangers;
+  for (const auto& connection : connections_) {  // the eldest first
+    if (!is_stranger(connection)) continue;
+    if (excess-- > 0) {
+      drop(*connection, "too many connections that say nothing");
+    } else if (Clock::now() - connection->since > options_.greeting) {
+      drop(*connection, "it said nothing");
+    }
+  }
+}
+
+void Coordinator::drop(Connection& connection, const std::string& reason) {
+  connection.open = false;
+  if (!connection.closing) count_stranger(connection, reason);
+}
+
+void Coordinator::count_stranger(const Connection& connection, const std::string& reason) {
+  if (++strangers_ > 1 || !options_.warn) return;
+  options_.warn(concat("refused a connection from ", remote_host(connection.socket), " to ",
+                       to_string(options_.address), ", which is no rank of this job: ", reason,
+                       "; more of them are refused in silence"));
+}
+
+void Coordinator::read(Connection& connection) {
+  if (!connection.open) return;
+  constexpr std::size_t kMostOfStrangers = 1 << 20, kMostOfRanks = std::size_t{2} << 30;
+  const bool stranger = connection.rank < 0;
+  const bool open =
+      receive(connection.socket, connection.in, stranger ? kMostOfStrangers : kMostOfRanks);
+  if (stranger && connection.in.size() >= kMostOfStrangers) {
+    drop(connection, "it sends what is no greeting");
+    return;
+  }
+  try {
+    while (connection.open && !connection.closing) {
+      const auto message = take_message(connection.in);
+      if (!message) break;
+      handle(connection, *message);
+    }
+  } catch (const Error& error) {  // a stranger, or a damaged message
+    if (connection.rank < 0) {
+      drop(connection, error.what());
+    } else {
+      closed(connection, error.what());
+    }
+  }
+  if (open || !connection.open) return;
+  if (connection.rank < 0) {
+    drop(connection, "it closed without a greeting");
+  } else {
+    closed(connection, kCrashed);
+  }
+}
+
+void Coordinator::handle(Connection& connection, const std::string& message) {
+  Reader reader(message);
+  if (connection.rank < 0) {
+    if (reader.kind() != kHello) throw PeerError("it sends what is no greeting");
+    hello(connection, reader);
+    return;
+  }
+  const int rank = connection.rank;
+  Rank& sender = ranks_[static_cast<std::size_t>(rank)];
+  sender.heard = Clock::now();
+  switch (reader.kind()) {
+    case kSet: {
+      const std::string key = reader.text();
+      set_key(key, reader.text());
+      break;
+    }
+    case kGet: {
+      const std::uint64_t request = reader.number();
+      get_key(rank, request, reader.text());
+      break;
+    }
+    case kAgree:
+      agree(rank, reader);
+      break;
+    case kStatus:
+      status(rank, reader.number());
+      break;
+    case kCalls:
+      sender.calls = reader.number();
+      break;
+    case kFailed: {
+      const auto culprit = static_cast<std::size_t>(reader.number());
+      const std::string text = reader.text();
+      lose(culprit < ranks_.size() ? static_cast<int>(culprit) : rank, text);
+      break;
+    }
+    case kLeave:
+      sender.state = kLeft;
+      break;
+    default:
+      throw PeerError("an unknown kind of message");
+  }
+}
+
+void Coordinator::hello(Connection& connection, Reader& reader) {
+  if (reader.number() != kProtocol) throw PeerError("another program");
+  const std::string job = reader.text();
+  const int rank = reader.integer(), size = reader.integer();
+  Rank newcomer;
+  newcomer.name = reader.text();
+  newcomer.version = reader.text();
+  newcomer.cluster = reader.text();
+  newcomer.host = reader.text();
+  newcomer.process = reader.number();
+  newcomer.challenge = reader.text();
+  const std::string proof = reader.text();
+  newcomer.remote = remote_host(connection.socket);
+  newcomer.address = local_host(connection.socket);
+  if (!proves_secret(connection, newcomer.challenge, proof, rank)) {
+    count_stranger(connection, "it does not know the secret of the job");
+    refuse(connection, kWrong,
+           concat("this rank and rank 0 do not have the same secret",
+                  options_.secret.empty() ? " (rank 0 has none)" : "",
+                  "; give all ranks the same TRAINER_SECRET or --secret-file"));
+    return;
+  }
+  if (!accept_hello(connection, newcomer, rank, size, job)) return;
+  newcomer.connection = &connection;
+  newcomer.heard = Clock::now();
+  newcomer.joined = true;
+  ranks_[static_cast<std::size_t>(rank)] = std::move(newcomer);
+  connection.rank = rank;
+  const auto joined = [](const Rank& member) { return member.joined; };
+  if (std::all_of(ranks_.begin(), ranks_.end(), joined)) welcome_all();
+}
+
+bool Coordinator::proves_secret(const Connection& connection, const std::string& challenge,
+                                const std::string& proof, int rank) const {
+  return same_secret(proof, proof_of(options_.secret, {kHelloProof, connection.challenge, challenge,
+                                                       std::to_string(rank)}));
+}
+
+bool Coordinator::accept_hello(Connection& connection, const Rank& newcomer, int rank, int size,
+                               const std::string& job) {
+  const std::string who =
+      concat(newcomer.name, " on ", newcomer.host, " (process ", newcomer.process, ")");
+  if (refused_) {
+    refuse(connection, refusal_, refused_message_);
+  } else if (job != options_.job) {
+    refuse(connection, kLater,
+           concat("another job listens there: '", options_.job, "', not '", job, "'"));
+  } else if (running_) {
+    refuse(connection, kLater, "a job with all its ranks is already running there");
+  } else if (size != static_cast<int>(ranks_.size()) || rank < 0 || rank >= size) {
+    refuse_all(kWrong, concat(who, " is rank ", rank, " of ", size, ", but rank 0 counts ",
+                              ranks_.size(), " ranks; start all of them with the same size"));
+    refuse(connection, kWrong, refused_message_);
+  } else if (const Rank& holder = ranks_[static_cast<std::size_t>(rank)]; holder.joined) {
+    refuse(connection, kWrong,
+           concat("rank ", rank, " is taken by ", describe(rank),
+                  "; two processes were given the same ",
+                  "task, or one of an earlier start still waits"));
+  } else if (newcomer.cluster != options_.cluster) {
+    refuse_all(kWrong, concat(who, " has another cluster than rank 0: ",
+                              difference(newcomer.cluster, options_.cluster)));
+    refuse(connection, kWrong, refused_message_);
+  } else if (newcomer.version != options_.version) {
+    refuse_all(kWrong, concat(who, " runs version ", newcomer.version, ", but rank 0 runs ",
+                              options_.version));
+    refuse(connection, kWrong, refused_message_);
+  } else {
+    return true;
+  }
+  return false;
+}
+
+void Coordinator::welcome_all() {
+  running_ = true;
+  // Ranks of rank 0's host may have come by loopback; others reach them where they reach rank 0.
+  std::string host_address = ranks_[0].address;
+  for (const Rank& member : ranks_) {
+    if (!is_loopback(member.remote)) host_address = member.address;
+  }
+  for (Rank& member : ranks_) {
+    member.address =
+        is_loopback(member.remote) || &member == &ranks_[0] ? host_address : member.remote;
+    member.heard = Clock::now();
+  }
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    Writer message(kWelcome);
+    message.text(proof_of(options_.secret, {kWelcomeProof, ranks_[r].challenge}));
+    message.number(generation_).text(ranks_[r].address);
+    for (const Rank& member : ranks_) {
+      message.text(member.name).text(member.host).text(member.address).number(member.process);
+    }
+    send(static_cast<int>(r), message);
+  }
+}
+
+void Coordinator::set_key(const std::string& key, std::string value) {
+  for (const auto& [rank, request] : waiting_[key]) {
+    send(rank, Writer(kValue).number(request).text(value));
+  }
+  waiting_.erase(key);
+  store_[key] = std::move(value);
+}
+
+void Coordinator::get_key(int rank, std::uint64_t request, const std::string& key) {
+  const auto found = store_.find(key);
+  if (found == store_.end()) {
+    waiting_[key].emplace_back(rank, request);
+  } else {
+    send(rank, Writer(kValue).number(request).text(found->second));
+  }
+}
+
+void Coordinator::agree(int rank, Reader& reader) {
+  const std::uint64_t request = reader.number();
+  const std::string key = reader.text();
+  Agreement& agreement = agreements_[key];
+  agreement.values[rank] = {request, reader.text()};
+  if (agreement.values.size() < ranks_.size()) return;
+  const std::string& expected = agreement.values.begin()->second.second;
+  std::string message;
+  for (const auto& [other, value] : agreement.values) {
+    if (value.second == expected || !message.empty()) continue;
+    message = concat(describe(other), " differs from rank 0 in its ", key, ": ",
+                     difference(value.second, expected));
+  }
+  for (const auto& [other, value] : agreement.values) {
+    send(other, Writer(kAgreed).number(value.first).text(message));
+  }
+  agreements_.erase(key);
+}
+
+void Coordinator::status(int rank, std::uint64_t request) {
+  Writer message(kProgress);
+  message.number(request);
+  for (const Rank& member : ranks_) message.number(member.state).number(member.calls);
+  send(rank, message);
+}
+
+void Coordinator::closed(Connection& connection, const std::string& reason) {
+  connection.open = false;
+  if (connection.rank < 0) return;
+  Rank& rank = ranks_[static_cast<std::size_t>(connection.rank)];
+  rank.connection = nullptr;
+  if (rank.state == kLeft) return;
+  if (running_) {
+    lose(connection.rank, reason);
+  } else {
+    rank.joined = false;  // it may be started again in time
+  }
+}
+
+void Coordinator::check_silence() {
+  const auto now = Clock::now();
+  // This process itself stood still: nobody could be heard.
+  if (now - last_round_ > options_.silence / 2) {
+    for (Rank& rank : ranks_) rank.heard = now;
+  }
+  last_round_ = now;
+  if (!running_) return;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    const Rank& rank = ranks_[r];
+    if (rank.state != kPresent || now - rank.heard < options_.silence) continue;
+    const auto silent = std::chrono::duration_cast<Milliseconds>(now - rank.heard).count();
+    lose(static_cast<int>(r), concat("has been silent for ", static_cast<double>(silent / 100) / 10,
+                                     " s: it is stopped, or its host cannot be reached"));
+  }
+}
+
+void Coordinator::check_join_deadline() {
+  if (running_ || refused_ || Clock::now() - started_ < options_.join_timeout) return;
+  std::string missing;
+  int count = 0;
+  for (std::size_t r = 0; r < ranks_.size(); ++r) {
+    if (ranks_[r].joined) continue;
+    missing += (count++ > 0 ? ", " : "") + options_.names[r];
+  }
+  refuse_all(kMissing,
+             concat(count, " of ", ranks_.size(), " ranks did not join within ",
+                    static_cast<double>(options_.join_timeout.count()) / 1000, " s: ", missing));
+}
+
+void Coordinator::lose(int rank, const std::string& reason) {
+  Rank& gone = ranks_[static_cast<std::size_t>(rank)];
+  if (gone.state == kPresent) gone.state = kGone;
+  if (lost_) return;  // what follows is its consequence
+  lost_ = true;
+  send_all(std::move(
+      Writer(kLost).number(static_cast<std::uint64_t>(rank)).text(describe(rank) + " " + reason)));
+}
+
+void Coordinator::refuse(Connection& connection, std::uint64_t refusal,
+                         const std::string& message) {
+  connection.out += Writer(kReject).number(refusal).text(message).finish();
+  connection.closing = true;
+}
+
+void Coordinator::refuse_all(std::uint64_t refusal, const std::string& message) {
+  refused_ = true;
+  refusal_ = refusal;
+  refused_message_ = message;
+  for (const auto& connection : connections_) {
+    if (connection->open && connection->rank >= 0) refuse(*connection, refusal, message);
+  }
+}
+
+void Coordinator::send(int rank, Writer& message) {
+  if (Connection* connection = ranks_[static_cast<std::size_t>(rank)].connection) {
+    connection->out += message.finish();
+  }
+}
+
+void Coordinator::send_all(Writer message) {
+  for (std::size_t r = 0; r < ranks_.size(); ++r) send(static_cast<int>(r), message);
+}
+
+void Coordinator::flush() {
+  for (const auto& connection : connections_) {
+    if (!connection->open) continue;
+    if (!transmit(connection->socket, connection->out)) closed(*connection, kCrashed);
+    // The other end reads up to the end, then closes.
+    if (connection->closing && connection->out.empty())
+      ::shutdown(connection->socket.get(), SHUT_WR);
+  }
+  const auto over = [](const auto& connection) { return !connection->open; };
+  connections_.erase(std::remove_if(connections_.begin(), connections_.end(), over),
+                     connections_.end());
+}
+
+void Coordinator::beat() {
+  if (!running_ || Clock::now() - last_beat_ < options_.beat) return;
+  last_beat_ = Clock::now();
+  send_all(Writer(kBeat));
+}
+
+std::string Coordinator::describe(int rank) const {
+  const Rank& member = ranks_[static_cast<std::size_t>(rank)];
+  return concat("rank ", rank, " (", member.name == concat("rank ", rank) ? "" : member.name + " ",
+                "on ", member.host, ", process ", member.process, ")");
+}
+
+}  // namespace trainer::cluster

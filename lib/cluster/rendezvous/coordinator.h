@@ -1,0 +1,113 @@
+// The meeting point on rank 0: who is here, a store of keys, and who has gone. Inside the folder.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "cluster/transport/socket.h"
+
+namespace trainer::cluster {
+
+struct CoordinatorOptions {
+  Address address;
+  std::string job, cluster, version;  // rank 0's, which all others must have too
+  std::vector<std::string> names;     // by rank, for those that are missing
+  Milliseconds join_timeout{};        // until all ranks must be here
+  Milliseconds silence{};             // after which a rank counts as gone
+  Milliseconds beat{};                // between two heartbeats to the ranks
+  Milliseconds greeting{10'000};      // in which a new connection must say which rank it is
+  std::string secret{};               // that every rank must know; "" when there is none
+  std::function<void(const std::string&)> warn{};  // gets a line, from the coordinator's thread
+};
+
+// Serves in a thread of its own. It decides alone which rank was the first to go, so that all name
+// the same.
+class Coordinator {
+ public:
+  // Listens. Throws ConfigError when it cannot.
+  explicit Coordinator(CoordinatorOptions options);
+  // Tells the ranks that rank 0 is done, and waits a moment for them to read it.
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+ private:
+  struct Connection {
+    Socket socket;
+    std::string in, out;
+    int rank = -1;  // before its hello: a stranger
+    std::string challenge;
+    Clock::time_point since{};  // it was accepted
+    bool closing = false;       // once `out` is written
+    bool open = true;
+  };
+  struct Rank {
+    Connection* connection = nullptr;
+    std::string name, version, cluster, host, remote, address, challenge;
+    std::uint64_t process = 0, calls = 0, state = 0;
+    Clock::time_point heard;
+    bool joined = false;
+  };
+  struct Agreement {
+    std::map<int, std::pair<std::uint64_t, std::string>> values;  // by rank: request, value
+  };
+
+  void serve();
+  void wait_for_events();
+  void accept_all();
+  void drop_strangers();
+  void drop(Connection& connection, const std::string& reason);
+  // Counts a connection that is no rank's; the first one is told to the user.
+  void count_stranger(const Connection& connection, const std::string& reason);
+  void read(Connection& connection);
+  void handle(Connection& connection, const std::string& message);
+  void hello(Connection& connection, Reader& reader);
+  bool accept_hello(Connection& connection, const Rank& newcomer, int rank, int size,
+                    const std::string& job);
+  void welcome_all();
+  void set_key(const std::string& key, std::string value);
+  void get_key(int rank, std::uint64_t request, const std::string& key);
+  void agree(int rank, Reader& reader);
+  void status(int rank, std::uint64_t request);
+  // Reads and writes it no more; `reason` is what its rank is lost for.
+  void closed(Connection& connection, const std::string& reason);
+  void check_silence();
+  void check_join_deadline();
+  void lose(int rank, const std::string& reason);
+  bool proves_secret(const Connection& connection, const std::string& challenge,
+                     const std::string& proof, int rank) const;
+  void refuse(Connection& connection, std::uint64_t refusal, const std::string& message);
+  void refuse_all(std::uint64_t refusal, const std::string& message);
+  void send(int rank, Writer& message);
+  void send_all(Writer message);
+  void flush();
+  void beat();
+  std::string describe(int rank) const;
+  bool all_gone() const;
+
+  const CoordinatorOptions options_;
+  const std::uint64_t generation_;
+  Socket listener_, waker_;
+  std::vector<std::unique_ptr<Connection>> connections_;
+  std::vector<Rank> ranks_;
+  std::map<std::string, std::string> store_;
+  std::map<std::string, std::vector<std::pair<int, std::uint64_t>>>
+      waiting_;  // for keys: rank, request
+  std::map<std::string, Agreement> agreements_;
+  bool running_ = false;  // all ranks have been here
+  bool refused_ = false;  // the job will not come to be
+  std::string refused_message_;
+  std::uint64_t refusal_ = 0;
+  bool lost_ = false;
+  std::uint64_t strangers_ = 0;  // connections that were refused or dropped
+  const Clock::time_point started_;
+  Clock::time_point last_beat_, last_round_;
+  std::atomic<bool> ending_{false};
+  std::thread thread_;
+};
+
+}  // namespace trainer::cluster

@@ -1,0 +1,131 @@
+// How a rank joins its job: it greets the coordinator until that answers.
+#include <poll.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "base/process.h"
+#include "base/secret.h"
+#include "cluster/rendezvous/link.h"
+
+namespace trainer::cluster {
+namespace {
+
+constexpr Milliseconds kShortestRetry{10}, kLongestRetry{500};
+
+// "worker:1", without its address, which members know better.
+std::string short_name(const Identity& identity) {
+  const std::string name = rank_name(identity, identity.rank);
+  return name.substr(0, name.find(" at "));
+}
+
+void count_local_ranks(std::vector<Member>& members) {
+  std::map<std::string, int> counts;
+  for (Member& member : members) member.local_rank = counts[member.host]++;
+  for (Member& member : members) member.local_size = counts[member.host];
+}
+
+}  // namespace
+
+void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& options) {
+  const auto deadline = Clock::now() + timeout;
+  // The coordinator's own deadline is first and its message better: it knows who is missing.
+  const auto patience = deadline + timeout / 10 + Milliseconds(200);
+  std::string reason = "no answer", refusal;
+  for (auto pause = kShortestRetry; Clock::now() < deadline;
+       pause = std::min(pause * 3 / 2, kLongestRetry)) {
+    socket_ = connect_to(identity.master, deadline, reason);
+    if (socket_ && greet(identity, options, patience, reason, refusal)) return;
+    std::this_thread::sleep_for(pause);
+  }
+  // What a coordinator said explains more than that it has gone since.
+  throw PeerError(concat("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
+                         to_string(identity.master), " for ", seconds(timeout), ": ",
+                         refusal.empty() ? reason : refusal));
+}
+
+// False when another attempt may help.
+bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& options,
+                             Clock::time_point deadline, std::string& reason,
+                             std::string& refusal) {
+  in_.clear();
+  const std::string first = wait_message(deadline, reason);
+  if (first.empty()) return false;
+  Reader challenge(first);
+  if (challenge.kind() != kChallenge) {
+    reason = "what listens there is no rank 0 of this program";
+    return false;
+  }
+  const std::string theirs = challenge.text(), mine = draw_secret(16);
+  std::string hello = Writer(kHello)
+                          .number(kProtocol)
+                          .text(identity.job)
+                          .number(static_cast<std::uint64_t>(identity.rank))
+                          .number(static_cast<std::uint64_t>(identity.size))
+                          .text(short_name(identity))
+                          .text(options.version)
+                          .text(cluster_text(identity))
+                          .text(host_name())
+                          .number(static_cast<std::uint64_t>(::getpid()))
+                          .text(mine)
+                          .text(proof_of(options.secret, {kHelloProof, theirs, mine,
+                                                          std::to_string(identity.rank)}))
+                          .finish();
+  if (!transmit(socket_, hello)) return false;
+  members.resize(static_cast<std::size_t>(identity.size));
+  const std::string answer = wait_message(deadline, reason);
+  return !answer.empty() && read_answer(answer, proof_of(options.secret, {kWelcomeProof, mine}),
+                                        options.secret, reason, refusal);
+}
+
+// "" when the connection closed or the deadline passed.
+std::string Rendezvous::Link::wait_message(Clock::time_point deadline, std::string& reason) {
+  while (Clock::now() < deadline) {
+    pollfd event{socket_.get(), POLLIN, 0};
+    ::poll(&event, 1, 100);
+    const bool open = receive(socket_, in_);
+    try {
+      if (auto message = take_message(in_)) return *message;
+    } catch (const PeerError& error) {
+      reason = error.what();
+      return "";
+    }
+    if (!open) {
+      reason = "it closed the connection";
+      return "";
+    }
+  }
+  reason = "it does not answer";
+  return "";
+}
+
+bool Rendezvous::Link::read_answer(const std::string& message, const std::string& welcome_proof,
+                                   const std::string& secret, std::string& reason,
+                                   std::string& refusal) {
+  Reader reader(message);
+  if (reader.kind() == kReject) {
+    const std::uint64_t kind = reader.number();
+    refusal = reader.text();
+    if (kind == kWrong) throw ConfigError({}, refusal);
+    if (kind == kMissing) throw PeerError(refusal);
+    return false;
+  }
+  if (reader.kind() != kWelcome) throw PeerError("rank 0 answers what was not asked");
+  if (!same_secret(reader.text(), welcome_proof)) {
+    reason = "what listens there does not know the secret of the job";
+    return false;
+  }
+  generation = reader.number();
+  session_key = proof_of(secret, {"trainer session", std::to_string(generation)});
+  reader.text();
+  for (Member& member : members) {
+    member.name = reader.text();
+    member.host = reader.text();
+    member.address = reader.text();
+    member.process = reader.number();
+  }
+  count_local_ranks(members);
+  return true;
+}
+
+}  // namespace trainer::cluster

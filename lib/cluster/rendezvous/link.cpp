@@ -1,0 +1,192 @@
+// What goes over the connection once a rank has joined: heartbeats, questions, the news of who is
+// gone.
+#include "cluster/rendezvous/link.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+namespace trainer::cluster {
+
+Rendezvous::Link::Link(const Identity& identity, const RendezvousOptions& options)
+    : rank(identity.rank),
+      timeout(options.timeout),
+      shared_memory(options.shared_memory),
+      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  join(identity, options);
+  thread_ = std::thread([this] { serve(); });
+}
+
+Rendezvous::Link::~Link() {
+  {
+    const std::lock_guard lock(mutex);
+    stopping_ = true;
+  }
+  send("");
+  thread_.join();
+}
+
+void Rendezvous::Link::serve() {
+  const auto beat = beat_of(timeout), silence = silence_of(timeout);
+  auto heard = Clock::now(), round = heard, sent = Clock::time_point{};
+  std::unique_lock lock(mutex);
+  while (!stopping_ || !out_.empty()) {
+    pollfd events[2]{
+        {socket_.get(), static_cast<short>(out_.empty() ? POLLIN : POLLIN | POLLOUT), 0},
+        {waker_.get(), POLLIN, 0}};
+    lock.unlock();
+    ::poll(events, 2, static_cast<int>(beat.count() / 2));
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto drained = ::read(waker_.get(), &count, sizeof count);
+    const bool open = receive(socket_, in_);
+    const auto now = Clock::now();
+    if (!in_.empty() || now - round > silence / 2)
+      heard = now;  // or this process itself stood still
+    round = now;
+    lock.lock();
+    if (!read_messages()) break;
+    if (now - sent >= beat && !ended_) {
+      out_ += Writer(kCalls).number(calls_).finish();
+      sent = now;
+    }
+    if (!transmit(socket_, out_) || !open) {
+      lose(describe(0) + " was killed or has crashed: its connection has closed");
+      break;
+    }
+    if (now - heard > silence) {
+      lose(concat(describe(0), " has been silent for ",
+                  seconds(std::chrono::duration_cast<Milliseconds>(now - heard) / 100 * 100),
+                  ": it is stopped, or its host cannot be reached"));
+      break;
+    }
+    if (ended_) break;
+  }
+  changed_.notify_all();
+  lock.unlock();
+  socket_ = {};
+}
+
+// With the mutex held. False when what came makes no sense.
+bool Rendezvous::Link::read_messages() {
+  try {
+    while (const auto message = take_message(in_)) handle(*message);
+    return true;
+  } catch (const PeerError& error) {
+    lose(describe(0) + " sent something else than expected: " + error.what());
+    return false;
+  }
+}
+
+void Rendezvous::Link::handle(const std::string& message) {
+  Reader reader(message);
+  switch (reader.kind()) {
+    case kValue:
+    case kAgreed: {
+      const std::uint64_t request = reader.number();
+      answers_[request] = reader.text();
+      break;
+    }
+    case kProgress: {
+      const std::uint64_t request = reader.number();
+      answers_[request] = message;
+      break;
+    }
+    case kLost: {
+      reader.number();
+      lose(reader.text());
+      break;
+    }
+    case kEnd:
+      ended_ = true;
+      break;
+    default:
+      break;  // a heartbeat
+  }
+  changed_.notify_all();
+}
+
+// With the mutex held.
+void Rendezvous::Link::lose(const std::string& reason) {
+  if (lost_ || ended_ || stopping_) return;
+  lost_ = reason;
+  changed_.notify_all();
+  mutex.unlock();
+  {
+    const std::lock_guard lock(watchers_mutex_);
+    for (const auto& wake : watchers_) wake();
+  }
+  mutex.lock();
+}
+
+void Rendezvous::Link::send(const std::string& bytes) {
+  {
+    const std::lock_guard lock(mutex);
+    out_ += bytes;
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(waker_.get(), &one, sizeof one);
+}
+
+void Rendezvous::Link::set(const std::string& key, const std::string& value) {
+  if (const auto reason = lost()) throw PeerError(with_phase(*reason));
+  send(Writer(kSet).text(key).text(value).finish());
+}
+
+std::string Rendezvous::Link::ask(Writer& message, std::uint64_t request, const char* what) {
+  send(message.finish());
+  std::unique_lock lock(mutex);
+  const bool there = changed_.wait_for(
+      lock, timeout, [&] { return answers_.count(request) > 0 || lost_ || ended_; });
+  if (const auto found = answers_.find(request); found != answers_.end()) {
+    std::string answer = std::move(found->second);
+    answers_.erase(found);
+    return answer;
+  }
+  std::string reason = lost_   ? *lost_
+                       : there ? describe(0) + " has ended"
+                               : concat("not all ranks came within ", seconds(timeout));
+  lock.unlock();
+  throw PeerError(with_phase(concat(reason, "; noticed by rank ", rank, " in ", what)));
+}
+
+void Rendezvous::Link::fail(const std::string& message, int culprit) {
+  send(Writer(kFailed).number(static_cast<std::uint64_t>(culprit)).text(message).finish());
+}
+
+void Rendezvous::Link::leave() { send(Writer(kLeave).finish()); }
+
+std::optional<std::string> Rendezvous::Link::lost() const {
+  const std::lock_guard lock(mutex);
+  return lost_;
+}
+
+void Rendezvous::Link::begin_call(const std::string& call) {
+  ++calls_;
+  const std::lock_guard lock(mutex);
+  call_ = call;
+}
+
+std::optional<std::string> Rendezvous::Link::await_verdict(Milliseconds limit) {
+  std::unique_lock lock(mutex);
+  changed_.wait_for(lock, limit, [&] { return lost_ || ended_; });
+  return lost_;
+}
+
+std::string Rendezvous::Link::with_phase(const std::string& message) const {
+  const std::lock_guard lock(mutex);
+  return phase.empty() ? message : message + ", while " + phase;
+}
+
+Rendezvous::Handle Rendezvous::Link::on_loss(std::function<void()> wake) {
+  const std::lock_guard lock(watchers_mutex_);
+  if (this->lost()) wake();
+  const auto place = watchers_.insert(watchers_.end(), std::move(wake));
+  return {nullptr, [this, place](void*) {
+            const std::lock_guard guard(watchers_mutex_);
+            watchers_.erase(place);
+          }};
+}
+
+}  // namespace trainer::cluster

@@ -1,0 +1,94 @@
+// A rank's connection to the coordinator, inside the folder.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <list>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "base/error.h"
+#include "cluster/rendezvous.h"
+#include "cluster/rendezvous/protocol.h"
+#include "cluster/transport/socket.h"
+
+namespace trainer::cluster {
+
+// How long a rank may be silent, and how often it says that it is there.
+inline Milliseconds silence_of(Milliseconds timeout) { return timeout / 2; }
+inline Milliseconds beat_of(Milliseconds timeout) {
+  return std::clamp(timeout / 20, Milliseconds(20), Milliseconds(2000));
+}
+inline std::string seconds(Milliseconds time) {
+  return concat(static_cast<double>(time.count()) / 1000, " s");
+}
+
+// The connection to the coordinator, and the thread that reads it and sends heartbeats.
+class Rendezvous::Link {
+ public:
+  Link(const Identity& identity, const RendezvousOptions& options);
+  ~Link();
+
+  void set(const std::string& key, const std::string& value);
+  std::string ask(Writer& message, std::uint64_t request, const char* what);
+  std::uint64_t next_request() { return ++requests_; }
+  void fail(const std::string& message, int culprit);
+  void leave();
+  std::optional<std::string> lost() const;
+  void begin_call(const std::string& call);
+  std::optional<std::string> await_verdict(Milliseconds limit);
+  std::string with_phase(const std::string& message) const;
+  // Whom to blame, and what it does: "is alive, but ...".
+  struct Blame {
+    int rank;
+    std::string what;
+  };
+  std::optional<Blame> who_left(const std::string& call);
+  std::optional<Blame> who_is_behind(const std::string& call);
+  std::string describe(int other) const;
+  Handle on_loss(std::function<void()> wake);
+
+  const int rank;
+  const Milliseconds timeout;
+  const bool shared_memory;
+  std::vector<Member> members;
+  std::uint64_t generation = 0;
+  std::string session_key;  // of this start: strangers do not know it
+  mutable std::mutex mutex;
+  std::string phase;
+
+ private:
+  void join(const Identity& identity, const RendezvousOptions& options);
+  bool greet(const Identity& identity, const RendezvousOptions& options, Clock::time_point deadline,
+             std::string& reason, std::string& refusal);
+  bool read_answer(const std::string& message, const std::string& welcome_proof,
+                   const std::string& secret, std::string& reason, std::string& refusal);
+  std::string wait_message(Clock::time_point deadline, std::string& reason);
+  void serve();
+  bool read_messages();
+  void handle(const std::string& message);
+  void send(const std::string& bytes);
+  void lose(const std::string& reason);
+  struct Progress {
+    std::uint64_t state = kPresent, calls = 0;
+  };
+  std::vector<Progress> progress(const std::string& call);
+
+  Socket socket_, waker_;
+  std::string in_;
+  std::condition_variable changed_;
+  std::string out_;
+  std::map<std::uint64_t, std::string> answers_;
+  std::optional<std::string> lost_;
+  std::list<std::function<void()>> watchers_;
+  std::mutex watchers_mutex_;
+  std::atomic<std::uint64_t> requests_{0}, calls_{0};
+  std::string call_;
+  bool ended_ = false;     // rank 0 has left
+  bool stopping_ = false;  // this one leaves
+  std::thread thread_;
+};
+
+}  // namespace trainer::cluster

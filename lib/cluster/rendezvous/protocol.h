@@ -1,0 +1,46 @@
+// What the ranks and the coordinator say to each other, inside the folder.
+#pragma once
+
+#include <cstdint>
+
+namespace trainer::cluster {
+
+inline constexpr std::uint64_t kProtocol = 0x5452'4e52'0000'0002;  // "TRNR", version 2
+
+enum Message : std::uint8_t {
+  // A rank to the coordinator.
+  kHello = 1,  // protocol, job, rank, size, name, version, cluster, host, process id, the rank's
+               // challenge, its proof that it knows the secret
+  kSet,        // key, value
+  kGet,        // request, key; answered by kValue once the key is there
+  kAgree,      // request, key, value; answered by kAgreed once all ranks have sent theirs
+  kStatus,     // request; answered by kProgress
+  kCalls,      // calls begun; the heartbeat
+  kFailed,     // the rank at fault, message
+  kLeave,      // this rank is done
+  // The coordinator to a rank.
+  kWelcome = 64,  // rank 0's proof, generation, the rank's address, then per rank: name, host,
+                  // address, process id
+  kReject,        // Refusal, message
+  kValue,         // request, value
+  kAgreed,        // request, message; "" when all were equal
+  kProgress,      // request, then per rank: State, calls begun
+  kBeat,          // the coordinator's heartbeat
+  kLost,          // rank, message
+  kEnd,           // rank 0 is done
+  kChallenge      // the first message on every connection: a text to be used in the proof
+};
+
+enum Refusal : std::uint64_t {
+  kWrong,    // the settings differ: nothing but a change of them helps
+  kMissing,  // not all ranks came
+  kLater     // another start of the job, which may be about to end, is still there
+};
+
+// What a rank and rank 0 prove their knowledge of the secret with, each by the other's challenge.
+inline constexpr const char* kHelloProof = "trainer rank";
+inline constexpr const char* kWelcomeProof = "trainer rank 0";
+
+enum State : std::uint64_t { kPresent, kLeft, kGone };
+
+}  // namespace trainer::cluster

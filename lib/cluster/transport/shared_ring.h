@@ -1,0 +1,60 @@
+// Two byte streams, one each way, in memory that two processes share. Inside the folder.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "cluster/transport/socket.h"
+
+namespace trainer::cluster {
+
+// One end of them. Messages follow each other in each stream; both ends know their lengths. A
+// message starts at a cache line, so that its elements are aligned. The memory wakes nobody: an end
+// that is about to sleep says so, and the other one, when it has written or read, learns that it
+// must be woken.
+class SharedRing {
+ public:
+  static constexpr std::size_t kCapacity = 256 << 10;  // bytes of a stream
+
+  // A descriptor of memory for both ends, to be handed to the other process. It cannot shrink, and
+  // its pages are there. No descriptor where the system has none to give.
+  static Socket make_memory();
+  // Whether a descriptor that came from elsewhere is one of make_memory().
+  static bool is_memory(const Socket& memory);
+
+  // `end` is 0 or 1. The descriptor may be closed afterwards. Throws std::runtime_error.
+  SharedRing(const Socket& memory, int end);
+  ~SharedRing();
+  SharedRing(const SharedRing&) = delete;
+  SharedRing& operator=(const SharedRing&) = delete;
+
+  // Copies what there is room for; how many bytes. All but the last part of a message are whole
+  // cache lines.
+  std::size_t write(std::span<const std::byte> out);
+  // What has come, at most `most` bytes, in one piece, and not all of it at the end of the memory.
+  // `most` is what is left of the message, or whole cache lines.
+  std::span<const std::byte> readable(std::size_t most) const;
+  // The first `bytes` of readable() may be overwritten.
+  void consume(std::size_t bytes);
+
+  bool has_room() const;
+  bool has_data() const;
+
+  // This end asks to be woken; has_room() and has_data() must be looked at again before it sleeps.
+  void begin_sleep();
+  void end_sleep();
+  // Whether the other end has asked since it was last woken. After a write() or consume().
+  bool must_wake();
+
+ private:
+  struct Side;
+  struct Memory;
+  Side& mine() const;
+  Side& theirs() const;
+  std::byte* data_of(int end) const;
+
+  Memory* memory_;
+  int end_;
+};
+
+}  // namespace trainer::cluster

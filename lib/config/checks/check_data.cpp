@@ -1,0 +1,173 @@
+#include <algorithm>
+#include <set>
+
+#include "base/text.h"
+#include "config/checks/checks.h"
+
+namespace trainer::config {
+namespace {
+
+void check_split(Checks& checks, const char* name, const Split& split) {
+  const std::string path = std::string("data.") + name;
+  if (split.images.empty() != split.labels.empty()) {
+    const bool images = split.labels.empty();
+    checks.report(path, std::string("'") + (images ? "images" : "labels") + "' needs '" +
+                            (images ? "labels" : "images") + "' beside it");
+  }
+  if (!split.glob.empty() && checks.config().data.format != DataFormat::kImageFolder) {
+    checks.report(path + ".glob", "belongs to format: image_folder only");
+  }
+  const bool single = !std::all_of(split.augment.begin(), split.augment.end(), is_mixing);
+  if (single && !is_image_format(checks.config().data.format)) {
+    checks.report(path + ".augment",
+                  "works with the formats image_folder and csv only, but for mixup and cutmix");
+  }
+}
+
+bool ordered(const std::vector<double>& range) { return range.size() != 2 || range[0] <= range[1]; }
+
+void check_mixing(Checks& checks, const std::string& path) {
+  if (checks.config().model.loss == LossKind::kMeanSquaredError) {
+    checks.report(path,
+                  "makes labels that are shares of classes, for softmax_cross_entropy and "
+                  "binary_cross_entropy only; model.loss is mean_squared_error");
+  }
+}
+
+void check_augment(Checks& checks) {
+  for (const char* name : {"validation", "test"}) {
+    const Split& split =
+        name[0] == 'v' ? checks.config().data.validation : checks.config().data.test;
+    if (!split.augment.empty()) {
+      checks.report(concat("data.", name, ".augment"),
+                    "only training images are changed at random; move it to data.train");
+    }
+  }
+  const auto& list = checks.config().data.train.augment;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const std::string path = concat("data.train.augment[", i, ']');
+    if (is_mixing(list[i])) {
+      check_mixing(checks, path);
+    } else if (i > 0 && is_mixing(list[i - 1])) {
+      checks.report(path, "mixup and cutmix stand last: they mix what the other changes have made");
+    }
+    if (const auto* crop = std::get_if<RandomResizedCrop>(&list[i].kind)) {
+      if (i > 0) checks.report(path, "random_resized_crop must stand first");
+      if (!ordered(crop->scale) || !ordered(crop->ratio)) {
+        checks.report(path, "scale and ratio are [least, largest]");
+      }
+    } else if (const auto* erasing = std::get_if<RandomErasing>(&list[i].kind)) {
+      if (!ordered(erasing->scale) || !ordered(erasing->ratio)) {
+        checks.report(path, "scale and ratio are [least, largest]");
+      }
+    }
+  }
+}
+
+// Of other formats: that nothing is said of image files.
+void check_image_keys(Checks& checks) {
+  const Data& data = checks.config().data;
+  // The effective config names all keys, so that only a changed value tells a mistake.
+  const std::pair<const char*, bool> changed[] = {
+      {"resize", !data.resize.empty()},
+      {"channels", data.channels.has_value()},
+      {"interpolation", data.interpolation != Interpolation::kBilinear},
+      {"fit", data.fit != Fit::kStretch},
+      {"on_error", data.on_error != OnError::kFail},
+      {"cache", data.cache != ImageCache::kNone}};
+  for (const auto& [key, is_changed] : changed) {
+    if (is_changed) {
+      checks.report(concat("data.", key), "works with the formats image_folder and csv only");
+    }
+  }
+}
+
+void check_images(Checks& checks) {
+  const Data& data = checks.config().data;
+  if (!is_image_format(data.format)) {
+    check_image_keys(checks);
+    return;
+  }
+  if (checks.given("data") && data.path.empty() && !located(data.train)) {
+    checks.report("data", "says nowhere where the training samples are: give train: {path: ...}");
+  }
+  if (data.resize.empty() && checks.config().model.input.empty()) {
+    checks.report("data",
+                  "needs 'resize', [height, width]: image files differ in size; or give "
+                  "model.input");
+  }
+  if (data.channels && *data.channels == 2) checks.report("data.channels", "must be 1 or 3");
+  if (!data.channels && checks.config().model.input.size() == 3 &&
+      checks.config().model.input[2] != 1 && checks.config().model.input[2] != 3) {
+    checks.report("model.input", "image files give 1 or 3 channels");
+  }
+  if (data.crop_fraction < 1 && data.fit != Fit::kCrop) {
+    checks.report("data.crop_fraction", "belongs to fit: crop");
+  }
+  const bool crops = !data.train.augment.empty() &&
+                     std::holds_alternative<RandomResizedCrop>(data.train.augment[0].kind);
+  if (data.cache == ImageCache::kDisk && crops) {
+    checks.report("data.cache",
+                  "disk keeps images of one size, but random_resized_crop needs the whole "
+                  "ones; use memory or none");
+  }
+  const bool bgr_or_torch =
+      data.preprocess == PreprocessPreset::kCaffe || data.preprocess == PreprocessPreset::kTorch;
+  if (bgr_or_torch && data.channels == 1) {
+    checks.report("data.preprocess", "needs images of 3 channels; use tf, scale or normalize");
+  }
+}
+
+void check_classes(Checks& checks) {
+  const Data& data = checks.config().data;
+  std::set<std::string> names;
+  for (std::size_t i = 0; i < data.classes.size(); ++i) {
+    if (!names.insert(data.classes[i]).second) {
+      checks.report(concat("data.classes[", i, ']'),
+                    "class '" + data.classes[i] + "' is given twice");
+    }
+    if (!is_line_of_text(data.classes[i])) {
+      checks.report(
+          concat("data.classes[", i, ']'),
+          "class '" + escaped(data.classes[i]) + "' must be UTF-8 without control characters");
+    }
+  }
+  const auto count = static_cast<std::int64_t>(data.classes.size());
+  if (data.num_classes && count > 0 && *data.num_classes != count) {
+    checks.report("data.num_classes",
+                  concat("is ", *data.num_classes, ", but data.classes names ", count));
+  }
+}
+
+}  // namespace
+
+void check_data(Checks& checks) {
+  const Data& data = checks.config().data;
+  check_split(checks, "train", data.train);
+  check_split(checks, "validation", data.validation);
+  check_split(checks, "test", data.test);
+  check_augment(checks);
+  check_images(checks);
+  const bool files = data.format == DataFormat::kIdx || data.format == DataFormat::kNpz;
+  if (checks.given("data") && files && data.path.empty() && !located(data.train)) {
+    checks.report(
+        "data",
+        "says nowhere where the training samples are: give path, or train: {images: FILE, "
+        "labels: FILE}");
+  }
+  if (checks.given("data") && data.format == DataFormat::kDigits && data.path.empty()) {
+    checks.report("data", "format digits needs 'path', a folder to write the files into");
+  }
+  if (data.validation_split > 0 && located(data.validation)) {
+    checks.report("data.validation_split", "cannot be given beside data.validation; choose one");
+  }
+  check_classes(checks);
+  const Normalize normalize = data.normalize.value_or(Normalize{});
+  const std::size_t means = normalize.mean.size(), deviations = normalize.std.size();
+  if (means > 1 && deviations > 1 && means != deviations) {
+    checks.report("data.normalize.std",
+                  concat("has ", deviations, " entries, but mean has ", means));
+  }
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,151 @@
+#include <algorithm>
+
+#include "config/checks/checks.h"
+#include "config/fields/layers.h"
+#include "config/values.h"
+
+namespace trainer::config {
+namespace {
+
+std::string path_of(const char* list, const Layer& layer, std::size_t index) {
+  const char* const key = std::visit(
+      [](const auto& kind) { return layer_name<std::decay_t<decltype(kind)>>().key; }, layer.kind);
+  return concat("model.", list, '[', index, "].", key);
+}
+
+void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
+  if (const auto* conv = std::get_if<ConvLayer>(&layer.kind)) {
+    if (conv->filters % conv->groups != 0) {
+      checks.report(path + ".groups", concat("filters, ", conv->filters,
+                                             ", is not a multiple of groups, ", conv->groups));
+    }
+  } else if (const auto* reshape = std::get_if<ReshapeLayer>(&layer.kind)) {
+    const auto& shape = reshape->target_shape;
+    if (std::count(shape.begin(), shape.end(), -1) > 1) {
+      checks.report(path + ".target_shape", "at most one entry may be -1");
+    }
+    if (std::find(shape.begin(), shape.end(), 0) != shape.end()) {
+      checks.report(path + ".target_shape", "an entry is a size of at least 1, or -1");
+    }
+  } else if (const auto* relu = std::get_if<ReluLayer>(&layer.kind)) {
+    if (relu->max_value && *relu->max_value != 6) {
+      checks.report(path + ".max_value", "must be 6, or left out for no limit");
+    }
+  } else if (const auto* activation = std::get_if<ActivationLayer>(&layer.kind)) {
+    const Activation function = activation->function;
+    if (activation->alpha && function != Activation::kLeakyRelu && function != Activation::kElu) {
+      checks.report(path + ".alpha", "belongs to leaky_relu and elu only");
+    }
+  }
+}
+
+void check_layer(Checks& checks, const Layer& layer, const std::string& path,
+                 std::vector<std::string>& known, const std::vector<std::string>& all) {
+  const bool joins = std::holds_alternative<AddLayer>(layer.kind) ||
+                     std::holds_alternative<ConcatenateLayer>(layer.kind);
+  if (joins && layer.inputs.size() < 2) {
+    checks.report(path, "needs 'inputs' with the names of two layers or more");
+  }
+  if (!joins && layer.inputs.size() > 1) {
+    checks.report(path + ".inputs", "takes one input; join several with add or concatenate first");
+  }
+  for (std::size_t i = 0; i < layer.inputs.size(); ++i) {
+    const std::string& input = layer.inputs[i];
+    // The names of a backbone's layers are known to the model alone.
+    if (checks.config().model.backbone) break;
+    if (std::find(known.begin(), known.end(), input) != known.end()) continue;
+    const bool later = !input.empty() && std::find(all.begin(), all.end(), input) != all.end();
+    checks.report(concat(path, ".inputs[", i, ']'),
+                  later ? "'" + input + "' is not before this layer; inputs name earlier layers"
+                        : unknown("layer", input, "Named before it", known));
+  }
+  if (!layer.name.empty()) {
+    if (std::find(known.begin(), known.end(), layer.name) != known.end()) {
+      checks.report(path + ".name", layer.name == "input"
+                                        ? "'input' is the name of the image"
+                                        : "another layer is named '" + layer.name + "'");
+    } else {
+      known.push_back(layer.name);
+    }
+  }
+  check_kind(checks, layer, path);
+}
+
+void check_layers(Checks& checks, const char* list, const std::vector<Layer>& layers) {
+  std::vector<std::string> later;
+  for (const Layer& layer : layers) later.push_back(layer.name);
+  std::vector<std::string> known{"input"};
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    check_layer(checks, layers[i], path_of(list, layers[i], i), known, later);
+  }
+}
+
+// Steps and epochs cannot be compared without the data.
+void check_unfreeze(Checks& checks, const Backbone& backbone) {
+  for (std::size_t i = 0; i < backbone.unfreeze.size(); ++i) {
+    const std::string path = concat("model.backbone.unfreeze[", i, "].at");
+    const Duration& at = backbone.unfreeze[i].at;
+    if (checks.broken(path)) continue;
+    if (at.count <= 0)
+      checks.report(path, "must lie after the start; what is frozen there is `freeze`");
+    if (i == 0) continue;
+    const Duration& before = backbone.unfreeze[i - 1].at;
+    if (at.unit == before.unit && at.count <= before.count) {
+      checks.report(path,
+                    concat("is ", to_string(at), ", not after the ", to_string(before),
+                           " of the entry before; list them in the order in which they come"));
+    }
+  }
+}
+
+void check_backbone(Checks& checks) {
+  const Model& model = checks.config().model;
+  if (!model.backbone) {
+    if (!model.head.empty())
+      checks.report("model.head", "needs model.backbone, whose features it takes");
+    if (!model.allow_missing.empty() && model.weights.empty()) {
+      checks.report("model.allow_missing", "needs model.weights, a file with the tensors");
+    }
+    return;
+  }
+  const Backbone& backbone = *model.backbone;
+  if (!model.weights.empty()) {
+    checks.report("model.weights",
+                  "belongs to layers and dense_classifier; give model.backbone.weights");
+  }
+  const bool named = !checks.broken("model.backbone.name");
+  if (named && backbone.alpha != 1 && backbone.name != Backbone::Name::kMobileNetV2) {
+    checks.report("model.backbone.alpha", "belongs to mobilenet_v2 only");
+  }
+  if (backbone.include_top && backbone.pooling != Backbone::Pooling::kNone) {
+    checks.report("model.backbone.pooling",
+                  "cannot be given beside include_top: true, which has its own");
+  }
+  if (!backbone.include_top && model.head.empty()) {
+    checks.report("model.backbone",
+                  "needs model.head, the layers that make logits of its features; e.g. "
+                  "head: [global_average_pool, {dense: {units: 4}}]");
+  }
+  if (!backbone.allow_missing.empty() && backbone.weights.empty()) {
+    checks.report("model.backbone.allow_missing", "needs weights, a file with the tensors");
+  }
+  check_unfreeze(checks, backbone);
+}
+
+}  // namespace
+
+void check_model(Checks& checks) {
+  const Model& model = checks.config().model;
+  if (checks.given("model.layers") && model.layers.empty() && !model.dense_classifier) {
+    checks.report("model.layers", "a model needs at least one layer");
+  }
+  if (model.label_smoothing > 0 && model.loss == LossKind::kMeanSquaredError) {
+    checks.report("model.label_smoothing",
+                  "works with softmax_cross_entropy and binary_cross_entropy only");
+  }
+  check_backbone(checks);
+  check_layers(checks, "layers", model.layers);
+  check_layers(checks, "head", model.head);
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,180 @@
+#include <algorithm>
+#include <bit>
+
+#include "config/checks/checks.h"
+#include "config/values.h"
+
+namespace trainer::config {
+namespace {
+
+void check_metric(Checks& checks, const std::string& path, const std::string& metric) {
+  static const std::vector<std::string> kMetrics{"validation/loss", "validation/accuracy",
+                                                 "validation/top_k_accuracy"};
+  if (std::find(kMetrics.begin(), kMetrics.end(), metric) != kMetrics.end()) return;
+  checks.report(path, unknown("metric", metric, "Expected one of", kMetrics));
+}
+
+void check_cache_features(Checks& checks) {
+  const CacheFeatures cache = checks.config().train.cache_features;
+  if (cache == CacheFeatures::kAuto || cache == CacheFeatures::kOff) return;
+  const bool none = !checks.config().model.backbone ||
+                    checks.config().model.backbone->freeze.kind == Freeze::Kind::kNone;
+  if (none) {
+    checks.report(
+        "train.cache_features",
+        "there are no frozen layers whose features could be kept: set model.backbone.freeze");
+  } else if (!checks.config().data.train.augment.empty()) {
+    checks.report(
+        "train.cache_features",
+        "data.train.augment makes the features different in every epoch: remove it, or use "
+        "auto or off");
+  }
+}
+
+void check_replicas(Checks& checks) {
+  const Parallel& parallel = checks.config().parallel;
+  const bool ramp_up = std::holds_alternative<RampUpSchedule>(checks.config().schedule.kind);
+  if (parallel.replicas > 1 && !parallel.lr_scaling && !ramp_up) {
+    checks.report("parallel.lr_scaling",
+                  concat("must be given with ", parallel.replicas,
+                         " replicas, whose batch is as many times as large: none, linear or sqrt"));
+  }
+  const bool scales = parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone;
+  if (scales && ramp_up) {
+    checks.report("parallel.lr_scaling",
+                  "must be none or left out: ramp_up has learning rates of its own; "
+                  "schedule.ramp_up.scale scales its peak");
+  }
+  if (parallel.threads && *parallel.threads < parallel.replicas) {
+    checks.report("parallel.threads", concat("gives fewer than one thread to each of ",
+                                             parallel.replicas, " replicas"));
+  }
+}
+
+void check_shard(Checks& checks) {
+  if (checks.config().parallel.shard != Parallel::Shard::kOff) return;
+  if (checks.config().parallel.reduction == Parallel::Reduction::kOrdered) {
+    checks.report(
+        "parallel.shard",
+        "off has no meaning with reduction: ordered, which promises the same result for any "
+        "number of replicas: with off, that number decides which samples make up a batch");
+  }
+  if (!checks.config().data.shuffle) {
+    checks.report("parallel.shard",
+                  "off needs data.shuffle: without it all replicas would take the same samples");
+  }
+}
+
+// What needs all workers at the same step.
+void check_strategy(Checks& checks) {
+  const Parallel& parallel = checks.config().parallel;
+  if (parallel.strategy != Parallel::Strategy::kParameterServer) {
+    if (parallel.max_staleness) {
+      checks.report("parallel.max_staleness", "needs parallel.strategy: parameter_server");
+    }
+    return;
+  }
+  const std::string with =
+      "with parallel.strategy: parameter_server, whose workers do not wait "
+      "for each other; ";
+  if (parallel.replicas > 1) {
+    checks.report("parallel.replicas",
+                  concat("must be 1 ", with, "start more workers; found ", parallel.replicas));
+  }
+  if (parallel.reduction == Parallel::Reduction::kOrdered) {
+    checks.report("parallel.reduction", "must be fast " + with + "there is no sum to order");
+  }
+  if (parallel.shard == Parallel::Shard::kOff) {
+    checks.report("parallel.shard",
+                  "must be sample " + with + "each gives gradients of its own part");
+  }
+  if (parallel.batch_norm.sync) {
+    checks.report("parallel.batch_norm.sync", "must be false " + with + "there is no common batch");
+  }
+  if (parallel.lr_scaling && *parallel.lr_scaling != Parallel::LrScaling::kNone) {
+    checks.report(
+        "parallel.lr_scaling",
+        "must be none " + with + "an update is of one worker's batch, however many there are");
+  }
+  if (checks.config().model.backbone && !checks.config().model.backbone->unfreeze.empty()) {
+    checks.report("model.backbone.unfreeze",
+                  "must be empty " + with + "what is frozen cannot change at a step of all");
+  }
+}
+
+void check_ordered(Checks& checks) {
+  const Parallel& parallel = checks.config().parallel;
+  if (!std::has_single_bit(static_cast<std::uint64_t>(parallel.micro_batches))) {
+    checks.report("parallel.micro_batches",
+                  concat("must be a power of two; found ", parallel.micro_batches));
+    return;
+  }
+  const std::int64_t lanes = parallel.replicas * parallel.lanes.value_or(1);
+  if (parallel.micro_batches % lanes != 0) {
+    checks.report("parallel.micro_batches", concat("must be a multiple of the ", lanes,
+                                                   " lanes of all replicas, each of which "
+                                                   "computes as many; found ",
+                                                   parallel.micro_batches));
+  }
+}
+
+void check_parallel(Checks& checks) {
+  check_devices(checks);
+  const Duration& timeout = checks.config().parallel.timeout;
+  if (timeout.unit != Duration::Unit::kSeconds || timeout.count < 1) {
+    checks.report("parallel.timeout",
+                  "expected at least '1 second', found '" + to_string(timeout) + "'");
+  } else if (constexpr double kWeek = 7 * 24 * 3600; timeout.count > kWeek) {
+    checks.report("parallel.timeout",
+                  "expected at most '604800 seconds', a week; found '" + to_string(timeout) + "'");
+  }
+  check_replicas(checks);
+  check_shard(checks);
+  check_strategy(checks);
+  if (checks.config().parallel.reduction == Parallel::Reduction::kOrdered) check_ordered(checks);
+}
+
+void check_ramp_up(Checks& checks) {
+  const auto* ramp_up = std::get_if<RampUpSchedule>(&checks.config().schedule.kind);
+  if (ramp_up == nullptr) return;
+  const bool scaled = ramp_up->scale != RampUpSchedule::Scale::kNone;
+  const auto replicas = static_cast<double>(checks.config().parallel.replicas);
+  // No scale gives more than linear does. Of how many processes there will be, a config knows
+  // nothing.
+  const double most = scaled ? ramp_up->peak * replicas : ramp_up->peak;
+  for (const auto& [key, value] :
+       {std::pair{"start", ramp_up->start}, std::pair{"floor", ramp_up->floor}}) {
+    if (value <= most || (key == std::string("start") && ramp_up->ramp_epochs == 0)) continue;
+    checks.report(concat("schedule.ramp_up.", key), concat("must be at most the peak, ", most,
+                                                           ", to which the rate rises and from "
+                                                           "which it decays; found ",
+                                                           value));
+  }
+}
+
+}  // namespace
+
+void check_training(Checks& checks) {
+  const Schedule& schedule = checks.config().schedule;
+  if (schedule.warm_up && std::holds_alternative<RampUpSchedule>(schedule.kind)) {
+    checks.report("schedule.warm_up",
+                  "ramp_up has a rise of its own; remove warm_up or set ramp_epochs");
+  }
+  check_ramp_up(checks);
+  if (const auto& stop = checks.config().train.early_stop) {
+    check_metric(checks, "train.early_stop.metric", stop->metric);
+    if (checks.config().data.validation_split == 0 && !located(checks.config().data.validation)) {
+      checks.report("train.early_stop",
+                    "needs validation samples: give data.validation or "
+                    "data.validation_split");
+    }
+  }
+  check_precision(checks);
+  check_cache_features(checks);
+  check_parallel(checks);
+  if (!checks.config().run.best.empty()) {
+    check_metric(checks, "run.best", checks.config().run.best);
+  }
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,71 @@
+#include "config/checks/checks.h"
+#include "config/decode.h"
+#include "config/keys.h"
+#include "config/rule.h"
+
+namespace trainer::config {
+
+std::optional<std::int64_t> replicas_of(const Gpus& gpus) {
+  switch (gpus.kind) {
+    case Gpus::Kind::kAll:
+      return {};
+    case Gpus::Kind::kCount:
+      if (gpus.count == 0) return {};
+      return gpus.count;
+    case Gpus::Kind::kIndices:
+      return static_cast<std::int64_t>(gpus.indices.size());
+  }
+  return {};
+}
+
+void take_replicas_from_gpus(Decoded& decoded) {
+  Parallel& parallel = decoded.config.parallel;
+  const std::optional<std::int64_t> wanted = replicas_of(parallel.gpus);
+  if (!wanted || *wanted == parallel.replicas) return;
+  const auto kind_of = [&](const char* key) {
+    const auto found = decoded.origins.find(key);
+    return found == decoded.origins.end() ? Origin::Kind::kDefault : found->second.kind;
+  };
+  const Origin::Kind gpus = kind_of(keys::kGpus), replicas = kind_of(keys::kReplicas);
+  if (replicas == Origin::Kind::kDefault ||
+      (gpus == Origin::Kind::kSet && replicas != Origin::Kind::kSet)) {
+    parallel.replicas = *wanted;
+    decoded.origins[keys::kReplicas] = decoded.origins[keys::kGpus];
+  } else if (replicas == Origin::Kind::kSet && gpus != Origin::Kind::kSet) {
+    parallel.gpus = {Gpus::Kind::kCount, parallel.replicas, {}};
+    decoded.origins[keys::kGpus] = decoded.origins[keys::kReplicas];
+  }
+}
+
+void check_devices(Checks& checks) {
+  const Parallel& parallel = checks.config().parallel;
+  const std::optional<std::int64_t> wanted = replicas_of(parallel.gpus);
+  if (wanted && *wanted != parallel.replicas) {
+    checks.report(keys::kReplicas,
+                  concat("must be left out or the ", *wanted, " that ", keys::kGpus,
+                         " asks for, a replica each; found ", parallel.replicas));
+  }
+  if (parallel.device == Parallel::Device::kCuda && parallel.gpus.kind == Gpus::Kind::kCount &&
+      parallel.gpus.count == 0) {
+    checks.report(keys::kGpus, "must be at least 1 or all with device: cuda; found 0");
+  }
+}
+
+void check_precision(Checks& checks) {
+  const Train& train = checks.config().train;
+  if (train.loss_scale && train.precision != Precision::kFloat16) {
+    checks.report(
+        "train.loss_scale",
+        concat("belongs to precision: float16, whose small gradients would vanish; remove "
+               "it, or use float16 instead of ",
+               spell(train.precision)));
+  }
+  if (train.precision == Precision::kFloat16 &&
+      checks.config().parallel.strategy == Parallel::Strategy::kParameterServer) {
+    checks.report("train.precision",
+                  "float16 does not go with strategy: parameter_server, which cannot leave out an "
+                  "update whose gradients overflowed; use bfloat16 or float32");
+  }
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,42 @@
+#include "config/commented.h"
+
+#include "config/emit.h"
+#include "config/schema.h"
+
+namespace trainer::config {
+namespace {
+
+bool holds_maps(const Node& node) {
+  return node.kind == Node::Kind::kList && !node.items.empty() &&
+         node.items.front().kind == Node::Kind::kMap;
+}
+
+// `schema` is that of the map, or null where it is not known.
+void print_map(const Node& map, const Schema* schema, const std::string& indent, std::string& out) {
+  for (const Entry& entry : map.entries) {
+    const Field* field = schema != nullptr ? schema->find(entry.key) : nullptr;
+    if (field != nullptr && !field->help.empty()) out += indent + "# " + field->help + "\n";
+    out += indent + entry.key + ":";
+    const bool is_map = entry.value.kind == Node::Kind::kMap && !entry.value.entries.empty();
+    if (is_map) {
+      out += '\n';
+      print_map(entry.value, field != nullptr ? &field->schema : nullptr, indent + "  ", out);
+    } else if (holds_maps(entry.value)) {
+      out += '\n';
+      for (const Node& item : entry.value.items) out += indent + "  - " + print_flow(item) + '\n';
+    } else {
+      out += ' ' + print_flow(entry.value) + '\n';
+    }
+  }
+}
+
+}  // namespace
+
+std::string commented_yaml(const Config& config) {
+  Config copy = config;
+  std::string out;
+  print_map(MapWriter::emit(copy), &config_schema(), "", out);
+  return out;
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,121 @@
+#include "experiment/grid.h"
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace trainer::experiment {
+namespace {
+
+[[noreturn]] void wrong_axis(const std::string& text) {
+  throw ConfigError({}, concat("--over ", text,
+                               ": expected key=value,value,..., e.g. --over "
+                               "train.batch_size=32,64"));
+}
+
+// The parts between separators that stand outside brackets.
+std::vector<std::string> values_of(const std::string& text, const std::string& separators) {
+  std::vector<std::string> values(1);
+  int depth = 0;
+  for (const char letter : text) {
+    if (letter == '[' || letter == '{') ++depth;
+    if (letter == ']' || letter == '}') --depth;
+    if (depth == 0 && separators.find(letter) != std::string::npos) {
+      values.emplace_back();
+    } else {
+      values.back() += letter;
+    }
+  }
+  return values;
+}
+
+std::string last_word(const std::string& key) { return key.substr(key.rfind('.') + 1); }
+
+// Letters that need no quotes in a shell.
+std::string plain(const std::string& value) {
+  std::string result;
+  for (const char letter : value) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
+                          std::string("._+-").find(letter) != std::string::npos;
+    result += is_plain ? letter : '-';
+  }
+  return result;
+}
+
+}  // namespace
+
+Axis parse_axis(const std::string& text) {
+  const auto equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) wrong_axis(text);
+  Axis axis{text.substr(0, equals), values_of(text.substr(equals + 1), ",")};
+  if (std::find(axis.values.begin(), axis.values.end(), "") != axis.values.end()) wrong_axis(text);
+  return axis;
+}
+
+std::vector<Axis> axes_of_environment(const config::Environment& environment,
+                                      const std::vector<Axis>& given,
+                                      const std::string& learning_rate_key) {
+  std::vector<Axis> axes;
+  for (const auto& [variable, key] :
+       {std::pair<std::string, std::string>{"NUM_GPUS", "parallel.gpus"},
+        {"BATCH_SIZE", "train.batch_size"},
+        {"LEARNING_RATE", learning_rate_key},
+        {"SEEDS", "seed"}}) {
+    const auto found = environment.find(variable);
+    if (found == environment.end()) continue;
+    Axis axis{key, values_of(found->second, ", \t\n"), variable};
+    std::erase(axis.values, "");
+    const bool is_given = std::any_of(given.begin(), given.end(),
+                                      [&](const Axis& other) { return other.key == axis.key; });
+    if (!axis.values.empty() && !is_given) axes.push_back(std::move(axis));
+  }
+  return axes;
+}
+
+std::string learning_rate_key(const config::Config& config) {
+  if (std::holds_alternative<config::RampUpSchedule>(config.schedule.kind)) {
+    return "schedule.ramp_up.peak";
+  }
+  for (const auto& [key, value] : config::leaves(config)) {
+    if (key.starts_with("optimizer.") && key.ends_with(".learning_rate")) return key;
+  }
+  throw std::logic_error("an optimizer without a learning rate");
+}
+
+std::string short_name(const std::string& key, const std::vector<Axis>& axes) {
+  const auto alike = std::count_if(axes.begin(), axes.end(), [&](const Axis& axis) {
+    return last_word(axis.key) == last_word(key);
+  });
+  return alike > 1 ? key : last_word(key);
+}
+
+std::vector<Point> points_of(const std::vector<Axis>& axes) {
+  std::vector<Point> points{{}};
+  for (const Axis& axis : axes) {
+    std::vector<Point> longer;
+    for (const Point& point : points) {
+      for (const std::string& value : axis.values) {
+        Point next = point;
+        next.name += concat(next.name.empty() ? "" : "_", plain(short_name(axis.key, axes)), "=",
+                            plain(value));
+        next.values.emplace_back(axis.key, value);
+        if (!axis.variable.empty()) next.environment[axis.variable] = value;
+        longer.push_back(std::move(next));
+      }
+    }
+    points = std::move(longer);
+  }
+  std::set<std::string> names;
+  for (const Point& point : points) {
+    if (names.insert(point.name).second) continue;
+    throw ConfigError({}, concat("two points of the sweep are called ", point.name,
+                                 ": give every value of --over once"));
+  }
+  if (axes.empty()) points.front().name = "run";
+  return points;
+}
+
+}  // namespace trainer::experiment

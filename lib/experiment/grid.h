@@ -1,0 +1,41 @@
+// The points of a sweep: every combination of the values of its axes.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::experiment {
+
+// The values that a key of the config takes in turn.
+struct Axis {
+  std::string key;
+  std::vector<std::string> values;  // YAML
+  std::string variable = {};        // of the environment, which has the point's value; "" for none
+};
+
+struct Point {
+  std::string name;                                         // of its folder: "gpus=2_batch_size=32"
+  std::vector<std::pair<std::string, std::string>> values;  // by key, in the order of the axes
+  config::Environment environment;                          // variables of the axes
+};
+
+// "key=v1,v2"; commas within [] and {} belong to a value. Throws ConfigError.
+Axis parse_axis(const std::string& text);
+// The axes of the variables NUM_GPUS, BATCH_SIZE, LEARNING_RATE and SEEDS, lists with blanks or
+// commas between; empty ones and those whose key `given` has are left out. LEARNING_RATE stands for
+// learning_rate_key().
+std::vector<Axis> axes_of_environment(const config::Environment& environment,
+                                      const std::vector<Axis>& given,
+                                      const std::string& learning_rate_key);
+// The key that sets the highest learning rate of a config.
+std::string learning_rate_key(const config::Config& config);
+
+// The last axis varies fastest. Throws ConfigError when two points would have one name.
+std::vector<Point> points_of(const std::vector<Axis>& axes);
+// "batch_size" for train.batch_size; the whole key where another axis ends alike.
+std::string short_name(const std::string& key, const std::vector<Axis>& axes);
+
+}  // namespace trainer::experiment

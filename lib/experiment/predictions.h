@@ -1,0 +1,33 @@
+// What runs predict for the same samples, and whether one of two is better.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/files.h"
+
+namespace trainer::experiment {
+
+struct StoredPrediction {
+  std::string predicted, label;
+  bool is_right() const { return predicted == label; }
+};
+// By file and index.
+using Predictions = std::map<std::pair<std::string, std::int64_t>, StoredPrediction>;
+
+// <run>/predictions.jsonl, which `trainer predict RUN --json` prints; nothing when it is absent.
+// Throws DataError when a line is no prediction of a labelled sample.
+std::optional<Predictions> read_predictions(const Path& run);
+
+struct PairedResult {
+  std::int64_t both_right = 0, only_first = 0, only_second = 0, both_wrong = 0;
+  double probability = 1;  // of McNemar's exact test
+};
+// Nothing unless both predict the same samples with the same labels.
+std::optional<PairedResult> compare_predictions(const Predictions& first,
+                                                const Predictions& second);
+
+}  // namespace trainer::experiment

@@ -1,0 +1,229 @@
+#include "experiment/run_files.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/config.h"
+
+namespace trainer::experiment {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+double real_of(const std::string& text) { return parse_real(text).value_or(kNone); }
+
+// The value of a key, or `otherwise` where it is absent or of another type.
+template <class T>
+T value_of(const Json& json, const char* key, T otherwise) {
+  const auto found = json.find(key);
+  if (found == json.end()) return otherwise;
+  if constexpr (std::is_same_v<T, std::string>) {
+    return found->is_string() ? found->template get<T>() : otherwise;
+  } else {
+    return found->is_number() ? found->template get<T>() : otherwise;
+  }
+}
+
+// The fields of a CSV file by column, one map a row; a last line without its end is left out.
+class CsvFile {
+ public:
+  explicit CsvFile(const Path& path) : path_(path) {
+    if (!std::filesystem::exists(path)) return;
+    const std::string text = read_text_file(path);
+    std::vector<std::string> lines = split_text(text, '\n');
+    lines.pop_back();
+    if (lines.empty()) return;
+    columns_ = split_text(lines.front(), ',');
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      rows_.push_back(split_text(lines[i], ','));
+      if (rows_.back().size() == columns_.size()) continue;
+      throw DataError(concat(path.string(), ":", i + 1),
+                      concat("has ", rows_.back().size(), " fields; expected ", columns_.size()));
+    }
+  }
+  std::size_t size() const { return rows_.size(); }
+  std::string operator()(std::size_t row, const std::string& column) const {
+    const auto found = std::find(columns_.begin(), columns_.end(), column);
+    if (found == columns_.end()) return "";
+    return rows_[row][static_cast<std::size_t>(found - columns_.begin())];
+  }
+  std::int64_t step(std::size_t row) const {
+    const auto step = parse_integer((*this)(row, "step"));
+    if (step) return *step;
+    throw DataError(concat(path_.string(), ":", row + 2), "has no number in the column step");
+  }
+
+ private:
+  Path path_;
+  std::vector<std::string> columns_;
+  std::vector<std::vector<std::string>> rows_;
+};
+
+std::vector<MetricsRow> read_metrics(const Path& path) {
+  const CsvFile file(path);
+  std::vector<MetricsRow> rows;
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    const auto real = [&](const char* column) { return real_of(file(i, column)); };
+    rows.push_back({file.step(i), real("epoch"), file(i, "split"), real("loss"), real("accuracy"),
+                    real("learning_rate"), real("images_per_second"), real("wait_share"),
+                    real("seconds")});
+  }
+  return rows;
+}
+
+void read_ledger(const Path& path, RunFiles& run) {
+  const CsvFile file(path);
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    const std::string parameters = file(i, "parameters");
+    if (!parameters.empty()) {
+      run.parameters[file.step(i)] = parameters;
+      continue;
+    }
+    run.ledger.push_back({file.step(i), parse_integer(file(i, "samples")).value_or(0),
+                          file(i, "loss"), file(i, "learning_rate"), file(i, "sample_ids"),
+                          parse_real(file(i, "seconds")).value_or(0),
+                          parse_real(file(i, "wait_seconds")).value_or(0)});
+  }
+}
+
+Finished finished_of(const Json& json) {
+  Finished finished;
+  finished.steps = value_of<std::int64_t>(json, "steps", 0);
+  finished.reason = value_of<std::string>(json, "reason", "");
+  finished.parameters_sha256 = value_of<std::string>(json, "parameters_sha256", "");
+  for (const auto& [split, metrics] : json.at("metrics").items()) {
+    SplitResult& result = finished.splits[split];
+    result.loss = value_of(metrics, "loss", kNone);
+    result.accuracy = value_of(metrics, "accuracy", kNone);
+    result.count = value_of<std::int64_t>(metrics, "count", 0);
+    result.correct = value_of<std::int64_t>(metrics, "correct", 0);
+    if (metrics.contains("confusion")) metrics["confusion"].get_to(result.confusion);
+  }
+  return finished;
+}
+
+void read_record(const Json& json, RunFiles& run) {
+  run.name = value_of<std::string>(json, "name", "");
+  for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
+    run.origin.emplace_back(key, value_of<std::string>(json, key, ""));
+  }
+  run.origin.emplace_back("training data", value_of<std::string>(json, "data", ""));
+  run.on_cpu = json.value("on_cpu", true);
+  if (json.contains("price_per_hour") && json["price_per_hour"].is_number()) {
+    run.price_per_hour = json["price_per_hour"].get<double>();
+  }
+  json.at("classes").get_to(run.classes);
+  run.replicas = value_of<std::int64_t>(json, "replicas", 1);
+  run.global_batch = value_of<std::int64_t>(json, "global_batch", 0);
+  run.steps_per_epoch = value_of<std::int64_t>(json, "steps_per_epoch", 0);
+  run.total_steps = value_of<std::int64_t>(json, "total_steps", 0);
+  for (const Json& session : json.at("sessions")) {
+    ++run.sessions;
+    run.wall_seconds += value_of(session, "seconds", 0.0);
+    run.peak_memory_bytes =
+        std::max(run.peak_memory_bytes, value_of<std::int64_t>(session, "peak_memory_bytes", 0));
+  }
+  if (json.contains("finished")) run.finished = finished_of(json["finished"]);
+}
+
+}  // namespace
+
+RunFiles read_run(const Path& folder) {
+  RunFiles run;
+  run.folder = folder;
+  const Path record = folder / "run.json";
+  if (!std::filesystem::exists(record)) {
+    throw DataError(
+        folder.string(),
+        "holds no run.json: expected the folder of a run, as `trainer train` leaves it");
+  }
+  try {
+    read_record(Json::parse(read_text_file(record)), run);
+  } catch (const Json::exception& error) {
+    throw DataError(record.string(), concat("is damaged: ", error.what()));
+  }
+  const Path config = folder / "config.yaml";
+  if (std::filesystem::exists(config)) {
+    run.config = config::leaves(
+        config::parse_config(read_text_file(config), config.string(), {}, {}).config);
+  }
+  run.metrics = read_metrics(folder / "metrics.csv");
+  read_ledger(folder / "ledger.csv", run);
+  return run;
+}
+
+bool is_finished(const Path& folder) {
+  const Path record = folder / "run.json";
+  if (!std::filesystem::exists(record)) return false;
+  const Json json = Json::parse(read_text_file(record), nullptr, false);
+  return json.is_object() && json.contains("finished");
+}
+
+double step_seconds(const RunFiles& run) {
+  double seconds = 0;
+  for (const LedgerRow& row : run.ledger) seconds += row.seconds;
+  if (!run.ledger.empty()) return seconds;
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split == "train" && std::isfinite(row.seconds)) seconds += row.seconds;
+  }
+  return seconds;
+}
+
+double wait_seconds(const RunFiles& run) {
+  double seconds = 0;
+  for (const LedgerRow& row : run.ledger) seconds += row.wait_seconds;
+  if (!run.ledger.empty()) return seconds;
+  for (const MetricsRow& row : run.metrics) {
+    if (row.split == "train" && std::isfinite(row.wait_share)) {
+      seconds += row.seconds * row.wait_share;
+    }
+  }
+  return seconds;
+}
+
+double images_per_second(const RunFiles& run) {
+  const double seconds = step_seconds(run);
+  double samples = 0;
+  for (const LedgerRow& row : run.ledger) samples += static_cast<double>(row.samples);
+  if (run.ledger.empty()) {
+    for (const MetricsRow& row : run.metrics) {
+      const bool counts = row.split == "train" && std::isfinite(row.images_per_second);
+      if (counts) samples += row.images_per_second * row.seconds;
+    }
+  }
+  return seconds > 0 ? samples / seconds : 0;
+}
+
+std::string scored_split(const RunFiles& run) {
+  if (!run.finished) return "";
+  for (const char* split : {"test", "validation"}) {
+    if (run.finished->splits.contains(split)) return split;
+  }
+  return "";
+}
+
+std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy) {
+  double seconds = 0;
+  auto step = run.ledger.begin();
+  for (const MetricsRow& row : run.metrics) {
+    for (; step != run.ledger.end() && step->step <= row.step; ++step) seconds += step->seconds;
+    const bool trains = row.split == "train";
+    if (std::isfinite(row.seconds) && (!trains || run.ledger.empty())) seconds += row.seconds;
+    if (!trains && row.accuracy >= accuracy) return seconds;
+  }
+  return std::nullopt;
+}
+
+std::optional<double> cost(const RunFiles& run, double seconds) {
+  if (!run.price_per_hour) return std::nullopt;
+  const double devices = run.on_cpu ? 1 : static_cast<double>(run.replicas);
+  return *run.price_per_hour * devices * seconds / 3600;
+}
+
+}  // namespace trainer::experiment

@@ -1,0 +1,86 @@
+// What runs have left in their folders, read to be compared.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/files.h"
+
+namespace trainer::experiment {
+
+// A row of metrics.csv. What a row does not have is not a number.
+struct MetricsRow {
+  std::int64_t step = 0;
+  double epoch = 0;
+  std::string split;
+  double loss = 0, accuracy = 0, learning_rate = 0, images_per_second = 0, wait_share = 0;
+  double seconds = 0;  // of the steps since the row before, or of the evaluation
+};
+
+// A row of ledger.csv: one step.
+struct LedgerRow {
+  std::int64_t step = 0, samples = 0;
+  std::string loss, learning_rate, sample_ids;  // as written; sample_ids "" where not known
+  double seconds = 0, wait_seconds = 0;
+};
+
+// The final metrics of a split.
+struct SplitResult {
+  double loss = 0, accuracy = 0;  // not a number where the run has none
+  std::int64_t count = 0;
+  std::int64_t correct = 0;                          // means nothing without classes
+  std::vector<std::vector<std::int64_t>> confusion;  // row = true class; empty without classes
+};
+
+struct Finished {
+  std::int64_t steps = 0;
+  std::string reason;
+  std::map<std::string, SplitResult> splits;  // by "test", "validation", "train"
+  std::string parameters_sha256;
+};
+
+struct RunFiles {
+  Path folder;
+  std::string name;
+  // What made it, by a name for the user: "program", "compiler", "libc", "host", "processor",
+  // "device", "training data".
+  std::vector<std::pair<std::string, std::string>> origin;
+  bool on_cpu = true;
+  std::optional<double> price_per_hour;
+  std::vector<std::string> classes;
+  std::int64_t replicas = 1, global_batch = 0, steps_per_epoch = 0, total_steps = 0;
+  std::int64_t sessions = 0;           // processes that trained it, one after the other
+  double wall_seconds = 0;             // of all sessions
+  std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
+  std::optional<Finished> finished;    // when it ended by itself
+  std::vector<std::pair<std::string, std::string>> config;  // every leaf, in the order of the file
+  std::vector<MetricsRow> metrics;
+  std::vector<LedgerRow> ledger;                   // empty with run.ledger: false
+  std::map<std::int64_t, std::string> parameters;  // hashes by step
+};
+
+// Throws DataError when the folder is not a run's, or a file of it is damaged. A run that goes on
+// may be read.
+RunFiles read_run(const Path& folder);
+// Whether the folder holds a run that has ended by itself.
+bool is_finished(const Path& folder);
+
+// ---- What follows from the rows ----
+
+// The article's total time: the sum of the times of all steps.
+double step_seconds(const RunFiles& run);
+double wait_seconds(const RunFiles& run);       // of them, waiting for data
+double images_per_second(const RunFiles& run);  // 0 when there are no steps
+// "test", or else "validation": the split whose accuracy counts; "" without either.
+std::string scored_split(const RunFiles& run);
+// Seconds of steps and evaluations up to the first evaluation of at least this accuracy.
+std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy);
+// For so many seconds; nothing without run.price_per_hour. A replica is a device, but for the CPU,
+// which is one.
+std::optional<double> cost(const RunFiles& run, double seconds);
+
+}  // namespace trainer::experiment

@@ -1,0 +1,43 @@
+// A starting config for a folder of images: what `trainer new` writes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "config/config.h"
+
+namespace trainer::experiment {
+
+// What was found in a folder of images.
+struct ImageFolder {
+  struct Split {
+    Path path;                         // has a folder a class; empty: there is no such split
+    std::vector<std::int64_t> counts;  // images by class
+    std::int64_t size() const;
+  };
+  Path path;
+  std::vector<std::string> classes;  // sorted
+  Split train, validation, test;
+  std::int64_t height = 0, width = 0;  // the median of some of the images
+  bool is_grey = false;                // all of these
+};
+// `folder` has a folder a class, or folders train, and if there are validation (or val, valid) and
+// test, with a folder a class each. Throws DataError saying what is not as expected.
+ImageFolder look_at(const Path& folder);
+
+// A file of Keras's weights for a backbone; the name is empty when none was found.
+struct FoundWeights {
+  std::string backbone;
+  Path file;
+  std::vector<Path> searched;  // folders, those that do not exist too
+};
+// Looks in $WEIGHTS_DIR, ./weights, weights beside the data, and ~/.keras/models. On the CPU the
+// smallest network comes first.
+FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu);
+
+// The config as YAML with comments.
+std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu);
+
+}  // namespace trainer::experiment

@@ -1,0 +1,38 @@
+// The table of a sweep, for people and programs.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "experiment/summary.h"
+
+namespace trainer::experiment {
+
+// A number of every row.
+struct Column {
+  std::string key;      // in CSV and JSON, with its unit: "total_seconds"
+  std::string heading;  // for people
+  int decimals = 0;
+  std::function<std::optional<double>(const SummaryRow&)> value;  // nothing: there is none
+};
+// Those of which some row has a number.
+std::vector<Column> columns_of(const Summary& summary);
+// The heading and the rows as text: the values, the columns and the verdict.
+std::vector<std::vector<std::string>> cells_of(const Summary& summary);
+
+void print_table(const Summary& summary, std::ostream& out);  // aligned columns
+std::string table_csv(const Summary& summary);                // numbers in full
+std::string table_markdown(const Summary& summary);
+// {"event":"sweep",...} with rows and points, one line.
+std::string table_json(const Summary& summary);
+
+// {"event":"point",...} of a point that is over, one line.
+std::string point_json(const PointState& state, std::optional<double> eta_seconds);
+
+// table.csv, table.json and table.md in the sweep's folder.
+void write_tables(const Summary& summary, const Path& folder);
+
+}  // namespace trainer::experiment

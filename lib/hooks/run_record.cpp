@@ -1,0 +1,120 @@
+#include "hooks/run_record.h"
+
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "base/formats/json.h"
+#include "base/process.h"
+
+namespace trainer::hooks {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+// "2026-01-31T12:00:00Z"
+std::string utc_now() {
+  const std::time_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
+  std::tm parts{};
+  ::gmtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+Json metrics_json(const engine::Metrics& metrics) {
+  Json json{{"loss", metrics.loss}, {"accuracy", metrics.accuracy}, {"count", metrics.count}};
+  if (metrics.classes == 0) return json;
+  json["correct"] = metrics.correct;
+  json["accuracy_low"] = metrics.accuracy_interval.low;
+  json["accuracy_high"] = metrics.accuracy_interval.high;
+  Json confusion = Json::array();
+  const auto classes = static_cast<std::ptrdiff_t>(metrics.classes);
+  for (auto row = metrics.confusion.begin(); row != metrics.confusion.end(); row += classes) {
+    confusion.push_back(Json(std::vector<std::int64_t>(row, row + classes)));
+  }
+  json["confusion"] = std::move(confusion);
+  return json;
+}
+
+class RunRecordHook final : public Hook {
+ public:
+  explicit RunRecordHook(const RunOrigin& origin) {
+    record_ = {{"program", origin.program},
+               {"compiler", origin.compiler},
+               {"libc", origin.libc},
+               {"host", host_name()},
+               {"processor", origin.processor},
+               {"cores", origin.cores},
+               {"device", origin.device},
+               {"on_cpu", origin.on_cpu},
+               {"data", origin.data_fingerprint}};
+    record_["price_per_hour"] = origin.price_per_hour ? Json(*origin.price_per_hour) : Json();
+  }
+
+  std::string name() const override { return "run_record"; }
+
+  void on_start(const RunInfo& info) override {
+    path_ = info.dir / "run.json";
+    sessions_ = earlier_sessions();
+    record_["name"] = info.name;
+    record_["classes"] = info.classes;
+    record_["replicas"] = info.replicas;
+    record_["global_batch"] = info.global_batch;
+    record_["steps_per_epoch"] = info.steps_per_epoch;
+    record_["total_steps"] = info.total_steps;
+    session_ = {{"started", utc_now()}, {"first_step", info.first_step}, {"seconds", 0.0}};
+    write();
+  }
+
+  Request on_step(const Progress& p) override {
+    session_["seconds"] = p.elapsed;
+    return Request::kContinue;
+  }
+  void on_checkpoint(const Path&) override { write(); }
+
+  void on_finish(const Finish& finish) override {
+    session_["seconds"] = finish.seconds;
+    if (finish.reason != FinishReason::kInterrupted) {
+      Json metrics = Json::object();
+      for (const Evaluation& e : finish.evaluations) {
+        metrics[to_string(e.split)] = metrics_json(e.metrics);
+      }
+      record_["finished"] = {{"steps", finish.steps},
+                             {"reason", to_string(finish.reason)},
+                             {"images_per_second", finish.images_per_second},
+                             {"metrics", metrics},
+                             {"parameters_sha256", finish.parameters_sha256}};
+    }
+    write();
+  }
+
+ private:
+  // Of the processes that trained this run before. A damaged file has none.
+  Json earlier_sessions() const {
+    if (!std::filesystem::exists(path_)) return Json::array();
+    const Json old = Json::parse(read_text_file(path_), nullptr, false);
+    const bool has = old.is_object() && old.contains("sessions") && old["sessions"].is_array();
+    return has ? old["sessions"] : Json::array();
+  }
+
+  void write() {
+    session_["peak_memory_bytes"] = peak_memory_bytes();
+    Json all = sessions_;
+    all.push_back(session_);
+    record_["sessions"] = std::move(all);
+    write_file_atomic(path_, to_json_line(record_) + "\n");
+  }
+
+  Path path_;
+  Json record_, sessions_, session_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_run_record_hook(const RunOrigin& origin) {
+  return std::make_unique<RunRecordHook>(origin);
+}
+
+}  // namespace trainer::hooks

@@ -1,0 +1,29 @@
+// run.json: what made a run, and how it ended, for programs that compare runs.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hooks/hooks.h"
+
+namespace trainer::hooks {
+
+// What a run depends on besides its config.
+struct RunOrigin {
+  std::string program;           // name, version and commit
+  std::string compiler, libc;    // with their versions
+  std::string device;            // with the versions of its libraries
+  std::string processor;         // its model
+  std::int64_t cores = 1;        // that the process may use
+  std::string data_fingerprint;  // of the training split
+  bool on_cpu = true;
+  std::optional<double> price_per_hour;  // run.price_per_hour
+};
+
+// Writes run.json into the run folder at the start, after every checkpoint and at the end. A
+// resumed run adds a session to those that the file has. "finished" is there once the run has ended
+// by itself, and not after a signal.
+std::unique_ptr<Hook> make_run_record_hook(const RunOrigin& origin);
+
+}  // namespace trainer::hooks

@@ -1,0 +1,76 @@
+// Values of a config found by trying them: the learning rate, the batch size.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+#include <vector>
+
+#include "data/data.h"
+#include "engine/replicas.h"
+
+namespace trainer::measure {
+
+// ---- Learning rate ----
+
+struct RangeTestOptions {
+  double low = 1e-7, high = 10;  // rates
+  std::int64_t steps = 100;      // at least 10
+};
+// A step a rate, each larger than the one before by the same factor (Smith, 2015). It ends early
+// when the loss has grown to four times its lowest value, or is not finite.
+struct RangeTest {
+  struct Point {
+    double rate = 0, loss = 0;
+    double smoothed = 0;  // exponential average of the losses so far
+  };
+  std::vector<Point> points;
+  bool diverged = false;
+  // Where the smoothed loss falls steepest over the logarithm of the rate, before it is lowest;
+  // nothing when it falls nowhere.
+  std::optional<double> suggestion;
+};
+// Trains the engine, whose variables change. Batches are those of a run of the config.
+RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
+                              const config::Config& config, const RangeTestOptions& options);
+// The suggestion for points that are smoothed.
+std::optional<double> suggest_rate(const std::vector<RangeTest::Point>& points);
+
+// `key`: of the config, for the sentence that says what to write.
+void print_range_test(const RangeTest& test, const std::string& key, std::ostream& out);
+// {"event":"found","what":"learning-rate",...}, one line.
+void print_range_test_json(const RangeTest& test, const std::string& key, std::ostream& out);
+
+// ---- Batch size ----
+
+struct BatchSizes {
+  struct Point {
+    std::int64_t batch_size = 0;  // of a replica
+    double images_per_second = 0, low = 0, high = 0;
+    std::int64_t bytes = 0;  // that the engine holds, of all replicas
+  };
+  std::vector<Point> points;              // by rising batch size
+  std::int64_t available_bytes = 0;       // of the host, when it began
+  std::int64_t largest = 0;               // that fits, as far as it was tried
+  std::optional<std::int64_t> too_large;  // the first that does not fit
+  // The smallest with 95 % of the best throughput; 0 without points.
+  std::int64_t knee = 0;
+};
+struct BatchSizeOptions {
+  std::int64_t first = 8, most = 1024;  // powers of two times `first`
+  double seconds = 1;                   // to measure each
+};
+// Measures the training step on random images of the config's shape for growing batch sizes, until
+// the next would not fit or the throughput has fallen. What the next takes is foreseen from those
+// before it, because a host without memory kills programs.
+BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions& options);
+// Of points by rising batch size.
+std::int64_t knee_of(const std::vector<BatchSizes::Point>& points);
+
+void print_batch_sizes(const BatchSizes& sizes, std::ostream& out);
+// {"event":"found","what":"batch-size",...}, one line.
+void print_batch_sizes_json(const BatchSizes& sizes, std::ostream& out);
+
+}  // namespace trainer::measure

@@ -1,0 +1,40 @@
+// Line charts as static SVG: no script, no network, light and dark as the reader prefers.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trainer::report {
+
+struct Series {
+  std::string name;
+  std::vector<std::pair<double, double>> points;  // (x, y) by rising x; y that is not finite: a gap
+  bool is_reference = false;                      // a dashed line without markers: an ideal
+};
+
+struct Chart {
+  std::string id;  // a word, unique in its document
+  std::string title;
+  std::string x_label, y_label;  // with units
+  std::vector<Series> series;
+  bool y_from_zero = false;
+  bool log_x = false;  // all x above 0
+};
+
+// Points of a series that are drawn: all, or of many about 400, evenly, the last one among them.
+std::vector<std::pair<double, double>> drawn_points(const Series& series);
+
+// "0.9812", "12,345": up to six significant digits.
+std::string chart_number(double value);
+
+// An <svg> element. Each drawn point is a circle whose <title>, shown on hover, has the series, x
+// and y; the element has a title and a description for those who cannot see it.
+std::string line_chart(const Chart& chart);
+// The same as a file of its own.
+std::string svg_document(const Chart& chart);
+
+// Text for XML and HTML, in elements and in attributes.
+std::string escape_markup(const std::string& text);
+
+}  // namespace trainer::report

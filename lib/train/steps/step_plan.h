@@ -1,0 +1,61 @@
+// How a run is cut into steps: the one place that knows it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+#include "optim/optim.h"
+
+namespace trainer::train {
+
+// A step is one update of the parameters, from `accumulate` batches; it never spans two epochs, so
+// that the last step of an epoch may have fewer batches and a short last one.
+struct StepPlan {
+  std::int64_t samples = 0;  // of the training split
+  std::int64_t replicas = 1;
+  std::int64_t batch = 1;  // of all replicas together
+  // parallel.shard: off: every replica goes through all samples, so that an epoch is so many times
+  // as many. Otherwise 1.
+  std::int64_t repetitions = 1;
+  std::int64_t accumulate = 1;
+  std::int64_t batches_per_epoch = 0;
+  std::int64_t steps_per_epoch = 0;
+  std::int64_t total_steps = 0;
+
+  // Batches [first, first + count) of the whole run that make up a step.
+  struct Batches {
+    std::int64_t first, count;
+  };
+  Batches batches(std::int64_t step) const;
+  // Samples of a step: the true number that its gradient is divided by.
+  std::int64_t samples_of(std::int64_t step) const;
+  double epoch(std::int64_t steps_done) const {
+    return static_cast<double>(steps_done) / static_cast<double>(steps_per_epoch);
+  }
+};
+
+// The steps in `units` epochs of `steps` each; a part of one counts as a whole one, a rounding
+// error of the product does not.
+std::int64_t steps_in(double units, std::int64_t steps);
+
+// `workers`: processes that train together, each with the config's replicas.
+StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers = 1);
+
+// What parallel.lr_scaling makes of the optimizer's learning rate.
+struct ScaledRate {
+  double optimizer = 0;  // as the config gives it
+  double factor = 1;
+  double effective() const { return optimizer * factor; }
+  std::string text() const;  // "0.001 x 2 (linear) = 0.002"
+  std::string scaling;       // none, linear, sqrt
+};
+ScaledRate scaled_rate(const config::Config& config, std::int64_t replicas);
+
+// The learning rate of every update: the optimizer's, scaled by the number of replicas, through the
+// schedule.
+optim::LearningRate learning_rate(const config::Config& config, const StepPlan& plan);
+
+}  // namespace trainer::train

@@ -1,0 +1,128 @@
+// What differs between a process that trains alone, workers that train in step, and workers of
+// parameter servers.
+#pragma once
+
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "hooks/hooks.h"
+#include "train/feature_plan.h"
+#include "train/steps/step_verdict.h"
+
+namespace trainer::train {
+
+class Checkpointer;
+class FeatureCaches;
+class ParameterServers;
+class StageControl;
+class WorkerGroup;
+struct Session;
+
+// A loss that is not finite, of a step that updated nothing.
+struct NotFinite {
+  std::string where;  // the layer or parameter in which it was first seen, or ""
+  std::string blame;  // the samples
+  double learning_rate = 0;
+};
+
+// A step whose numbers have arrived.
+struct StepOutcome {
+  // Loss and accuracy are this process's share; the times are not filled in.
+  hooks::Progress progress;
+  std::optional<double> penalty;
+  std::optional<NotFinite> not_finite;
+};
+
+// All calls come from the loop's thread. Those marked collective are made by all ranks, in the same
+// order; where there are no other ranks they give back what they are given. They throw PeerError
+// when another rank, or a server, has gone.
+class Strategy {
+ public:
+  virtual ~Strategy() = default;
+
+  // Before all other calls but is_chief() and fail(). `session` must outlive them.
+  void attach(Session& session) { session_ = &session; }
+
+  // Whether this process has the run folder, the hooks and the terminal.
+  virtual bool is_chief() const { return true; }
+  // The other ranks that take part in evaluation and the feature files; null when there are none.
+  virtual WorkerGroup* workers() { return nullptr; }
+  virtual FeatureSharing feature_sharing() const { return FeatureSharing::kAlone; }
+  virtual void describe(hooks::RunInfo& info) const { static_cast<void>(info); }
+
+  // Collective: all ranks go on from the state and variables of the chief.
+  virtual void start(StageControl& stages) { static_cast<void>(stages); }
+
+  // ---- Steps ----
+
+  // Opens the training data at the session's step. No step may be in flight.
+  virtual void open_feed(const FeatureCaches& features) = 0;
+  // Drops steps that are in flight. No-op when it is not open.
+  virtual void close_feed() = 0;
+  // Seconds that steps have waited for data since open_feed().
+  virtual double seconds_waited() const = 0;
+  // How many steps may be launched before result() must be called.
+  virtual int max_in_flight() const { return 1; }
+  // Launches update number `step`, from 0. False when there is nothing to launch: the session's
+  // failure says why, or a step in flight is not finite.
+  virtual bool launch(std::int64_t step) = 0;
+  // The oldest launched step. Nothing when its data cannot be used, which the session's failure
+  // says, or when other processes made the last step of the job.
+  virtual std::optional<StepOutcome> result() = 0;
+
+  // ---- Agreement ----
+
+  // Collective.
+  virtual StepVerdict agree(const StepVerdict& own) { return own; }
+  // Collective: whether any rank gives true. Returns when all have called it.
+  virtual bool any_rank(bool value) { return value; }
+  // Collective: what the chief gives.
+  virtual hooks::Request broadcast_from_chief(hooks::Request request) { return request; }
+  virtual bool broadcast_from_chief(bool value) { return value; }
+  // What the hooks ask for after a step: returns what can be done at once; agree() has the rest.
+  virtual hooks::Request submit(hooks::Request request) { return request; }
+  // Whether a signal, or a server, asks this process to stop.
+  virtual bool stop_requested() const;
+  // The same, where this process may stop without an agreement.
+  virtual bool may_stop_now() const { return stop_requested(); }
+  // What this process does, for the messages of others: "training, step 120".
+  virtual void set_phase(const std::string& phase) { static_cast<void>(phase); }
+  // Throws PeerError when a peer has gone.
+  virtual void check() const {}
+
+  // ---- State ----
+
+  // The session's step and the engine's variables become one full state of the job.
+  virtual void pull_full_state() {}
+  // There is a checkpoint of the session's step.
+  virtual void record_checkpoint() {}
+  // After a PeerError: saves what can be saved and says what that is; "" when there is nothing.
+  virtual std::string rescue(Checkpointer& checkpointer) {
+    static_cast<void>(checkpointer);
+    return "";
+  }
+  // Adds what only this strategy knows.
+  virtual void describe(hooks::Finish& finish) const { static_cast<void>(finish); }
+  // Tells the other processes that the run is over.
+  virtual void finish(hooks::FinishReason reason) noexcept { static_cast<void>(reason); }
+  // Tells them what ended this process, so that they do not wait for it.
+  virtual void fail(const std::exception& error) noexcept { static_cast<void>(error); }
+
+ protected:
+  Session& session() const { return *session_; }
+
+ private:
+  Session* session_ = nullptr;
+};
+
+std::unique_ptr<Strategy> make_alone();
+// Synchronous workers. `group` must outlive the strategy, and the engine must be made with its
+// gradients().
+std::unique_ptr<Strategy> make_all_reduce(WorkerGroup& group);
+// The chief of a job with parameter servers, which must outlive the strategy.
+std::unique_ptr<Strategy> make_parameter_server(ParameterServers& servers);
+
+}  // namespace trainer::train

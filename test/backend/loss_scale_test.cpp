@@ -1,0 +1,82 @@
+// float16 training under a loss scale, on backends that have float16.
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "backend/model_runs.h"
+#include "backend/nets.h"
+#include "support/backend.h"
+#include "support/skip.h"
+
+namespace trainer::test {
+namespace {
+
+using LossScale = backend::CompileOptions::LossScale;
+
+constexpr std::int64_t kSamples = 12;
+
+struct Training {
+  graph::Graph graph = training_graph(kPlain, DType::kFloat16);
+  std::map<std::string, std::vector<double>> start_values = starting_values(graph);
+  Runner runner;
+
+  explicit Training(const LossScale& scale)
+      : runner(open({1, "cuda", DType::kFloat16}), graph, options(scale)) {
+    start(runner, start_values);
+  }
+  // One step; returns whether its update was left out.
+  bool step(std::uint64_t seed) {
+    backend::Scalars scalars = gradient_scalars(kSamples);
+    scalars.learning_rate = 0.01f;
+    runner.run(kSamples, batch(graph, kSamples, kPlain, seed), scalars);
+    CHECK(runner.numbers().finite);
+    return runner.numbers().skipped;
+  }
+  std::vector<float> changes() const { return lost(runner, start_values, trained(graph)); }
+
+ private:
+  static backend::CompileOptions options(const LossScale& scale) {
+    backend::CompileOptions options;
+    options.max_samples = kSamples;
+    options.loss_scale = scale;
+    options.numbers.loss = 1;
+    return options;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("float16: a dynamic loss scale falls until no gradient overflows, and then trains") {
+  if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
+  // Far above float16's largest number: some updates must be left out.
+  Training dynamic({16777216, true});
+  int skipped = 0;
+  while (skipped < 24 && dynamic.step(1)) {
+    ++skipped;
+    for (const float change : dynamic.changes()) REQUIRE(change == 0);
+  }
+  CHECK(skipped > 0);
+  CHECK(skipped < 24);
+  // The update does not know the scale that its gradients had, but for float16's rounding.
+  Training fixed({256, false});
+  CHECK_FALSE(fixed.step(1));
+  const std::vector<float> changes = dynamic.changes(), expected = fixed.changes();
+  CHECK(distance(changes, {expected.begin(), expected.end()}) < 1e-2);
+  CHECK_FALSE(dynamic.step(2));
+}
+
+TEST_CASE("float16: a fixed loss scale gives the update of float32 within rounding") {
+  if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
+  Training training({1024, false});
+  CHECK_FALSE(training.step(3));
+  const graph::Graph graph = training_graph(kPlain);
+  Reference reference(graph);
+  reference.kept = training.start_values;
+  backend::Scalars scalars = gradient_scalars(kSamples);
+  scalars.learning_rate = 0.01f;
+  reference.run(kSamples, batch(graph, kSamples, kPlain, 3), scalars);
+  const std::vector<double> expected = lost(reference, training.start_values, trained(graph));
+  CHECK(distance(training.changes(), expected) < 2e-2);
+}
+
+}  // namespace trainer::test

@@ -1,0 +1,289 @@
+// The CUDA backend as a library that is opened on demand: what is said when it cannot be, and what
+// passes between it and the program. The libraries are real ones, crafted for each case.
+#include <dlfcn.h>
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "backend/cuda_plugin.h"
+#include "backend/open.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "support/skip.h"
+
+namespace trainer::backend {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = DeviceOptions::Kind;
+
+std::string crafted(const std::string& name) { return concat(CRAFTED_PLUGINS "/", name, ".so"); }
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// The CUDA backend in `file`, which finds what CRAFTED says.
+class Plugin {
+ public:
+  explicit Plugin(const std::string& file, const std::string& finds = "0 13020 0") {
+    ::setenv("CRAFTED", finds.c_str(), 1);
+    use_cuda_plugin(file);
+  }
+  ~Plugin() {
+    ::unsetenv("CRAFTED");
+    use_cuda_plugin("");
+  }
+};
+
+DeviceOptions options_of(Kind kind, std::int64_t replicas = 1, std::vector<int> gpus = {}) {
+  DeviceOptions options;
+  options.kind = kind;
+  options.replicas = replicas;
+  options.gpus = std::move(gpus);
+  options.threads = replicas;
+  return options;
+}
+
+std::string error_of(const DeviceOptions& options) {
+  try {
+    open_backends(options);
+  } catch (const DeviceError& error) {
+    CHECK(error.code() == kExitDevice);
+    return error.what();
+  }
+  return "";
+}
+
+// What device: cuda says, and that auto then trains on the CPU: with a warning when something that
+// is there does not work.
+std::string reason(bool broken) {
+  const GpuList list = list_gpus();
+  CHECK(list.gpus.empty());
+  CHECK(list.broken == broken);
+  CHECK(list.reason.find('\n') == std::string::npos);
+  const std::string error = error_of(options_of(Kind::kCuda));
+  CHECK(error == "parallel.device: cuda: " + list.reason + "; or use device: cpu or auto");
+  CHECK(open_backends(options_of(Kind::kAuto)).front()->describe().starts_with("cpu"));
+  const std::string warning = device_warning(options_of(Kind::kAuto));
+  CHECK(warning == (broken ? "parallel.device: auto uses the CPU: " + list.reason : ""));
+  CHECK(device_warning(options_of(Kind::kCpu)).empty());
+  return list.reason;
+}
+
+std::string file_with(const TemporaryFolder& folder, const std::string& name,
+                      const std::string& text) {
+  const std::string path = (folder.path() / name).string();
+  std::ofstream(path) << text;
+  return path;
+}
+
+}  // namespace
+
+TEST_CASE("a build without a CUDA backend says where it looked") {
+  const Plugin none("");
+  const std::string folder = fs::read_symlink("/proc/self/exe").parent_path().string();
+  if (fs::exists(folder + "/libtrainer_cuda.so")) TRAINER_SKIP("a CUDA backend is built here");
+  const std::string said = reason(false);
+  CHECK(has(said, "no libtrainer_cuda.so in " + folder + " or "));
+  CHECK(has(said, "/lib/trainer;"));
+  CHECK(has(said, "TRAINER_CUDA_PLUGIN"));
+}
+
+TEST_CASE("the CUDA backend is looked for beside the program") {
+  const Plugin none("");
+  const fs::path beside = fs::read_symlink("/proc/self/exe").parent_path() / "libtrainer_cuda.so";
+  if (fs::exists(beside)) TRAINER_SKIP("a CUDA backend is built here");
+  // The name's owner goes before another process of this program can see it.
+  const TemporaryFolder folder;
+  const fs::path program = folder.path() / "bin" / "program";
+  const fs::path library = folder.path() / "lib" / "trainer" / "libtrainer_cuda.so";
+  fs::create_directories(program.parent_path());
+  fs::create_directories(library.parent_path());
+  fs::copy_file(fs::read_symlink("/proc/self/exe"), program);
+  const std::string list_without_driver =
+      "CRAFTED='0 13020 2' " + program.string() +
+      " -tc='lists GPUs for another test' -ns | grep -q 'Crafted 1'";
+  // Any library of the driver's name will do.
+  const fs::path driver = folder.path() / "driver" / "libcuda.so.1";
+  fs::create_directories(driver.parent_path());
+  fs::copy_file(crafted("crafted_plugin"), driver);
+  const std::string list =
+      "LD_LIBRARY_PATH=" + driver.parent_path().string() + " " + list_without_driver;
+  CHECK(std::system(list.c_str()) != 0);
+  fs::copy_file(crafted("crafted_plugin"), library);
+  CHECK(std::system(list.c_str()) == 0);
+  // Without a driver the backend is not even opened.
+  CHECK(std::system(list_without_driver.c_str()) != 0);
+  fs::rename(library, program.parent_path() / "libtrainer_cuda.so");
+  CHECK(std::system(list.c_str()) == 0);
+}
+
+TEST_CASE("lists GPUs for another test" * doctest::skip()) {
+  for (const Gpu& gpu : list_gpus().gpus) std::puts(gpu.name.c_str());
+}
+
+TEST_CASE("a library that is missing, damaged or lacks something is named") {
+  const TemporaryFolder folder;
+  const std::string gone = (folder.path() / "gone.so").string();
+  {
+    const Plugin plugin(gone);
+    CHECK(has(reason(true), "the CUDA backend " + gone + " cannot be opened: "));
+  }
+  {
+    const Plugin plugin(file_with(folder, "text.so", "not a library, but some text\n"));
+    CHECK(has(reason(true), "cannot be opened: "));
+  }
+  {
+    const Plugin plugin(crafted("crafted_needs"));
+    const std::string said = reason(true);
+    CHECK(has(said, "libcrafted_needed.so: cannot open shared object file"));
+    CHECK(has(said, "LD_LIBRARY_PATH"));
+  }
+  {
+    const Plugin plugin(crafted("crafted_undefined"));
+    CHECK(has(reason(true), "undefined symbol: _Z14crafted_neededv"));
+  }
+  {
+    const Plugin plugin(crafted("crafted_without_open"));
+    const std::string said = reason(true);
+    CHECK(has(said, "no function trainer_cuda_open ("));
+    CHECK(has(said, "undefined symbol: trainer_cuda_open"));
+  }
+}
+
+TEST_CASE("a library of another build is refused by the version of its interface") {
+  const Plugin plugin(crafted("crafted_interface"), "0 13020 2");
+  const std::string said = reason(true);
+  CHECK(has(said, "has version 1000 of the interface, this program has version "));
+  CHECK(has(said, "that was built with the program"));
+}
+
+TEST_CASE("each state of the driver has a sentence") {
+  struct State {
+    const char* finds;
+    bool broken;
+    const char* says;
+  };
+  for (const State& state : {
+           State{"35 0 0", false, "no NVIDIA driver"},
+           State{"34 0 0", true, "the CUDA Toolkit's stub"},
+           State{"35 11040 0", true,
+                 "it supports CUDA 11.4, and the CUDA backend was built with "
+                 "CUDA 13.2"},
+           State{"100 13000 0", false, "finds no GPU"},
+           State{"0 13020 0", false, "finds no GPU"},
+           State{"999 13020 0", true, "cudaErrorCrafted: error 999"},
+           State{"-1 13020 0", true, "does not answer"},
+       }) {
+    CAPTURE(state.finds);
+    const Plugin plugin(crafted("crafted_plugin"), state.finds);
+    if (std::string(state.finds).starts_with("-1")) {  // the plugin's own error
+      const GpuList list = list_gpus();
+      CHECK(list.broken);
+      CHECK(has(list.reason, state.says));
+      CHECK(has(error_of(options_of(Kind::kAuto)), state.says));
+    } else {
+      CHECK(has(reason(state.broken), state.says));
+    }
+  }
+}
+
+TEST_CASE("GPUs are listed, and each replica has the one that it asks for") {
+  const Plugin plugin(crafted("crafted_plugin"), "0 13020 4");
+  const GpuList list = list_gpus();
+  REQUIRE(list.gpus.size() == 4);
+  CHECK(list.reason.empty());
+  CHECK(list.gpus[1].name == "Crafted 1");
+  CHECK(list.gpus[1].minor == 1);
+  const auto names = [](const DeviceOptions& options) {
+    std::vector<std::string> all;
+    for (const auto& backend : open_backends(options)) all.push_back(backend->describe());
+    return all;
+  };
+  using Names = std::vector<std::string>;
+  CHECK(names(options_of(Kind::kAuto)) == Names{"crafted GPU 0"});
+  CHECK(names(options_of(Kind::kCuda, 2)) == Names{"crafted GPU 0", "crafted GPU 1"});
+  CHECK(names(options_of(Kind::kCuda, 2, {2, 0})) == Names{"crafted GPU 2", "crafted GPU 0"});
+  CHECK(names(options_of(Kind::kCuda, 2, {1, 1})) == Names{"crafted GPU 1", "crafted GPU 1"});
+  CHECK(names(options_of(Kind::kCpu, 2)).size() == 2);
+  CHECK(names(options_of(Kind::kCpu)).front().starts_with("cpu"));
+  CHECK(device_warning(options_of(Kind::kAuto)).empty());
+}
+
+TEST_CASE("GPUs that are not there are refused with their number, also by auto") {
+  const Plugin plugin(crafted("crafted_plugin"), "0 13020 1");
+  for (const Kind kind : {Kind::kAuto, Kind::kCuda}) {
+    CHECK(has(error_of(options_of(kind, 2)),
+              "2 replicas need a GPU each, and this machine has 1 GPU;"));
+    CHECK(has(error_of(options_of(kind, 2, {0, 1})), "there is no GPU 1; this machine has 1 GPU,"));
+    CHECK(has(error_of(options_of(kind, 2, {0, -1})), "there is no GPU -1"));
+    CHECK(has(error_of(options_of(kind, 2, {0})), "1 GPUs are listed for 2 replicas"));
+  }
+}
+
+TEST_CASE("errors of the library are the program's, and outlive what threw them") {
+  const Plugin plugin(crafted("crafted_plugin"), "0 13020 4");
+  CHECK(error_of(options_of(Kind::kCuda, 1, {3})) == "crafted GPU 3 is lost");
+  std::exception_ptr kept;
+  {
+    const auto backends = open_backends(options_of(Kind::kCuda, 1, {2}));
+    try {
+      backends.front()->make_stream();
+    } catch (const std::runtime_error&) {
+      kept = std::current_exception();
+    }
+  }
+  REQUIRE(kept);
+  CHECK_THROWS_WITH_AS(std::rethrow_exception(kept), "crafted GPU 2 is full", DeviceError);
+}
+
+TEST_CASE("a plugin exports its entry points alone") {
+  void* library = ::dlopen(crafted("crafted_plugin").c_str(), RTLD_NOW | RTLD_LOCAL);
+  REQUIRE(library != nullptr);
+  CHECK(::dlsym(library, "trainer_cuda_open") != nullptr);
+  CHECK(::dlsym(library, "_ZN7trainer9to_stringERKNS_9SourceLocE") == nullptr);
+  CHECK(::dlsym(library, "_ZTIN7trainer11DeviceErrorE") == nullptr);
+  ::dlclose(library);
+}
+
+#ifdef CRAFTED_REAL
+namespace {
+
+bool driver_here() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (driver != nullptr) ::dlclose(driver);
+  return driver != nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("the real runtime without a driver") {
+  if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
+  const Plugin plugin(CRAFTED_REAL);
+  CHECK(has(reason(false), "this machine has no NVIDIA driver"));
+}
+
+TEST_CASE("the real runtime with the toolkit's stub for a driver") {
+  if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
+  const std::string stub = CUDA_STUBS "/libcuda.so";
+  if (!fs::exists(stub)) TRAINER_SKIP("the CUDA Toolkit has no stub of the driver here");
+  const TemporaryFolder folder;
+  fs::create_symlink(stub, folder.path() / "libcuda.so.1");
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  CHECK(std::system(concat("LD_LIBRARY_PATH=", folder.path().string(), " ", self,
+                           " -tc='says why there is no GPU for another test' -ns | "
+                           "grep -q \"the CUDA Toolkit's stub\"")
+                        .c_str()) == 0);
+}
+
+TEST_CASE("says why there is no GPU for another test" * doctest::skip()) {
+  const Plugin plugin(CRAFTED_REAL);
+  std::puts(list_gpus().reason.c_str());
+}
+#endif
+
+}  // namespace trainer::backend

@@ -1,0 +1,23 @@
+// What `trainer new CONFIG` writes.
+#include "config/commented.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+namespace trainer::config {
+namespace {
+
+TEST_CASE("a config with comments reads back to the same config") {
+  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() != ".yaml") continue;
+    INFO(entry.path().string());
+    const Config config = load_config(entry.path(), {}, {}).config;
+    const std::string text = commented_yaml(config);
+    CHECK(to_yaml(parse_config(text, "commented.yaml", {}, {}).config) == to_yaml(config));
+    CHECK(text.find("  # Samples a step and replica.\n  batch_size: ") != std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace trainer::config

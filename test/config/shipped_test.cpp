@@ -1,0 +1,35 @@
+// The configs that come with the program, in the environment of a sweep.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+
+#include "config/config.h"
+
+namespace trainer::config {
+namespace {
+
+std::vector<std::string> shipped() {
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+    if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
+  }
+  return paths;
+}
+
+TEST_CASE("the number of devices and the batch size of every config come from the environment") {
+  REQUIRE(shipped().size() >= 9);
+  for (const std::string& path : shipped()) {
+    INFO(path);
+    const Environment environment{{"NUM_GPUS", "2"}, {"BATCH_SIZE", "24"}, {"DEVICE", "cpu"}};
+    const Config config = load_config(path, {}, environment).config;
+    CHECK(config.train.batch_size == 24);
+    // Its workers are processes of their own.
+    if (config.parallel.strategy == Parallel::Strategy::kParameterServer) continue;
+    CHECK(config.parallel.replicas == 2);
+    CHECK(config.parallel.device == Parallel::Device::kCpu);
+    CHECK(load_config(path, {}, {}).config.parallel.gpus.kind == Gpus::Kind::kAll);
+  }
+}
+
+}  // namespace
+}  // namespace trainer::config

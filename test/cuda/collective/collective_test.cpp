@@ -1,0 +1,316 @@
+// Sums over GPUs on the fake runtime: ranks are threads, with a GPU each or with one for all.
+#include "backend/cuda/collectives/collective.h"
+
+#include <doctest/doctest.h>
+
+#include <atomic>
+#include <bit>
+#include <cmath>
+#include <cstdlib>
+#include <latch>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "cuda/collective/ranks.h"
+#include "cuda/fake_runtime/fake.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+using Kind = Outcome::Kind;
+using Values = std::vector<float>;
+
+// A fake machine of four GPUs for one test case, which must leave nothing unfreed.
+class Machine {
+ public:
+  explicit Machine(int seed = 1) {
+    ::setenv("TRAINER_FAKE_CUDA_DEVICES", "4", 1);
+    ::setenv("TRAINER_FAKE_CUDA_SEED", std::to_string(seed).c_str(), 1);
+    fake::reset();
+  }
+  ~Machine() {
+    INFO(fake::left_over_text());
+    CHECK(fake::left_over() == 0);
+  }
+};
+
+// The four groups that every promise is tried with.
+struct Way {
+  const char* name;
+  std::vector<int> devices;
+};
+std::vector<Way> ways() {
+  return {{"2 GPUs", own_devices(2)},
+          {"4 GPUs", own_devices(4)},
+          {"2 ranks of one GPU", one_device(2)},
+          {"4 ranks of one GPU", one_device(4)}};
+}
+
+// Numbers whose sum depends on the order of the additions.
+float value_of(int rank, std::size_t i) {
+  return std::sin(static_cast<float>(i) * 0.7f + static_cast<float>(rank) * 2.1f) *
+         (rank % 2 == 0 ? 1.0f : 1000.0f);
+}
+
+Values values_of(int rank, std::size_t count, float factor = 1) {
+  Values values(count);
+  for (std::size_t i = 0; i < count; ++i) values[i] = factor * value_of(rank, i);
+  return values;
+}
+
+bool same_bits(const Values& a, const Values& b) {
+  return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](float x, float y) {
+           return std::bit_cast<std::uint32_t>(x) == std::bit_cast<std::uint32_t>(y);
+         });
+}
+
+// Whether each value is the sum over the ranks, but for rounding.
+bool is_sum(const Values& values, int ranks, double factor = 1) {
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    double sum = 0, size = 0;
+    for (int rank = 0; rank < ranks; ++rank) {
+      sum += factor * static_cast<double>(value_of(rank, i));
+      size += std::abs(factor * static_cast<double>(value_of(rank, i)));
+    }
+    if (!(std::abs(static_cast<double>(values[i]) - sum) <= 1e-6 * size)) return false;
+  }
+  return true;
+}
+
+void check_all_done(const std::vector<Outcome>& outcomes) {
+  for (const Outcome& outcome : outcomes) {
+    CHECK(outcome.error == "");
+    CHECK(outcome.kind == Kind::kDone);
+  }
+}
+
+bool has(const std::string& text, const std::string& part) {
+  if (text.find(part) == std::string::npos) MESSAGE(text);
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' work") {
+  for (const Way& way : ways()) {
+    CAPTURE(way.name);
+    for (const std::size_t count : {1, 5, 64, 65, 1000, 20011}) {
+      CAPTURE(count);
+      std::vector<Values> first;
+      for (const int seed : {1, 2, 3}) {
+        const Machine machine(seed);
+        std::vector<Values> sums(way.devices.size());
+        check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
+          float* values = rank.upload(values_of(rank.rank(), count));
+          rank.collective->all_reduce(values, static_cast<std::int64_t>(count), rank.queue());
+          sums[static_cast<std::size_t>(rank.rank())] = rank.download(values, count);
+        }));
+        for (const Values& sum : sums) CHECK(same_bits(sum, sums.front()));
+        CHECK(is_sum(sums.front(), static_cast<int>(sums.size())));
+        if (first.empty()) first = sums;
+        CHECK(same_bits(sums.front(), first.front()));
+      }
+    }
+  }
+}
+
+TEST_CASE("a gather has the values of all ranks in rank order") {
+  for (const Way& way : ways()) {
+    CAPTURE(way.name);
+    for (const std::size_t count : {1, 3, 1000}) {
+      const Machine machine(static_cast<int>(count));
+      const std::size_t ranks = way.devices.size();
+      std::vector<Values> gathered(ranks);
+      check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
+        float* from = rank.upload(values_of(rank.rank(), count));
+        float* to = rank.upload(Values(count * ranks));
+        rank.collective->all_gather(from, to, static_cast<std::int64_t>(count), rank.queue());
+        gathered[static_cast<std::size_t>(rank.rank())] = rank.download(to, count * ranks);
+      }));
+      Values expected;
+      for (std::size_t r = 0; r < ranks; ++r) {
+        const Values part = values_of(static_cast<int>(r), count);
+        expected.insert(expected.end(), part.begin(), part.end());
+      }
+      for (const Values& all : gathered) CHECK(same_bits(all, expected));
+    }
+  }
+}
+
+TEST_CASE("calls follow each other without a wait, between work of each rank's own") {
+  constexpr std::size_t kCount = 777;
+  for (const Way& way : ways()) {
+    CAPTURE(way.name);
+    for (const int seed : {1, 2, 3, 4, 5}) {
+      const Machine machine(seed);
+      const auto ranks = static_cast<int>(way.devices.size());
+      std::vector<Values> last(way.devices.size());
+      check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
+        const auto count = static_cast<std::int64_t>(kCount);
+        float* source = rank.upload(values_of(rank.rank(), kCount));
+        float* small = rank.upload(Values(13, 1.0f));
+        float* values = rank.upload(Values(kCount));
+        float* all = rank.upload(Values(kCount * way.devices.size()));
+        for (int step = 0; step < 4; ++step) {
+          // The next call's values take the place of those that others may still read.
+          CHECK(cudaMemcpyAsync(values, source, kCount * sizeof(float), cudaMemcpyDeviceToDevice,
+                                rank.queue()) == cudaSuccess);
+          rank.collective->all_gather(values, all, count, rank.queue());
+          rank.collective->all_reduce(small, 13, rank.queue());
+          rank.collective->all_reduce(values, count, rank.queue());
+        }
+        last[static_cast<std::size_t>(rank.rank())] = rank.download(values, kCount);
+        const float grown = rank.download(small, 13).front();
+        CHECK(grown == std::pow(static_cast<float>(ranks), 4.0f));
+        const Values gathered = rank.download(all, 2 * kCount);
+        CHECK(gathered[kCount] == value_of(1, 0));
+      }));
+      for (const Values& values : last) {
+        CHECK(is_sum(values, ranks));
+        CHECK(same_bits(values, last.front()));
+      }
+    }
+  }
+}
+
+TEST_CASE("a rank alone keeps its values, and sums of nothing are nothing") {
+  const Machine machine;
+  check_all_done(run_ranks({{2}}, [](Rank& rank) {
+    float* values = rank.upload({1, 2, 3});
+    float* to = rank.upload({0, 0, 0});
+    rank.collective->all_reduce(values, 3, rank.queue());
+    rank.collective->all_gather(values, to, 3, rank.queue());
+    CHECK(rank.download(values, 3) == Values{1, 2, 3});
+    CHECK(rank.download(to, 3) == Values{1, 2, 3});
+  }));
+  for (const Way& way : ways()) {
+    check_all_done(run_ranks({way.devices}, [](Rank& rank) {
+      rank.collective->all_reduce(nullptr, 0, rank.queue());
+      rank.collective->all_gather(nullptr, nullptr, 0, rank.queue());
+    }));
+  }
+}
+
+TEST_CASE("a rank that fails ends the others' sums with its reason") {
+  for (const Way& way : ways()) {
+    CAPTURE(way.name);
+    const Machine machine;
+    // The others are in the middle of their sums, or about to be.
+    const auto outcomes = run_ranks({way.devices}, [&](Rank& rank) {
+      float* values = rank.upload(Values(100, 1.0f));
+      rank.collective->all_reduce(values, 100, rank.queue());
+      if (rank.rank() == 1) {
+        rank.collective->abort("images/7.jpg: is damaged");
+        throw DeviceError("images/7.jpg: is damaged");
+      }
+      rank.collective->all_reduce(values, 100, rank.queue());
+      rank.download(values, 100);
+    });
+    for (std::size_t r = 0; r < outcomes.size(); ++r) {
+      CAPTURE(r);
+      CHECK(outcomes[r].kind == (r == 1 ? Kind::kOwnError : Kind::kOthersError));
+      CHECK(has(outcomes[r].error, "images/7.jpg: is damaged"));
+      if (r != 1) CHECK(has(outcomes[r].error, "rank 1 has failed: "));
+    }
+  }
+}
+
+TEST_CASE("a rank that never comes is named when the time is over, and ends when it does come") {
+  for (const Way& way : ways()) {
+    CAPTURE(way.name);
+    const Machine machine;
+    const auto last = static_cast<int>(way.devices.size()) - 1;
+    std::latch others_ended(last);
+    GroupOptions options{way.devices};
+    options.timeout = std::chrono::milliseconds(200);
+    const auto outcomes = run_ranks(options, [&](Rank& rank) {
+      float* values = rank.upload(Values(100, 1.0f));
+      if (rank.rank() == last) {
+        others_ended.wait();
+        rank.collective->all_reduce(values, 100, rank.queue());
+        return;
+      }
+      try {
+        rank.collective->all_reduce(values, 100, rank.queue());
+        rank.download(values, 100);
+      } catch (...) {
+        others_ended.count_down();
+        throw;
+      }
+      others_ended.count_down();
+    });
+    int own = 0;
+    for (const Outcome& outcome : outcomes) {
+      CHECK((outcome.kind == Kind::kOwnError || outcome.kind == Kind::kOthersError));
+      own += outcome.kind == Kind::kOwnError ? 1 : 0;
+      CHECK(has(outcome.error, "for 0.2 s, the limit of parallel.timeout; "));
+      CHECK(has(outcome.error, concat("rank ", last, " (", host_name(), ", GPU ",
+                                      way.devices.back(), ") has made 0")));
+      CHECK(has(outcome.error, "of 1 sums"));
+    }
+    CHECK(own == 1);  // who saw it first; all others hear of it
+    CHECK(outcomes.back().kind == Kind::kOthersError);
+  }
+}
+
+TEST_CASE("errors of NCCL name the rank, its host and the call") {
+  struct Fault {
+    const char* function;
+    const char* error;
+    const char* call;  // that fails with it
+  };
+  for (const Fault& fault :
+       {Fault{"ncclAllReduce", "ncclInternalError", "ncclAllReduce"},
+        Fault{"ncclAllGather", "ncclInvalidUsage", "ncclAllGather"},
+        Fault{"ncclCommGetAsyncError", "ncclRemoteError", "ncclCommInitRankConfig"},
+        Fault{"ncclCommInitRankConfig", "ncclSystemError", "ncclCommInitRankConfig"},
+        Fault{"ncclGetUniqueId", "ncclSystemError", "ncclGetUniqueId"}}) {
+    CAPTURE(fault.function);
+    const Machine machine;
+    fake::fail(fault.function, 1, fault.error);
+    const auto outcomes = run_ranks({own_devices(2)}, [&](Rank& rank) {
+      float* values = rank.upload(Values(100, 1.0f));
+      float* all = rank.upload(Values(200));
+      for (int step = 0; step < 3; ++step) {
+        rank.collective->all_reduce(values, 100, rank.queue());
+        rank.collective->check();
+        rank.collective->all_gather(values, all, 100, rank.queue());
+        rank.download(values, 100);
+      }
+    });
+    const Outcome* own = nullptr;
+    for (const Outcome& outcome : outcomes) {
+      CHECK((outcome.kind == Kind::kOwnError || outcome.kind == Kind::kOthersError));
+      if (outcome.kind == Kind::kOwnError) own = &outcome;
+      CHECK(has(outcome.error, host_name()));
+    }
+    REQUIRE(own != nullptr);
+    CHECK(has(own->error, "rank "));
+    CHECK(has(own->error, fault.call + std::string(": ")));
+  }
+}
+
+TEST_CASE("a group in which only some ranks share a GPU is refused on all ranks") {
+  const Machine machine;
+  for (const std::vector<int>& devices : {std::vector{0, 0, 1}, std::vector{0, 1, 2, 1}}) {
+    const auto outcomes = run_ranks({devices}, [](Rank&) {});
+    for (const Outcome& outcome : outcomes) {
+      CHECK((outcome.kind == Kind::kOwnError || outcome.kind == Kind::kOthersError));
+      CHECK(has(outcome.error, "parallel.gpus: rank "));
+      CHECK(has(outcome.error, " share a GPU, and other replicas have others"));
+    }
+  }
+}
+
+TEST_CASE("ranks that sum different numbers of values are an internal error, not a wait") {
+  const Machine machine;
+  const auto outcomes = run_ranks({one_device(2)}, [](Rank& rank) {
+    float* values = rank.upload(Values(10, 1.0f));
+    rank.collective->all_reduce(values, 10 - rank.rank(), rank.queue());
+  });
+  CHECK(outcomes[1].kind == Kind::kOtherKind);
+  CHECK(has(outcomes[1].error, "sums 9 values, rank 0 10"));
+  CHECK(outcomes[0].kind == Kind::kOthersError);
+}
+
+}  // namespace trainer::backend::cuda

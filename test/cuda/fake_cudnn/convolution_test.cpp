@@ -1,0 +1,281 @@
+// The convolutions of lib/backend/cuda on the fake cuDNN against plain loops.
+#include <doctest/doctest.h>
+
+#include <functional>
+
+#include "base/error.h"
+#include "cuda/fake_cudnn/convolution_cases.h"
+#include "cuda/fake_cudnn/fake_cudnn.h"
+#include "cuda/fake_cudnn/support.h"
+
+namespace trainer::test {
+namespace {
+
+using backend::cuda::ConvolutionProblem;
+using backend::cuda::make_convolution_planner;
+using Pass = ConvolutionProblem::Pass;
+
+constexpr DType kTypes[] = {DType::kFloat32, DType::kBFloat16, DType::kFloat16};
+// The result is rounded once, to half a unit; float32 also sums in another order.
+constexpr double kRounding = 1.0;
+
+TEST_CASE("convolution: every pass, kernel, stride, dilation, group and padding in every type") {
+  const auto planner = make_convolution_planner();
+  for (auto& [name, problem] : convolution_table()) {
+    for (const DType type : kTypes) {
+      for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeights}) {
+        problem.type = type;
+        problem.pass = pass;
+        CAPTURE(name);
+        CAPTURE(to_string(type));
+        CAPTURE(static_cast<int>(pass));
+        CHECK(convolution_error(*planner, problem) <= kRounding);
+      }
+    }
+  }
+}
+
+TEST_CASE("convolution: bias and relu, in the engine and as kernels after it") {
+  const fake::KeepSettings keep;
+  const auto planner = make_convolution_planner();
+  for (const bool fuses : {true, false}) {
+    fake::settings().fuses = fuses;
+    fake::settings().workspace_bytes = fuses ? 4096 : 0;  // then the kernels alone need one
+    for (const DType type : kTypes) {
+      for (const auto& [bias, relu] : {std::pair{true, false}, {true, true}, {false, true}}) {
+        ConvolutionProblem problem = convolution_table()[5].problem;
+        problem.type = type;
+        problem.bias = bias;
+        problem.relu = relu;
+        CAPTURE(fuses);
+        CAPTURE(to_string(type));
+        CAPTURE(bias);
+        CAPTURE(relu);
+        // Kernels of their own round to the type each time.
+        CHECK(convolution_error(*planner, problem) <= (fuses ? kRounding : 3 * kRounding));
+        const std::string text = planner->plan(problem)->describe();
+        const bool own_bias = bias && !fuses, own_relu = relu && !(fuses && bias);
+        CHECK((text.find("then bias") != std::string::npos) == own_bias);
+        CHECK((text.find("then relu") != std::string::npos) == own_relu);
+      }
+    }
+  }
+}
+
+// One whose channels are enough for tensor cores.
+ConvolutionProblem wide_problem() {
+  ConvolutionProblem problem = convolution_table()[3].problem;
+  problem.c = problem.out = 16;
+  return problem;
+}
+
+TEST_CASE("convolution: tensor cores where they are allowed and worth it") {
+  const auto planner = make_convolution_planner();
+  const std::string plain = "cudnn engine 28, 1 KiB",
+                    cores = "cudnn engine 41, tensor cores, 4 KiB";
+  for (const Pass pass : {Pass::kForward, Pass::kBackwardData, Pass::kBackwardWeights}) {
+    ConvolutionProblem problem = wide_problem();
+    problem.pass = pass;
+    CHECK(planner->plan(problem)->describe() == plain);
+    CHECK(convolution_error(*planner, problem) <= kRounding);
+    problem.tf32 = true;
+    CHECK(planner->plan(problem)->describe() == cores);
+    CHECK(convolution_error(*planner, problem) <= kRounding);  // of numbers rounded to TF32
+    problem.tf32 = false;
+    problem.type = DType::kFloat16;
+    CHECK(planner->plan(problem)->describe() == cores);
+    problem.out = 15;
+    CHECK(planner->plan(problem)->describe() == plain);
+  }
+}
+
+TEST_CASE("convolution: a workspace above the limit is the last resort") {
+  ConvolutionProblem problem = wide_problem();
+  problem.type = DType::kBFloat16;
+  backend::cuda::PlannerOptions options;
+  options.workspace_limit = 4096;
+  CHECK(make_convolution_planner(options)->plan(problem)->workspace_bytes() == 4096);
+  options.workspace_limit = 4095;
+  CHECK(make_convolution_planner(options)->plan(problem)->workspace_bytes() == 1024);
+  options.workspace_limit = 100;
+  const auto planner = make_convolution_planner(options);
+  CHECK(planner->plan(problem)->describe() == "cudnn engine 28, 1 KiB");
+  CHECK(convolution_error(*planner, problem) <= kRounding);
+}
+
+TEST_CASE("convolution: extents that do not fit together are refused") {
+  const auto planner = make_convolution_planner();
+  const auto refused = [&](const char* why, const auto& change) {
+    ConvolutionProblem problem = convolution_table()[3].problem;
+    change(problem);
+    CAPTURE(why);
+    CHECK_THROWS_WITH_AS(planner->plan(problem), doctest::Contains(why), DeviceError);
+  };
+  refused("an extent is not positive", [](auto& p) { p.n = 0; });
+  refused("the groups do not divide the channels", [](auto& p) { p.groups = 3; });
+  refused("the groups do not divide the channels", [](auto& p) { p.groups = 2; });
+  refused("a padding is negative", [](auto& p) { p.window.pad_after[1] = -1; });
+  refused("a size, stride or dilation is not positive", [](auto& p) { p.window.stride[0] = 0; });
+  refused("the kernel is larger than the padded image", [](auto& p) { p.window.size[0] = 9; });
+  refused("no floating-point type", [](auto& p) { p.type = DType::kInt32; });
+  refused("only forward has a bias or relu", [](auto& p) {
+    p.pass = Pass::kBackwardData;
+    p.bias = true;
+  });
+}
+
+TEST_CASE("convolution: without an engine the message says why each was left out") {
+  const fake::KeepSettings keep;
+  const auto planner = make_convolution_planner();
+  fake::settings().before_finalize = [](fake::OpenDescriptor& d) {
+    if (d.type() == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) {
+      throw std::runtime_error("no plans today");
+    }
+  };
+  const ConvolutionProblem problem = convolution_table()[3].problem;
+  CHECK_THROWS_WITH_AS(planner->plan(problem),
+                       doctest::Contains("no engine for the convolution forward float32 x 2x6x7x3 "
+                                         "kernel 3x3 to 4"),
+                       DeviceError);
+  CHECK_THROWS_WITH_AS(planner->plan(problem), doctest::Contains("engine 17: compiled at run time"),
+                       DeviceError);
+  CHECK_THROWS_WITH_AS(planner->plan(problem), doctest::Contains("engine 2: not deterministic"),
+                       DeviceError);
+  CHECK_THROWS_WITH_AS(planner->plan(problem), doctest::Contains("engine 41: TF32"), DeviceError);
+  CHECK_THROWS_WITH_AS(planner->plan(problem), doctest::Contains("no plans today"), DeviceError);
+}
+
+TEST_CASE("convolution: a plan for a device that is not here cannot run") {
+  backend::cuda::PlannerOptions options;
+  options.device_properties = R"({"deviceName":"none"})";
+  const auto planner = make_convolution_planner(options);
+  const ConvolutionProblem problem = convolution_table()[3].problem;
+  CHECK(planner->plan(problem)->describe() == "cudnn engine 28, 1 KiB");
+  CHECK_THROWS_AS(convolution_error(*planner, problem), DeviceError);
+}
+
+TEST_CASE("convolution: nothing is left over") {
+  const std::size_t before = fake::live_objects();
+  {
+    const auto planner = make_convolution_planner();
+    const auto plan = planner->plan(convolution_table()[3].problem);
+    CHECK(planner->version() == "cuDNN 9.19.0");
+    CHECK(fake::live_objects() > before);
+  }
+  CHECK(fake::live_objects() == before);
+}
+
+// ---- Plans on disk ------------------------------------------------------------------------------
+
+TEST_CASE("plan cache: a plan is chosen once and read after that") {
+  const TemporaryFolder folder;
+  backend::cuda::PlannerOptions options;
+  options.cache = folder.path();
+  std::vector<ConvolutionProblem> problems;
+  for (const DType type : kTypes) {
+    ConvolutionProblem problem = convolution_table()[6].problem;
+    problem.type = type;
+    problem.relu = true;
+    problems.push_back(problem);
+    problem.bias = true;
+    problems.push_back(problem);
+    problem.bias = problem.relu = false;
+    problem.pass = Pass::kBackwardWeights;
+    problems.push_back(problem);
+  }
+  const auto run_all = [&] {
+    const std::size_t before = fake::chosen_plans();
+    const auto planner = make_convolution_planner(options);
+    std::vector<std::string> texts;
+    for (const ConvolutionProblem& problem : problems) {
+      texts.push_back(planner->plan(problem)->describe());
+      CHECK(convolution_error(*planner, problem) <= 3 * kRounding);
+    }
+    return std::pair{fake::chosen_plans() - before, texts};
+  };
+  const auto [first, first_texts] = run_all();
+  CHECK(first == problems.size());
+  const auto [second, second_texts] = run_all();
+  CHECK(second == 0);
+  CHECK(second_texts == first_texts);
+
+  const fake::KeepSettings keep;
+  fake::settings().cudnn_version = 92800;
+  CHECK(run_all().first == problems.size());
+}
+
+TEST_CASE("plan cache: another limit, device or problem is another plan") {
+  const TemporaryFolder folder;
+  const auto chosen = [&](const ConvolutionProblem& problem, const auto& change) {
+    backend::cuda::PlannerOptions options;
+    options.cache = folder.path();
+    change(options);
+    const std::size_t before = fake::chosen_plans();
+    make_convolution_planner(options)->plan(problem);
+    return fake::chosen_plans() - before;
+  };
+  const auto same = [](auto&) {};
+  const ConvolutionProblem problem = convolution_table()[6].problem;
+  CHECK(chosen(problem, same) == 1);
+  CHECK(chosen(problem, same) == 0);
+  CHECK(chosen(problem, [](auto& o) { o.workspace_limit = 5000; }) == 1);
+  CHECK(chosen(problem, [](auto& o) { o.device_properties = R"({"deviceName":"other"})"; }) == 1);
+  const std::vector<std::function<void(ConvolutionProblem&)>> changes{
+      [](auto& p) { p.pass = Pass::kBackwardData; },
+      [](auto& p) { p.type = DType::kFloat16; },
+      [](auto& p) { p.tf32 = true; },
+      [](auto& p) { p.n = 3; },
+      [](auto& p) { p.h = 7; },
+      [](auto& p) { p.w = 8; },
+      [](auto& p) { p.c = 4; },
+      [](auto& p) { p.out = 3; },
+      [](auto& p) { p.c = p.groups = 2; },
+      [](auto& p) {
+        p.window.size = {2, 3};
+      },
+      [](auto& p) {
+        p.window.stride = {2, 1};
+      },
+      [](auto& p) {
+        p.window.dilation = {1, 2};
+      },
+      [](auto& p) {
+        p.window.pad_before = {1, 2};
+      },
+      [](auto& p) {
+        p.window.pad_after = {2, 0};
+      },
+      [](auto& p) { p.bias = true; },
+      [](auto& p) { p.relu = true; },
+  };
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    CAPTURE(i);
+    ConvolutionProblem other = problem;
+    changes[i](other);
+    CHECK(chosen(other, same) == 1);
+    CHECK(chosen(other, same) == 0);
+  }
+}
+
+TEST_CASE("plan cache: a damaged file is replaced") {
+  const TemporaryFolder folder;
+  backend::cuda::PlannerOptions options;
+  options.cache = folder.path();
+  const auto planner = make_convolution_planner(options);
+  const ConvolutionProblem problem = convolution_table()[6].problem;
+  planner->plan(problem);
+  const Path file = std::filesystem::directory_iterator(folder.path())->path();
+  const std::string content = read_text_file(file);
+  for (const std::string& damaged :
+       {std::string(), content.substr(0, content.size() - 1), content + "0",
+        "something else\n" + content, content.substr(0, 30)}) {
+    write_file_atomic(file, damaged);
+    const std::size_t before = fake::chosen_plans();
+    CHECK(convolution_error(*planner, problem) <= kRounding);
+    CHECK(fake::chosen_plans() == before + 1);
+    CHECK(read_text_file(file) == content);
+  }
+}
+
+}  // namespace
+}  // namespace trainer::test

@@ -1,0 +1,463 @@
+// cuDNN's functions. Follows "cudnn_graph Library", section "API Functions" of the cuDNN backend
+// API reference (docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html):
+// cudnnBackendCreateDescriptor, SetAttribute, Finalize, GetAttribute, Execute, DestroyDescriptor;
+// and the sections CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, _ENGINECFG_, _ENGINE_, _EXECUTION_PLAN_ and
+// _VARIANT_PACK_DESCRIPTOR for what may be read from a finalized descriptor.
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <mutex>
+#include <set>
+
+#include "cuda/fake_cudnn/descriptor.h"
+#include "cuda/fake_cudnn/execute.h"
+#include "cuda/fake_cudnn/fake_cudnn.h"
+
+struct cudnnContext {
+  cudaStream_t stream = nullptr;
+};
+
+namespace fake {
+
+std::size_t live_cublas_objects();
+
+namespace {
+
+std::mutex registry_mutex;
+// Never destroyed: programs destroy descriptors in destructors of their own static objects.
+auto& registry = *new std::map<void*, std::shared_ptr<Descriptor>>;
+auto& handles = *new std::set<cudnnHandle_t>;
+std::atomic<std::size_t> plans_chosen{0};
+thread_local std::string last_error;
+
+std::shared_ptr<Descriptor> find(cudnnBackendDescriptor_t descriptor) {
+  const std::lock_guard lock(registry_mutex);
+  const auto found = registry.find(descriptor);
+  if (found == registry.end()) refuse("no descriptor, or one that was destroyed");
+  return found->second;
+}
+
+void check_handle(cudnnHandle_t handle) {
+  const std::lock_guard lock(registry_mutex);
+  if (handles.count(handle) == 0) refuse("no handle, or one that was destroyed");
+}
+
+// Calls a function and turns what it throws into a status.
+template <class Call>
+cudnnStatus_t guarded(const Call& call) {
+  try {
+    call();
+    return CUDNN_STATUS_SUCCESS;
+  } catch (const Refusal& refusal) {
+    last_error = refusal.what();
+    return refusal.status;
+  } catch (const std::exception& error) {
+    last_error = error.what();
+    return CUDNN_STATUS_INTERNAL_ERROR;
+  }
+}
+
+// ---- Engines -----------------------------------------------------------------------------------
+
+using NumericalNotes = std::vector<cudnnBackendNumericalNote_t>;
+using BehaviorNotes = std::vector<cudnnBackendBehaviorNote_t>;
+
+struct Engine {
+  std::int64_t index;
+  bool fallback;  // is in the list of CUDNN_HEUR_MODE_FALLBACK, otherwise in the one of A and B
+  NumericalNotes numerical;
+  BehaviorNotes behavior;
+  bool usable;  // otherwise it leaves NaN
+};
+
+const std::vector<Engine>& engines() {
+  static const auto& list = *new std::vector<Engine>{
+      {17,
+       false,
+       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
+       {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION},
+       false},
+      {2, false, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, {}, false},
+      {3,
+       false,
+       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION},
+       {},
+       false},
+      {4, false, {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}, {}, false},
+      {5, false, {CUDNN_NUMERICAL_NOTE_FFT}, {}, false},
+      {28, false, {}, {}, true},
+      {41, false, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, {}, true},
+      {0, true, {}, {}, true}};
+  return list;
+}
+
+const Engine& engine_of(std::int64_t index) {
+  for (const Engine& engine : engines()) {
+    if (engine.index == index) return engine;
+  }
+  throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "no engine " + std::to_string(index));
+}
+
+bool has(const NumericalNotes& notes, cudnnBackendNumericalNote_t note) {
+  return std::find(notes.begin(), notes.end(), note) != notes.end();
+}
+
+using Operations = std::vector<std::shared_ptr<const Descriptor>>;
+
+const Operations& operations_of(const Descriptor& graph) {
+  return graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).references;
+}
+
+// As cuDNN 9.19 on an H100: a precompiled engine takes a convolution alone, with a bias of its
+// type, or with a bias and relu.
+void check_fusion(const Engine& engine, const Descriptor& graph) {
+  const Operations& ops = operations_of(graph);
+  if (ops.size() == 1 || !engine.behavior.empty()) return;
+  const Descriptor* bias = ops[1]->reference(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+  const Descriptor* x = ops[0]->reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
+  const auto type = [](const Descriptor& d) {
+    return d.one(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
+  };
+  if (!settings().fuses || bias == nullptr || x == nullptr || type(*bias) != type(*x)) {
+    throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "no precompiled engine for these operations");
+  }
+}
+
+// ---- Finalizing --------------------------------------------------------------------------------
+
+class Open final : public OpenDescriptor {
+ public:
+  explicit Open(Descriptor& descriptor) : d_(descriptor) {}
+  cudnnBackendDescriptorType_t type() const override { return d_.type; }
+  std::vector<std::int64_t> integers(cudnnBackendAttributeName_t name) const override {
+    return d_.all<std::int64_t>(name);
+  }
+  void set_integers(cudnnBackendAttributeName_t name,
+                    const std::vector<std::int64_t>& values) override {
+    d_.attributes[name].bytes.resize(values.size() * 8);
+    std::memcpy(d_.attributes[name].bytes.data(), values.data(), values.size() * 8);
+  }
+  void set_enumerator(cudnnBackendAttributeName_t name, int value) override {
+    d_.attributes[name].bytes.resize(sizeof value);
+    std::memcpy(d_.attributes[name].bytes.data(), &value, sizeof value);
+  }
+
+ private:
+  Descriptor& d_;
+};
+
+// The engine that a plan was made of, whose graph goes with it.
+const Descriptor& planned_engine(const Descriptor& plan) {
+  return *plan.reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
+              ->reference(CUDNN_ATTR_ENGINECFG_ENGINE);
+}
+
+std::int64_t workspace_of(const Descriptor& plan) {
+  const auto index = planned_engine(plan).one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
+  return settings().workspace_bytes / (index == 41 ? 1 : index == 0 ? 2 : 4);
+}
+
+void finalize_plan(Descriptor& d) {
+  const bool here = d.has(CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
+  if (here == d.has(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) {
+    refuse("a plan has either a handle or device properties");
+  }
+  if (here) check_handle(d.one<cudnnHandle_t>(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, nullptr));
+  const auto text = d.all<char>(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
+  if (!text.empty()) {
+    d.attributes[CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG].references = {
+        from_text({text.begin(), text.end()})};
+  } else if (d.has(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)) {
+    ++plans_chosen;
+  } else {
+    refuse("a plan has either an engine's configuration or a text");
+  }
+  const Descriptor& engine = planned_engine(d);
+  check_fusion(engine_of(engine.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1)),
+               *engine.reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+}
+
+void finalize_properties(const Descriptor& d) {
+  const bool here = d.has(CUDNN_ATTR_DEVICEPROP_HANDLE);
+  if (here == d.has(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)) {
+    refuse("device properties come from either a handle or a text");
+  }
+  if (here) check_handle(d.one<cudnnHandle_t>(CUDNN_ATTR_DEVICEPROP_HANDLE, nullptr));
+}
+
+void finalize(Descriptor& d) {
+  if (d.finalized) refuse("finalized twice");
+  if (settings().before_finalize) {
+    Open open(d);
+    settings().before_finalize(open);
+  }
+  check_descriptor(d);
+  if (d.type == CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR) finalize_plan(d);
+  if (d.type == CUDNN_BACKEND_DEVICEPROP_DESCRIPTOR) finalize_properties(d);
+  d.finalized = true;
+}
+
+// ---- Reading -----------------------------------------------------------------------------------
+
+// Where cudnnBackendGetAttribute puts its answer: as many values as fit, and their true number.
+struct Answer {
+  std::int64_t room;
+  std::int64_t* count;
+  void* to;
+
+  template <class T>
+  void give(const std::vector<T>& values) const {
+    if (count != nullptr) *count = static_cast<std::int64_t>(values.size());
+    if (to == nullptr) return;
+    const std::size_t n = std::min(values.size(), static_cast<std::size_t>(room));
+    if (n > 0) std::memcpy(to, values.data(), n * sizeof(T));
+  }
+  // Fills the descriptors that the caller made.
+  void give(const std::vector<Descriptor>& values) const {
+    if (count != nullptr) *count = static_cast<std::int64_t>(values.size());
+    if (to == nullptr) return;
+    const std::size_t n = std::min(values.size(), static_cast<std::size_t>(room));
+    for (std::size_t i = 0; i < n; ++i) {
+      Descriptor& target = *find(static_cast<cudnnBackendDescriptor_t*>(to)[i]);
+      if (target.type != values[i].type) refuse("a result needs a descriptor of its type");
+      target = values[i];
+    }
+  }
+};
+
+Descriptor::Attribute integer(std::int64_t value) {
+  Descriptor::Attribute result;
+  result.type = CUDNN_TYPE_INT64;
+  result.bytes.resize(8);
+  std::memcpy(result.bytes.data(), &value, 8);
+  return result;
+}
+
+Descriptor::Attribute reference(std::shared_ptr<const Descriptor> to) {
+  Descriptor::Attribute result;
+  result.type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
+  result.references.push_back(std::move(to));
+  return result;
+}
+
+std::vector<Descriptor> configurations(const Descriptor& heuristics) {
+  const auto mode = heuristics.one(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A);
+  const auto& graph = heuristics.attributes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).references[0];
+  std::vector<Descriptor> result;
+  for (const Engine& engine : engines()) {
+    if (engine.fallback != (mode == CUDNN_HEUR_MODE_FALLBACK)) continue;
+    auto chosen = std::make_shared<Descriptor>();
+    chosen->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
+    chosen->finalized = true;
+    chosen->attributes[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] = integer(engine.index);
+    chosen->attributes[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = reference(graph);
+    Descriptor& config = result.emplace_back();
+    config.type = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
+    config.finalized = true;
+    config.attributes[CUDNN_ATTR_ENGINECFG_ENGINE] = reference(chosen);
+  }
+  return result;
+}
+
+std::string device_properties(const Descriptor& d) {
+  const auto given = d.all<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
+  return given.empty() ? R"({"deviceName":"fake"})" : std::string(given.begin(), given.end());
+}
+
+std::vector<char> characters(const std::string& text) { return {text.begin(), text.end()}; }
+
+void answer(const Descriptor& d, cudnnBackendAttributeName_t name, const Answer& out) {
+  switch (name) {
+    case CUDNN_ATTR_ENGINEHEUR_RESULTS:
+      return out.give(configurations(d));
+    case CUDNN_ATTR_ENGINECFG_ENGINE:
+      return out.give(std::vector<Descriptor>{*d.reference(CUDNN_ATTR_ENGINECFG_ENGINE)});
+    case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
+      return out.give(d.all<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
+    case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
+      return out.give(engine_of(d.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1)).numerical);
+    case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
+      return out.give(engine_of(d.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1)).behavior);
+    case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
+      return out.give(std::vector<std::int64_t>{workspace_of(d)});
+    case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION:
+      return out.give(characters(to_text(*d.reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG))));
+    case CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION:
+      return out.give(characters(device_properties(d)));
+    default:
+      throw Refusal(CUDNN_STATUS_NOT_SUPPORTED,
+                    "the fake cannot read attribute " + std::to_string(name));
+  }
+}
+
+// ---- Executing ---------------------------------------------------------------------------------
+
+void run_plan(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pack) {
+  check_handle(handle);
+  if (!plan.finalized || !pack.finalized) {
+    throw Refusal(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "the plan or pack is not finalized");
+  }
+  if (!plan.has(CUDNN_ATTR_EXECUTION_PLAN_HANDLE)) refuse("the plan is of no device that is here");
+  const auto ids = pack.all<std::int64_t>(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS);
+  const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
+  Addresses addresses;
+  for (std::size_t i = 0; i < ids.size(); ++i) addresses[ids[i]] = pointers[i];
+  const Descriptor& chosen = planned_engine(plan);
+  const Engine& engine = engine_of(chosen.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1));
+  const auto graph = chosen.attributes.at(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).references[0];
+  check_addresses(*graph, addresses);
+  void* workspace = pack.one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
+  const std::int64_t bytes = workspace_of(plan);
+  if (bytes > 0 && workspace == nullptr) refuse("the plan needs a workspace");
+  if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) refuse("a misaligned workspace");
+
+  const Arithmetic arithmetic = !engine.usable ? Arithmetic::kMustNotRun
+                                : has(engine.numerical, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
+                                    ? Arithmetic::kTf32  // changes nothing in a 16-bit number
+                                    : Arithmetic::kExact;
+  const cudaError_t error = enqueue(handle->stream, "cudnnBackendExecute", [=] {
+    // All bits of the workspace are set: NaN for whoever reads it afterwards.
+    if (bytes > 0) std::memset(workspace, 0xff, static_cast<std::size_t>(bytes));
+    execute(*graph, addresses, arithmetic);
+  });
+  if (error != cudaSuccess) {
+    throw Refusal(CUDNN_STATUS_EXECUTION_FAILED, "CUDA error " + std::to_string(error));
+  }
+}
+
+}  // namespace
+
+Settings& settings() {
+  static auto& all = *new Settings;
+  return all;
+}
+
+std::size_t live_objects() {
+  const std::lock_guard lock(registry_mutex);
+  return registry.size() + handles.size() + live_cublas_objects();
+}
+
+std::size_t chosen_plans() { return plans_chosen; }
+
+}  // namespace fake
+
+extern "C" {
+
+using namespace fake;
+
+size_t cudnnGetVersion() { return settings().cudnn_version; }
+
+const char* cudnnGetErrorString(cudnnStatus_t status) {
+  switch (status) {
+    case CUDNN_STATUS_SUCCESS:
+      return "CUDNN_STATUS_SUCCESS";
+    case CUDNN_STATUS_BAD_PARAM:
+      return "CUDNN_STATUS_BAD_PARAM";
+    case CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED:
+      return "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED";
+    case CUDNN_STATUS_NOT_SUPPORTED:
+      return "CUDNN_STATUS_NOT_SUPPORTED";
+    case CUDNN_STATUS_EXECUTION_FAILED:
+      return "CUDNN_STATUS_EXECUTION_FAILED";
+    default:
+      return "CUDNN_STATUS_INTERNAL_ERROR";
+  }
+}
+
+void cudnnGetLastErrorString(char* to, size_t size) {
+  std::snprintf(to, size, "%s", last_error.c_str());
+  last_error.clear();
+}
+
+cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
+  return guarded([&] {
+    const std::lock_guard lock(registry_mutex);
+    *handle = *handles.insert(new cudnnContext).first;
+  });
+}
+
+cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
+  return guarded([&] {
+    check_handle(handle);
+    const std::lock_guard lock(registry_mutex);
+    handles.erase(handle);
+    delete handle;
+  });
+}
+
+cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
+  return guarded([&] {
+    check_handle(handle);
+    handle->stream = stream;
+  });
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
+                                           cudnnBackendDescriptor_t* descriptor) {
+  return guarded([&] {
+    auto made = std::make_shared<Descriptor>();
+    made->type = type;
+    *descriptor = made.get();
+    const std::lock_guard lock(registry_mutex);
+    registry[made.get()] = made;
+  });
+}
+
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
+  return guarded([&] {
+    find(descriptor);
+    const std::lock_guard lock(registry_mutex);
+    registry.erase(descriptor);
+  });
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t count,
+                                       const void* values) {
+  return guarded([&] {
+    Descriptor& d = *find(descriptor);
+    if (d.finalized) refuse("an attribute is set after finalizing");
+    if (values == nullptr) refuse("an attribute is set from nowhere");
+    check_attribute(d, name, type, count);
+    Descriptor::Attribute attribute;
+    attribute.type = type;
+    if (type == CUDNN_TYPE_BACKEND_DESCRIPTOR) {
+      for (int64_t i = 0; i < count; ++i) {
+        const auto to = find(static_cast<const cudnnBackendDescriptor_t*>(values)[i]);
+        if (!to->finalized) {
+          throw Refusal(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "a reference is not finalized");
+        }
+        attribute.references.push_back(to);
+      }
+    } else {
+      const char* bytes = static_cast<const char*>(values);
+      attribute.bytes.assign(bytes, bytes + static_cast<std::size_t>(count) * size_of(type));
+    }
+    d.attributes[name] = std::move(attribute);
+  });
+}
+
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
+  return guarded([&] { finalize(*find(descriptor)); });
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
+                                       cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t /*type*/, int64_t count,
+                                       int64_t* available, void* values) {
+  return guarded([&] {
+    const auto d = find(descriptor);
+    if (!d->finalized) {
+      throw Refusal(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "read before finalizing");
+    }
+    answer(*d, name, {count, available, values});
+  });
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
+                                  cudnnBackendDescriptor_t pack) {
+  return guarded([&] { run_plan(handle, *find(plan), *find(pack)); });
+}
+
+}  // extern "C"

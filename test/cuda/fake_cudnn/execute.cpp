@@ -1,0 +1,283 @@
+// What the operations mean. Follows "cudnn_graph Library" of the cuDNN backend API reference
+// (docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html), sections
+// CUDNN_BACKEND_OPERATION_CONVOLUTION_{FORWARD,BACKWARD_DATA,BACKWARD_FILTER}_DESCRIPTOR,
+// CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR and CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, and for
+// the sum's terms "Convolution Formulas" of the cudnn_cnn library's page in the same reference:
+// dimensions are named N, C, H, W and K, C, R, S in this order, strides say where they lie;
+// CUDNN_CROSS_CORRELATION does not flip the filter, CUDNN_CONVOLUTION does.
+#include "cuda/fake_cudnn/execute.h"
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <vector>
+
+#include "cuda/fake_cudnn/values.h"
+
+namespace fake {
+namespace {
+
+using Integers = std::vector<std::int64_t>;
+
+Number number_of(const Descriptor& tensor) {
+  switch (tensor.one(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT)) {
+    case CUDNN_DATA_HALF:
+      return Number::kFloat16;
+    case CUDNN_DATA_BFLOAT16:
+      return Number::kBFloat16;
+    default:
+      return Number::kFloat32;
+  }
+}
+
+std::int64_t id_of(const Descriptor& tensor) {
+  return tensor.one<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, -1);
+}
+
+bool is_virtual(const Descriptor& tensor) {
+  return tensor.one<char>(CUDNN_ATTR_TENSOR_IS_VIRTUAL, 0) != 0;
+}
+
+// Four-dimensional numbers, dimension 1 innermost whatever the descriptor's strides are.
+struct Values {
+  std::int64_t n = 0, c = 0, h = 0, w = 0;
+  std::vector<double> data;
+
+  explicit Values(const Integers& extents)
+      : n(extents[0]),
+        c(extents[1]),
+        h(extents[2]),
+        w(extents[3]),
+        data(static_cast<std::size_t>(n * c * h * w)) {}
+  double* at(std::int64_t i, std::int64_t y, std::int64_t x) {
+    return data.data() + ((i * h + y) * w + x) * c;
+  }
+  const double* at(std::int64_t i, std::int64_t y, std::int64_t x) const {
+    return data.data() + ((i * h + y) * w + x) * c;
+  }
+};
+
+// Calls visit(position in Values::data, offset in memory) for each element of a tensor.
+template <class Visit>
+void each_element(const Descriptor& tensor, const Visit& visit) {
+  const Integers d = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
+  const Integers s = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
+  std::size_t position = 0;
+  for (std::int64_t n = 0; n < d[0]; ++n) {
+    for (std::int64_t y = 0; y < d[2]; ++y) {
+      for (std::int64_t x = 0; x < d[3]; ++x) {
+        const std::int64_t pixel = n * s[0] + y * s[2] + x * s[3];
+        for (std::int64_t c = 0; c < d[1]; ++c) visit(position++, pixel + c * s[1]);
+      }
+    }
+  }
+}
+
+class Execution {
+ public:
+  Execution(const Addresses& addresses, Arithmetic arithmetic)
+      : addresses_(addresses), arithmetic_(arithmetic) {}
+
+  void operate(const Descriptor& op) {
+    switch (op.type) {
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR:
+        return convolve(op);
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR:
+        return convolve_back_to_data(op);
+      case CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR:
+        return convolve_back_to_filter(op);
+      default:
+        return combine(op);
+    }
+  }
+
+ private:
+  static Values blank(const Descriptor& tensor) {
+    return Values(tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS));
+  }
+
+  // Of memory, or of an operation before.
+  Values read(const Descriptor& tensor) const {
+    if (is_virtual(tensor)) return virtual_.at(id_of(tensor));
+    Values values = blank(tensor);
+    const void* from = addresses_.at(id_of(tensor));
+    const Number type = number_of(tensor);
+    each_element(tensor, [&](std::size_t position, std::int64_t offset) {
+      values.data[position] = load(from, offset, type);
+    });
+    return values;
+  }
+
+  Values read_factor(const Descriptor& tensor) const {
+    Values values = read(tensor);
+    if (arithmetic_ == Arithmetic::kTf32) {
+      for (double& value : values.data) value = rounded_to_tf32(value);
+    }
+    return values;
+  }
+
+  void write(const Descriptor& tensor, Values values) {
+    const Number type = number_of(tensor);
+    for (double& value : values.data) {
+      value = arithmetic_ == Arithmetic::kMustNotRun ? std::numeric_limits<double>::quiet_NaN()
+                                                     : rounded(value, type);
+    }
+    if (is_virtual(tensor)) {
+      virtual_.insert_or_assign(id_of(tensor), std::move(values));
+      return;
+    }
+    void* to = addresses_.at(id_of(tensor));
+    each_element(tensor, [&](std::size_t position, std::int64_t offset) {
+      store(to, offset, type, values.data[position]);
+    });
+  }
+
+  // Calls visit(n, k, p, q, r, s, h, w) for each output pixel (p, q) of channel k and each filter
+  // position (r, s) that lies over a pixel (h, w) of the image.
+  template <class Visit>
+  static void each_term(const Descriptor& how, const Values& x, const Values& filter,
+                        const Values& y, const Visit& visit) {
+    const Integers before = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    const Integers stride = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    const Integers dilation = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
+    const bool flips =
+        how.one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CONVOLUTION) == CUDNN_CONVOLUTION;
+    for (std::int64_t n = 0; n < y.n; ++n) {
+      for (std::int64_t p = 0; p < y.h; ++p) {
+        for (std::int64_t q = 0; q < y.w; ++q) {
+          for (std::int64_t r = 0; r < filter.h; ++r) {
+            const std::int64_t h = p * stride[0] - before[0] + r * dilation[0];
+            if (h < 0 || h >= x.h) continue;
+            for (std::int64_t s = 0; s < filter.w; ++s) {
+              const std::int64_t w = q * stride[1] - before[1] + s * dilation[1];
+              if (w < 0 || w >= x.w) continue;
+              const std::int64_t fr = flips ? filter.h - 1 - r : r;
+              const std::int64_t fs = flips ? filter.w - 1 - s : s;
+              for (std::int64_t k = 0; k < y.c; ++k) visit(n, k, p, q, fr, fs, h, w);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  // The first channel of x that output channel k reads.
+  static std::int64_t first_channel(const Values& x, const Values& filter, std::int64_t k) {
+    const std::int64_t outputs_a_group = filter.n / (x.c / filter.c);
+    return k / outputs_a_group * filter.c;
+  }
+
+  void convolve(const Descriptor& op) {
+    const Values x = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X));
+    const Values filter = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W));
+    const Descriptor& to = *op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
+    Values y = blank(to);
+    each_term(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC), x, filter, y,
+              [&](auto n, auto k, auto p, auto q, auto r, auto s, auto h, auto w) {
+                const double* from = x.at(n, h, w) + first_channel(x, filter, k);
+                const double* weights = filter.at(k, r, s);
+                double sum = 0;
+                for (std::int64_t c = 0; c < filter.c; ++c) sum += from[c] * weights[c];
+                y.at(n, p, q)[k] += sum;
+              });
+    write(to, std::move(y));
+  }
+
+  void convolve_back_to_data(const Descriptor& op) {
+    const Values dy = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY));
+    const Values filter = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W));
+    const Descriptor& to = *op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
+    Values dx = blank(to);
+    each_term(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC), dx, filter, dy,
+              [&](auto n, auto k, auto p, auto q, auto r, auto s, auto h, auto w) {
+                double* sums = dx.at(n, h, w) + first_channel(dx, filter, k);
+                const double* weights = filter.at(k, r, s);
+                const double factor = dy.at(n, p, q)[k];
+                for (std::int64_t c = 0; c < filter.c; ++c) sums[c] += factor * weights[c];
+              });
+    write(to, std::move(dx));
+  }
+
+  void convolve_back_to_filter(const Descriptor& op) {
+    const Values x = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X));
+    const Values dy = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY));
+    const Descriptor& to = *op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
+    Values dw = blank(to);
+    each_term(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC), x, dw, dy,
+              [&](auto n, auto k, auto p, auto q, auto r, auto s, auto h, auto w) {
+                const double* from = x.at(n, h, w) + first_channel(x, dw, k);
+                double* sums = dw.at(k, r, s);
+                const double factor = dy.at(n, p, q)[k];
+                for (std::int64_t c = 0; c < dw.c; ++c) sums[c] += factor * from[c];
+              });
+    write(to, std::move(dw));
+  }
+
+  // An addition with a bias of one number a channel, or relu. max(x, 0) of a NaN is a NaN where
+  // CUDNN_ATTR_POINTWISE_NAN_PROPAGATION says so and 0 otherwise.
+  void combine(const Descriptor& op) {
+    const Descriptor& how = *op.reference(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    Values y = read(*op.reference(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));
+    if (how.one(CUDNN_ATTR_POINTWISE_MODE, CUDNN_POINTWISE_ADD) == CUDNN_POINTWISE_ADD) {
+      const Values b = read(*op.reference(CUDNN_ATTR_OPERATION_POINTWISE_BDESC));
+      std::size_t i = 0;
+      for (std::int64_t n = 0; n < y.n; ++n) {
+        for (std::int64_t h = 0; h < y.h; ++h) {
+          for (std::int64_t w = 0; w < y.w; ++w) {
+            const double* addend = b.at(b.n == 1 ? 0 : n, b.h == 1 ? 0 : h, b.w == 1 ? 0 : w);
+            for (std::int64_t c = 0; c < y.c; ++c) y.data[i++] += addend[b.c == 1 ? 0 : c];
+          }
+        }
+      }
+    } else {
+      const bool keeps_nan = how.one(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION,
+                                     CUDNN_NOT_PROPAGATE_NAN) == CUDNN_PROPAGATE_NAN;
+      for (double& value : y.data) {
+        if (!(value > 0) && !(keeps_nan && std::isnan(value))) value = 0;
+      }
+    }
+    write(*op.reference(CUDNN_ATTR_OPERATION_POINTWISE_YDESC), std::move(y));
+  }
+
+  const Addresses& addresses_;
+  Arithmetic arithmetic_;
+  std::map<std::int64_t, Values> virtual_;
+};
+
+const std::vector<std::shared_ptr<const Descriptor>>& operations_of(const Descriptor& graph) {
+  return graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).references;
+}
+
+}  // namespace
+
+void check_addresses(const Descriptor& graph, const Addresses& addresses) {
+  std::set<std::int64_t> known;
+  for (const auto& op : operations_of(graph)) {
+    for (const auto& [name, attribute] : op->attributes) {
+      for (const auto& tensor : attribute.references) {
+        if (tensor->type != CUDNN_BACKEND_TENSOR_DESCRIPTOR || is_virtual(*tensor)) continue;
+        known.insert(id_of(*tensor));
+        const auto found = addresses.find(id_of(*tensor));
+        if (found == addresses.end() || found->second == nullptr) {
+          refuse("no address for tensor " + std::to_string(id_of(*tensor)));
+        }
+        const auto alignment = tensor->one<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1);
+        if (reinterpret_cast<std::uintptr_t>(found->second) %
+                static_cast<std::uintptr_t>(alignment) !=
+            0) {
+          refuse("the address of tensor " + std::to_string(id_of(*tensor)) + " is not aligned");
+        }
+      }
+    }
+  }
+  for (const auto& [id, address] : addresses) {
+    if (known.count(id) == 0) refuse("an address for no tensor, " + std::to_string(id));
+  }
+}
+
+void execute(const Descriptor& graph, const Addresses& addresses, Arithmetic arithmetic) {
+  Execution execution(addresses, arithmetic);
+  for (const auto& op : operations_of(graph)) execution.operate(*op);
+}
+
+}  // namespace fake

@@ -1,0 +1,203 @@
+// Errors: names, the last one of a thread, sticky ones, and those that a test asks for.
+//
+// Follows CUDA Runtime API 13.0, "Error Handling" (cudaGetLastError, cudaGetErrorName) and
+// "Data types used by CUDA Runtime", cudaError: errors of which it says that "the process must be
+// terminated and relaunched" are returned by all later calls.
+#include <nccl.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <stdexcept>
+#include <utility>
+
+#include "cuda/fake_runtime/fake.h"
+#include "cuda/fake_runtime/world.h"
+
+namespace fake {
+namespace {
+
+struct Description {
+  cudaError_t error;
+  const char* name;
+  const char* text;
+};
+constexpr Description kDescriptions[] = {
+    {cudaSuccess, "cudaSuccess", "no error"},
+    {cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument"},
+    {cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory"},
+    {cudaErrorInitializationError, "cudaErrorInitializationError", "initialization error"},
+    {cudaErrorCudartUnloading, "cudaErrorCudartUnloading", "driver shutting down"},
+    {cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration",
+     "invalid configuration argument"},
+    {cudaErrorInvalidMemcpyDirection, "cudaErrorInvalidMemcpyDirection",
+     "invalid copy direction for memcpy"},
+    {cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver",
+     "CUDA driver version is insufficient for CUDA runtime version"},
+    {cudaErrorStubLibrary, "cudaErrorStubLibrary", "CUDA driver is a stub library"},
+    {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function"},
+    {cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected"},
+    {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal"},
+    {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice",
+     "no kernel image is available for execution on the device"},
+    {cudaErrorECCUncorrectable, "cudaErrorECCUncorrectable", "uncorrectable ECC error encountered"},
+    {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle"},
+    {cudaErrorIllegalState, "cudaErrorIllegalState",
+     "the operation cannot be performed in the present state"},
+    {cudaErrorNotReady, "cudaErrorNotReady", "device not ready"},
+    {cudaErrorIllegalAddress, "cudaErrorIllegalAddress",
+     "an illegal memory access was encountered"},
+    {cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources",
+     "too many resources requested for launch"},
+    {cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated"},
+    {cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered"},
+    {cudaErrorHardwareStackError, "cudaErrorHardwareStackError", "hardware stack error"},
+    {cudaErrorIllegalInstruction, "cudaErrorIllegalInstruction",
+     "an illegal instruction was encountered"},
+    {cudaErrorMisalignedAddress, "cudaErrorMisalignedAddress", "misaligned address"},
+    {cudaErrorInvalidAddressSpace, "cudaErrorInvalidAddressSpace",
+     "operation not supported on global/shared address space"},
+    {cudaErrorInvalidPc, "cudaErrorInvalidPc", "invalid program counter"},
+    {cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure"},
+    {cudaErrorNotSupported, "cudaErrorNotSupported", "operation not supported"},
+    {cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized"},
+    {cudaErrorStreamCaptureUnsupported, "cudaErrorStreamCaptureUnsupported",
+     "operation not permitted when stream is capturing"},
+    {cudaErrorStreamCaptureInvalidated, "cudaErrorStreamCaptureInvalidated",
+     "operation failed due to a previous error during capture"},
+    {cudaErrorStreamCaptureMerge, "cudaErrorStreamCaptureMerge",
+     "operation would result in a merge of separate capture sequences"},
+    {cudaErrorStreamCaptureUnmatched, "cudaErrorStreamCaptureUnmatched",
+     "capture was not ended in the same stream as it began"},
+    {cudaErrorStreamCaptureUnjoined, "cudaErrorStreamCaptureUnjoined",
+     "capturing stream has unjoined work"},
+    {cudaErrorStreamCaptureIsolation, "cudaErrorStreamCaptureIsolation",
+     "dependency created on uncaptured work in another stream"},
+    {cudaErrorStreamCaptureImplicit, "cudaErrorStreamCaptureImplicit",
+     "operation would make the legacy stream depend on a capturing blocking stream"},
+    {cudaErrorCapturedEvent, "cudaErrorCapturedEvent",
+     "operation not permitted on an event last recorded in a capturing stream"},
+    {cudaErrorStreamCaptureWrongThread, "cudaErrorStreamCaptureWrongThread",
+     "attempt to terminate a thread-local capture sequence from another thread"},
+    {cudaErrorUnknown, "cudaErrorUnknown", "unknown error"},
+};
+
+const Description* find(cudaError_t error) {
+  for (const Description& d : kDescriptions) {
+    if (d.error == error) return &d;
+  }
+  return nullptr;
+}
+
+// Those whose description in driver_types.h ends with "the process must be terminated".
+bool is_sticky(cudaError_t error) {
+  switch (error) {
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorECCUncorrectable:
+      return true;
+    default:
+      return false;
+  }
+}
+
+struct LastError {
+  cudaError_t error = cudaSuccess;
+  unsigned generation = 0;
+};
+thread_local LastError last_error;
+
+constexpr const char* kNcclNames[] = {
+    "ncclSuccess",         "ncclUnhandledCudaError", "ncclSystemError", "ncclInternalError",
+    "ncclInvalidArgument", "ncclInvalidUsage",       "ncclRemoteError", "ncclInProgress"};
+
+int parse_error(const std::string& text) {
+  if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
+    return std::stoi(text);
+  }
+  for (const Description& d : kDescriptions) {
+    if (text == d.name) return d.error;
+  }
+  for (int i = 0; i < static_cast<int>(std::size(kNcclNames)); ++i) {
+    if (text == kNcclNames[i]) return i;
+  }
+  throw std::invalid_argument("the fake of CUDA knows no error called '" + text + "'");
+}
+
+}  // namespace
+
+void print(const std::string& line) { std::fprintf(stderr, "fake cuda: %s\n", line.c_str()); }
+
+void make_sticky(World& w, cudaError_t error, const std::string& why) {
+  print(why);
+  if (w.sticky == cudaSuccess) w.sticky = error;
+  w.changed();
+}
+
+int injected_failure(World& w, const char* function) {
+  const long call = ++w.calls[function];
+  const auto at = std::find_if(w.failures.begin(), w.failures.end(), [&](const Failure& f) {
+    return f.call == call && f.function == function;
+  });
+  return at == w.failures.end() ? 0 : at->error;
+}
+
+cudaError_t begin(World& w, const char* function) {
+  const auto injected = static_cast<cudaError_t>(injected_failure(w, function));
+  if (injected != cudaSuccess && is_sticky(injected)) {
+    make_sticky(w, injected, std::string(function) + " fails as the test asked for");
+  }
+  return injected != cudaSuccess ? injected : w.sticky;
+}
+
+cudaError_t end(cudaError_t error) {
+  if (error != cudaSuccess) last_error = {error, world().generation};
+  return error;
+}
+
+Failure parse_failure(const std::string& text) {
+  const std::size_t first = text.find(':'), second = text.find(':', first + 1);
+  if (first == std::string::npos || second == std::string::npos) {
+    throw std::invalid_argument("TRAINER_FAKE_CUDA_FAIL holds '" + text +
+                                "', expected <function>:<n>:<error>");
+  }
+  return {text.substr(0, first), std::stol(text.substr(first + 1, second - first - 1)),
+          parse_error(text.substr(second + 1))};
+}
+
+void fail(const std::string& function, int n, const std::string& error) {
+  World& w = world();
+  const Lock lock(w.mutex);
+  w.failures.push_back({function, w.calls[function] + n, parse_error(error)});
+}
+
+}  // namespace fake
+
+extern "C" {
+
+const char* cudaGetErrorName(cudaError_t error) {
+  const auto* d = fake::find(error);
+  return d ? d->name : "unrecognized error code";
+}
+
+const char* cudaGetErrorString(cudaError_t error) {
+  const auto* d = fake::find(error);
+  return d ? d->text : "unrecognized error code";
+}
+
+cudaError_t cudaGetLastError() {
+  fake::World& w = fake::world();
+  const fake::Lock lock(w.mutex);
+  if (w.sticky != cudaSuccess) return w.sticky;
+  const fake::LastError last = std::exchange(fake::last_error, {});
+  return last.generation == w.generation ? last.error : cudaSuccess;
+}
+
+}  // extern "C"

@@ -1,0 +1,91 @@
+// Graphs that were captured: instantiated, launched again and again, destroyed.
+//
+// Follows CUDA Runtime API 13.0, "Graph Management": cudaGraphInstantiate (the graph may be
+// destroyed after), cudaGraphLaunch ("ordered behind both any previous work in stream and any
+// previous launches of graphExec"), cudaGraphDestroy, cudaGraphExecDestroy.
+#include "cuda/fake_runtime/world.h"
+
+namespace fake {
+namespace {
+
+cudaError_t instantiate(World& w, cudaGraphExec_t* exec, cudaGraph_t graph) {
+  if (const cudaError_t e = begin(w, "cudaGraphInstantiate")) return e;
+  if (!exec || w.graphs.count(graph) == 0) return cudaErrorInvalidValue;
+  auto made = std::make_unique<CUgraphExec_st>();
+  made->nodes = graph->nodes;
+  std::map<cudaStream_t, std::shared_ptr<Fiber>> lanes;
+  for (const Capture::Node& node : made->nodes) {
+    auto& fiber = lanes[node.lane];
+    if (!fiber) fiber = std::make_shared<Fiber>();
+    made->fibers.push_back(fiber);
+  }
+  *exec = made.get();
+  w.graph_execs[made.get()] = std::move(made);
+  return cudaSuccess;
+}
+
+cudaError_t launch(Lock& lock, cudaGraphExec_t exec, cudaStream_t handle) {
+  World& w = world();
+  if (const cudaError_t e = begin(w, "cudaGraphLaunch")) return e;
+  CUstream_st* stream = find_stream(w, handle);
+  if (!stream) return cudaErrorInvalidResourceHandle;
+  if (w.graph_execs.count(exec) == 0) return cudaErrorInvalidValue;
+  if (stream->capture) {
+    invalidate(*stream->capture);
+    return cudaErrorStreamCaptureUnsupported;
+  }
+  if (const cudaError_t e = check_legacy_use(w, *stream)) return e;
+  std::vector<OperationPtr> earlier;
+  if (exec->last) earlier.push_back(exec->last);
+  const auto first = append(w, *stream, marker("begin of a graph", stream->device), earlier);
+  std::vector<OperationPtr> nodes;
+  for (std::size_t i = 0; i < exec->nodes.size(); ++i) {
+    auto op = std::make_shared<Operation>();
+    op->work = exec->nodes[i].work;
+    op->fiber = exec->fibers[i];
+    std::vector<OperationPtr> before{first};
+    for (const std::size_t node : exec->nodes[i].after) before.push_back(nodes[node]);
+    nodes.push_back(op);
+    enter(w, op, before);
+  }
+  exec->last = append(w, *stream, marker("end of a graph", stream->device), nodes);
+  run_eagerly(lock);
+  return cudaSuccess;
+}
+
+template <class Handles, class Handle>
+cudaError_t destroy(World& w, const char* function, Handles& handles, Handle handle) {
+  const cudaError_t before = begin(w, function);
+  if (before != cudaSuccess && before != w.sticky) return before;
+  const Unwatched unwatched;
+  return handles.erase(handle) == 1 ? before : cudaErrorInvalidValue;
+}
+
+}  // namespace
+}  // namespace fake
+
+extern "C" {
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  const fake::Lock lock(fake::world().mutex);
+  return fake::end(fake::instantiate(fake::world(), exec, graph));
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  fake::Lock lock(fake::world().mutex);
+  return fake::end(fake::launch(lock, exec, stream));
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  fake::World& w = fake::world();
+  const fake::Lock lock(w.mutex);
+  return fake::end(fake::destroy(w, "cudaGraphDestroy", w.graphs, graph));
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  fake::World& w = fake::world();
+  const fake::Lock lock(w.mutex);
+  return fake::end(fake::destroy(w, "cudaGraphExecDestroy", w.graph_execs, exec));
+}
+
+}  // extern "C"

@@ -1,0 +1,86 @@
+// Communicators of the fake of NCCL, whose ranks are threads of this process.
+#pragma once
+
+#include <nccl.h>
+
+#include <atomic>
+#include <cstddef>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda/fake_runtime/world.h"
+
+namespace fake {
+
+// What a rank asks for; all ranks must ask for the same.
+struct Collective {
+  enum class Kind { kAllReduce, kBroadcast, kAllGather } kind = Kind::kAllReduce;
+  const void* from = nullptr;
+  void* to = nullptr;
+  std::size_t count = 0;  // of `from`
+  ncclDataType_t type = ncclFloat32;
+  ncclRedOp_t op = ncclSum;
+  int root = 0;
+};
+
+// A collective that some ranks have reached.
+struct Call {
+  Collective what;  // of the first rank
+  int first_rank = 0;
+  std::vector<std::vector<char>> parts;  // a rank's `from`
+  std::set<int> arrived;
+  SyncPoint all_arrived;
+};
+
+// What the ranks of a communicator share.
+struct CommGroup {
+  int size = 0;
+  std::map<int, int> devices;                          // of the ranks that joined
+  std::set<int> left;                                  // ranks that destroyed or aborted theirs
+  std::map<std::size_t, std::shared_ptr<Call>> calls;  // by number; some ranks are missing
+  bool is_complete() const { return devices.size() == static_cast<std::size_t>(size); }
+};
+
+}  // namespace fake
+
+struct ncclComm {
+  int rank = 0;
+  int device = 0;
+  bool blocking = true;
+  std::atomic<bool> aborted = false;  // read by operations too, without the lock
+  std::shared_ptr<fake::CommGroup> group;
+  std::size_t arrivals = 0;    // calls that this rank has reached
+  std::size_t unfinished = 0;  // operations in streams
+  ncclResult_t error = ncclSuccess;
+  // A communicator that does not block says ncclInProgress after a call until it was asked as
+  // often; what it was asked for is in no stream before.
+  int polls_left = 0;
+  std::vector<std::function<ncclResult_t(fake::Lock&)>> deferred;
+};
+
+namespace fake {
+
+using CommPtr = std::shared_ptr<ncclComm>;
+
+// Null for a handle that is no communicator.
+CommPtr find_communicator(ncclComm_t comm);
+// Keeps a message for ncclGetLastError.
+ncclResult_t nccl_error(ncclResult_t result, const std::string& message);
+// Does something now, or when the thread's group ends, or when a communicator that does not block
+// is polled.
+ncclResult_t run_or_defer(Lock& lock, const CommPtr& comm,
+                          std::function<ncclResult_t(Lock&)> action);
+// Waits for something of other ranks; a deadlock ends it with ncclInternalError.
+ncclResult_t wait_for_ranks(Lock& lock, const std::function<bool()>& condition);
+
+std::size_t bytes_of(ncclDataType_t type);  // 0: not known
+// to = reduction of the parts of all ranks; in an order that differs from element to element, as in
+// a ring, but is the same for all ranks.
+void reduce(const Collective& what, const std::vector<std::vector<char>>& parts, void* to);
+
+}  // namespace fake

@@ -1,0 +1,135 @@
+// The one World: its settings, its end, and what is left in it.
+#include "cuda/fake_runtime/world.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <stdexcept>
+
+#include "cuda/fake_runtime/fake.h"
+
+namespace fake {
+namespace {
+
+std::size_t number(const char* name, std::size_t otherwise, std::size_t most) {
+  const char* text = std::getenv(name);
+  if (!text || !*text) return otherwise;
+  std::size_t used = 0;
+  const unsigned long long value = std::stoull(text, &used);
+  if (text[used] != 0 || value > most) {
+    throw std::invalid_argument(std::string(name) + " is '" + text + "', expected a number up to " +
+                                std::to_string(most));
+  }
+  return value;
+}
+
+void read_settings(World& w) {
+  Settings s;
+  s.seed = static_cast<unsigned>(number("TRAINER_FAKE_CUDA_SEED", s.seed, ~0u));
+  s.eager = number("TRAINER_FAKE_CUDA_EAGER", 0, 1) == 1;
+  s.devices = static_cast<int>(number("TRAINER_FAKE_CUDA_DEVICES", 2, kMaxDevices));
+  s.memory_bytes = number("TRAINER_FAKE_CUDA_MEMORY", s.memory_bytes, std::size_t{1} << 46);
+  s.deadlock = std::chrono::milliseconds(number("TRAINER_FAKE_CUDA_DEADLOCK_MS", 20000, 1u << 30));
+  w.settings = s;
+  w.random.seed(s.seed);
+  w.failures.clear();
+  const char* failures = std::getenv("TRAINER_FAKE_CUDA_FAIL");
+  std::istringstream list(failures ? failures : "");
+  for (std::string item; std::getline(list, item, ',');) w.failures.push_back(parse_failure(item));
+}
+
+// TRAINER_FAKE_CUDA_CHECK, when the program ends or the library is closed.
+struct CheckAtExit {
+  ~CheckAtExit() {
+    if (number("TRAINER_FAKE_CUDA_CHECK", 0, 1) == 0 || left_over() == 0) return;
+    print("the program ends and has not freed:\n" + left_over_text());
+    constexpr int kExitCode = 86;
+    _exit(kExitCode);
+  }
+};
+
+void release_everything(World& w) {
+  const Unwatched unwatched;
+  drop_all_work(w);
+  drop_all_communicators();
+  w.events.clear();
+  w.graphs.clear();
+  w.graph_execs.clear();
+  w.captures.clear();
+  w.streams.clear();
+  w.destroyed_streams.clear();
+  for (auto& stream : w.legacy_streams) stream.reset();
+  w.stream_count = 0;
+  free_all_memory(w);
+  w.sticky = cudaSuccess;
+  w.calls.clear();
+  ++w.generation;
+}
+
+}  // namespace
+
+World& world() {
+  static World& w = []() -> World& {
+    auto* made = new World;
+    read_settings(*made);
+    static CheckAtExit check;
+    return *made;
+  }();
+  return w;
+}
+
+void World::changed() {
+  ++changes;
+  idle_since.reset();
+  something_changed.notify_all();
+}
+
+int& current_device() {
+  thread_local int device = 0;
+  return device;
+}
+
+void seed(unsigned value) {
+  World& w = world();
+  const Lock lock(w.mutex);
+  w.settings.seed = value;
+  w.random.seed(value);
+}
+
+void reset() {
+  World& w = world();
+  const Lock lock(w.mutex);
+  release_everything(w);
+  current_device() = 0;
+  read_settings(w);
+}
+
+std::size_t left_over() {
+  World& w = world();
+  const Lock lock(w.mutex);
+  return w.device_memory.size() + w.pinned_memory.size() + w.streams.size() + w.events.size() +
+         w.graphs.size() + w.graph_execs.size() + communicators_left();
+}
+
+std::string left_over_text() {
+  World& w = world();
+  const Lock lock(w.mutex);
+  std::ostringstream out;
+  for (const auto& [address, a] : w.device_memory) {
+    out << a.bytes << " bytes of device " << a.device << "\n";
+  }
+  for (const auto& [address, a] : w.pinned_memory) out << a.bytes << " bytes of pinned memory\n";
+  for (const auto& [handle, s] : w.streams) {
+    out << "stream " << s->number << " of device " << s->device << "\n";
+  }
+  for (const auto& [handle, e] : w.events) out << "an event of device " << e->device << "\n";
+  for (const auto& [handle, g] : w.graphs) out << "a graph of " << g->nodes.size() << " nodes\n";
+  for (const auto& [handle, g] : w.graph_execs) {
+    out << "an instantiated graph of " << g->nodes.size() << " nodes\n";
+  }
+  if (communicators_left() > 0) out << communicators_left() << " communicators of NCCL\n";
+  return out.str();
+}
+
+}  // namespace fake

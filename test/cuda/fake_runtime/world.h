@@ -1,0 +1,170 @@
+// The state of the fake, and its parts' functions for each other. Whoever holds a Lock may touch
+// it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cuda/fake_runtime/operation.h"
+
+namespace fake {
+
+constexpr int kMaxDevices = 16;
+
+struct Settings {
+  unsigned seed = 1;
+  bool eager = false;
+  int devices = 2;
+  std::size_t memory_bytes = std::size_t{2} << 30;
+  std::chrono::milliseconds deadlock{20000};
+};
+
+struct Allocation {
+  char* address = nullptr;
+  std::size_t bytes = 0;
+  char* mapped = nullptr;  // pages, the first and last inaccessible
+  std::size_t mapped_bytes = 0;
+  int device = 0;
+};
+
+struct Failure {
+  std::string function;
+  long call = 0;  // the call that fails, counted from 1
+  int error = 0;
+};
+
+struct World {
+  std::mutex mutex;
+  std::condition_variable something_changed;
+  std::uint64_t changes = 0;
+  Settings settings;
+  unsigned generation = 0;  // of reset()
+
+  // errors.cpp
+  cudaError_t sticky = cudaSuccess;
+  std::map<std::string, long> calls;
+  std::vector<Failure> failures;
+
+  // memory.cpp
+  std::map<const char*, Allocation> device_memory, pinned_memory;
+  std::array<int, kMaxDevices> accessors{};  // operations that run on a device
+
+  // scheduler.cpp
+  std::mt19937 random;
+  std::vector<OperationPtr> runnable;  // their dependencies are done
+  int running = 0;
+  std::optional<std::chrono::steady_clock::time_point> idle_since;  // nothing can run
+
+  std::map<cudaStream_t, std::unique_ptr<CUstream_st>> streams;
+  std::array<std::unique_ptr<CUstream_st>, kMaxDevices> legacy_streams;
+  std::vector<std::unique_ptr<CUstream_st>> destroyed_streams;  // with work left
+  unsigned stream_count = 0;
+  std::map<cudaEvent_t, std::unique_ptr<CUevent_st>> events;
+  std::map<cudaGraph_t, std::unique_ptr<CUgraph_st>> graphs;
+  std::map<cudaGraphExec_t, std::unique_ptr<CUgraphExec_st>> graph_execs;
+  std::vector<std::weak_ptr<Capture>> captures;
+
+  // Wakes threads that wait for something to happen.
+  void changed();
+};
+
+// Never destroyed: threads may outlive main().
+World& world();
+using Lock = std::unique_lock<std::mutex>;
+int& current_device();  // of the calling thread
+
+// ---- errors.cpp
+// What every call begins with: counts it, and returns the failure that was asked for or the sticky
+// error.
+cudaError_t begin(World& w, const char* function);
+// The failure that was asked for of a function that has no sticky errors; 0: none.
+int injected_failure(World& w, const char* function);
+// What every call ends with: an error becomes the thread's last error.
+cudaError_t end(cudaError_t error);
+// Prints a line that begins with "fake cuda: ".
+void print(const std::string& line);
+// Ends all work with an error that every later call returns.
+void make_sticky(World& w, cudaError_t error, const std::string& why);
+Failure parse_failure(const std::string& text);
+
+// ---- memory.cpp
+// Device memory that operations may touch at the moment. close() before the lock is given up to
+// wait, or returned to the host.
+class MemoryAccess {
+ public:
+  explicit MemoryAccess(World& world) : world_(world) {}
+  ~MemoryAccess() { close(); }
+  MemoryAccess(const MemoryAccess&) = delete;
+  MemoryAccess& operator=(const MemoryAccess&) = delete;
+  void open(int device, int other_device);
+  void close();
+
+ private:
+  World& world_;
+  int device_ = -1, other_ = -1;
+};
+const Allocation* find_device_memory(const World& w, const void* address, std::size_t bytes);
+const Allocation* find_pinned_memory(const World& w, const void* address, std::size_t bytes);
+void free_all_memory(World& w);
+
+// ---- fault.cpp
+// Makes an access to device memory by the host a message before it is the end of the program.
+void watch_range(const char* begin, std::size_t bytes);
+extern thread_local const char* running_operation;
+
+// ---- scheduler.cpp
+// Runs operations until the condition holds; other threads may have to submit what is missing.
+// Returns the sticky error, of a deadlock too.
+cudaError_t run_until(Lock& lock, const std::function<bool()>& condition);
+// What a question ("is it done?") leaves the device time for: a few operations, or none.
+cudaError_t run_a_few(Lock& lock, const std::function<bool()>& condition);
+// Lets an operation run once those that it comes after are done.
+void enter(World& w, const OperationPtr& op, const std::vector<OperationPtr>& before);
+// TRAINER_FAKE_CUDA_EAGER: what a submission ends with.
+void run_eagerly(Lock& lock);
+bool is_idle(const World& w, int device);
+bool flip(World& w);  // what the manuals leave open
+// Drops all operations, done or not.
+void drop_all_work(World& w);
+
+// ---- stream.cpp
+// The stream of a handle, 0 being the legacy stream of the current device; null for a handle that
+// is no stream.
+CUstream_st* find_stream(World& w, cudaStream_t stream);
+// Appends to a stream's queue, past any capture.
+OperationPtr append(World& w, CUstream_st& stream, std::shared_ptr<const Work> work,
+                    std::vector<OperationPtr> before = {});
+// An operation that does nothing.
+std::shared_ptr<const Work> marker(const char* name, int device);
+// What a call that puts work into a stream does: appends it, or captures it.
+cudaError_t submit(Lock& lock, CUstream_st& stream, std::shared_ptr<const Work> work);
+
+// ---- capture.cpp
+// The error of a call that capturing threads must not make, which ends their captures; else
+// success.
+cudaError_t check_unsafe_call(World& w);
+// The error of using the legacy stream while a stream that is ordered with it is captured.
+cudaError_t check_legacy_use(World& w, const CUstream_st& stream);
+cudaError_t capture_node(CUstream_st& stream, std::shared_ptr<const Work> work);
+cudaError_t capture_record(CUstream_st& stream, CUevent_st& event);
+cudaError_t capture_wait(CUstream_st& stream, CUevent_st& event);
+void invalidate(Capture& capture);
+bool is_captured(const CUstream_st& stream);
+
+// ---- nccl
+std::size_t communicators_left();
+void drop_all_communicators();
+
+}  // namespace fake

@@ -1,0 +1,221 @@
+#include "backend/cuda/kernels/loss.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "cuda/kernels/array.h"
+
+namespace trainer::test {
+namespace {
+
+namespace cuda = backend::cuda;
+using graph::LossKind;
+
+// Fewer numbers than a warp, a few a thread, more than a block.
+constexpr std::int64_t kClasses[] = {2, 10, 33, 130, 1003};
+
+Device<cuda::StepScalars> scalars_of(float gradient_scale) {
+  cuda::StepScalars scalars = {};
+  scalars.gradient_scale = gradient_scale;
+  return Device<cuda::StepScalars>(scalars);
+}
+Device<cuda::StepState> state_of(float loss_scale) {
+  cuda::StepState state = {};
+  state.loss_scale = loss_scale;
+  return Device<cuda::StepState>(state);
+}
+
+Array labels_of(DType type, std::int64_t rows, std::int64_t n, bool binary) {
+  if (type == DType::kInt32) {
+    return Array::random(type, {rows}, 21, 0, static_cast<double>(binary ? 2 : n));
+  }
+  Array labels = Array::random(kF32, {rows, n}, 22, 0, 1);
+  if (binary) return labels;
+  for (std::int64_t r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (std::int64_t i = 0; i < n; ++i) sum += labels[r * n + i];
+    for (std::int64_t i = 0; i < n; ++i) labels.set(r * n + i, labels[r * n + i] / sum);
+  }
+  return labels;
+}
+
+void check_loss(LossKind kind, DType type, DType label_type, std::int64_t n) {
+  const std::int64_t rows = 9;
+  graph::Loss op;
+  op.kind = kind;
+  op.label_smoothing = kind == LossKind::kMeanSquaredError ? 0 : 0.1f;
+  op.gradient = true;
+  Array x = Array::random(type, {rows, n}, 20, -5, 5);
+  Array labels = labels_of(label_type, rows, n, kind == LossKind::kBinaryCrossEntropy);
+  auto scalars = scalars_of(0.125f);
+  auto state = state_of(64);
+  backend::Scalars reference;
+  reference.loss_scale = 8;  // of both
+  const std::vector<Tensor> want =
+      evaluate_op(op, {x.tensor(), labels.tensor()}, {{rows}, {rows, n}}, reference);
+  for (const DType gradient_type : kFloatTypes) {
+    const std::vector<Array> got = check_repeats([&] {
+      std::vector<Array> made;
+      made.emplace_back(kF32, Shape{rows});
+      made.emplace_back(gradient_type, Shape{rows, n});
+      cuda::loss(op, x.data(), type, labels.data(), label_type, made[0].as<float>(), made[1].data(),
+                 gradient_type, scalars.get(), state.get(), rows, n, nullptr);
+      return made;
+    });
+    check_close(got[0], want[0], 2e-5);
+    check_close(got[1], want[1], gradient_type == kF32 ? 1e-5 : 1e-4);
+  }
+  Array alone(kF32, Shape{rows});
+  cuda::loss(op, x.data(), type, labels.data(), label_type, alone.as<float>(), nullptr, kF32,
+             nullptr, nullptr, rows, n, nullptr);
+  check_close(alone, want[0], 2e-5);
+}
+
+}  // namespace
+
+TEST_CASE("cuda softmax: rows and their gradients") {
+  for (const DType type : kFloatTypes) {
+    for (const std::int64_t n : kClasses) {
+      const std::int64_t rows = 5;
+      Array x = Array::random(type, {rows, n}, 11, -6, 6), y(type, Shape{rows, n});
+      cuda::softmax(x.data(), y.data(), type, rows, n, nullptr);
+      check_close(y, evaluate_op(graph::Softmax{}, {x.tensor()}, {{rows, n}})[0],
+                  type == DType::kFloat16 ? 1e-7 : 1e-8);
+      Array dy = Array::random(type, {rows, n}, 12), dx(type, Shape{rows, n});
+      cuda::softmax_backward(y.data(), dy.data(), dx.data(), type, rows, n, nullptr);
+      const graph::SoftmaxBackward op;
+      check_close(dx, evaluate_op(op, {y.tensor(), dy.tensor()}, {{rows, n}})[0], 1e-6);
+    }
+  }
+}
+
+TEST_CASE("cuda softmax: large logits do not overflow") {
+  Array x(kF32, Tensor{{1, 3}, {1e30, -1e30, 1e30}}), y(kF32, Shape{1, 3});
+  cuda::softmax(x.data(), y.data(), kF32, 1, 3, nullptr);
+  check_close(y, Tensor{{1, 3}, {0.5, 0, 0.5}});
+}
+
+TEST_CASE("cuda loss: softmax cross-entropy") {
+  for (const DType type : kFloatTypes) {
+    for (const std::int64_t n : kClasses) {
+      check_loss(LossKind::kSoftmaxCrossEntropy, type, DType::kInt32, n);
+      check_loss(LossKind::kSoftmaxCrossEntropy, type, kF32, n);
+    }
+  }
+}
+
+TEST_CASE("cuda loss: binary cross-entropy") {
+  for (const DType type : kFloatTypes) {
+    check_loss(LossKind::kBinaryCrossEntropy, type, DType::kInt32, 1);
+    for (const std::int64_t n : {1, 7, 200}) {
+      check_loss(LossKind::kBinaryCrossEntropy, type, kF32, n);
+    }
+  }
+}
+
+TEST_CASE("cuda loss: mean squared error") {
+  for (const DType type : kFloatTypes) {
+    for (const std::int64_t n : {1, 10, 300}) {
+      check_loss(LossKind::kMeanSquaredError, type, kF32, n);
+      check_loss(LossKind::kMeanSquaredError, type, DType::kInt32, n);
+    }
+  }
+}
+
+TEST_CASE("cuda loss: NaN and infinite logits make losses that are not finite") {
+  for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
+    Array x = Array::random(kF32, {3, 40}, 1);
+    x.set(40 + 33, bad);
+    Array labels = Array::random(DType::kInt32, {3}, 2, 0, 40), losses(kF32, Shape{3});
+    cuda::loss({}, x.data(), kF32, labels.data(), DType::kInt32, losses.as<float>(), nullptr, kF32,
+               nullptr, nullptr, 3, 40, nullptr);
+    CHECK(std::isfinite(losses[0]));
+    CHECK_FALSE(std::isfinite(losses[1]));
+    CHECK(std::isfinite(losses[2]));
+  }
+}
+
+TEST_CASE("cuda class_rank: ties, indices, targets and single logits") {
+  for (const DType type : kFloatTypes) {
+    for (const std::int64_t n : {1, 2, 10, 130, 1003}) {
+      for (const DType label_type : {DType::kInt32, kF32}) {
+        const std::int64_t rows = 11;
+        // Few different values, so that there are ties.
+        Array x = Array::random(DType::kInt32, {rows, n}, 5, -4, 4);
+        Array logits(type, x.tensor());
+        Array labels = label_type == kF32
+                           ? Array(kF32, Array::random(DType::kInt32, {rows, n}, 6, 0, 9).tensor())
+                           : Array::random(label_type, {rows}, 6, 0, n == 1 ? 2 : double(n));
+        if (n == 1 && label_type == kF32) {
+          for (std::int64_t i = 0; i < rows; ++i) labels.set(i, static_cast<double>(i % 2));
+        }
+        const graph::ClassRank op{0.5f};
+        Array ranks(DType::kInt32, Shape{rows});
+        cuda::class_rank(op, logits.data(), type, labels.data(), label_type,
+                         ranks.as<std::int32_t>(), rows, n, nullptr);
+        check_equal(ranks, evaluate_op(op, {logits.tensor(), labels.tensor()}, {{rows}})[0]);
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda l2_penalty: few and many numbers, the same bits in any order") {
+  for (const std::int64_t count : {1, 255, 4096, 100003}) {
+    Array w = Array::random(kF32, {count}, 3);
+    const std::vector<Array> got = check_repeats([&] {
+      std::vector<double> scratch(1024, std::nan(""));
+      std::vector<Array> made;
+      made.emplace_back(kF32, Shape{1});
+      cuda::l2_penalty(w.as<float>(), count, 0.3f, made[0].as<float>(), scratch.data(), nullptr);
+      return made;
+    });
+    check_close(got[0], evaluate_op(graph::L2Penalty{0.3f}, {w.tensor()}, {{1}})[0]);
+  }
+}
+
+TEST_CASE("cuda add_numbers: sums parts of a call in sample order") {
+  const std::int64_t samples = 700;
+  Array losses = Array::random(kF32, {2, samples}, 1, 0, 3);
+  Array ranks = Array::random(DType::kInt32, {2, samples}, 2, 0, 3);
+  Array penalty(kF32, Tensor{{2}, {0.25, 100}});
+  cuda::StepNumbers stale = {};
+  stale.loss = std::nan("");
+  stale.penalty = 5;
+  stale.correct = 77;
+  Device<cuda::StepNumbers> numbers(stale);
+  double loss = 0;
+  std::int64_t correct = 0;
+  for (const std::int64_t part : {0, 1}) {
+    cuda::add_numbers(losses.as<float>() + part * samples,
+                      ranks.as<std::int32_t>() + part * samples, penalty.as<float>() + part,
+                      samples, part == 0, numbers.get(), nullptr);
+    for (std::int64_t i = 0; i < samples; ++i) {
+      loss += losses[part * samples + i];
+      correct += ranks[part * samples + i] == 0 ? 1 : 0;
+    }
+    CHECK(numbers->loss == loss);
+    CHECK(numbers->correct == correct);
+    CHECK(numbers->penalty == 0.25);
+    CHECK(numbers->finite);
+    CHECK_FALSE(numbers->skipped);
+  }
+}
+
+TEST_CASE("cuda add_numbers: a loss that is not finite stays seen and null is not counted") {
+  Array losses = Array::random(kF32, {300}, 1, 0, 3);
+  losses.set(299, std::numeric_limits<double>::infinity());
+  Device<cuda::StepNumbers> numbers({});
+  cuda::add_numbers(losses.as<float>(), nullptr, nullptr, 300, true, numbers.get(), nullptr);
+  CHECK_FALSE(numbers->finite);
+  CHECK(numbers->correct == 0);
+  CHECK(numbers->penalty == 0);
+  cuda::add_numbers(losses.as<float>(), nullptr, nullptr, 10, false, numbers.get(), nullptr);
+  CHECK_FALSE(numbers->finite);
+  cuda::add_numbers(nullptr, nullptr, nullptr, 0, true, numbers.get(), nullptr);
+  CHECK(numbers->finite);
+  CHECK(numbers->loss == 0);
+}
+
+}  // namespace trainer::test

@@ -1,0 +1,68 @@
+// NCCL as it is found on the system, and what is said when it is not there or too old.
+#include "backend/cuda/collectives/nccl.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string reason() {
+  try {
+    nccl();
+  } catch (const DeviceError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Whether a process that looks for libraries in `folder` first says `text`.
+bool says(const fs::path& folder, const std::string& text) {
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  return std::system(concat("LD_LIBRARY_PATH=", folder.string(), " ", self,
+                            " -tc='says what it lacks of NCCL' -ns | grep -q '", text, "'")
+                         .c_str()) == 0;
+}
+
+}  // namespace
+
+TEST_CASE("NCCL is whole, or what is missing is said") {
+  const std::string missing = reason();
+  if (missing.empty()) {
+    const bool whole = nccl().all_reduce != nullptr && nccl().last_error != nullptr;
+    CHECK(whole);
+    CHECK(std::string(nccl().error_string(ncclSystemError)).find("system") != std::string::npos);
+    CHECK(&nccl() == &nccl());
+  } else {
+    CHECK(missing.find("libnccl.so.2") != std::string::npos);
+  }
+  CHECK(reason() == missing);
+}
+
+TEST_CASE("an NCCL that is too old is named with the function that it lacks") {
+  const TemporaryFolder folder;
+  fs::copy_file(OLD_NCCL, folder.path() / "libnccl.so.2");
+  CHECK(
+      says(folder.path(),
+           "libnccl.so.2 is too old for several GPUs: it has no function ncclCommInitRankConfig"));
+}
+
+TEST_CASE("an NCCL that cannot be opened is named with the reason") {
+  const TemporaryFolder folder;
+  std::ofstream(folder.path() / "libnccl.so.2") << "not a library, but a text that is long enough "
+                                                   "to be read as the head of one\n";
+  CHECK(says(folder.path(), "several GPUs need NCCL, and it cannot be opened: .*libnccl.so.2"));
+}
+
+TEST_CASE("says what it lacks of NCCL" * doctest::skip()) { std::puts(reason().c_str()); }
+
+}  // namespace trainer::backend::cuda

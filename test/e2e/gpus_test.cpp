@@ -1,0 +1,118 @@
+// GPUs as a user asks for them, on plugins that were crafted for tests (test/backend/plugin).
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "e2e/program.h"
+
+namespace trainer::e2e {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A machine whose CUDA backend finds "status driver gpus".
+Environment crafted(const std::string& finds) {
+  return {{"TRAINER_CUDA_PLUGIN", CRAFTED_PLUGIN}, {"CRAFTED", finds}};
+}
+
+std::string small_config(const Workspace& work, const std::string& parallel = "") {
+  return work.config(concat("model: {layers: [flatten, dense: 10]}\ndata: {format: idx, path: ",
+                            work.data(), ", limit: 64}\ntrain: {max_steps: 2, batch_size: 8}\n",
+                            "run: {dir: ", (work / "run").string(), "}\n",
+                            parallel.empty() ? "" : "parallel: {" + parallel + "}\n"));
+}
+
+}  // namespace
+
+TEST_CASE("devices lists the GPUs, or says why there is none") {
+  const Result two = run({"devices"}, crafted("0 13020 2"));
+  CHECK(two.code == 0);
+  CHECK(has(two.out, "cpu, "));
+  CHECK(has(two.out, "GPU 1: Crafted 1, compute capability 9.1, 132 multiprocessors, 80 GiB\n"));
+  const Json listed = run({"devices", "--json"}, crafted("0 13020 2")).event("devices");
+  REQUIRE(listed.at("gpus").size() == 2);
+  CHECK(listed.at("gpus")[1].at("index") == 1);
+  CHECK(listed.at("gpus")[1].at("name") == "Crafted 1");
+  CHECK(listed.at("gpus")[1].at("compute_capability") == "9.1");
+  CHECK(listed.at("gpus")[1].at("memory_bytes") == std::int64_t{80} << 30);
+  CHECK(listed.at("no_gpu").is_null());
+
+  const Result none = run({"devices"}, crafted("35 0 0"));
+  CHECK(none.code == 0);
+  CHECK(has(none.out, "no GPU: this machine has no NVIDIA driver"));
+  const Json nothing = run({"devices", "--json"}, crafted("35 0 0")).event("devices");
+  CHECK(nothing.at("gpus").empty());
+  CHECK(has(nothing.at("no_gpu"), "this machine has no NVIDIA driver"));
+}
+
+TEST_CASE("device: cuda without a GPU ends with the reason, and auto trains on the CPU") {
+  const Workspace work;
+  const std::string config = small_config(work);
+  for (const char* command : {"train", "benchmark"}) {
+    CAPTURE(command);
+    const Result result =
+        run({command, config, "--set", "parallel.device=cuda"}, crafted("35 0 0"));
+    CHECK(result.code == 4);
+    CHECK(has(result.err, "parallel.device: cuda: this machine has no NVIDIA driver"));
+    CHECK(has(result.err, "use device: cpu or auto"));
+  }
+  const Result quiet = run({"train", config}, crafted("35 0 0"));
+  CHECK(quiet.code == 0);
+  CHECK_FALSE(has(quiet.err, "parallel.device"));
+  const Result old = run({"train", config, "--overwrite"}, crafted("35 11040 0"));
+  CHECK(old.code == 0);
+  CHECK(has(old.err, "warning: parallel.device: auto uses the CPU: the NVIDIA driver is too old"));
+}
+
+TEST_CASE("--gpus and NUM_GPUS choose the GPUs") {
+  const Workspace work;
+  const std::string config = small_config(work, "gpus: \"${NUM_GPUS:-all}\", lr_scaling: none");
+  const auto error = [&](const std::string& command, const std::vector<std::string>& arguments,
+                         const std::string& gpus = "", const std::string& finds = "0 13020 2") {
+    Environment environment = crafted(finds);
+    if (!gpus.empty()) environment.emplace_back("NUM_GPUS", gpus);
+    Arguments all{command};
+    if (command == "verify") all.push_back("replicas");
+    all.push_back(config);
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Result result = run(all, environment);
+    CHECK(result.code == 4);
+    return result.err;
+  };
+  // The crafted GPUs have no memory, and say which they are.
+  for (const char* command : {"train", "benchmark"}) {
+    CAPTURE(command);
+    CHECK(has(error(command, {"--gpus", "[1]"}), "crafted GPU 1 is full"));
+    CHECK(has(error(command, {"--gpus", "1"}), "crafted GPU 0 is full"));
+    CHECK(has(error(command, {}, "1"), "crafted GPU 0 is full"));
+    CHECK(has(error(command, {"--gpus", "[1, 1]"}), "crafted GPU 1 is full"));
+    CHECK(has(error(command, {}, "3"), "3 replicas need a GPU each, and this machine has 2"));
+    CHECK(has(error(command, {"--gpus", "[0, 2]"}), "there is no GPU 2"));
+  }
+  CHECK(has(error("verify", {"--gpus", "[1]", "--replicas", "1,2"}), "crafted GPU 1 is full"));
+  CHECK(has(error("verify", {"--replicas", "4"}), "4 replicas need a GPU each"));
+  const Result cpu = run({"train", config, "--gpus", "0"}, crafted("0 13020 2"));
+  CHECK(cpu.code == 0);
+}
+
+TEST_CASE("all GPUs have a replica each where nothing else is said, with the rules for replicas") {
+  const Workspace work;
+  const std::string config = small_config(work);
+  const Result rule = run({"train", config}, crafted("0 13020 2"));
+  CHECK(rule.code == 2);
+  CHECK(has(rule.err, "parallel.lr_scaling: must be given with 2 replicas"));
+  CHECK(has(run({"train", config}, crafted("0 13020 1")).err, "crafted GPU 0 is full"));
+  // verify has a list of its own.
+  const Result verify =
+      run({"verify", "replicas", config, "--replicas", "1,2"}, crafted("0 13020 2"));
+  CHECK(verify.code == 4);
+  CHECK(has(verify.err, "crafted GPU 0 is full"));
+  // Whether a config is right does not depend on the machine.
+  CHECK(run({"validate", config}, crafted("0 13020 2")).code == 0);
+  const Result one = run({"train", config, "--set", "parallel.replicas=1"}, crafted("0 13020 2"));
+  CHECK(one.code == 4);
+  CHECK(has(one.err, "crafted GPU 0 is full"));
+}
+
+}  // namespace trainer::e2e

@@ -1,0 +1,126 @@
+// Configs and values that the program finds by itself.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "pictures.h"
+
+namespace trainer::e2e {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Folder {
+  Workspace work;
+  Path photos = work / "my photos";
+  Path config = work / "start.yaml";
+
+  Folder() {
+    write_images(photos / "train", 12, 1);
+    write_images(photos / "val", 4, 2);
+  }
+  Result create(const Path& source) const {
+    return run({"new", source, "--output", config}, {{"HOME", work / "home"}, {"WEIGHTS_DIR", ""}});
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a config for a folder of images trains without an edit") {
+  const Folder folder;
+  const Result result = folder.create(folder.photos);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  const std::string text = read_text_file(folder.config);
+  CHECK(has(text, "# Found: 24 training images of 2 classes (left 12, right 12), 8 to validate"));
+  CHECK(has(text, "at least 40 x 36 pixels"));
+  CHECK(has(text, "name: my_photos"));
+  CHECK(has(text, "classes: [left, right]"));
+  CHECK(has(text, "No weights of a backbone were found in weights, "));
+  CHECK(has(text, "input: [32, 32, 3]"));
+  const Result trained = run({"train", folder.config, "--json", "--run-dir", folder.work / "run",
+                              "--set", "train.max_steps=2"});
+  INFO(trained.err);
+  CHECK(trained.code == 0);
+  CHECK(trained.event("finished")["metrics"]["validation"]["count"] == 8);
+  // It is the user's from here on.
+  const Result again = folder.create(folder.photos);
+  CHECK(again.code == 2);
+  CHECK(has(again.err, "replace it with --overwrite"));
+}
+
+TEST_CASE("a folder of classes alone sets images aside to validate") {
+  const Folder folder;
+  REQUIRE(folder.create(folder.photos / "train").code == 0);
+  const std::string text = read_text_file(folder.config);
+  CHECK(has(text, "validation_split: 0.2"));
+  CHECK(run({"validate", folder.config}).code == 0);
+}
+
+TEST_CASE("weights beside the data choose the backbone") {
+  const Folder folder;
+  const Path weights = folder.work / "weights";
+  std::filesystem::create_directories(weights);
+  const std::string file = "vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5";
+  std::ofstream(weights / file) << "not read";
+  REQUIRE(folder.create(folder.photos).code == 0);
+  const std::string text = read_text_file(folder.config);
+  CHECK(has(text, "name: vgg16"));
+  CHECK(has(text, "weights: " + (weights / file).string()));
+  CHECK(has(text, "freeze: all"));
+  CHECK(run({"validate", folder.config}).code == 0);
+}
+
+TEST_CASE("folders that are no images of classes are refused with a reason") {
+  const Folder folder;
+  const auto error = [&](const Path& source) {
+    const Result result = folder.create(source);
+    CHECK(result.code == 3);
+    return result.err;
+  };
+  CHECK(has(error(folder.work / "nowhere"), "is no folder; expected one with a folder of images"));
+  CHECK(has(error(folder.photos / "train" / "left"), "has 0 folders; expected one for each of"));
+  std::filesystem::create_directories(folder.photos / "train" / "third");
+  std::ofstream(folder.photos / "train" / "third" / "0.ppm") << "P6 1 1 255\nabc";
+  CHECK(has(error(folder.photos), "val: has no folder third"));
+  CHECK_FALSE(std::filesystem::exists(folder.config));
+}
+
+TEST_CASE("the values of a config are written out with what they mean") {
+  const Folder folder;
+  const std::string source = PROJECT_SOURCE_DIR "/configs/mnist.yaml";
+  REQUIRE(folder.create(source).code == 0);
+  CHECK(has(read_text_file(folder.config), "  # Samples a step and replica.\n  batch_size: 64\n"));
+}
+
+TEST_CASE("find suggests a learning rate and a batch size") {
+  const Workspace work;
+  const std::string config = work.config(concat(
+      kModel, "data: {format: idx, path: ", work.data(),
+      "}\noptimizer: {sgd: {learning_rate: 0.02}}\ntrain: {max_steps: 4, batch_size: 16}\n"));
+  const Result rates = run({"find", "learning-rate", config, "--json", "--steps", "60", "--low",
+                            "1e-5", "--plot", work / "range.svg"});
+  INFO(rates.err);
+  REQUIRE(rates.code == 0);
+  const Json found = rates.event("found");
+  CHECK(found["key"] == "optimizer.sgd.learning_rate");
+  REQUIRE(found["suggestion"].is_number());
+  CHECK(found["suggestion"].get<double>() > 1e-4);
+  CHECK(found["suggestion"].get<double>() < 10);
+  CHECK(found["points"].size() > 20);
+  CHECK(has(read_text_file(work / "range.svg"), "<polyline"));
+
+  const Result sizes = run({"find", "batch-size", config, "--json", "--first", "4", "--most", "16",
+                            "--seconds", "0.05"});
+  INFO(sizes.err);
+  REQUIRE(sizes.code == 0);
+  const Json measured = sizes.event("found");
+  REQUIRE_FALSE(measured["points"].empty());
+  CHECK(measured["points"][0]["batch_size"] == 4);
+  CHECK(measured["points"][0]["images_per_second"].get<double>() > 0);
+  CHECK(measured["points"][0]["bytes"].get<std::int64_t>() > 0);
+  CHECK(measured["suggestion"].get<std::int64_t>() >= 4);
+}
+
+}  // namespace trainer::e2e

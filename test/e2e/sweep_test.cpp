@@ -1,0 +1,203 @@
+// Sweeps, comparisons and reports, by the program itself.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <cstdlib>
+#include <map>
+#include <thread>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+struct Small {
+  Workspace work;
+  std::string config;
+
+  explicit Small(int steps = 12)
+      : config(work.config(
+            concat(kModel, "data: {format: idx, path: ", work.data(),
+                   "}\noptimizer: {sgd: {learning_rate: 0.02}}\ntrain: {max_steps: ", steps,
+                   ", batch_size: 16}\n"
+                   "parallel: {gpus: \"${NUM_GPUS:-all}\", lr_scaling: none}\n"
+                   "run: {checkpoint_every: 4 steps, log_every: 1 steps, "
+                   "summary_every: 1 steps, tensorboard: false}\n"))) {}
+  Path folder() const { return work / "sweep"; }
+  Arguments sweep(const Arguments& more) const {
+    Arguments arguments{"sweep", config, "--dir", folder(), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return arguments;
+  }
+};
+
+// By the name of the point.
+std::map<std::string, std::string> states(const Result& result) {
+  std::map<std::string, std::string> found;
+  for (const Json& line : result.lines()) {
+    if (line.at("event") == "point") found[line.at("name")] = line.at("state");
+  }
+  return found;
+}
+
+// What a killed sweep was training dies with it.
+bool comes_free(const Path& run) {
+  for (int tries = 0; tries < 10'000; ++tries) {
+    if (!std::filesystem::exists(run) || !checkpoint::is_in_use(run)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
+
+}  // namespace
+
+TEST_CASE("a sweep trains every point and sums them up") {
+  const Small small;
+  const Result result = run(small.sweep({}), {{"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "8 16"}});
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  CHECK(states(result).size() == 4);
+  const Json table = result.event("sweep");
+  REQUIRE(table["rows"].size() == 4);
+  const Json& row = table["rows"][3];
+  CHECK(row["values"]["parallel.gpus"] == "2");
+  CHECK(row["values"]["train.batch_size"] == "16");
+  CHECK(row["replicas"] == 2);
+  CHECK(row["images_per_second"].get<double>() > 0);
+  CHECK(row["speed_up"].is_number());
+  CHECK(row["verdict"] != "");
+  const Json record =
+      Json::parse(read_text_file(small.folder() / "gpus=2_batch_size=16" / "run.json"));
+  CHECK(record["global_batch"] == 32);
+  CHECK(record["on_cpu"] == true);
+  for (const char* file :
+       {"table.csv", "table.md", "table.json", "report.html", "throughput.svg", "total-time.svg"}) {
+    INFO(file);
+    CHECK(std::filesystem::exists(small.folder() / file));
+  }
+}
+
+TEST_CASE("a sweep that was killed repeats no finished point") {
+  const Small small(150);
+  const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16,24"});
+  Path first = small.folder() / "batch_size=8" / "run.json";
+  {
+    Program program(arguments);
+    REQUIRE(program.wait_for("\"event\":\"point\""));
+    program.signal(SIGKILL);
+    program.wait();
+  }
+  const std::string before = read_text_file(first);
+  for (const char* point : {"batch_size=16", "batch_size=24"}) {
+    REQUIRE(comes_free(small.folder() / point));
+  }
+  const Result again = run(arguments);
+  INFO(again.err);
+  CHECK(again.code == 0);
+  auto found = states(again);
+  CHECK(found["batch_size=8"] == "finished earlier");
+  CHECK(found["batch_size=24"] == "finished");
+  CHECK(read_text_file(first) == before);
+  CHECK(again.event("sweep")["rows"].size() == 3);
+}
+
+TEST_CASE("a sweep that is asked to stop saves its point and goes on with it later") {
+  const Small small(150);
+  const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16"});
+  Program program(arguments);
+  REQUIRE(program.wait_for("\"event\":\"point\""));
+  program.signal(SIGTERM);
+  const Result stopped = program.wait();
+  CHECK(stopped.code == 75);
+  CHECK(stopped.event("sweep")["rows"].size() == 2);
+  const Result again = run(arguments);
+  CHECK(again.code == 0);
+  CHECK(states(again)["batch_size=8"] == "finished earlier");
+  const Path point = small.folder() / "batch_size=16";
+  CHECK(Json::parse(read_text_file(point / "run.json")).contains("finished"));
+
+  // What was stopped and resumed is, step by step, what was not.
+  REQUIRE(
+      run({"train", small.config, "--batch-size", "16", "--run-dir", small.work / "whole"}).code ==
+      0);
+  const Result diff = run({"diff", point, small.work / "whole", "--json"});
+  INFO(diff.out, diff.err);
+  CHECK(diff.code == 0);
+  CHECK(diff.event("diff")["common_steps"] == 150);
+  CHECK(diff.event("diff")["step"].is_null());
+}
+
+TEST_CASE("a point that fails is listed and does not end the sweep") {
+  const Small small;
+  const Arguments arguments = small.sweep({"--over", "optimizer.sgd.learning_rate=1e30,0.01"});
+  const Result result = run(arguments);
+  CHECK(result.code == 5);
+  auto found = states(result);
+  CHECK(found["learning_rate=1e30"] == "failed");
+  CHECK(found["learning_rate=0.01"] == "finished");
+  const Json rows = result.event("sweep")["rows"];
+  CHECK(has(rows[0]["verdict"], "failed: "));
+  CHECK(rows[1]["missing"] == 0);
+  CHECK(std::filesystem::exists(small.folder() / "learning_rate=1e30" / "errors.log"));
+  // The table can be made again without training.
+  Arguments collect = arguments;
+  collect.push_back("--collect");
+  const Result collected = run(collect);
+  CHECK(collected.event("sweep")["rows"] == rows);
+}
+
+TEST_CASE("a Slurm job array trains the points") {
+  const Small small;
+  const Result script = run({"sweep", small.config, "--dir", small.folder(), "--launcher", "slurm"},
+                            {{"BATCH_SIZE", "8 16"}});
+  REQUIRE(script.code == 0);
+  const Path file = small.work / "array.sh";
+  write_file_atomic(file, script.out);
+  for (const char* task : {"0", "1"}) {
+    const std::string command =
+        concat("SLURM_ARRAY_TASK_ID=", task, " bash ", file.string(), " > /dev/null");
+    CHECK(std::system(command.c_str()) == 0);
+  }
+  const Result collected = run(small.sweep({"--collect"}), {{"BATCH_SIZE", "8 16"}});
+  CHECK(collected.code == 0);
+  const Json rows = collected.event("sweep")["rows"];
+  REQUIRE(rows.size() == 2);
+  CHECK(rows[0]["runs"] == 1);
+  CHECK(rows[1]["runs"] == 1);
+}
+
+TEST_CASE("runs of two seeds part at the first step, and compare says by what") {
+  const Small small;
+  const Path a = small.work / "a", b = small.work / "b";
+  REQUIRE(run({"train", small.config, "--run-dir", a}).code == 0);
+  REQUIRE(run({"train", small.config, "--run-dir", b, "--seed", "8"}).code == 0);
+  const Result diff = run({"diff", a, b, "--json"});
+  CHECK(diff.code == 5);
+  const Json found = diff.event("diff");
+  CHECK(found["step"] == 0);
+  CHECK(found["fields"].contains("parameters"));
+  CHECK(found["settings"].contains("seed"));
+  for (const Path& folder : {a, b}) {
+    const Result predicted = run({"predict", folder, "--json"});
+    REQUIRE(predicted.code == 0);
+    write_file_atomic(folder / "predictions.jsonl", predicted.out);
+  }
+  const Result compared = run({"compare", a, b, "--json"});
+  INFO(compared.err);
+  CHECK(compared.code == 0);
+  const Json comparison = compared.event("compared");
+  CHECK(comparison["settings"].size() == 1);
+  REQUIRE(comparison["mcnemar"].size() == 1);
+  const Json& pair = comparison["mcnemar"][0];
+  CHECK(pair["both_right"].get<int>() + pair["only_first"].get<int>() +
+            pair["only_second"].get<int>() + pair["both_wrong"].get<int>() ==
+        250);
+}
+
+}  // namespace trainer::e2e

@@ -1,0 +1,97 @@
+// What is read of run folders, and what follows from it.
+#include "experiment/run_files.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+
+#include "experiment/support.h"
+
+namespace trainer::experiment {
+namespace {
+
+using test::FakeRun;
+
+struct Folder {
+  TemporaryFolder folder;
+  Path path() const { return folder.path() / "run"; }
+  RunFiles read(const FakeRun& run) const {
+    test::write_run(path(), run);
+    return read_run(path());
+  }
+};
+
+TEST_CASE("times, throughput and cost follow from the ledger") {
+  FakeRun fake;
+  fake.price = 3.6;
+  fake.replicas = 2;
+  fake.on_cpu = false;
+  const RunFiles run = Folder().read(fake);
+  CHECK(step_seconds(run) == doctest::Approx(2));
+  CHECK(wait_seconds(run) == doctest::Approx(0.4));
+  CHECK(images_per_second(run) == doctest::Approx(64));
+  CHECK(run.peak_memory_bytes == 200 << 20);
+  CHECK(run.parameters.at(0) == "start");
+  CHECK(run.parameters.at(4) == "feed");
+  CHECK(*cost(run, 10) == doctest::Approx(0.02));  // two devices
+  REQUIRE(run.finished);
+  CHECK(scored_split(run) == "test");
+  CHECK(run.finished->splits.at("test").correct == 90);
+}
+
+TEST_CASE("without a ledger the metrics have to do") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  std::filesystem::remove(folder.path() / "ledger.csv");
+  const RunFiles run = read_run(folder.path());
+  CHECK(step_seconds(run) == doctest::Approx(2));
+  CHECK(wait_seconds(run) == doctest::Approx(0.4));
+  CHECK(images_per_second(run) == doctest::Approx(64));
+  CHECK(*seconds_to_accuracy(run, 0.9) == doctest::Approx(4));
+}
+
+TEST_CASE("the time to an accuracy has the steps and evaluations up to it") {
+  const RunFiles run = Folder().read({});
+  CHECK(*seconds_to_accuracy(run, 0.4) == doctest::Approx(2));  // two steps and an evaluation
+  CHECK(*seconds_to_accuracy(run, 0.9) == doctest::Approx(4));
+  CHECK_FALSE(seconds_to_accuracy(run, 0.91));
+  CHECK_FALSE(cost(run, 10));
+}
+
+TEST_CASE("on the CPU all replicas are one device") {
+  FakeRun fake;
+  fake.price = 3600;
+  fake.replicas = 4;
+  CHECK(*cost(Folder().read(fake), 2) == doctest::Approx(2));
+}
+
+TEST_CASE("a run that goes on can be read, and a half-written line is left out") {
+  const Folder folder;
+  FakeRun fake;
+  fake.finished = false;
+  test::write_run(folder.path(), fake);
+  CHECK_FALSE(is_finished(folder.path()));
+  write_file_atomic(folder.path() / "ledger.csv",
+                    read_text_file(folder.path() / "ledger.csv") + "5,32,0.1");
+  const RunFiles run = read_run(folder.path());
+  CHECK_FALSE(run.finished);
+  CHECK(run.ledger.size() == 4);
+  CHECK(scored_split(run).empty());
+}
+
+TEST_CASE("folders that are no run, and damaged files, are named") {
+  const Folder folder;
+  CHECK_THROWS_WITH_AS(read_run(folder.path()), doctest::Contains("holds no run.json"), DataError);
+  test::write_run(folder.path(), {});
+  CHECK(is_finished(folder.path()));
+  write_file_atomic(folder.path() / "ledger.csv", "step,samples\n1,2,3\n");
+  CHECK_THROWS_WITH_AS(read_run(folder.path()),
+                       doctest::Contains("ledger.csv:2: has 3 fields; expected 2"), DataError);
+  write_file_atomic(folder.path() / "run.json", "{");
+  CHECK_THROWS_WITH_AS(read_run(folder.path()), doctest::Contains("run.json: is damaged"),
+                       DataError);
+  CHECK_FALSE(is_finished(folder.path()));
+}
+
+}  // namespace
+}  // namespace trainer::experiment

@@ -1,0 +1,92 @@
+// Folders of runs as `trainer train` leaves them, with numbers that tests choose.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/error.h"
+#include "base/files.h"
+
+namespace trainer::experiment::test {
+
+using Json = nlohmann::ordered_json;
+
+struct FakeRun {
+  std::int64_t steps = 4, samples = 32, replicas = 1;
+  double seconds = 0.5, wait_seconds = 0.1;  // of a step
+  double evaluation_seconds = 1, wall_seconds = 10;
+  std::int64_t correct = 90, count = 100;
+  bool finished = true, on_cpu = true;
+  Json price = nullptr;
+  std::string program = "trainer 1";
+  std::int64_t batch_size = 32;
+  std::function<std::string(std::int64_t)> loss = [](std::int64_t step) {
+    return std::to_string(4 - step) + ".5";
+  };
+  std::string samples_hash = "00000000000000aa";
+  std::string parameters_hash = "feed";
+};
+
+inline std::string fake_config(std::int64_t batch_size) {
+  return concat(
+      "name: fake\nmodel: {layers: [flatten, dense: 2]}\ndata: {path: nowhere}\n"
+      "train: {max_steps: 4, batch_size: ",
+      batch_size, "}\n");
+}
+
+// One evaluation in the middle with half of the final accuracy, and one at the end.
+inline void write_run(const Path& folder, const FakeRun& run) {
+  std::filesystem::create_directories(folder);
+  const double accuracy = static_cast<double>(run.correct) / static_cast<double>(run.count);
+  Json record{{"program", run.program},
+              {"compiler", "12"},
+              {"libc", "glibc 2"},
+              {"host", "somewhere"},
+              {"processor", "cpu"},
+              {"device", "cpu, oneDNN"},
+              {"on_cpu", run.on_cpu},
+              {"data", "abc"},
+              {"price_per_hour", run.price},
+              {"name", "fake"},
+              {"classes", {"cat", "dog & co"}},
+              {"replicas", run.replicas},
+              {"global_batch", run.samples},
+              {"total_steps", run.steps},
+              {"steps_per_epoch", 2}};
+  record["sessions"] = Json::array(
+      {{{"first_step", 0}, {"seconds", run.wall_seconds}, {"peak_memory_bytes", 200 << 20}}});
+  if (run.finished) {
+    record["finished"] = {{"steps", run.steps},
+                          {"reason", "done"},
+                          {"metrics",
+                           {{"test",
+                             {{"loss", 0.25},
+                              {"accuracy", accuracy},
+                              {"count", run.count},
+                              {"correct", run.correct},
+                              {"confusion", {{run.correct, 0}, {run.count - run.correct, 0}}}}}}}};
+  }
+  write_file_atomic(folder / "run.json", record.dump() + "\n");
+  write_file_atomic(folder / "config.yaml", fake_config(run.batch_size));
+  std::string metrics =
+      "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds,"
+      "steps_per_second,top_k_accuracy\n";
+  std::string ledger =
+      "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters\n0,,,,,,,start\n";
+  for (std::int64_t step = 1; step <= run.steps; ++step) {
+    ledger += concat(step, ',', run.samples, ',', run.loss(step), ",0.001,", run.samples_hash, ',',
+                     run.seconds, ',', run.wait_seconds, ",\n");
+    metrics +=
+        concat(step, ',', 0.5 * static_cast<double>(step), ",train,", run.loss(step), ",0.5,0.001,",
+               static_cast<double>(run.samples) / run.seconds, ",0.2,", run.seconds, ",2,\n");
+    if (step * 2 != run.steps && step != run.steps) continue;
+    ledger += concat(step, ",,,,,,,", run.parameters_hash, "\n");
+    metrics += concat(step, ",1,test,0.25,", step == run.steps ? accuracy : accuracy / 2, ",,,,",
+                      run.evaluation_seconds, ",,\n");
+  }
+  write_file_atomic(folder / "metrics.csv", metrics);
+  write_file_atomic(folder / "ledger.csv", ledger);
+}
+
+}  // namespace trainer::experiment::test

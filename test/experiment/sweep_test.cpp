@@ -1,0 +1,228 @@
+// The points of a sweep, its table and verdicts, and what other launchers get.
+#include <doctest/doctest.h>
+
+#include "experiment/grid.h"
+#include "experiment/launchers.h"
+#include "experiment/support.h"
+#include "experiment/table.h"
+
+namespace trainer::experiment {
+namespace {
+
+using test::FakeRun;
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+// A sweep over replicas, batch size and seed in a folder of its own.
+struct Sweep {
+  TemporaryFolder folder;
+  SweepPlan plan;
+
+  explicit Sweep(const std::vector<std::string>& over) {
+    const Path config = folder.path() / "fake.yaml";
+    write_file_atomic(config, test::fake_config(32) + "parallel: {lr_scaling: none}\n");
+    std::vector<Axis> axes;
+    for (const std::string& text : over) axes.push_back(parse_axis(text));
+    plan = plan_sweep(config, axes, {}, {}, folder.path() / "sweep");
+  }
+  void write(const std::string& point, const FakeRun& run) const {
+    test::write_run(plan.folder / point, run);
+  }
+  Summary summary(std::optional<double> wanted = {}) const {
+    return summarize(plan, collect(plan), wanted);
+  }
+};
+
+FakeRun with(std::int64_t replicas, double seconds, std::int64_t correct = 90) {
+  FakeRun run;
+  run.replicas = replicas;
+  run.samples = 32 * replicas;
+  run.seconds = seconds;
+  run.wait_seconds = 0;
+  run.correct = correct;
+  return run;
+}
+
+TEST_CASE("an axis is a key and its values") {
+  const Axis axis = parse_axis("parallel.gpus=1,[0, 2],all");
+  CHECK(axis.key == "parallel.gpus");
+  CHECK(axis.values == std::vector<std::string>{"1", "[0, 2]", "all"});
+  for (const char* wrong : {"seed", "=1", "seed=", "seed=1,,2"}) {
+    CHECK_THROWS_WITH_AS(parse_axis(wrong), doctest::Contains("expected key=value"), ConfigError);
+  }
+}
+
+TEST_CASE("variables of the environment are axes, which flags replace") {
+  const config::Environment environment{
+      {"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "32,64"}, {"SEEDS", " "}, {"LEARNING_RATE", "0.1"}};
+  const auto axes =
+      axes_of_environment(environment, {parse_axis("train.batch_size=8")}, "optimizer.sgd.x");
+  REQUIRE(axes.size() == 2);
+  CHECK(axes[0].key == "parallel.gpus");
+  CHECK(axes[0].values == std::vector<std::string>{"1", "2"});
+  CHECK(axes[0].variable == "NUM_GPUS");
+  CHECK(axes[1].key == "optimizer.sgd.x");
+}
+
+TEST_CASE("points are all combinations, named by their values") {
+  const auto points =
+      points_of({parse_axis("train.batch_size=32,64"), parse_axis("parallel.gpus=1,[0, 1]")});
+  REQUIRE(points.size() == 4);
+  CHECK(points[0].name == "batch_size=32_gpus=1");
+  CHECK(points[1].name == "batch_size=32_gpus=-0--1-");
+  CHECK(points[3].values[0].second == "64");
+  // Keys that end alike keep their whole names.
+  const auto alike =
+      points_of({parse_axis("train.batch_size=1"), parse_axis("evaluate.batch_size=2")});
+  CHECK(alike.front().name == "train.batch_size=1_evaluate.batch_size=2");
+  CHECK_THROWS_WITH_AS(points_of({parse_axis("seed=1,1")}), doctest::Contains("called seed=1"),
+                       ConfigError);
+  CHECK(points_of({}).front().name == "run");
+}
+
+TEST_CASE("a mistake in any point is found before the first one starts") {
+  CHECK_THROWS_WITH_AS(Sweep({"train.batch_size=32,none"}), doctest::Contains("train.batch_size"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(Sweep({"train.batchsize=32"}), doctest::Contains("batch_size"), ConfigError);
+}
+
+TEST_CASE("a folder that is none of the sweep's is refused") {
+  const Sweep sweep({"train.batch_size=32,64"});
+  SUBCASE("files of somebody else") {
+    std::filesystem::create_directories(sweep.plan.folder);
+    write_file_atomic(sweep.plan.folder / "thesis.txt", "x");
+    CHECK_THROWS_WITH_AS(write_plan(sweep.plan), doctest::Contains("no sweep.json"), ConfigError);
+  }
+  SUBCASE("a run of another config") {
+    write_plan(sweep.plan);
+    FakeRun other;
+    other.batch_size = 48;
+    sweep.write("batch_size=64", other);
+    CHECK_THROWS_WITH_AS(write_plan(sweep.plan),
+                         doctest::Contains("train.batch_size was 48, is 64"), ConfigError);
+  }
+  SUBCASE("its own") {
+    write_plan(sweep.plan);
+    FakeRun right;
+    right.batch_size = 64;
+    sweep.write("batch_size=64", right);
+    write_plan(sweep.plan);
+    const SweepPlan again = read_plan(sweep.plan.folder);
+    CHECK(again.name == "fake");
+    REQUIRE(again.points.size() == 2);
+    CHECK(again.points[1].name == "batch_size=64");
+  }
+}
+
+TEST_CASE("speed-up and efficiency are against the fewest replicas of the same batch size") {
+  const Sweep sweep({"parallel.gpus=1,2", "train.batch_size=32,64"});
+  sweep.write("gpus=1_batch_size=32", with(1, 0.5));    // 64 images/s
+  sweep.write("gpus=2_batch_size=32", with(2, 0.625));  // 102.4
+  sweep.write("gpus=1_batch_size=64", with(1, 0.25));
+  const Summary summary = sweep.summary();
+  REQUIRE(summary.rows.size() == 4);
+  CHECK_FALSE(summary.rows[0].speed_up);
+  CHECK(*summary.rows[2].speed_up == doctest::Approx(1.6));
+  CHECK(*summary.rows[2].efficiency == doctest::Approx(0.8));
+  CHECK(summary.rows[2].verdict == "2 replicas gain 1.60x: they share this machine's cores");
+  CHECK(summary.rows[3].runs == 0);
+  CHECK(summary.rows[3].missing == 1);
+  CHECK(summary.rows[3].verdict == "not started");
+}
+
+TEST_CASE("a verdict says what limits a point") {
+  const Sweep sweep({"train.batch_size=32,64", "parallel.gpus=1,2"});
+  FakeRun waiting = with(1, 0.5);
+  waiting.wait_seconds = 0.25;
+  sweep.write("batch_size=32_gpus=1", waiting);
+  FakeRun large = with(1, 0.25);
+  large.samples = 64;
+  sweep.write("batch_size=64_gpus=1", large);
+  FakeRun scales = with(2, 0.25);
+  scales.samples = 128;
+  scales.on_cpu = false;
+  sweep.write("batch_size=64_gpus=2", scales);
+  const Summary summary = sweep.summary();
+  CHECK(has(summary.rows[0].verdict, "input: 50.00 % of a step waits for data"));
+  CHECK(has(summary.rows[0].verdict, "batch too small: a global batch of 64 does 4.00x"));
+  CHECK(summary.rows[2].verdict == "compute: the step itself takes the time");
+  CHECK(summary.rows[3].verdict == "scales: 2 replicas gain 2.00x");
+}
+
+TEST_CASE("accuracy has an interval over seeds") {
+  const Sweep sweep({"seed=1,2,3"});
+  sweep.write("seed=1", with(1, 0.5, 80));
+  sweep.write("seed=2", with(1, 0.5, 90));
+  CHECK(sweep.summary().rows.front().missing == 1);
+  sweep.write("seed=3", with(1, 0.5, 85));
+  const Summary summary = sweep.summary();
+  REQUIRE(summary.rows.size() == 1);
+  CHECK(summary.rows.front().runs == 3);
+  REQUIRE(summary.rows.front().accuracy);
+  CHECK(summary.rows.front().accuracy->mean == doctest::Approx(0.85));
+  // t(2) = 4.3027, deviation 0.05
+  CHECK(summary.rows.front().accuracy->low == doctest::Approx(0.7258).epsilon(1e-3));
+  CHECK(summary.rows.front().accuracy->high == doctest::Approx(0.9742).epsilon(1e-3));
+}
+
+TEST_CASE("the cheapest point that reaches an accuracy") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  FakeRun slow = with(1, 1), fast = with(2, 0.75);
+  slow.on_cpu = fast.on_cpu = false;
+  sweep.write("gpus=1", slow);
+  sweep.write("gpus=2", fast);
+  // Without prices the fastest: 3 s of steps and 2 s of evaluations.
+  CHECK(accuracy_sentence(sweep.summary(0.9)) ==
+        "gpus=2 reaches an accuracy of 90.00 % fastest (run.price_per_hour is not set), in 5.0 s.");
+  slow.price = fast.price = 3600;
+  sweep.write("gpus=1", slow);
+  sweep.write("gpus=2", fast);
+  // Two devices for 5 s cost more than one for 6 s.
+  CHECK(accuracy_sentence(sweep.summary(0.9)) ==
+        "gpus=1 reaches an accuracy of 90.00 % cheapest: 6.0000, in 6.0 s.");
+  CHECK(accuracy_sentence(sweep.summary(0.95)) == "No point reaches an accuracy of 95.00 %.");
+  CHECK(accuracy_sentence(sweep.summary()).empty());
+}
+
+TEST_CASE("the table as CSV, Markdown and JSON has the same numbers") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  sweep.write("gpus=1", with(1, 0.5));
+  const Summary summary = sweep.summary();
+  const std::string csv = table_csv(summary);
+  CHECK(csv.starts_with("parallel.gpus,runs,replicas,images_per_second,total_seconds,"));
+  CHECK(has(csv, "\n1,1,1,64,2,10,"));
+  CHECK(has(csv, "\n2,0,,,"));
+  CHECK(has(csv, ",not started\n"));
+  const std::string markdown = table_markdown(summary);
+  CHECK(markdown.starts_with("| gpus | runs | replicas | images/s |"));
+  CHECK(has(markdown, "| 1 | 1 | 1 | 64.0 | 2.00 |"));
+  const auto json = nlohmann::json::parse(table_json(summary));
+  CHECK(json["rows"][0]["images_per_second"] == 64);
+  CHECK(json["rows"][1]["images_per_second"].is_null());
+  CHECK(json["points"][0]["accuracy"] == 0.9);
+  CHECK(json["points"][1]["state"] == "not started");
+}
+
+TEST_CASE("a Slurm job array has a task a point") {
+  const Sweep sweep({"parallel.gpus=1,2", "data.path='a b'"});
+  const std::string script = slurm_script(sweep.plan, "/opt/trainer");
+  CHECK(has(script, "#SBATCH --array=0-1\n"));
+  CHECK(has(script, "'--set' 'parallel.gpus=2'"));
+  CHECK(has(script, "'--set' 'data.path='\\''a b'\\'''"));
+}
+
+TEST_CASE("Kubernetes gets a Job a point") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  const std::string jobs = kubernetes_jobs(sweep.plan, "registry/trainer:1");
+  CHECK(has(jobs, "name: fake-gpus-1-0\n"));
+  CHECK(has(jobs, "name: fake-gpus-2-1\n"));
+  CHECK(has(jobs, "nvidia.com/gpu: \"2\""));
+  CHECK(has(jobs, "image: \"registry/trainer:1\""));
+  const Sweep cpu({"parallel.gpus=2", "parallel.device=cpu"});
+  CHECK_FALSE(has(kubernetes_jobs(cpu.plan, "x"), "nvidia.com"));
+}
+
+}  // namespace
+}  // namespace trainer::experiment

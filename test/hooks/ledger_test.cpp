@@ -1,0 +1,112 @@
+// ledger.csv and run.json.
+#include <doctest/doctest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "hooks/run_record.h"
+#include "hooks/support.h"
+
+namespace trainer::hooks {
+namespace {
+
+using namespace test;
+
+std::unique_ptr<Hook> ledger() {
+  return make_ledger_hook([] { return std::string(64, 'a'); });
+}
+
+Progress with_samples(std::int64_t step) {
+  Progress p = after_step(step);
+  p.sample_ids = 0x1234;
+  return p;
+}
+
+nlohmann::json record_in(const Path& folder) {
+  return nlohmann::json::parse(read_text_file(folder / "run.json"));
+}
+
+TEST_CASE("the ledger has a row a step and one a checkpoint") {
+  const TemporaryFolder folder;
+  const auto hook = ledger();
+  hook->on_start(run_info(folder.path()));
+  hook->on_checkpoint("");
+  hook->on_step(with_samples(1));
+  hook->on_step(after_step(2));
+  hook->on_checkpoint("");
+  hook->on_finish(finish(FinishReason::kDone));
+  const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
+  REQUIRE(lines.size() == 5);
+  CHECK(lines[0] == "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters");
+  CHECK(lines[1] == "0,,,,,,,aaaaaaaaaaaaaaaa");
+  CHECK(lines[2].starts_with("1,64,0.1000000000000000"));
+  CHECK(lines[2].find(",0000000000001234,0.02") != std::string::npos);
+  CHECK(lines[3].find(",,0.02") != std::string::npos);
+  CHECK(lines[4] == "2,,,,,,,aaaaaaaaaaaaaaaa");
+}
+
+TEST_CASE("a resumed ledger has every step once") {
+  const TemporaryFolder folder;
+  {
+    const auto hook = ledger();
+    hook->on_start(run_info(folder.path()));
+    hook->on_step(after_step(1));
+    hook->on_step(after_step(2));
+    hook->on_checkpoint("");
+    hook->on_step(after_step(3));  // the process is killed here
+  }
+  const auto hook = ledger();
+  hook->on_start(run_info(folder.path(), 2));
+  hook->on_step(after_step(3));
+  hook->on_finish(finish(FinishReason::kDone));
+  std::string steps;
+  for (const auto& line : lines_of(read_text_file(folder.path() / "ledger.csv"))) {
+    steps += line.substr(0, line.find(',')) + " ";
+  }
+  CHECK(steps == "step 1 2 2 3 ");
+}
+
+TEST_CASE("a ledger of somebody else is refused") {
+  const TemporaryFolder folder;
+  write_file_atomic(folder.path() / "ledger.csv", "when,what\nmonday,bread\n");
+  CHECK_THROWS_WITH_AS(ledger()->on_start(run_info(folder.path(), 1)),
+                       doctest::Contains("ledger.csv:1"), DataError);
+}
+
+TEST_CASE("the record of a run says what made it and how it ended") {
+  const TemporaryFolder folder;
+  RunOrigin origin;
+  origin.program = "trainer 9";
+  origin.device = "cpu, 2 threads";
+  origin.data_fingerprint = "abc";
+  origin.price_per_hour = 1.5;
+  {
+    const auto hook = make_run_record_hook(origin);
+    hook->on_start(run_info(folder.path()));
+    hook->on_step(after_step(5));
+    hook->on_checkpoint("");
+    CHECK_FALSE(record_in(folder.path()).contains("finished"));
+    hook->on_finish(finish(FinishReason::kInterrupted, 5));
+    CHECK_FALSE(record_in(folder.path()).contains("finished"));
+  }
+  const auto hook = make_run_record_hook(origin);
+  hook->on_start(run_info(folder.path(), 5));
+  Finish done = finish(FinishReason::kDone);
+  done.evaluations = {evaluation(Split::kTest, 20, 0.5)};
+  hook->on_finish(done);
+  const nlohmann::json record = record_in(folder.path());
+  CHECK(record["program"] == "trainer 9");
+  CHECK(record["data"] == "abc");
+  CHECK(record["price_per_hour"] == 1.5);
+  REQUIRE(record["sessions"].size() == 2);
+  CHECK(record["sessions"][0]["first_step"] == 0);
+  CHECK(record["sessions"][1]["first_step"] == 5);
+  CHECK(record["sessions"][1]["seconds"] == doctest::Approx(12.3456));
+  CHECK(record["sessions"][1]["peak_memory_bytes"].get<std::int64_t>() > 1'000'000);
+  CHECK(record["finished"]["reason"] == "done");
+  CHECK(record["finished"]["metrics"]["test"]["correct"] == 3);
+  CHECK(record["finished"]["metrics"]["test"]["confusion"][1][0] == 1);
+}
+
+}  // namespace
+}  // namespace trainer::hooks
