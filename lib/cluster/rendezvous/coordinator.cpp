@@ -274,11 +274,11 @@ bool Coordinator::accept_hello(Connection& connection, const Rank& newcomer, int
                                const std::string& job) {
   const std::string who =
       concat(newcomer.name, " on ", newcomer.host, " (process ", newcomer.process, ")");
-  if (refused_) {
-    refuse(connection, refusal_, refused_message_);
-  } else if (job != options_.job) {
+  if (job != options_.job) {  // first: what ends this job is nothing to a rank of another
     refuse(connection, kLater,
            concat("another job listens there: '", options_.job, "', not '", job, "'"));
+  } else if (refused_) {
+    refuse(connection, refusal_, refused_message_);
   } else if (running_) {
     refuse(connection, kLater, "a job with all its ranks is already running there");
   } else if (size != static_cast<int>(ranks_.size()) || rank < 0 || rank >= size) {
