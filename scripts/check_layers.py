@@ -9,8 +9,8 @@ Fails on
   - a folder named in DEPENDS of lib/<folder>/CMakeLists.txt that the row does not allow, and one that is
     included but not named there;
   - a third-party header outside the folder that owns the library;
-  - a file of lib/decisions/ that is not named <folder>/<topic>.md, or is not a title "# DATE Title" and at most
-    nine more lines.
+  - a file of lib/decisions/ that is not named <folder>/<topic>.md after a folder of lib/, or one within it, or is
+    not a title "# DATE Title" and at most nine more lines.
 
     scripts/check_layers.py [ROOT]
 """
@@ -124,7 +124,8 @@ def check_depends(folder, row, used, folders, errors, root):
 def check_decisions(folder, rows, root, errors):
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         place = path.relative_to(root)
-        if path.suffix != ".md" or path.parent.parent != folder or path.parent.name not in rows:
+        about = path.parent.relative_to(folder)
+        if path.suffix != ".md" or (about.parts or ("",))[0] not in rows or not (root / "lib" / about).is_dir():
             errors.append(f"{place}: a decision is lib/decisions/<folder>/<topic>.md, with a folder of the table")
             continue
         lines = path.read_text().splitlines()

@@ -3,7 +3,7 @@
 #include <iostream>
 
 #include "commands.h"
-#include "experiment/grid.h"
+#include "experiment/sweep/grid.h"
 #include "measure/benchmark.h"
 #include "model/import.h"
 #include "options.h"

@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "commands.h"
-#include "experiment/summary.h"
+#include "experiment/sweep/summary.h"
 #include "report/html.h"
 
 namespace trainer::app {

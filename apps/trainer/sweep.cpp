@@ -1,4 +1,4 @@
-#include "experiment/sweep.h"
+#include "experiment/sweep/sweep.h"
 
 #include <unistd.h>
 
@@ -8,8 +8,8 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "commands.h"
-#include "experiment/launchers.h"
-#include "experiment/table.h"
+#include "experiment/sweep/launchers.h"
+#include "experiment/sweep/table.h"
 #include "options.h"
 #include "report/html.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "config/tree.h"
+#include "config/yaml/tree.h"
 
 namespace trainer::config {
 
@@ -19,7 +19,7 @@ struct Decoded {
 
 Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics);
 
-// Mistakes that only several values together make, as far as they show without the data.
+// Checks for mistakes in the combination of values, without the data.
 void check(const Decoded& decoded, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace trainer::config

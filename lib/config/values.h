@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "config/rule.h"
-#include "config/tree.h"
+#include "config/yaml/tree.h"
 
 namespace trainer::config {
 

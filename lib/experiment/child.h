@@ -13,7 +13,7 @@ namespace trainer::experiment {
 
 struct ChildOptions {
   std::vector<std::string> command;                // program and arguments
-  std::map<std::string, std::string> environment;  // all of it
+  std::map<std::string, std::string> environment;  // complete; nothing is inherited
   Path errors;                                     // file for standard error, which is appended to
   std::function<void(const std::string& line)> on_line;  // of standard output
 };
@@ -31,7 +31,7 @@ class SignalGuard {
   ~SignalGuard();
   SignalGuard(const SignalGuard&) = delete;
   SignalGuard& operator=(const SignalGuard&) = delete;
-  // Whether one of them has come, which is then forgotten.
+  // Whether a signal has arrived since the last call.
   bool take();
 
  private:

@@ -1,4 +1,4 @@
-// Several runs side by side.
+// Compares several runs.
 #pragma once
 
 #include <optional>

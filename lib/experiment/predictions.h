@@ -26,7 +26,7 @@ struct PairedResult {
   std::int64_t both_right = 0, only_first = 0, only_second = 0, both_wrong = 0;
   double probability = 1;  // of McNemar's exact test
 };
-// Nothing unless both predict the same samples with the same labels.
+// None unless both predict the same samples with the same labels.
 std::optional<PairedResult> compare_predictions(const Predictions& first,
                                                 const Predictions& second);
 

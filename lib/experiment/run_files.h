@@ -73,7 +73,7 @@ bool is_finished(const Path& folder);
 
 // The article's total time: the sum of the times of all steps.
 double step_seconds(const RunFiles& run);
-double wait_seconds(const RunFiles& run);       // of them, waiting for data
+double wait_seconds(const RunFiles& run);       // the part of these spent waiting for data
 double images_per_second(const RunFiles& run);  // 0 when there are no steps
 // "test", or else "validation": the split whose accuracy counts; "" without either.
 std::string scored_split(const RunFiles& run);

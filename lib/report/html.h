@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/summary.h"
+#include "experiment/sweep/summary.h"
 #include "report/svg.h"
 
 namespace trainer::report {

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
-#include "experiment/table.h"
+#include "experiment/sweep/table.h"
 #include "report/html.h"
 #include "report/page.h"
 

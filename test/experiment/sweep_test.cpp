@@ -1,10 +1,10 @@
 // The points of a sweep, its table and verdicts, and what other launchers get.
 #include <doctest/doctest.h>
 
-#include "experiment/grid.h"
-#include "experiment/launchers.h"
 #include "experiment/support.h"
-#include "experiment/table.h"
+#include "experiment/sweep/grid.h"
+#include "experiment/sweep/launchers.h"
+#include "experiment/sweep/table.h"
 
 namespace trainer::experiment {
 namespace {

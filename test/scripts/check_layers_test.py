@@ -84,6 +84,12 @@ class CheckLayers(unittest.TestCase):
         self.write("lib/decisions/graph/names.md", "# Names\n")
         self.fails("lib/decisions/graph/names.md:1: the first line must be")
 
+    def test_decision_of_an_inner_folder(self):
+        self.write("lib/decisions/graph/ops/names.md", "# 2026-01-02 Names\n")
+        self.fails("lib/decisions/graph/ops/names.md: a decision is lib/decisions/<folder>/<topic>.md")
+        self.write("lib/graph/ops/pool.cpp", "")
+        self.assertEqual(self.check(), (0, ""))
+
     def test_decision_in_no_folder(self):
         self.write("lib/decisions/names.md", "# 2026-01-02 Names\n")
         self.fails("lib/decisions/names.md: a decision is lib/decisions/<folder>/<topic>.md")

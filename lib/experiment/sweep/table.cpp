@@ -1,4 +1,4 @@
-#include "experiment/table.h"
+#include "experiment/sweep/table.h"
 
 #include <algorithm>
 #include <cmath>

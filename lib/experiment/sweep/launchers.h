@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "experiment/sweep.h"
+#include "experiment/sweep/sweep.h"
 
 namespace trainer::experiment {
 

@@ -1,4 +1,4 @@
-#include "config/tree.h"
+#include "config/yaml/tree.h"
 
 #include <algorithm>
 

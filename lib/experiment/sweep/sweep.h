@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "experiment/grid.h"
 #include "experiment/run_files.h"
+#include "experiment/sweep/grid.h"
 
 namespace trainer::experiment {
 

@@ -51,7 +51,7 @@ void substitute(Node& node, const Environment& environment);
 
 // YAML text of a tree: block style, lists of scalars in one line.
 std::string print(const Node& node);
-// The same in one line.
+// The tree as YAML in one line (flow style).
 std::string print_flow(const Node& node);
 
 }  // namespace trainer::config

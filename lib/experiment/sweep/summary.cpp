@@ -1,4 +1,4 @@
-#include "experiment/summary.h"
+#include "experiment/sweep/summary.h"
 
 #include <algorithm>
 #include <cmath>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "experiment/summary.h"
+#include "experiment/sweep/summary.h"
 
 namespace trainer::experiment {
 
@@ -18,7 +18,7 @@ struct Column {
   int decimals = 0;
   std::function<std::optional<double>(const SummaryRow&)> value;  // nothing: there is none
 };
-// Those of which some row has a number.
+// The columns for which some row has a number.
 std::vector<Column> columns_of(const Summary& summary);
 // The heading and the rows as text: the values, the columns and the verdict.
 std::vector<std::vector<std::string>> cells_of(const Summary& summary);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "experiment/statistics.h"
-#include "experiment/sweep.h"
+#include "experiment/sweep/sweep.h"
 
 namespace trainer::experiment {
 

@@ -1,4 +1,4 @@
-#include "experiment/launchers.h"
+#include "experiment/sweep/launchers.h"
 
 #include <algorithm>
 #include <cctype>

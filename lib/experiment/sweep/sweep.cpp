@@ -1,4 +1,4 @@
-#include "experiment/sweep.h"
+#include "experiment/sweep/sweep.h"
 
 #include <algorithm>
 #include <chrono>

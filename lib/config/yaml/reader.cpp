@@ -8,7 +8,7 @@
 #include <map>
 #include <sstream>
 
-#include "config/tree.h"
+#include "config/yaml/tree.h"
 
 namespace trainer::config {
 namespace {
