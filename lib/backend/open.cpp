@@ -97,6 +97,13 @@ std::string device_warning(const DeviceOptions& options) {
   return cpu::core_warning(options);
 }
 
+std::optional<DeviceOptions> with_other_sums(const DeviceOptions& options) {
+  const bool cpu =
+      options.kind == Kind::kCpu || (options.kind == Kind::kAuto && list_gpus().gpus.empty());
+  if (!cpu) return {};
+  return cpu::with_other_sums(options);
+}
+
 void use_cuda_plugin(const std::string& path) { plugin_path() = path; }
 void use_cuda_plan_cache(const std::string& folder) { plan_cache_folder() = folder; }
 

@@ -15,13 +15,6 @@ struct Place {
   std::string choice, alternative;
 };
 
-// Of "a.b[2].c" the name of its first step, without the index; `path` loses it.
-std::string take_step(std::string& path) {
-  const std::string step = path.substr(0, path.find('.'));
-  path.erase(0, step.size() + 1);
-  return step.substr(0, step.find('['));
-}
-
 Place place_of(const std::string& leaf) {
   Place place;
   const Schema* schema = &config_schema();

@@ -33,6 +33,7 @@ struct Rule {
   std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
   bool never_empty = false;                        // but for this
   std::optional<Resume> resume = {};               // as the section above it when left out
+  const char* same_as = "";  // the key beside it whose value it takes when left out; "": none
 
   Rule must() const {
     Rule rule = *this;
@@ -52,6 +53,11 @@ struct Rule {
   Rule on_resume(Resume value) const {
     Rule rule = *this;
     rule.resume = value;
+    return rule;
+  }
+  Rule or_as(const char* key) const {
+    Rule rule = *this;
+    rule.same_as = key;
     return rule;
   }
   Rule items(std::size_t least, std::size_t most = 1000000) const {

@@ -115,6 +115,12 @@ const Schema& config_schema() {
   return kSchema;
 }
 
+std::string take_step(std::string& path) {
+  const std::string step = path.substr(0, path.find('.'));
+  path.erase(0, step.size() + 1);
+  return step.substr(0, step.find('['));
+}
+
 namespace {
 
 void collect_keys(const Schema& schema, const std::string& above, std::vector<std::string>& keys) {

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "config/rule.h"
-#include "config/tree.h"
+#include "config/yaml/tree.h"
 
 namespace trainer::config {
 
@@ -58,13 +58,16 @@ struct Field {
 
 const Schema& config_schema();
 
+// Removes the first step of a path such as "a[2].b.c" and returns its name without the index: "a".
+std::string take_step(std::string& path);
+
 // What --set can name: the path of every key, those of alternatives (optimizer.sgd.momentum) and of
 // sections that a config may leave out included. Entries of lists have no name.
 std::vector<std::string> settable_keys();
 
 // Writes out every shorthand: `optimizer: adam` as {adam: null}, `dropout: 0.5` as {rate: 0.5}.
 void expand(Node& node, const Schema& schema);
-// The same for the top of `node` alone.
+// As expand(), for the top level of `node` alone.
 void expand_top(Node& node, const Schema& schema);
 
 // Puts one override into the tree, which must be expanded where the path leads.

@@ -9,6 +9,7 @@
 #include "base/partition.h"
 #include "base/threads/cores.h"
 #include "cluster/local_group.h"
+#include "config/derived.h"
 
 namespace trainer::engine {
 namespace {
@@ -58,9 +59,11 @@ backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t wor
   options.replicas = parallel.replicas;
   options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(parallel.timeout.count));
-  options.threads = parallel.threads;
-  options.lanes = parallel.lanes;
-  options.pin = parallel.pin;
+  config::Config given;
+  given.parallel = parallel;
+  for (auto& [key, value] : config::leaves(given, "parallel")) {
+    if (value != "null") options.settings.push_back({key, value});
+  }
   options.ordered = parallel.reduction == Parallel::Reduction::kOrdered;
   options.micro_batches = parallel.micro_batches;
   options.processes = workers;

@@ -1,9 +1,9 @@
-// The copies of a model that share this process's part of every batch, as one: what the loop, the
-// evaluation and the rest of a run see of the devices.
+// The replicas of a model in this process, as one object: the loop, evaluation and everything else
+// of a run reach the devices through it.
 //
-// Every replica has a backend with its share of the cores and a thread of its own. A batch of n
-// samples is cut into contiguous parts: of R replicas, r has partition(n, R, r). Gradients are
-// summed over the replicas, so that all make the same update; their parameters are the same bits.
+// Every replica has its own backend and its own thread. A batch of n samples is cut into contiguous
+// parts: replica r of R computes partition(n, R, r). Gradients are summed over the replicas, so
+// that all make the same update and their parameters stay the same bits.
 #pragma once
 
 #include <cstdint>
@@ -21,11 +21,11 @@
 
 namespace trainer::engine {
 
-// What a config asks of the devices of a process, of so many that train together.
+// The device options of a config, for one of `workers` processes that train together.
 backend::DeviceOptions device_options(const config::Parallel& parallel, std::int64_t workers = 1);
 
-// The backends of a config's replicas. Throws DeviceError when this machine or build lacks what the
-// config asks for.
+// Opens the backends of a config's replicas. Throws DeviceError when this machine or build lacks
+// what the config asks for.
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
                                                              std::int64_t workers = 1);
 
@@ -35,11 +35,11 @@ bool uses_batch_statistics(const graph::Graph& model);
 // The numbers of a launched call, of all replicas of this process.
 struct StepResult {
   double loss = 0;           // sum over the samples, without the penalty
-  std::int64_t correct = 0;  // means nothing where labels are no classes
-  // Nothing when this process had no samples in the call, which others had.
+  std::int64_t correct = 0;  // undefined where labels are not classes
+  // None when this process had no samples of the call.
   std::optional<double> penalty;
-  // Of all ranks when the call updated, of this process otherwise; the parameters are unchanged
-  // when it is false.
+  // Whether all losses were finite: of all ranks when the call updates, of this process otherwise.
+  // When false, the parameters are unchanged.
   bool finite = true;
   // Whether the update was left out because a gradient overflowed under the loss scale.
   bool skipped = false;
@@ -47,49 +47,49 @@ struct StepResult {
 
 class Replicas {
  public:
-  // One replica a backend. `workers` joins this process's replicas to those of others with as many;
-  // null: there are none. It must outlive the replicas.
+  // One replica for each backend. `workers` joins the replicas of processes with equally many
+  // replicas, and must outlive this object; null: this process is alone.
   Replicas(const graph::Graph& model, const config::Config& config,
            std::vector<std::unique_ptr<backend::Backend>> backends, Engine::Use use,
            cluster::Communicator* workers = nullptr);
   ~Replicas();
 
   std::int64_t count() const { return static_cast<std::int64_t>(engines_.size()); }
-  // "cpu, 1 lane x 1 thread, ...", of one replica, with their number.
+  // Backend::describe() of one replica, and the number of replicas.
   std::string describe() const;
-  // As Backend::describe_devices(), of so many replicas of all processes.
+  // Backend::describe_devices() for the replicas of all processes.
   std::string describe_devices(std::int64_t replicas) const {
     return backends_.front()->describe_devices(replicas);
   }
 
-  // As Engine's, on all replicas. Samples are this process's part of the batch: `scalars` are the
-  // step's, first_sample being the position of the part in the global batch, and all_samples the
-  // samples of the global batch.
+  // As the functions of Engine, on all replicas. A batch is this process's part of the global
+  // batch: scalars.first_sample is the position of the part in the global batch,
+  // scalars.all_samples the size of the global batch.
   void initialise(std::uint64_t seed);
   void write(const std::vector<checkpoint::Tensor>& tensors);
   void load(const checkpoint::TensorFile& file, const std::string& path);
   void change_frozen(const graph::Graph& model);
   const FrozenPrefix* prefix() const { return engines_.front()->prefix(); }
   const std::string& no_prefix_reason() const { return engines_.front()->no_prefix_reason(); }
-  // Gives the devices one call of the training program and returns. `batch` must stay until its
-  // result is read.
+  // Launches one call of the training program and returns. The memory of `batch` must stay valid
+  // until its result is read.
   void launch(const HostBatch& batch, const backend::Scalars& scalars);
   // Waits for the oldest call whose result was not read.
   StepResult result();
   // How many calls may be launched before result() must be called; 1 where launch() blocks.
   int launches_in_flight() const { return engines_.front()->launches_in_flight(); }
-  // Memory that the devices copy from without a detour; it must not outlive the replicas.
+  // Allocates memory that the devices copy from directly. It must not outlive the replicas.
   HostAllocator host_allocator();
   // launch() and result().
   StepResult step(const HostBatch& batch, const backend::Scalars& scalars) {
     launch(batch, scalars);
     return result();
   }
-  // Of the call whose result was read last, one a sample; valid until the next call.
+  // The loss of each sample of the call whose result was read last; valid until the next call.
   std::span<const float> losses();
-  // Until done: logits() and evaluated_losses() are those of the batch.
+  // Evaluates a batch and waits; logits() and evaluated_losses() then hold its results.
   void evaluate(const HostBatch& batch, std::int64_t all_samples = 0);
-  // Of the last evaluate(), in the order of its samples.
+  // Results of the last evaluate(), in the order of its samples.
   std::span<const float> logits() const { return logits_; }
   std::span<const float> evaluated_losses() const { return evaluated_losses_; }
   // The features of the images of the last call, launched or evaluated, rows packed; valid until
@@ -120,10 +120,10 @@ class Replicas {
   void check_equal();
 
  private:
-  // Runs work(replica) on all at once. An error ends the group: only destruction is left.
+  // Runs work(replica) on all replicas at once. After an error the object can only be destroyed.
   template <class Work>
   void run(const Work& work);
-  // The samples of a batch that are replica `replica`'s, of so many.
+  // The part of a batch that replica `replica` of `replicas` computes.
   HostBatch part_of(const HostBatch& batch, std::int64_t replica, std::int64_t replicas,
                     std::int64_t label_bytes) const;
   std::int64_t evaluators() const { return evaluates_alone_ ? 1 : count(); }

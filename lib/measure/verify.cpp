@@ -5,12 +5,13 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "backend/open.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
-#include "base/threads/cores.h"
 #include "compile/compile.h"
+#include "config/derived.h"
 #include "train/loop.h"
 
 namespace trainer::measure {
@@ -38,12 +39,14 @@ class StopHook : public hooks::Hook {
 struct Outcome {
   hooks::Finish finish;
   std::vector<checkpoint::Tensor> tensors;
+  std::string devices;  // what it ran on
 };
 
-// One run, or what is left of it after its checkpoint.
+// One run, or what is left of it after its checkpoint, on the devices that `devices` asks for.
 Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
-            const Path& folder, train::Start start, std::int64_t stop_after = 0) {
-  engine::Replicas replicas(model, config, engine::open_backends(config),
+            const Path& folder, train::Start start, const backend::DeviceOptions& devices,
+            std::int64_t stop_after = 0) {
+  engine::Replicas replicas(model, config, backend::open_backends(devices),
                             engine::Engine::Use::kTrain);
   train::prepare_run_folder(folder, config, start);
   const auto strategy = train::make_alone();
@@ -58,7 +61,14 @@ Outcome run(const Config& config, const data::Datasets& data, const graph::Graph
     throw Error(kExitInterrupted, "interrupted: nothing was verified");
   }
   outcome.tensors = replicas.tensors();
+  outcome.devices = replicas.describe();
   return outcome;
+}
+
+Outcome run(const Config& config, const data::Datasets& data, const graph::Graph& model,
+            const Path& folder, train::Start start, std::int64_t stop_after = 0) {
+  return run(config, data, model, folder, start, engine::device_options(config.parallel),
+             stop_after);
 }
 
 // The config as it is run here: so many steps, nothing that ends it early, evaluated once.
@@ -70,35 +80,6 @@ Config shortened(const Config& config, std::int64_t steps) {
   made.run.best.clear();
   const config::Duration never{static_cast<double>(steps + 1), config::Duration::Unit::kSteps};
   made.run.checkpoint_every = made.run.evaluate_every = never;
-  return made;
-}
-
-Config with_replicas(const Config& config, std::int64_t replicas) {
-  const std::int64_t batch = config.train.batch_size * config.parallel.replicas;
-  if (batch % replicas != 0) {
-    throw ConfigError(config.train.loc, concat("train.batch_size: a global batch of ", batch,
-                                               " cannot be divided among ", replicas, " replicas"));
-  }
-  Config made = config;
-  made.parallel.replicas = replicas;
-  // Listed GPUs serve any number of replicas in turn.
-  const std::vector<std::int64_t>& listed = config.parallel.gpus.indices;
-  made.parallel.gpus.indices.clear();
-  for (std::size_t r = 0; !listed.empty() && r < static_cast<std::size_t>(replicas); ++r) {
-    made.parallel.gpus.indices.push_back(listed[r % listed.size()]);
-  }
-  made.train.batch_size = batch / replicas;
-  if (config.evaluate.batch_size) {
-    // Evaluated in the same batches too, where they can be divided.
-    const std::int64_t all = *config.evaluate.batch_size * config.parallel.replicas;
-    made.evaluate.batch_size.reset();
-    if (all % replicas == 0) made.evaluate.batch_size = all / replicas;
-  }
-  made.parallel.lr_scaling = Parallel::LrScaling::kNone;
-  if (auto* ramp_up = std::get_if<config::RampUpSchedule>(&made.schedule.kind)) {
-    ramp_up->scale = config::RampUpSchedule::Scale::kNone;
-  }
-  made.parallel.lanes.reset();
   return made;
 }
 
@@ -169,7 +150,7 @@ Outcome verify_group(const std::string& promise, const Config& config, const dat
   const TemporaryFolder folder;
   std::optional<Outcome> first;
   for (const std::int64_t count : replicas) {
-    const Config own = with_replicas(config, count);
+    const Config own = config::with_replicas(config, count);
     Outcome outcome =
         run(own, data, model, folder.path() / std::to_string(count), train::Start::kOverwrite);
     if (!first) first = outcome;
@@ -181,7 +162,7 @@ Outcome verify_group(const std::string& promise, const Config& config, const dat
 }
 
 // Some models magnify rounding, and no two orders of their sums agree within kTolerance. The first
-// run is repeated with its batch cut otherwise; that its replicas agree as well is then all that
+// run is repeated with its sums in another order; that its replicas agree as well is then all that
 // can be asked.
 void allow_for_rounding(const Config& config, const data::Datasets& data, const graph::Graph& model,
                         const Outcome& first, std::int64_t replicas, Verification& verification) {
@@ -191,20 +172,21 @@ void allow_for_rounding(const Config& config, const data::Datasets& data, const 
                   [&](const auto& r) { return !is_fast(r) || r.holds; })) {
     return;
   }
+  const Config own = config::with_replicas(config, replicas);
+  const std::optional<backend::DeviceOptions> devices =
+      backend::with_other_sums(engine::device_options(own.parallel));
+  if (!devices) return;
   const TemporaryFolder folder;
-  Config own = with_replicas(config, replicas);
-  constexpr std::int64_t kMostLanes = 63;  // not the default of any machine
-  const auto cores = static_cast<std::int64_t>(available_cores().size());
-  own.parallel.lanes = std::min(own.parallel.threads.value_or(cores) + 1, kMostLanes);
-  const Outcome other = run(own, data, model, folder.path() / "other", train::Start::kOverwrite);
+  const Outcome other =
+      run(own, data, model, folder.path() / "other", train::Start::kOverwrite, *devices);
   const double rounding = distance(first.tensors, other.tensors);
   constexpr int kMargin = 4;
   for (Verification::Row& row : rows) {
     if (is_fast(row)) row.holds = row.distance <= std::max(kTolerance, kMargin * rounding);
   }
   verification.notes.push_back(
-      concat("this model magnifies rounding: the first fast run with ", *own.parallel.lanes,
-             " lanes, the same sums in another order, ends ", exponent(rounding),
+      concat("this model magnifies rounding: the first fast run with its sums in another order (",
+             other.devices, ") ends ", exponent(rounding),
              " apart, so that runs must agree within ", kMargin, " times that"));
 }
 

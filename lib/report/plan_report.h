@@ -1,4 +1,4 @@
-// What a config means, without training: what `trainer plan` prints.
+// The plan of a run, without training: `trainer plan`.
 #pragma once
 
 #include <map>
@@ -19,7 +19,7 @@
 
 namespace trainer::report {
 
-// What a plan knows of the data.
+// The facts about the data in a plan.
 struct PlannedData {
   std::optional<model::SampleSpec> sample;  // what a model can be built for
   std::vector<std::string> classes;
@@ -44,7 +44,7 @@ struct RatePoint {
 
 // The part that is the same on every machine.
 struct PlanReport {
-  // Where the config leaves a value open, what the run takes, and what decides it.
+  // A value of the config. Where the config leaves it open: the value of the run, and its origin.
   struct Setting {
     std::string key, value, origin;
   };
@@ -75,7 +75,7 @@ struct PlanReport {
   std::vector<RatePoint> rates;  // first, last and at most nine between
   double lowest_rate = 0, highest_rate = 0;
 };
-// Any one of so many processes that train together.
+// The identity of one of `size` processes that train together.
 cluster::Identity planned_workers(int size);
 PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
                      const std::optional<graph::Graph>& model, const cluster::Identity& who = {});
@@ -84,7 +84,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 // device that the config asks for only what this machine lacks.
 struct DevicePlan {
   std::string backend;
-  std::vector<backend::ChosenSetting> chosen;  // what it takes for keys that the config leaves open
+  std::vector<backend::Setting> chosen;  // what it takes for keys that the config leaves open
   std::unique_ptr<engine::Replicas> engine;
   backend::MemoryReport memory;  // of the stage that takes most
   std::string memory_of;         // which that is; "" where there is but one
@@ -95,8 +95,8 @@ struct DevicePlan {
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
                        const config::Config& config, const cluster::Identity& who = {});
 
-// Of a step with parameter servers: gradients with moving statistics as they were and are;
-// parameters with statistics.
+// Bytes of a step with parameter servers. Pushed: gradients, and moving statistics before and after
+// the step. Pulled: parameters and statistics.
 std::int64_t pushed_bytes(const PlanReport& plan);
 std::int64_t pulled_bytes(const PlanReport& plan);
 
@@ -110,7 +110,7 @@ void check_pass(const std::string& pass);
 // The training and the evaluation graph after a pass, or after every one for "all".
 void print_graphs(const graph::Graph& model, const config::Config& config,
                   const backend::Backend& backend, const std::string& pass, std::ostream& out);
-// Of the first replica.
+// Prints the programs of the first replica.
 void print_programs(engine::Replicas& engine, std::ostream& out);
 
 }  // namespace trainer::report

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "config/derived.h"
 #include "config/keys.h"
 #include "data/reading.h"
 #include "train/run_dir.h"
@@ -16,13 +17,11 @@ namespace keys = config::keys;
 
 // "{scale: 1, mean: [1, 2, 3], ...}"
 std::string flow_of(const config::Normalize& normalize) {
-  const std::string section = concat(keys::kNormalize, '.');
   config::Config config;
   config.data.normalize = normalize;
   std::string text;
-  for (const auto& [key, value] : config::leaves(config)) {
-    if (!key.starts_with(section)) continue;
-    text += concat(text.empty() ? "{" : ", ", key.substr(section.size()), ": ", value);
+  for (const auto& [key, value] : config::leaves(config, keys::kNormalize)) {
+    text += concat(text.empty() ? "{" : ", ", key.substr(key.rfind('.') + 1), ": ", value);
   }
   return text + "}";
 }
@@ -69,7 +68,7 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
 
 ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan& device) {
   ResolvedValues values;
-  for (const backend::ChosenSetting& setting : device.chosen) {
+  for (const backend::Setting& setting : device.chosen) {
     values[setting.key] = {setting.value, "machine"};
   }
   if (config::is_image_format(config.data.format)) {
@@ -90,14 +89,11 @@ void fill_in(std::vector<PlanReport::Setting>& settings, const ResolvedValues& v
       setting.value = found->second.value;
       setting.origin = found->second.origin;
     }
-    // A pool's strides, which stand behind its size.
-    constexpr std::string_view kStrides = "strides";
-    if (!setting.key.ends_with("_pool.strides")) continue;
-    const std::string size =
-        setting.key.substr(0, setting.key.size() - kStrides.size()) + "pool_size";
-    if (const auto found = by_key.find(size); found != by_key.end()) {
+    // The key that it follows stands before it.
+    const std::string other = config::default_key(setting.key);
+    if (const auto found = by_key.find(other); found != by_key.end()) {
       setting.value = found->second->value;
-      setting.origin = "pool_size";
+      setting.origin = other.substr(other.rfind('.') + 1);
     }
   }
 }

@@ -3,7 +3,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "train/worker_group.h"
+#include "config/derived.h"
 
 namespace trainer::train {
 namespace {
@@ -63,7 +63,7 @@ std::string agreement_of(const cluster::Identity& who, const config::Config& con
     common.data.normalize.reset();
   }
   return concat("version: " TRAINER_VERSION "\n", cluster::cluster_text(who),
-                common_config(std::move(common)));
+                config::common_config(std::move(common)));
 }
 
 std::chrono::milliseconds timeout_of(const config::Config& config) {

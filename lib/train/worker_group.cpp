@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cluster/open_communicator.h"
+#include "config/derived.h"
 
 namespace trainer::train {
 namespace {
@@ -21,12 +22,6 @@ std::size_t gradient_bytes(const graph::Graph& model) {
 }
 
 }  // namespace
-
-std::string common_config(config::Config config) {
-  config.run.dir.clear();
-  config.parallel.threads.reset();
-  return config::to_yaml(config);
-}
 
 void check_workers(const config::Config& config, const cluster::Identity& who) {
   const Parallel& parallel = config.parallel;
@@ -87,7 +82,7 @@ WorkerGroup::WorkerGroup(const cluster::Identity& who, const config::Config& con
   options.version = TRAINER_VERSION;
   rendezvous_ = std::make_shared<cluster::Rendezvous>(who, options);
   rendezvous_->set_phase("starting");
-  rendezvous_->agree("config", common_config(config));
+  rendezvous_->agree("config", config::common_config(config));
   gradients_ = cluster::open_communicator(rendezvous_, config.parallel, gradient_bytes(model), say);
   control_ = gradients_->duplicate();
   if (!is_chief()) return;

@@ -15,22 +15,19 @@
 
 namespace trainer::train {
 
-// Throws ConfigError unless the config can train with so many processes, and unless `who` is a
-// chief or worker.
+// Throws ConfigError unless `who` is a chief or worker and the config can train with the number of
+// its processes.
 void check_workers(const config::Config& config, const cluster::Identity& who);
 
-// The part of the config that must be equal on all processes of a job, as text: all but where it
-// writes and how many cores it has.
-std::string common_config(config::Config config);
-
-// Joined from construction to destruction. Rank 0 is the chief: it alone has the run folder, the
-// hooks and the terminal; all others do the same steps. Where ranks have to agree on what happens
-// next, the chief decides or any one of them does, in calls that all of them make.
+// The membership of this process in a group of synchronous workers, from construction to
+// destruction. Rank 0 is the chief: it alone has the run folder, the hooks and the terminal; all
+// ranks make the same steps. Ranks agree on what happens next in collective calls, which all of
+// them make.
 class WorkerGroup {
  public:
   // Waits for all ranks. Throws ConfigError when they differ in config or cluster, PeerError when
-  // some do not come. `say` gets what rank 0 should print, a line each, and `warn` warnings, from
-  // any thread.
+  // some do not connect in time. `say` gets lines for rank 0 to print, `warn` warnings; both are
+  // called from any thread.
   WorkerGroup(const cluster::Identity& who, const config::Config& config, const graph::Graph& model,
               const std::function<void(const std::string&)>& say,
               const std::function<void(const std::string&)>& warn = {});
@@ -41,7 +38,7 @@ class WorkerGroup {
   int rank() const { return control_->rank(); }
   int size() const { return control_->size(); }
   bool is_chief() const { return rank() == 0; }
-  bool on_one_machine() const;  // all of them
+  bool on_one_machine() const;  // whether all ranks are
   // For the gradients.
   cluster::Communicator& gradients() { return *gradients_; }
   // For everything else, on the loop's thread.
@@ -49,9 +46,9 @@ class WorkerGroup {
 
   // Collective. Throws ConfigError naming a rank whose value is not rank 0's.
   void agree(const std::string& what, const std::string& value);
-  // What this process is doing, for the messages of others: "training, step 120".
+  // Sets what this process is doing, for messages of other ranks: "training, step 120".
   void set_phase(const std::string& phase);
-  // Makes the other ranks throw PeerError with this message instead of waiting for this one.
+  // Makes all other ranks throw PeerError with this message instead of waiting for this rank.
   void fail(const std::string& message) noexcept;
 
   // Collective: returns the chief's value on all ranks.

@@ -53,7 +53,7 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(std::in
   backend::DeviceOptions options;
   options.kind = backend::DeviceOptions::Kind::kCpu;
   options.replicas = replicas;
-  options.threads = replicas;
+  options.settings = {{"parallel.threads", std::to_string(replicas)}};
   return open_test_backends(options);
 }
 

@@ -56,15 +56,6 @@ TEST_CASE("workers: what does not fit their number is refused") {
   check_contains(problem(ordered + ", collective: ring", 4), "needs halving_doubling");
 }
 
-TEST_CASE("workers: where a process writes and how many cores it has is its own") {
-  config::Config one = trainer::test::config_of(kModel), two = one;
-  two.run.dir = "elsewhere";
-  two.parallel.threads = 7;
-  CHECK(common_config(one) == common_config(two));
-  two.seed = one.seed + 1;
-  CHECK(common_config(one) != common_config(two));
-}
-
 TEST_CASE("workers: all have what the chief broadcasts") {
   config::Config config = trainer::test::config_of(kModel, "parallel: {lr_scaling: none}\n");
   const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));

@@ -69,9 +69,9 @@ class CpuBackend : public Backend {
     return concat(replicas, replicas == 1 ? " CPU(s)" : " replicas");
   }
 
-  std::vector<ChosenSetting> chosen_settings() const override {
-    return {{"parallel.lanes", std::to_string(workers_.count())},
-            {"parallel.threads", std::to_string(all_threads_)}};
+  std::vector<Setting> chosen_settings() const override {
+    return {{kLanesKey, std::to_string(workers_.count())},
+            {kThreadsKey, std::to_string(all_threads_)}};
   }
 
   compile::Capabilities capabilities() const override {

@@ -10,6 +10,13 @@
 
 namespace trainer::backend::cpu {
 
+// The backend's own keys (DeviceOptions::settings): for all replicas together, processor cores; of
+// each replica, micro-batches computed side by side; whether each replica stays on cores of its
+// own.
+inline constexpr char kThreadsKey[] = "parallel.threads";
+inline constexpr char kLanesKey[] = "parallel.lanes";
+inline constexpr char kPinKey[] = "parallel.pin";
+
 struct CpuOptions {
   int threads = 0;      // 0: all cores this process may use
   int all_threads = 0;  // of all replicas of this process; 0: there is one
@@ -26,6 +33,8 @@ std::unique_ptr<Backend> open_backend(const CpuOptions& options);
 
 // A backend a replica, each with its share of the cores.
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options);
+// One worker thread more in each replica, which divides batches otherwise.
+DeviceOptions with_other_sums(DeviceOptions options);
 // Says which option asks for more cores than this process may use; "" when none does.
 std::string core_warning(const DeviceOptions& options);
 

@@ -1,6 +1,8 @@
 // How replicas share the cores of a processor.
 #include <algorithm>
 #include <bit>
+#include <charconv>
+#include <optional>
 
 #include "backend/cpu/cpu.h"
 #include "base/error.h"
@@ -11,13 +13,41 @@ namespace {
 
 std::int64_t core_count() { return static_cast<std::int64_t>(available_cores().size()); }
 
-std::int64_t threads_of_replica(const DeviceOptions& options) {
-  return std::max<std::int64_t>(1, options.threads.value_or(core_count()) / options.replicas);
+// The settings of the CPU; chosen when left out.
+struct CpuSettings {
+  std::optional<std::int64_t> threads, lanes;
+  bool pin = false;
+};
+
+std::int64_t number_of(const Setting& setting) {
+  std::int64_t number = 0;
+  const char* end = setting.value.data() + setting.value.size();
+  const auto [stop, error] = std::from_chars(setting.value.data(), end, number);
+  if (error != std::errc() || stop != end || number < 1) {
+    throw DeviceError(
+        concat(setting.key, ": expected a number of at least 1, found '", setting.value, "'"));
+  }
+  return number;
+}
+
+CpuSettings settings_of(const DeviceOptions& options) {
+  CpuSettings settings;
+  for (const Setting& setting : options.settings) {
+    if (setting.key == kThreadsKey) settings.threads = number_of(setting);
+    if (setting.key == kLanesKey) settings.lanes = number_of(setting);
+    if (setting.key == kPinKey) settings.pin = setting.value == "true";
+  }
+  return settings;
+}
+
+std::int64_t threads_of_replica(const DeviceOptions& options, const CpuSettings& settings) {
+  return std::max<std::int64_t>(1, settings.threads.value_or(core_count()) / options.replicas);
 }
 
 // Ordered sums need workers in a power of two that divides the replica's micro-batches; 0: chosen.
-std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threads) {
-  if (options.lanes) return *options.lanes;
+std::int64_t workers_of_replica(const DeviceOptions& options, const CpuSettings& settings,
+                                std::int64_t threads) {
+  if (settings.lanes) return *settings.lanes;
   if (!options.ordered) return 0;
   const auto most =
       std::min(threads, options.micro_batches / (options.replicas * options.processes));
@@ -26,10 +56,12 @@ std::int64_t workers_of_replica(const DeviceOptions& options, std::int64_t threa
 
 // The cores of a replica's workers; none when they shall not be pinned, or when replicas share
 // cores.
-std::vector<int> cores_of(const DeviceOptions& options, std::int64_t replica,
-                          std::int64_t threads) {
+std::vector<int> cores_of(const DeviceOptions& options, const CpuSettings& settings,
+                          std::int64_t replica, std::int64_t threads) {
   const std::vector<int> cores = available_cores();
-  if (!options.pin || options.replicas == 1 || options.replicas * threads > core_count()) return {};
+  if (!settings.pin || options.replicas == 1 || options.replicas * threads > core_count()) {
+    return {};
+  }
   const auto first = cores.begin() + replica * threads;
   return {first, first + threads};
 }
@@ -37,25 +69,36 @@ std::vector<int> cores_of(const DeviceOptions& options, std::int64_t replica,
 }  // namespace
 
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options) {
-  const std::int64_t threads = threads_of_replica(options);
+  const CpuSettings settings = settings_of(options);
+  const std::int64_t threads = threads_of_replica(options, settings);
   std::vector<std::unique_ptr<Backend>> backends;
   for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
     CpuOptions own;
-    own.lanes = static_cast<int>(workers_of_replica(options, threads));
+    own.lanes = static_cast<int>(workers_of_replica(options, settings, threads));
     own.threads = options.ordered ? own.lanes : static_cast<int>(threads);
-    own.all_threads = static_cast<int>(options.threads.value_or(core_count()));
-    own.cores = cores_of(options, replica, threads);
+    own.all_threads = static_cast<int>(settings.threads.value_or(core_count()));
+    own.cores = cores_of(options, settings, replica, threads);
     backends.push_back(open_backend(own));
   }
   return backends;
 }
 
+DeviceOptions with_other_sums(DeviceOptions options) {
+  constexpr std::int64_t kMostLanes = 63;  // not the default of any machine
+  const std::int64_t lanes =
+      std::min(settings_of(options).threads.value_or(core_count()) + 1, kMostLanes);
+  std::erase_if(options.settings, [](const Setting& setting) { return setting.key == kLanesKey; });
+  options.settings.push_back({kLanesKey, std::to_string(lanes)});
+  return options;
+}
+
 std::string core_warning(const DeviceOptions& options) {
+  const CpuSettings settings = settings_of(options);
   const std::int64_t cores = core_count();
   std::string asked;
-  if (options.threads.value_or(0) > cores) asked = concat("parallel.threads: ", *options.threads);
-  if (options.lanes.value_or(0) * options.replicas > cores) {
-    asked += concat(asked.empty() ? "" : ", ", "parallel.lanes: ", *options.lanes);
+  if (settings.threads.value_or(0) > cores) asked = concat(kThreadsKey, ": ", *settings.threads);
+  if (settings.lanes.value_or(0) * options.replicas > cores) {
+    asked += concat(asked.empty() ? "" : ", ", kLanesKey, ": ", *settings.lanes);
     if (options.replicas > 1) asked += concat(" in each of ", options.replicas, " replicas");
   }
   if (asked.empty()) return "";

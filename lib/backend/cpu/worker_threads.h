@@ -44,7 +44,7 @@ class WorkerThreads {
   int threads_per_worker() const { return threads_per_worker_; }
   // A worker's threads for our own kernels, run() by the worker; null when it has but one.
   ThreadTeam* team_of(int worker) const;
-  // As ThreadTeam::run.
+  // Runs a function on all worker threads, as ThreadTeam::run().
   void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
  private:

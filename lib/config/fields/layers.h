@@ -50,7 +50,8 @@ template <class V, class L>
 void pool_fields(V& v, L& s) {
   v.shorthand("pool_size");
   v("pool_size", s.pool_size, "Window in pixels.", pixels(1));
-  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.", pixels(1));
+  v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
+    pixels(1).or_as("pool_size"));
 }
 
 template <class V, class L>

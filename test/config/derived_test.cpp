@@ -1,0 +1,63 @@
+#include "config/derived.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "config/support.h"
+
+namespace trainer::config {
+namespace {
+
+Config with(const std::string& sections) { return parse(kModel + kData + sections).config; }
+
+TEST_CASE("another number of replicas divides the same global batch") {
+  const Config two = with(
+      "train: {epochs: 1, batch_size: 6}\nevaluate: {batch_size: 4}\n"
+      "parallel: {replicas: 2, lanes: 3, lr_scaling: linear, gpus: [0, 2]}\n");
+  const Config three = with_replicas(two, 3);
+  CHECK(three.train.batch_size == 4);
+  CHECK(three.parallel.replicas == 3);
+  CHECK(three.parallel.gpus.indices == std::vector<std::int64_t>{0, 2, 0});
+  CHECK(three.parallel.lr_scaling == Parallel::LrScaling::kNone);
+  CHECK(!three.parallel.lanes);
+  CHECK(!three.evaluate.batch_size);  // 8 samples are not three times the same number
+  CHECK(with_replicas(two, 4).evaluate.batch_size == 2);
+  CHECK(with_replicas(two, 1).train.batch_size == 12);
+  CHECK_THROWS_WITH_AS(with_replicas(two, 5), doctest::Contains("global batch of 12"), ConfigError);
+}
+
+TEST_CASE("a ramp-up is not scaled by the number of replicas either") {
+  const Config config = with(kTrain + "schedule: {ramp_up: {scale: linear}}\n");
+  const Config two = with_replicas(config, 2);
+  CHECK(std::get<RampUpSchedule>(two.schedule.kind).scale == RampUpSchedule::Scale::kNone);
+}
+
+TEST_CASE("where a process writes and how many cores it has is its own") {
+  const Config one = with(kTrain);
+  Config two = one;
+  two.run.dir = "elsewhere";
+  two.parallel.threads = 7;
+  CHECK(common_config(one) == common_config(two));
+  two.seed = one.seed + 1;
+  CHECK(common_config(one) != common_config(two));
+}
+
+TEST_CASE("the strides of a pool are its size when they are left out") {
+  CHECK(default_key("model.layers[2].max_pool.strides") == "model.layers[2].max_pool.pool_size");
+  CHECK(default_key("model.head[0].average_pool.strides") ==
+        "model.head[0].average_pool.pool_size");
+  CHECK(default_key("model.layers[2].conv.strides").empty());
+  CHECK(default_key("model.layers[2].max_pool.pool_size").empty());
+  CHECK(default_key("model.layers[2].max_pool").empty());
+  CHECK(default_key("no.such.key").empty());
+}
+
+TEST_CASE("the leaves of a section are those below its name") {
+  const auto all = leaves(with(kTrain), "evaluate");
+  REQUIRE(all.size() == 5);
+  for (const auto& [key, value] : all) CHECK(key.starts_with("evaluate."));
+  CHECK(leaves(with(kTrain), "eval").empty());
+}
+
+}  // namespace
+}  // namespace trainer::config
