@@ -1,4 +1,4 @@
-// Where the buffers of a program lie in one block of memory.
+// Plans the offsets of a program's buffers in one block of memory.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ struct ArenaPlan {
   std::int64_t bytes = 0;
 };
 
-// First fit by falling size: each buffer gets the lowest offset at which no buffer that lives at
-// the same time lies. Offsets are multiples of `alignment`.
+// First fit, largest buffer first: a buffer gets the lowest offset that no buffer with an
+// overlapping lifetime occupies. Offsets are multiples of `alignment` bytes.
 ArenaPlan plan_arena(std::span<const Lifetime> buffers, std::int64_t alignment);
 
 }  // namespace trainer::backend

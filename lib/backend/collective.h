@@ -11,8 +11,8 @@
 namespace trainer::backend {
 
 // A group of ranks with a device each. Every rank makes the same calls in the same order with the
-// same sizes. Errors of a call (PeerError: a rank has gone or is silent) surface where its stream
-// is waited for.
+// same sizes. An error of a call (PeerError: a rank has gone or is silent) is thrown by the wait
+// for its stream.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -20,7 +20,7 @@ class Collective {
   virtual int size() const = 0;
   // Sums `count` float32 values in place, with the same bits on every rank.
   virtual void all_reduce(Span values, std::int64_t count, Stream& stream) = 0;
-  // Ends every wait of this group's ranks with a PeerError that says why; from any thread.
+  // Makes every waiting rank of this group throw PeerError with this reason. Thread-safe.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 

@@ -1,5 +1,5 @@
-// The CUDA backend, which is a library of its own: the process opens it when somebody asks for
-// GPUs, and starts without any library of CUDA otherwise.
+// Opens the CUDA backend, a separate library, when GPUs are asked for. A process without GPUs loads
+// no CUDA library.
 #pragma once
 
 #include <memory>
@@ -27,8 +27,8 @@ class NoGpu : public DeviceError {
   Cause cause_;
 };
 
-// The opened library. It stays in memory to the end of the process, since errors that it has thrown
-// may outlive every backend.
+// The opened library. It stays loaded until the process ends, because errors that it has thrown may
+// outlive every backend.
 class CudaPlugin {
  public:
   // Opens the library at `path`; "": libtrainer_cuda.so beside the program, else in

@@ -1,4 +1,4 @@
-// Memory of a device, and the order in which a device works.
+// Memory, streams and events of a device.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@ struct Span {
   }
 };
 
-// A move-only block of device memory, freed by the backend that allocated it, which must outlive
-// it. Freeing it while launched work uses it is an error of the caller.
+// A move-only block of device memory. The backend that allocated it frees it and must outlive it.
+// The caller must not free it while launched work uses it.
 class Buffer {
  public:
   using Free = std::function<void(std::byte*)>;
@@ -52,11 +52,11 @@ class Buffer {
   Free free_;
 };
 
-// A point in a stream's work, set by Stream::record(); before that, one that is done.
+// A point in the work of a stream, set by Stream::record(). An event that was never set is done.
 class Event {
  public:
   virtual ~Event() = default;
-  // Whether the work before it is done; from any thread.
+  // Whether the work before it is done. Any thread may ask.
   virtual bool done() const = 0;
   // Blocks until done(). Rethrows what the work before it threw.
   virtual void wait() const = 0;
@@ -67,16 +67,16 @@ class Event {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Copies in stream order; 0 bytes are nothing, wherever the pointers point. The host memory must
-  // stay as it is until the copy is done.
+  // Copy in stream order. 0 bytes are a no-op, whatever the pointers are. The host memory must stay
+  // valid, and the source unchanged, until the copy is done.
   virtual void upload(Span to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, Span from, std::size_t bytes) = 0;
-  // Sets the event, of the same backend, to the point after all work that was given so far.
+  // Sets the event, of the same backend, to the point after all work enqueued so far.
   virtual void record(Event& event) = 0;
-  // Work given from now on starts after the event, which may be of another stream of the same
+  // Work enqueued from now on starts after the event, which may be of another stream of the same
   // backend.
   virtual void wait_for(const Event& event) = 0;
-  // Blocks until all work given so far is done. Rethrows what it threw.
+  // Blocks until all work enqueued so far is done. Rethrows what that work threw.
   virtual void synchronize() = 0;
 };
 

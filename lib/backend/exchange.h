@@ -1,5 +1,5 @@
-// What the ranks of a group exchange for one update: the flat gradients in buckets, and behind the
-// last bucket a trailer of numbers that travel with it. Every backend lays them out so.
+// Layout of what the ranks of a group exchange for one update, the same in every backend: the flat
+// gradients in buckets, and after the last bucket a trailer of numbers.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@ struct Slice {
   std::int64_t count() const { return last - first; }
 };
 
-// Whole parameters of about `bytes` together, in the order in which backward makes the gradients.
-// `count`: elements of the flat buffers.
+// Groups whole parameters into buckets of about `bytes`, in the order in which backward makes the
+// gradients. `count`: elements of the flat buffers.
 std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t count,
                                 std::int64_t bytes);
 
 // The trailer: whether this rank's loss is finite, whether its moving statistics have moved since
-// the last update, and those, which an update replaces by the mean over the ranks that moved them.
-// Summed over the ranks like gradients.
+// the last update, and the moving statistics. Summed over the ranks like gradients. An update sets
+// the moving statistics to the mean over the ranks that moved them.
 class Trailer {
  public:
   // `statistics`: moving statistics that are averaged; none when batch norm takes its statistics
@@ -31,14 +31,14 @@ class Trailer {
   explicit Trailer(std::vector<std::span<float>> statistics = {});
 
   std::size_t size() const { return 2 + count_; }  // float32 values
-  // Moving statistics have followed a call since the last update.
+  // Records that a call has moved the statistics since the last update.
   void statistics_moved() { moved_ = true; }
-  // Before a call moves the statistics: keeps them for an update that is off.
+  // Saves the statistics, before a call moves them, for an update that is left out.
   void remember();
-  // This rank's trailer.
+  // Writes this rank's trailer.
   void write(std::span<float> to, bool finite) const;
-  // Takes the sum over all ranks: whether the update is on. The statistics are then the mean of the
-  // ranks', otherwise what they were when remember() was called.
+  // Reads the sum over all ranks and returns whether to update. Sets the statistics to the mean of
+  // the ranks if so, otherwise to those that remember() saved.
   bool read(std::span<const float> sum);
 
  private:

@@ -1,4 +1,4 @@
-// The group of devices whose memory is the host's: sums of a cluster::Communicator.
+// A collective for devices whose memory is host memory: sums by a cluster::Communicator.
 #pragma once
 
 #include "backend/collective.h"
@@ -11,7 +11,7 @@ class HostCollective final : public Collective {
 
   int rank() const override { return ranks_.rank(); }
   int size() const override { return ranks_.size(); }
-  // At once, on the calling thread, which must be past the stream's work.
+  // Sums at once on the calling thread. The stream must have no work left.
   void all_reduce(Span values, std::int64_t count, Stream& stream) override;
   void abort(const std::string& reason) noexcept override { ranks_.abort(reason); }
   cluster::Communicator& ranks() { return ranks_; }

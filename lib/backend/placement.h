@@ -1,4 +1,4 @@
-// Where a model's persistent values lie in the flat buffers of backend::Flat.
+// Places a model's persistent values in the flat buffers of backend::Flat.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Placement {
   // Trained parameters in the order of the graph's update nodes, which is that of backward; moving
   // statistics that training changes lie one after another without a gap.
   Flat flat;
-  std::int64_t rest = 0;  // elements of what training never changes
+  std::int64_t rest = 0;  // elements of the values that training never changes
 
   // Throws std::logic_error when there is none.
   const Place& at(std::string_view name) const;

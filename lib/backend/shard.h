@@ -1,4 +1,4 @@
-// A part of the flat buffers with the update phase over it, in a process that has no model.
+// A shard of the flat buffers and its update phase, in a process that has no model.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,11 @@ class ParameterShard {
   ParameterShard(const ParameterShard&) = delete;
   ParameterShard& operator=(const ParameterShard&) = delete;
 
-  // The part's values of a buffer.
+  // The values of this shard in a buffer.
   std::span<float> values(FlatBuffer buffer);
-  // The update of a model's own executable, bit for bit. `gradient.values` is the part's, as many
-  // as the shard has; clip_scales are those of all segments of the model. Of the scalars,
-  // learning_rate and update count.
+  // Updates the shard with the same bits as the executable of a whole model. `gradient.values` has
+  // as many elements as the shard, `gradient.clip_scales` one for each segment of the model. Of the
+  // scalars only learning_rate and update are read.
   void update(const Gradient& gradient, const Scalars& scalars);
 
  private:

@@ -35,7 +35,7 @@ void check_output_path(const std::string& option, const Path& path, bool overwri
 // written to them for a minute.
 void write_file_atomic(const Path& path, std::span<const std::uint8_t> content);
 void write_file_atomic(const Path& path, std::string_view content);
-// The same for a content in several pieces, so that a big file needs no second copy in memory.
+// Overload for content in several pieces, so that a large file needs no second copy in memory.
 using Pieces = std::vector<std::span<const std::uint8_t>>;
 void write_file_atomic(const Path& path, const Pieces& pieces);
 // Removes the temporary files that killed writers left in `folder`. Call it only while no other
@@ -63,7 +63,7 @@ class Sha256 {
   void* context_;  // EVP_MD_CTX of libcrypto
 };
 
-// A folder of its own below the system's temporary folder, removed with all its content.
+// Creates a folder below the system's temporary folder and removes it with all its content.
 class TemporaryFolder {
  public:
   TemporaryFolder();

@@ -1,15 +1,15 @@
-// Names and paths matched by patterns.
+// Matches names and paths against patterns.
 #pragma once
 
 #include <string_view>
 
 namespace trainer {
 
-// Whether the whole text fits the pattern: * is any text, ? any one character.
+// Whether the pattern matches the whole text: * stands for any text, ? for any one character.
 bool matches(std::string_view pattern, std::string_view text);
 
-// Whether the whole path fits the pattern: * and ? stop at a slash, and **/ is any number of whole
-// folders, none included.
+// Whether the pattern matches the whole path: * and ? do not match a slash, and **/ stands for any
+// number of whole folders, none included.
 bool matches_path(std::string_view pattern, std::string_view path);
 
 }  // namespace trainer

@@ -19,7 +19,7 @@ inline Partition partition(std::int64_t n, std::int64_t k, std::int64_t i) {
   return {first, n * (i + 1) / k - first};
 }
 
-// The same in whole multiples of `alignment` items, equal sizes as long as there are items left.
+// As partition(), in whole multiples of `alignment` items: equal sizes while items are left.
 inline Partition aligned_partition(std::int64_t n, std::int64_t k, std::int64_t i,
                                    std::int64_t alignment) {
   const std::int64_t size = ((n + k - 1) / k + alignment - 1) / alignment * alignment;

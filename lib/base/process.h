@@ -1,4 +1,4 @@
-// What the system says of this process and its host.
+// Facts about this process and its host, as the operating system reports them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ std::string host_name();  // as the host calls itself
 // Bytes of memory that this process can have at most: the machine's, or the control group's when
 // that is less.
 std::int64_t machine_memory();
-// Most memory that this process has had in RAM so far.
+// Peak resident memory of this process so far, in bytes.
 std::int64_t peak_memory_bytes();
 // "Intel(R) Xeon(R) ..."; "" where the system does not tell.
 std::string processor_name();

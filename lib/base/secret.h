@@ -1,4 +1,4 @@
-// A secret that processes share, and how one proves to another that it knows it.
+// Shared secrets of processes, and proofs that a process knows one.
 #pragma once
 
 #include <array>

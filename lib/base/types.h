@@ -33,7 +33,7 @@ class Shape {
   bool batched() const { return !dims_.empty() && dims_[0] == kBatch; }
   // Elements of one sample for a batched shape, of the whole value otherwise. 1 for a scalar.
   std::int64_t elements() const;
-  // The same shape with the batch dimension set to n.
+  // This shape with the batch dimension set to n.
   Shape with_batch(std::int64_t n) const;
 
   bool operator==(const Shape& other) const = default;

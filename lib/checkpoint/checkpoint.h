@@ -25,7 +25,7 @@ struct Tensor {
   std::vector<float> values;
 };
 
-// What is not a tensor, as text: step counters, best metric, class names, data fingerprint.
+// State besides tensors, as text: step counters, best metric, class names, data fingerprint.
 using Metadata = std::map<std::string, std::string>;
 
 struct TensorFile {
@@ -49,12 +49,12 @@ struct Saved {
 
 class Store {
  public:
-  // Keeps the newest `keep` (at least 1) checkpoints and the best one besides. Creates the folder
-  // and removes what killed writers left, so only the process that holds the run's lock may make
-  // one.
+  // Keeps the newest `keep` (at least 1) checkpoints, and the best one. Creates the folder and
+  // removes temporary files of killed writers, so only the process that holds the run's lock may
+  // construct a Store.
   Store(Path folder, std::int64_t keep);
-  // Also removes checkpoints of later steps: a run that was resumed before them has left them
-  // behind.
+  // Writes a checkpoint. Removes checkpoints of later steps, which a run leaves behind when it is
+  // resumed from an earlier one.
   Path save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata);
   // Makes best.safetensors a hard link to (or copy of) the checkpoint of `step`, which must exist.
   void mark_best(std::int64_t step);
@@ -69,17 +69,17 @@ class Store {
 };
 
 // The checkpoints that a folder holds now, by step, oldest first, for readers that hold no lock. A
-// run that is going on may remove any of them at any time.
+// process that trains in the run may remove any of them at any time.
 std::vector<Saved> list_checkpoints(const Path& folder);
 
-// What a user named: a run folder (its newest whole checkpoint; `best`: its best), or a file.
+// Loads a run folder's newest undamaged checkpoint (`best`: its best one), or a checkpoint file.
 TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings);
 
 // SHA-256 over the float32 bytes of the tensors in name order.
 std::string sha256_of(const std::vector<Tensor>& tensors);
 
-// Holds <run>/lock (flock) as long as it lives. Throws ConfigError-like Error (exit 2) naming the
-// process that holds it.
+// Holds <run>/lock (flock) until destroyed. The constructor throws Error with kExitConfig, naming
+// the process that holds the lock.
 class RunLock {
  public:
   explicit RunLock(const Path& run);
@@ -91,8 +91,8 @@ class RunLock {
   int fd_ = -1;
 };
 
-// Whether a process trains in the run folder, without getting in the way of one that is about to:
-// by what <run>/lock says. True for a process of another machine, of which nothing more is known.
+// Whether a process trains in the run folder, by the content of <run>/lock. Does not take the lock.
+// True for a process of another machine, which cannot be checked.
 bool is_in_use(const Path& run);
 
 }  // namespace trainer::checkpoint

@@ -1,4 +1,4 @@
-// What a file is that is not what was expected, told by its first bytes: "is an HDF5 file".
+// Recognises files by their first bytes, for messages about unexpected ones: "is an HDF5 file".
 #pragma once
 
 #include <string>

@@ -9,9 +9,9 @@
 
 namespace trainer::checkpoint {
 
-// All tensors of a weight file, told by its content: Keras .h5 (the applications' layout, or a
-// whole model saved so), Keras 3 .weights.h5 and .keras, safetensors, npz. Optimizer state is left
-// out.
+// All tensors of a weight file but its optimizer state. The content tells the format: Keras .h5
+// (the layout of the applications, or of a whole saved model), Keras 3 .weights.h5 and .keras,
+// safetensors, npz.
 //
 // Names of Keras's are "<layer>/<weight>" without ":0"; .weights.h5 has no names for weights, only
 // their numbers: "<layer>/0". Throws DataError.

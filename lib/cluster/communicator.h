@@ -10,10 +10,10 @@
 namespace trainer::cluster {
 
 // A group of `size` ranks. Every rank makes the same calls in the same order with the same sizes.
-// One thread a rank at a time; a thread that needs calls of its own takes a duplicate.
+// One thread of a rank at a time may call it; a second thread needs a duplicate().
 //
 // Every call blocks until done. It throws PeerError when a rank has gone, is silent past the
-// deadline, or has called abort(); the group is of no use afterwards.
+// deadline, or has called abort(); the group cannot be used afterwards.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -25,15 +25,15 @@ class Communicator {
   virtual void all_reduce(std::span<float> values) = 0;
   virtual void all_reduce(std::span<double> values) = 0;
   virtual void all_reduce(std::span<std::int64_t> values) = 0;
-  // The bytes of `root`, on all ranks.
+  // Copies the bytes of rank `root` to all ranks.
   virtual void broadcast(std::span<std::byte> bytes, int root) = 0;
-  // all holds size() times mine.size() bytes, by rank.
+  // Gathers `mine` of all ranks, in rank order, in `all`, which has size() * mine.size() bytes.
   virtual void all_gather(std::span<const std::byte> mine, std::span<std::byte> all) = 0;
   virtual void barrier() = 0;
-  // The same ranks, for calls beside this group's. Collective.
+  // A second group of the same ranks, whose calls are independent of this group's. Collective.
   virtual std::unique_ptr<Communicator> duplicate() = 0;
-  // Wakes every rank that waits in this group with a PeerError, from any thread: this rank has
-  // failed, and why. The first reason is what the others are told.
+  // Makes every rank that waits in this group throw PeerError, because this rank has failed for
+  // `reason`. Any thread may call it. Only the first reason is sent.
   virtual void abort(const std::string& reason) noexcept = 0;
 };
 

@@ -1,5 +1,5 @@
-// Who this process is among the processes of a job: its rank, how many there are, where rank 0
-// listens.
+// The identity of a process in a job: its rank, the number of ranks, and the address of rank
+// 0.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,7 @@ struct Address {
   bool operator==(const Address&) const = default;
 };
 std::string to_string(const Address& address);  // "host:port", "[::1]:port"
-// Nothing when the text is not host:port with a port from 1 to 65535.
+// Parses host:port with a port from 1 to 65535; nullopt for any other text.
 std::optional<Address> parse_address(std::string_view text);
 // localhost, 127.x.x.x or ::1.
 bool is_loopback(std::string_view host);
@@ -66,7 +66,7 @@ struct IdentityFlags {
 //   "index": ...}}
 //   3. RANK and WORLD_SIZE (torchrun, `trainer launch`)
 //   4. OMPI_COMM_WORLD_RANK (mpirun of Open MPI)
-//   5. PMI_RANK (mpiexec of MPICH and its kin)
+// 5. PMI_RANK (mpiexec of MPICH and its derivatives)
 //   6. SLURM_PROCID within a step of srun
 // The nearest launcher comes first: mpirun starts its helpers as a Slurm step, so the variables of
 // Slurm may describe those. Hence torchrun, mpirun and mpiexec may differ from what surrounds them;

@@ -1,4 +1,4 @@
-// The ranks of a job as processes of this host.
+// Starts the ranks of a job as processes of this host.
 #pragma once
 
 #include <chrono>
@@ -20,21 +20,21 @@ struct LaunchOptions {
 // Starts the workers with torchrun's variables, a free port of 127.0.0.1 for rank 0 and an equal
 // part of the cores that this process may use, and waits for all.
 //
-// With servers or an evaluator the processes are tasks of a TF_CONFIG instead, chief, workers, ps
-// and evaluator, each with an address of its own on 127.0.0.1; of the cores, chief and workers get
-// their parts, the others all. A worker or evaluator that fails is no failure of the job then.
+// With servers or an evaluator the processes are tasks of a TF_CONFIG instead: chief, workers, ps
+// and evaluator, each with its own port of 127.0.0.1. Chief and workers divide the cores; ps and
+// evaluator may use all. A worker or evaluator that fails does not fail the job then.
 //
-// Rank 0 has this process's standard output and error; what the others print comes line by line on
-// standard error behind "[rank N] " or "[ps:0] ". SIGINT, SIGTERM, SIGHUP, SIGUSR1 and
-// SIGUSR2 are passed on. When a worker has failed, stopped ones are continued at once, and the
-// others get SIGTERM after `patience` and SIGKILL after `after_term`; when this process dies, the
-// kernel kills them.
+// Rank 0 inherits standard output and error; lines of the other processes go to standard error with
+// the prefix "[rank N] " or "[ps:0] ". SIGINT, SIGTERM, SIGHUP, SIGUSR1 and SIGUSR2 are passed on.
+// When a worker has failed, stopped processes are continued at once, and all that remain get
+// SIGTERM after `patience` and SIGKILL after `after_term`. When this process dies, the kernel kills
+// them.
 //
-// All get the secret of this process (TRAINER_SECRET), or one that is drawn.
+// All processes get the secret of this process (TRAINER_SECRET), or a random one.
 //
-// Returns 0, or the exit code of the worker that was the first to fail (of several found at once,
-// the lowest rank's), 128 + N when signal N ended it; kExitDevice, with which the others follow it,
-// only when no worker ended with another. Throws ConfigError or DeviceError.
+// Returns 0, or the exit code of the first worker that failed (the lowest rank of several found at
+// once), 128 + N when signal N ended it. kExitDevice, with which other workers report the failure,
+// counts only when no worker ended with another code. Throws ConfigError or DeviceError.
 int launch(const LaunchOptions& options);
 
 }  // namespace trainer::cluster

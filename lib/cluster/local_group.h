@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: their sums go through memory.
+// Communicators for ranks that are threads of one process, which sum through memory.
 #pragma once
 
 #include <memory>
@@ -8,9 +8,9 @@
 
 namespace trainer::cluster {
 
-// The communicators of `ranks` threads, one each. With `outer`, this process's communicator to
-// others, which must outlive them, rank r here is rank outer->rank() * ranks + r of
-// outer->size() * ranks: sums are taken in memory first, and the thread of rank 0 then calls
+// One communicator for each of `ranks` threads. `outer`, if not null, connects this process to
+// other processes and must outlive the result: rank r here is then rank outer->rank() * ranks + r
+// of outer->size() * ranks. Sums are taken in memory first; then the thread of rank 0 calls
 // `outer`. Every process must have the same number of ranks.
 //
 // Sums are taken in the order of a binary tree over the ranks where their number is a power of two,

@@ -12,9 +12,9 @@
 
 namespace trainer::cluster {
 
-// A communicator of all ranks of the rendezvous, for sums of about `bytes`. parallel.collective
-// says how it sums; with auto that is measured, and rank 0 tells `say` a line. Collective. Throws
-// as open_gloo() does.
+// Opens a communicator of all ranks of the rendezvous, for sums of about `bytes`.
+// parallel.collective names the algorithm; auto measures, and rank 0 passes a line with the result
+// to `say`. Collective. Throws as open_gloo() does.
 std::unique_ptr<Communicator> open_communicator(const std::shared_ptr<Rendezvous>& rendezvous,
                                                 const config::Parallel& parallel, std::size_t bytes,
                                                 const std::function<void(const std::string&)>& say);

@@ -24,15 +24,15 @@ struct Member {
 };
 
 struct RendezvousOptions {
-  // Until all ranks must be here, and the longest that any call may take. A rank that is silent for
-  // half of it counts as gone, so that the others know the culprit before their own calls expire.
+  // How long to wait for all ranks, and the longest that any call may take. A rank that is silent
+  // for half of it counts as gone, so that errors name it before other calls time out.
   std::chrono::milliseconds timeout{60'000};
   std::string version;  // of the program; all ranks must run the same
-  // Ranks of one host may exchange numbers through memory. Off: they talk as those of several do.
+  // Whether ranks of one host exchange numbers through shared memory; otherwise through sockets.
   bool shared_memory = true;
-  // All ranks must know it; they prove it to each other without sending it. "" for none.
+  // The secret that all ranks must know; it is proved, never sent. "" for none.
   std::string secret{};
-  // Gets what rank 0 has to say of strangers that connect, a line, from another thread.
+  // Called on rank 0, from another thread, with a line about each stranger that connects.
   std::function<void(const std::string&)> warn{};
 };
 
@@ -41,16 +41,16 @@ struct RendezvousOptions {
 // heartbeats go both ways.
 //
 // A rank counts as gone when its connection closes before it has left, when it is silent for too
-// long or when it has said fail(). The coordinator names the first one, and tells all; when rank 0
-// itself is gone, each rank finds out by itself. All calls may come from any thread. SIGPIPE is
-// ignored from then on: Gloo writes to connections that may just have closed.
+// long, or when it has called fail(). The coordinator tells all ranks which one was the first; when
+// rank 0 itself is gone, each rank detects it. Thread-safe. SIGPIPE is ignored from construction
+// on, because Gloo writes to connections that may just have closed.
 class Rendezvous {
  public:
-  // Returns when all ranks are here. Throws ConfigError when another rank has another cluster,
-  // size, version or the same rank, and when rank 0 cannot listen; PeerError naming the missing
-  // ranks after the timeout.
+  // Returns when all ranks have joined. Throws ConfigError when a rank has another cluster, size or
+  // version, or the same rank, and when rank 0 cannot listen; PeerError naming the missing ranks
+  // after the timeout.
   Rendezvous(const Identity& identity, const RendezvousOptions& options);
-  // Leaves in peace, unless an exception is on its way or fail() was called.
+  // Leaves the group without an error, unless during an exception or after fail().
   ~Rendezvous();
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
@@ -60,8 +60,8 @@ class Rendezvous {
   const std::vector<Member>& members() const;  // by rank
   const Member& self() const;
   std::chrono::milliseconds timeout() const;
-  // Drawn by rank 0 at every start: keeps what belongs to this start apart from what an earlier one
-  // left.
+  // A random number that rank 0 draws at every start: names of shared objects contain it, so that
+  // those of an earlier start are never used.
   std::uint64_t generation() const;
   bool shared_memory() const;
   // Proof that a rank of this start knows the secret, for connections between ranks.
@@ -76,13 +76,13 @@ class Rendezvous {
   // "config".
   void agree(const std::string& key, const std::string& value);
 
-  // This rank cannot go on: all others throw PeerError with this message, "rank 2 (...) <message>".
-  // `culprit` is the rank that is to blame when it is another one.
+  // Reports that this rank cannot go on: all others throw PeerError "rank 2 (...) <message>".
+  // `culprit` names the rank that caused it, if it is another one.
   void fail(const std::string& message, std::optional<int> culprit = {}) noexcept;
-  // What is wrong, e.g. "rank 2 (worker:1 on host-b, process 71) was killed or has crashed: ...".
+  // The failure, if any: "rank 2 (worker:1 on host-b, process 71) was killed or has crashed: ...".
   std::optional<std::string> lost() const;
 
-  // What this process is doing, for messages: "training, step 120". "" for nothing.
+  // Sets what this process is doing, for messages: "training, step 120". "" for nothing.
   void set_phase(const std::string& phase);
 
   // A name for the next group of ranks: the same on all, as long as all open their groups in the
@@ -90,8 +90,8 @@ class Rendezvous {
   std::string next_group();
 
   // For communicators. begin_call() counts a call and throws PeerError once a rank is gone.
-  // explain() is the error of a call that failed with `reason`: it waits a moment for the verdict
-  // on who is to blame.
+  // explain() throws the error of a call that failed with `reason`, after a short wait for the
+  // coordinator's message on which rank caused it.
   void begin_call(const std::string& call);
   [[noreturn]] void explain(const std::string& call, const std::string& reason, bool expired);
   // Calls `wake` (from a thread of this class, or at once) when a rank is gone, until the handle is

@@ -1,10 +1,10 @@
-// How a thread waits for another process. Inside the libraries.
+// How a thread waits for another process. Internal to the libraries.
 #pragma once
 
 namespace trainer::cluster {
 
-// From here on, waits of the calling thread sleep at once: it works beside others that compute on
-// its core. Other threads look for a moment first whether what they wait for comes.
+// Makes all later waits of the calling thread sleep at once, because it shares its core with
+// threads that compute. Other threads spin for a moment before they sleep.
 void sleep_when_waiting();
 bool sleeps_when_waiting();
 

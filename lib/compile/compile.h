@@ -9,7 +9,7 @@
 
 namespace trainer::compile {
 
-// What a backend can fuse; plain facts, so that passes need to know no backend.
+// The fusions that a backend supports, as plain facts, so that passes depend on no backend.
 struct Capabilities {
   bool fuse_activation = true;              // into conv, dense, batch norm
   bool fuse_conv_max_pool = false;          // ConvMaxPool for few input channels
@@ -18,7 +18,7 @@ struct Capabilities {
 
 struct Options {
   Capabilities capabilities;
-  // Of activations and their gradients; parameters stay float32.
+  // Type of activations and their gradients; parameters stay float32.
   DType activations = DType::kFloat32;
   graph::Update update;     // the optimizer, without the per-parameter fields
   std::string print_after;  // name of a pass, "all", or ""
@@ -35,16 +35,16 @@ graph::Graph training_graph(const graph::Graph& model, const Options& options);
 graph::Graph evaluation_graph(const graph::Graph& model, const Options& options,
                               bool prediction = false);
 
-// A model cut where training begins to matter: what lies before depends on frozen layers and the
-// image alone, with nothing random in it.
+// A model split before its first trained or random layer: the prefix depends on frozen layers and
+// the image alone.
 struct FrozenSplit {
   graph::Graph prefix;  // images -> features, for evaluation_graph(prefix, options, true)
   graph::Graph
-      suffix;         // features, labels -> logits, loss: a model as any; has all persistent values
-  std::string layer;  // whose output the features are
-  std::string reason;  // why there is no such place; "" when there is
+      suffix;          // features, labels -> logits, loss; a whole model with all persistent values
+  std::string layer;   // the layer whose output the features are
+  std::string reason;  // why the model cannot be split; "" when it can
 };
-// The latest place at which a single value is all that the rest needs.
+// Splits at the latest place where the rest of the graph needs a single value.
 FrozenSplit split_frozen(const graph::Graph& model, const Options& options);
 
 // The names of the passes, in order.

@@ -17,16 +17,16 @@ using graph::Role;
 using graph::Value;
 using graph::ValueId;
 
-// Prediction: the loss and the labels go.
+// Prediction: removes the loss and the labels.
 Graph remove_loss(Graph graph, const Options& options);
 // Parameters of frozen layers get no update; their batch norm, and that of layers which ask for it,
 // uses the moving statistics.
 Graph freeze(Graph graph, const Options& options);
 // With weight averages: reads "<parameter>/average" in place of each trained parameter.
 Graph read_averages(Graph graph, const Options& options);
-// Evaluation: nothing is trained any more, batch norm uses the moving statistics, dropout goes.
+// Evaluation: no parameter is trained, batch norm uses the moving statistics, dropout is removed.
 Graph inference(Graph graph, const Options& options);
-// Zeros around an image become the padding of the convolution that alone reads them.
+// Moves zero padding into the convolution that is its only reader.
 Graph fold_padding(Graph graph, const Options& options);
 // Batch norm on constant parameters moves into the convolution before it, once, in phase kPrepare.
 Graph fold_batch_norm(Graph graph, const Options& options);
@@ -50,7 +50,7 @@ Graph fuse_backward(Graph graph, const Options& options);
 // One update node for each trainable parameter, with its slots; moving statistics are updated here
 // too.
 Graph update(Graph graph, const Options& options);
-// Drops what nothing uses. Persistent values stay.
+// Removes nodes and values that nothing uses. Persistent values stay.
 Graph tidy(Graph graph, const Options& options);
 
 // ---- Shared by passes (rewrite.cpp) ----

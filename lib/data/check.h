@@ -1,4 +1,4 @@
-// What `trainer data` finds out about a data set before it is trained on.
+// Checks a data set before training: `trainer data`.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct DataCheck {
   std::vector<std::string> duplicates;         // equal files in two splits, or with two labels
   std::vector<std::string> shared_groups;      // values of the regex that several splits have
   bool grouped = false;                        // whether there was a regex
-  std::int64_t grouped_files = 0, groups = 0;  // that it matched, and its values
-  std::string advice;  // how to keep what data.validation_split divides together; often empty
+  std::int64_t grouped_files = 0, groups = 0;  // files that it matched, and distinct values
+  std::string advice;  // how to keep groups together in data.validation_split; "" for none
   bool clean() const;
 };
 

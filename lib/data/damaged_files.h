@@ -1,4 +1,4 @@
-// What is done about the files of a split that cannot be read.
+// Counts, reports and replaces the files of a split that cannot be read.
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace trainer::data {
 
 class Dataset;
 
-// Files of a list that could not be read, so far, or that were left aside.
+// Counts of the files of a list that could not be read so far, or that were ignored.
 struct Damage {
   std::int64_t skipped = 0, replaced = 0, files = 0;  // files: in the list
-  std::vector<std::string> reasons = {};              // of those skipped; each begins with the file
+  std::vector<std::string> reasons = {};              // one a skipped file; begins with its path
   // Lines on image files that lie in no folder of a class, and on what is named like one but is no
   // file.
   std::vector<std::string> left_aside = {};
@@ -52,7 +52,7 @@ class DamagedFiles {
   using Scan = std::function<std::vector<std::string>(const std::vector<std::int64_t>& indices)>;
 
   DamagedFiles(Options options, Scan scan);
-  // Of a set that leaves samples of another one out: `reasons` say why.
+  // For a data set that leaves out samples of another one, with a reason for each.
   DamagedFiles(std::int64_t files, std::vector<std::string> reasons,
                std::vector<std::string> left_aside);
 
@@ -68,18 +68,18 @@ class DamagedFiles {
 
   // Whether another sample stands in for `index` when it cannot be read.
   bool replaces(std::int64_t index) const;
-  // Calls `read` with samples of the same class and portion until one can be read: a function of
-  // the seed and the index alone. Throws DataError when none can, or the budget is spent. `reason`:
-  // why sample `index` cannot be read; `path`: its file.
+  // Calls `read` with samples of the same class and portion until one can be read. Their order
+  // depends only on seed and index. Throws DataError when none can be read, or the budget is spent.
+  // `reason`: why sample `index` cannot be read; `path`: its file.
   void replace(std::int64_t index, const std::string& path, const std::string& reason,
                const std::function<void(std::int64_t)>& read);
-  // Sets these samples aside: what stands in for a damaged sample is of its own portion. Before the
-  // first replace().
+  // Moves these samples to the portion kSetAside: a damaged sample is replaced by one of its own
+  // portion. Call it before the first replace().
   void divide(const std::vector<std::int64_t>& set_aside);
   enum class Portion { kMain, kSetAside };
-  // With on_error: replace, why each sample of a portion cannot be read, in rising order, "" when
-  // it can; nothing stands in for any of them from now on. Otherwise empty. Decodes every file
-  // once.
+  // With on_error: replace, decodes every file of a portion once and returns, in rising order of
+  // the samples, why each cannot be read ("" when it can); from then on these samples are never
+  // replaced. Otherwise returns nothing.
   std::vector<std::string> find_unreadable(Portion portion);
 
  private:

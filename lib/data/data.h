@@ -19,7 +19,7 @@ namespace trainer::data {
 // The splits of a config. Absent ones are null.
 struct Datasets {
   std::unique_ptr<Dataset> train, validation, test;
-  // Of image files; otherwise null. A validation part of the training samples may share theirs.
+  // For image files, otherwise null. Validation samples split off from training share train_files.
   std::shared_ptr<DamagedFiles> train_files, validation_files, test_files;
   std::vector<std::string> classes;  // in label order
   Shape image_shape;
@@ -32,22 +32,22 @@ struct Datasets {
 Datasets open_datasets(const config::Data& data, std::uint64_t seed,
                        std::optional<std::string> only = {});
 
-// What processes that train together must have in common, a line for each fact of each split
-// ("test samples: 4000"): the classes, the number of samples, all labels, the content.
-// `evaluation`: of the validation and test splits too.
+// The facts that must be equal in all processes of a job, a line for each fact of each split ("test
+// samples: 4000"): the classes, the number of samples, all labels, the content. `evaluation`:
+// includes the validation and test splits.
 std::string common_data(const Datasets& data, bool evaluation);
 
 // The split of an image format with this name; where data.path alone is given, its sub-folder of
 // that name (validation also as val). An empty path and glob when there is none.
 config::Split image_split(const config::Data& data, const std::string& name);
 
-// The images of one IDX, NPY or NPZ file, told apart by their content. Only an NPZ file may have
-// labels beside them; otherwise all labels are 0.
+// The images of one file: IDX, NPY or NPZ, detected by content. Only an NPZ file may have labels;
+// otherwise all labels are 0.
 struct Images {
   std::unique_ptr<Dataset> dataset;
   bool labelled = false;
-  // Why sample `index`, which was read, is not an image but zeros; "" when it is one. Absent where
-  // that cannot be.
+  // Why sample `index`, which was read, is zeros instead of an image; "" when it is an image. Not
+  // set for formats where this cannot happen.
   std::function<std::string(std::int64_t index)> damage = {};
 };
 Images open_images(const std::string& path);
@@ -57,13 +57,13 @@ bool is_array_file(const std::string& path);
 // The image files that a path stands for: itself, or those below a folder, hidden ones left out,
 // sorted. Throws DataError when there are none.
 std::vector<std::string> image_files(const std::string& path);
-// These files, decoded and resized as an evaluation split of `data` (resize and channels given)
-// does; all labels are 0. They are read when they are asked for. `skip`: a damaged file gives zeros
-// and a reason in place of a DataError.
+// Opens image files, decoded and resized like an evaluation split of `data`, which must give resize
+// and channels. All labels are 0. get() reads the file. `skip`: a damaged file gives zeros and a
+// reason instead of a DataError.
 Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip);
 
-// Writes the embedded ten-class digit set as the four MNIST-named IDX files below `folder`, unless
-// they are there already. Deterministic.
+// Writes the embedded ten-class digit set to four IDX files with MNIST's names in `folder`, unless
+// they exist. Deterministic.
 void generate_digits(const std::string& folder, std::int64_t train_samples = 20000,
                      std::int64_t test_samples = 4000);
 

@@ -1,4 +1,4 @@
-// What every data set offers: samples of one shape that can be read in any order.
+// The interface of all data sets: samples of one shape, readable in any order.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace trainer::data {
 
-// Stands for an epoch where a sample is wanted without random changes.
+// In place of an epoch: the sample without random changes.
 inline constexpr std::int64_t kNoEpoch = -1;
 
 enum class LabelKind {
@@ -17,7 +17,7 @@ enum class LabelKind {
   kTargets,  // float32 numbers
 };
 
-// What all samples of a data set have in common.
+// Shape and type of the samples of a data set.
 struct DatasetSpec {
   Shape image_shape;                 // [height, width, channels]
   DType image_type = DType::kUInt8;  // kUInt8 or kFloat32; of features also kBFloat16
@@ -30,10 +30,10 @@ struct DatasetSpec {
   std::size_t image_bytes() const;
   std::size_t label_bytes() const;
 };
-// Whether a model takes samples of both: the same images and labels by shape and type.
+// Whether images and labels of both have the same shape and type, so that one model takes both.
 bool same_samples(const DatasetSpec& a, const DatasetSpec& b);
 
-// A set of samples. All const calls may come from several threads at once.
+// A set of samples. const functions are thread-safe.
 class Dataset {
  public:
   virtual ~Dataset() = default;
@@ -46,19 +46,19 @@ class Dataset {
   void get(std::int64_t index, void* image, void* label) const {
     get(index, kNoEpoch, image, label);
   }
-  // What a user knows the sample by: its file, or its number.
+  // The name of a sample in messages: its file, or its number.
   virtual std::string describe(std::int64_t index) const { return std::to_string(index); }
-  // The class of a sample without reading its image; -1 where that is not possible.
+  // The class of a sample without reading its image; -1 when it is not known without.
   virtual std::int32_t label_of(std::int64_t index) const {
     static_cast<void>(index);
     return -1;
   }
-  // Tells one data set's content from another's, cheaply: for resume checks.
+  // A cheap identification of the content, for resume checks.
   virtual std::string fingerprint() const = 0;
-  // The same for what is stored of the images from run to run: also tells changed files apart.
+  // As fingerprint(), for caches that outlive a run: also differs when a file has changed.
   virtual std::string content_key() const { return fingerprint(); }
-  // What processes that train together must have in common; takes the time to read all bytes of
-  // arrays, and looks at the names and sizes of image files.
+  // As fingerprint(), for comparing the data of several processes. Reads all bytes of arrays, and
+  // names and sizes of image files.
   virtual std::string common_content() const { return fingerprint(); }
 };
 

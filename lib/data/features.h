@@ -1,4 +1,4 @@
-// What the frozen layers of a model make of the samples of a data set, kept.
+// A cache of the features that the frozen layers of a model compute from a data set.
 #pragma once
 
 #include <memory>
@@ -11,20 +11,20 @@
 
 namespace trainer::data {
 
-// The samples of `images`, which must outlive it, with features in place of images, as far as they
-// have been stored. Labels are kept beside them, so that no image is decoded for its label.
+// The samples of `images`, which must outlive it, with stored features instead of images. Labels
+// are stored too, so that no image is decoded for its label.
 class FeatureDataset final : public Dataset {
  public:
-  // `shape` and `type` of one sample's features. `file`: where they are kept, in memory when empty.
-  // The caller puts everything that the content depends on into the file's name.
+  // `shape` and `type` of one sample's features. `file`: where to store them; in memory when empty.
+  // The file's name must contain everything that the features depend on.
   FeatureDataset(const Dataset& images, Shape shape, DType type, const Path& file);
 
-  // Bytes that a sample of such a data set takes.
+  // Bytes of one sample in the cache.
   static std::size_t record_bytes(const Dataset& images, const Shape& shape, DType type);
 
-  // Whether every sample is there; only then may get() be called.
+  // Whether all samples are stored. get() must not be called before.
   bool complete() const;
-  // Keeps the features of a batch of `images`, rows packed.
+  // Stores the features of a batch of `images`, rows packed.
   void store(const Batch& batch, const void* features);
 
   std::int64_t size() const override { return images_.size(); }
@@ -39,7 +39,7 @@ class FeatureDataset final : public Dataset {
   DatasetSpec spec_;
   std::size_t feature_bytes_, label_bytes_;
   mutable Records records_;
-  mutable std::int64_t known_ = 0;  // the first so many samples are there
+  mutable std::int64_t known_ = 0;  // samples [0, known_) are stored
   std::vector<std::uint8_t> scratch_;
 };
 

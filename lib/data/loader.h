@@ -17,8 +17,8 @@
 
 namespace trainer::data {
 
-// The sample that stands at `position` of `epoch`: a permutation of [0, size) that depends on
-// nothing but (seed, epoch), or the identity without shuffle. position < size.
+// The order of samples: for each epoch a permutation of [0, size) that depends only on (seed,
+// epoch), or the identity without shuffle. Positions are < size.
 class Sampler {
  public:
   Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
@@ -41,10 +41,10 @@ struct BatchRange {
   std::int64_t count = 0;
 };
 
-// A batch in memory that the loader owns: this rank's part of the global one. Valid until it is
-// released. Images and labels are the start of a HostBuffer each, of LoaderOptions::allocate.
+// This rank's part of a global batch, in memory of the loader. Valid until released. Images and
+// labels each are the start of a HostBuffer of LoaderOptions::allocate.
 struct Batch {
-  BatchRange range;                   // of the part, of its first way through the samples
+  BatchRange range;                   // of this part, in its first repetition
   std::int64_t offset = 0;            // of its first sample in the global batch
   std::int64_t global = 0;            // samples of the global batch
   const void* images = nullptr;       // count samples, packed
@@ -56,9 +56,9 @@ struct LoaderOptions {
   std::int64_t batch_size = 1;  // of the global batch
   std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
   std::int64_t ranks = 1;
-  // Ways through all samples, side by side, each in an order and with random changes of its own: a
-  // batch is batch_size / repetitions samples of each, one after the other, and an epoch one way
-  // each. 1, or a multiple of ranks, which then have the same number of whole ways.
+  // How often an epoch uses each sample: a batch has batch_size / repetitions samples of each
+  // repetition, one repetition after the other, and each repetition has its own order and random
+  // changes. 1, or a multiple of ranks, so that a rank reads whole repetitions.
   std::int64_t repetitions = 1;
   std::uint64_t seed = 0;
   bool shuffle = false;
@@ -73,21 +73,21 @@ struct LoaderOptions {
 
 class BatchReader;
 
-// Reads batches ahead with its own threads, or in next() itself. The content of batch k depends on
-// (seed, k) only. Used by one thread; the data set must outlive it. A call allocates nothing.
+// Reads batches ahead in its own threads, or in next(). The content of batch k depends only on
+// (seed, k). Not thread-safe. The data set must outlive it. Calls allocate no memory.
 class Loader {
  public:
-  // Takes all memory here, from options.allocate. Throws DataError when the data set is empty.
+  // Allocates all memory, by options.allocate. Throws DataError when the data set is empty.
   Loader(const Dataset& dataset, const LoaderOptions& options);
   ~Loader();
   Loader(const Loader&) = delete;
   Loader& operator=(const Loader&) = delete;
 
-  // The next batch, valid until it is released, or null after end_step. Throws std::logic_error
-  // when options.out batches are out already. Rethrows what a reading thread threw, when its batch
+  // The next batch, valid until released, or null after end_step. Throws std::logic_error when
+  // options.out batches are not released. Rethrows the exception of a reading thread when its batch
   // is due.
   const Batch* next();
-  // Gives the oldest batch that is out back; does nothing when none is.
+  // Releases the oldest batch that next() has returned; a no-op when there is none.
   void release();
   double seconds_waited() const { return waited_; }  // total time next() had to wait
   std::string describe() const;                      // "2 threads, 4 batches ahead"
@@ -103,9 +103,9 @@ class Loader {
   std::int64_t prefetch_ = 0;  // batches
   std::int64_t out_;
   std::optional<std::int64_t> end_;
-  // Step s lives in ring_[s modulo the ring's size]: those that are out, and those read ahead. A
-  // thread takes the next step as soon as its entry is free, so steps may be finished in any order
-  // but are handed out in theirs.
+  // Step s is stored in ring_[s % ring_.size()], from reading until release. A thread reads the
+  // next step as soon as its entry is free, so that steps may be finished in any order; next()
+  // returns them in theirs.
   std::vector<Entry> ring_;
   std::mutex mutex_;
   std::condition_variable filled_;

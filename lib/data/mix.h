@@ -22,7 +22,7 @@
 
 namespace trainer::data {
 
-// What is done to one sample.
+// How one sample is mixed with another.
 struct Mixture {
   std::int64_t partner = 0;  // another sample, when there is one
   double share = 1;          // of the sample itself in its label, and for mixup in its pixels

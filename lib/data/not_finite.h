@@ -1,4 +1,4 @@
-// Samples whose numbers are not numbers.
+// Finds samples with numbers that are infinite or NaN.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ inline std::string find_not_finite(const config::Data& config, const Dataset& tr
   return find_not_finite(config, Role::kTrain, train);
 }
 
-// Of the samples `indices` of `train` those whose loss is not finite, the first few by name: "for 2
-// of the 32 samples of the batch: 17, 203". When all losses are finite, that no sample of these is
-// to blame.
+// Names the first few of the samples `indices` whose loss is not finite: "for 2 of the 32 samples
+// of the batch: 17, 203". When all losses are finite, says that none of these samples is the
+// cause.
 std::string blame_samples(const Dataset& train, std::span<const std::int64_t> indices,
                           std::span<const float> losses);
 

@@ -1,4 +1,4 @@
-// How many threads read ahead, and how far.
+// The number of reading threads and of batches to read ahead.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ struct Reading {
   std::int64_t threads = 1;
   std::int64_t prefetch = 1;  // batches ready ahead
 };
-// What is not given is chosen by the cores of this process. With a prefetch of 0 the thread that
-// asks for a batch reads it.
+// Chooses values that are not given by the number of cores of this process. With a prefetch of 0,
+// Loader::next() reads the batch itself.
 Reading reading_of(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
                    bool in_memory);
 

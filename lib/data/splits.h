@@ -1,4 +1,4 @@
-// What can be told of the splits of a data set without reading an image.
+// Division and counts of the splits of a data set, without reading images.
 #pragma once
 
 #include <cstdint>
@@ -12,22 +12,22 @@
 
 namespace trainer::data {
 
-// A config has no split of the name that was asked for; it is not that its files are missing.
+// The config has no split with the requested name. (Missing files of a split throw DataError.)
 class MissingSplit : public DataError {
  public:
   using DataError::DataError;
 };
 
-// The most classes that labels without names may make: those of `samples` samples, of which some
-// are missing. A larger number is a mistake in the labels, and would take all memory.
+// The most classes that labels without names may have, for `samples` samples. A larger number is a
+// mistake in the labels, and would exhaust memory.
 std::int64_t most_classes(std::int64_t samples);
 
-// How many samples each of `classes` classes has; empty when that is not known beforehand.
+// The number of samples of each class; empty when labels are not known without reading images.
 std::vector<std::int64_t> class_counts(const Dataset& dataset, std::int64_t classes);
 
-// Reduces a data set to the samples that can be read, for evaluation, where others would stand in
-// for the rest (on_error: replace); `files` then says what was left out. `dataset` holds `portion`
-// of the samples of `files`, which may be null. Throws DataError when none can be read.
+// Reduces a data set for evaluation to the samples that can be read, instead of replacing the rest
+// (on_error: replace); `files` then reports the samples left out. `dataset` holds `portion` of the
+// samples of `files`, which may be null. Throws DataError when no sample can be read.
 void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<DamagedFiles>& files,
                           DamagedFiles::Portion portion);
 

@@ -1,6 +1,6 @@
 // A model on a device: its variables, its training program and its evaluation program. Where the
-// first layers are frozen, both take the features that those make, which a program of their own
-// computes of the images.
+// first layers are frozen, a third program computes their features from the images, and the other
+// two take features.
 #pragma once
 
 #include <cstdint>
@@ -22,19 +22,19 @@ namespace trainer::engine {
 // The compile options that a config asks of a backend. Throws ConfigError when the backend cannot
 // run the precision.
 compile::Options compile_options(const config::Config& config, const backend::Backend& backend);
-// What gradients are multiplied by: 1 unless activations are float16.
+// The loss scale of a config: 1 unless activations are float16.
 backend::CompileOptions::LossScale loss_scale_of(const config::Train& train);
-// The model as it is trained: with mixed samples it takes float rows for labels, while evaluation
-// keeps class indices.
+// The model for training: with mixed samples its labels are float rows, while those of evaluation
+// stay class indices.
 graph::Graph training_model(const graph::Graph& model, bool mixes_samples);
 
-// MiB of gradients that go to other processes at once, when parallel.bucket_mb does not say.
+// The default of parallel.bucket_mb for several processes, in MiB.
 constexpr double kRemoteBucketMb = 4;
 
-// The ranks that an engine is one of. Null where it is alone.
+// The ranks that an engine belongs to. Null for an engine that is alone.
 struct EngineGroup {
   cluster::Communicator* gradients = nullptr;
-  // A duplicate, when batch norm shall take its statistics over all ranks.
+  // A duplicate of it, if batch norm takes its statistics over all ranks.
   cluster::Communicator* statistics = nullptr;
   bool remote = false;  // some ranks are in other processes: waiting for them is worth hiding
 };
@@ -42,7 +42,7 @@ struct EngineGroup {
 // The samples of one call in host memory, rows packed.
 struct HostBatch {
   std::int64_t samples = 0;
-  const void* input = nullptr;  // images, or with `is_features` what Engine::read_features() gave
+  const void* input = nullptr;  // images; with `is_features` output of Engine::read_features()
   bool is_features = false;
   const void* labels = nullptr;  // may be null for Engine::Use::kPredict
 };
@@ -53,10 +53,10 @@ class Engine {
   enum class Use { kTrain, kEvaluate, kPredict };
 
   // `model` is the forward graph of model::build_model. kTrain has a training and an evaluation
-  // program, kEvaluate the second alone, kPredict one that takes no labels and gives no losses.
+  // program, kEvaluate only the latter, kPredict one without labels and losses.
   Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
          Use use, const EngineGroup& group = {});
-  // Waits for the device's work, which uses this object's memory.
+  // Waits for the work of the device, which uses the memory of this object.
   ~Engine();
 
   // Fills all variables from their initialisers.
@@ -64,13 +64,13 @@ class Engine {
   // Sets some variables, and the weight averages that start as copies of them.
   void write(const std::vector<checkpoint::Tensor>& tensors);
   const graph::Graph& model() const { return model_; }
-  // Goes on with other layers frozen, and in everything else the same model. Optimizer slots of
-  // parameters that were and are trained are kept, those of others start anew.
+  // Freezes other layers of the same model. Optimizer slots of parameters that were and are trained
+  // keep their values; all other slots start anew.
   void change_frozen(const graph::Graph& model);
   // All variables, in the order of the graph.
   std::vector<checkpoint::Tensor> tensors() const;
   // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another
-  // shape or, with kTrain, has no place: others have no use for optimizer slots.
+  // shape or, with kTrain, is unknown (evaluation and prediction ignore optimizer slots).
   void load(const checkpoint::TensorFile& file, const std::string& path);
   // SHA-256 over parameters and statistics in name order.
   std::string parameters_sha256() const;
@@ -79,32 +79,32 @@ class Engine {
   // The frozen layers at the start of the model; null, with the reason, when there are none.
   const FrozenPrefix* prefix() const { return prefix_.get(); }
   const std::string& no_prefix_reason() const { return no_prefix_; }
-  // Gives the device one call of the training program and returns; at most launches_in_flight()
-  // calls may be without their result. The batch's memory must stay until its result is read.
+  // Launches one call of the training program and returns. At most launches_in_flight() calls may
+  // be waiting for result(). The memory of the batch must stay valid until its result is read.
   void launch(const HostBatch& batch, const backend::Scalars& scalars);
-  // Waits for the oldest launched call whose result was not read. Parameters are unchanged by a
-  // call that updates when its numbers are not finite.
+  // Waits for the oldest launched call whose result was not read. A call whose numbers are not
+  // finite leaves the parameters unchanged.
   backend::Numbers result();
   int launches_in_flight() const { return static_cast<int>(calls_.size()); }
-  // Of the call whose result was read last, one a sample; waits for the device.
+  // The loss of each sample of the call whose result was read last. Waits for the device.
   std::span<const float> losses();
-  // The evaluation program on up to evaluation_batch() samples, until its results are in `logits`
-  // [samples, outputs] and, but for kPredict, `losses` [samples]. `all_samples`: those of all
-  // ranks' calls together; 0: these. With parallel.evaluate: false no other rank makes the call.
+  // Runs the evaluation program on up to evaluation_batch() samples and waits. Writes `logits`
+  // [samples, outputs] and, except for kPredict, `losses` [samples]. `all_samples`: samples of the
+  // calls of all ranks; 0: of this one. With parallel.evaluate: false no other rank calls it.
   void evaluate(const HostBatch& batch, std::int64_t all_samples, std::span<float> logits,
                 std::span<float> losses);
   // Copies the features that the prefix made of the first `samples` images of the last call,
   // launched or evaluated.
   void read_features(std::int64_t samples, void* to);
-  // Of the last call, which did not update, and those it accumulated: see backend::Executable.
+  // The gradient of the last call, which did not update: see backend::Executable::gradient().
   backend::Gradient gradient() { return train_->gradient(*stream_); }
 
-  // Ends every wait of this rank and of its group: this rank has failed, and why. From any thread.
+  // Makes every waiting rank of its group throw PeerError with this reason. Thread-safe.
   void abort(const std::string& reason) noexcept;
 
   std::int64_t outputs() const { return outputs_; }  // logits a sample
-  // Bytes that a sample takes in a batch: of images, of what the programs take (the features where
-  // there is a prefix), of labels to evaluate with, of labels to train with.
+  // Bytes of one sample in a batch: of its image, of the programs' input (the features where there
+  // is a prefix), of its label for evaluation, of its label for training.
   std::int64_t image_bytes() const { return image_bytes_; }
   std::int64_t input_bytes() const { return input_bytes_; }
   std::int64_t label_bytes() const { return label_bytes_; }
@@ -121,7 +121,7 @@ class Engine {
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
  private:
-  // What a launched call leaves until its result is read.
+  // A launched call whose result was not read: its numbers and outputs.
   struct Call {
     std::int64_t samples = 0;
     HostBuffer numbers;

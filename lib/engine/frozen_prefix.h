@@ -1,4 +1,4 @@
-// The frozen layers at the start of a model, as a program of their own: images -> features.
+// The frozen layers at the start of a model as a separate program: images -> features.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace trainer::engine {
 
 class FrozenPrefix {
  public:
-  // `options.max_samples` samples a call. `variables` must outlive it.
+  // A call has at most `options.max_samples` samples. `variables` must outlive the prefix.
   FrozenPrefix(const compile::FrozenSplit& split, const compile::Options& precision,
                backend::Backend& backend, backend::Variables& variables,
                backend::CompileOptions options);
 
-  // Gives the stream the computation of the features of so many images: rows packed, of type(), in
-  // device memory that the next call overwrites. A sample's features do not depend on the others of
-  // the call. `all_samples`: those of all ranks' calls; 0: these.
+  // Enqueues the computation of the features of `samples` images. Returns their device memory (rows
+  // packed, of type()), which the next call overwrites. A sample's features depend on no other
+  // sample. `all_samples`: samples of the calls of all ranks; 0: of this one.
   backend::Span launch(std::int64_t samples, backend::Span images, std::int64_t all_samples,
                        backend::Stream& stream);
   // The memory that launch() fills.
@@ -28,11 +28,11 @@ class FrozenPrefix {
 
   const Shape& shape() const { return shape_; }        // of one sample
   DType type() const { return type_; }                 // of activations
-  const std::string& layer() const { return layer_; }  // whose output the features are
+  const std::string& layer() const { return layer_; }  // its output is the features
   std::int64_t bytes() const { return static_cast<std::int64_t>(features_.bytes()); }
   backend::Executable& program() const { return *program_; }
-  // A hash of everything that the features depend on beside the images: the layers and their
-  // weights as they are now, the precision, the batch size, and what computes.
+  // A hash of everything that the features depend on besides the images: the layers and their
+  // current weights, the precision, the batch size, and the backend.
   std::string key() const;
 
  private:

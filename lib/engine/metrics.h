@@ -17,15 +17,15 @@ struct Interval {
 // Wilson score interval of `correct` out of `count`, 95 %.
 Interval wilson(std::int64_t correct, std::int64_t count);
 
-// The class that one sample's outputs stand for: the largest, the lower one of equals, as in
-// NumPy's argmax. A single output stands for two classes, the second when it is > 0, or with mean
-// squared error, where it is compared with labels 0 and 1, > 0.5.
+// The predicted class of one sample: the position of the largest output, the first of equal ones as
+// in NumPy's argmax. A single output stands for two classes: the second when it is > 0 (with mean
+// squared error, whose labels are 0 and 1, when it is > 0.5).
 std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss);
 
 struct Metrics {
   std::int64_t count = 0;
   double loss = 0;  // mean over the samples
-  // All that follows is of samples with a class. Without: accuracy is not a number, classes is 0.
+  // The rest needs samples with classes. Without them accuracy is NaN and classes is 0.
   std::int64_t correct = 0;
   double accuracy = 0;
   Interval accuracy_interval;
@@ -41,11 +41,11 @@ struct Metrics {
   std::vector<PerClass> per_class() const;
 };
 
-// Adds batches up.
+// Sums the metrics of batches.
 class MetricsAccumulator {
  public:
-  // `outputs`: logits a sample; of one, classes is 2. `has_classes`: whether samples have a class;
-  // otherwise the labels count for nothing.
+  // `outputs`: logits a sample; for a single one, classes is 2. `has_classes`: whether samples have
+  // a class; otherwise labels are ignored.
   MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k,
                      bool has_classes = true);
   void add(std::span<const float> logits, std::span<const float> losses,

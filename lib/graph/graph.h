@@ -27,8 +27,8 @@ enum class Role {
   kDerived      // computed from persistent values in the prepare phase, again whenever they change
 };
 
-// The phase a node runs in. prepare: once after parameters changed; the others: every step, in
-// order.
+// The phase a node runs in. kPrepare: once after parameters changed; the other phases: every step,
+// in this order.
 enum class Phase { kPrepare, kForward, kBackward, kReduce, kUpdate };
 
 // The initial content of a persistent value. Uniform in [a, b), normal (mean a, deviation b), the
@@ -62,14 +62,14 @@ struct Node {
   SourceLoc loc;
 };
 
-// What one layer of the config became, for tables and for freezing.
+// The values of the graph that one layer of the config made, for tables and for freezing.
 struct LayerInfo {
   std::string name;
   std::string kind;  // Keras's class name: "Conv2D", "MaxPooling2D"
   ValueId output = kNoValue;
   std::vector<ValueId> parameters;  // parameters and statistics
   bool trainable = true;
-  bool moving_statistics = false;  // batch norm: uses them in training too, and leaves them alone
+  bool moving_statistics = false;  // batch norm: reads them in training too, never updates them
   std::string weights;  // file that its parameters start from; the initialisers when empty
   SourceLoc loc;
 };
@@ -87,7 +87,7 @@ class Graph {
   // ConfigError at `loc` when the inputs do not fit the op.
   std::vector<ValueId> add(Op op, std::vector<ValueId> inputs, const std::string& name,
                            const SourceLoc& loc, Phase phase = Phase::kForward);
-  // The same for ops with one output.
+  // As add(), for ops with one output.
   ValueId add1(Op op, std::vector<ValueId> inputs, const std::string& name, const SourceLoc& loc,
                Phase phase = Phase::kForward);
 
@@ -115,10 +115,10 @@ std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const s
 // the parameter and its slots, UpdateStatistics's both statistics; as values they are activations.
 int alias_of(const Op& op, int output);
 
-// The persistent values that an update needs beside its parameter, in the order of its inputs:
-// named
-// "<parameter>/<name>", of the parameter's shape. `copy`: starts as the parameter does, otherwise
-// as 0.
+// A persistent value that an update needs beside its parameter, in the order of its inputs.
+// Its name is "<parameter>/<name>", its shape the parameter's.
+// `copy`: it starts as a copy of the parameter; otherwise
+// it starts as 0.
 struct Slot {
   std::string name;
   bool copy = false;

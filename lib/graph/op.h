@@ -208,8 +208,8 @@ struct Loss {
 };
 // logits [batch, n], labels -> int32 [batch]: how many classes come before the label's, largest
 // logit first and the lower class first of equals; 0 is a correct prediction, < k a top-k one.
-// Labels are int32 [batch], or float32 [batch, n], whose largest is meant. A single logit stands
-// for two classes, the second when it is > threshold.
+// Labels are int32 [batch], or float32 [batch, n] with the class at the largest number. A single
+// logit stands for two classes: the second when it is > threshold.
 struct ClassRank {
   float threshold = 0;
 };

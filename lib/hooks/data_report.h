@@ -14,8 +14,8 @@ namespace trainer::hooks {
 // One line each; empty when all is well.
 std::vector<std::string> data_warnings(const data::Datasets& data);
 
-// How many samples of a split evaluation leaves out, and the first of them with the reasons, in one
-// line; "" when all can be read. `files` may be null.
+// One line that says how many samples of a split evaluation leaves out, and the first of them with
+// reasons; "" when all can be read. `files` may be null.
 std::string left_out(const data::DamagedFiles* files, const std::string& split);
 
 // Writes data_report.txt into the run folder when files were skipped or replaced, at the start and

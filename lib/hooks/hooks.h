@@ -16,7 +16,7 @@
 
 namespace trainer::hooks {
 
-// Facts about a run, known at its start.
+// Facts about a run that are known at its start.
 struct RunInfo {
   std::string name;
   Path dir;
@@ -33,7 +33,7 @@ struct RunInfo {
   std::string servers;           // "3 workers, 1 parameter server, asynchronous"; else ""
 };
 
-// After each step; with parameter servers, after each of the chief's own.
+// The argument of on_step(): once a step; with parameter servers, once for each step of the chief.
 struct Progress {
   std::int64_t step = 0;     // steps done
   std::int64_t steps = 1;    // this one; with parameter servers, all since the one before
@@ -43,7 +43,7 @@ struct Progress {
   double accuracy = 0;       // of this step's samples; not a number where they have no classes
   double learning_rate = 0;
   double step_seconds = 0;  // wall time from the step before
-  double wait_seconds = 0;  // of it, waiting for data
+  double wait_seconds = 0;  // the part of step_seconds spent waiting for data
   double elapsed = 0;       // seconds since the run started (this process)
   // With parameter servers: updates of other workers since the parameters of this step were pulled.
   std::int64_t staleness = 0;
@@ -117,25 +117,25 @@ std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool qu
 // the steps since the last line, as in the terminal's lines and metrics.csv. The first step has a
 // line of its own as well, and counts in the next one too.
 std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
-// metrics.csv and metrics.jsonl in the run directory; appended to after a resume, where rows of
-// steps that will be done again are dropped. With parameter servers they have the staleness of the
-// chief's steps, mean and largest; a file of a run that had servers before keeps these columns, and
-// one that lacks columns gets them.
+// Writes metrics.csv and metrics.jsonl in the run directory. A resumed run drops the rows of steps
+// that it will repeat, and appends. With parameter servers the files have columns for the mean and
+// largest staleness of the chief's steps. A resumed file keeps these columns and gets those that it
+// lacks.
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
-// ledger.csv in the run directory: a row a step, and a row with a hash of all parameters for every
-// checkpoint. `parameters_hash` gives that of the moment.
+// Writes ledger.csv in the run directory: a row a step, and a row with a hash of all parameters for
+// every checkpoint. `parameters_hash` returns the current hash.
 std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash);
 // TensorBoard event file in the run directory.
 std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);
 // Asks to stop when the metric has not improved for `patience` evaluations.
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
 
-// The metric of a name such as "validation/accuracy" or "test/loss", when the evaluation has it.
+// The metric named "validation/accuracy", "test/loss", ...; none when the evaluation lacks it.
 std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name);
 // Whether larger is better.
 bool larger_is_better(const std::string& metric);
 
-// Where a run's progress goes.
+// The form of a run's progress output.
 struct Output {
   bool is_tty = false;
   bool quiet = false;

@@ -1,4 +1,4 @@
-// When something that happens every so many steps, epochs or seconds is due.
+// Decides when an action that recurs every N steps, epochs or seconds is due.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@ namespace trainer::hooks {
 class Interval {
  public:
   Interval(const config::Duration& duration, std::int64_t steps_per_epoch);
-  // Called in the order of the steps, after each, or after some where other processes make steps
-  // too. `elapsed` in seconds since the start of the process's run.
+  // Call it with rising steps: after each step, or after some where other processes make steps too.
+  // `elapsed`: seconds since this process started the run.
   bool due(std::int64_t step, double elapsed);
-  // Whether it is due after `step` when due() is called for every step. False for seconds, which
-  // cannot be foreseen.
+  // Whether the action is due after `step` when due() is called for every step. False for intervals
+  // in seconds, which cannot be predicted.
   bool falls_on(std::int64_t step) const;
 
  private:
-  // Periods that are over after `step` steps.
+  // Number of periods that have passed after `step` steps.
   double periods(std::int64_t step) const;
 
   config::Duration duration_;

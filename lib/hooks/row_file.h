@@ -1,4 +1,4 @@
-// Files of rows that runs append to, a row a step and split.
+// Files to which runs append rows, one row for each step and split.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace trainer::hooks {
 
-// A row in the file: what decides whether it stays, and how.
+// A row of the file, with the step and split that decide whether a resumed run keeps it.
 struct Row {
   std::int64_t step = 0;
   std::string split;
@@ -23,8 +23,8 @@ struct Row {
 // A file of rows that a resumed run goes on with: metrics.csv, metrics.jsonl, ledger.csv.
 class RowFile {
  public:
-  // Keeps the rows that a run from `first_step` on will not write again. The last line of a killed
-  // run, half-written, has no newline and goes. Throws DataError when a line is none of ours.
+  // Keeps the rows that a run from `first_step` on will not write again. Removes a last line
+  // without a newline, which a killed run leaves. Throws DataError for a line of another kind.
   template <class Rows>
   RowFile(Path path, std::int64_t first_step, const Rows& rows)
       : path_(std::move(path)), newest_step_(first_step) {
@@ -56,7 +56,7 @@ class RowFile {
     write(row);
     flush();
   }
-  // The same, up to flush() in memory.
+  // As add(), but the row stays in memory until flush().
   void write(const Row& row) {
     if (row.step != newest_step_) present_.clear();
     newest_step_ = row.step;

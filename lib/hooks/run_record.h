@@ -1,4 +1,4 @@
-// run.json: what made a run, and how it ended, for programs that compare runs.
+// run.json: origin and end of a run, for programs that compare runs.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace trainer::hooks {
 
-// What a run depends on besides its config.
+// The facts besides the config that a run depends on.
 struct RunOrigin {
   std::string program;           // name, version and commit
   std::string compiler, libc;    // with their versions

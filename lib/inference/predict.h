@@ -25,21 +25,21 @@ struct PredictionInput {
   std::int64_t unreadable = 0;
 
   const data::Dataset& dataset() const { return *images.dataset; }
-  // What the user knows a sample by.
+  // The name of a sample in the output.
   std::string name_of(std::int64_t index) const {
     return one_a_file ? dataset().describe(index) : name;
   }
 };
-// The files and those of folders, in this order, or the split (the one that open_split_or_default
-// gives) when there are none. Image files are
-// decoded and resized as those of the run's evaluation splits are, when they are due: with `skip` a
-// damaged one is told of by its prediction and not by a DataError. Throws DataError when arrays are
-// not of the shape that the model was trained on.
+// Opens files and the files of folders, in this order, or, when there are none, the split of
+// open_split_or_default(). Image files are decoded and resized like those of the run's evaluation
+// splits, when they are due. With `skip` a damaged file gives a prediction with an error instead
+// of a DataError. Throws DataError when arrays do not have the shape that the model was trained
+// on.
 std::vector<PredictionInput> open_prediction_inputs(
     const Trained& trained, const std::vector<std::string>& files, const std::string& split,
     bool skip, const std::function<void(const std::string&)>& warn);
 
-// What the model needs to know of the samples, to be built for these inputs.
+// The sample spec of the model for these inputs.
 model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs);
 
 struct Prediction {
@@ -58,8 +58,8 @@ void predict(engine::Replicas& engine, const PredictionInput& input, config::Los
 // Writes predictions as lines of a table, CSV or JSON.
 class PredictionWriter {
  public:
-  // `format`: table, csv or jsonl. With `top`, so many classes are shown, the likeliest first;
-  // otherwise the predicted one and (but for a table) the probabilities of all.
+  // `format`: table, csv or jsonl. With `top`, shows that many classes, the most probable first;
+  // otherwise the predicted class and (except in a table) the probabilities of all.
   PredictionWriter(const std::string& format, std::vector<std::string> classes,
                    const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
                    std::ostream& out);

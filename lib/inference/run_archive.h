@@ -1,4 +1,4 @@
-// What a run has learnt, opened again from its checkpoint.
+// Opens a trained run from its checkpoint.
 #pragma once
 
 #include <functional>
@@ -35,16 +35,16 @@ Trained open_trained(const std::string& run_or_file, bool best,
                      const config::Environment& environment,
                      const std::function<void(const std::string&)>& warn);
 
-// What the model needs to know of the samples, to be built without the data set.
+// The sample spec of the model, without the data set.
 model::SampleSpec sample_spec(const Trained& trained);
 
-// One split of the run's data. Throws DataError naming both lists when its classes are not those
-// that the run was trained on, and for a validation part of other data than the run's: images it
-// was trained on would be among them. The user who names other data is but warned.
+// Opens one split of the run's data. Throws DataError naming both lists when its classes differ
+// from those of the run, and when validation samples were split off from other data than the run's,
+// as training images would be among them. Other data that the user names only causes a warning.
 data::Datasets open_split(const Trained& trained, const std::string& split);
 
-// The split to evaluate: `split`, or when it is empty test, or validation where there is no test
-// split, which the user is told. Throws ConfigError saying what to give when there is neither.
+// The split to evaluate: `split`; when it is empty, test, or else validation with a warning. Throws
+// ConfigError with advice when the run has neither.
 struct OpenedSplit {
   std::string name;
   data::Datasets data;
@@ -52,11 +52,11 @@ struct OpenedSplit {
 OpenedSplit open_split_or_default(const Trained& trained, const std::string& split);
 
 const data::Dataset& split_of(const data::Datasets& data, const std::string& split);
-// Null for a split that is no image files.
+// Null for a split that does not consist of image files.
 const data::DamagedFiles* files_of(const data::Datasets& data, const std::string& split);
 
-// What an ONNX file says of the model: its classes, a JSON list, and what is done to the images,
-// before it is given them and inside.
+// The metadata of an ONNX file of the model: its classes as a JSON list, and the preprocessing of
+// images before and inside the model.
 std::vector<std::pair<std::string, std::string>> onnx_metadata(const Trained& trained);
 
 }  // namespace trainer::inference

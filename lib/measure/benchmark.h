@@ -25,18 +25,18 @@ void print_throughput(const Throughput& result, std::ostream& out);
 // {"event":"benchmark",...}
 void print_throughput_json(const Throughput& result, std::ostream& out);
 
-// Puts random images in the place of the config's data, of the model's input and classes: the sizes
-// that the config says, or else those of its data, which is then opened; data.synthetic's where
-// neither is known. No change where the data is synthetic already.
+// Replaces the data of the config by random images. Image size and number of classes are those of
+// the config, else those of its data (which is opened), else those of data.synthetic. A no-op for
+// synthetic data.
 void use_synthetic_data(config::Config& config);
 
-// Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of it. The
-// engine's variables change.
+// Trains on the data set as a run would, for `seconds` after a warm-up of a tenth of that time.
+// Changes the engine's variables.
 Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds);
-// Reads batches as a run would, and throws them away. What a run's model does to the images is not
-// counted, unless `normalize`: the loader's threads then make bytes the float numbers that the
-// first layer reads, as pipelines of other programs do.
+// Reads batches as a run would, and discards them. Normalisation, which is part of a run's model,
+// is not counted, unless `normalize`: the loader's threads then convert bytes to the floats that
+// the first layer reads, as pipelines of other programs do.
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
                          bool normalize);
 

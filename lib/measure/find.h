@@ -1,4 +1,4 @@
-// Values of a config found by trying them: the learning rate, the batch size.
+// Finds values of a config by experiment: the learning rate, the batch size.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct BatchSizes {
   };
   std::vector<Point> points;              // by rising batch size
   std::int64_t available_bytes = 0;       // of the host, when it began
-  std::int64_t largest = 0;               // that fits, as far as it was tried
+  std::int64_t largest = 0;               // the largest tried size that fits
   std::optional<std::int64_t> too_large;  // the first that does not fit
   // The smallest with 95 % of the best throughput; 0 without points.
   std::int64_t knee = 0;
@@ -66,7 +66,7 @@ struct BatchSizeOptions {
 // the next would not fit or the throughput has fallen. What the next takes is foreseen from those
 // before it, because a host without memory kills programs.
 BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions& options);
-// Of points by rising batch size.
+// The choice among points in order of rising batch size.
 std::int64_t knee_of(const std::vector<BatchSizes::Point>& points);
 
 void print_batch_sizes(const BatchSizes& sizes, std::ostream& out);

@@ -22,7 +22,7 @@ struct Forecast {
   // Against one worker: images_per_second / (workers * those of one).
   double efficiency = 1;
   double communication = 0;  // seconds that messages take in a step
-  double exposed = 0;        // of these, those that the step is longer by
+  double exposed = 0;        // seconds of communication that lengthen the step
   double hidden() const { return communication > 0 ? 1 - exposed / communication : 0; }
 };
 

@@ -1,4 +1,4 @@
-// Where the time of one worker's step goes, without any other worker.
+// Measures the phases of one worker's step, without other workers.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +27,8 @@ struct StepProfile {
   std::int64_t gradient_bytes() const;
 };
 
-// Trains for about so many seconds on the data and looks at the clock whenever a bucket is ready,
-// as a worker would send it; then with a quarter of the batch, for what does not depend on it.
+// Trains for about `seconds` and records when each bucket is ready to be sent; then trains with a
+// quarter of the batch, to find the time that does not depend on the batch size.
 StepProfile measure_step(const config::Config& config, const graph::Graph& model,
                          const data::Dataset& dataset, double seconds);
 

@@ -1,4 +1,4 @@
-// Promises about a config, proved by training.
+// Verifies by training that replicas agree and that a resumed run equals an uninterrupted one.
 #pragma once
 
 #include <cstdint>

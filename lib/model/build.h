@@ -1,4 +1,4 @@
-// What the files of model share. Internal.
+// Functions that the files of model share. Internal to model.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct KindNames {
 };
 KindNames names_of(const config::LayerKind& layer);
 
-// A name for every layer: its own, or Keras's automatic one. Mistakes are added to `errors`.
+// The name of every layer: the config's, or Keras's automatic one. Adds mistakes to `errors`.
 std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
                                      std::vector<Diagnostic>& errors);
 
@@ -34,14 +34,14 @@ struct Fans {
 };
 graph::Initial resolve_initializer(const config::Initializer& initializer, const Fans& fans);
 
-// `alpha`: Keras's default of the function's layer when left out. Softmax is an op of its own.
+// `alpha`: Keras's default for the function when left out. Softmax is a separate op.
 graph::Activation resolve_activation(config::Activation function, std::optional<double> alpha = {});
 
-// The layers that a dense classifier stands for.
+// The layers of a dense classifier.
 std::vector<config::Layer> dense_classifier_layers(const config::DenseClassifier& classifier,
                                                    std::int64_t logits);
 
-// One layer on its way into the graph.
+// Where a layer is added: the graph and what belongs to the layer.
 struct LayerSite {
   graph::Graph& graph;
   graph::LayerInfo& info;              // its parameters are appended

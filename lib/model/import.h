@@ -1,4 +1,4 @@
-// Pretrained weights into a model, by name.
+// Imports pretrained weights into a model, by name.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace trainer::model {
 
-// What became of the tensors of a weight file and of those that the model wants from it.
+// Which tensors of a weight file were loaded, and which tensors of the model were not.
 struct ImportReport {
   struct Shapes {
     std::string name;
@@ -19,7 +19,7 @@ struct ImportReport {
   std::string path;
   std::vector<std::string> loaded;       // the model's names
   std::vector<std::string> missing;      // not in the file, and not allowed to be
-  std::vector<Shapes> ill_shaped;        // likewise of another shape
+  std::vector<Shapes> ill_shaped;        // of another shape in the file, and not allowed to be
   std::vector<std::string> initialised;  // missing or ill-shaped as allow_missing lets them be
   std::vector<std::string> extra;        // in the file, with no place in these layers
   std::int64_t others = 0;               // the model's that take nothing from the file
@@ -43,10 +43,10 @@ struct Import {
 // allow_missing does not cover it.
 Import import_weights(const graph::Graph& graph, const config::Model& model);
 
-// Throws the same DataError when the weight file that the config names is not there.
+// Throws the DataError of import_weights() when the config names a weight file that does not exist.
 void check_weights_exist(const config::Model& model);
 
-// The same for tensors already read, without throwing for those that do not fit.
+// Overload for tensors already read. Does not throw for tensors that do not fit.
 Import match_weights(const graph::Graph& graph, std::vector<checkpoint::Tensor> file,
                      const std::vector<std::string>& allow_missing);
 

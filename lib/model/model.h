@@ -10,7 +10,7 @@
 
 namespace trainer::model {
 
-// What the data set says about its samples.
+// Shapes and types of a data set's samples.
 struct SampleSpec {
   Shape image;  // [height, width, channels]
   DType image_type = DType::kUInt8;

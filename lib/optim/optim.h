@@ -19,7 +19,7 @@ UpdateSpec update_spec(const config::Optimizer& optimizer);
 // matches no layer with parameters.
 graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& optimizer);
 
-// What a schedule needs to know of the training's length.
+// Length of a training, as far as schedules depend on it.
 struct Length {
   double steps_per_epoch = 1;  // optimizer updates
   std::int64_t total_steps = 1;

@@ -21,7 +21,7 @@ struct EvaluationReport {
 // recall and F1 of every class and the confusion matrix, of which only the most frequent confusions
 // are shown when there are many classes.
 void print_report(const EvaluationReport& report, bool brief, std::ostream& out);
-// The same and the whole matrix as one line of JSON, {"event":"evaluated",...}.
+// Prints the report with the whole matrix as one line of JSON, {"event":"evaluated",...}.
 void print_report_json(const EvaluationReport& report, std::ostream& out);
 
 }  // namespace trainer::report

@@ -24,7 +24,7 @@ void print_model_json(const measure::MeasuredKeys& keys, std::ostream& out);
 // "multiprocessors":...,"memory_bytes":...}],"no_gpu":...}, the last being why there is none, or
 // null.
 void print_devices_json(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
-// The same as a line a device.
+// Prints the devices as text, a line each.
 void print_devices(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
 
 void print_exported_json(const inference::Trained& trained, const std::string& format,

@@ -1,4 +1,4 @@
-// What a run takes for the values that its config leaves open.
+// The values of a run that its config leaves open.
 #pragma once
 
 #include <map>
@@ -15,13 +15,13 @@ struct ResolvedValue {
 };
 using ResolvedValues = std::map<std::string, ResolvedValue>;  // by key
 
-// Those that are the same on every machine.
+// The values that are the same on every machine.
 ResolvedValues resolve(const config::Config& config, const PlannedData& data,
                        const std::optional<train::StepPlan>& steps, const cluster::Identity& who);
-// Those that this machine decides.
+// The values that this machine decides.
 ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan& device);
 
-// Puts them in the place of settings that are null, [] or "".
+// Replaces settings that are null, [] or "" by these values.
 void fill_in(std::vector<PlanReport::Setting>& settings, const ResolvedValues& values);
 
 }  // namespace trainer::report

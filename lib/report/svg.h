@@ -31,7 +31,7 @@ std::string chart_number(double value);
 // An <svg> element. Each drawn point is a circle whose <title>, shown on hover, has the series, x
 // and y; the element has a title and a description for those who cannot see it.
 std::string line_chart(const Chart& chart);
-// The same as a file of its own.
+// The chart as an SVG file.
 std::string svg_document(const Chart& chart);
 
 // Text for XML and HTML, in elements and in attributes.

@@ -16,20 +16,20 @@
 namespace trainer::server {
 
 struct ClientOptions {
-  // Until all servers, and for a worker the chief, must be there; and the longest that any call may
-  // take. A server that is silent for three quarters of it counts as gone.
+  // How long to wait for all servers, and as a worker for the chief; and the longest that any call
+  // may take. A server that is silent for three quarters of it counts as gone.
   std::chrono::milliseconds timeout{60'000};
   std::string agreement;  // facts that must be equal on all tasks, one a line
-  std::string model;      // of a worker: what must be as the chief's Start says, a fact a line
+  std::string model;      // of a worker: facts that must equal the chief's Start::model
 };
 
-// What the servers know of the job.
+// What the chief tells the servers about the job.
 struct Start {
   backend::Flat flat;
   std::int64_t step = 0;  // updates done
   std::int64_t total_steps = 0;
   std::int64_t train_samples = 0;
-  std::string model;  // what all workers must have alike besides, a fact a line
+  std::string model;  // further facts that must be equal on all workers, one a line
 };
 
 struct Pushed {
@@ -67,12 +67,12 @@ using Source =
 using Sink =
     std::function<void(backend::FlatBuffer buffer, std::int64_t first, std::span<const float>)>;
 
-// All calls throw PeerError, naming the server and its address, when one has gone, is silent or has
-// failed; a worker's also when the chief has. They come from one thread.
+// The connections of a chief or worker. All calls throw PeerError, naming server and address, when
+// a server (for a worker also the chief) has gone, is silent or has failed. Not thread-safe.
 class Client {
  public:
-  // Waits for the servers. Throws ConfigError when they were told something else, PeerError when
-  // one does not come.
+  // Waits for the servers. Throws ConfigError when their agreement differs, PeerError when a server
+  // does not answer.
   Client(const cluster::Identity& who, const ClientOptions& options);
   ~Client();
   Client(const Client&) = delete;
@@ -81,33 +81,33 @@ class Client {
   bool is_chief() const;
   std::size_t servers() const;
 
-  // The chief's: gives the servers all there is. ConfigError when a server's part is too large.
+  // Chief only: sends all values to the servers. Throws ConfigError for a shard that is too large.
   void start(const Start& start, const Source& values);
-  // A worker's: waits until the chief has.
+  // Workers only: waits for the chief's start().
   void wait_until_started(const backend::Flat& flat);
 
-  // Gets the newest parameters and statistics, and their global step.
+  // Pulls the newest parameters and statistics, and their global step.
   Pushed pull(const Sink& sink);
-  // Gives a gradient that was computed with the parameters of global step `pulled`, and gets the
-  // newest parameters and statistics, unless kOver. `statistics` are what the step made of
-  // `before`. The sink is called once all has come.
+  // Pushes a gradient that was computed with the parameters of global step `pulled`, and pulls the
+  // newest parameters and statistics, unless kOver. The step changed the moving statistics from
+  // `before` to `statistics`. Calls the sink after all replies have arrived.
   Pushed push(std::int64_t pulled, const backend::Gradient& gradient, std::span<const float> before,
               std::span<const float> statistics, const Sink& sink);
-  // The chief's: one state of all servers, while none of them updates. Returns its global step.
+  // Chief only: reads one consistent state of all servers. Returns its global step.
   std::int64_t read(const Sink& sink);
   Staleness staleness() const;  // as of the last read()
 
-  // The chief's: there is a checkpoint of this step.
+  // Chief only: reports a checkpoint of this step to the servers.
   void saved(std::int64_t step);
-  // The chief's: the servers and workers end. Tells those that can be reached.
+  // Chief only: ends the job on all servers and workers that can be reached.
   void finish(const Outcome& outcome) noexcept;
 
-  // Throws what a call would throw.
+  // Throws what any other call would throw now.
   void check() const;
   bool lost() const;  // whether a server has gone or has refused this task
-  // What the chief told the servers at the end.
+  // How the chief ended the job; none while it runs.
   std::optional<Outcome> outcome() const;
-  // The chief's: a server was asked to stop, so that all should.
+  // Chief only: whether a server was asked to stop, which ends the job.
   bool stop_requested() const;
 
  private:

@@ -1,4 +1,4 @@
-// What a parameter server keeps, and in which order it changes: everything of a server but the
+// The state of a parameter server and the order of its updates: everything of a server except the
 // network.
 #pragma once
 
@@ -19,12 +19,12 @@
 
 namespace trainer::server {
 
-// All calls may come from any thread. A call with a wrong number of values, or before start(),
-// throws std::invalid_argument.
+// Thread-safe. A call with a wrong number of values, or before start(), throws
+// std::invalid_argument.
 class ParameterStore {
  public:
-  // Of the job: numbers updates, judges their staleness and keeps the statistics. The other servers
-  // do as it says.
+  // The first server of the job numbers the updates, checks their staleness and holds the moving
+  // statistics. The other servers follow its numbers.
   struct First {
     std::optional<std::int64_t> max_staleness;
   };
@@ -50,13 +50,13 @@ class ParameterStore {
   std::int64_t hold();
   void release();
   Staleness staleness() const;
-  // Appends the values as they are after `step` updates, for which it waits so long: an update
-  // whose worker has died in between never comes.
+  // Appends the values after `step` updates. Waits at most `patience` for these: an update whose
+  // worker has died in between never arrives.
   void read(backend::FlatBuffer buffer, std::int64_t step, std::chrono::milliseconds patience,
             std::string& values);
 
   std::int64_t step() const;
-  // push() waits no more and gives kOver.
+  // Makes push() return kOver without waiting.
   void close();
 
  private:

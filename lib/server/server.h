@@ -1,5 +1,5 @@
-// A parameter server: a share of a model's parameters and optimizer slots, and the updates of them
-// that workers' gradients ask for, in the order in which these come.
+// A parameter server: holds a shard of a model's parameters and optimizer slots, and updates it
+// with the gradients of the workers in the order in which they arrive.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace trainer::server {
 
-// The learning rate of update number `step`, from 0, for so many training samples.
+// The learning rate of update number `step`, from 0.
 using LearningRate = std::function<double(std::int64_t step)>;
 
 struct ServerOptions {
@@ -28,19 +28,19 @@ struct ServerOptions {
 
 class Server {
  public:
-  // Listens at the task's address, on loopback when that is what it is, on all interfaces
-  // otherwise. Throws ConfigError when it cannot.
+  // Listens at the task's address: on the loopback interface if the address is one of it, on all
+  // interfaces otherwise. Throws ConfigError when it cannot listen.
   Server(const cluster::Identity& who, const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
 
-  // Waits so long for the end of the job: by the chief, or because the chief has gone or did not
-  // come, which gives kFailed.
+  // Waits at most `time` for the end of the job. kFailed when the chief has gone or did not
+  // connect; none when the job goes on.
   std::optional<Outcome> wait(std::chrono::milliseconds time);
-  // Asks the chief to save and to end the job. False when there is none.
+  // Asks the chief to save and to end the job. False when no chief is connected.
   bool request_stop();
-  // Tells all tasks that are there how the job has ended, and lets them go.
+  // Tells all connected tasks how the job has ended, and closes their connections.
   void close(const Outcome& outcome);
 
  private:

@@ -1,4 +1,4 @@
-// The tasks of a job with parameter servers, but for the chief: a worker and a server.
+// The tasks of a job with parameter servers except the chief: workers and servers.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,14 @@
 
 namespace trainer::train {
 
-// A worker that is not the chief: gives gradients until the job is over or a signal comes. The
-// engine is as a new run begins, weights imported. Returns kDone or kInterrupted.
+// Runs a worker other than the chief until the job ends (kDone) or a signal arrives (kInterrupted).
+// The engine must be initialised as for a new run, with imported weights.
 hooks::FinishReason work(const config::Config& config, const data::Datasets& data,
                          engine::Replicas& engine, ParameterServers& servers);
 
-// A ps task, until the job is over; returns as work() does. A signal asks the chief to save and to
-// end the job. Throws PeerError when the chief goes or does not come. `say`: who comes and goes.
+// Runs a ps task; returns as work() does. A signal asks the chief to save and to end the job.
+// Throws PeerError when the chief has gone or does not connect. `say` gets a line for each task
+// that joins or leaves.
 hooks::FinishReason serve(const config::Config& config, const cluster::Identity& who,
                           const std::function<void(const std::string&)>& say);
 

@@ -1,4 +1,4 @@
-// Whether and where the features of a frozen prefix are kept.
+// Decides whether and where the features of a frozen prefix are cached.
 //
 // Processes on one machine share memory-mapped feature files; each writes the samples it computed.
 // Processes on several machines cannot, because each sees other samples in every epoch.
@@ -19,7 +19,7 @@ namespace trainer::train {
 struct FeatureSplit {
   hooks::Split split = hooks::Split::kTrain;
   std::int64_t samples = 0;
-  bool random = false;  // other images in every epoch
+  bool random = false;  // images differ from epoch to epoch
 };
 
 struct FeaturePlan {

@@ -18,7 +18,7 @@
 
 namespace trainer::train {
 
-// Everything that it refers to must outlive the run.
+// The arguments of train(). Everything that a Job refers to must outlive the run.
 struct Job {
   const config::Config& config;
   const data::Datasets& data;
@@ -32,12 +32,12 @@ struct Job {
   Clock clock = steady_seconds;
 };
 
-// Trains until the last step, a stop request or a signal, and evaluates and saves at the end. The
-// run folder must be ready and locked. Returns what the hooks get at the end. Throws
-// CheckError when a loss is not finite, naming layer, step, learning rate and last checkpoint. When
-// data cannot be read, the last finished step is saved and an Error with the code of a DataError is
-// thrown; other workers then throw PeerError. The caller passes what is thrown to the strategy's
-// fail().
+// Trains until the last step, a stop request or a signal, then evaluates and saves. The run
+// folder must be ready and locked. Returns what Hook::on_finish() gets. Throws CheckError
+// when a loss is not finite, naming layer, step, learning rate and last checkpoint. When
+// data cannot be read, saves the last finished step and throws an Error with kExitData;
+// other workers then throw PeerError. The caller passes every exception to
+// Strategy::fail().
 hooks::Finish train(Job& job);
 
 }  // namespace trainer::train

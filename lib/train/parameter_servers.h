@@ -1,5 +1,5 @@
-// The parameter servers as the engine of a chief or worker sees them: its trained parameters, slots
-// and moving statistics come from there and go there.
+// Connects the engine of a chief or worker to the parameter servers: trained parameters, slots and
+// moving statistics are pulled from the servers, gradients are pushed to them.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace trainer::train {
 bool has_parameter_servers(const cluster::Identity& who);
 
 // Facts that must be equal on the chief and all workers, one a line: the training data, and the
-// weights of frozen layers, which the servers do not have.
+// weights of frozen layers, which the servers do not hold.
 std::string common_model(const data::Datasets& data, const engine::Replicas& engine);
 
 // Facts that must be equal on all tasks of a job, one a line.
@@ -30,8 +30,8 @@ std::chrono::milliseconds timeout_of(const config::Config& config);
 
 class ParameterServers {
  public:
-  // Waits for the servers. `model` is a worker's common_model(). Errors are those of
-  // server::Client.
+  // Waits for the servers. `model`: common_model() of a worker. Throws what server::Client's
+  // constructor throws.
   ParameterServers(const cluster::Identity& who, const config::Config& config,
                    const std::string& model = {});
 
@@ -59,7 +59,7 @@ class ParameterServers {
   void fail(const std::string& message) noexcept;
 
   std::int64_t step() const { return pulled_; }  // of the engine's parameters
-  std::int64_t saved() const { return saved_; }  // the last checkpoint, as far as is known here
+  std::int64_t saved() const { return saved_; }  // step of the newest checkpoint that is known here
 
  private:
   server::Sink sink_of(engine::Replicas& engine);

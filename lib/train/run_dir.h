@@ -25,10 +25,10 @@ Path evaluator_folder(const Path& run, const std::string& split);
 
 enum class Start { kFresh, kResume, kOverwrite };
 
-// Makes the folder ready. Refuses (ConfigError) one that holds files of a run's names but has never
-// been a run's. kFresh refuses a folder that holds checkpoints and says what to
-// do; kOverwrite removes what an earlier run left; kResume needs nothing: without
-// checkpoints it starts anew.
+// Prepares the run folder. Throws ConfigError for a folder that holds files with the names of a
+// run's files but was never a run folder. kFresh also throws for a folder with checkpoints, with
+// advice; kOverwrite removes the files of an earlier run; kResume accepts a folder without
+// checkpoints, where the run starts anew.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
 
 // Writes the effective config.

@@ -4,7 +4,7 @@
 
 namespace trainer::train {
 
-// Installs the handlers for as long as it lives.
+// Installs the handlers, and restores the previous ones when destroyed.
 class SignalWatch {
  public:
   SignalWatch();

@@ -1,4 +1,4 @@
-// What a checkpoint holds besides tensors, as text.
+// The metadata of a checkpoint: the state of a run, as text.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace trainer::train {
 
-// The sample order, the augmentation, dropout and the schedule are functions of the seed and the
-// step, so the step is all there is to save of them.
+// The state of a run. Sample order, augmentation, dropout and schedule are functions of the seed
+// and the step, so that they need no state but the step.
 struct RunState {
   std::int64_t step = 0;       // updates done
   std::size_t stage = 0;       // of model.backbone.unfreeze, the one of the last update
@@ -26,8 +26,8 @@ struct RunState {
   std::map<std::string, std::string> hooks;  // by hook name
 };
 
-// Also keeps what tells the run from another: the settings that a resume must find again, the
-// fingerprint of the training data, the classes, the images' shape and type, and the config.
+// Adds what identifies the run: the settings that a resume must find again, the fingerprint of the
+// training data, the classes, shape and type of the images, and the config.
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
                                  const data::Datasets& data, const StepPlan& plan);
 
@@ -37,10 +37,10 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const StepPlan& plan, const std::string& path);
 
-// What the config says otherwise than the one in the checkpoint.
+// The differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);
 
-// The class names that a checkpoint carries, and the updates it has behind it. `path` is for
+// The class names in a checkpoint, and the number of updates before it. `path` is used in
 // messages.
 std::vector<std::string> classes_of(const checkpoint::Metadata& metadata);
 std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path);
@@ -52,7 +52,7 @@ struct RunLength {
   bool stopped = false;  // early
 };
 RunLength length_of(const checkpoint::Metadata& metadata, const std::string& path);
-// The samples that the run was trained on; nothing when the checkpoint does not say.
+// Shape, type and labels of the samples of the run; none when the checkpoint has no such entry.
 std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata);
 std::optional<DType> image_type_of(const checkpoint::Metadata& metadata);
 std::optional<bool> label_is_index_of(const checkpoint::Metadata& metadata);

@@ -1,4 +1,4 @@
-// What a config may well not mean, though it can be run.
+// Warnings about configs that can run but probably do not mean what they say.
 #pragma once
 
 #include <optional>
@@ -12,9 +12,9 @@
 
 namespace trainer::train {
 
-// One line each, with its place in the config. `sample`: what a model can be built for; `steps`: of
-// the run. Less is found without them.
-// Throws ConfigError for a model that cannot be.
+// One line for each warning, with its place in the config. `sample` describes the data set, `steps`
+// the run; without them fewer warnings can be found. Throws ConfigError for a model that cannot be
+// built.
 std::vector<std::string> config_warnings(const config::Config& config,
                                          const std::optional<model::SampleSpec>& sample,
                                          const std::optional<StepPlan>& steps);

@@ -32,7 +32,7 @@ class DeviceGuard {
 // wanted and how much is free.
 Buffer allocate_device(int device, std::size_t bytes);
 
-// The same, filled with zeros.
+// Allocates memory filled with zeros.
 Buffer allocate_zeros(int device, std::size_t bytes);
 
 // A stream and an event without timing, as owners.

@@ -1,4 +1,4 @@
-// Threads that do a piece of work side by side, again and again.
+// A fixed team of threads that run the same function at once, as often as needed.
 #pragma once
 
 #include <atomic>
@@ -16,8 +16,8 @@
 
 namespace trainer {
 
-// Waits for what another thread is about to do: spins for about 20 microseconds, then gives the
-// core away again and again.
+// Waits until `condition` holds, which another thread is about to bring about: spins for about 20
+// microseconds, then yields the core between checks.
 template <class Condition>
 void spin_until(const Condition& condition) {
   constexpr int kSpins = 2000;
@@ -30,24 +30,24 @@ void spin_until(const Condition& condition) {
   }
 }
 
-// What a member throws that waited for another one, which has failed.
+// Thrown by a member that waited for another member that has failed.
 class MemberFailed : public PeerError {
  public:
   using PeerError::PeerError;
 };
 
-// What the exception says that is being handled, inside a catch clause.
+// The message of the exception that is being handled. Call it inside a catch clause.
 std::string handled_message();
 
-// The error when the system starts no more threads: `started` of `wanted` run, which the config's
-// `key` asks for.
+// The error for a system that starts no more threads: `started` of the `wanted` threads run. `key`
+// is the config key that asks for them.
 DeviceError no_thread(const std::system_error& error, std::int64_t started, std::int64_t wanted,
                       const std::string& key);
 
 class ThreadTeam {
  public:
-  // Starts members 1 to count - 1; member 0 is whoever calls run(). `start`, when set, is called
-  // first on each new thread with its number.
+  // Starts members 1 to count - 1; member 0 is the thread that calls run(). `start`, when set, is
+  // called first on each new thread with its member number.
   explicit ThreadTeam(int count, std::function<void(int)> start = {});
   ~ThreadTeam();
   ThreadTeam(const ThreadTeam&) = delete;

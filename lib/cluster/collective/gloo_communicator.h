@@ -38,7 +38,7 @@ std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
 
 // ---- Choosing ----------------------------------------------------------------------------------
 
-// Those that this number of ranks can use.
+// The algorithms that this number of ranks can use.
 std::vector<Algorithm> candidates(int size);
 
 struct Measurement {

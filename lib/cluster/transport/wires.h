@@ -39,7 +39,7 @@ class Wires {
   // abort() was called.
   using Take = std::function<void(std::span<const std::byte> piece)>;
   void exchange(int peer, std::span<const std::byte> out, std::size_t in, const Take& take);
-  // The same into memory.
+  // Receives into memory.
   void exchange(int peer, std::span<const std::byte> out, std::span<std::byte> in);
 
   // Ends all waits and closes the connections, from any thread.

@@ -43,7 +43,7 @@ inline std::uint8_t luma(int red, int green, int blue) {
 void orient(Pixels& image, int orientation);
 // The orientation that the EXIF block of a JPEG (its APP1 marker) gives, 1 when there is none.
 int exif_orientation(std::span<const std::uint8_t> app1);
-// The same of the TIFF block alone, as a PNG has it (eXIf).
+// The EXIF orientation of a TIFF block, as PNG files contain it (eXIf).
 int tiff_orientation(std::span<const std::uint8_t> block);
 
 }  // namespace trainer::data

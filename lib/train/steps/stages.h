@@ -1,4 +1,4 @@
-// Which layers are frozen from which step on: model.backbone.unfreeze.
+// Stages of a run, which freeze different layers: model.backbone.unfreeze.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@
 
 namespace trainer::train {
 
-// The config as it is from its unfreeze entry `stage - 1` on; stage 0 is the config itself. The
-// entries stay listed.
+// The config of a stage: with entry `stage - 1` of unfreeze applied; stage 0 is the config itself.
+// Keeps the list of entries.
 config::Config config_of_stage(config::Config config, std::size_t stage);
 
-// The model of every stage, the first being that of the config alone. A parameter counts its own
-// updates from the step at which it was last unfrozen, and its slots start at zero there; one that
-// stays trained keeps both. Throws ConfigError naming the entry that does not fit the model.
+// The model of every stage; stage 0 is the config's own. A parameter counts its own updates from
+// the step at which it was last unfrozen, where its slots start at zero; a parameter that stays
+// trained keeps both. Throws ConfigError naming the entry that does not fit the model.
 std::vector<graph::Graph> stage_models(const config::Config& config,
                                        const model::SampleSpec& sample,
                                        const std::vector<std::int64_t>& first_steps);
@@ -27,15 +27,15 @@ std::vector<graph::Graph> stage_models(const config::Config& config,
 // A stage is a function of the step alone, so that a resumed run is in the same one.
 class Stages {
  public:
-  // Throws ConfigError when the entries are not in the order in which they come.
+  // Throws ConfigError when the entries are not in the order of their steps.
   Stages(const config::Config& config, const StepPlan& plan);
   std::size_t count() const { return first_steps_.size(); }
   // Update number `step`, from 0, is the first of stage `i` when it is first_steps()[i].
   const std::vector<std::int64_t>& first_steps() const { return first_steps_; }
   // The stage of update number `step`.
   std::size_t of(std::int64_t step) const;
-  // The stage of a run that has done so many updates: that of the last one. What begins with the
-  // next update has not begun yet.
+  // The stage of a run after `steps` updates: the stage of the last update. A stage that begins
+  // with the next update has not begun yet.
   std::size_t after(std::int64_t steps) const { return of(steps > 0 ? steps - 1 : 0); }
 
  private:

@@ -1,4 +1,4 @@
-// How a run is cut into steps: the one place that knows it.
+// Divides a run into steps. No other code does so.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +17,8 @@ struct StepPlan {
   std::int64_t samples = 0;  // of the training split
   std::int64_t replicas = 1;
   std::int64_t batch = 1;  // of all replicas together
-  // parallel.shard: off: every replica goes through all samples, so that an epoch is so many times
-  // as many. Otherwise 1.
+  // How often an epoch uses each sample. With parallel.shard: off every replica goes through all
+  // samples, so that it is the number of replicas. Otherwise 1.
   std::int64_t repetitions = 1;
   std::int64_t accumulate = 1;
   std::int64_t batches_per_epoch = 0;
@@ -37,14 +37,14 @@ struct StepPlan {
   }
 };
 
-// The steps in `units` epochs of `steps` each; a part of one counts as a whole one, a rounding
-// error of the product does not.
+// The steps in `units` epochs of `steps` steps each, rounded up, except for rounding errors of the
+// product.
 std::int64_t steps_in(double units, std::int64_t steps);
 
 // `workers`: processes that train together, each with the config's replicas.
 StepPlan plan_steps(const config::Config& config, std::int64_t samples, std::int64_t workers = 1);
 
-// What parallel.lr_scaling makes of the optimizer's learning rate.
+// The optimizer's learning rate, scaled by parallel.lr_scaling.
 struct ScaledRate {
   double optimizer = 0;  // as the config gives it
   double factor = 1;

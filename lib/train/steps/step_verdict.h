@@ -9,7 +9,7 @@
 
 namespace trainer::train {
 
-// What has to be done before the run goes on.
+// Actions that are due before the next step.
 struct DueActions {
   bool evaluate = false;
   bool save = false;
@@ -22,7 +22,7 @@ struct DueActions {
   void merge(const DueActions& other);
 };
 
-// A rank's share before the agreement, the same on all ranks after it.
+// Before the agreement this rank's share, after it the same on all ranks.
 struct StepVerdict {
   double loss = 0;                // of the step's samples, the shares summed, without penalty
   double accuracy = 0;            // the same
@@ -30,8 +30,8 @@ struct StepVerdict {
   DueActions due;
   bool unreadable = false;  // the data of a step to come cannot be read
 
-  // The verdict is the element-wise sum of what the ranks give as numbers. Of the chief's clock and
-  // hooks, other ranks give zeros.
+  // The verdict is the element-wise sum of the numbers of all ranks. Ranks other than the chief
+  // give zeros for what follows from its clock and hooks.
   static constexpr std::size_t kNumbers = 10;
   using Numbers = std::array<double, kNumbers>;
   Numbers to_numbers() const;

@@ -1,4 +1,4 @@
-// Gradients that a worker of parameter servers makes one after another.
+// The gradients of a worker with parameter servers, one after another.
 #pragma once
 
 #include <memory>
@@ -10,25 +10,25 @@
 
 namespace trainer::train {
 
-// A worker's own share of the samples, batch by batch, and what it gives the servers of them.
+// Reads a worker's share of the samples batch by batch and pushes a gradient for each batch.
 //
-// Of W workers, worker w takes part w of the batches of W times train.batch_size samples in the
-// order of all: no sample comes twice in an epoch, and one worker takes what a process without
-// servers would. How far another worker is does not matter. A gradient that was refused is not
-// tried again: its samples are passed over.
+// Worker w of W takes part w of each batch of W * train.batch_size samples in the order of all
+// samples: no sample comes twice in an epoch, and a single worker takes the batches of a process
+// without servers. Workers do not wait for each other. A refused gradient is not computed again:
+// its samples are skipped.
 class GradientStream {
  public:
-  // Goes on where a worker would be after `step` updates of the job. Everything must outlive it.
+  // Starts where a worker would be after `step` updates of the job. All arguments must outlive it.
   GradientStream(const config::Config& config, const data::Dataset& images,
                  engine::Replicas& engine, ParameterServers& servers, std::int64_t step);
 
-  // One gradient, computed, given, and answered with the newest parameters.
+  // One gradient that was computed and pushed; the engine then has the newest parameters.
   struct Step {
     server::Pushed pushed;
     double loss = 0;  // sum over the samples
     std::int64_t correct = 0, samples = 0;
     std::optional<double> penalty;
-    // Where a loss that is not finite was first seen, or "the loss". The gradient was not given.
+    // The layer in which a value was first not finite, or "the loss". The gradient was not pushed.
     std::optional<std::string> not_finite;
     std::string blame;  // the samples then
   };

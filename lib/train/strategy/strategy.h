@@ -1,4 +1,4 @@
-// What differs between a process that trains alone, workers that train in step, and workers of
+// The differences between a process that trains alone, synchronous workers, and workers with
 // parameter servers.
 #pragma once
 
@@ -36,14 +36,14 @@ struct StepOutcome {
   std::optional<NotFinite> not_finite;
 };
 
-// All calls come from the loop's thread. Those marked collective are made by all ranks, in the same
-// order; where there are no other ranks they give back what they are given. They throw PeerError
-// when another rank, or a server, has gone.
+// All calls come from the loop's thread. All ranks make the collective calls in the same order; in
+// a process without other ranks these return their argument. Collective calls throw PeerError when
+// another rank, or a server, has gone.
 class Strategy {
  public:
   virtual ~Strategy() = default;
 
-  // Before all other calls but is_chief() and fail(). `session` must outlive them.
+  // Call it before any other function except is_chief() and fail(). `session` must outlive them.
   void attach(Session& session) { session_ = &session; }
 
   // Whether this process has the run folder, the hooks and the terminal.
@@ -66,11 +66,11 @@ class Strategy {
   virtual double seconds_waited() const = 0;
   // How many steps may be launched before result() must be called.
   virtual int max_in_flight() const { return 1; }
-  // Launches update number `step`, from 0. False when there is nothing to launch: the session's
+  // Launches update number `step`, from 0. Returns false when it cannot be launched: the session's
   // failure says why, or a step in flight is not finite.
   virtual bool launch(std::int64_t step) = 0;
-  // The oldest launched step. Nothing when its data cannot be used, which the session's failure
-  // says, or when other processes made the last step of the job.
+  // Waits for the oldest launched step. None when its data cannot be used (see the session's
+  // failure), or when other processes made the last step of the job.
   virtual std::optional<StepOutcome> result() = 0;
 
   // ---- Agreement ----
@@ -79,36 +79,36 @@ class Strategy {
   virtual StepVerdict agree(const StepVerdict& own) { return own; }
   // Collective: whether any rank gives true. Returns when all have called it.
   virtual bool any_rank(bool value) { return value; }
-  // Collective: what the chief gives.
+  // Collective: returns the chief's value.
   virtual hooks::Request broadcast_from_chief(hooks::Request request) { return request; }
   virtual bool broadcast_from_chief(bool value) { return value; }
-  // What the hooks ask for after a step: returns what can be done at once; agree() has the rest.
+  // Takes the request of the hooks after a step; returns the part that agree() need not confirm.
   virtual hooks::Request submit(hooks::Request request) { return request; }
   // Whether a signal, or a server, asks this process to stop.
   virtual bool stop_requested() const;
-  // The same, where this process may stop without an agreement.
+  // As stop_requested(), if this process may stop without an agreement.
   virtual bool may_stop_now() const { return stop_requested(); }
-  // What this process does, for the messages of others: "training, step 120".
+  // Sets what this process is doing, for messages of other processes: "training, step 120".
   virtual void set_phase(const std::string& phase) { static_cast<void>(phase); }
   // Throws PeerError when a peer has gone.
   virtual void check() const {}
 
   // ---- State ----
 
-  // The session's step and the engine's variables become one full state of the job.
+  // Updates the session's step and the engine's variables to one full state of the job.
   virtual void pull_full_state() {}
-  // There is a checkpoint of the session's step.
+  // Records that there is a checkpoint of the session's step.
   virtual void record_checkpoint() {}
-  // After a PeerError: saves what can be saved and says what that is; "" when there is nothing.
+  // After a PeerError: saves what can be saved and describes it; "" when nothing can be saved.
   virtual std::string rescue(Checkpointer& checkpointer) {
     static_cast<void>(checkpointer);
     return "";
   }
-  // Adds what only this strategy knows.
+  // Adds the facts that only this strategy knows.
   virtual void describe(hooks::Finish& finish) const { static_cast<void>(finish); }
   // Tells the other processes that the run is over.
   virtual void finish(hooks::FinishReason reason) noexcept { static_cast<void>(reason); }
-  // Tells them what ended this process, so that they do not wait for it.
+  // Tells the other processes what ended this one, so that they do not wait for it.
   virtual void fail(const std::exception& error) noexcept { static_cast<void>(error); }
 
  protected:

@@ -1,5 +1,5 @@
-// Steps that all ranks make together, or one process alone: the samples of a batch are divided
-// among the ranks, and every update is made of the gradients of all.
+// Steps that all ranks make together, or one process alone: the ranks divide the samples of a
+// batch, and every update uses the gradients of all ranks.
 #pragma once
 
 #include <deque>
