@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""Every example of every --help is run, in a folder with small data and finished runs under the names that they use."""
+
+import os
+import pathlib
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import support
+
+sys.path.append(str(support.ROOT / "scripts" / "articles"))
+import pictures  # noqa: E402
+
+# Lines for shells or programs that are not here, with what stands in for them.
+REPLACED = {
+    "trainer completion fish | source": "trainer completion fish",
+    "trainer man | man -l -": "trainer man",
+}
+RESULTS = {"trainer diff": (0, 5)}  # 5: the runs differ
+
+
+def write_idx(path, dims, content):
+    path.write_bytes(struct.pack(f">I{len(dims)}I", 0x0800 | len(dims), *dims) + bytes(content))
+
+
+def write_mnist(folder):
+    """Ten kinds of images that a model can tell apart."""
+    folder.mkdir(parents=True)
+    for name, count in (("train", 96), ("t10k", 40)):
+        labels = [number % 10 for number in range(count)]
+        content = bytearray()
+        for label in labels:
+            content += bytes(255 if (x * 10) // 28 == label else 0 for _ in range(28) for x in range(28))
+        write_idx(folder / f"{name}-images-idx3-ubyte", (count, 28, 28), content)
+        write_idx(folder / f"{name}-labels-idx1-ubyte", (count,), labels)
+
+
+def write_npy(path, count):
+    header = f"{{'descr': '|u1', 'fortran_order': False, 'shape': ({count}, 28, 28, 1), }}".encode()
+    header += b" " * (-(len(header) + 11) % 64) + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header + bytes(count * 784))
+
+
+def small(text):
+    """A config whose run takes a moment."""
+    text = re.sub(r"max_steps: \d+", "max_steps: 20", text)
+    text = re.sub(r"throttle_secs: \d+", "throttle_secs: 1", text)
+    text = text.replace("validation_split: 0\n", "validation_split: 0.25\n")
+    return re.sub(r"epochs: \d+, batch", "epochs: 2, batch", text)
+
+
+class Examples(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory()
+        cls.work = pathlib.Path(cls.temporary.name)
+        cls.state = cls.work / "state"
+        state = cls.state
+        write_mnist(state / "datasets/mnist")
+        (state / "configs").mkdir()
+        for config in sorted((support.ROOT / "configs").glob("*.yaml")):
+            (state / "configs" / config.name).write_text(small(config.read_text()))
+        for name, classes, split in (("cats_vs_dogs", ["cats", "dogs"], "validation"),
+                                     ("oct2017", ["CNV", "DME", "DRUSEN", "NORMAL"], "test")):
+            pictures.draw(state / "datasets" / name / "train", classes, 3, 40, 1)
+            pictures.draw(state / "datasets" / name / split, classes, 2, 40, 2)
+        # Two patients of the names that --group-by of the example reads.
+        shutil.copy(state / "datasets/oct2017/train/DME/0.ppm", state / "datasets/oct2017/train/DME/DME-15307-1.ppm")
+        pictures.draw(state / "photos", ["left", "right"], 10, 32, 3)
+        write_npy(state / "digits.npy", 3)
+        bin_folder = cls.work / "bin"
+        bin_folder.mkdir()
+        (bin_folder / "trainer").symlink_to(support.TRAINER)
+        (bin_folder / "sbatch").write_text("#!/bin/sh\ngrep -q '^#SBATCH --array'\n")
+        (bin_folder / "sbatch").chmod(0o755)
+        cls.environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "DIGITS_DIR": str(cls.work / "digits"),
+                           "TRAINER_CUDA_PLUGIN": "/nonexistent"}
+        for variable in ("MNIST_DIR", "CATS_DOGS_DIR", "OCT_DIR", "WEIGHTS_DIR", "BATCH_SIZE", "NUM_GPUS"):
+            cls.environment.pop(variable, None)
+        best = "--set run.best=validation/accuracy --set run.evaluate_every='1 epoch'"
+        for command in (f"trainer train configs/mnist.yaml {best}", "trainer train configs/mnist_dense.yaml",
+                        "trainer train configs/digits.yaml --set data.limit=64 --epochs 1",
+                        "trainer new photos --output cats_dogs.yaml && trainer train cats_dogs.yaml --epochs 1 "
+                        "--run-dir runs/cats_dogs",
+                        "trainer sweep configs/mnist.yaml --over seed=1,2"):
+            cls.run_line(command, state, (0,))
+        for name in ("a", "b", "c", "before", "after"):
+            shutil.copytree(state / "runs/mnist", state / "runs" / name)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    @classmethod
+    def run_line(cls, line, folder, codes):
+        done = subprocess.run(["bash", "-c", f"set -o pipefail; {line}"], cwd=folder, env=cls.environment,
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode not in codes:
+            raise AssertionError(f"{line}\nended with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+
+    @staticmethod
+    def examples(*command):
+        text = support.trainer(*command, "--help").stdout
+        _, found, examples = text.partition("Examples:\n")
+        return [line.strip() for line in examples.splitlines() if line.startswith("  ")] if found else []
+
+    def check(self, line):
+        folder = self.work / "here"
+        shutil.copytree(self.state, folder)
+        self.addCleanup(shutil.rmtree, folder, True)
+        starts = re.search(r"trainer (launch .*-- )?(train|sweep)", line)
+        if starts and "--resume" not in line:
+            shutil.rmtree(folder / "runs")
+        codes = next((codes for start, codes in RESULTS.items() if line.startswith(start)), (0,))
+        # A benchmark of seconds, a search of large batches: what they do is the same for less.
+        line = re.sub(r"--seconds \d+", "--seconds 0.2", REPLACED.get(line, line)).replace("--most 512", "--most 64")
+        self.run_line(line, folder, codes)
+        shutil.rmtree(folder)
+
+    def test_examples(self):
+        commands = re.findall(r"^  ([a-z]+)  ", support.trainer("--help").stdout, re.MULTILINE)
+        self.assertGreaterEqual(len(commands), 19)
+        lines = self.examples()
+        for command in commands:
+            examples = self.examples(command)
+            self.assertTrue(examples, f"{command} --help has no example")
+            lines += examples
+        self.assertGreaterEqual(len(lines), 45)
+        for line in dict.fromkeys(lines):
+            with self.subTest(line):
+                self.check(line)
+
+
+if __name__ == "__main__":
+    support.main()
