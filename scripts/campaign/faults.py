@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""Kills, failing disks, jumping clocks: what becomes of a run, counted.
+
+    scripts/campaign/faults.py build/release/apps/trainer/trainer [--kills 200] [--writes 0] [--seed 1] [--only NAME ...]
+
+Every fault is put to a small run, which is then resumed without faults. It must end with the parameters and metrics of
+a run without any; the newest checkpoint must be no older than the last one that was announced; an exit code that is
+not 0 must come with a message; and no temporary file or shared memory may be left. Prints a table of faults, runs and losses,
+and ends with 1 when one was lost. --writes N takes N calls that touch the run folder, evenly spaced, 0 all of them. Faults
+that need mounts are left out without root.
+"""
+import argparse
+import glob
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CONFIG = """name: campaign
+seed: 7
+model:
+  layers:
+    - conv: {filters: 6, kernel_size: 3, activation: relu}
+    - max_pool: 2
+    - flatten
+    - dropout: 0.2
+    - dense: 10
+data: {format: digits, path: %s, limit: 400}
+optimizer: {sgd: {learning_rate: 0.02, momentum: 0.9}, ema: 0.9}
+train: {epochs: 3, batch_size: 32}
+run: {checkpoint_every: 3 steps, log_every: 1 steps, evaluate_every: 20 steps}
+parallel: {threads: 1}
+"""
+LEFTOVER = re.compile(r"\.tmp\.\d+")
+MESSAGE = re.compile(r"error|cannot|failed|Stopped|interrupted", re.IGNORECASE)
+
+
+class Lost(Exception):
+    pass
+
+
+class Campaign:
+    def __init__(self, program, seed):
+        self.program = os.path.abspath(program)
+        self.draw = random.Random(seed)
+        self.folder = tempfile.mkdtemp(prefix="campaign.")
+        self.config = f"{self.folder}/config.yaml"
+        with open(self.config, "w") as file:
+            file.write(CONFIG % f"{self.folder}/digits")
+        self.layer = f"{self.folder}/file_faults.so"
+        subprocess.run(["c++", "-shared", "-fPIC", "-O1", "-std=c++20", f"{HERE}/file_faults.cpp", "-o", self.layer], check=True)
+        self.shared = set(os.listdir("/dev/shm"))
+        self.table = []
+
+    def command(self, run, *more):
+        return [self.program, "train", self.config, "--json", "--resume", "--run-dir", run, *more]
+
+    def start(self, run, *more, environment=None):
+        self.out = open(f"{self.folder}/out", "w+")
+        self.err = open(f"{self.folder}/err", "w+")
+        return subprocess.Popen(self.command(run, *more), stdout=self.out, stderr=self.err,
+                                env=dict(os.environ, **(environment or {})))
+
+    def read(self):
+        texts = []
+        for file in (self.out, self.err):
+            file.seek(0)
+            texts.append(file.read())
+        return texts
+
+    def events(self):
+        lines = self.read()[0].split("\n")[:-1]
+        return [json.loads(line) for line in lines if line.startswith("{")]
+
+    def finish(self, run, *more, environment=None):
+        """Runs to the end without faults; its last event."""
+        process = self.start(run, *more, environment=environment)
+        code = process.wait(600)
+        if code != 0:
+            raise Lost(f"the resumed run ended with {code}: {self.read()[1].strip()[-300:]}")
+        return [event for event in self.events() if event["event"] == "finished"][-1]
+
+    def announced(self):
+        """The step of the last checkpoint that was said to be saved."""
+        paths = [event.get("path", "") for event in self.events() if event["event"] == "checkpoint"]
+        steps = [int(match.group(1)) for match in (re.search(r"step-(\d+)", path) for path in paths) if match]
+        return max(steps, default=0)
+
+    def check_checkpoints(self, run, least):
+        held = [int(re.search(r"step-(\d+)", path).group(1)) for path in glob.glob(f"{run}/checkpoints/step-*.safetensors")]
+        if max(held, default=0) < least:
+            raise Lost(f"checkpoint {least} was announced, the newest is {max(held, default=0)}")
+
+    def check_end(self, run, finished, whole=None):
+        whole = whole or self.whole
+        for key in ("steps", "parameters_sha256", "metrics"):
+            if finished[key] != whole[key]:
+                raise Lost(f"{key}: {finished[key]}, expected {whole[key]}")
+        for parent, _, names in os.walk(run):
+            left = [name for name in names if LEFTOVER.search(name)]
+            if left:
+                raise Lost(f"left in {parent}: {', '.join(left)}")
+        now = {name for name in set(os.listdir("/dev/shm")) - self.shared if "trainer" in name and "fuzz" not in name}
+        if now:
+            raise Lost(f"left in /dev/shm: {', '.join(now)}")
+
+    def check_message(self, code):
+        if code not in (0, -signal.SIGKILL) and not MESSAGE.search(self.read()[1]):
+            raise Lost(f"ended with {code} and no message: {self.read()[1]!r}")
+
+    def count(self, name, runs, lost):
+        self.table.append((name, runs, len(lost)))
+        print(f"{name}: {runs} runs, {len(lost)} lost" + "".join(f"\n    {text}" for text in lost[:5]), flush=True)
+
+    def repeat(self, name, trials):
+        """Each trial takes a run folder and leaves a run that was disturbed; then the run is resumed."""
+        lost = []
+        for number, trial in enumerate(trials):
+            run = f"{self.folder}/run"
+            shutil.rmtree(run, ignore_errors=True)
+            try:
+                run = trial(run) or run
+                self.check_end(run, self.finish(run))
+            except Lost as error:
+                lost.append(f"{number}: {error}")
+            shutil.rmtree(run, ignore_errors=True)
+        self.count(name, len(trials), lost)
+
+    # ---- The faults -----------------------------------------------------------------------------
+
+    def kills(self, count):
+        """Killed several times at random moments before it is let run to its end."""
+        lost, killed, finished = [], 0, 0
+        run = f"{self.folder}/run"
+        while killed < count:
+            process = self.start(run)
+            end = time.monotonic() + self.draw.uniform(0, 1.2 * self.seconds)
+            while time.monotonic() < end and process.poll() is None:
+                time.sleep(0.001)
+            process.kill()
+            code = process.wait()
+            try:
+                self.check_message(code)
+                self.check_checkpoints(run, self.announced())
+                if code == 0:
+                    self.check_end(run, [e for e in self.events() if e["event"] == "finished"][-1])
+            except Lost as error:
+                lost.append(f"{killed}: {error}")
+            killed += code == -signal.SIGKILL
+            if code == 0:
+                finished += 1
+                shutil.rmtree(run)
+        try:
+            self.check_end(run, self.finish(run))
+        except Lost as error:
+            lost.append(str(error))
+        shutil.rmtree(run)
+        self.count(f"SIGKILL at random moments ({finished + 1} runs to the end)", killed, lost)
+
+    def faulty(self, run, at, kind):
+        environment = {"LD_PRELOAD": self.layer, "FAULT_FOLDER": run, "FAULT_AT": str(at), "FAULT_KIND": kind}
+        code = self.start(run, environment=environment).wait(600)
+        self.check_message(code)
+        self.check_checkpoints(run, self.announced())
+        if kind == "short" and code != 0:
+            raise Lost(f"call {at}: half a write ended the run: {self.read()[1].strip()[-300:]}")
+        self.codes[code] = self.codes.get(code, 0) + 1
+
+    def writes(self, most):
+        run, log = f"{self.folder}/run", f"{self.folder}/calls"
+        self.finish(run, environment={"LD_PRELOAD": self.layer, "FAULT_FOLDER": run, "FAULT_AT": "0", "FAULT_COUNT": log})
+        shutil.rmtree(run)
+        with open(log) as file:
+            calls = [line.split() for line in file]
+        print(f"{len(calls)} calls touch the run folder: " +
+              ", ".join(f"{sum(call[1] == name for call in calls)} {name}" for name in sorted({c[1] for c in calls})))
+        chosen = range(1, len(calls) + 1) if most == 0 else sorted({1 + i * len(calls) // most for i in range(most)})
+        for kind in ("enospc", "eio", "short", "kill", "killed"):
+            self.codes = {}
+            self.repeat(f"{kind} at each call in turn",
+                        [lambda run, at=at, kind=kind: self.faulty(run, at, kind) for at in chosen])
+            print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+
+    def stops(self, seconds):
+        def trial(run):
+            process = self.start(run)
+            time.sleep(self.draw.uniform(0, self.seconds))
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(seconds)
+            process.send_signal(signal.SIGCONT)
+            if process.wait(600) != 0:
+                raise Lost("it did not go on")
+        self.repeat(f"SIGSTOP of {seconds} s", [trial] * 3)
+
+    def clock(self):
+        def trial(run):
+            process = self.start(run, environment={"LD_PRELOAD": self.layer, "FAULT_CLOCK": "100000000"})
+            if process.wait(600) != 0:
+                raise Lost(f"it ended: {self.read()[1]}")
+        self.repeat("clock of the day jumps by three years", [trial] * 3)
+
+    def moved(self):
+        def trial(run):
+            process = self.start(run)
+            while process.poll() is None and self.announced() < 6:
+                time.sleep(0.002)
+            other = f"{self.folder}/moved"
+            shutil.rmtree(other, ignore_errors=True)
+            os.rename(run, other)
+            self.check_message(process.wait(600))
+            if os.path.exists(run):
+                raise Lost(f"the old place was made again: {os.listdir(run)}")
+            return other
+        self.repeat("run folder moved in mid-run", [trial] * 5)
+
+    def on_small_disk(self, fault, name):
+        disk = f"{self.folder}/disk"
+        os.makedirs(disk, exist_ok=True)
+        if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", disk],
+                                               capture_output=True).returncode != 0:
+            print(f"{name}: left out, needs mounts")
+            return
+        lost = []
+        try:
+            for number in range(3):
+                run = f"{disk}/run{number}"
+                try:
+                    fault(disk, run)
+                    subprocess.run(["mount", "-o", "remount,rw,size=64m", disk], check=True)
+                    self.check_end(run, self.finish(run))
+                except Lost as error:
+                    lost.append(f"{number}: {error}")
+                shutil.rmtree(run, ignore_errors=True)
+        finally:
+            subprocess.run(["umount", disk], check=True)
+        self.count(name, 3, lost)
+
+    def disk_full(self):
+        def fault(disk, run):
+            process = self.start(run)
+            while process.poll() is None and self.announced() < 3:
+                time.sleep(0.002)
+            used = sum(os.path.getsize(os.path.join(p, n)) for p, _, names in os.walk(disk) for n in names)
+            subprocess.run(["mount", "-o", f"remount,size={used // 1024 + 8}k", disk])
+            with open(f"{disk}/filler", "wb") as filler:
+                try:
+                    filler.write(bytes(1 << 20))
+                except OSError:
+                    pass
+            code = process.wait(600)
+            self.check_message(code)
+            if code != 0 and "No space left" not in self.read()[1]:
+                raise Lost(f"the cause is not named: {self.read()[1]}")
+            self.check_checkpoints(run, self.announced())
+            os.remove(f"{disk}/filler")
+        self.on_small_disk(fault, "disk full")
+
+    def read_only(self):
+        def fault(disk, run):
+            process = self.start(run)
+            while process.poll() is None and self.announced() < 3:
+                time.sleep(0.002)
+            # Files that are open for writing keep a file system writable: try until there is a moment without.
+            for _ in range(2000):
+                if subprocess.run(["mount", "-o", "remount,ro", disk], capture_output=True).returncode == 0:
+                    break
+            self.check_message(process.wait(600))
+            self.check_checkpoints(run, self.announced())
+        self.on_small_disk(fault, "run folder read-only in mid-run")
+
+    # ---- Several processes ----------------------------------------------------------------------
+
+    def job(self, run, tasks, port_of, more):
+        cluster = {}
+        for kind, index in tasks:
+            if kind != "evaluator":
+                cluster.setdefault(kind, []).append(f"127.0.0.1:{port_of[kind, index]}")
+        processes = {}
+        for kind, index in tasks:
+            environment = dict(os.environ, TF_CONFIG=json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}}))
+            name = f"{self.folder}/{kind}{index}"
+            with open(f"{name}.out", "w") as out, open(f"{name}.err", "w") as err:
+                processes[kind, index] = subprocess.Popen(self.command(run, *more), stdout=out, stderr=err, env=environment)
+        return processes
+
+    def cluster(self, name, tasks, count, more, whole):
+        """Kills one task after another of jobs that are resumed until they are done."""
+        run, lost, killed, jobs = f"{self.folder}/run", [], 0, 0
+        shutil.rmtree(run, ignore_errors=True)
+        first = f"{self.folder}/{tasks[0][0]}{tasks[0][1]}.out"
+        rest = 0
+        while killed < count or rest:
+            sockets = {}
+            for task in tasks:
+                sockets[task] = socket.socket()
+                sockets[task].setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                sockets[task].bind(("127.0.0.1", 0))
+            processes = self.job(run, tasks, {task: held.getsockname()[1] for task, held in sockets.items()}, more)
+            jobs += 1
+            victim = self.draw.choice(tasks) if killed < count else None
+            if victim:
+                end = time.monotonic() + self.draw.uniform(0, 2.5 * self.seconds)
+                while time.monotonic() < end and all(p.poll() is None for p in processes.values()):
+                    time.sleep(0.002)
+                processes[victim].kill()
+            codes = {}
+            for task, process in processes.items():
+                try:
+                    codes[task] = process.wait(120)
+                except subprocess.TimeoutExpired:
+                    process.kill()
+                    lost.append(f"{task} still runs two minutes after {victim} was killed")
+                    codes[task] = process.wait()
+            if victim and codes[victim] == -signal.SIGKILL:
+                killed += 1
+                rest = 1
+            for task, code in codes.items():
+                with open(f"{self.folder}/{task[0]}{task[1]}.err") as file:
+                    text = file.read()
+                allowed = (0, 3, 4, 75) if task[0] == "evaluator" else (0, 4, 75)  # 3: no more checkpoints came
+                if code not in allowed and task != victim or code != 0 and task != victim and not MESSAGE.search(text):
+                    lost.append(f"{task} ended with {code} when {victim} was killed: {text.strip()[-200:]}")
+            if codes[tasks[0]] == 0:
+                with open(first) as file:
+                    finished = [json.loads(line) for line in file if '"event":"finished"' in line][-1]
+                try:
+                    self.check_end(run, finished, whole)
+                except Lost as error:
+                    lost.append(str(error))
+                shutil.rmtree(run)
+                rest = 0
+            elif not victim:
+                lost.append(f"a job without faults ended with {codes}")
+                break
+        self.count(f"{name}: a random task killed ({jobs} jobs)", killed, lost)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("--kills", type=int, default=200)
+    parser.add_argument("--writes", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", nargs="*", default=[])
+    arguments = parser.parse_args()
+    campaign = Campaign(arguments.program, arguments.seed)
+    try:
+        campaign.whole = campaign.finish(f"{campaign.folder}/whole")
+        begin = time.monotonic()
+        again = campaign.finish(f"{campaign.folder}/again")
+        campaign.seconds = time.monotonic() - begin
+        assert again["parameters_sha256"] == campaign.whole["parameters_sha256"], "two runs end with other bits"
+        print(f"one run: {campaign.whole['steps']} steps in {campaign.seconds:.2f} s", flush=True)
+        single = arguments.kills * 6 // 10
+        workers = [("worker", 0), ("worker", 1)]
+        servers = [("chief", 0), ("ps", 0), ("ps", 1), ("evaluator", 0)]
+        ordered = ["--set", "parallel.reduction=ordered"]
+        shared = ["--batch-size", "16", "--set", "parallel.lr_scaling=none", *ordered]
+        timeout = ["--set", "parallel.timeout=20 seconds"]
+        quick = ["--set", "evaluate.start_delay_secs=0", "--set", "evaluate.throttle_secs=0", "--set", "evaluate.timeout_secs=10"]
+        faults = {
+            "kills": lambda: campaign.kills(single),
+            "workers": lambda: campaign.cluster("two workers", workers, arguments.kills // 5, shared + timeout,
+                                                campaign.finish(f"{campaign.folder}/ordered", *ordered)),
+            "servers": lambda: campaign.cluster("chief, two servers, evaluator", servers, arguments.kills // 5,
+                                                ["--set", "parallel.strategy=parameter_server"] + timeout + quick, campaign.whole),
+            "writes": lambda: campaign.writes(arguments.writes),
+            "stops": lambda: campaign.stops(5),
+            "clock": campaign.clock,
+            "moved": campaign.moved,
+            "full": campaign.disk_full,
+            "read-only": campaign.read_only,
+        }
+        for name, fault in faults.items():
+            if not arguments.only or name in arguments.only:
+                fault()
+        width = max(len(name) for name, _, _ in campaign.table)
+        print(f"\n{'fault':{width}}  {'runs':>5}  {'lost':>5}")
+        for name, runs, lost in campaign.table:
+            print(f"{name:{width}}  {runs:5}  {lost:5}")
+        return 1 if any(lost for _, _, lost in campaign.table) else 0
+    finally:
+        shutil.rmtree(campaign.folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
