@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <limits>
+#include <sstream>
 
 #include "backend/cpu/cpu.h"
 #include "backend/model_runs.h"
@@ -171,7 +173,7 @@ std::int64_t samples_of(const std::vector<Step>& steps, std::size_t i) {
 // All steps; what is kept, and the losses.
 Kept train(const Net& net, const graph::Update& update, const Group& group,
            const std::vector<Step>& steps, float rate = 0.05f,
-           std::vector<float>* losses = nullptr) {
+           std::vector<float>* losses = nullptr, std::string* printed = nullptr) {
   const graph::Graph graph = graph_of(net, update);
   std::int64_t most = 0;
   for (const Step& step : steps) most = std::max(most, step.samples);
@@ -189,6 +191,11 @@ Kept train(const Net& net, const graph::Update& update, const Group& group,
     updates += steps[i].apply ? 1 : 0;
   }
   ranks.check_equal();
+  if (printed != nullptr) {
+    std::ostringstream out;
+    ranks.runner(0).print(out);
+    *printed = out.str();
+  }
   return ranks.kept();
 }
 
@@ -277,6 +284,40 @@ TEST_CASE("ranks give the update of one, whatever their number, lanes and bucket
       CHECK_MESSAGE(d < 1e-5, lanes.size(), " ranks, bucket ", bucket, ": ", d);
       // And the same bits again.
       CHECK(train(kPlain, plain_sgd(), group, steps) == train(kPlain, plain_sgd(), group, steps));
+    }
+  }
+}
+
+// Batches of which some ranks have nothing, or as much as of another batch: all ranks must capture
+// the same calls all the same.
+TEST_CASE("ranks capture the same calls, whatever their shares, and replay them") {
+  std::vector<Step> steps;
+  for (int i = 0; i < 3; ++i) {
+    for (const std::int64_t samples : {9, 10, 3, 2, 12}) steps.push_back({samples});
+    steps.insert(steps.end(), {{10, false, false}, {9, true, true}});
+  }
+  const Kept expected = train(kPlain, plain_sgd(), group_of({1}), steps);
+  const bool share_gpu = std::getenv("TRAINER_TEST_SHARED_GPU") != nullptr;
+  for (const auto& lanes : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}}) {
+    for (const std::int64_t bucket : {0, 1000}) {
+      for (const bool ordered : {false, true}) {
+        Group group = group_of(lanes);
+        group.reduction.bucket_bytes = bucket;
+        group.reduction.ordered = ordered;
+        std::string printed;
+        const Kept trained =
+            train(kPlain, plain_sgd(), group, steps, 0.05f, nullptr, &printed);
+        CHECK(relative(trained, expected) < 1e-5);
+        if (!uses_gpus() || share_gpu) continue;  // nothing is captured
+        // Seven ways of being called, each first as it is and then twice from its graph.
+        std::size_t graphs = 0;
+        const std::string graph = "captured graph of a call of all ranks, 2 times launched\n";
+        for (std::size_t at = printed.find(graph); at != std::string::npos;
+             at = printed.find(graph, at + 1)) {
+          ++graphs;
+        }
+        CHECK_MESSAGE(graphs == 7, printed);
+      }
     }
   }
 }

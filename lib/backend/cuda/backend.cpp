@@ -1,6 +1,5 @@
 #include "backend/cuda/backend.h"
 
-#include <algorithm>
 #include <chrono>
 #include <mutex>
 
@@ -111,10 +110,7 @@ class CudaBackend final : public Backend {
   Buffer allocate(std::size_t bytes) override { return allocate_device(machine_.device, bytes); }
   HostBuffer allocate_host(std::size_t bytes) override {
     const DeviceGuard guard(machine_.device);
-    void* memory = nullptr;
-    check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), cudaHostAllocPortable),
-          "cudaHostAlloc");
-    return {static_cast<std::byte*>(memory), bytes, [](std::byte* data) { cudaFreeHost(data); }};
+    return allocate_pinned(bytes, cudaHostAllocPortable);
   }
   bool reads_host_memory() const override { return false; }
   std::unique_ptr<Stream> make_stream() override;

@@ -18,6 +18,8 @@ static_assert(offsetof(StepNumbers, penalty) == offsetof(Numbers, penalty));
 static_assert(offsetof(StepNumbers, finite) == offsetof(Numbers, finite));
 static_assert(offsetof(StepNumbers, skipped) == offsetof(Numbers, skipped));
 
+// Of operands, as kernels, cuDNN and cublasLt read them: plans/convolution.h, plans/matmul.h.
+constexpr std::int64_t kInputAlignment = 16;
 // Calls whose scalars may be on their way to the device at once.
 constexpr std::size_t kScalarSlots = 8;
 // Ways of being called that keep a captured graph; more of them start anew.
@@ -29,11 +31,17 @@ bool has_batch_statistics(const graph::Graph& graph) {
   });
 }
 
-HostBuffer pinned(std::size_t bytes) {
-  void* memory = nullptr;
-  check(cudaHostAlloc(&memory, bytes, cudaHostAllocDefault), "cudaHostAlloc");
-  return {static_cast<std::byte*>(memory), bytes, [](std::byte* data) { cudaFreeHost(data); }};
-}
+// While it lives, a collective's calls are captured.
+class CaptureOfRanks {
+ public:
+  explicit CaptureOfRanks(CudaCollective& ranks) : ranks_(ranks) { ranks_.begin_capture(); }
+  ~CaptureOfRanks() { ranks_.end_capture(); }
+  CaptureOfRanks(const CaptureOfRanks&) = delete;
+  CaptureOfRanks& operator=(const CaptureOfRanks&) = delete;
+
+ private:
+  CudaCollective& ranks_;
+};
 
 }  // namespace
 
@@ -46,6 +54,7 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
       updates_(has_updates(graph)),
       batch_statistics_(has_batch_statistics(graph)),
       ranks_(cuda_collective(options.reduction.gradients)),
+      fixed_io_(variables.device()),
       update_(variables),
       pool_(variables.device(), variables.placement().flat.count) {
   check_options();
@@ -56,7 +65,8 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   numbers_ = allocate_device(device, sizeof(StepNumbers));
   for (std::size_t i = 0; i < kScalarSlots; ++i) {
     scalar_slots_.push_back(
-        {pinned(sizeof(StepScalars)), std::make_unique<CudaEvent>(device, machine.wait_check)});
+        {allocate_pinned(sizeof(StepScalars), cudaHostAllocDefault),
+         std::make_unique<CudaEvent>(device, machine.wait_check)});
   }
   StepState state{};
   state.loss_scale = state.gradients_scale = options.loss_scale.value;
@@ -186,13 +196,34 @@ void CudaExecutable::make_programs(const Call& call) {
       idle_input_ = allocate_zeros(device, static_cast<std::size_t>(most));
     }
   }
-  if (options_.same_for_any_batch && padded_inputs_.empty()) {
-    std::vector<Buffer> padded;
-    for (const Program::Port& port : programs_.begin()->second.inputs) {
-      padded.push_back(allocate_zeros(
-          device, static_cast<std::size_t>(port.bytes_a_sample * options_.max_samples)));
+  make_copied_inputs(call);
+}
+
+std::byte* CudaExecutable::input_at(const Call& call, const Part& part, std::size_t input,
+                                    const Program::Port& port) {
+  return call.inputs[input].address + part.first * port.bytes_a_sample;
+}
+
+bool CudaExecutable::is_aligned(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % kInputAlignment == 0;
+}
+
+void CudaExecutable::make_copied_inputs(const Call& call) {
+  const std::vector<Program::Port>& ports = programs_.begin()->second.inputs;
+  copied_inputs_.resize(ports.size());
+  for (std::size_t i = 0; i < ports.size() && i < call.inputs.size(); ++i) {
+    if (ports[i].buffer < 0 || copied_inputs_[i].bytes() > 0) continue;
+    bool needed = options_.same_for_any_batch;
+    for (const Part& part : call.parts) {
+      // A captured call's inputs begin at an aligned place, the caller's may not.
+      const bool aligned = is_aligned(input_at(call, part, i, ports[i])) &&
+                           part.first * ports[i].bytes_a_sample % kInputAlignment == 0;
+      needed = needed || (part.count > 0 && !aligned);
     }
-    padded_inputs_ = std::move(padded);
+    if (!needed) continue;
+    copied_inputs_[i] = allocate_zeros(
+        variables_.device(), static_cast<std::size_t>(ports[i].bytes_a_sample *
+                                                      options_.max_samples));
   }
 }
 
@@ -262,7 +293,15 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
   make_programs(call);
   upload_scalars(scalars, call.samples, own);
   make_stale(call);
-  replay(call);
+  update_number_ = scalars.update;
+  const bool sums = updates_ || batch_statistics_;
+  if (ranks_ != nullptr && updates_) {
+    replay_with_ranks(call, scalars.all_samples);
+  } else if (sums && options_.reduction.statistics != nullptr) {
+    enqueue(call);
+  } else {
+    replay(call);
+  }
   if (call.has_numbers) {
     own.download(bindings.numbers, numbers_.span(), sizeof(StepNumbers));
   }
@@ -273,22 +312,58 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
   variables_.changed_by_training();
 }
 
+CudaExecutable::CapturedCall& CudaExecutable::find_captured(Key key) {
+  if (captured_.size() >= kMostGraphs && !captured_.contains(key)) captured_.clear();
+  return captured_[std::move(key)];
+}
+
 // The first call of a kind runs as it is enqueued, so that libraries and pools allocate what they
 // need; the second is captured.
 void CudaExecutable::replay(const Call& call) {
-  CudaCollective* statistics = cuda_collective(options_.reduction.statistics);
-  const bool sums = updates_ || batch_statistics_;
-  const bool capturable = !sums || ((ranks_ == nullptr || ranks_->capturable()) &&
-                                    (statistics == nullptr || statistics->capturable()));
-  if (!capturable) return enqueue(call);
-  Key key = key_of(call);
-  if (captured_.size() >= kMostGraphs && !captured_.contains(key)) captured_.clear();
-  CapturedCall& captured = captured_[std::move(key)];
+  CapturedCall& captured = find_captured(key_of(call));
   if (captured.calls++ == 0) return enqueue(call);
   if (!captured.graph) {
     captured.graph = std::make_unique<CallGraph>(call.stream, [&] { enqueue(call); });
   }
   captured.graph->launch(call.stream);
+}
+
+// Graphs of two of NCCL's communicators that a thread launches may wait for each other for ever, so
+// that calls with batch statistics over the ranks are not captured.
+bool CudaExecutable::captures_ranks() const {
+  return ranks_ != nullptr && ranks_->capturable() && options_.reduction.statistics == nullptr;
+}
+
+// Either all ranks capture a call or none does, and their graphs are those of the same capture:
+// which call this is follows from numbers that all ranks have, and from no address or share.
+void CudaExecutable::replay_with_ranks(const Call& call, std::int64_t all_samples) {
+  ranks_->name_work("gradients", update_number_);
+  if (!captures_ranks() || all_samples == 0) return enqueue(call);
+  std::vector<std::int64_t> known{all_samples};
+  for (const Span& output : call.outputs) known.push_back(output ? 1 : 0);
+  CapturedCall& captured =
+      find_captured({std::move(known), {}, call.accumulate, call.apply, false});
+  if (captured.calls++ == 0) {
+    captured.parts = call.parts;
+    return enqueue(call);
+  }
+  if (captured.parts != call.parts) {
+    throw std::logic_error(concat("rank ", ranks_->rank(), " has another share of ", all_samples,
+                                  " samples than before; internal error, please report it"));
+  }
+  const Program& any = programs_.begin()->second;
+  Call fixed = call;
+  fixed.inputs = fixed_io_.inputs(call.inputs, any.inputs, options_.max_samples);
+  fixed.outputs = fixed_io_.outputs(call.outputs, any.outputs, options_.max_samples);
+  copy_samples(call.inputs, fixed.inputs, any.inputs, call.samples, call.stream);
+  if (!captured.graph) {
+    captured.graph = std::make_unique<CallGraph>(call.stream, [&] {
+      const CaptureOfRanks scope(*ranks_);
+      enqueue(fixed);
+    });
+  }
+  ranks_->replay(call.stream, [&] { captured.graph->launch(call.stream); });
+  copy_samples(fixed.outputs, call.outputs, any.outputs, call.samples, call.stream);
 }
 
 Gradient CudaExecutable::gradient(Stream& stream) {
@@ -304,9 +379,8 @@ Gradient CudaExecutable::gradient(Stream& stream) {
     const float* scales = update_.enqueue_clip_scales(gradients(), state(), own.handle());
     host_clip_scales_.resize(static_cast<std::size_t>(update_.segments()));
     const std::size_t bytes = host_clip_scales_.size() * sizeof(float);
-    check(cudaMemcpyAsync(host_clip_scales_.data(), scales, bytes, cudaMemcpyDeviceToHost,
-                          own.handle()),
-          "cudaMemcpyAsync of the clip scales");
+    auto* from = reinterpret_cast<std::byte*>(const_cast<float*>(scales));
+    own.download(host_clip_scales_.data(), {from, bytes}, bytes);
   }
   own.synchronize();
   if (state_now.loss_scale != 1) {
@@ -332,6 +406,11 @@ void CudaExecutable::print(std::ostream& out) const {
     for (const ProgramStep& step : program.steps) {
       out << "  " << step.name << ": " << step.implementation << '\n';
     }
+  }
+  for (const auto& [key, captured] : captured_) {
+    if (!captured.graph) continue;
+    out << "captured graph " << (ranks_ == nullptr ? "of a call" : "of a call of all ranks") << ", "
+        << captured.calls - 1 << " times launched\n";
   }
 }
 

@@ -1,5 +1,5 @@
-// A graph on a CUDA device: one program a number of samples, captured with the update into one CUDA
-// graph for each way of being called; with several ranks a call is enqueued step by step.
+// A graph on a CUDA device: one program a number of samples, captured with the sum over the ranks
+// and the update into one CUDA graph for each way of being called.
 #pragma once
 
 #include <map>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/call_graph.h"
+#include "backend/cuda/fixed_io.h"
 #include "backend/cuda/gradient_sum.h"
 #include "backend/cuda/program.h"
 #include "backend/cuda/stream.h"
@@ -30,6 +31,7 @@ class CudaExecutable final : public Executable {
   // A run of a program on samples [first, first + count) of a call.
   struct Part {
     std::int64_t first = 0, count = 0;
+    friend bool operator==(const Part&, const Part&) = default;
   };
   struct Call {
     std::vector<Part> parts;
@@ -40,11 +42,13 @@ class CudaExecutable final : public Executable {
     bool has_numbers = false;
     cudaStream_t stream = nullptr;
   };
-  // What makes two calls the same work on the same memory.
+  // What makes two calls the same work on the same memory; with several ranks, what all of them
+  // know of it.
   using Key = std::tuple<std::vector<std::int64_t>, std::vector<std::byte*>, bool, bool, bool>;
   struct CapturedCall {
-    int calls = 0;  // before it was captured
+    std::int64_t calls = 0;
     std::unique_ptr<CallGraph> graph;
+    std::vector<Part> parts;  // with several ranks: this rank's
   };
   // Pinned memory for the scalars of one call on their way to the device.
   struct ScalarSlot {
@@ -65,6 +69,9 @@ class CudaExecutable final : public Executable {
   std::vector<PackedWeights::Entry*> packed_entries(const Call& call);
   void upload_scalars(const Scalars& scalars, std::int64_t samples, CudaStream& stream);
   void replay(const Call& call);
+  bool captures_ranks() const;
+  void replay_with_ranks(const Call& call, std::int64_t all_samples);
+  CapturedCall& find_captured(Key key);
 
   // Enqueues a whole call and what it consists of: executable_step.cpp.
   void enqueue(const Call& call);
@@ -72,6 +79,10 @@ class CudaExecutable final : public Executable {
   void run_part(const Call& call, const Part& part, bool first, float* gradients);
   void run_idle(const Call& call);
   void run_steps(const Call& call, const Program& program, const StepContext& context);
+  static std::byte* input_at(const Call& call, const Part& part, std::size_t input,
+                             const Program::Port& port);
+  static bool is_aligned(const std::byte* address);
+  void make_copied_inputs(const Call& call);
   std::vector<std::byte*> inputs_of(const Call& call, const Part& part, const Program& program);
   void copy_outputs(const Call& call, const Part& part, bool first, const Program& program) const;
   void add_part_numbers(const Call& call, const Part& part, bool first, const Program* program);
@@ -98,6 +109,7 @@ class CudaExecutable final : public Executable {
   bool batch_statistics_;  // has batch norm in training form
   CudaCollective* ranks_;  // that gradients are summed over; null: there is one
   std::map<std::int64_t, Program> programs_;
+  FixedIo fixed_io_;
   std::map<Key, CapturedCall> captured_;
 
   UpdatePhase update_;
@@ -116,8 +128,10 @@ class CudaExecutable final : public Executable {
   Buffer scalars_, state_, numbers_;
   std::vector<ScalarSlot> scalar_slots_;
   std::size_t next_slot_ = 0;
+  std::uint64_t update_number_ = 0;  // of the call that is launched
   Buffer idle_input_;
-  std::vector<Buffer> padded_inputs_;  // of same_for_any_batch, one an input
+  // Of parts that are shorter than their program or not aligned, one an input.
+  std::vector<Buffer> copied_inputs_;
   // Of the part that was enqueued last: moving statistics follow it.
   const Program* last_program_ = nullptr;
   std::vector<std::byte*> pointers_;

@@ -83,8 +83,8 @@ void CudaExecutable::run_parts(const Call& call) {
   pool_.give_back(sum);
 }
 
-// Where a part's inputs lie: in the caller's memory, or, where the program is for more samples, in
-// a copy.
+// Where a part's inputs lie: in the caller's memory, or in a copy, where the program is for more
+// samples or the part does not begin where kernels and libraries may count on whole vectors.
 std::vector<std::byte*> CudaExecutable::inputs_of(const Call& call, const Part& part,
                                                   const Program& program) {
   std::vector<std::byte*> inputs;
@@ -92,12 +92,12 @@ std::vector<std::byte*> CudaExecutable::inputs_of(const Call& call, const Part& 
     const Program::Port& port = program.inputs[i];
     std::byte* at = nullptr;
     if (port.buffer >= 0) {
-      at = call.inputs[i].address + part.first * port.bytes_a_sample;
-      if (part.count != program.samples) {
-        std::byte* padded = padded_inputs_[i].span().address;
-        copy_on_device(padded, at, static_cast<std::size_t>(part.count * port.bytes_a_sample),
+      at = input_at(call, part, i, port);
+      if (part.count != program.samples || !is_aligned(at)) {
+        std::byte* copied = copied_inputs_[i].span().address;
+        copy_on_device(copied, at, static_cast<std::size_t>(part.count * port.bytes_a_sample),
                        call.stream);
-        at = padded;
+        at = copied;
       }
     }
     inputs.push_back(at);

@@ -1,5 +1,10 @@
 #include "backend/cuda/runtime.h"
 
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <mutex>
+
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -54,6 +59,48 @@ Buffer allocate_zeros(int device, std::size_t bytes) {
   check(cudaMemsetAsync(buffer.span().address, 0, bytes, stream.get()), "cudaMemsetAsync");
   check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   return buffer;
+}
+
+namespace {
+
+struct PinnedMemory {
+  std::mutex mutex;
+  std::map<const std::byte*, std::size_t> blocks;  // bytes, by address
+};
+// Never destroyed: buffers may outlive main().
+PinnedMemory& pinned_memory() {
+  static auto& all = *new PinnedMemory;
+  return all;
+}
+
+}  // namespace
+
+HostBuffer allocate_pinned(std::size_t bytes, unsigned flags) {
+  void* memory = nullptr;
+  check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), flags), "cudaHostAlloc");
+  auto* block = static_cast<std::byte*>(memory);
+  PinnedMemory& all = pinned_memory();
+  {
+    const std::lock_guard lock(all.mutex);
+    all.blocks[block] = bytes;
+  }
+  return {block, bytes, [&all](std::byte* data) {
+            {
+              const std::lock_guard lock(all.mutex);
+              all.blocks.erase(data);
+            }
+            cudaFreeHost(data);
+          }};
+}
+
+bool is_pinned(const void* memory, std::size_t bytes) {
+  const auto* first = static_cast<const std::byte*>(memory);
+  PinnedMemory& all = pinned_memory();
+  const std::lock_guard lock(all.mutex);
+  const auto after = all.blocks.upper_bound(first);
+  if (after == all.blocks.begin()) return false;
+  const auto& [begin, size] = *std::prev(after);
+  return bytes <= size && static_cast<std::size_t>(first - begin) <= size - bytes;
 }
 
 void DestroyStream::operator()(cudaStream_t stream) const noexcept { cudaStreamDestroy(stream); }

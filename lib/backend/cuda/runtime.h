@@ -9,6 +9,7 @@
 #include <string>
 
 #include "backend/device.h"
+#include "base/host_buffer.h"
 
 namespace trainer::backend::cuda {
 
@@ -34,6 +35,12 @@ Buffer allocate_device(int device, std::size_t bytes);
 
 // Allocates memory filled with zeros.
 Buffer allocate_zeros(int device, std::size_t bytes);
+
+// Pinned host memory of at least one byte, with the flags of cudaHostAlloc, which any device may
+// copy to and from while the host goes on.
+HostBuffer allocate_pinned(std::size_t bytes, unsigned flags);
+// Whether the bytes are all of one such buffer; from any thread.
+bool is_pinned(const void* memory, std::size_t bytes);
 
 // A stream and an event without timing, as owners.
 struct DestroyStream {

@@ -73,6 +73,8 @@ void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
 
 void CudaStream::download(void* to, Span from, std::size_t bytes) {
   if (bytes == 0) return;
+  // The copy itself would wait without asking whether the ranks that it waits for are there.
+  if (check_ && !is_pinned(to, bytes)) synchronize();
   const DeviceGuard guard(device_);
   cuda::check(cudaMemcpyAsync(to, from.address, bytes, cudaMemcpyDeviceToHost, stream_.get()),
               "cudaMemcpyAsync from the device");

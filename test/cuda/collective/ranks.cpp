@@ -24,7 +24,6 @@ float* Rank::upload(const std::vector<float>& values) {
 
 std::vector<float> Rank::download(float* from, std::size_t count) {
   std::vector<float> values(count);
-  stream->synchronize();  // a copy to memory that is not pinned would wait without asking anybody
   const Span span{reinterpret_cast<std::byte*>(from), count * sizeof(float)};
   stream->download(values.data(), span, span.bytes);
   stream->synchronize();

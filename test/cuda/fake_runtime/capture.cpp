@@ -6,6 +6,8 @@
 // cudaThreadExchangeStreamCaptureMode for calls that are unsafe meanwhile; and the descriptions of
 // cudaErrorStreamCapture... in driver_types.h. Stricter than the manual: every call that waits,
 // asks or allocates counts as unsafe, and a graph is not launched into a capture.
+#include <utility>
+
 #include "cuda/fake_runtime/world.h"
 
 namespace fake {
@@ -63,12 +65,15 @@ cudaError_t end_capture(World& w, cudaStream_t handle, cudaGraph_t* graph) {
     if (s->capture == capture) s->capture.reset();
   }
   capture->ended = true;
+  const bool joined = is_joined(*capture, end);
+  // Events of the capture outlive it, and hold no work.
+  std::vector<Capture::Node> nodes = std::exchange(capture->nodes, {});
   if (before != cudaSuccess) return before;
   if (capture->invalid) return cudaErrorStreamCaptureInvalidated;
   if (!graph) return cudaErrorInvalidValue;
-  if (!is_joined(*capture, end)) return cudaErrorStreamCaptureUnjoined;
+  if (!joined) return cudaErrorStreamCaptureUnjoined;
   auto made = std::make_unique<CUgraph_st>();
-  made->nodes = capture->nodes;
+  made->nodes = std::move(nodes);
   *graph = made.get();
   w.graphs[made.get()] = std::move(made);
   return cudaSuccess;

@@ -58,7 +58,9 @@ cudaError_t destroy(World& w, const char* function, Handles& handles, Handle han
   const cudaError_t before = begin(w, function);
   if (before != cudaSuccess && before != w.sticky) return before;
   const Unwatched unwatched;
-  return handles.erase(handle) == 1 ? before : cudaErrorInvalidValue;
+  const bool found = handles.erase(handle) == 1;
+  w.changed();  // what the graph held
+  return found ? before : cudaErrorInvalidValue;
 }
 
 }  // namespace

@@ -2,8 +2,11 @@
 //
 // Follows the NCCL User Guide 2.28, "Collective Communication Functions" (ncclAllReduce,
 // ncclBroadcast, ncclAllGather and their in-place forms), "CUDA Stream Semantics" (a call returns
-// when the operation is in the stream), "Using NCCL with CUDA Graphs" and "Collective Operations"
-// (all ranks call with the same count and type). Collectives of one communicator pair up by the
+// when the operation is in the stream), "Using NCCL with CUDA Graphs" ("whether an operation launch
+// is graph-captured is considered a collective property of that operation and therefore must be
+// uniform over all ranks"; a launch of a graph is collective too, and "each of those ranks must be
+// using the graph derived from that collective capture") and "Collective Operations" (all ranks
+// call with the same count and type). Collectives of one communicator pair up by the
 // order in which they begin on the device. A collective is two operations: the first takes the
 // input and leaves the output undefined, the second writes it. Calls that do not fit each other
 // hang or corrupt memory on a device; here they are reported and end all work.
@@ -50,17 +53,25 @@ std::size_t output_bytes(const Collective& c, int ranks) {
 struct Progress {
   CommPtr comm;
   Collective what;
-  // A graph may be launched any number of times, also after the communicator is gone.
+  // A graph may be launched any number of times.
   bool in_graph = false;
+  std::size_t captured_as = 0;  // which of the communicator's captured calls this is; 0: none
   std::shared_ptr<Call> beginning;  // between prepare and complete of the first operation
   std::deque<std::shared_ptr<Call>> begun;
 };
 using ProgressPtr = std::shared_ptr<Progress>;
 
+std::string describe(const Collective& what, std::size_t captured_as) {
+  const std::string text = describe(what);
+  if (captured_as == 0) return text;
+  return text + ", captured as its number " + std::to_string(captured_as) + ",";
+}
+
 void report_mismatch(const Call& call, const Progress& p) {
-  const std::string text = "rank " + std::to_string(p.comm->rank) + " calls " + describe(p.what) +
-                           " where rank " + std::to_string(call.first_rank) + " calls " +
-                           describe(call.what);
+  const std::string text = "rank " + std::to_string(p.comm->rank) + " calls " +
+                           describe(p.what, p.captured_as) + " where rank " +
+                           std::to_string(call.first_rank) + " calls " +
+                           describe(call.what, call.captured_as);
   p.comm->error = nccl_error(ncclInvalidUsage, text);
   make_sticky(world(), cudaErrorLaunchFailure, text);
 }
@@ -74,9 +85,12 @@ void prepare(Progress& p) {
     call = std::make_shared<Call>();
     call->what = p.what;
     call->first_rank = comm.rank;
+    call->captured_as = p.captured_as;
     call->parts.resize(static_cast<std::size_t>(comm.group->size));
   }
-  if (!is_same_call(call->what, p.what)) report_mismatch(*call, p);
+  if (!is_same_call(call->what, p.what) || call->captured_as != p.captured_as) {
+    report_mismatch(*call, p);
+  }
   p.beginning = call;
 }
 
@@ -145,8 +159,14 @@ void complete_end(Progress& p) {
 }
 
 ncclResult_t check(const World& w, const ncclComm& comm, const Collective& c) {
+  const bool is_grouped = in_group();
   if (!comm.group->is_complete()) {
     return nccl_error(ncclInvalidUsage, "the communicator is not ready: ncclInProgress");
+  }
+  if (!is_grouped && !comm.deferred.empty()) {
+    return nccl_error(ncclInvalidUsage,
+                      "Attempt to use communicator before the previous operation returned "
+                      "ncclSuccess");
   }
   const int ranks = comm.group->size;
   if (bytes_of(c.type) == 0 || c.op < ncclSum || c.op >= ncclNumOps || c.root < 0 ||
@@ -168,11 +188,13 @@ ncclResult_t check(const World& w, const ncclComm& comm, const Collective& c) {
 
 // Puts one of the two operations of a collective into the stream.
 ncclResult_t submit_work(Lock& lock, const ProgressPtr& p, cudaStream_t handle,
-                         std::shared_ptr<const Work> work) {
+                         std::shared_ptr<Work> work) {
   CUstream_st* stream = find_stream(world(), handle);
   cudaError_t status = cudaErrorInvalidResourceHandle;
   if (stream && stream->device == p->comm->device) {
     p->in_graph = stream->capture != nullptr;
+    if (p->in_graph) work->held = p->comm->graphs;
+    if (p->in_graph && p->captured_as == 0) p->captured_as = ++p->comm->captures;
     if (!p->in_graph) ++p->comm->unfinished;
     status = submit(lock, *stream, std::move(work));
   }
@@ -217,7 +239,16 @@ ncclResult_t call(const char* function, const Collective& what, ncclComm_t handl
   if (!comm) return nccl_error(ncclInvalidArgument, "not a communicator");
   if (what.count == 0) return ncclSuccess;
   if (const ncclResult_t e = check(w, *comm, what)) return e;
-  return run_or_defer(lock, comm, [comm, what, stream](Lock& held) {
+  const CUstream_st* at_call = find_stream(w, stream);
+  const auto capture = at_call ? at_call->capture : nullptr;
+  return run_or_defer(lock, comm, [comm, what, stream, capture](Lock& held) {
+    const CUstream_st* now = find_stream(world(), stream);
+    if (now && now->capture != capture) {
+      const std::string text = "a capture began or ended while " + describe(what) +
+                               " was still in progress";
+      make_sticky(world(), cudaErrorStreamCaptureInvalidated, text);
+      return nccl_error(ncclUnhandledCudaError, text);
+    }
     return enqueue_collective(held, comm, what, stream);
   });
 }

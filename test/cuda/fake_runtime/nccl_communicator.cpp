@@ -6,7 +6,9 @@
 // Communicator" (a device is in a communicator once; config.blocking), "Error handling and
 // communicator abort", "Fault Tolerance" and "Group Calls" (of which only this is left out: a group
 // whose calls of one communicator name several streams does not order these streams). Where the
-// guide leaves open whether ranks hear of another's abort, they do not.
+// guide leaves open whether ranks hear of another's abort, they do not. Destroying and aborting
+// return when the graphs that hold calls of the communicator are gone: NVIDIA's "CUDA Graph Best
+// Practice for PyTorch", "NCCL Communicator Destruction with Active CUDA Graphs".
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -118,8 +120,9 @@ ncclResult_t destroy(Lock& lock, ncclComm_t handle) {
   }
   if (before != ncclSuccess) return before;
   const auto leave = [comm](Lock& held) {
-    const ncclResult_t flushed =
-        wait_for_ranks(held, [comm] { return comm->unfinished == 0 || comm->aborted; });
+    const ncclResult_t flushed = wait_for_ranks(held, [comm] {
+      return (comm->unfinished == 0 || comm->aborted) && !comm->is_in_graphs();
+    });
     remove(comm);
     return flushed;
   };
@@ -131,7 +134,7 @@ ncclResult_t destroy(Lock& lock, ncclComm_t handle) {
   });
 }
 
-ncclResult_t abort(ncclComm_t handle) {
+ncclResult_t abort(Lock& lock, ncclComm_t handle) {
   World& w = world();
   const auto injected = static_cast<ncclResult_t>(injected_failure(w, "ncclCommAbort"));
   const CommPtr comm = find_communicator(handle);
@@ -139,7 +142,9 @@ ncclResult_t abort(ncclComm_t handle) {
   comm->aborted = true;
   comm->deferred.clear();
   remove(comm);
-  return injected;
+  if (w.sticky != cudaSuccess) return injected;  // nothing of the device goes on
+  const ncclResult_t waited = wait_for_ranks(lock, [comm] { return !comm->is_in_graphs(); });
+  return injected != ncclSuccess ? injected : waited;
 }
 
 ncclResult_t async_error(Lock& lock, ncclComm_t handle, ncclResult_t* error) {
@@ -192,6 +197,8 @@ ncclResult_t defer_to_polls(World& w, const CommPtr& comm,
 }
 
 }  // namespace
+
+bool in_group() { return thread_group.depth > 0; }
 
 CommPtr find_communicator(ncclComm_t comm) {
   const auto at = communicators().handles.find(comm);
@@ -255,8 +262,8 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
 }
 
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
-  const fake::Lock lock(fake::world().mutex);
-  return fake::abort(comm);
+  fake::Lock lock(fake::world().mutex);
+  return fake::abort(lock, comm);
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* error) {

@@ -32,6 +32,7 @@ struct Collective {
 struct Call {
   Collective what;  // of the first rank
   int first_rank = 0;
+  std::size_t captured_as = 0;           // the first rank's number of the capture; 0: not captured
   std::vector<std::vector<char>> parts;  // a rank's `from`
   std::set<int> arrived;
   SyncPoint all_arrived;
@@ -56,9 +57,13 @@ struct ncclComm {
   std::shared_ptr<fake::CommGroup> group;
   std::size_t arrivals = 0;    // calls that this rank has reached
   std::size_t unfinished = 0;  // operations in streams
+  std::size_t captures = 0;    // calls that were captured
+  // Captured calls that a graph, a launch or a capture still holds.
+  std::shared_ptr<void> graphs = std::make_shared<int>();
   ncclResult_t error = ncclSuccess;
+  bool is_in_graphs() const { return graphs.use_count() > 1; }
   // A communicator that does not block says ncclInProgress after a call until it was asked as
-  // often; what it was asked for is in no stream before.
+  // often; what it was asked for is in no stream before, and it takes no other call.
   int polls_left = 0;
   std::vector<std::function<ncclResult_t(fake::Lock&)>> deferred;
 };
@@ -75,6 +80,8 @@ ncclResult_t nccl_error(ncclResult_t result, const std::string& message);
 // is polled.
 ncclResult_t run_or_defer(Lock& lock, const CommPtr& comm,
                           std::function<ncclResult_t(Lock&)> action);
+// Whether the calling thread is between ncclGroupStart and ncclGroupEnd.
+bool in_group();
 // Waits for something of other ranks; a deadlock ends it with ncclInternalError.
 ncclResult_t wait_for_ranks(Lock& lock, const std::function<bool()>& condition);
 

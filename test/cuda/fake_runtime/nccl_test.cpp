@@ -126,6 +126,7 @@ TEST_CASE("fake NCCL: collectives in graphs are done at each launch") {
       });
       for (int i = 0; i < 3; ++i) CUDA_CHECK(cudaGraphLaunch(graph, stream));
       CHECK(read(value, 1, stream)[0] == 12);
+      CUDA_CHECK(cudaGraphExecDestroy(graph));
     });
   }
 }

@@ -28,6 +28,8 @@ struct Work {
   std::function<void()> prepare;
   std::function<void()> run;
   std::function<void()> complete;
+  // Lives as long as a graph, a launch or a capture holds the work.
+  std::shared_ptr<void> held;
 };
 
 struct Operation;

@@ -35,10 +35,13 @@ enum class Mistake {
   kReadEarly,        // the host reads the result before its copy has ended
   kBucketOrder,      // ranks reduce buckets in different orders
   kHostReadsDevice,  // the host reads device memory
+  kCaptureAlone,     // one rank does not capture its step
+  kGraphOutlives,    // a communicator is destroyed before the graph that holds its calls
 };
 constexpr const char* kNames[] = {"none",         "reduce_early",     "update_early", "refill",
                                   "overwrite",    "use_early",        "one_rate",     "read_early",
-                                  "bucket_order", "host_reads_device"};
+                                  "bucket_order", "host_reads_device", "capture_alone",
+                                  "graph_outlives"};
 
 void check(cudaError_t e, const char* what) {
   if (e != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(e));
@@ -124,6 +127,12 @@ class Rank {
 
   void capture() {
     CHECKED(cudaStreamBeginCapture(compute_, cudaStreamCaptureModeThreadLocal));
+    work();
+    CHECKED(cudaStreamEndCapture(compute_, &graph_));
+    CHECKED(cudaGraphInstantiate(&step_, graph_, 0));
+  }
+
+  void work() {
     for (std::size_t b = 0; b < 2; ++b) {
       backward(b);
       CHECKED(cudaEventRecord(made_[b], compute_));
@@ -136,8 +145,6 @@ class Rank {
     if (has(Mistake::kUpdateEarly)) update();
     CHECKED(cudaStreamWaitEvent(compute_, reduced_, 0));
     if (!has(Mistake::kUpdateEarly)) update();
-    CHECKED(cudaStreamEndCapture(compute_, &graph_));
-    CHECKED(cudaGraphInstantiate(&step_, graph_, 0));
   }
 
   void step(int s) {
@@ -154,6 +161,7 @@ class Rank {
     float* slot = rates_ + (has(Mistake::kOneRate) ? 0 : s);
     *slot = rate(s);
     CHECKED(cudaMemcpyAsync(rate_, slot, sizeof(float), cudaMemcpyHostToDevice, compute_));
+    if (has(Mistake::kCaptureAlone) && rank_ == 1) return work();
     CHECKED(cudaGraphLaunch(step_, compute_));
   }
 
@@ -176,9 +184,10 @@ class Rank {
          {uploaded_[0], uploaded_[1], used_[0], used_[1], made_[0], made_[1], reduced_}) {
       CHECKED(cudaEventDestroy(e));
     }
+    if (has(Mistake::kGraphOutlives)) CHECKED(ncclCommDestroy(comm_));
     CHECKED(cudaGraphExecDestroy(step_));
     CHECKED(cudaGraphDestroy(graph_));
-    CHECKED(ncclCommDestroy(comm_));
+    if (!has(Mistake::kGraphOutlives)) CHECKED(ncclCommDestroy(comm_));
     for (float* p : {weights_, velocity_, gradient_, batch_, rate_, uploads_[0], uploads_[1]}) {
       CHECKED(cudaFree(p));
     }

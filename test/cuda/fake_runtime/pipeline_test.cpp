@@ -54,6 +54,15 @@ TEST_CASE("fake pipeline: one pinned slot for every step's learning rate is foun
 TEST_CASE("fake pipeline: a result read before it is there is found") {
   check_found("read_early", "wrong values");
 }
+TEST_CASE("fake pipeline: a step that one rank does not capture is found") {
+  check_found("capture_alone", "captured as its number", "captured as its number");
+}
+TEST_CASE("fake pipeline: a communicator that is destroyed before its graphs is found") {
+  const Ended ended = run_pipeline("graph_outlives", 1, 1, "TRAINER_FAKE_CUDA_DEADLOCK_MS=300");
+  CHECK_FALSE(ended.normally);
+  INFO(ended.output);
+  CHECK(contains(ended.output, "no thread can make progress"));
+}
 TEST_CASE("fake pipeline: buckets in different orders are found") {
   const std::string report = "calls all-reduce of 992 elements";
   check_found("bucket_order", report, report);

@@ -5,11 +5,18 @@
 #include "backend/cuda/collectives/shared_device_collective.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/stream.h"
+#include "base/error.h"
 
 namespace trainer::backend::cuda {
 
 void CudaCollective::all_reduce(Span values, std::int64_t count, Stream& stream) {
   all_reduce(pointer_to<float>(values), count, dynamic_cast<CudaStream&>(stream).handle());
+}
+
+std::string CudaCollective::named_work() const {
+  const char* what = work_.load(std::memory_order_relaxed);
+  if (what == nullptr) return "";
+  return concat(", summing ", what, " in step ", update_.load(std::memory_order_relaxed));
 }
 
 std::unique_ptr<CudaCollective> make_cuda_collective(cluster::Communicator& ranks, int device,

@@ -3,10 +3,12 @@
 
 #include <cuda_runtime_api.h>
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "backend/collective.h"
@@ -30,6 +32,18 @@ class CudaCollective : public Collective {
   virtual void check() = 0;
   // Whether its calls may be captured into a CUDA graph.
   virtual bool capturable() const = 0;
+  // Between begin_capture() and end_capture() calls become part of a graph and are not done. The
+  // ranks capture the same calls, and replay their graphs in the same order. A graph must be
+  // destroyed before its collective.
+  virtual void begin_capture() {}
+  virtual void end_capture() {}
+  // Launches a graph with captured calls, unless the group has ended.
+  virtual void replay(cudaStream_t stream, const std::function<void()>& launch) = 0;
+  // What the next calls are for, which errors name: "gradients" of an update.
+  void name_work(const char* what, std::uint64_t update) {
+    work_.store(what, std::memory_order_relaxed);
+    update_.store(update, std::memory_order_relaxed);
+  }
 
   std::function<void()> on_destroy;  // of whoever asks check()
 
@@ -38,6 +52,12 @@ class CudaCollective : public Collective {
   void leave_waiters() {
     if (on_destroy) std::exchange(on_destroy, nullptr)();
   }
+  // ", summing gradients in step 3", or "" before name_work().
+  std::string named_work() const;
+
+ private:
+  std::atomic<const char*> work_{nullptr};
+  std::atomic<std::uint64_t> update_{0};
 };
 
 // The same collective, which must be one of these; null of null.

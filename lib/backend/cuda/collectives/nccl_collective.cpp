@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <thread>
 
 #include "backend/cuda/collectives/nccl.h"
@@ -34,9 +35,10 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   void all_reduce(float* values, std::int64_t count, cudaStream_t stream) override;
   void all_gather(const float* from, float* to, std::int64_t count, cudaStream_t stream) override;
   void check() override;
-  // A communicator that does not block launches its work from a thread of NCCL's, which a capture
-  // does not see.
-  bool capturable() const override { return false; }
+  bool capturable() const override { return true; }
+  void begin_capture() override { capturing_ = true; }
+  void end_capture() override { capturing_ = false; }
+  void replay(cudaStream_t stream, const std::function<void()>& launch) override;
   void abort(const std::string& reason) noexcept override;
 
  private:
@@ -54,13 +56,18 @@ class NcclCollective final : public CudaCollective, private GroupMember {
   [[noreturn]] void fail(const Failure& failure);
   std::string diagnose_peers();
   void stop() noexcept override;
+  std::string who() const { return group_.own_name() + named_work(); }
 
   RankGroup group_;
   std::unique_ptr<cluster::Communicator> peers_;  // for the time when the group has failed
   std::chrono::milliseconds timeout_;
+  bool capturing_ = false;
   std::mutex mutex_;  // of all that follows
   ncclComm_t comm_ = nullptr;
   SilenceWatch watch_;
+  // ncclCommAbort ends the work on the device and then waits until the graphs that hold calls of
+  // the communicator are destroyed, which the thread that has them does later.
+  std::jthread aborting_;
 };
 
 NcclCollective::NcclCollective(RankGroup group, cluster::Communicator& ranks,
@@ -105,7 +112,7 @@ void NcclCollective::connect(const ncclUniqueId& id) {
 
 NcclCollective::Failure NcclCollective::failure_of(const char* name, ncclResult_t status) const {
   const char* last = comm_ == nullptr ? nullptr : nccl().last_error(comm_);
-  return concat(group_.own_name(), ": ", name, ": ", nccl().error_string(status),
+  return concat(who(), ": ", name, ": ", nccl().error_string(status),
                 last == nullptr || *last == 0 ? "" : ": ", last == nullptr ? "" : last);
 }
 
@@ -115,7 +122,7 @@ NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t st
   while (status == ncclInProgress) {
     if (group_.process->failed()) return "another rank has failed";
     if (Clock::now() > end) {
-      return concat(group_.own_name(), ": ", name, " has waited for other ranks for ",
+      return concat(who(), ": ", name, " has waited for other ranks for ",
                     seconds_of(limit));
     }
     std::this_thread::sleep_for(kPause);
@@ -125,19 +132,38 @@ NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t st
   return status == ncclSuccess ? "" : failure_of(name, status);
 }
 
+// A call that is captured is in the graph once it has settled; its time runs when the graph does.
 template <class Call>
 void NcclCollective::enqueue(const char* name, cudaStream_t stream, const Call& call) {
   group_.process->throw_if_failed(group_.rank);
-  group_.process->count_call(group_.rank);
+  if (!capturing_) group_.process->count_call(group_.rank);
   Failure failure;
   {
     const std::lock_guard lock(mutex_);
     if (comm_ == nullptr) {
-      failure = concat(group_.own_name(), ": ", name, " after the group has ended");
+      failure = concat(who(), ": ", name, " after the group has ended");
+    } else {
+      if (!capturing_) watch_.begin(stream);
+      failure = settle(name, call(comm_), timeout_);
+      if (failure.empty() && !capturing_) watch_.end(stream);
+    }
+  }
+  if (!failure.empty()) fail(failure);
+}
+
+void NcclCollective::replay(cudaStream_t stream, const std::function<void()>& launch) {
+  group_.process->throw_if_failed(group_.rank);
+  group_.process->count_call(group_.rank);
+  Failure failure;
+  {
+    // A graph must not be launched once its communicator is being aborted.
+    const std::lock_guard lock(mutex_);
+    if (comm_ == nullptr) {
+      failure = concat(who(), ": a step after the group has ended");
     } else {
       watch_.begin(stream);
-      failure = settle(name, call(comm_), timeout_);
-      if (failure.empty()) watch_.end(stream);
+      launch();
+      watch_.end(stream);
     }
   }
   if (!failure.empty()) fail(failure);
@@ -161,7 +187,7 @@ void NcclCollective::all_gather(const float* from, float* to, std::int64_t count
 
 NcclCollective::Failure NcclCollective::silence() {
   if (watch_.silence() <= timeout_) return "";
-  return concat(group_.own_name(), ": the sum has waited for other ranks for ",
+  return concat(who(), ": the sum has waited for other ranks for ",
                 seconds_of(timeout_), ", the limit of parallel.timeout");
 }
 
@@ -211,7 +237,13 @@ void NcclCollective::abort(const std::string& reason) noexcept {
 
 void NcclCollective::stop() noexcept {
   const std::lock_guard lock(mutex_);
-  if (comm_ != nullptr) nccl().abort(std::exchange(comm_, nullptr));
+  if (comm_ == nullptr) return;
+  const ncclComm_t comm = std::exchange(comm_, nullptr);
+  try {
+    aborting_ = std::jthread([comm] { nccl().abort(comm); });
+  } catch (const std::system_error&) {  // no thread: then this one waits
+    nccl().abort(comm);
+  }
 }
 
 }  // namespace

@@ -69,6 +69,9 @@ class SharedDeviceCollective final : public CudaCollective, private GroupMember 
   void check() override { group_.process->throw_if_failed(group_.rank); }
   // Each call hands events from stream to stream at the time of the call.
   bool capturable() const override { return false; }
+  void replay(cudaStream_t, const std::function<void()>&) override {
+    throw std::logic_error("a graph holds sums of ranks that share a GPU");
+  }
   void abort(const std::string& reason) noexcept override {
     group_.process->fail(group_.rank, reason);
   }
@@ -132,7 +135,7 @@ void SharedDeviceCollective::meet() {
                                         [this] { return group_.process->failed(); });
   check();
   if (all_here) return;
-  fail(concat(group_.own_name(), ": a sum has waited for other ranks for ",
+  fail(concat(group_.own_name(), named_work(), ": a sum has waited for other ranks for ",
               static_cast<double>(timeout_.count()) / 1000, " s, the limit of parallel.timeout; ",
               group_.late_ranks()));
 }
