@@ -18,15 +18,16 @@ config::LoadedConfig load(const ConfigArguments& arguments) {
   return config::load_config(arguments.path, arguments.overrides, environment());
 }
 
-config::LoadedConfig load_for_devices(const ConfigArguments& arguments) {
+config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size) {
   config::LoadedConfig loaded = load(arguments);
   const config::Parallel& parallel = loaded.config.parallel;
   if (parallel.device == config::Parallel::Device::kCpu ||
       parallel.gpus.kind != config::Gpus::Kind::kAll ||
+      parallel.strategy == config::Parallel::Strategy::kParameterServer ||  // a replica a process
       loaded.origins.at("parallel.replicas").kind != config::Origin::Kind::kDefault) {
     return loaded;
   }
-  const std::size_t gpus = backend::list_gpus().gpus.size();
+  const std::size_t gpus = backend::list_gpus().gpus.size() / static_cast<std::size_t>(local_size);
   if (gpus < 2) return loaded;
   // Read anew, so that the rules for several replicas are checked.
   ConfigArguments every = arguments;

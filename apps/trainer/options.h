@@ -21,8 +21,9 @@ void add_config(CLI::App& command, ConfigArguments& arguments);
 // The config that they name, in this process's environment. Throws ConfigError.
 config::LoadedConfig load(const ConfigArguments& arguments);
 // The same for this machine's devices: `parallel.gpus: all` without parallel.replicas becomes a
-// replica for every GPU. Opens the CUDA backend for it.
-config::LoadedConfig load_for_devices(const ConfigArguments& arguments);
+// replica for every GPU, which `local_size` processes of this machine share evenly. Opens the CUDA
+// backend for it.
+config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size = 1);
 
 // Which flags stand for one key each, beside --set: all, or those that matter to a trained model.
 enum class Shorthands { kAll, kDevice, kNone };

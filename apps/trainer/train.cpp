@@ -82,16 +82,30 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model, train:
   }
 }
 
+// NCCL waits for ever where ranks differ in these.
+std::string nccl_environment() {
+  std::string text;
+  const config::Environment variables = environment();
+  for (const char* name : {"NCCL_ALGO", "NCCL_PROTO"}) {
+    const auto found = variables.find(name);
+    text += concat(name, "=", found == variables.end() ? "" : found->second, "\n");
+  }
+  return text;
+}
+
 // The run, of this process alone or of its part in a larger one. Whatever ends it, the others are
 // told why. `workers`: the others when they train in step.
 hooks::FinishReason run(const TrainArguments& arguments, const config::Config& config,
                         const data::Datasets& data, const graph::Graph& model,
-                        train::Strategy& strategy, train::WorkerGroup* workers = nullptr) {
+                        train::Strategy& strategy, const engine::LocalPlace& place,
+                        train::WorkerGroup* workers = nullptr) {
   try {
-    if (workers != nullptr)
+    if (workers != nullptr) {
       workers->agree("data", data::common_data(data, config.parallel.evaluate));
+      workers->agree("environment of NCCL", nccl_environment());
+    }
     const int count = workers == nullptr ? 1 : workers->size();
-    engine::Replicas engine(model, config, engine::open_backends(config, count),
+    engine::Replicas engine(model, config, engine::open_backends(config, count, place),
                             engine::Engine::Use::kTrain,
                             workers == nullptr ? nullptr : &workers->gradients());
     train::Job job{config, data, engine, train::plan_steps(config, data.train->size(), count),
@@ -109,6 +123,12 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
   }
 }
 
+// Before a rendezvous: what the launcher or the cluster says.
+engine::LocalPlace place_of(const cluster::Identity& who) {
+  if (!who.local_size) return {};
+  return {who.local_rank.value_or(0), *who.local_size};
+}
+
 std::function<void(const std::string&)> printer(const TrainArguments& arguments) {
   if (arguments.quiet || arguments.json) return [](const std::string&) {};
   return [](const std::string& line) { std::cout << line << std::endl; };
@@ -118,19 +138,20 @@ hooks::FinishReason run_in_step(const TrainArguments& arguments, const config::C
                                 const data::Datasets& data, const graph::Graph& model,
                                 const cluster::Identity& who) {
   train::WorkerGroup workers(who, config, model, printer(arguments), warn);
-  return run(arguments, config, data, model, *train::make_all_reduce(workers), &workers);
+  return run(arguments, config, data, model, *train::make_all_reduce(workers), workers.place(),
+             &workers);
 }
 
 hooks::FinishReason run_chief(const TrainArguments& arguments, const config::Config& config,
                               const data::Datasets& data, const graph::Graph& model,
                               const cluster::Identity& who) {
   train::ParameterServers servers(who, config);
-  return run(arguments, config, data, model, *train::make_parameter_server(servers));
+  return run(arguments, config, data, model, *train::make_parameter_server(servers), place_of(who));
 }
 
 hooks::FinishReason run_worker(const config::Config& config, const data::Datasets& data,
                                const graph::Graph& model, const cluster::Identity& who) {
-  engine::Replicas engine(model, config, engine::open_backends(config),
+  engine::Replicas engine(model, config, engine::open_backends(config, 1, place_of(who)),
                           engine::Engine::Use::kTrain);
   engine.initialise(config.seed);
   engine.write(model::import_weights(engine.model(), config.model).tensors);
@@ -149,8 +170,8 @@ int evaluator(const TrainArguments& arguments, const config::Config& config) {
 }
 
 int train(const TrainArguments& arguments) {
-  config::Config config = load_for_devices(arguments).config;
   const cluster::Identity who = cluster::identify(arguments.identity, environment());
+  config::Config config = load_for_devices(arguments, place_of(who).size).config;
   train::check_workers(config, who);
   if (cluster::is_open_to_strangers(who) && who.rank <= 0) {
     warn(
@@ -177,7 +198,7 @@ int train(const TrainArguments& arguments) {
     printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
   }
   if (who.size > 1) return code_of(run_in_step(arguments, config, data, model, who));
-  return code_of(run(arguments, config, data, model, *train::make_alone()));
+  return code_of(run(arguments, config, data, model, *train::make_alone(), {}));
 }
 
 }  // namespace

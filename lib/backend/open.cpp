@@ -34,7 +34,9 @@ std::vector<int> choose_gpus(const DeviceOptions& options, std::size_t available
           count_of(available), "; train fewer, or list GPUs more than once, such as [0, 0]"));
     }
     chosen.resize(static_cast<std::size_t>(options.replicas));
-    std::iota(chosen.begin(), chosen.end(), 0);
+    const auto each = static_cast<int>(options.replicas);
+    const bool for_all = static_cast<std::size_t>(options.local_size) * chosen.size() <= available;
+    std::iota(chosen.begin(), chosen.end(), for_all ? options.local_rank * each : 0);
   }
   for (const int gpu : chosen) {
     if (gpu < 0 || static_cast<std::size_t>(gpu) >= available) {

@@ -19,6 +19,9 @@ struct DeviceOptions {
   // The index of each replica's GPU, from 0; a GPU listed twice has two replicas. Empty: each of
   // the first GPUs has one replica. The CPU ignores it.
   std::vector<int> gpus;
+  // Which of the processes of this machine that train together this is. Where there are GPUs for
+  // the replicas of all of them, each takes its share; otherwise each is taken to see its own.
+  int local_rank = 0, local_size = 1;
   std::string plan_cache;  // set by open_backends(): see use_cuda_plan_cache()
   // The longest that the ranks of several GPUs wait for each other.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);

@@ -200,6 +200,17 @@ std::string read_secret(const IdentityFlags& flags, const config::Environment& e
 
 Identity identify_place(const IdentityFlags& flags, const config::Environment& environment);
 
+// Ranks that reach rank 0 over the loopback device are all on its host.
+void settle_local_ranks(Identity& identity, bool one_host) {
+  if (identity.rank < 0) return;
+  if (identity.size == 1 || one_host || is_loopback(identity.master.host)) {
+    identity.local_rank = identity.rank;
+    identity.local_size = identity.size;
+  }
+  const bool fits = identity.local_rank && identity.local_size > identity.local_rank;
+  if (!fits) identity.local_size.reset();
+}
+
 }  // namespace
 
 Identity identify(const IdentityFlags& flags, const config::Environment& environment) {
@@ -226,6 +237,7 @@ Identity identify_place(const IdentityFlags& flags, const config::Environment& e
     Identity alone;
     alone.source = "nothing";
     alone.local_rank = 0;
+    alone.local_size = 1;
     return alone;
   }
   for (const Claim& claim : claims) check_range(claim.identity);
@@ -234,6 +246,7 @@ Identity identify_place(const IdentityFlags& flags, const config::Environment& e
   if (identity.size > 1 || identity.rank < 0) {
     identity.master = find_master(flags, claims.front(), environment);
   }
+  settle_local_ranks(identity, claims.front().one_host);
   if (identity.source != "TF_CONFIG") {
     identity.role = identity.rank == 0 ? Role::kChief : Role::kWorker;
     identity.index = identity.rank;

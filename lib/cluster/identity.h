@@ -32,13 +32,15 @@ enum class Role { kChief, kWorker, kParameterServer, kEvaluator };
 const char* to_string(Role role);  // "chief", "worker", "ps", "evaluator", as in TF_CONFIG
 
 struct Identity {
-  Role role = Role::kChief;       // rank 0 is the chief
-  int index = 0;                  // of the task among those of its type in TF_CONFIG; else the rank
-  int rank = 0;                   // among chief and workers; -1 for ps and evaluator
-  int size = 1;                   // chief and workers together
-  std::optional<int> local_rank;  // among the ranks of this host, where the launcher says so
-  Address master;                 // where rank 0 listens; port 0 when size is 1
-  Cluster cluster;                // from TF_CONFIG; else empty
+  Role role = Role::kChief;  // rank 0 is the chief
+  int index = 0;             // of the task among those of its type in TF_CONFIG; else the rank
+  int rank = 0;              // among chief and workers; -1 for ps and evaluator
+  int size = 1;              // chief and workers together
+  // Among the ranks of this host, and how many these are, where the source says so or all ranks are
+  // on one host. With the second, the first is there and less.
+  std::optional<int> local_rank, local_size;
+  Address master;      // where rank 0 listens; port 0 when size is 1
+  Cluster cluster;     // from TF_CONFIG; else empty
   std::string job;     // the launcher's name for this start of the job; "" when it has none
   std::string secret;  // that all processes of the job share; "" for none
   std::string source;  // "--rank", "TF_CONFIG", "RANK", "Slurm", ... or "nothing", for messages

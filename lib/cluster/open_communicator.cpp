@@ -14,9 +14,11 @@ Algorithm algorithm_of(config::Collective collective) {
   switch (collective) {
     case config::Collective::kAuto:
     case config::Collective::kRing:
+    case config::Collective::kNccl:
       return Algorithm::kRing;
     case config::Collective::kBcube:
       return Algorithm::kBcube;
+    case config::Collective::kTree:
     case config::Collective::kHalvingDoubling:
       return Algorithm::kHalvingDoubling;
   }
@@ -25,6 +27,10 @@ Algorithm algorithm_of(config::Collective collective) {
 
 AlgorithmTable choose(const std::shared_ptr<Rendezvous>& rendezvous, const Parallel& parallel,
                       std::size_t bytes, const std::function<void(const std::string&)>& say) {
+  // Numbers of a step are all that hosts sum where GPUs sum the gradients.
+  if (parallel.collective == config::Collective::kNccl) {
+    return {{std::numeric_limits<std::size_t>::max(), by_rule(rendezvous->size())}};
+  }
   if (parallel.collective != config::Collective::kAuto) {
     return {{std::numeric_limits<std::size_t>::max(), algorithm_of(parallel.collective)}};
   }

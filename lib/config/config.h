@@ -530,8 +530,10 @@ struct Gpus {
 // The number of replicas that it asks for; none for kAll, which depends on the machine.
 std::optional<std::int64_t> replicas_of(const Gpus& gpus);
 
-// How gradients are summed over processes; see lib/cluster/gloo_communicator.h.
-enum class Collective { kAuto, kRing, kBcube, kHalvingDoubling };
+// How gradients are summed over processes; see lib/cluster/collective/gloo_communicator.h. kTree is
+// another name of kHalvingDoubling, whose order of addition is a tree's. kNccl: on GPUs, where all
+// but it and kAuto are refused.
+enum class Collective { kAuto, kRing, kTree, kBcube, kHalvingDoubling, kNccl };
 enum class ConvolutionAlgorithm { kAuto, kDirect, kWinograd };
 
 // How batch norm treats a batch that is divided among replicas.

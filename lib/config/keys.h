@@ -9,6 +9,7 @@ inline constexpr char kBackboneAlpha[] = "model.backbone.alpha";
 inline constexpr char kBackboneFreeze[] = "model.backbone.freeze";
 inline constexpr char kBackboneName[] = "model.backbone.name";
 inline constexpr char kBackboneUnfreeze[] = "model.backbone.unfreeze";
+inline constexpr char kCollective[] = "parallel.collective";
 inline constexpr char kBucketMb[] = "parallel.bucket_mb";
 inline constexpr char kCacheFeatures[] = "train.cache_features";
 inline constexpr char kChannels[] = "data.channels";

@@ -217,8 +217,10 @@ inline const Spellings<ConvolutionAlgorithm>& spellings(ConvolutionAlgorithm) {
 inline const Spellings<Collective>& spellings(Collective) {
   static const Spellings<Collective> kNames{{Collective::kAuto, "auto"},
                                             {Collective::kRing, "ring"},
+                                            {Collective::kTree, "tree"},
                                             {Collective::kBcube, "bcube"},
-                                            {Collective::kHalvingDoubling, "halving_doubling"}};
+                                            {Collective::kHalvingDoubling, "halving_doubling"},
+                                            {Collective::kNccl, "nccl"}};
   return kNames;
 }
 inline const Spellings<Parallel::Shard>& spellings(Parallel::Shard) {

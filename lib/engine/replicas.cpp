@@ -10,6 +10,7 @@
 #include "base/threads/cores.h"
 #include "cluster/local_group.h"
 #include "config/derived.h"
+#include "config/rule.h"
 
 namespace trainer::engine {
 namespace {
@@ -70,9 +71,70 @@ backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t wor
   return options;
 }
 
+bool uses_gpus(const Parallel& parallel) {
+  using Kind = backend::DeviceOptions::Kind;
+  const Kind kind = device_options(parallel).kind;
+  return kind == Kind::kCuda || (kind == Kind::kAuto && !backend::list_gpus().gpus.empty());
+}
+
+namespace {
+
+bool share_gpu(const Parallel& parallel) {
+  std::vector<std::int64_t> gpus = parallel.gpus.indices;
+  std::sort(gpus.begin(), gpus.end());
+  return parallel.gpus.kind == config::Gpus::Kind::kIndices &&
+         std::adjacent_find(gpus.begin(), gpus.end()) != gpus.end();
+}
+
+}  // namespace
+
+std::string describe_sums(const Parallel& parallel, std::int64_t workers) {
+  if (parallel.replicas * workers == 1) return "";
+  if (uses_gpus(parallel)) {
+    if (share_gpu(parallel)) return "by kernels of the GPU that replicas share";
+    return "by NCCL, which chooses ring, tree or another algorithm for each size by the "
+           "connections";
+  }
+  if (workers == 1) return "in memory";
+  if (parallel.collective != config::Collective::kAuto) {
+    return concat("by ", config::spell(parallel.collective));
+  }
+  const bool by_rule = workers > 2 && (parallel.deterministic ||
+                                       parallel.reduction == Parallel::Reduction::kOrdered);
+  if (!by_rule) return "by the algorithm that is fastest when the run starts";
+  const bool power = std::has_single_bit(static_cast<std::uint64_t>(workers));
+  return concat("by ", power ? "halving_doubling" : "ring", ", the rule for ", workers,
+                " processes whose bits must repeat");
+}
+
+void check_collective(const Parallel& parallel, std::int64_t workers) {
+  using config::Collective;
+  if (parallel.collective == Collective::kAuto) return;
+  const bool nccl = parallel.collective == Collective::kNccl;
+  if (!uses_gpus(parallel)) {
+    if (!nccl) return;
+    throw DeviceError(
+        "parallel.collective: nccl sums on GPUs, and this run is on the CPU; use auto, ring or "
+        "tree");
+  }
+  if (nccl || parallel.replicas * workers == 1) return;
+  const bool ring = parallel.collective == Collective::kRing;
+  const bool tree = parallel.collective == Collective::kTree;
+  throw DeviceError(concat(
+      "parallel.collective: ", config::spell(parallel.collective),
+      " is for sums on CPUs. GPUs sum by NCCL, which chooses its algorithm itself and takes no "
+      "other choice than NCCL_ALGO in the environment of every process: use auto or nccl",
+      ring || tree ? concat(", and to try it NCCL_ALGO=allreduce:", ring ? "ring" : "tree") : ""));
+}
+
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
-                                                             std::int64_t workers) {
-  return backend::open_backends(device_options(config.parallel, workers));
+                                                             std::int64_t workers,
+                                                             const LocalPlace& place) {
+  check_collective(config.parallel, workers);
+  backend::DeviceOptions options = device_options(config.parallel, workers);
+  options.local_rank = place.rank;
+  options.local_size = place.size;
+  return backend::open_backends(options);
 }
 
 bool uses_batch_statistics(const graph::Graph& model) {

@@ -24,10 +24,24 @@ namespace trainer::engine {
 // The device options of a config, for one of `workers` processes that train together.
 backend::DeviceOptions device_options(const config::Parallel& parallel, std::int64_t workers = 1);
 
+// Whether this machine has GPUs that the config's replicas go to. Opens the CUDA backend.
+bool uses_gpus(const config::Parallel& parallel);
+// How the gradients of the replicas of so many processes are summed, as the end of "gradients are
+// summed ..."; "" with one replica.
+std::string describe_sums(const config::Parallel& parallel, std::int64_t workers);
+// Throws DeviceError when parallel.collective does not fit the devices of the replicas.
+void check_collective(const config::Parallel& parallel, std::int64_t workers);
+
+// The place of a process among those of its machine that train together.
+struct LocalPlace {
+  int rank = 0, size = 1;
+};
+
 // Opens the backends of a config's replicas. Throws DeviceError when this machine or build lacks
 // what the config asks for.
 std::vector<std::unique_ptr<backend::Backend>> open_backends(const config::Config& config,
-                                                             std::int64_t workers = 1);
+                                                             std::int64_t workers = 1,
+                                                             const LocalPlace& place = {});
 
 // Whether a layer normalises by the statistics of the batch it trains on.
 bool uses_batch_statistics(const graph::Graph& model);

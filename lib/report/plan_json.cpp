@@ -88,6 +88,7 @@ void add_device(const DevicePlan& device, Json& json) {
                     {"activations", memory.activations},
                     {"derived", memory.derived}};
   json["compile_seconds"] = device.compile_seconds;
+  json["sums"] = device.sums;
   if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
     json["frozen"] = {{"layer", prefix->layer()},
                       {"shape", prefix->shape().dims()},

@@ -294,6 +294,7 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
     table.add({"activations", bytes(memory.activations)});
     table.add({"reordered weights", bytes(memory.derived)});
     table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
+    if (!device.sums.empty()) table.add({"gradients are summed", device.sums});
     if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
       table.add({"frozen layers", cut_of(*prefix)});
       table.add({"their features", device.features});

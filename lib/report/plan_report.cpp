@@ -244,6 +244,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   }
   device.backend = backends.front()->describe();
   device.chosen = backends.front()->chosen_settings();
+  device.sums = engine::describe_sums(config.parallel, workers);
   if (!model) return device;
   measure_later_stages(device, config, data, workers);
   const auto start = std::chrono::steady_clock::now();

@@ -89,6 +89,7 @@ struct DevicePlan {
   backend::MemoryReport memory;  // of the stage that takes most
   std::string memory_of;         // which that is; "" where there is but one
   double compile_seconds = 0;
+  std::string sums;      // how the replicas' gradients are summed; "" with one replica
   std::string features;  // what becomes of the features of frozen layers; "" without such layers
   bool keeps_features = false;  // of the training split
 };

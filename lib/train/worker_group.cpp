@@ -62,11 +62,14 @@ void check_workers(const config::Config& config, const cluster::Identity& who) {
                              parallel.micro_batches));
   }
   const bool tree = parallel.collective == config::Collective::kAuto ||
+                    parallel.collective == config::Collective::kNccl ||
+                    parallel.collective == config::Collective::kTree ||
                     parallel.collective == config::Collective::kHalvingDoubling;
   if (who.size > 2 && !tree) {
-    throw ConfigError(parallel.loc,
-                      "parallel.collective: reduction: ordered needs halving_doubling (or auto), "
-                      "which alone sums in the order of a tree");
+    throw ConfigError(
+        parallel.loc,
+        "parallel.collective: reduction: ordered needs tree, which is halving_doubling "
+        "(or auto): it alone sums in the order of a tree");
   }
 }
 
@@ -83,7 +86,16 @@ WorkerGroup::WorkerGroup(const cluster::Identity& who, const config::Config& con
   rendezvous_ = std::make_shared<cluster::Rendezvous>(who, options);
   rendezvous_->set_phase("starting");
   rendezvous_->agree("config", config::common_config(config));
-  gradients_ = cluster::open_communicator(rendezvous_, config.parallel, gradient_bytes(model), say);
+  config::Parallel parallel = config.parallel;
+  const bool gpus = engine::uses_gpus(parallel);
+  rendezvous_->agree("device", gpus ? "GPUs" : "CPU");
+  if (gpus) {
+    parallel.collective = config::Collective::kNccl;
+    if (who.rank == 0) {
+      say("gradients are summed " + engine::describe_sums(config.parallel, who.size));
+    }
+  }
+  gradients_ = cluster::open_communicator(rendezvous_, parallel, gradient_bytes(model), say);
   control_ = gradients_->duplicate();
   if (!is_chief()) return;
   for (const cluster::Member& member : rendezvous_->members()) {
@@ -95,6 +107,10 @@ WorkerGroup::WorkerGroup(const cluster::Identity& who, const config::Config& con
 WorkerGroup::~WorkerGroup() = default;
 
 bool WorkerGroup::on_one_machine() const { return rendezvous_->self().local_size == size(); }
+
+engine::LocalPlace WorkerGroup::place() const {
+  return {rendezvous_->self().local_rank, rendezvous_->self().local_size};
+}
 
 void WorkerGroup::agree(const std::string& what, const std::string& value) {
   rendezvous_->agree(what, value);

@@ -11,6 +11,7 @@
 #include "cluster/identity.h"
 #include "cluster/rendezvous.h"
 #include "config/config.h"
+#include "engine/replicas.h"
 #include "graph/graph.h"
 
 namespace trainer::train {
@@ -39,6 +40,7 @@ class WorkerGroup {
   int size() const { return control_->size(); }
   bool is_chief() const { return rank() == 0; }
   bool on_one_machine() const;  // whether all ranks are
+  engine::LocalPlace place() const;
   // For the gradients.
   cluster::Communicator& gradients() { return *gradients_; }
   // For everything else, on the loop's thread.

@@ -172,8 +172,8 @@ std::int64_t samples_of(const std::vector<Step>& steps, std::size_t i) {
 
 // All steps; what is kept, and the losses.
 Kept train(const Net& net, const graph::Update& update, const Group& group,
-           const std::vector<Step>& steps, float rate = 0.05f,
-           std::vector<float>* losses = nullptr, std::string* printed = nullptr) {
+           const std::vector<Step>& steps, float rate = 0.05f, std::vector<float>* losses = nullptr,
+           std::string* printed = nullptr) {
   const graph::Graph graph = graph_of(net, update);
   std::int64_t most = 0;
   for (const Step& step : steps) most = std::max(most, step.samples);
@@ -305,8 +305,7 @@ TEST_CASE("ranks capture the same calls, whatever their shares, and replay them"
         group.reduction.bucket_bytes = bucket;
         group.reduction.ordered = ordered;
         std::string printed;
-        const Kept trained =
-            train(kPlain, plain_sgd(), group, steps, 0.05f, nullptr, &printed);
+        const Kept trained = train(kPlain, plain_sgd(), group, steps, 0.05f, nullptr, &printed);
         CHECK(relative(trained, expected) < 1e-5);
         if (!uses_gpus() || share_gpu) continue;  // nothing is captured
         // Seven ways of being called, each first as it is and then twice from its graph.

@@ -153,6 +153,45 @@ TEST_CASE("Open MPI, PMI and Slurm") {
   CHECK(identify({}, slurm).size == 1);
 }
 
+TEST_CASE("how many ranks are on this host, and which of them this is") {
+  const auto local = [](const Environment& environment, const IdentityFlags& flags = {}) {
+    const Identity identity = identify(flags, environment);
+    return std::pair(identity.local_rank, identity.local_size);
+  };
+  const auto is = [](int rank, int size) {
+    return std::pair(std::optional(rank), std::optional(size));
+  };
+  CHECK(local({}) == is(0, 1));
+  CHECK(local({}, {1, 2, "127.0.0.1:77"}) == is(1, 2));
+  CHECK(local({}, {1, 2, "node1:77"}).second == std::nullopt);
+  const std::string hosts = R"({"chief": ["a:1"], "worker": ["b:1", "a:2", "b:2"], "ps": ["b:3"]})";
+  CHECK(local(tf_config(hosts, R"({"type": "chief", "index": 0})")) == is(0, 2));
+  CHECK(local(tf_config(hosts, R"({"type": "worker", "index": 1})")) == is(1, 2));
+  CHECK(local(tf_config(hosts, R"({"type": "worker", "index": 2})")) == is(1, 2));
+  CHECK(local(tf_config(hosts, R"({"type": "ps", "index": 0})")).second == std::nullopt);
+  Environment torchrun{{"RANK", "5"},        {"WORLD_SIZE", "8"},      {"LOCAL_RANK", "1"},
+                       {"MASTER_ADDR", "a"}, {"MASTER_PORT", "29500"}, {"LOCAL_WORLD_SIZE", "4"}};
+  CHECK(local(torchrun) == is(1, 4));
+  torchrun["LOCAL_WORLD_SIZE"] = "1";  // which cannot be
+  CHECK(local(torchrun).second == std::nullopt);
+  CHECK(local({{"OMPI_COMM_WORLD_RANK", "1"},
+               {"OMPI_COMM_WORLD_SIZE", "2"},
+               {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+               {"PMIX_NAMESPACE", "123"}}) == is(1, 2));
+  Environment slurm{{"SLURM_PROCID", "4"},  {"SLURM_STEP_NUM_TASKS", "8"},
+                    {"SLURM_LOCALID", "0"}, {"SLURM_STEP_NODELIST", "n[1-3]"},
+                    {"SLURM_JOB_ID", "11"}, {"SLURM_STEP_ID", "0"},
+                    {"SLURM_NODEID", "1"},  {"SLURM_STEP_TASKS_PER_NODE", "4,2(x2)"}};
+  CHECK(local(slurm) == is(0, 2));
+  slurm["SLURM_NODEID"] = "0";
+  CHECK(local(slurm) == is(0, 4));
+  for (const char* wrong : {"", "4", "x", "4,", "2(x", "2(x0)", "2(3)", "0,2(x2)", "4(x2)7"}) {
+    slurm["SLURM_NODEID"] = "2";
+    slurm["SLURM_STEP_TASKS_PER_NODE"] = wrong;
+    CHECK_MESSAGE(local(slurm).second == std::nullopt, wrong);
+  }
+}
+
 TEST_CASE("sources that disagree are an error, unless one launcher runs inside another's job") {
   Environment both = tf_config(kArticle, R"({"type": "worker", "index": 0})");
   both.insert({{"RANK", "0"}, {"WORLD_SIZE", "2"}});

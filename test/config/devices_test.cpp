@@ -54,6 +54,26 @@ TEST_CASE("of gpus and replicas an override wins over the file") {
   CHECK(parallel_of("gpus: [0, 0], replicas: 2, lr_scaling: none").replicas == 2);
 }
 
+TEST_CASE("nccl sums on GPUs that have one replica each") {
+  using enum Collective;
+  CHECK(parallel_of("").collective == kAuto);
+  CHECK(parallel_of("collective: tree").collective == kTree);
+  CHECK(parallel_of("collective: nccl, gpus: 4, lr_scaling: none").collective == kNccl);
+  CHECK(parallel_of("collective: nccl, gpus: [1, 0], lr_scaling: none").collective == kNccl);
+  const auto problem = [](const std::string& section) {
+    return mistakes(kSmall + "parallel: {" + section + "}\n");
+  };
+  const auto contains = [](const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  };
+  const std::string no_gpu = "parallel.collective: nccl sums on GPUs, and this run is on the CPU";
+  CHECK(contains(problem("collective: nccl, device: cpu"), no_gpu));
+  CHECK(contains(problem("collective: nccl, gpus: \"0\""), no_gpu));
+  CHECK(contains(problem("collective: nccl, gpus: [2, 0, 2], lr_scaling: none"),
+                 "nccl does not sum replicas that share a GPU, and parallel.gpus has GPU 2 more "
+                 "than once; use auto"));
+}
+
 TEST_CASE("the loss scale is a number or dynamic, and belongs to float16") {
   const auto train = [](const std::string& rest) {
     return parse(kModel + kData + "train: {epochs: 1, " + rest + "}\n").config.train;

@@ -115,4 +115,52 @@ TEST_CASE("all GPUs have a replica each where nothing else is said, with the rul
   CHECK(has(one.err, "crafted GPU 0 is full"));
 }
 
+TEST_CASE("how gradients are summed must fit the devices, and the plan says how they are") {
+  const Workspace work;
+  const auto train = [&](const std::string& collective, const std::string& finds) {
+    return run({"train", small_config(work, "lr_scaling: none, gpus: 2, collective: " + collective),
+                "--overwrite"},
+               crafted(finds));
+  };
+  for (const char* collective : {"ring", "tree", "bcube", "halving_doubling"}) {
+    const Result refused = train(collective, "0 13020 2");
+    CHECK(refused.code == 4);
+    CHECK(has(refused.err, concat("parallel.collective: ", collective, " is for sums on CPUs")));
+    CHECK(has(refused.err, "NCCL_ALGO=allreduce:tree") == (std::string(collective) == "tree"));
+    CHECK(train(collective, "35 0 0").code == 0);
+  }
+  for (const char* collective : {"auto", "nccl"}) {
+    CHECK(has(train(collective, "0 13020 2").err, "is full"));
+  }
+  const Result cpu = train("nccl", "35 0 0");
+  CHECK(cpu.code == 4);
+  CHECK(has(cpu.err, "parallel.collective: nccl sums on GPUs, and this run is on the CPU"));
+  const Result plan =
+      run({"plan", small_config(work, "lr_scaling: none, replicas: 2")}, crafted("35 0 0"));
+  CHECK(plan.code == 0);
+  CHECK(has(plan.out, "in memory"));
+}
+
+TEST_CASE("processes of one machine share all of its GPUs evenly") {
+  const Workspace work;
+  // A worker opens its devices before it knows the others.
+  const std::string config =
+      small_config(work, "lr_scaling: none, strategy: parameter_server, device: cuda");
+  const auto taken = [&](int worker, const std::string& gpus) {
+    Environment environment = crafted("0 13020 " + gpus);
+    environment.emplace_back(
+        "TF_CONFIG",
+        concat(R"({"cluster": {"chief": ["localhost:7101"], "ps": ["localhost:7102"], )",
+               R"("worker": ["localhost:7103", "localhost:7104"]}, )",
+               R"("task": {"type": "worker", "index": )", worker, "}}"));
+    const Result result = run({"train", config}, environment);
+    CHECK(result.code == 4);
+    return result.err;
+  };
+  CHECK(has(taken(0, "3"), "crafted GPU 1 is full"));
+  CHECK(has(taken(1, "3"), "crafted GPU 2 is full"));
+  CHECK(has(taken(1, "6"), "crafted GPU 2 is full"));  // a worker has one replica
+  CHECK(has(taken(1, "1"), "crafted GPU 0 is full"));  // all that this process sees
+}
+
 }  // namespace trainer::e2e

@@ -53,7 +53,8 @@ TEST_CASE("workers: what does not fit their number is refused") {
   CHECK(problem(ordered, 4) == "");
   check_contains(problem(ordered, 3), "must be a multiple of the 3 replicas of all workers");
   CHECK(problem(ordered + ", collective: ring", 2) == "");
-  check_contains(problem(ordered + ", collective: ring", 4), "needs halving_doubling");
+  check_contains(problem(ordered + ", collective: ring", 4),
+                 "needs tree, which is halving_doubling");
 }
 
 TEST_CASE("workers: all have what the chief broadcasts") {

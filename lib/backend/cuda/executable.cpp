@@ -64,9 +64,8 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   state_ = allocate_device(device, sizeof(StepState));
   numbers_ = allocate_device(device, sizeof(StepNumbers));
   for (std::size_t i = 0; i < kScalarSlots; ++i) {
-    scalar_slots_.push_back(
-        {allocate_pinned(sizeof(StepScalars), cudaHostAllocDefault),
-         std::make_unique<CudaEvent>(device, machine.wait_check)});
+    scalar_slots_.push_back({allocate_pinned(sizeof(StepScalars), cudaHostAllocDefault),
+                             std::make_unique<CudaEvent>(device, machine.wait_check)});
   }
   StepState state{};
   state.loss_scale = state.gradients_scale = options.loss_scale.value;
@@ -221,9 +220,9 @@ void CudaExecutable::make_copied_inputs(const Call& call) {
       needed = needed || (part.count > 0 && !aligned);
     }
     if (!needed) continue;
-    copied_inputs_[i] = allocate_zeros(
-        variables_.device(), static_cast<std::size_t>(ports[i].bytes_a_sample *
-                                                      options_.max_samples));
+    copied_inputs_[i] =
+        allocate_zeros(variables_.device(),
+                       static_cast<std::size_t>(ports[i].bytes_a_sample * options_.max_samples));
   }
 }
 

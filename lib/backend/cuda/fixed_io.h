@@ -1,5 +1,5 @@
-// Memory of an executable's own between a call's inputs and outputs and a captured graph, which then
-// does not depend on where the caller has them.
+// Memory of an executable's own between a call's inputs and outputs and a captured graph, which
+// then does not depend on where the caller has them.
 #pragma once
 
 #include <cstdint>

@@ -41,6 +41,9 @@ std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
 // The algorithms that this number of ranks can use.
 std::vector<Algorithm> candidates(int size);
 
+// The choice that needs no measurement: halving_doubling for a power of two, else ring.
+Algorithm by_rule(int size);
+
 struct Measurement {
   std::size_t bytes = 0;
   std::vector<double> seconds;  // by candidate: the median of the slowest rank
@@ -49,9 +52,8 @@ struct Measurement {
 
 // Times all-reduces of each size with each candidate; the same result on every rank. Collective.
 //
-// With `reproducible` the choice is not by time, since other orders of summation give other bits
-// from three ranks on: halving_doubling for a power of two, else ring. Two ranks have but one
-// order.
+// With `reproducible` the choice is not by time but by_rule(), since other orders of summation give
+// other bits from three ranks on. Two ranks have but one order.
 std::vector<Measurement> measure(const std::shared_ptr<Rendezvous>& rendezvous,
                                  std::vector<std::size_t> sizes, bool reproducible);
 AlgorithmTable table_of(const std::vector<Measurement>& measurements);

@@ -31,6 +31,11 @@ double time_all_reduce(Communicator& group, std::span<float> values) {
 
 }  // namespace
 
+Algorithm by_rule(int size) {
+  const std::vector<Algorithm> all = candidates(size);
+  return all.back() == Algorithm::kHalvingDoubling ? all.back() : Algorithm::kRing;
+}
+
 std::vector<Measurement> measure(const std::shared_ptr<Rendezvous>& rendezvous,
                                  std::vector<std::size_t> sizes, bool reproducible) {
   std::sort(sizes.begin(), sizes.end());
@@ -49,9 +54,7 @@ std::vector<Measurement> measure(const std::shared_ptr<Rendezvous>& rendezvous,
   for (Measurement& row : result) {
     const auto fastest = std::min_element(row.seconds.begin(), row.seconds.end());
     row.choice = all[static_cast<std::size_t>(fastest - row.seconds.begin())];
-    if (reproducible && rendezvous->size() > 2) {
-      row.choice = all.back() == Algorithm::kHalvingDoubling ? all.back() : Algorithm::kRing;
-    }
+    if (reproducible && rendezvous->size() > 2) row.choice = by_rule(rendezvous->size());
   }
   return result;
 }

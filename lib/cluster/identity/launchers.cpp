@@ -35,6 +35,7 @@ std::optional<Claim> claim_of_torchrun(const config::Environment& environment) {
   if (!claim) return {};
   claim->identity.source = "RANK";
   claim->identity.local_rank = number_of(environment, "LOCAL_RANK");
+  claim->identity.local_size = number_of(environment, "LOCAL_WORLD_SIZE");
   claim->identity.job = first_of(environment, {"TORCHELASTIC_RUN_ID"});
   // torchrun says "none" when it was given no --rdzv-id.
   claim->nests = !claim->identity.job.empty();
@@ -47,7 +48,8 @@ std::optional<Claim> claim_of_open_mpi(const config::Environment& environment) {
   if (!claim) return {};
   claim->identity.source = "Open MPI";
   claim->identity.local_rank = number_of(environment, "OMPI_COMM_WORLD_LOCAL_RANK");
-  claim->one_host = number_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE") == claim->identity.size;
+  claim->identity.local_size = number_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  claim->one_host = claim->identity.local_size == claim->identity.size;
   claim->identity.job = first_of(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
   claim->nests = true;
   return claim;
@@ -58,7 +60,8 @@ std::optional<Claim> claim_of_pmi(const config::Environment& environment) {
   if (!claim) return {};
   claim->identity.source = "PMI";
   claim->identity.local_rank = number_of(environment, "MPI_LOCALRANKID");
-  claim->one_host = number_of(environment, "MPI_LOCALNRANKS") == claim->identity.size;
+  claim->identity.local_size = number_of(environment, "MPI_LOCALNRANKS");
+  claim->one_host = claim->identity.local_size == claim->identity.size;
   claim->identity.job = first_of(environment, {"PMI_JOBID"});
   claim->nests = true;
   return claim;
@@ -72,6 +75,9 @@ std::optional<Claim> claim_of_slurm(const config::Environment& environment) {
   Identity& identity = claim->identity;
   identity.source = "Slurm";
   identity.local_rank = number_of(environment, "SLURM_LOCALID");
+  if (const auto node = number_of(environment, "SLURM_NODEID")) {
+    identity.local_size = tasks_of_node(text_of(environment, "SLURM_STEP_TASKS_PER_NODE"), *node);
+  }
   identity.job = first_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}) + "." +
                  first_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
   const std::string list = first_of(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});

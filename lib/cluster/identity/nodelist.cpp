@@ -81,4 +81,30 @@ std::vector<std::string> expand_nodelist(std::string_view text) {
   return hosts;
 }
 
+std::optional<int> tasks_of_node(std::string_view list, int node) {
+  int hosts = 0;  // those of the entries so far
+  while (!list.empty()) {
+    const std::size_t comma = list.find(',');
+    std::string_view entry = list.substr(0, comma);
+    list.remove_prefix(comma == std::string_view::npos ? list.size() : comma + 1);
+    const auto take = [&entry]() -> std::optional<int> {
+      int value = 0;
+      const auto [end, failure] = std::from_chars(entry.data(), entry.data() + entry.size(), value);
+      if (failure != std::errc{} || value < 1) return {};
+      entry.remove_prefix(static_cast<std::size_t>(end - entry.data()));
+      return value;
+    };
+    const std::optional<int> tasks = take();
+    std::optional<int> times = 1;
+    if (tasks && entry.starts_with("(x") && entry.ends_with(")")) {
+      entry = entry.substr(2, entry.size() - 3);
+      times = take();
+    }
+    if (!tasks || !times || !entry.empty() || *times > 1'000'000) return {};
+    if (node < hosts + *times) return tasks;
+    hosts += *times;
+  }
+  return {};
+}
+
 }  // namespace trainer::cluster

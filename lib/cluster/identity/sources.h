@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <string_view>
 
 #include "cluster/identity.h"
 
@@ -22,6 +23,9 @@ std::optional<Claim> claim_of_slurm(const config::Environment& environment);
 
 // Throws ConfigError "what: message".
 [[noreturn]] void wrong(const std::string& what, const std::string& message);
+// The tasks of host `node` of a list of Slurm: 2 for host 1 of "4,2(x3)". Nothing when the text or
+// the host is none of one.
+std::optional<int> tasks_of_node(std::string_view list, int node);
 // The variable as a number from 0; nothing when it is not set. Throws ConfigError.
 std::optional<int> number_of(const config::Environment& environment, const std::string& name);
 // "" when it is not set.

@@ -136,6 +136,21 @@ const std::vector<Address>& tasks_of(const Cluster& cluster, Role role) {
   return cluster.worker;
 }
 
+// Tasks whose addresses name the same host.
+void count_local_ranks(Identity& identity) {
+  std::vector<Address> all = identity.cluster.chief;
+  all.insert(all.end(), identity.cluster.worker.begin(), identity.cluster.worker.end());
+  const std::string& host = all[static_cast<std::size_t>(identity.rank)].host;
+  int before = 0, count = 0;
+  for (int rank = 0; rank < identity.size; ++rank) {
+    if (all[static_cast<std::size_t>(rank)].host != host) continue;
+    ++count;
+    if (rank < identity.rank) ++before;
+  }
+  identity.local_rank = before;
+  identity.local_size = count;
+}
+
 }  // namespace
 
 std::optional<Claim> claim_of_tf_config(const config::Environment& environment) {
@@ -167,6 +182,7 @@ std::optional<Claim> claim_of_tf_config(const config::Environment& environment) 
   // Without a chief, worker 0 is.
   if (identity.rank == 0) identity.role = Role::kChief;
   identity.master = chiefs > 0 ? cluster.chief[0] : cluster.worker[0];
+  if (identity.rank >= 0) count_local_ranks(identity);
   return claim;
 }
 

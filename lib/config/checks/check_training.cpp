@@ -120,6 +120,7 @@ void check_ordered(Checks& checks) {
 
 void check_parallel(Checks& checks) {
   check_devices(checks);
+  check_collective(checks);
   const Duration& timeout = checks.config().parallel.timeout;
   if (timeout.unit != Duration::Unit::kSeconds || timeout.count < 1) {
     checks.report("parallel.timeout",

@@ -32,7 +32,8 @@ void check_model(Checks& checks);
 void check_data(Checks& checks);
 void check_training(Checks& checks);  // schedule, train, parallel, run
 
-void check_devices(Checks& checks);    // parallel.gpus against parallel.replicas and device
+void check_devices(Checks& checks);  // parallel.gpus against parallel.replicas and device
+void check_collective(Checks& checks);
 void check_precision(Checks& checks);  // train.precision against train.loss_scale
 
 // Each of the GPUs has a replica; of `gpus` and `replicas` an override wins over the file.

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "config/checks/checks.h"
 #include "config/decode.h"
 #include "config/keys.h"
@@ -48,6 +50,24 @@ void check_devices(Checks& checks) {
   if (parallel.device == Parallel::Device::kCuda && parallel.gpus.kind == Gpus::Kind::kCount &&
       parallel.gpus.count == 0) {
     checks.report(keys::kGpus, "must be at least 1 or all with device: cuda; found 0");
+  }
+}
+
+void check_collective(Checks& checks) {
+  const Parallel& parallel = checks.config().parallel;
+  if (parallel.collective != Collective::kNccl) return;
+  const bool no_gpu = parallel.gpus.kind == Gpus::Kind::kCount && parallel.gpus.count == 0;
+  if (parallel.device == Parallel::Device::kCpu || no_gpu) {
+    checks.report(keys::kCollective,
+                  "nccl sums on GPUs, and this run is on the CPU; use auto, ring or tree");
+  }
+  std::vector<std::int64_t> gpus = parallel.gpus.indices;
+  std::sort(gpus.begin(), gpus.end());
+  const auto twice = std::adjacent_find(gpus.begin(), gpus.end());
+  if (parallel.gpus.kind == Gpus::Kind::kIndices && twice != gpus.end()) {
+    checks.report(keys::kCollective,
+                  concat("nccl does not sum replicas that share a GPU, and ", keys::kGpus,
+                         " has GPU ", *twice, " more than once; use auto"));
   }
 }
 

@@ -96,7 +96,10 @@ void fields(V& v, Parallel& s) {
     "Longest time that processes wait for each other. One that is silent for half of it counts as "
     "gone.",
     any());
-  v("collective", s.collective, "How processes sum gradients.", any());
+  v("collective", s.collective,
+    "How gradients are summed. On the CPU, over processes: ring, tree (also halving_doubling), "
+    "bcube, or auto, the fastest. On GPUs: nccl, which is auto too.",
+    any());
 }
 
 template <class V>

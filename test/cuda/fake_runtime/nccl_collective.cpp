@@ -55,7 +55,7 @@ struct Progress {
   Collective what;
   // A graph may be launched any number of times.
   bool in_graph = false;
-  std::size_t captured_as = 0;  // which of the communicator's captured calls this is; 0: none
+  std::size_t captured_as = 0;      // which of the communicator's captured calls this is; 0: none
   std::shared_ptr<Call> beginning;  // between prepare and complete of the first operation
   std::deque<std::shared_ptr<Call>> begun;
 };
@@ -244,8 +244,8 @@ ncclResult_t call(const char* function, const Collective& what, ncclComm_t handl
   return run_or_defer(lock, comm, [comm, what, stream, capture](Lock& held) {
     const CUstream_st* now = find_stream(world(), stream);
     if (now && now->capture != capture) {
-      const std::string text = "a capture began or ended while " + describe(what) +
-                               " was still in progress";
+      const std::string text =
+          "a capture began or ended while " + describe(what) + " was still in progress";
       make_sticky(world(), cudaErrorStreamCaptureInvalidated, text);
       return nccl_error(ncclUnhandledCudaError, text);
     }

@@ -120,9 +120,8 @@ ncclResult_t destroy(Lock& lock, ncclComm_t handle) {
   }
   if (before != ncclSuccess) return before;
   const auto leave = [comm](Lock& held) {
-    const ncclResult_t flushed = wait_for_ranks(held, [comm] {
-      return (comm->unfinished == 0 || comm->aborted) && !comm->is_in_graphs();
-    });
+    const ncclResult_t flushed = wait_for_ranks(
+        held, [comm] { return (comm->unfinished == 0 || comm->aborted) && !comm->is_in_graphs(); });
     remove(comm);
     return flushed;
   };
@@ -142,9 +141,9 @@ ncclResult_t abort(Lock& lock, ncclComm_t handle) {
   comm->aborted = true;
   comm->deferred.clear();
   remove(comm);
-  if (w.sticky != cudaSuccess) return injected;  // nothing of the device goes on
-  const ncclResult_t waited = wait_for_ranks(lock, [comm] { return !comm->is_in_graphs(); });
-  return injected != ncclSuccess ? injected : waited;
+  // Who destroys the graphs may have other things to do first.
+  run_patiently(lock, [comm] { return !comm->is_in_graphs(); });
+  return injected;
 }
 
 ncclResult_t async_error(Lock& lock, ncclComm_t handle, ncclResult_t* error) {

@@ -38,10 +38,10 @@ enum class Mistake {
   kCaptureAlone,     // one rank does not capture its step
   kGraphOutlives,    // a communicator is destroyed before the graph that holds its calls
 };
-constexpr const char* kNames[] = {"none",         "reduce_early",     "update_early", "refill",
-                                  "overwrite",    "use_early",        "one_rate",     "read_early",
-                                  "bucket_order", "host_reads_device", "capture_alone",
-                                  "graph_outlives"};
+constexpr const char* kNames[] = {
+    "none",         "reduce_early",      "update_early",  "refill",
+    "overwrite",    "use_early",         "one_rate",      "read_early",
+    "bucket_order", "host_reads_device", "capture_alone", "graph_outlives"};
 
 void check(cudaError_t e, const char* what) {
   if (e != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorName(e));

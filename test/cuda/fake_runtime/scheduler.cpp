@@ -175,6 +175,16 @@ cudaError_t run_until(Lock& lock, const std::function<bool()>& condition) {
   return w.sticky;
 }
 
+void run_patiently(Lock& lock, const std::function<bool()>& condition) {
+  World& w = world();
+  MemoryAccess memory(w);
+  while (w.sticky == cudaSuccess && !condition()) {
+    if (run_one(lock, memory)) continue;
+    memory.close();
+    w.something_changed.wait_for(lock, std::chrono::milliseconds(1));
+  }
+}
+
 cudaError_t run_a_few(Lock& lock, const std::function<bool()>& condition) {
   World& w = world();
   MemoryAccess memory(w);

@@ -128,6 +128,8 @@ extern thread_local const char* running_operation;
 // Runs operations until the condition holds; other threads may have to submit what is missing.
 // Returns the sticky error, of a deadlock too.
 cudaError_t run_until(Lock& lock, const std::function<bool()>& condition);
+// The same, of a wait that is no deadlock however long it takes.
+void run_patiently(Lock& lock, const std::function<bool()>& condition);
 // What a question ("is it done?") leaves the device time for: a few operations, or none.
 cudaError_t run_a_few(Lock& lock, const std::function<bool()>& condition);
 // Lets an operation run once those that it comes after are done.

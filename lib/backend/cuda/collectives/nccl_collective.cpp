@@ -121,13 +121,13 @@ NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t st
   const Clock::time_point end = Clock::now() + limit;
   while (status == ncclInProgress) {
     if (group_.process->failed()) return "another rank has failed";
-    if (Clock::now() > end) {
-      return concat(who(), ": ", name, " has waited for other ranks for ",
-                    seconds_of(limit));
-    }
     std::this_thread::sleep_for(kPause);
+    const bool late = Clock::now() > end;  // before it asks: the answer may be that it is done
     const ncclResult_t asked = nccl().get_async_error(comm_, &status);
     if (asked != ncclSuccess) status = asked;
+    if (late && status == ncclInProgress) {
+      return concat(who(), ": ", name, " has waited for other ranks for ", seconds_of(limit));
+    }
   }
   return status == ncclSuccess ? "" : failure_of(name, status);
 }
@@ -187,8 +187,8 @@ void NcclCollective::all_gather(const float* from, float* to, std::int64_t count
 
 NcclCollective::Failure NcclCollective::silence() {
   if (watch_.silence() <= timeout_) return "";
-  return concat(who(), ": the sum has waited for other ranks for ",
-                seconds_of(timeout_), ", the limit of parallel.timeout");
+  return concat(who(), ": the sum has waited for other ranks for ", seconds_of(timeout_),
+                ", the limit of parallel.timeout");
 }
 
 void NcclCollective::check() {
