@@ -1,8 +1,10 @@
 // The order of samples, and the loader that keeps batches ready.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -52,6 +54,13 @@ struct Batch {
   std::vector<std::int64_t> indices;  // which samples
 };
 
+// A batch that was read, and when.
+struct ReadBatch {
+  std::int64_t step = 0;
+  int thread = 0;  // of the loader; -1: the one that asks for batches
+  std::chrono::steady_clock::time_point start, end;
+};
+
 struct LoaderOptions {
   std::int64_t batch_size = 1;  // of the global batch
   std::int64_t rank = 0;        // this loader reads partition(batch, ranks, rank); it may be empty
@@ -67,8 +76,14 @@ struct LoaderOptions {
   std::optional<std::int64_t> end_step;  // none: forever; otherwise next() gives null there
   std::optional<std::int64_t> prefetch;  // batches ready ahead
   std::optional<std::int64_t> threads;
+  // Whether what of these two is not given, for data that is not in memory, starts small and grows
+  // while the caller waits: as far as batches take longer to read than to use, up to a thread a
+  // core. Otherwise it is chosen by the cores.
+  bool adapt = false;
   std::int64_t out = 1;                    // batches that may be out at once, besides `prefetch`
   HostAllocator allocate = allocate_host;  // of the memory of images and labels
+  // Called by the thread that has read a batch; null: nobody wants to know.
+  std::function<void(const ReadBatch&)> when_read;
 };
 
 class BatchReader;
@@ -90,17 +105,33 @@ class Loader {
   // Releases the oldest batch that next() has returned; a no-op when there is none.
   void release();
   double seconds_waited() const { return waited_; }  // total time next() had to wait
-  std::string describe() const;                      // "2 threads, 4 batches ahead"
+  // "2 threads, 4 batches ahead", and what was measured where this was chosen so.
+  std::string describe() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
   struct Entry;
+  // What batches have taken since the last choice of threads.
+  struct Measured {
+    double read = 0, longest_read = 0, use = 0, wait = 0;  // seconds
+    std::int64_t reads = 0, uses = 0;
+  };
 
   Entry& entry_of(std::int64_t step);
-  void work(const std::stop_token& stop);
+  void work(const std::stop_token& stop, int thread);
+  void read(Entry& entry, std::int64_t step, int thread);
+  void start_threads(std::int64_t count);
+  void adapt();
   bool at_end() const { return end_ && ticket_ >= *end_; }
 
   std::unique_ptr<BatchReader> reader_;
-  std::int64_t prefetch_ = 0;  // batches
+  std::function<void(const ReadBatch&)> when_read_;
+  std::int64_t prefetch_ = 0;  // batches ahead
+  // How far threads and batches ahead may grow; what they are where they are given.
+  std::int64_t most_threads_ = 0, most_prefetch_ = 0;
+  Measured measured_;
+  std::string why_;  // they were chosen
+  std::optional<Clock::time_point> handed_out_;
   std::int64_t out_;
   std::optional<std::int64_t> end_;
   // Step s is stored in ring_[s % ring_.size()], from reading until release. A thread reads the

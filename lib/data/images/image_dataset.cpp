@@ -12,6 +12,7 @@
 #include "data/images/damage_scan.h"
 #include "data/images/image_reader.h"
 #include "data/images/pixel_cache.h"
+#include "data/stage_times.h"
 
 namespace trainer::data {
 namespace {
@@ -123,6 +124,7 @@ class ImageDataset final : public Dataset {
       read_fitted(index, out);
     }
     if (!random) return;
+    const StageTimer timer(ReadStage::kAugment);
     Pixels& image = copy_of(out);
     augment(source_.augment, draws, image);
     std::memcpy(out, image.data(), image.size());

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "data/images/resize/rows.h"
+#include "data/stage_times.h"
 
 namespace trainer::data {
 namespace {
@@ -47,7 +48,11 @@ Geometry ImageReader::fit(int height, int width) const {
 ImageReader::Decoded ImageReader::decode(const std::string& path, const Cut& cut,
                                          Scale scale) const {
   Scratch& s = scratch();
-  read_image_file(path, limits_, s.file);
+  {
+    const StageTimer timer(ReadStage::kRead);
+    read_image_file(path, limits_, s.file);
+  }
+  const StageTimer timer(ReadStage::kDecode);
   ImageFile file(s.file, path, limits_);
   const Geometry geometry = cut(file.info().height, file.info().width);
   const bool scaled =
@@ -60,6 +65,7 @@ ImageReader::Decoded ImageReader::decode(const std::string& path, const Cut& cut
 }
 
 void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const {
+  const StageTimer timer(ReadStage::kResize);
   if (image.channels() == channels_) {
     data::resize(image, geometry.vertical, geometry.horizontal, interpolation_, antialias_, out);
     return;

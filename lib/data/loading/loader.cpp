@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <stdexcept>
 
 #include "base/error.h"
+#include "base/formats/table.h"
 #include "base/threads/cores.h"
 #include "base/threads/thread_team.h"
 #include "data/loading/batch_reader.h"
@@ -15,8 +17,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
+// Batches between two looks at what they have taken.
+constexpr std::int64_t kBatchesALook = 4;
+// Waiting from this share of the time on is worth another thread, which is to have some time left.
+constexpr double kLittleWaiting = 0.02;
+constexpr double kSpare = 1.2;
+
+double seconds_between(Clock::time_point from, Clock::time_point to) {
+  return std::chrono::duration<double>(to - from).count();
 }
 
 void check(const Dataset& dataset, const LoaderOptions& options) {
@@ -50,7 +58,8 @@ struct Loader::Entry {
 };
 
 Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
-    : out_(options.out),
+    : when_read_(options.when_read),
+      out_(options.out),
       end_(options.end_step),
       oldest_(options.first_step),
       next_(options.first_step),
@@ -58,17 +67,51 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
   check(dataset, options);
   reader_ = std::make_unique<BatchReader>(dataset, options);
   const Reading reading = choose_reading(dataset, options);
-  prefetch_ = reading.prefetch;
-  for (std::int64_t i = 0; i < prefetch_ + out_; ++i) {
+  prefetch_ = most_prefetch_ = reading.prefetch;
+  most_threads_ = reading.threads;
+  for (std::int64_t i = 0; i < most_prefetch_ + out_; ++i) {
     ring_.push_back({reader_->allocate(options.allocate), {}, false});
   }
-  for (std::int64_t i = 0; i < reading.threads; ++i) {
+  const bool grows = options.adapt && reading.threads > 0;
+  if (grows && !options.prefetch) prefetch_ = std::min<std::int64_t>(2, most_prefetch_);
+  start_threads(grows && !options.threads ? 1 : most_threads_);
+}
+
+// Until there are so many.
+void Loader::start_threads(std::int64_t count) {
+  for (auto i = static_cast<std::int64_t>(threads_.size()); i < count; ++i) {
     try {
-      threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+      threads_.emplace_back(
+          [this, i](const std::stop_token& stop) { work(stop, static_cast<int>(i)); });
     } catch (const std::system_error& error) {
-      throw no_thread(error, i, reading.threads, "data.threads");
+      throw no_thread(error, i, count, "data.threads");
     }
   }
+}
+
+// Chooses threads and batches ahead by what batches have taken: a step must be fed in its own time,
+// and the longest read must be hidden behind the batches that are ready.
+void Loader::adapt() {
+  const Measured now = measured_;
+  if (now.uses < kBatchesALook || now.reads == 0) return;
+  measured_ = {};
+  const bool waits = now.wait > kLittleWaiting * (now.wait + now.use);
+  const auto threads = static_cast<std::int64_t>(threads_.size());
+  if (!waits || (threads == most_threads_ && prefetch_ == most_prefetch_)) return;
+  const double read = now.read / static_cast<double>(now.reads);
+  const double use = now.use / static_cast<double>(now.uses);
+  const auto times = [&](double seconds) {
+    return use > 0 && seconds < 1e6 * use ? static_cast<std::int64_t>(std::ceil(seconds / use))
+                                          : most_threads_ + most_prefetch_;
+  };
+  const std::int64_t wanted = std::max(threads + 1, times(kSpare * read));
+  start_threads(std::min(wanted, most_threads_));
+  const auto chosen = static_cast<std::int64_t>(threads_.size());
+  const std::int64_t ahead = std::max(prefetch_ + 1, chosen + times(now.longest_read));
+  prefetch_ = std::min(ahead, most_prefetch_);
+  why_ = concat("a batch takes ", fixed(1e3 * read, 1), " ms to read and ", fixed(1e3 * use, 1),
+                " ms to use");
+  freed_.notify_all();
 }
 
 Loader::~Loader() {
@@ -83,19 +126,34 @@ const Batch* Loader::next() {
   }
   if (end_ && next_ >= *end_) return nullptr;
   Entry& entry = entry_of(next_);
+  const auto start = Clock::now();
+  if (handed_out_) {
+    measured_.use += seconds_between(*handed_out_, start);
+    ++measured_.uses;
+  }
   if (!entry.ready) {
-    const auto start = Clock::now();
     if (threads_.empty()) {
-      reader_->fill(entry.buffer, next_);
+      read(entry, next_, -1);
       entry.ready = true;
     } else {
+      adapt();
       filled_.wait(lock, [&] { return entry.ready; });
     }
-    waited_ += seconds_since(start);
+    const double waited = seconds_between(start, Clock::now());
+    waited_ += waited;
+    measured_.wait += waited;
   }
   if (entry.error) std::rethrow_exception(entry.error);
   ++next_;
+  handed_out_ = Clock::now();
   return &entry.buffer.batch;
+}
+
+void Loader::read(Entry& entry, std::int64_t step, int thread) {
+  ReadBatch batch{step, thread, Clock::now(), {}};
+  reader_->fill(entry.buffer, step);
+  batch.end = Clock::now();
+  if (when_read_) when_read_(batch);
 }
 
 void Loader::release() {
@@ -111,30 +169,35 @@ void Loader::release() {
 std::string Loader::describe() const {
   if (threads_.empty()) return "no reading ahead";
   return concat(threads_.size(), threads_.size() == 1 ? " thread, " : " threads, ", prefetch_,
-                prefetch_ == 1 ? " batch ahead" : " batches ahead");
+                prefetch_ == 1 ? " batch ahead" : " batches ahead",
+                why_.empty() ? why_ : concat(" (measured: ", why_, ")"));
 }
 
 Loader::Entry& Loader::entry_of(std::int64_t step) {
   return ring_[static_cast<std::size_t>(step) % ring_.size()];
 }
 
-void Loader::work(const std::stop_token& stop) {
+void Loader::work(const std::stop_token& stop, int thread) {
   std::unique_lock lock(mutex_);
   for (;;) {
-    const bool go = freed_.wait(lock, stop, [&] {
-      return ticket_ < oldest_ + static_cast<std::int64_t>(ring_.size()) || at_end();
-    });
+    const bool go =
+        freed_.wait(lock, stop, [&] { return ticket_ < oldest_ + out_ + prefetch_ || at_end(); });
     if (!go || at_end()) return;
     const std::int64_t step = ticket_++;
     Entry& entry = entry_of(step);
     lock.unlock();
     std::exception_ptr error;
+    const auto start = Clock::now();
     try {
-      reader_->fill(entry.buffer, step);
+      read(entry, step, thread);
     } catch (...) {
       error = std::current_exception();
     }
+    const double seconds = seconds_between(start, Clock::now());
     lock.lock();
+    measured_.read += seconds;
+    measured_.longest_read = std::max(measured_.longest_read, seconds);
+    ++measured_.reads;
     entry.error = error;
     entry.ready = true;
     filled_.notify_one();

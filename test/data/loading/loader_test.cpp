@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/threads/cores.h"
 #include "data/data.h"
 
 namespace trainer::data {
@@ -177,6 +178,59 @@ TEST_CASE("the choice of threads can be seen, and made") {
   config.format = config::DataFormat::kSynthetic;
   const Datasets sets = open_datasets(config, 1);
   CHECK(make_loader(*sets.train, {})->describe() == "no reading ahead");
+}
+
+TEST_CASE("threads and batches ahead that are not given grow while batches take longer to read") {
+  const FakeDataset dataset(200);
+  LoaderOptions options = options_of(1, 1);
+  options.threads.reset();
+  options.prefetch.reset();
+  options.adapt = true;
+  const auto threads_of = [](const Loader& loader) { return std::stoll(loader.describe()); };
+  std::atomic<int> most_thread{-1};
+  std::atomic<std::int64_t> batches{0};
+  options.when_read = [&](const ReadBatch& read) {
+    ++batches;
+    if (read.thread > most_thread) most_thread = read.thread;
+    if (read.end < read.start) most_thread = 1000;
+  };
+  options.end_step.reset();
+  const auto loader = make_loader(dataset, options);
+  CHECK(loader->describe() == "1 thread, 2 batches ahead");
+  const auto cores = static_cast<std::int64_t>(available_cores().size());
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  const auto has_grown = [&] {
+    return loader->describe().find("(measured: ") != std::string::npos;
+  };
+  // Nothing is done with a batch, so that every one is waited for.
+  while (!has_grown() && std::chrono::steady_clock::now() < limit) {
+    loader->next();
+    loader->release();
+  }
+  CHECK(has_grown());
+  CHECK(threads_of(*loader) >= std::min<std::int64_t>(2, cores));
+  CHECK(threads_of(*loader) <= cores);
+  CHECK(batches > 0);
+  CHECK(most_thread < cores);
+  // What is given stays.
+  options.end_step = 100;
+  options.threads = 1;
+  options.prefetch = 3;
+  const auto given = make_loader(dataset, options);
+  const std::int64_t before = batches;
+  while (given->next() != nullptr) given->release();
+  CHECK(given->describe() == "1 thread, 3 batches ahead");
+  CHECK(batches - before >= 100);
+}
+
+TEST_CASE("a loader that grows delivers the batches of one that does not") {
+  const FakeDataset dataset(200);
+  LoaderOptions options = options_of(1, 1);
+  const auto expected = drain(*make_loader(dataset, options));
+  options.threads.reset();
+  options.prefetch.reset();
+  options.adapt = true;
+  CHECK(drain(*make_loader(dataset, options)) == expected);
 }
 
 TEST_CASE("the ranks' parts of every batch are the batch, some of them empty") {

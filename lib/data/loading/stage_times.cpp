@@ -1,0 +1,48 @@
+#include "data/stage_times.h"
+
+#include <numeric>
+#include <stdexcept>
+
+namespace trainer::data {
+namespace {
+
+thread_local StageWatch* watch = nullptr;
+
+}  // namespace
+
+const char* name_of(ReadStage stage) {
+  switch (stage) {
+    case ReadStage::kRead:
+      return "read";
+    case ReadStage::kDecode:
+      return "decode";
+    case ReadStage::kResize:
+      return "resize";
+    case ReadStage::kAugment:
+      break;
+  }
+  return "augment";
+}
+
+StageWatch::StageWatch() {
+  if (watch != nullptr) throw std::logic_error("this thread is watched already");
+  watch = this;
+}
+
+StageWatch::~StageWatch() { watch = nullptr; }
+
+double StageWatch::seconds() const {
+  return std::accumulate(seconds_.begin(), seconds_.end(), 0.0);
+}
+
+StageTimer::StageTimer(ReadStage stage) : watch_(watch), stage_(stage) {
+  if (watch_ != nullptr) start_ = std::chrono::steady_clock::now();
+}
+
+StageTimer::~StageTimer() {
+  if (watch_ == nullptr) return;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start_;
+  watch_->seconds_[static_cast<std::size_t>(stage_)] += passed.count();
+}
+
+}  // namespace trainer::data
