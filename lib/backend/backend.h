@@ -11,6 +11,8 @@
 
 #include "backend/collective.h"
 #include "backend/device.h"
+#include "backend/phase_times.h"
+#include "backend/work_record.h"
 #include "base/host_buffer.h"
 #include "cluster/communicator.h"
 #include "compile/compile.h"
@@ -98,6 +100,7 @@ struct Numbers {
   // Whether an update was left out because a gradient overflowed under the loss scale
   // (CompileOptions::loss_scale); the losses were finite then.
   bool skipped = false;
+  PhaseTimes times;
 };
 
 // The memory of a call's inputs and outputs, in the order of the graph. Batched values
@@ -125,6 +128,9 @@ class Executable {
   virtual MemoryReport memory() const = 0;
   // One line a step: what runs, in which layout, by which implementation.
   virtual void print(std::ostream& out) const = 0;
+  // Calls from now on are recorded, until null is given; the recorder must live as long. False
+  // where a device cannot tell what it does when.
+  virtual bool record(WorkRecorder* recorder) { return recorder == nullptr; }
 };
 
 // How the gradients of several ranks become one update. Every rank makes the same calls.

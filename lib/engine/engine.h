@@ -82,6 +82,8 @@ class Engine {
   // Launches one call of the training program and returns. At most launches_in_flight() calls may
   // be waiting for result(). The memory of the batch must stay valid until its result is read.
   void launch(const HostBatch& batch, const backend::Scalars& scalars);
+  // As backend::Executable, of the training program and the frozen layers before it.
+  bool record(backend::WorkRecorder* recorder);
   // Waits for the oldest launched call whose result was not read. A call whose numbers are not
   // finite leaves the parameters unchanged.
   backend::Numbers result();
@@ -124,6 +126,7 @@ class Engine {
   // A launched call whose result was not read: its numbers and outputs.
   struct Call {
     std::int64_t samples = 0;
+    double input_seconds = 0;  // that launch() took for the inputs
     HostBuffer numbers;
     backend::Buffer losses, ranks, penalty;
     std::unique_ptr<backend::Event> done;

@@ -158,6 +158,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
   const bool alone = replicas == 1 && workers == nullptr;
   if (!alone) group_ = cluster::make_local_group(replicas, workers);
   engines_.resize(backends_.size());
+  times_.resize(backends_.size());
   statistics_.resize(backends_.size());
   const auto open = [&](int replica) {
     const auto r = static_cast<std::size_t>(replica);
@@ -252,6 +253,7 @@ StepResult Replicas::result() {
   StepResult sum;
   for (std::int64_t r = 0; r < count(); ++r) {
     const backend::Numbers own = engine(r).result();
+    times_[static_cast<std::size_t>(r)] = own.times;
     sum.loss += own.loss;
     sum.correct += own.correct;
     sum.finite = sum.finite && own.finite;

@@ -99,6 +99,8 @@ class Replicas {
     launch(batch, scalars);
     return result();
   }
+  // The times by phase of the call whose result was read last, one a replica.
+  std::span<const backend::PhaseTimes> times() const { return times_; }
   // The loss of each sample of the call whose result was read last; valid until the next call.
   std::span<const float> losses();
   // Evaluates a batch and waits; logits() and evaluated_losses() then hold its results.
@@ -155,6 +157,7 @@ class Replicas {
   std::uint64_t launches_ = 0, results_ = 0;
   std::int64_t last_evaluators_ = 1;  // replicas that took part in the last call
   std::int64_t read_samples_ = 0;     // of the call whose result was read last
+  std::vector<backend::PhaseTimes> times_;
   std::vector<float> logits_, evaluated_losses_, losses_;
   std::vector<char> features_;  // of all replicas
 };

@@ -108,6 +108,19 @@ Finished finished_of(const Json& json) {
   return finished;
 }
 
+void read_step_times(const Json& json, RunFiles& run) {
+  std::vector<engine::RankTimes> means;
+  run.ranks.clear();
+  for (const Json& rank : json.at("ranks")) {
+    run.ranks.push_back(value_of<std::string>(rank, "name", ""));
+    engine::RankTimes& mean = means.emplace_back();
+    for (const engine::StepPhase phase : engine::kAllStepPhases) {
+      mean[phase] = value_of(rank, engine::column_of(phase).c_str(), 0.0);
+    }
+  }
+  run.step_times.add(means, value_of<std::int64_t>(json, "steps", 0));
+}
+
 void read_record(const Json& json, RunFiles& run) {
   run.name = value_of<std::string>(json, "name", "");
   for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
@@ -128,6 +141,7 @@ void read_record(const Json& json, RunFiles& run) {
     run.wall_seconds += value_of(session, "seconds", 0.0);
     run.peak_memory_bytes =
         std::max(run.peak_memory_bytes, value_of<std::int64_t>(session, "peak_memory_bytes", 0));
+    if (session.contains("step_times")) read_step_times(session["step_times"], run);
   }
   if (json.contains("finished")) run.finished = finished_of(json["finished"]);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "engine/step_times.h"
 
 namespace trainer::experiment {
 
@@ -56,6 +57,8 @@ struct RunFiles {
   std::int64_t sessions = 0;           // processes that trained it, one after the other
   double wall_seconds = 0;             // of all sessions
   std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
+  engine::StepTimes step_times;        // of the sessions that tell; empty when none does
+  std::vector<std::string> ranks;      // their names, of the last session
   std::optional<Finished> finished;    // when it ended by itself
   std::vector<std::pair<std::string, std::string>> config;  // every leaf, in the order of the file
   std::vector<MetricsRow> metrics;

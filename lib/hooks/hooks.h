@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/files.h"
 #include "config/config.h"
 #include "engine/metrics.h"
+#include "engine/step_times.h"
 
 namespace trainer::hooks {
 
@@ -27,10 +29,12 @@ struct RunInfo {
   std::int64_t global_batch = 0;
   std::int64_t repetitions = 1;  // times that an epoch goes through all samples
   int replicas = 1;              // of all workers; with parameter servers, the workers
-  std::string devices;           // what the replicas compute on: "1 CPU(s)", "4 replicas"
-  std::string scaled_rate;       // what the number of replicas makes of the learning rate
-  std::string weights;           // what came of a weight file, in a line; "" when none was read
-  std::string servers;           // "3 workers, 1 parameter server, asynchronous"; else ""
+  // The names of the ranks whose times a step has: "rank 1 (worker 1 on host b)".
+  std::vector<std::string> ranks;
+  std::string devices;      // what the replicas compute on: "1 CPU(s)", "4 replicas"
+  std::string scaled_rate;  // what the number of replicas makes of the learning rate
+  std::string weights;      // what came of a weight file, in a line; "" when none was read
+  std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
 };
 
 // The argument of on_step(): once a step; with parameter servers, once for each step of the chief.
@@ -43,8 +47,11 @@ struct Progress {
   double accuracy = 0;       // of this step's samples; not a number where they have no classes
   double learning_rate = 0;
   double step_seconds = 0;  // wall time from the step before
-  double wait_seconds = 0;  // the part of step_seconds spent waiting for data
-  double elapsed = 0;       // seconds since the run started (this process)
+  double wait_seconds = 0;  // the part of step_seconds that this process spent waiting for data
+  // Where the step's time went, by rank; with parameter servers, the chief's. Valid during the
+  // call.
+  std::span<const engine::RankTimes> ranks;
+  double elapsed = 0;  // seconds since the run started (this process)
   // With parameter servers: updates of other workers since the parameters of this step were pulled.
   std::int64_t staleness = 0;
   // Whether the update was left out because a float16 gradient overflowed under the loss scale.
@@ -76,7 +83,10 @@ const char* to_string(FinishReason reason);  // "done", "already done", "early s
 
 struct Finish {
   std::int64_t steps = 0;
-  double seconds = 0;            // of this process's training, evaluation included
+  double wall_seconds = 0;       // of this process's training, evaluation included
+  double step_seconds = 0;       // the article's total time: the sum of the steps' times
+  engine::StepTimes times;       // of this process's steps
+  std::string input;             // how training data was read ahead; "" where that is not known
   double images_per_second = 0;  // article Z: global batch / mean step time
   FinishReason reason = FinishReason::kDone;
   std::int64_t skipped_updates = 0;  // of this process's steps: see Progress::skipped

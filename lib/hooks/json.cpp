@@ -5,6 +5,7 @@
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
+#include "hooks/step_times_json.h"
 
 namespace trainer::hooks {
 namespace {
@@ -91,7 +92,8 @@ class JsonHook : public Hook {
     Json line{{"event", "finished"},
               {"run", info_.dir.string()},
               {"steps", finish.steps},
-              {"seconds", finish.seconds},
+              {"total_seconds", finish.step_seconds},
+              {"wall_seconds", finish.wall_seconds},
               {"images_per_second", finish.images_per_second},
               {"reason", to_string(finish.reason)},
               {"metrics", metrics},
@@ -101,6 +103,8 @@ class JsonHook : public Hook {
       line["staleness"] = {
           {"mean", staleness->mean}, {"max", staleness->max}, {"refused", staleness->refused}};
     }
+    if (!finish.input.empty()) line["input"] = finish.input;
+    if (!finish.times.empty()) line["step_times"] = step_times_json(finish.times, info_.ranks);
     write(line);
   }
 

@@ -24,6 +24,7 @@ class MetricWindow {
   void add(const Progress& p) {
     const auto n = static_cast<double>(p.samples);
     last_ = p;
+    last_.ranks = {};
     samples_ += n;
     loss_ += p.loss * n;
     correct_ += p.accuracy * n;
@@ -33,6 +34,7 @@ class MetricWindow {
     staleness_ += static_cast<double>(p.staleness);
     staleness_max_ = std::max(staleness_max_, p.staleness);
     ++steps_;
+    times_.add(p.ranks);
   }
 
   bool empty() const { return samples_ == 0; }
@@ -47,6 +49,7 @@ class MetricWindow {
   // Mean and largest over the steps.
   double staleness() const { return staleness_ / steps_; }
   std::int64_t staleness_max() const { return staleness_max_; }
+  const engine::StepTimes& times() const { return times_; }
   double wait_share() const { return seconds_ > 0 ? waited_ / seconds_ : 0; }
 
  private:
@@ -54,6 +57,7 @@ class MetricWindow {
   double samples_ = 0, loss_ = 0, correct_ = 0, seconds_ = 0, waited_ = 0;
   double staleness_ = 0, steps_ = 0, steps_made_ = 0;
   std::int64_t staleness_max_ = 0;
+  engine::StepTimes times_;
 };
 
 }  // namespace trainer::hooks

@@ -16,19 +16,38 @@ using Json = nlohmann::ordered_json;
 
 using Columns = std::vector<std::string>;
 
-// In the order of the files.
+// In the order of the files. Behind the metrics, the phases of a step: the median over the ranks.
 const Columns& columns() {
-  static const Columns kColumns{"step",
-                                "epoch",
-                                "split",
-                                "loss",
-                                "accuracy",
-                                "learning_rate",
-                                "images_per_second",
-                                "wait_share",
-                                "seconds",
-                                "steps_per_second",
-                                "top_k_accuracy"};
+  static const Columns kColumns = [] {
+    Columns all{"step",
+                "epoch",
+                "split",
+                "loss",
+                "accuracy",
+                "learning_rate",
+                "images_per_second",
+                "wait_share",
+                "seconds",
+                "steps_per_second",
+                "top_k_accuracy"};
+    for (const engine::StepPhase phase : engine::kAllStepPhases) {
+      all.push_back(engine::column_of(phase));
+    }
+    return all;
+  }();
+  return kColumns;
+}
+// Behind those, of a run with several ranks: the ends of the ranks' times.
+const Columns& rank_columns() {
+  static const Columns kColumns = [] {
+    Columns all;
+    for (const engine::StepPhase phase : engine::kAllStepPhases) {
+      all.push_back(engine::column_of(phase) + "_min");
+      all.push_back(engine::column_of(phase) + "_max");
+    }
+    all.emplace_back("straggler");
+    return all;
+  }();
   return kColumns;
 }
 // Behind those, of a run with parameter servers.
@@ -69,7 +88,8 @@ class CsvRows {
     std::getline(file, line);
     const Columns found = fields_of(line);
     const bool ours = std::all_of(found.begin(), found.end(), [](const std::string& name) {
-      return contains(columns(), name) || contains(server_columns(), name);
+      return contains(columns(), name) || contains(rank_columns(), name) ||
+             contains(server_columns(), name);
     });
     if (ours && contains(found, "step") && contains(found, "split")) found_ = found;
   }
@@ -130,8 +150,12 @@ class MetricsFilesHook : public Hook {
     has_servers_ = !info.servers.empty();
     CsvRows rows(csv, columns());
     const bool had_servers = info.first_step > 0 && contains(rows.found(), "staleness");
-    staleness_columns_ = has_servers_ || had_servers;
-    if (staleness_columns_) rows.add(server_columns());
+    const bool had_ranks = info.first_step > 0 && contains(rows.found(), "straggler");
+    if (info.ranks.size() > 1 || had_ranks) more_columns_ = rank_columns();
+    if (has_servers_ || had_servers) {
+      more_columns_.insert(more_columns_.end(), server_columns().begin(), server_columns().end());
+    }
+    rows.add(more_columns_);
     csv_.emplace(csv, info.first_step, rows);
     jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows());
   }
@@ -172,6 +196,7 @@ class MetricsFilesHook : public Hook {
                 {"seconds", window_.seconds()},
                 {"steps_per_second", window_.steps_per_second()},
                 {"top_k_accuracy", nullptr}};
+    add_times(row);
     if (has_servers_) {
       row["staleness"] = window_.staleness();
       row["staleness_max"] = window_.staleness_max();
@@ -180,12 +205,31 @@ class MetricsFilesHook : public Hook {
     window_ = {};
   }
 
-  // What is missing or not finite is null in JSON and nothing in a CSV field.
-  void write(Json row) {
-    if (staleness_columns_ && !row.contains("staleness")) {
-      row["staleness"] = nullptr;
-      row["staleness_max"] = nullptr;
+  void add_times(Json& row) const {
+    constexpr int kDigits = 6;
+    const engine::StepTimes& times = window_.times();
+    if (times.empty()) return;
+    for (const engine::StepPhase phase : engine::kAllStepPhases) {
+      const engine::StepTimes::Spread spread = times.spread(phase);
+      const std::string column = engine::column_of(phase);
+      row[column] = rounded(spread.median, kDigits);
+      if (times.ranks() == 1) continue;
+      row[column + "_min"] = rounded(spread.min, kDigits);
+      row[column + "_max"] = rounded(spread.max, kDigits);
     }
+    if (const auto straggler = times.straggler()) row["straggler"] = straggler->rank;
+  }
+
+  // What is missing or not finite is null in JSON and nothing in a CSV field.
+  void write(const Json& values) {
+    Json row;
+    const auto fill = [&](const Columns& all) {
+      for (const std::string& column : all) {
+        row[column] = values.contains(column) ? values[column] : Json();
+      }
+    };
+    fill(columns());
+    fill(more_columns_);
     const auto step = row["step"].get<std::int64_t>();
     const auto split = row["split"].get<std::string>();
     std::string line;
@@ -201,7 +245,7 @@ class MetricsFilesHook : public Hook {
   config::Duration summary_every_;
   std::int64_t total_steps_ = 0;
   bool has_servers_ = false;
-  bool staleness_columns_ = false;
+  Columns more_columns_;  // behind columns()
   std::optional<Interval> interval_;
   std::optional<RowFile> csv_, jsonl_;
   MetricWindow window_;

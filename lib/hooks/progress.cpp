@@ -127,7 +127,15 @@ class ProgressHook : public Hook {
       out_ << "staleness of gradients: mean " << fixed(staleness->mean, 2) << ", most "
            << staleness->max << ", " << staleness->refused << " refused\n";
     }
-    out_ << "total time" << counted << ": " << fixed(finish.seconds, 3) << " seconds\n"
+    if (!finish.input.empty() && !quiet_) out_ << "training data: " << finish.input << '\n';
+    if (!finish.times.empty()) {
+      out_ << "time of a step: " << engine::describe(finish.times) << '\n';
+      if (const auto straggler = finish.times.straggler()) {
+        out_ << engine::describe(*straggler, info_.ranks) << '\n';
+      }
+    }
+    out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n"
+         << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n"
          << fixed(finish.images_per_second, 1) << " images/second" << counted << '\n';
     out_.flush();
   }

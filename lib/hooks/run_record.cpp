@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/process.h"
+#include "hooks/step_times_json.h"
 
 namespace trainer::hooks {
 namespace {
@@ -58,6 +59,7 @@ class RunRecordHook final : public Hook {
   void on_start(const RunInfo& info) override {
     path_ = info.dir / "run.json";
     sessions_ = earlier_sessions();
+    ranks_ = info.ranks;
     record_["name"] = info.name;
     record_["classes"] = info.classes;
     record_["replicas"] = info.replicas;
@@ -75,7 +77,10 @@ class RunRecordHook final : public Hook {
   void on_checkpoint(const Path&) override { write(); }
 
   void on_finish(const Finish& finish) override {
-    session_["seconds"] = finish.seconds;
+    session_["seconds"] = finish.wall_seconds;
+    session_["step_seconds"] = finish.step_seconds;
+    session_["input"] = finish.input;
+    if (!finish.times.empty()) session_["step_times"] = step_times_json(finish.times, ranks_);
     if (finish.reason != FinishReason::kInterrupted) {
       Json metrics = Json::object();
       for (const Evaluation& e : finish.evaluations) {
@@ -108,6 +113,7 @@ class RunRecordHook final : public Hook {
   }
 
   Path path_;
+  std::vector<std::string> ranks_;
   Json record_, sessions_, session_;
 };
 

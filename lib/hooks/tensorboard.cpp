@@ -73,7 +73,25 @@ class TensorBoardHook : public Hook {
       scalar("staleness", step, window_.staleness());
       scalar("staleness_max", step, static_cast<double>(window_.staleness_max()));
     }
+    write_times(step);
     window_ = {};
+  }
+
+  // The medians over the ranks; of several ranks, the ends too.
+  void write_times(std::int64_t step) {
+    const engine::StepTimes& times = window_.times();
+    if (times.empty()) return;
+    for (const engine::StepPhase phase : engine::kAllStepPhases) {
+      const engine::StepTimes::Spread spread = times.spread(phase);
+      const std::string tag = "step_time/" + engine::column_of(phase);
+      scalar(tag, step, spread.median);
+      if (times.ranks() == 1) continue;
+      scalar(tag + "_min", step, spread.min);
+      scalar(tag + "_max", step, spread.max);
+    }
+    if (times.ranks() == 1) return;
+    const auto straggler = times.straggler();
+    scalar("step_time/straggler", step, straggler ? static_cast<double>(straggler->rank) : -1);
   }
 
   // Nothing for an accuracy where there is none.

@@ -133,7 +133,7 @@ Verification::Row row_of(const std::string& promise, const std::string& name,
           outcome.finish.steps,
           outcome.finish.parameters_sha256,
           distance(first.tensors, outcome.tensors),
-          outcome.finish.seconds,
+          outcome.finish.wall_seconds,
           false};
 }
 

@@ -26,6 +26,14 @@ th.n,td.n{text-align:right}
 thead th{background:var(--band)}
 details{margin:.5rem 0}summary{cursor:pointer;color:var(--link)}
 pre{overflow-x:auto;background:var(--band);padding:.5rem}
+ul.legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5rem 0;padding:0}
+.swatch{display:inline-block;width:.8em;height:.8em;margin-right:.4em;border-radius:2px}
+.steptime{margin:.5rem 0}.steptime .rank{display:block;color:var(--soft);font-size:.9rem}
+.bar{display:flex;height:1.5rem;background:var(--band);border-radius:3px;overflow:hidden}
+.bar span{display:block;min-width:1px}
+.phase0{background:#d55e00}.phase1{background:#cc79a7}.phase2{background:#56b4e9}.phase3{background:#0072b2}
+.phase4{background:#e69f00}.phase6{background:#009e73}.phase7{background:#8c959f}
+p.finding{border-left:4px solid #d55e00;padding-left:.75rem}
 @media print{details{display:block}}
 )";
 

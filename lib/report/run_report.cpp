@@ -7,6 +7,7 @@
 #include "engine/metrics.h"
 #include "report/html.h"
 #include "report/page.h"
+#include "report/step_time_section.h"
 
 namespace trainer::report {
 namespace {
@@ -163,7 +164,7 @@ std::string run_report(const RunFiles& run) {
       concat("<p class=\"lead\">", escape_markup(run.folder.string()), "</p>\n", results(run));
   body += heading("Curves") + "<div class=\"charts\">\n";
   for (const Chart& chart : run_charts(run)) body += figure(chart);
-  body += "</div>\n" + classes_section(run) + heading("Environment") +
+  body += "</div>\n" + step_time_section(run) + classes_section(run) + heading("Environment") +
           list("What made the run", run.origin) + heading("Config") +
           folded("Every value of the config", list("Config", run.config));
   const Path data_report = run.folder / "data_report.txt";

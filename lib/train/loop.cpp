@@ -39,6 +39,9 @@ class Loop {
   bool read_step();
   void handle_not_finite(const NotFinite& found) const;
   DueActions agree(const StepOutcome& outcome, hooks::Progress& progress);
+  void set_own_times(double step_seconds, double wait_seconds,
+                     const std::vector<backend::PhaseTimes>& devices);
+  void wait_for_others(double step_seconds);
   std::optional<FinishReason> carry_out(DueActions due);
 
   Job& job_;
@@ -58,6 +61,8 @@ class Loop {
   double step_start_ = 0;    // of the clock
   double waited_ = 0;        // seconds that steps have waited for data since the feed was opened
   double step_seconds_ = 0;  // of all steps
+  std::vector<engine::RankTimes> rank_times_;  // of the newest step
+  engine::StepTimes times_;
   std::int64_t samples_ = 0;
   std::int64_t skipped_updates_ = 0;
 };
@@ -102,6 +107,7 @@ void Loop::start() {
   stages_.begin();
   warn_of_small_batches(session_);
   const hooks::RunInfo info = run_info(session_, weights);
+  rank_times_.resize(info.ranks.size());
   for (const auto& hook : job_.hooks) {
     const auto saved = state_.hooks.find(hook->name());
     if (saved != state_.hooks.end()) hook->restore(saved->second);
@@ -168,16 +174,38 @@ bool Loop::read_step() {
   state_.step = progress.step;
   progress.wait_seconds = strategy_.seconds_waited() - waited_;
   waited_ += progress.wait_seconds;
-  progress.step_seconds = job_.clock() - step_start_;
   progress.elapsed = session_.elapsed();
+  set_own_times(job_.clock() - step_start_, progress.wait_seconds, outcome->times);
+  due_.merge(agree(*outcome, progress));
+  progress.step_seconds = job_.clock() - step_start_;
+  wait_for_others(progress.step_seconds);
+  progress.ranks = rank_times_;
+  times_.add(rank_times_);
   step_seconds_ += progress.step_seconds;
   samples_ += progress.samples;
   skipped_updates_ += progress.skipped ? 1 : 0;
-  due_.merge(agree(*outcome, progress));
   const hooks::Request request =
       session_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(progress); });
   due_.request = std::max(due_.request, strategy_.submit(request));
   return true;
+}
+
+// The times of this process's ranks so far; other processes fill in theirs when they agree.
+void Loop::set_own_times(double step_seconds, double wait_seconds,
+                         const std::vector<backend::PhaseTimes>& devices) {
+  std::fill(rank_times_.begin(), rank_times_.end(), engine::RankTimes());
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    rank_times_.at(strategy_.first_rank() + i) =
+        engine::rank_times(step_seconds, wait_seconds, devices[i]);
+  }
+}
+
+// A step ends for all ranks together: what a rank has not used of it, it has waited.
+void Loop::wait_for_others(double step_seconds) {
+  if (strategy_.workers() == nullptr) return;
+  for (engine::RankTimes& rank : rank_times_) {
+    rank[engine::StepPhase::kAllReduce] += std::max(0.0, step_seconds - rank.total());
+  }
 }
 
 void Loop::handle_not_finite(const NotFinite& found) const {
@@ -196,7 +224,7 @@ DueActions Loop::agree(const StepOutcome& outcome, hooks::Progress& progress) {
   own.due = schedule_.due(state_.step, progress.elapsed);
   own.due.interrupted = strategy_.stop_requested();
   own.unreadable = !session_.failure.message().empty();
-  const StepVerdict verdict = strategy_.agree(own);
+  const StepVerdict verdict = strategy_.agree(own, rank_times_);
   session_.failure.set_any_rank(verdict.unreadable);
   progress.loss = verdict.loss + verdict.penalty.value_or(0);
   progress.accuracy = has_classes_ ? verdict.accuracy : std::numeric_limits<double>::quiet_NaN();
@@ -232,7 +260,9 @@ hooks::Finish Loop::finish(FinishReason reason) {
   }
   stages_.check();
   finish.steps = state_.step;
-  finish.seconds = session_.elapsed();
+  finish.wall_seconds = session_.elapsed();
+  finish.step_seconds = step_seconds_;
+  finish.times = times_;
   finish.images_per_second = step_seconds_ > 0 ? static_cast<double>(samples_) / step_seconds_ : 0;
   finish.skipped_updates = skipped_updates_;
   finish.parameters_sha256 = job_.engine.parameters_sha256();

@@ -140,7 +140,7 @@ def main():
         begin = time.monotonic()
         with start("whole") as job:
             whole = job.finished()
-        seconds = whole["seconds"]
+        seconds = whole["wall_seconds"]
         print(f"whole:    {whole['parameters_sha256']} {whole['metrics']}, {whole['steps']} steps in {seconds:.1f} s")
         while kills < arguments.kills:
             with start("parts") as job:

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <limits>
 #include <numeric>
 
@@ -184,6 +185,58 @@ TEST_CASE("replicas of two workers train as those of one process") {
   });
   CHECK(hashes[0] == alone->parameters_sha256());
   CHECK(hashes[1] == hashes[0]);
+}
+
+TEST_CASE(
+    "where the time of a call went, by replica: no more than the call took, and no phase for "
+    "nothing") {
+  const auto seconds_of = [](const backend::PhaseTimes& times) {
+    return times.copy + times.forward + times.backward + times.all_reduce + times.update;
+  };
+  for (const std::int64_t replicas : {1, 2}) {
+    CAPTURE(replicas);
+    const auto engine = make(config_of(replicas, 32 / replicas, false));
+    const Samples samples(32, 5);
+    for (std::uint64_t update = 1; update <= 3; ++update) {
+      const auto start = std::chrono::steady_clock::now();
+      engine->step(samples.of(32), scalars_of(32, update));
+      const std::chrono::duration<double> whole = std::chrono::steady_clock::now() - start;
+      REQUIRE(engine->times().size() == static_cast<std::size_t>(replicas));
+      for (const backend::PhaseTimes& times : engine->times()) {
+        if (!times.measured) {  // a device that cannot tell
+          CHECK(seconds_of(times) == 0);
+          continue;
+        }
+        CHECK(times.forward > 0);
+        CHECK(times.backward > 0);
+        CHECK(times.update > 0);
+        CHECK((times.all_reduce > 0) == (replicas > 1));
+        CHECK(seconds_of(times) <= whole.count());
+        CHECK(times.all_reduce_hidden >= 0);
+      }
+    }
+  }
+}
+
+TEST_CASE("the time of frozen layers is of the forward phase") {
+  const auto config = config_of(1, 32, false,
+                                "{layers: [conv: {filters: 64, kernel: 3, trainable: false}, "
+                                "conv: {filters: 64, trainable: false}, flatten, dense: 3]}");
+  const auto engine = make(config);
+  REQUIRE(engine->prefix() != nullptr);
+  const Samples samples(32, 5);
+  engine->step(samples.of(32), scalars_of(32, 1));
+  double with_prefix = 0, without = 0;
+  for (std::uint64_t update = 2; update <= 6; ++update) {
+    engine->step(samples.of(32), scalars_of(32, update));
+    with_prefix += engine->times()[0].forward;
+    std::vector<char> features;
+    const auto* from = static_cast<const char*>(engine->read_features(32));
+    features.assign(from, from + 32 * engine->engine(0).input_bytes());
+    engine->step({32, features.data(), true, samples.labels.data()}, scalars_of(32, update));
+    without += engine->times()[0].forward;
+  }
+  if (engine->times()[0].measured) CHECK(with_prefix > without);
 }
 
 TEST_CASE("a variable that differs between replicas is named, with its rank") {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -26,7 +27,16 @@ struct FakeRun {
   };
   std::string samples_hash = "00000000000000aa";
   std::string parameters_hash = "feed";
+  Json step_times = nullptr;  // of run.json; null: the run does not tell
 };
+
+// A rank's step: seconds by column, those that are left out are 0.
+inline Json rank_times(const std::string& name, const Json& seconds) {
+  Json rank{{"name", name}};
+  rank.update(seconds);
+  return rank;
+}
+inline Json step_times(const std::vector<Json>& ranks) { return {{"steps", 4}, {"ranks", ranks}}; }
 
 inline std::string fake_config(std::int64_t batch_size) {
   return concat(
@@ -56,6 +66,7 @@ inline void write_run(const Path& folder, const FakeRun& run) {
               {"steps_per_epoch", 2}};
   record["sessions"] = Json::array(
       {{{"first_step", 0}, {"seconds", run.wall_seconds}, {"peak_memory_bytes", 200 << 20}}});
+  if (!run.step_times.is_null()) record["sessions"][0]["step_times"] = run.step_times;
   if (run.finished) {
     record["finished"] = {{"steps", run.steps},
                           {"reason", "done"},

@@ -10,6 +10,7 @@ namespace trainer::experiment {
 namespace {
 
 using test::FakeRun;
+using test::Json;
 
 bool has(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
@@ -149,6 +150,46 @@ TEST_CASE("a verdict says what limits a point") {
   CHECK(has(summary.rows[0].verdict, "batch too small: a global batch of 64 does 4.00x"));
   CHECK(summary.rows[2].verdict == "compute: the step itself takes the time");
   CHECK(summary.rows[3].verdict == "scales: 2 replicas gain 2.00x");
+}
+
+TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits for") {
+  const Sweep sweep({"parallel.gpus=1,2"});
+  sweep.write("gpus=1", with(1, 0.5));
+  FakeRun two = with(2, 0.9);
+  two.step_times = test::step_times(
+      {test::rank_times("rank 0 (a)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}}),
+       test::rank_times("rank 1 (b)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}})});
+  sweep.write("gpus=2", two);
+  Summary summary = sweep.summary();
+  CHECK(summary.rows[1].verdict == "2 replicas gain 1.11x: 75.00 % of a step is all-reduce");
+  REQUIRE(summary.rows[1].all_reduce_share);
+  CHECK(*summary.rows[1].all_reduce_share == doctest::Approx(0.75));
+  CHECK(has(table_csv(summary), ",all_reduce_share,"));
+  CHECK_FALSE(summary.rows[0].all_reduce_share);
+  two.step_times = test::step_times(
+      {test::rank_times("rank 0 (a)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}}),
+       test::rank_times("rank 1 (b)", {{"forward_seconds", 0.4}})});
+  sweep.write("gpus=2", two);
+  summary = sweep.summary();
+  REQUIRE(summary.rows[1].straggler);
+  CHECK(summary.rows[1].straggler->rank == 1);
+  CHECK(has(summary.rows[1].verdict, "straggler: rank 1 (b) takes 400.00 ms a step of its own"));
+  CHECK_FALSE(has(summary.rows[1].verdict, "of a step is all-reduce"));
+}
+
+TEST_CASE("a verdict of one rank: launching and updating, where the device tells its phases") {
+  const Sweep sweep({"parallel.gpus=1"});
+  const auto verdict = [&](const Json& seconds) {
+    FakeRun run = with(1, 0.5);
+    run.step_times = test::step_times({test::rank_times("replica 0", seconds)});
+    sweep.write("gpus=1", run);
+    return sweep.summary().rows[0].verdict;
+  };
+  CHECK(verdict({{"forward_seconds", 0.3}, {"other_seconds", 0.1}}) ==
+        "launch: 25.00 % of a step goes into starting the work and reading its results");
+  CHECK(verdict({{"other_seconds", 0.5}}) == "compute: the step itself takes the time");
+  CHECK(verdict({{"forward_seconds", 0.3}, {"update_seconds", 0.2}}) ==
+        "batch too small: 40.00 % of a step is the update, which takes as long for a larger one");
 }
 
 TEST_CASE("accuracy has an interval over seeds") {

@@ -106,7 +106,8 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
   hook->on_evaluation(evaluation_of(0.25));
   Finish finish;
   finish.steps = 3;
-  finish.seconds = 1.5;
+  finish.wall_seconds = 1.75;
+  finish.step_seconds = 1.5;
   finish.images_per_second = 2000;
   finish.reason = FinishReason::kDone;
   hook->on_finish(finish);
@@ -116,6 +117,7 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
         "500 steps/s  wait 50%  eta 0:01\n"
         "validation: loss 0.2500  accuracy 0.7500 (95 % interval 0.5000-0.9000)  step 5  epoch 1  "
         "0.2 s\n"
+        "wall time: 1.750 seconds\n"
         "total time with 1 CPU(s): 1.500 seconds\n"
         "2000.0 images/second with 1 CPU(s)\n");
 }

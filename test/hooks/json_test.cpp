@@ -30,6 +30,11 @@ TEST_CASE("json: every event, its keys in order") {
   Finish f = finish(FinishReason::kDone);
   f.evaluations = {evaluation(Split::kValidation, 20, 0.5),
                    evaluation(Split::kTest, 20, 0.30000000000000004)};
+  f.input = "2 threads, 4 batches ahead";
+  engine::RankTimes rank;
+  rank[engine::StepPhase::kForward] = 0.25;
+  const engine::RankTimes ranks[] = {rank};
+  f.times.add(ranks, 20);
   hook->on_finish(f);
   const std::vector<std::string> expected{
       R"({"event":"start","run":"runs/digits","total_steps":20,"steps_per_epoch":8,"first_step":0,)"
@@ -48,10 +53,13 @@ TEST_CASE("json: every event, its keys in order") {
       R"({"event":"checkpoint","path":"runs/digits/checkpoints/step-00000004.safetensors",)"
       R"("step":4})",
       // Exact: `evaluate` prints the same digits.
-      R"({"event":"finished","run":"runs/digits","steps":20,"seconds":12.3456,)"
+      R"({"event":"finished","run":"runs/digits","steps":20,"total_seconds":10.5,"wall_seconds":12.3456,)"
       R"("images_per_second":21345.67,"reason":"done","metrics":{"validation":{"loss":0.5,)"
       R"("accuracy":0.75,"count":4},"test":{"loss":0.30000000000000004,"accuracy":0.75,"count":4}},)"
-      R"("parameters_sha256":"ab12"})"};
+      R"("parameters_sha256":"ab12","input":"2 threads, 4 batches ahead","step_times":{"steps":20,)"
+      R"("ranks":[{"data_wait_seconds":0.0,"copy_seconds":0.0,"forward_seconds":0.25,)"
+      R"("backward_seconds":0.0,"all_reduce_seconds":0.0,"hidden_all_reduce_seconds":0.0,)"
+      R"("update_seconds":0.0,"other_seconds":0.0}],"straggler":null}})"};
   const auto lines = lines_of(out.str());
   REQUIRE(lines.size() == expected.size());
   for (std::size_t i = 0; i < lines.size(); ++i) CHECK(lines[i] == expected[i]);

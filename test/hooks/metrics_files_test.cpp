@@ -12,7 +12,14 @@ using namespace test;
 
 constexpr const char* kHeader =
     "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds,"
-    "steps_per_second,top_k_accuracy";
+    "steps_per_second,top_k_accuracy,data_wait_seconds,copy_seconds,forward_seconds,"
+    "backward_seconds,all_reduce_seconds,hidden_all_reduce_seconds,update_seconds,other_seconds";
+// Steps whose times by phase are not known.
+constexpr const char* kNoTimes = ",,,,,,,,";
+constexpr const char* kNoTimesJson =
+    R"("data_wait_seconds":null,"copy_seconds":null,"forward_seconds":null,)"
+    R"("backward_seconds":null,"all_reduce_seconds":null,"hidden_all_reduce_seconds":null,)"
+    R"("update_seconds":null,"other_seconds":null)";
 
 std::string csv(const TemporaryFolder& folder) {
   return read_text_file(folder.path() / "metrics.csv");
@@ -42,20 +49,25 @@ void append(const TemporaryFolder& folder, const char* name, const std::string& 
 TEST_CASE("metric files: averages of training, exact evaluations") {
   const TemporaryFolder folder;
   run(folder, 0, 9);
-  CHECK(csv(folder) == std::string(kHeader) +
-                           "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,50.0,\n"
-                           "8,1.0,train,0.65,0.5,0.001,3200.0,0.25,0.08,50.0,\n"
-                           "8,1.0,validation,0.1,0.75,,,,1.25,,\n");
+  CHECK(csv(folder) == concat(kHeader, "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,50.0,",
+                              kNoTimes, "\n", "8,1.0,train,0.65,0.5,0.001,3200.0,0.25,0.08,50.0,",
+                              kNoTimes, "\n", "8,1.0,validation,0.1,0.75,,,,1.25,,", kNoTimes,
+                              "\n"));
   const auto rows = lines_of(jsonl(folder));
   REQUIRE(rows.size() == 3);
-  CHECK(rows[0] ==
-        R"({"step":4,"epoch":0.5,"split":"train","loss":0.25,"accuracy":0.5,"learning_rate":0.001,)"
-        R"("images_per_second":3200.0,"wait_share":0.25,"seconds":0.08,"steps_per_second":50.0,)"
-        R"("top_k_accuracy":null})");
+  CHECK(
+      rows[0] ==
+      std::string(
+          R"({"step":4,"epoch":0.5,"split":"train","loss":0.25,"accuracy":0.5,"learning_rate":0.001,)"
+          R"("images_per_second":3200.0,"wait_share":0.25,"seconds":0.08,"steps_per_second":50.0,)"
+          R"("top_k_accuracy":null,)") +
+          kNoTimesJson + "}");
   CHECK(rows[2] ==
-        R"({"step":8,"epoch":1.0,"split":"validation","loss":0.1,"accuracy":0.75,)"
-        R"("learning_rate":null,"images_per_second":null,"wait_share":null,"seconds":1.25,)"
-        R"("steps_per_second":null,"top_k_accuracy":null})");
+        std::string(
+            R"({"step":8,"epoch":1.0,"split":"validation","loss":0.1,"accuracy":0.75,)"
+            R"("learning_rate":null,"images_per_second":null,"wait_share":null,"seconds":1.25,)"
+            R"("steps_per_second":null,"top_k_accuracy":null,)") +
+            kNoTimesJson + "}");
 }
 
 TEST_CASE("metric files: samples weigh the averages, the last steps have a row, too") {
@@ -71,7 +83,8 @@ TEST_CASE("metric files: samples weigh the averages, the last steps have a row, 
   p.loss = 5;
   p.samples = 1;
   hook->on_step(p);
-  CHECK(lines_of(csv(folder)).back() == "2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04,50.0,");
+  CHECK(lines_of(csv(folder)).back() ==
+        concat("2,0.25,train,2.0,0.5,0.001,100.0,0.25,0.04,50.0,", kNoTimes));
 }
 
 TEST_CASE("metric files: a run killed anywhere and resumed leaves the rows of a whole one") {
@@ -110,15 +123,15 @@ TEST_CASE("metric files: with servers the staleness of the chief's steps, mean a
   auto rows = lines_of(csv(folder));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0] == header);
-  CHECK(rows[1].ends_with(",0.08,50.0,,2.5,4"));
-  CHECK(rows[2].ends_with(",0.08,50.0,,6.5,8"));
-  CHECK(rows[3].ends_with(",1.25,,,,"));
+  CHECK(rows[1].ends_with(concat(",0.08,50.0,", kNoTimes, ",2.5,4")));
+  CHECK(rows[2].ends_with(concat(",0.08,50.0,", kNoTimes, ",6.5,8")));
+  CHECK(rows[3].ends_with(concat(",1.25,,", kNoTimes, ",,")));
   CHECK(lines_of(jsonl(folder))[1].ends_with(R"("staleness":6.5,"staleness_max":8})"));
   // Goes on in one process.
   const std::string before = csv(folder);
   go(folder, 8, 12, "");
   CHECK(csv(folder).starts_with(before));
-  CHECK(lines_of(csv(folder)).back().ends_with(",0.08,50.0,,,"));
+  CHECK(lines_of(csv(folder)).back().ends_with(concat(",0.08,50.0,", kNoTimes, ",,")));
   // A run of one process that goes on with servers.
   const TemporaryFolder other;
   go(other, 0, 8, "");
@@ -127,8 +140,8 @@ TEST_CASE("metric files: with servers the staleness of the chief's steps, mean a
   rows = lines_of(csv(other));
   REQUIRE(rows.size() == 5);
   CHECK(rows[0] == header);
-  CHECK(rows[1].ends_with(",0.08,50.0,,,"));
-  CHECK(rows[4].ends_with(",0.08,50.0,,10.5,12"));
+  CHECK(rows[1].ends_with(concat(",0.08,50.0,", kNoTimes, ",,")));
+  CHECK(rows[4].ends_with(concat(",0.08,50.0,", kNoTimes, ",10.5,12")));
 }
 
 TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other workers") {
@@ -144,9 +157,61 @@ TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other
   hook->on_evaluation(e);
   const auto rows = lines_of(csv(folder));
   REQUIRE(rows.size() == 3);
-  CHECK(rows[1].ends_with(",0.02,200.0,"));
-  CHECK(rows[2].ends_with(",1.25,,0.875"));
-  CHECK(lines_of(jsonl(folder))[1].ends_with(R"("top_k_accuracy":0.875})"));
+  CHECK(rows[1].ends_with(concat(",0.02,200.0,", kNoTimes)));
+  CHECK(rows[2].ends_with(concat(",1.25,,0.875", kNoTimes)));
+  CHECK(lines_of(jsonl(folder))[1].ends_with(
+      concat(R"("top_k_accuracy":0.875,)", kNoTimesJson, "}")));
+}
+
+TEST_CASE("metric files: where the time of steps went, over ranks, and who is the straggler") {
+  const auto go = [](const TemporaryFolder& folder, std::int64_t first, std::int64_t last,
+                     std::size_t ranks) {
+    const auto hook = make_metrics_files_hook(steps(4));
+    RunInfo info = run_info(folder.path(), first);
+    for (std::size_t i = 0; i < ranks; ++i) info.ranks.push_back(concat("rank ", i));
+    hook->on_start(info);
+    for (std::int64_t n = first + 1; n <= last; ++n) {
+      // Forward takes 1, 2, ... ms, but 16 on the last of several ranks; n does not matter on
+      // average.
+      std::vector<engine::RankTimes> times(ranks);
+      for (std::size_t i = 0; i < ranks; ++i) {
+        const bool slow = ranks > 1 && i + 1 == ranks;
+        times[i][engine::StepPhase::kForward] =
+            (slow ? 0.016 : 0.001 * static_cast<double>(i + 1)) + (n % 2 == 0 ? 5e-4 : -5e-4);
+        times[i][engine::StepPhase::kAllReduceHidden] = 0.25;
+      }
+      Progress p = after_step(n);
+      p.ranks = times;
+      hook->on_step(p);
+    }
+  };
+  const TemporaryFolder alone;
+  go(alone, 0, 4, 1);
+  CHECK(lines_of(csv(alone))[0] == kHeader);
+  CHECK(lines_of(csv(alone))[1].ends_with(",0.08,50.0,,0.0,0.0,0.001,0.0,0.0,0.25,0.0,0.0"));
+  const TemporaryFolder folder;
+  go(folder, 0, 8, 3);
+  const auto rows = lines_of(csv(folder));
+  REQUIRE(rows.size() == 3);
+  CHECK(rows[0] == kHeader + std::string(",data_wait_seconds_min,data_wait_seconds_max,"
+                                         "copy_seconds_min,copy_seconds_max,forward_seconds_min,"
+                                         "forward_seconds_max,backward_seconds_min,"
+                                         "backward_seconds_max,all_reduce_seconds_min,"
+                                         "all_reduce_seconds_max,hidden_all_reduce_seconds_min,"
+                                         "hidden_all_reduce_seconds_max,update_seconds_min,"
+                                         "update_seconds_max,other_seconds_min,"
+                                         "other_seconds_max,straggler"));
+  CHECK(
+      rows[1].ends_with(",0.08,50.0,,0.0,0.0,0.002,0.0,0.0,0.25,0.0,0.0,0.0,0.0,0.0,0.0,0.001,"
+                        "0.016,0.0,0.0,0.0,0.0,0.25,0.25,0.0,0.0,0.0,0.0,2"));
+  const auto row = nlohmann::json::parse(lines_of(jsonl(folder))[1]);
+  CHECK(row["forward_seconds"] == 0.002);
+  CHECK(row["forward_seconds_max"] == 0.016);
+  CHECK(row["straggler"] == 2);
+  // Goes on in one process, with the columns of before.
+  go(folder, 8, 12, 1);
+  CHECK(lines_of(csv(folder))[0] == rows[0]);
+  CHECK(lines_of(csv(folder))[3].ends_with(",0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,,,,,,,,,,,,,,"));
 }
 
 TEST_CASE("metric files: a file with fewer columns goes on with all") {
@@ -159,14 +224,14 @@ TEST_CASE("metric files: a file with fewer columns goes on with all") {
   auto rows = lines_of(csv(folder));
   REQUIRE(rows.size() == 4);
   CHECK(rows[0] == kHeader);
-  CHECK(rows[1] == "4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,,");
+  CHECK(rows[1] == concat("4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,,", kNoTimes));
   // Of a run with servers.
   write_file_atomic(folder.path() / "metrics.csv",
                     old + ",staleness,staleness_max\n4,0.5,train,1,1,1,1,1,1,2.5,4\n");
   run(folder, 4, 8);
   rows = lines_of(csv(folder));
   CHECK(rows[0] == std::string(kHeader) + ",staleness,staleness_max");
-  CHECK(rows[1] == "4,0.5,train,1,1,1,1,1,1,,,2.5,4");
+  CHECK(rows[1] == concat("4,0.5,train,1,1,1,1,1,1,,", kNoTimes, ",2.5,4"));
 }
 
 TEST_CASE("metric files: a fresh start drops all rows, the files may be missing when resuming") {

@@ -10,7 +10,8 @@ namespace {
 using namespace test;
 
 constexpr const char* kClosing =
-    "total time with 1 CPU(s): 12.346 seconds\n"
+    "wall time: 12.346 seconds\n"
+    "total time with 1 CPU(s): 10.500 seconds\n"
     "21345.7 images/second with 1 CPU(s)\n";
 
 std::string without(std::string text, const std::string& what) {
@@ -52,6 +53,31 @@ TEST_CASE("progress: updates that were left out are counted at the end") {
   CHECK(out.str() == std::string("3 updates left out: a float16 gradient overflowed, and the loss "
                                  "scale was halved\n") +
                          kClosing);
+}
+
+TEST_CASE("progress: the closing block says where the time of a step went, and who holds it up") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, steps(1));
+  RunInfo info = run_info("r");
+  info.ranks = {"rank 0 (worker 0 on host a)", "rank 1 (worker 1 on host b)"};
+  hook->on_start(info);
+  out.str("");
+  Finish end = finish(FinishReason::kDone);
+  end.input = "1 thread, 2 batches ahead";
+  engine::RankTimes fast, slow;
+  fast[engine::StepPhase::kForward] = 0.0125;
+  fast[engine::StepPhase::kAllReduce] = 0.0375;
+  slow[engine::StepPhase::kForward] = 0.05;
+  const engine::RankTimes ranks[] = {fast, slow};
+  end.times.add(ranks);
+  hook->on_finish(end);
+  CHECK(
+      out.str() ==
+      std::string("training data: 1 thread, 2 batches ahead\n"
+                  "time of a step: forward 31.25 (12.50-50.00), all-reduce 18.75 (0.00-37.50) ms\n"
+                  "straggler: rank 1 (worker 1 on host b) takes 50.00 ms a step of its own, the "
+                  "others 12.50; it loses most in forward\n") +
+          kClosing);
 }
 
 TEST_CASE("progress, terminal: one line rewritten ten times a second, its last state stays") {

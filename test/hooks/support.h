@@ -62,7 +62,8 @@ inline Evaluation evaluation(Split split, std::int64_t step, double loss) {
 inline Finish finish(FinishReason reason, std::int64_t steps_done = 20) {
   Finish f;
   f.steps = steps_done;
-  f.seconds = 12.3456;
+  f.wall_seconds = 12.3456;
+  f.step_seconds = 10.5;
   f.images_per_second = 21345.67;
   f.reason = reason;
   f.parameters_sha256 = "ab12";

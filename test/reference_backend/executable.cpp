@@ -184,9 +184,15 @@ ReferenceExecutable::Values ReferenceExecutable::run_part(Call& call, std::int64
   Values values = values_for(call, first, count);
   backend::Scalars scalars = call.scalars;
   scalars.first_sample += static_cast<std::uint64_t>(first);
+  bool is_backward = false;
   for (const graph::Node& node : graph_.nodes) {
+    if (!is_backward && node.phase >= graph::Phase::kBackward) {
+      is_backward = true;
+      call.end_phase(&backend::PhaseTimes::forward);
+    }
     if (node.phase != graph::Phase::kUpdate) run_node(node, scalars, values);
   }
+  call.end_phase(is_backward ? &backend::PhaseTimes::backward : &backend::PhaseTimes::forward);
   write_outputs(call, values, first);
   add_numbers(call, values);
   return values;
@@ -261,7 +267,15 @@ ReferenceExecutable::Flat ReferenceExecutable::ordered_sum(Call& call, std::int6
   return gradients_of(run_part(call, piece.first - own, piece.count));
 }
 
+void ReferenceExecutable::Call::end_phase(double backend::PhaseTimes::*phase) {
+  const Clock::time_point now = Clock::now();
+  result.times.*phase += std::chrono::duration<double>(now - since).count();
+  since = now;
+}
+
 void ReferenceExecutable::compute(Call& call) {
+  call.since = Clock::now();
+  call.result.times.measured = true;
   const backend::ReductionOptions& reduction = options_.reduction;
   const bool ordered = reduction.ordered && updates_;
   const auto count = static_cast<std::size_t>(variables_.layout().count);
@@ -289,6 +303,7 @@ void ReferenceExecutable::compute(Call& call) {
   trailer_.remember();
   if (all_finite_ && !values.empty()) move_statistics(values);
   trailer_.write(std::span(sum_).subspan(count), all_finite_);
+  call.end_phase(&backend::PhaseTimes::backward);
 }
 
 void ReferenceExecutable::move_statistics(const Values& values) {
@@ -311,6 +326,7 @@ void ReferenceExecutable::finish(Call& call) {
   const bool ordered = options_.reduction.ordered;
   const auto count = static_cast<std::size_t>(variables_.layout().count);
   bool finite = call.result.finite;
+  call.end_phase(has_ranks ? &backend::PhaseTimes::all_reduce : &backend::PhaseTimes::backward);
   if (updates_) {
     if (!has_ranks) {
       finite = all_finite_;
@@ -329,6 +345,7 @@ void ReferenceExecutable::finish(Call& call) {
       accumulated_.assign(sum_.begin(), sum_.begin() + static_cast<std::ptrdiff_t>(count));
     if (scalars.apply && finite) update(scalars);
   }
+  call.end_phase(&backend::PhaseTimes::update);
   call.result.finite = finite;
   stopped_ = updates_ && scalars.stop_when_not_finite && !finite;
   if (call.numbers != nullptr) *call.numbers = call.result;

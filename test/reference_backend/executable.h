@@ -1,6 +1,7 @@
 // A graph on the reference backend: every call is interpreted, in double precision.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <optional>
 #include <vector>
@@ -25,6 +26,7 @@ class ReferenceExecutable final : public backend::Executable {
   void print(std::ostream& out) const override;
 
  private:
+  using Clock = std::chrono::steady_clock;
   // A call's own copy of what it was given.
   struct Call {
     std::int64_t samples = 0;
@@ -32,6 +34,8 @@ class ReferenceExecutable final : public backend::Executable {
     backend::Numbers* numbers = nullptr;
     backend::Scalars scalars;
     backend::Numbers result;
+    Clock::time_point since;  // the end of the phase before
+    void end_phase(double backend::PhaseTimes::*phase);
   };
   using Values = std::vector<Tensor>;
   using Flat = std::vector<float>;

@@ -185,7 +185,7 @@ TEST_CASE("intervals in seconds go by the clock that is passed in") {
   CHECK(trial.events == Events{"start 0", "save 0", "step 1", "step 2", "step 3", "step 4",
                                "validation 4", "step 5", "save 5", "step 6", "validation 6",
                                "save 6", "finish done"});
-  CHECK(finish.seconds == 60);
+  CHECK(finish.wall_seconds == 60);
 }
 
 TEST_CASE("data that cannot be read: the steps before are saved, and the error says where") {

@@ -102,6 +102,26 @@ TEST_CASE("workers: with ordered sums they end with the bits of one process") {
   CHECK(workers.run()[0].finish.parameters_sha256 == alone.run().parameters_sha256);
 }
 
+TEST_CASE("workers: the chief knows where the time of every rank went, and the straggler") {
+  Workers workers(worker_config());
+  Trial& slow = workers.trials[1];
+  // On its own clock, which goes on with nothing else.
+  slow.train->when_read = [&slow] { slow.seconds += 1000; };
+  const auto ended = workers.run();
+  CHECK(ended[0].error == "");
+  const engine::StepTimes& times = ended[0].finish.times;
+  REQUIRE(times.ranks() == 2);
+  CHECK(times.steps() == 6);
+  // Two samples a step. What else a rank has is real time.
+  CHECK(times.mean_of(1).own() == doctest::Approx(2000).epsilon(0.01));
+  CHECK(times.mean_of(0).own() < 1000);
+  const auto straggler = times.straggler();
+  REQUIRE(straggler);
+  CHECK(straggler->rank == 1);
+  CHECK(straggler->phase == engine::StepPhase::kOther);
+  CHECK(workers.trials[0].ranks[1].starts_with("rank 1 (worker 1 on host "));
+}
+
 TEST_CASE("workers: what a hook of the chief asks for is done by both after the next step") {
   Workers workers(worker_config());
   workers.trials[0].at_step = [](std::int64_t step) {

@@ -41,7 +41,8 @@ class FloatImages final : public data::Dataset {
 
   std::set<std::int64_t> unreadable_samples;
   std::set<std::int64_t> infinite_samples;
-  bool signals_when_read = false;  // raises SIGUSR1 with every sample
+  bool signals_when_read = false;   // raises SIGUSR1 with every sample
+  std::function<void()> when_read;  // with every sample
 
   std::int64_t size() const override { return size_; }
   const data::DatasetSpec& spec() const override { return spec_; }
@@ -51,6 +52,7 @@ class FloatImages final : public data::Dataset {
       throw DataError(name_, concat("sample ", index, " cannot be read"));
     }
     if (signals_when_read) std::raise(SIGUSR1);
+    if (when_read) when_read();
     float pixels[16];
     for (std::int64_t i = 0; i < 16; ++i) {
       pixels[i] = static_cast<float>((index * 37 + i * 11) % 31) / 31;
@@ -72,12 +74,13 @@ class FloatImages final : public data::Dataset {
 class RecordingHook final : public hooks::Hook {
  public:
   using AtStep = std::function<Request(std::int64_t)>;
-  RecordingHook(std::vector<std::string>& events, AtStep at_step)
-      : events_(events), at_step_(std::move(at_step)) {}
+  RecordingHook(std::vector<std::string>& events, std::vector<std::string>& ranks, AtStep at_step)
+      : events_(events), ranks_(ranks), at_step_(std::move(at_step)) {}
 
   std::string name() const override { return "recording"; }
   void on_start(const hooks::RunInfo& info) override {
     events_.push_back(concat("start ", info.first_step));
+    ranks_ = info.ranks;
   }
   Request on_step(const hooks::Progress& progress) override {
     events_.push_back(concat("step ", progress.step));
@@ -97,6 +100,7 @@ class RecordingHook final : public hooks::Hook {
 
  private:
   std::vector<std::string>& events_;
+  std::vector<std::string>& ranks_;
   AtStep at_step_;
 };
 
@@ -154,7 +158,7 @@ struct Trial {
     job.clock = [&] { return seconds; };
     if (strategy.is_chief()) {
       prepare_run_folder(job.run, config, start);
-      job.hooks.push_back(std::make_unique<RecordingHook>(events, at_step));
+      job.hooks.push_back(std::make_unique<RecordingHook>(events, ranks, at_step));
     }
     return train::train(job);
   }
@@ -179,6 +183,7 @@ struct Trial {
   RecordingHook::AtStep at_step;
   engine::Replicas* replicas = nullptr;  // during a run
   std::vector<std::string> events, warnings;
+  std::vector<std::string> ranks;  // the names of the ranks
 };
 
 using Events = std::vector<std::string>;

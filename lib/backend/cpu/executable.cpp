@@ -29,6 +29,11 @@ bool needs_whole_batch(const graph::Graph& graph) {
 std::int64_t size_of_group(const ReductionOptions& reduction) {
   return reduction.gradients != nullptr ? reduction.gradients->size() : 1;
 }
+// What the end of a program belongs to.
+PhaseClock::Phase last_phase(const Lowered& lowered) {
+  return lowered.backward_begin < lowered.update_begin ? PhaseClock::Phase::kBackward
+                                                       : PhaseClock::Phase::kForward;
+}
 std::int64_t rank_in_group(const ReductionOptions& reduction) {
   return reduction.gradients != nullptr ? reduction.gradients->rank() : 0;
 }
@@ -212,6 +217,7 @@ void CpuExecutable::find_stale(const Call& call) {
 }
 
 void CpuExecutable::rebuild_packed_weights(int worker, int workers) {
+  const RecordedWork work(recorder_, WorkRecord::Kind::kPackWeights, worker);
   for (const auto& entries : stale_) {
     if (entries.empty()) continue;
     for (std::size_t i = static_cast<std::size_t>(worker); i < entries.size();
@@ -224,6 +230,7 @@ void CpuExecutable::rebuild_packed_weights(int worker, int workers) {
 }
 
 void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Stream&) {
+  clock_.start();
   try {
     Call call{bindings, scalars, bindings.samples, {}, 0, 0, false, false};
     prepare(call);
@@ -234,6 +241,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
     active_barrier_.reset();
     throw;
   }
+  clock_.lap(updates_ ? PhaseClock::Phase::kUpdate : PhaseClock::Phase::kForward);
   stopped_ = updates_ && scalars.stop_when_not_finite && !finite_;
   if (bindings.numbers != nullptr) write_numbers(bindings);
   if (updates_ && finite_) variables_.changed_by_step();
@@ -260,6 +268,18 @@ void CpuExecutable::write_numbers(const Bindings& bindings) const {
     numbers.penalty = static_cast<double>(*reinterpret_cast<const float*>(penalty.address));
   }
   numbers.finite = finite_;
+  numbers.times = times();
+}
+
+PhaseTimes CpuExecutable::times() const {
+  PhaseTimes times;
+  times.measured = true;
+  times.forward = clock_.seconds(PhaseClock::Phase::kForward);
+  times.backward = clock_.seconds(PhaseClock::Phase::kBackward);
+  times.all_reduce = clock_.seconds(PhaseClock::Phase::kAllReduce);
+  times.update = clock_.seconds(PhaseClock::Phase::kUpdate);
+  if (reduction_) times.all_reduce_hidden = reduction_->hidden_seconds();
+  return times;
 }
 
 // Wakes whoever waits for this rank or one of its workers; called while an error is handled.
@@ -330,7 +350,11 @@ void CpuExecutable::run_worker(int worker, const Call& call) {
   run_micro_batches(worker, call);
   if (call.idle && worker == 0) run_idle(call);
   if (!updates_) return;
-  barrier_.wait(workers_.count());
+  {
+    const RecordedWork work(recorder_, WorkRecord::Kind::kWaitForThreads, worker);
+    barrier_.wait(workers_.count());
+  }
+  if (worker == 0) clock_.lap(PhaseClock::Phase::kBackward);
   if (ranks_ == nullptr) {
     finish_alone(worker, call);
   } else {
@@ -364,6 +388,7 @@ void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice
   WorkerState& state = states_[static_cast<std::size_t>(worker)];
   const std::int64_t batches = call.shares[static_cast<std::size_t>(worker)].micro_batches();
   if (batches < 2) return;
+  const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
   float* gradients = state.gradients.as<float>() + slice.first;
   const float* sources[32] = {gradients};
   if (!options_.reduction.ordered) {
@@ -400,6 +425,7 @@ void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t b
   context.first = worker == call.first_active && first == share.bounds.front();
   run_steps(worker, call, batch, context, lowered);
   copy_outputs(call, first, context, lowered);
+  if (worker == 0) clock_.lap(last_phase(lowered));
   if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(worker, call, batch, lowered);
 }
 
@@ -433,6 +459,7 @@ RunContext CpuExecutable::context_of(int worker, const Call& call, const Lowered
   context.exchange = &exchange_;
   context.all_samples = call.samples;
   context.numbers = &numbers_;
+  if (worker == 0) context.clock = &clock_;
   if (statistics_ranks_ != nullptr) {
     context.statistics = statistics_ranks_;
     context.all_samples = call.scalars.all_samples;
@@ -445,7 +472,13 @@ void CpuExecutable::run_steps(int worker, const Call& call, std::int64_t batch,
   const bool last = batch + 1 == call.shares[static_cast<std::size_t>(worker)].micro_batches();
   std::size_t next = 0;
   for (std::size_t i = 0; i < lowered.update_begin; ++i) {
-    lowered.steps[i].run(context);
+    if (worker == 0 && i == lowered.backward_begin) clock_.lap(PhaseClock::Phase::kForward);
+    {
+      RecordedWork work(recorder_, WorkRecord::Kind::kLayer, worker);
+      const Step& step = lowered.steps[i];
+      step.run(context);
+      work.set_layer(step.name, step.implementation, step.phase);
+    }
     if (!call.overlap || !last) continue;
     // The last bucket follows the outputs, because its trailer depends on them.
     for (; next + 1 < lowered.bucket_steps.size() &&
@@ -493,6 +526,12 @@ MemoryReport CpuExecutable::memory() const {
   report.gradients += accumulated_.bytes() + (reduction_ ? reduction_->bytes() : 0);
   report.activations = arenas_.bytes();
   return report;
+}
+
+bool CpuExecutable::record(WorkRecorder* recorder) {
+  recorder_ = recorder;
+  if (reduction_) reduction_->record(recorder);
+  return true;
 }
 
 void CpuExecutable::print(std::ostream& out) const {

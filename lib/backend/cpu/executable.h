@@ -35,6 +35,7 @@ class CpuExecutable : public Executable {
   Gradient gradient(Stream& stream) override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;
+  bool record(WorkRecorder* recorder) override;
 
  private:
   // A worker's share of a call: micro-batch i is samples [bounds[i], bounds[i + 1]), and may be
@@ -96,6 +97,7 @@ class CpuExecutable : public Executable {
   void fold(int worker, const Call& call, std::int64_t batch, Slice slice);
 
   void write_numbers(const Bindings& bindings) const;
+  PhaseTimes times() const;
 
   // What is left of a call after backward: executable_reduce.cpp.
   void finish_alone(int worker, const Call& call);
@@ -118,6 +120,8 @@ class CpuExecutable : public Executable {
   std::vector<WorkerState> states_;
   UpdatePhase update_;
   bool updates_ = false;  // has an update phase
+  WorkRecorder* recorder_ = nullptr;
+  PhaseClock clock_;  // worker 0's; waiting for other workers counts as backward
   std::unique_ptr<Reduction> reduction_;
   Memory accumulated_;    // ordered: the sum of the calls so far, each reduced over the ranks
   bool stopped_ = false;  // by a call that was not finite: Scalars::stop_when_not_finite

@@ -34,12 +34,15 @@ void CpuExecutable::finish_alone(int worker, const Call& call) {
   const Scalars& scalars = call.scalars;
   const bool tree = options_.reduction.ordered && gradients.size() > 2;
   if (update_.needs_sum() || scalars.accumulate || !scalars.apply || tree) {
+    const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
     reduction_->sum(worker_slice(variables_.flat_count(), worker, workers_.count()), gradients,
                     scalars.accumulate);
     sum = reduction_->values();
     gradients = {&sum, 1};
   }
-  if (scalars.apply) update_.run(worker, workers_.count(), barrier_, gradients, scalars);
+  if (!scalars.apply) return;
+  const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, worker);
+  update_.run(worker, workers_.count(), barrier_, gradients, scalars);
 }
 
 void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
@@ -48,6 +51,7 @@ void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
   const bool ordered = options_.reduction.ordered;
   const Slice mine = worker_slice(variables_.flat_count(), worker, workers);
   if (!call.overlap) {
+    const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
     reduction_->sum(mine, sources_, scalars.accumulate && !ordered);
   }
   if (!reduces(scalars)) {
@@ -60,16 +64,26 @@ void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
   if (worker == 0) write_trailer(call);
   if (!call.overlap) barrier_.wait(workers);
   if (worker == 0) {
+    const std::int64_t all = static_cast<std::int64_t>(sizeof(float)) * variables_.flat_count();
+    const RecordedWork work(recorder_, WorkRecord::Kind::kAllReduce, 0, call.overlap ? 0 : all);
+    clock_.lap(PhaseClock::Phase::kBackward);
     if (call.overlap) {
       reduction_->trailer_written();
       reduction_->finish();
     } else {
       reduction_->reduce();
     }
+    clock_.lap(PhaseClock::Phase::kAllReduce);
     read_trailer();
   }
-  barrier_.wait(workers);
+  {
+    // For worker 0, which sums.
+    const RecordedWork work(worker == 0 ? nullptr : recorder_, WorkRecord::Kind::kAllReduce,
+                            worker);
+    barrier_.wait(workers);
+  }
   if (!finite_) return;
+  const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, worker);
   const float* gradient = reduction_->values();
   if (ordered && (scalars.accumulate || !scalars.apply)) {
     const float* source = gradient + mine.first;

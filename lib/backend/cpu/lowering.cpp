@@ -76,6 +76,10 @@ Lowered Lowering::lower() {
   plan_memory(lowered);
   find_gradient_steps(lowered);
   lowered.steps = std::move(steps_);
+  const auto backward =
+      std::find_if(lowered.steps.begin(), lowered.steps.end(),
+                   [](const Step& step) { return step.phase >= graph::Phase::kBackward; });
+  lowered.backward_begin = static_cast<std::size_t>(backward - lowered.steps.begin());
   lowered.packed_weights = std::move(packed_weights_);
   lowered.constants = std::move(constants_);
   return lowered;
@@ -308,8 +312,8 @@ void Lowering::step(const std::string& implementation, Run run) {
     info.last = std::max(info.last, index);
   }
   pending_.clear();
-  steps_.push_back(
-      {node_->name, concat(graph::name_of(node_->op), " ", implementation), std::move(run)});
+  steps_.push_back({node_->name, concat(graph::name_of(node_->op), " ", implementation),
+                    node_->phase, std::move(run)});
 }
 
 void Lowering::plan_memory(Lowered& lowered) {

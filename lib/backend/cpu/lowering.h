@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/phase_clock.h"
 #include "backend/cpu/simd/amx.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
@@ -45,6 +46,7 @@ struct RunContext {
   std::int64_t counted = 0;
   cluster::Communicator* statistics = nullptr;  // batch statistics of all ranks; used by worker 0
   std::vector<double>* numbers = nullptr;       // of all workers, what worker 0 got from the ranks
+  PhaseClock* clock = nullptr;                  // worker 0's
 
   template <class T>
   T* at(Buffer buffer) const {
@@ -57,6 +59,7 @@ using Run = std::function<void(const RunContext&)>;
 struct Step {
   std::string name;            // of the layer
   std::string implementation;  // for printing
+  graph::Phase phase = graph::Phase::kForward;
   Run run;
 };
 
@@ -86,6 +89,7 @@ struct Machine {
 // What a lowered program needs at run time.
 struct Lowered {
   std::vector<Step> steps;
+  std::size_t backward_begin = 0;     // the first step of the backward phase
   std::size_t update_begin = 0;       // steps from here on are of the update phase: moving averages
   std::vector<char*> pointers;        // table, complete after bind()
   std::vector<std::int64_t> offsets;  // arena offset of each buffer, or -1 when it lies elsewhere

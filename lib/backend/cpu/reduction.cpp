@@ -103,6 +103,7 @@ void Reduction::begin(std::span<const float* const> sources, bool add) {
   busy_ = true;
   std::fill(arrived_.begin(), arrived_.end(), std::size_t{0});
   error_ = nullptr;
+  reducing_seconds_ = 0;
   changed_.notify_all();
 }
 
@@ -118,8 +119,11 @@ void Reduction::trailer_written() {
 }
 
 void Reduction::finish() {
+  const Clock::time_point start = Clock::now();
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [&] { return !busy_; });
+  const double waited = std::chrono::duration<double>(Clock::now() - start).count();
+  hidden_seconds_ = std::max(0.0, reducing_seconds_ - waited);
   if (error_) std::rethrow_exception(error_);
 }
 
@@ -161,9 +165,14 @@ void Reduction::reduce_buckets() {
       if (aborted_) return;
     }
     sum(buckets_[i], sources_, add_);
-    ranks_->all_reduce(
-        std::span(values() + buckets_[i].first,
-                  static_cast<std::size_t>(buckets_[i].count()) + (last ? trailer_size_ : 0)));
+    const Clock::time_point start = Clock::now();
+    const std::span bucket(
+        values() + buckets_[i].first,
+        static_cast<std::size_t>(buckets_[i].count()) + (last ? trailer_size_ : 0));
+    const RecordedWork work(recorder_, WorkRecord::Kind::kAllReduce, kReductionThread,
+                            static_cast<std::int64_t>(bucket.size_bytes()));
+    ranks_->all_reduce(bucket);
+    reducing_seconds_ += std::chrono::duration<double>(Clock::now() - start).count();
   }
 }
 

@@ -2,6 +2,7 @@
 // buffer, at the end of a call or bucket by bucket while backward still runs.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
@@ -14,6 +15,7 @@
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
 #include "backend/exchange.h"
+#include "backend/work_record.h"
 
 namespace trainer::backend::cpu {
 
@@ -35,7 +37,10 @@ class Reduction {
 
   // Where the next call's sum lies: in a buffer of its own, or, given one that is the call's only
   // source and has room for the trailer behind it, there.
-  void sum_in(float* only_source) { values_ = only_source ? only_source : sum_.as<float>(); }
+  void sum_in(float* only_source) {
+    values_ = only_source ? only_source : sum_.as<float>();
+    hidden_seconds_ = 0;
+  }
 
   float* values() const { return values_; }
   std::span<float> trailer() const { return {values() + count_, trailer_size_}; }
@@ -47,6 +52,9 @@ class Reduction {
 
   // Sums values and trailer over the ranks.
   void reduce() const;
+
+  // Sums over the ranks on the thread of buckets are recorded; null: not any more.
+  void record(WorkRecorder* recorder) { recorder_ = recorder; }
 
   // ---- Bucket by bucket, on a thread of its own ----
   const std::vector<Slice>& buckets() const { return buckets_; }
@@ -60,6 +68,8 @@ class Reduction {
   void trailer_written();
   // Blocks until all buckets and the trailer are summed over the ranks; throws what went wrong.
   void finish();
+  // The seconds of this call's sums over the ranks before finish() was called.
+  double hidden_seconds() const { return hidden_seconds_; }
   // No worker will arrive any more: this call has failed.
   void abort() noexcept;
 
@@ -75,6 +85,9 @@ class Reduction {
   Memory sum_;  // gradients, then the trailer
   float* values_;
   std::vector<Slice> buckets_;
+  WorkRecorder* recorder_ = nullptr;
+
+  using Clock = std::chrono::steady_clock;
 
   std::mutex mutex_;
   std::condition_variable changed_;
@@ -82,6 +95,8 @@ class Reduction {
   bool add_ = false, trailer_written_ = false, busy_ = false, stop_ = false, aborted_ = false;
   std::vector<std::size_t> arrived_;  // a bucket
   std::exception_ptr error_;
+  double reducing_seconds_ = 0;  // of this call's sums over the ranks, by thread_
+  double hidden_seconds_ = 0;
   std::thread thread_;
 };
 

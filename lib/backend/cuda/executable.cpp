@@ -11,7 +11,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-static_assert(sizeof(StepNumbers) == sizeof(Numbers));
+static_assert(sizeof(StepNumbers) <= offsetof(Numbers, times));
 static_assert(offsetof(StepNumbers, loss) == offsetof(Numbers, loss));
 static_assert(offsetof(StepNumbers, correct) == offsetof(Numbers, correct));
 static_assert(offsetof(StepNumbers, penalty) == offsetof(Numbers, penalty));
@@ -302,6 +302,7 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
     replay(call);
   }
   if (call.has_numbers) {
+    bindings.numbers->times = {};
     own.download(bindings.numbers, numbers_.span(), sizeof(StepNumbers));
   }
   if (!updates_) return;

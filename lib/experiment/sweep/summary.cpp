@@ -14,9 +14,13 @@ namespace {
 
 // Shares and gains from which on a verdict speaks of them.
 constexpr double kMuchWaiting = 0.2;
+constexpr double kMuchLaunching = 0.2;
+constexpr double kMuchUpdating = 0.3;
+constexpr double kMuchReducing = 0.2;
 constexpr double kScalesWell = 0.9;
 constexpr double kLargerBatchGains = 1.15;
 
+using engine::StepPhase;
 using Values = std::vector<std::pair<std::string, std::string>>;
 using Runs = std::vector<const RunFiles*>;
 
@@ -84,6 +88,14 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
   row.images_per_second = mean(runs, images_per_second);
   row.total_seconds = mean(runs, step_seconds);
   row.wait_share = mean(runs, wait_share);
+  for (const RunFiles* run : runs) {
+    row.step_times.add(run->step_times);
+    if (!run->ranks.empty()) row.ranks = run->ranks;
+  }
+  if (row.step_times.ranks() > 1) {
+    row.all_reduce_share = row.step_times.share(engine::StepPhase::kAllReduce);
+  }
+  row.straggler = row.step_times.straggler();
   row.wall_seconds = mean(runs, [](const RunFiles& run) { return run.wall_seconds; });
   row.peak_memory_bytes =
       mean(runs, [](const RunFiles& run) { return static_cast<double>(run.peak_memory_bytes); });
@@ -142,16 +154,31 @@ std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& row
     found.push_back(concat("input: ", percent(row.wait_share),
                            " of a step waits for data; raise data.threads or data.cache"));
   }
+  if (row.straggler) found.push_back(engine::describe(*row.straggler, row.ranks));
+  // Where the device tells its phases, the rest of a step is the host's.
+  const bool knows_phases = row.step_times.share(StepPhase::kForward) > 0;
+  const double launching = row.step_times.share(StepPhase::kOther);
+  if (knows_phases && launching >= kMuchLaunching) {
+    found.push_back(concat("launch: ", percent(launching),
+                           " of a step goes into starting the work and reading its results"));
+  }
   const SummaryRow* larger = larger_batch(row, rows);
   if (larger != nullptr && larger->images_per_second >= kLargerBatchGains * row.images_per_second) {
     found.push_back(concat("batch too small: a global batch of ", larger->global_batch, " does ",
                            fixed(larger->images_per_second / row.images_per_second, 2),
                            "x the images/second"));
+  } else if (const double updating = row.step_times.share(StepPhase::kUpdate);
+             updating >= kMuchUpdating) {
+    found.push_back(concat("batch too small: ", percent(updating),
+                           " of a step is the update, which takes as long for a larger one"));
   }
   if (row.efficiency) {
     const std::string gain = concat(row.replicas, " replicas gain ", fixed(*row.speed_up, 2), "x");
+    const double share = row.all_reduce_share.value_or(0);
     if (*row.efficiency >= kScalesWell) {
       found.push_back("scales: " + gain);
+    } else if (share >= kMuchReducing && !row.straggler) {
+      found.push_back(concat(gain, ": ", percent(share), " of a step is all-reduce"));
     } else {
       found.push_back(gain + (on_cpu ? ": they share this machine's cores" : ""));
     }

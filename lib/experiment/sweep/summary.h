@@ -21,7 +21,11 @@ struct SummaryRow {
   double images_per_second = 0;
   double total_seconds = 0;  // the article's total time: all steps
   double wall_seconds = 0;
-  double wait_share = 0;  // of the steps' time, waiting for data
+  double wait_share = 0;                       // of the steps' time, waiting for data
+  engine::StepTimes step_times;                // of the runs that tell
+  std::optional<double> all_reduce_share;      // of a step, with nothing beside; of several ranks
+  std::optional<engine::Straggler> straggler;  // over the runs
+  std::vector<std::string> ranks;              // the names of the ranks
   double peak_memory_bytes = 0;
   double loss = 0;
   // Over the seeds Student's interval, of one run Wilson's; none where runs have no accuracy.

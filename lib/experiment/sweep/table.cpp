@@ -54,6 +54,7 @@ std::vector<Column> all_columns() {
           {"loss", "loss", 4, real(&Row::loss)},
           {"peak_memory_mib", "peak memory, MiB", 0, real(&Row::peak_memory_bytes, kMebibyte)},
           {"wait_share", "data wait", 2, real(&Row::wait_share)},
+          {"all_reduce_share", "all-reduce", 2, maybe(&Row::all_reduce_share)},
           {"cost", "cost", 4, maybe(&Row::cost)},
           {"seconds_to_accuracy", "time to accuracy, s", 2, maybe(&Row::seconds_to_accuracy)},
           {"cost_to_accuracy", "cost to accuracy", 4, maybe(&Row::cost_to_accuracy)}};

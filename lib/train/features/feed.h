@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <string>
 
 #include "data/features.h"
 #include "engine/replicas.h"
@@ -29,6 +30,8 @@ class Feed {
   void release();
   int max_out() const { return static_cast<int>(options_.out); }
   double seconds_waited() const;
+  // "2 threads, 4 batches ahead": how the newest loader reads.
+  std::string describe() const { return sources_.back().loader->describe(); }
 
  private:
   // A loader of images ends with its epoch; its last batches may be out while the next is read.

@@ -48,6 +48,7 @@ hooks::RunInfo run_info(const Session& session, const std::string& weights) {
   if (!std::holds_alternative<config::RampUpSchedule>(job.config.schedule.kind)) {
     info.scaled_rate = scaled_rate(job.config, job.plan.replicas).text();
   }
+  info.ranks = job.strategy.rank_names();
   job.strategy.describe(info);
   info.devices = job.engine.describe_devices(info.replicas);
   return info;

@@ -1,5 +1,7 @@
 #include "train/strategy/gradient_stream.h"
 
+#include <chrono>
+
 #include "base/partition.h"
 #include "data/not_finite.h"
 
@@ -21,6 +23,7 @@ GradientStream::GradientStream(const config::Config& config, const data::Dataset
   options.shuffle = config.data.shuffle;
   options.prefetch = config.data.prefetch;
   options.threads = config.data.threads;
+  options.adapt = true;
   options.first_step = plan_.batches(step_).first;
   // It may have to make all steps of the job alone, some of them refused: there is always a batch.
   constexpr std::int64_t kEndless = std::int64_t{1} << 48;
@@ -71,12 +74,16 @@ GradientStream::Step GradientStream::next() {
       result.loss += call.loss;
       result.correct += call.correct;
       result.penalty = call.penalty;
+      result.times += engine_.times().front();
     }
     done += batch.global;
     feed_->release();
   }
   ++step_;
+  const auto start = std::chrono::steady_clock::now();
   result.pushed = servers_.push(engine_);
+  const std::chrono::duration<double> pushed = std::chrono::steady_clock::now() - start;
+  result.times.all_reduce += pushed.count();
   return result;
 }
 

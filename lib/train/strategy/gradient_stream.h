@@ -30,9 +30,11 @@ class GradientStream {
     std::optional<double> penalty;
     // The layer in which a value was first not finite, or "the loss". The gradient was not pushed.
     std::optional<std::string> not_finite;
-    std::string blame;  // the samples then
+    std::string blame;          // the samples then
+    backend::PhaseTimes times;  // all_reduce: the exchange with the servers
   };
   Step next();
+  std::string describe_input() const { return feed_->describe(); }
   double seconds_waited() const { return feed_->seconds_waited(); }
 
  private:

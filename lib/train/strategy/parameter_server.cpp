@@ -94,6 +94,7 @@ class ParameterServer final : public Strategy {
   }
 
   void describe(hooks::Finish& finish) const override {
+    if (stream_) finish.input = stream_->describe_input();
     const server::Staleness staleness = servers_.client().staleness();
     finish.staleness = {staleness.mean, staleness.max, staleness.refused};
   }
@@ -119,6 +120,7 @@ class ParameterServer final : public Strategy {
     const StepPlan& plan = session().job.plan;
     StepOutcome outcome;
     outcome.penalty = made.penalty;
+    outcome.times = {made.times};
     hooks::Progress& progress = outcome.progress;
     progress.step = made.pushed.step;
     progress.epoch = plan.epoch(progress.step);

@@ -6,8 +6,12 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "backend/phase_times.h"
+#include "engine/step_times.h"
 #include "hooks/hooks.h"
 #include "train/feature_plan.h"
 #include "train/steps/step_verdict.h"
@@ -34,6 +38,7 @@ struct StepOutcome {
   hooks::Progress progress;
   std::optional<double> penalty;
   std::optional<NotFinite> not_finite;
+  std::vector<backend::PhaseTimes> times;  // one a replica of this process
 };
 
 // All calls come from the loop's thread. All ranks make the collective calls in the same order; in
@@ -75,8 +80,16 @@ class Strategy {
 
   // ---- Agreement ----
 
-  // Collective.
-  virtual StepVerdict agree(const StepVerdict& own) { return own; }
+  // The names of the ranks, a replica of a process each, whose times the chief knows.
+  virtual std::vector<std::string> rank_names() const;
+  // Collective. `times` has an entry for each of them, of which this process's are filled in; on
+  // return all are.
+  virtual StepVerdict agree(const StepVerdict& own, std::span<engine::RankTimes> times) {
+    static_cast<void>(times);
+    return own;
+  }
+  // The first of this process's entries.
+  virtual std::size_t first_rank() const { return 0; }
   // Collective: whether any rank gives true. Returns when all have called it.
   virtual bool any_rank(bool value) { return value; }
   // Collective: returns the chief's value.

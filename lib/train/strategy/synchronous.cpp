@@ -36,6 +36,7 @@ void SynchronousStrategy::open_feed(const FeatureCaches& features) {
   options.shuffle = job.config.data.shuffle;
   options.prefetch = job.config.data.prefetch;
   options.threads = job.config.data.threads;
+  options.adapt = true;
   options.first_step = plan.batches(next_step_).first;
   const StepPlan::Batches last = plan.batches(std::max<std::int64_t>(plan.total_steps - 1, 0));
   options.end_step = std::max(options.first_step, last.first + last.count);
@@ -141,6 +142,10 @@ void SynchronousStrategy::prefetch_next_batch() {
   next_batch_agreed_ = true;
 }
 
+void SynchronousStrategy::describe(hooks::Finish& finish) const {
+  if (feed_) finish.input = feed_->describe();
+}
+
 void SynchronousStrategy::read_all_calls() {
   while (!calls_.empty()) read_oldest_call();
 }
@@ -155,6 +160,9 @@ void SynchronousStrategy::read_oldest_call() {
   step.correct += result.correct;
   step.penalty = result.penalty;
   step.skipped = step.skipped || result.skipped;
+  const std::span<const backend::PhaseTimes> times = session().job.engine.times();
+  step.times.resize(times.size());
+  for (std::size_t i = 0; i < times.size(); ++i) step.times[i] += times[i];
   feed_->release();
 }
 
@@ -186,6 +194,7 @@ std::optional<StepOutcome> SynchronousStrategy::result() {
   StepOutcome outcome;
   outcome.not_finite = done.not_finite;
   outcome.penalty = done.penalty;
+  outcome.times = done.times;
   hooks::Progress& progress = outcome.progress;
   const auto samples = static_cast<double>(done.samples);
   progress.step = done.number + 1;

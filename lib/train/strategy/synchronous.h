@@ -21,6 +21,8 @@ class SynchronousStrategy : public Strategy {
   int max_in_flight() const override;
   bool launch(std::int64_t step) override;
   std::optional<StepOutcome> result() override;
+  void describe(hooks::Finish& finish) const override;
+  using Strategy::describe;
 
  protected:
   // The part of the samples that this process reads.
@@ -44,8 +46,9 @@ class SynchronousStrategy : public Strategy {
     std::uint64_t sample_ids = 0;   // hash of this process's samples
     std::optional<double> penalty;  // of the newest call
     std::optional<NotFinite> not_finite;
-    bool has_bad_data = false;  // its samples are not finite
-    bool skipped = false;       // engine::StepResult::skipped
+    bool has_bad_data = false;               // its samples are not finite
+    bool skipped = false;                    // engine::StepResult::skipped
+    std::vector<backend::PhaseTimes> times;  // one a replica
     bool is_broken() const { return not_finite || has_bad_data; }
   };
   // A launched call whose result was not read. The feed holds its batch.

@@ -79,13 +79,16 @@ Spread over_workers(const WorkerMomentsOf& worker_moments, int workers, std::int
 }
 
 // Calls use(numbers) with what fill(numbers) wrote, `count` of them, summed over the ranks; fill
-// runs on worker 0.
+// runs on worker 0, whose time before it was of `phase`.
 template <class Fill, class Use>
-void over_ranks(const RunContext& c, std::size_t count, const Fill& fill, const Use& use) {
+void over_ranks(const RunContext& c, PhaseClock::Phase phase, std::size_t count, const Fill& fill,
+                const Use& use) {
   std::vector<double>& numbers = *c.numbers;
   if (c.worker == 0) {
     if (numbers.size() < count) numbers.resize(count);
+    if (c.clock != nullptr) c.clock->lap(phase);
     fill(numbers);
+    if (c.clock != nullptr) c.clock->lap(PhaseClock::Phase::kAllReduce);
   }
   c.barrier->wait(c.workers);
   use(numbers);
@@ -134,7 +137,8 @@ void combine(const RunContext& c, WorkerMoments& mine, const Channels& ch, float
       }
       gather_spreads(c, numbers, own);
     };
-    over_ranks(c, own * static_cast<std::size_t>(c.statistics->size() + 1), fill,
+    over_ranks(c, PhaseClock::Phase::kForward,
+               own * static_cast<std::size_t>(c.statistics->size() + 1), fill,
                [&](const std::vector<double>& numbers) {
                  for (std::int64_t k = 0; k < ch.count; ++k) {
                    const double* from = numbers.data() + 3 * k;
@@ -169,7 +173,7 @@ void combine_sums(const RunContext& c, const WorkerSumsOf& worker_sums, std::int
     }
     c.statistics->all_reduce(std::span(numbers.data(), static_cast<std::size_t>(2 * channels)));
   };
-  over_ranks(c, static_cast<std::size_t>(2 * channels), fill,
+  over_ranks(c, PhaseClock::Phase::kBackward, static_cast<std::size_t>(2 * channels), fill,
              [&](const std::vector<double>& numbers) {
                for (std::int64_t k = 0; k < channels; ++k) {
                  const double* from = numbers.data() + 2 * k;

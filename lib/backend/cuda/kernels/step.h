@@ -34,7 +34,7 @@ struct StepState {
   std::uint32_t overflowed;   // a gradient of this update is not finite, though the losses are
 };
 
-// The numbers of one call, laid out as backend::Numbers.
+// The numbers of one call, laid out as the start of backend::Numbers.
 struct StepNumbers {
   double loss;
   std::int64_t correct;

@@ -1,0 +1,103 @@
+// What a device does in a call, piece by piece, for profiles.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace trainer::backend {
+
+// A piece of work of one thread. Texts are of the executable and live as long as it.
+struct WorkRecord {
+  using Clock = std::chrono::steady_clock;
+  enum class Kind {
+    kLayer,
+    kPackWeights,     // into the layout that layers read them in
+    kWaitForThreads,  // for the other threads of the device
+    kSumGradients,    // over threads and calls
+    kAllReduce,       // over ranks, waiting for them included
+    kUpdate
+  };
+  Kind kind = Kind::kLayer;
+  std::string_view layer;           // of kLayer: the node's name
+  std::string_view implementation;  // of kLayer
+  graph::Phase phase = graph::Phase::kForward;
+  int thread = 0;          // of the device; kReductionThread: the one that sums over ranks
+  std::int64_t bytes = 0;  // of kAllReduce
+  Clock::time_point start, end;
+};
+constexpr int kReductionThread = -1;
+
+// Keeps the records of a device; any thread may add.
+class WorkRecorder {
+ public:
+  void add(const WorkRecord& record) {
+    const std::lock_guard lock(mutex_);
+    records_.push_back(record);
+  }
+  // Those since the last call.
+  std::vector<WorkRecord> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(records_, {});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<WorkRecord> records_;
+};
+
+// Records what is done while it lives; nothing without a recorder.
+class RecordedWork {
+ public:
+  RecordedWork(WorkRecorder* recorder, WorkRecord::Kind kind, int thread, std::int64_t bytes = 0)
+      : recorder_(recorder) {
+    if (recorder_ == nullptr) return;
+    record_.kind = kind;
+    record_.thread = thread;
+    record_.bytes = bytes;
+    record_.start = WorkRecord::Clock::now();
+  }
+  ~RecordedWork() {
+    if (recorder_ == nullptr) return;
+    record_.end = WorkRecord::Clock::now();
+    recorder_->add(record_);
+  }
+  RecordedWork(const RecordedWork&) = delete;
+  RecordedWork& operator=(const RecordedWork&) = delete;
+  void set_layer(std::string_view layer, std::string_view implementation, graph::Phase phase) {
+    record_.layer = layer;
+    record_.implementation = implementation;
+    record_.phase = phase;
+  }
+
+ private:
+  WorkRecorder* recorder_;
+  WorkRecord record_;
+};
+
+// "all-reduce"
+inline const char* name_of(WorkRecord::Kind kind) {
+  switch (kind) {
+    case WorkRecord::Kind::kLayer:
+      return "layer";
+    case WorkRecord::Kind::kPackWeights:
+      return "packing of weights";
+    case WorkRecord::Kind::kWaitForThreads:
+      return "waiting for threads";
+    case WorkRecord::Kind::kSumGradients:
+      return "sum of gradients";
+    case WorkRecord::Kind::kAllReduce:
+      return "all-reduce";
+    case WorkRecord::Kind::kUpdate:
+      break;
+  }
+  return "update";
+}
+
+}  // namespace trainer::backend

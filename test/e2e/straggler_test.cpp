@@ -1,0 +1,87 @@
+// A worker that is slower than the others is named wherever the time of a step is told.
+#include <doctest/doctest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <chrono>
+#include <string>
+#include <thread>
+
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Stops a process for most of the time, until it is told to end.
+class Slowdown {
+ public:
+  explicit Slowdown(Program& program) : program_(program) {
+    thread_ = std::thread([this] {
+      while (!over_) {
+        program_.signal(SIGSTOP);
+        std::this_thread::sleep_for(40ms);
+        program_.signal(SIGCONT);
+        std::this_thread::sleep_for(10ms);
+      }
+    });
+  }
+  ~Slowdown() {
+    over_ = true;
+    thread_.join();
+  }
+
+ private:
+  Program& program_;
+  std::atomic<bool> over_{false};
+  std::thread thread_;
+};
+
+std::string row_of_last_step(const std::string& csv) {
+  const std::size_t end = csv.rfind(",train,");
+  const std::size_t start = csv.rfind('\n', end) + 1;
+  return csv.substr(start, csv.find('\n', start) - start);
+}
+
+}  // namespace
+
+TEST_CASE("a worker that is stopped again and again is the straggler") {
+  const Workspace work;
+  const std::string config =
+      work.config(std::string(kModel) + R"(data: {format: idx, path: )" + work.data() + R"(}
+train: {max_steps: 60, batch_size: 64}
+parallel: {threads: 1, lr_scaling: none}
+run: {checkpoint_every: 1000 steps, evaluate_every: 1000 steps, log_every: 30 steps, summary_every: 60 steps}
+)");
+  const Path dir = work / "run";
+  const std::string port = std::to_string(draw_port());
+  const auto rank = [&](const char* number) {
+    return Environment{
+        {"RANK", number}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+  };
+  const Arguments arguments{"train", config, "--run-dir", dir.string()};
+  Program chief(arguments, rank("0")), slow(arguments, rank("1"));
+  REQUIRE(chief.wait_for("60 steps of 128 samples"));
+  Result result;
+  {
+    const Slowdown slowdown(slow);
+    result = chief.wait();
+  }
+  INFO(result.out, result.err);
+  REQUIRE(result.code == 0);
+  CHECK(slow.wait().code == 0);
+  CHECK(result.out.find("straggler: rank 1 (worker 1 on host ") != std::string::npos);
+  CHECK(result.out.find("time of a step: ") != std::string::npos);
+  const Json record = Json::parse(read_text_file(dir / "run.json"));
+  const Json& times = record.at("sessions").at(0).at("step_times");
+  INFO(times.dump(1));
+  REQUIRE(times.at("ranks").size() == 2);
+  CHECK(times.at("steps") == 60);
+  CHECK(times.at("straggler").at("rank") == 1);
+  CHECK(times.at("ranks").at(0).at("all_reduce_seconds") >
+        times.at("ranks").at(1).at("all_reduce_seconds"));
+  CHECK(row_of_last_step(read_text_file(dir / "metrics.csv")).ends_with(",1"));
+}
+
+}  // namespace trainer::e2e
