@@ -20,6 +20,7 @@ void add_evaluate(CLI::App& app, int& code);
 void add_predict(CLI::App& app, int& code);
 void add_export(CLI::App& app, int& code);
 void add_benchmark(CLI::App& app, int& code);
+void add_profile(CLI::App& app, int& code);
 void add_new(CLI::App& app, int& code);
 void add_data(CLI::App& app, int& code);
 void add_plan(CLI::App& app, int& code);

@@ -39,6 +39,9 @@ constexpr struct {
      "  trainer benchmark configs/mnist.yaml --seconds 10\n"
      "  trainer benchmark configs/cats_dogs_mobilenet_v2.yaml --input-only\n"
      "  trainer benchmark configs/mnist.yaml --synthetic --json\n"},
+    {"profile",
+     "  trainer profile configs/mnist.yaml --steps 20\n"
+     "  trainer profile configs/cats_dogs_mobilenet_v2.yaml --trace mobilenet.json\n"},
     {"new",
      "  trainer new photos/ && trainer train photos.yaml\n"
      "  trainer new configs/mnist.yaml --output all_values.yaml\n"},

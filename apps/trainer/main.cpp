@@ -49,6 +49,7 @@ int run(int argc, char** argv) {
   add_predict(app, code);
   add_export(app, code);
   add_benchmark(app, code);
+  add_profile(app, code);
   add_new(app, code);
   add_data(app, code);
   add_plan(app, code);

@@ -1,0 +1,68 @@
+#include <chrono>
+#include <iostream>
+
+#include "base/files.h"
+#include "commands.h"
+#include "measure/input_profile.h"
+#include "measure/layer_profile.h"
+#include "measure/peak.h"
+#include "measure/profile_print.h"
+#include "measure/trace_file.h"
+#include "model/model.h"
+#include "options.h"
+#include "train/open.h"
+
+namespace trainer::app {
+namespace {
+
+struct ProfileArguments : ConfigArguments {
+  std::int64_t steps = 10;
+  double seconds = 4;  // for the input
+  std::string trace = "trace.json";
+};
+
+int profile(const ProfileArguments& arguments) {
+  const config::Config config = load_for_devices(arguments).config;
+  warn(backend::device_warning(engine::device_options(config.parallel)));
+  measure::Profile profile;
+  const auto start = std::chrono::steady_clock::now();
+  const data::Datasets data = train::open_training_data(config, "train");
+  const std::chrono::duration<double> listed = std::chrono::steady_clock::now() - start;
+  profile.peak_flops =
+      measure::measure_peak(config) * static_cast<double>(config.parallel.replicas);
+  const graph::Graph model =
+      model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  engine::Replicas engine(model, config, engine::open_backends(config),
+                          engine::Engine::Use::kTrain);
+  engine.initialise(config.seed);
+  profile.layers = measure::profile_layers(engine, *data.train, config, arguments.steps);
+  const measure::LayerProfile& layers = profile.layers;
+  const double rate = layers.device_seconds() > 0
+                          ? static_cast<double>(layers.samples) / layers.device_seconds() /
+                                static_cast<double>(layers.ranks)
+                          : 0;
+  profile.input =
+      measure::profile_input(*data.train, config, arguments.seconds, rate, layers.ranks);
+  profile.input.list_seconds = listed.count();
+  write_file_atomic(arguments.trace, measure::trace_json(layers));
+  (arguments.json ? measure::print_profile_json : measure::print_profile)(profile, std::cout);
+  if (!arguments.json) {
+    std::cout << "trace: " << arguments.trace << "; open it in ui.perfetto.dev\n";
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, int& code) {
+  const auto arguments = std::make_shared<ProfileArguments>();
+  CLI::App* command =
+      app.add_subcommand("profile", "Where the time of a step goes, by layer, and of the input");
+  add_config(*command, *arguments);
+  command->add_option("--steps", arguments->steps, "Steps to record, after a warm-up")
+      ->check(at_least_one());
+  command->add_option("--trace", arguments->trace, "File for Perfetto or chrome://tracing");
+  command->callback([arguments, &code] { code = profile(*arguments); });
+}
+
+}  // namespace trainer::app

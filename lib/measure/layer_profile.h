@@ -1,0 +1,63 @@
+// Where the time of training steps goes, layer by layer.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/work_record.h"
+#include "config/config.h"
+#include "data/data.h"
+#include "data/loader.h"
+#include "engine/replicas.h"
+#include "engine/step_times.h"
+
+namespace trainer::measure {
+
+// A layer, or what else a device does in a step. Times are of one step, the mean over the steps,
+// the ranks and their threads; FLOPs are of all ranks.
+struct ProfileRow {
+  std::string name;
+  bool is_layer = true;
+  double forward_seconds = 0, backward_seconds = 0;
+  double flops = 0;             // of what ran, as graph::flops() counts them; 0 where none count
+  std::string implementations;  // forward, then backward, each once
+
+  double seconds() const { return forward_seconds + backward_seconds; }
+};
+
+// What happened when, for a trace.
+struct ProfileTimeline {
+  using Clock = std::chrono::steady_clock;
+  struct Step {
+    Clock::time_point start, got_batch, end;
+    std::int64_t samples = 0;
+  };
+  std::vector<Step> steps;
+  std::vector<std::vector<backend::WorkRecord>> ranks;  // the layers' names live in `texts`
+  std::vector<data::ReadBatch> reads;
+};
+
+struct LayerProfile {
+  std::string device;        // "cpu, 2 lanes ..."
+  std::int64_t samples = 0;  // of a step
+  std::int64_t ranks = 1;
+  double step_seconds = 0;       // the mean, measured around the steps
+  bool has_layers = false;       // whether the device tells what it does when
+  std::vector<ProfileRow> rows;  // layers in the order of forward, then the rest
+  engine::StepTimes times;
+  ProfileTimeline timeline;
+
+  double seconds_of_rows() const;
+  double seconds_of_layers() const;
+  // Seconds of a step in which a device is at work.
+  double device_seconds() const;
+};
+
+// Runs `steps` steps of the config after a warm-up. The timeline's texts are of `engine`, which
+// must outlive it.
+LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& dataset,
+                            const config::Config& config, std::int64_t steps);
+
+}  // namespace trainer::measure

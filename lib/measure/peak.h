@@ -1,0 +1,12 @@
+// What a machine can do.
+#pragma once
+
+#include "config/config.h"
+
+namespace trainer::measure {
+
+// FLOPs a second of a replica's device in large 3x3 convolutions by the direct method, at the
+// config's precision: the best of some runs, which take about a second.
+double measure_peak(const config::Config& config);
+
+}  // namespace trainer::measure
