@@ -174,9 +174,14 @@ int train(const TrainArguments& arguments) {
   config::Config config = load_for_devices(arguments, place_of(who).size).config;
   train::check_workers(config, who);
   if (cluster::is_open_to_strangers(who) && who.rank <= 0) {
-    warn(
-        "this job has no secret: whoever reaches its ports can read its weights, change or end it; "
-        "give all its processes the same one (TRAINER_SECRET, or --secret-file FILE)");
+    const std::vector<cluster::Address>& servers = who.cluster.ps;
+    const bool serves = who.role == cluster::Role::kParameterServer;
+    const cluster::Address& open =
+        servers.empty() ? who.master : servers[serves ? static_cast<std::size_t>(who.index) : 0];
+    warn(concat("this job has no secret: whoever reaches its ports (the first is ",
+                cluster::to_string(open),
+                ") can read its weights, change or end it; give all its processes the same one ",
+                "(TRAINER_SECRET, or --secret-file FILE)"));
   }
   if (who.role == cluster::Role::kEvaluator) return evaluator(arguments, config);
   if (who.role == cluster::Role::kParameterServer) {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/secret.h"
+#include "cluster/own_address.h"
 #include "parameter_server.grpc.pb.h"
 #include "server/channel.h"
 #include "server/layout.h"
@@ -262,8 +263,8 @@ Server::Server(const cluster::Identity& who, const ServerOptions& options)
     : state_(std::make_unique<State>(who, options)) {
   prepare_process();
   const cluster::Address& own = who.cluster.ps[static_cast<std::size_t>(who.index)];
-  const bool loopback = cluster::is_loopback(own.host);
-  const cluster::Address address{loopback ? own.host : "::", own.port};
+  const std::string host = cluster::own_address(own.host);
+  const cluster::Address address{host.empty() ? "::" : host, own.port};
   grpc::ServerBuilder builder;
   for (const auto& [name, value] : channel_arguments(options.timeout)) {
     builder.AddChannelArgument(name, value);

@@ -1,4 +1,5 @@
-// A layer between a program and the C library that makes one call on one folder's files fail, for scripts/campaign/faults.py.
+// A layer between a program and the C library that makes one call on one folder's files fail, for
+// scripts/campaign/faults.py.
 //
 //   FAULT_FOLDER  calls on files below it are counted, others are left alone
 //   FAULT_AT      the number of the call that fails, from 1; 0 for none
@@ -57,7 +58,9 @@ Fault next(const char* call) {
   static const int log = [] {
     const char* path = setting("FAULT_COUNT");
     using Open = int (*)(const char*, int, ...);
-    return *path == '\0' ? -1 : real<Open>("open")(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    return *path == '\0'
+               ? -1
+               : real<Open>("open")(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }();
   const long number = ++calls;
   if (log >= 0) ::dprintf(log, "%ld %s\n", number, call);
@@ -84,16 +87,17 @@ int open_as(const char* name, int folder, const char* path, int flags, mode_t mo
   const Fault fault = counts ? next("open") : Fault::kNone;
   if (fault == Fault::kError) return -1;
   if (std::strncmp(name, "openat", 6) == 0) {
-    return done(fault, real<int (*)(int, const char*, int, mode_t)>(name)(folder, path, flags, mode));
+    return done(fault,
+                real<int (*)(int, const char*, int, mode_t)>(name)(folder, path, flags, mode));
   }
   return done(fault, real<int (*)(const char*, int, mode_t)>(name)(path, flags, mode));
 }
 
 }  // namespace
 
-#define TAKE_MODE                          \
-  va_list list;                            \
-  va_start(list, flags);                   \
+#define TAKE_MODE                           \
+  va_list list;                             \
+  va_start(list, flags);                    \
   const mode_t mode = va_arg(list, mode_t); \
   va_end(list)
 

@@ -85,7 +85,7 @@ TEST_CASE("a rank that is stopped is named by all others within the deadline") {
     CAPTURE(round);
     const ReservedPort port;
     Processes ranks = start_ranks(way.size, port.number(),
-                                  loop({"--timeout", "4000", "--algorithm", way.algorithm}));
+                                  loop({"--timeout", "6000", "--algorithm", way.algorithm}));
     REQUIRE(ranks[victim]->prints("step 1"));
     ranks[victim]->signal(SIGSTOP);
     expect_named(ranks, victim, "has been silent for");
@@ -102,7 +102,7 @@ TEST_CASE("a rank that lives but does not take part is named when the deadline i
     const int victim = way.size - 1;
     Processes ranks = start_ranks(
         way.size, port.number(),
-        loop({"--timeout", "1500", "--algorithm", way.algorithm, "--shared-memory",
+        loop({"--timeout", "5000", "--algorithm", way.algorithm, "--shared-memory",
               way.shared_memory, "--hang-at", "3", "--which", std::to_string(victim).c_str()}));
     expect_named(ranks, static_cast<std::size_t>(victim), "is alive, but has made only");
   }

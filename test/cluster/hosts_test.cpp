@@ -57,7 +57,7 @@ TEST_CASE("two hosts: the interface is found, and a cable that is pulled is noti
   if (!a.ready() || !b.ready() || !join(a, b)) {
     TRAINER_SKIP("this kernel or user may not make network namespaces");
   }
-  const std::vector<std::string> loop{"--mode", "loop", "--timeout", "3000"};
+  const std::vector<std::string> loop{"--mode", "loop", "--timeout", "8000"};
   Processes ranks;
   // Rank 1 shares rank 0's host; it too must be reached from the other one.
   ranks.push_back(start(a, 0, "10.77.0.1:4000", loop));

@@ -16,7 +16,7 @@ extern char** environ;
 namespace trainer::cluster {
 namespace {
 
-constexpr auto kLimit = std::chrono::seconds(30);
+constexpr auto kLimit = std::chrono::seconds(120);
 constexpr auto kPause = std::chrono::milliseconds(2);
 
 bool is_launchers(const std::string& entry) {

@@ -27,10 +27,10 @@ class Process {
   void signal(int number) const;
   std::string out() const;
   std::string err() const;
-  // Whether `text` came within half a minute and before the process ended.
+  // Whether `text` came within two minutes and before the process ended.
   bool prints(const std::string& text);
-  // The exit code, or -signal; kills it and returns 1000 when it has not ended within half a
-  // minute.
+  // The exit code, or -signal; kills it and returns 1000 when it has not ended within two
+  // minutes.
   int wait();
 
  private:

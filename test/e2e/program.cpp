@@ -130,7 +130,10 @@ Result run(const Arguments& arguments, const Environment& environment) {
 }
 
 int draw_port() {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
+  // Stays open, so that no other socket is given this number, though it may be listened on.
+  const int descriptor = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const int reuse = 1;
+  ::setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof reuse);
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -138,7 +141,6 @@ int draw_port() {
   auto* any = reinterpret_cast<sockaddr*>(&address);
   const bool bound =
       ::bind(descriptor, any, size) == 0 && ::getsockname(descriptor, any, &size) == 0;
-  ::close(descriptor);
   if (!bound) throw std::runtime_error("no free port");
   return ntohs(address.sin_port);
 }

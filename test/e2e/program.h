@@ -54,7 +54,8 @@ class Program {
 
 Result run(const Arguments& arguments, const Environment& environment = {});
 
-int draw_port();  // of 127.0.0.1, that nobody listens on
+// Of 127.0.0.1, that nobody listens on and nobody else is given until the test program ends.
+int draw_port();
 
 // Folders with a small drawn data set and configs, for one test.
 class Workspace {

@@ -215,7 +215,7 @@ TEST_CASE("a server that dies ends the job, which goes on from the checkpoint") 
   SUBCASE("killed") {}
   SUBCASE("silent") {
     signal = SIGSTOP;
-    more = {"--set", "parallel.timeout=4 seconds"};
+    more = {"--set", "parallel.timeout=10 seconds"};
   }
   Job job(2, 1);
   job.start_all(chief(config, work / "run", more), chief(config, work / "run", more));

@@ -1,14 +1,13 @@
 // Servers and clients over gRPC, in one process.
-#include <arpa/inet.h>
 #include <doctest/doctest.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cmath>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "base/error.h"
+#include "cluster/transport/socket.h"
 #include "server/connections.h"
 #include "server/server.h"
 #include "support.h"
@@ -20,17 +19,10 @@ using backend::FlatBuffer;
 using cluster::Role;
 using std::chrono::milliseconds;
 
+// No other socket is given this number until the test program ends.
 int draw_port() {
-  const int descriptor = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* any = reinterpret_cast<sockaddr*>(&address);
-  REQUIRE(::bind(descriptor, any, size) == 0);
-  REQUIRE(::getsockname(descriptor, any, &size) == 0);
-  ::close(descriptor);
-  return ntohs(address.sin_port);
+  static std::vector<std::unique_ptr<cluster::ReservedPort>> all;
+  return all.emplace_back(std::make_unique<cluster::ReservedPort>())->number();
 }
 
 // Everything a task has, by buffer.
@@ -192,7 +184,7 @@ TEST_CASE("values go to servers and come back, whatever their number") {
 
     chief->finish({Outcome::Kind::kInterrupted, ""});
     for (const auto& server : job.servers) {
-      const auto outcome = server->wait(milliseconds(10'000));
+      const auto outcome = server->wait(milliseconds(60'000));
       REQUIRE(outcome);
       CHECK(outcome->kind == Outcome::Kind::kInterrupted);
       server->close(*outcome);
@@ -246,7 +238,7 @@ TEST_CASE("a server that goes and a chief that fails are named") {
   }
   SUBCASE("chief") {
     chief->finish({Outcome::Kind::kFailed, "chief has failed: no disk"});
-    for (const auto& server : job.servers) server->close(*server->wait(milliseconds(10'000)));
+    for (const auto& server : job.servers) server->close(*server->wait(milliseconds(60'000)));
     CHECK_THROWS_WITH_AS(worker->check(), "chief has failed: no disk", PeerError);
   }
 }

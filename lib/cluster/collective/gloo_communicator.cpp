@@ -4,7 +4,6 @@
 #include <gloo/allreduce.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
-#include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
 #include <bit>
@@ -18,16 +17,7 @@
 namespace trainer::cluster {
 namespace {
 
-using Device = std::shared_ptr<gloo::transport::Device>;
-
 bool power_of_two(int number) { return std::has_single_bit(static_cast<unsigned>(number)); }
-
-Device open_device(const Rendezvous& rendezvous) {
-  gloo::transport::tcp::attr attributes;
-  // Left to itself Gloo takes what the host's name resolves to, often 127.0.1.1.
-  attributes.hostname = rendezvous.self().address;
-  return gloo::transport::tcp::CreateDevice(attributes);
-}
 
 template <class T>
 void gloo_sum(void* sum, const void* a, const void* b, std::size_t count) {
@@ -36,15 +26,10 @@ void gloo_sum(void* sum, const void* a, const void* b, std::size_t count) {
 
 class GlooCommunicator final : public Communicator {
  public:
-  GlooCommunicator(std::shared_ptr<Rendezvous> rendezvous, Device device, AlgorithmTable table,
-                   std::string name)
-      : rendezvous_(std::move(rendezvous)),
-        device_(std::move(device)),
-        table_(std::move(table)),
-        name_(std::move(name)) {
+  GlooCommunicator(std::shared_ptr<Rendezvous> rendezvous, AlgorithmTable table, std::string name)
+      : rendezvous_(std::move(rendezvous)), table_(std::move(table)), name_(std::move(name)) {
     run("connecting", [&] {
-      if (!device_) device_ = open_device(*rendezvous_);
-      mesh_ = Mesh::connect(*rendezvous_, device_, name_);
+      mesh_ = Mesh::connect(*rendezvous_, name_);
       if (uses(Algorithm::kHalvingDoubling)) wires_ = std::make_unique<Wires>(*rendezvous_, name_);
     });
   }
@@ -90,7 +75,7 @@ class GlooCommunicator final : public Communicator {
   }
 
   std::unique_ptr<Communicator> duplicate() override {
-    return std::make_unique<GlooCommunicator>(rendezvous_, device_, table_,
+    return std::make_unique<GlooCommunicator>(rendezvous_, table_,
                                               concat(name_, '.', duplicates_++));
   }
 
@@ -152,7 +137,6 @@ class GlooCommunicator final : public Communicator {
   }
 
   std::shared_ptr<Rendezvous> rendezvous_;
-  Device device_;
   AlgorithmTable table_;
   std::string name_;
   std::shared_ptr<Mesh> mesh_;
@@ -183,7 +167,7 @@ std::unique_ptr<Communicator> open_gloo(std::shared_ptr<Rendezvous> rendezvous,
     }
   }
   std::string name = rendezvous->next_group();
-  return std::make_unique<GlooCommunicator>(std::move(rendezvous), nullptr, std::move(table),
+  return std::make_unique<GlooCommunicator>(std::move(rendezvous), std::move(table),
                                             std::move(name));
 }
 

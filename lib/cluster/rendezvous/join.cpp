@@ -75,7 +75,7 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
   members.resize(static_cast<std::size_t>(identity.size));
   const std::string answer = wait_message(deadline, reason);
   return !answer.empty() && read_answer(answer, proof_of(options.secret, {kWelcomeProof, mine}),
-                                        options.secret, reason, refusal);
+                                        options.secret, refusal);
 }
 
 // "" when the connection closed or the deadline passed.
@@ -100,8 +100,7 @@ std::string Rendezvous::Link::wait_message(Clock::time_point deadline, std::stri
 }
 
 bool Rendezvous::Link::read_answer(const std::string& message, const std::string& welcome_proof,
-                                   const std::string& secret, std::string& reason,
-                                   std::string& refusal) {
+                                   const std::string& secret, std::string& refusal) {
   Reader reader(message);
   if (reader.kind() == kReject) {
     const std::uint64_t kind = reader.number();
@@ -112,7 +111,7 @@ bool Rendezvous::Link::read_answer(const std::string& message, const std::string
   }
   if (reader.kind() != kWelcome) throw PeerError("rank 0 answers what was not asked");
   if (!same_secret(reader.text(), welcome_proof)) {
-    reason = "what listens there does not know the secret of the job";
+    refusal = "what listens there does not know the secret of the job";
     return false;
   }
   generation = reader.number();

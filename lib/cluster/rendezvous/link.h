@@ -64,7 +64,7 @@ class Rendezvous::Link {
   bool greet(const Identity& identity, const RendezvousOptions& options, Clock::time_point deadline,
              std::string& reason, std::string& refusal);
   bool read_answer(const std::string& message, const std::string& welcome_proof,
-                   const std::string& secret, std::string& reason, std::string& refusal);
+                   const std::string& secret, std::string& refusal);
   std::string wait_message(Clock::time_point deadline, std::string& reason);
   void serve();
   bool read_messages();

@@ -77,7 +77,7 @@ ssize_t receive_with(const Socket& socket, std::span<std::byte> message, Socket&
   header.msg_iovlen = 1;
   Control control;
   header.msg_control = control.bytes;
-  header.msg_controllen = sizeof control.bytes;
+  header.msg_controllen = CMSG_LEN(sizeof(int));  // the kernel closes what is more than one
   const ssize_t got = ::recvmsg(socket.get(), &header, MSG_CMSG_CLOEXEC);
   if (got < 0) return got;
   for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {

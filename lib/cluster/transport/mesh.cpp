@@ -1,240 +1,305 @@
 #include "cluster/transport/mesh.h"
 
-#include <gloo/common/error.h>
 #include <gloo/transport/address.h>
+#include <gloo/transport/buffer.h>
 #include <gloo/transport/context.h>
+#include <gloo/transport/pair.h>
 #include <gloo/transport/unbound_buffer.h>
+#include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <deque>
 #include <mutex>
-#include <set>
+#include <span>
+#include <stdexcept>
 #include <vector>
 
 #include "base/error.h"
-#include "base/secret.h"
+#include "cluster/transport/interrupt.h"
+#include "cluster/transport/introduce.h"
 
 namespace trainer::cluster {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Milliseconds = std::chrono::milliseconds;
-using InnerBuffer = std::unique_ptr<gloo::transport::UnboundBuffer>;
+using GlooBuffer = gloo::transport::UnboundBuffer;
 
-std::string key_of(const std::string& name, int rank) { return concat("mesh/", name, '/', rank); }
+[[noreturn]] void broken(const std::string& reason) { throw std::runtime_error(reason); }
+
+// Stands before every message.
+struct Header {
+  std::uint64_t slot = 0, bytes = 0;
+};
+
+// How many of `parts` one call has moved; 0 when none can be moved now.
+std::size_t moved(ssize_t result, const char* what) {
+  if (result >= 0) return static_cast<std::size_t>(result);
+  if (errno == EAGAIN || errno == EINTR) return 0;
+  broken(concat(what, " failed: ", std::strerror(errno)));
+}
+
+// The header and what follows it, without the bytes that have gone.
+std::size_t rest_of(Header& header, std::span<std::byte> body, std::size_t done,
+                    iovec (&parts)[2]) {
+  const auto head = std::as_writable_bytes(std::span(&header, 1));
+  const auto left = head.subspan(std::min(done, head.size()));
+  const auto more = body.subspan(done - std::min(done, head.size()));
+  parts[0] = {left.data(), left.size()};
+  parts[1] = {more.data(), more.size()};
+  return left.size() + more.size();
+}
+
+// Gloo looks whether there is a pair for each rank, and does no more with it.
+class Placeholder final : public gloo::transport::Pair {
+ public:
+  const gloo::transport::Address& address() const override { throw none(); }
+  void connect(const std::vector<char>&) override { throw none(); }
+  void close() override {}
+  void setSync(bool, bool) override { throw none(); }
+  std::unique_ptr<gloo::transport::Buffer> createSendBuffer(int, void*, std::size_t) override {
+    throw none();
+  }
+  std::unique_ptr<gloo::transport::Buffer> createRecvBuffer(int, void*, std::size_t) override {
+    throw none();
+  }
+  void send(GlooBuffer*, std::uint64_t, std::size_t, std::size_t) override { throw none(); }
+  void recv(GlooBuffer*, std::uint64_t, std::size_t, std::size_t) override { throw none(); }
+
+ private:
+  static std::logic_error none() { return std::logic_error("a mesh has no pairs"); }
+};
 
 }  // namespace
 
-// Hands Gloo's own context on, except that buffers are registered and their waits bounded.
+// Used by one thread at a time, but for abort(). Messages between two ranks come in the order in
+// which they were sent, and the receiver asks for them in this order: the slots only prove it.
 class Mesh::Transport : public gloo::transport::Context,
                         public std::enable_shared_from_this<Transport> {
  public:
-  Transport(std::shared_ptr<gloo::transport::Context> inner, Milliseconds timeout)
-      : Context(inner->rank, inner->size), inner_(std::move(inner)), timeout_of_calls_(timeout) {
-    begin_call();
+  Transport(int rank_of_this, int ranks, Milliseconds timeout)
+      : Context(rank_of_this, ranks),
+        timeout_of_calls_(timeout),
+        deadline_(Clock::now() + timeout),
+        links_(static_cast<std::size_t>(ranks)) {
+    for (int peer = 0; peer < ranks; ++peer) {
+      if (peer != rank_of_this) createPair(peer) = std::make_unique<Placeholder>();
+    }
   }
 
-  std::unique_ptr<gloo::transport::Pair>& getPair(int peer) override {
-    return inner_->getPair(peer);
+  void connect(Rendezvous& rendezvous, const std::string& name) {
+    std::vector<int> peers;
+    for (int peer = 0; peer < size; ++peer) {
+      if (peer != rank) peers.push_back(peer);
+    }
+    auto found = introduce(rendezvous, concat("mesh/", name), peers, false, deadline_, interrupt_);
+    const std::lock_guard lock(mutex_);
+    for (Acquaintance& other : found) link_to(other.rank).socket = std::move(other.socket);
   }
+
   std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override {
-    return inner_->createPair(peer);
+    return pairs_.at(static_cast<std::size_t>(peer));
   }
-  InnerBuffer createUnboundBuffer(void* data, std::size_t bytes) override;
+  std::unique_ptr<GlooBuffer> createUnboundBuffer(void* data, std::size_t bytes) override;
 
-  void begin_call() { begin_call(timeout_of_calls_); }
-  void begin_call(Milliseconds limit) { deadline_ = Clock::now() + limit; }
-  bool expired() const { return Clock::now() >= deadline_.load(); }
-  Milliseconds left() const;
-  void abort() noexcept;
+  void begin_call() { deadline_ = Clock::now() + timeout_of_calls_; }
+  bool expired() const { return Clock::now() >= deadline_; }
+  void abort() noexcept {
+    interrupt_.raise();
+    const std::lock_guard lock(mutex_);
+    for (const Link& link : links_) {
+      if (link.socket) ::shutdown(link.socket.get(), SHUT_RDWR);
+    }
+  }
 
  private:
   class Buffer;
-  std::shared_ptr<gloo::transport::Context> inner_;
+  struct Message {
+    Buffer* buffer;
+    Header header;
+    std::span<std::byte> body;
+    std::size_t done = 0;  // bytes of header and body
+  };
+  struct Link {
+    Socket socket;
+    std::deque<Message> out, in;
+    Header incoming;  // of in.front()
+  };
+
+  Link& link_to(int peer) { return links_.at(static_cast<std::size_t>(peer)); }
+  void send(Message message, int peer);
+  void receive(Message message, int peer);
+  bool send_some(Link& link, int peer);
+  bool receive_some(Link& link, int peer);
+  bool move_some();
+  void wait_until(const int& count);
+  void forget(const Buffer* buffer);
+
   const Milliseconds timeout_of_calls_;
-  std::atomic<Clock::time_point> deadline_;
-  std::mutex mutex_;
-  std::set<gloo::transport::UnboundBuffer*> waiting_;  // Gloo's own, of all buffers that live
-  bool aborted_ = false;
+  Clock::time_point deadline_;
+  Interrupt interrupt_;
+  std::mutex mutex_;  // of the sockets, while they are filled in
+  std::vector<Link> links_;
 };
 
-class Mesh::Transport::Buffer : public gloo::transport::UnboundBuffer {
+class Mesh::Transport::Buffer : public GlooBuffer {
  public:
-  Buffer(std::shared_ptr<Transport> transport, InnerBuffer inner)
-      : UnboundBuffer(inner->ptr, inner->size),
-        transport_(std::move(transport)),
-        inner_(std::move(inner)) {}
-  ~Buffer() override {
-    const std::lock_guard lock(transport_->mutex_);
-    transport_->waiting_.erase(inner_.get());
-  }
+  Buffer(std::shared_ptr<Transport> transport, void* data, std::size_t bytes)
+      : UnboundBuffer(data, bytes), transport_(std::move(transport)) {}
+  ~Buffer() override { transport_->forget(this); }
 
   bool waitRecv(int* peer, Milliseconds) override {
-    return or_throw(inner_->waitRecv(peer, transport_->left()));
+    transport_->wait_until(received_);
+    --received_;
+    if (peer != nullptr) *peer = from_;
+    return true;
   }
   bool waitSend(int* peer, Milliseconds) override {
-    return or_throw(inner_->waitSend(peer, transport_->left()));
+    transport_->wait_until(sent_);
+    --sent_;
+    if (peer != nullptr) *peer = to_;
+    return true;
   }
-  void abortWaitRecv() override { inner_->abortWaitRecv(); }
-  void abortWaitSend() override { inner_->abortWaitSend(); }
+  void abortWaitRecv() override { transport_->abort(); }
+  void abortWaitSend() override { transport_->abort(); }
   void send(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    inner_->send(peer, slot, offset, bytes);
+    transport_->send(message(slot, offset, bytes), peer);
   }
   void recv(int peer, std::uint64_t slot, std::size_t offset, std::size_t bytes) override {
-    inner_->recv(peer, slot, offset, bytes);
+    transport_->receive(message(slot, offset, bytes), peer);
   }
   void recv(std::vector<int> peers, std::uint64_t slot, std::size_t offset,
             std::size_t bytes) override {
-    inner_->recv(std::move(peers), slot, offset, bytes);
+    if (peers.size() != 1) throw std::logic_error("a message of whichever rank");
+    recv(peers.front(), slot, offset, bytes);
+  }
+
+  void has_sent(int peer) {
+    ++sent_;
+    to_ = peer;
+  }
+  void has_received(int peer) {
+    ++received_;
+    from_ = peer;
   }
 
  private:
-  // Gloo's collectives do not look at the result.
-  static bool or_throw(bool done) {
-    if (!done) throw gloo::IoException("the call was ended");
-    return true;
+  Message message(std::uint64_t slot, std::size_t offset, std::size_t bytes) {
+    if (bytes == kUnspecifiedByteCount) bytes = size - std::min(size, offset);
+    if (bytes == 0) return {this, {slot, 0}, {}};  // bcube's, behind the end of few elements
+    if (offset > size || bytes > size - offset) throw std::logic_error("beyond a buffer's end");
+    return {this, {slot, bytes}, {static_cast<std::byte*>(ptr) + offset, bytes}};
   }
+
   std::shared_ptr<Transport> transport_;
-  InnerBuffer inner_;
+  int sent_ = 0, received_ = 0, to_ = -1, from_ = -1;
 };
 
-InnerBuffer Mesh::Transport::createUnboundBuffer(void* data, std::size_t bytes) {
-  const std::lock_guard lock(mutex_);
-  if (aborted_) throw gloo::IoException("the group has failed");
-  InnerBuffer inner = inner_->createUnboundBuffer(data, bytes);
-  waiting_.insert(inner.get());
-  return std::make_unique<Buffer>(shared_from_this(), std::move(inner));
+std::unique_ptr<GlooBuffer> Mesh::Transport::createUnboundBuffer(void* data, std::size_t bytes) {
+  return std::make_unique<Buffer>(shared_from_this(), data, bytes);
 }
 
-Milliseconds Mesh::Transport::left() const {
-  const auto rest = std::chrono::duration_cast<Milliseconds>(deadline_.load() - Clock::now());
-  return std::max(rest, Milliseconds(0)) + Milliseconds(1);
+// Begins at once: the other end may be waiting already.
+void Mesh::Transport::send(Message message, int peer) {
+  Link& link = link_to(peer);
+  link.out.push_back(message);
+  if (link.out.size() == 1) send_some(link, peer);
 }
 
-void Mesh::Transport::abort() noexcept {
-  const std::lock_guard lock(mutex_);
-  if (aborted_) return;
-  aborted_ = true;
-  for (auto* buffer : waiting_) {
-    buffer->abortWaitRecv();
-    buffer->abortWaitSend();
+void Mesh::Transport::receive(Message message, int peer) { link_to(peer).in.push_back(message); }
+
+// Whether anything was sent.
+bool Mesh::Transport::send_some(Link& link, int peer) {
+  bool any = false;
+  while (!link.out.empty()) {
+    Message& message = link.out.front();
+    iovec parts[2];
+    const std::size_t left = rest_of(message.header, message.body, message.done, parts);
+    msghdr bytes{};
+    bytes.msg_iov = parts;
+    bytes.msg_iovlen = 2;
+    const std::size_t sent = moved(::sendmsg(link.socket.get(), &bytes, MSG_NOSIGNAL), "sending");
+    message.done += sent;
+    any = any || sent > 0;
+    if (sent < left) break;
+    message.buffer->has_sent(peer);
+    link.out.pop_front();
   }
-  try {
-    // A wait that expires makes Gloo close every connection of the context: the one public way to
-    // do so that also leaves an exception behind for later calls.
-    std::byte nothing{};
-    inner_->createUnboundBuffer(&nothing, 1)->waitRecv(nullptr, Milliseconds(0));
-  } catch (const std::exception&) {
+  return any;
+}
+
+// Whether anything was received. What nobody has asked for yet stays in the kernel.
+bool Mesh::Transport::receive_some(Link& link, int peer) {
+  bool any = false;
+  while (!link.in.empty()) {
+    Message& message = link.in.front();
+    iovec parts[2];
+    const std::size_t left = rest_of(link.incoming, message.body, message.done, parts);
+    msghdr bytes{};
+    bytes.msg_iov = parts;
+    bytes.msg_iovlen = 2;
+    const ssize_t result = ::recvmsg(link.socket.get(), &bytes, 0);
+    if (result == 0) broken("the connection was closed");
+    const std::size_t got = moved(result, "receiving");
+    message.done += got;
+    any = any || got > 0;
+    if (message.done >= sizeof(Header) && (link.incoming.slot != message.header.slot ||
+                                           link.incoming.bytes != message.header.bytes)) {
+      broken(concat("rank ", peer, " sends ", link.incoming.bytes, " bytes of another call, ",
+                    message.header.bytes, " were expected"));
+    }
+    if (got < left) break;
+    message.buffer->has_received(peer);
+    link.in.pop_front();
   }
+  return any;
 }
 
-Mesh::Mesh(int rank_of_this, int ranks, Milliseconds timeout) : Context(rank_of_this, ranks) {
-  setTimeout(timeout);
-}
-
-// A socket waits for each peer, at an address of its own, which the others learn from the store.
-std::shared_ptr<Mesh> Mesh::listen(Rendezvous& rendezvous,
-                                   std::shared_ptr<gloo::transport::Device> device,
-                                   const std::string& name, Milliseconds limit) {
-  const int rank = rendezvous.rank(), size = rendezvous.size();
-  const std::shared_ptr<Mesh> mesh(new Mesh(rank, size, rendezvous.timeout()));
-  auto inner = device->createContext(rank, size);
-  inner->setTimeout(limit);
-  mesh->transport_ = std::make_shared<Transport>(std::move(inner), rendezvous.timeout());
-  mesh->device_ = std::move(device);
-  mesh->transportContext_ = mesh->transport_;
-  std::string addresses;
+bool Mesh::Transport::move_some() {
+  bool any = false;
   for (int peer = 0; peer < size; ++peer) {
-    if (peer == rank) continue;
-    auto& pair = mesh->transport_->createPair(peer);
-    pair->setLocalRank(0);
-    const std::vector<char> bytes = pair->address().bytes();
-    addresses.append(bytes.begin(), bytes.end());
+    Link& link = link_to(peer);
+    any |= send_some(link, peer);
+    any |= receive_some(link, peer);
   }
-  mesh->watch_ = rendezvous.on_loss([transport = mesh->transport_] { transport->abort(); });
-  rendezvous.set(key_of(name, rank), addresses);
+  return any;
+}
+
+void Mesh::Transport::wait_until(const int& count) {
+  while (count == 0) {
+    if (interrupt_.raised()) broken("the call was ended");
+    if (move_some()) continue;
+    std::vector<pollfd> files;
+    for (const Link& link : links_) {
+      const int events = (link.out.empty() ? 0 : POLLOUT) | (link.in.empty() ? 0 : POLLIN);
+      if (events != 0) files.push_back({link.socket.get(), static_cast<short>(events), 0});
+    }
+    files.emplace_back();
+    interrupt_.wait_for(files, deadline_, timeout_of_calls_);
+  }
+}
+
+// Of a call that has failed: the connections are of no use after it.
+void Mesh::Transport::forget(const Buffer* buffer) {
+  const auto of_it = [&](const Message& message) { return message.buffer == buffer; };
+  for (Link& link : links_) {
+    if (std::erase_if(link.out, of_it) + std::erase_if(link.in, of_it) > 0) abort();
+  }
+}
+
+Mesh::Mesh(const Rendezvous& rendezvous, std::shared_ptr<Transport> transport)
+    : Context(rendezvous.rank(), rendezvous.size()), transport_(std::move(transport)) {
+  setTimeout(rendezvous.timeout());
+  transportContext_ = transport_;
+}
+
+std::shared_ptr<Mesh> Mesh::connect(Rendezvous& rendezvous, const std::string& name) {
+  const auto transport =
+      std::make_shared<Transport>(rendezvous.rank(), rendezvous.size(), rendezvous.timeout());
+  const std::shared_ptr<Mesh> mesh(new Mesh(rendezvous, transport));
+  mesh->watch_ = rendezvous.on_loss([transport] { transport->abort(); });
+  transport->connect(rendezvous, name);
   return mesh;
-}
-
-void Mesh::connect_pairs(Rendezvous& rendezvous, const std::string& name) {
-  const int own = rendezvous.rank();
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer == own) continue;
-    const std::string theirs = rendezvous.get(key_of(name, peer));
-    const std::size_t length = theirs.size() / static_cast<std::size_t>(size - 1);
-    const auto place = static_cast<std::size_t>(own > peer ? own - 1 : own) * length;
-    const auto begin = theirs.begin() + static_cast<std::ptrdiff_t>(place);
-    transport_->getPair(peer)->connect({begin, begin + static_cast<std::ptrdiff_t>(length)});
-  }
-}
-
-// Gloo takes whoever connects first for the peer: each end proves that it is.
-void Mesh::greet_all(const Rendezvous& rendezvous, const std::string& name, Milliseconds limit) {
-  constexpr std::uint64_t kSlot = std::uint64_t{0xfe} << 56;  // none of Gloo's
-  constexpr std::size_t kProofBytes = 64;
-  transport_->begin_call(limit);
-  struct Greeting {
-    int peer;
-    std::string mine, theirs;
-    InnerBuffer out, in;
-  };
-  std::vector<Greeting> greetings;
-  for (int peer = 0; peer < size; ++peer) {
-    if (peer == rank) continue;
-    const auto proof = [&](int from, int to) {
-      return rendezvous.proof({"mesh", name, std::to_string(from), std::to_string(to)});
-    };
-    greetings.push_back({peer, proof(rank, peer), std::string(kProofBytes, ' '), {}, {}});
-  }
-  for (Greeting& greeting : greetings) {
-    greeting.in = transport_->createUnboundBuffer(greeting.theirs.data(), kProofBytes);
-    greeting.out = transport_->createUnboundBuffer(greeting.mine.data(), kProofBytes);
-    greeting.in->recv(greeting.peer, kSlot, 0, kProofBytes);
-    greeting.out->send(greeting.peer, kSlot, 0, kProofBytes);
-  }
-  for (Greeting& greeting : greetings) {
-    greeting.in->waitRecv(nullptr, limit);
-    greeting.out->waitSend(nullptr, limit);
-    const int peer = greeting.peer;
-    if (!same_secret(greeting.theirs, rendezvous.proof({"mesh", name, std::to_string(peer),
-                                                        std::to_string(rank)}))) {
-      throw gloo::IoException(concat("what connected as rank ", peer, " is another program"));
-    }
-  }
-}
-
-std::shared_ptr<Mesh> Mesh::connect(Rendezvous& rendezvous,
-                                    const std::shared_ptr<gloo::transport::Device>& device,
-                                    const std::string& name) {
-  constexpr int kAttempts = 6;
-  const int own = rendezvous.rank();
-  Milliseconds limit = std::max(rendezvous.timeout() / 30, Milliseconds(500));
-  for (int attempt = 1;; ++attempt, limit = std::min(limit * 2, rendezvous.timeout())) {
-    const std::string tried = concat(name, '/', attempt), result = concat(tried, "/result");
-    std::shared_ptr<Mesh> mesh = listen(rendezvous, device, tried, limit);
-    std::string mine;
-    try {
-      mesh->connect_pairs(rendezvous, tried);
-      mesh->greet_all(rendezvous, tried, limit);
-    } catch (const gloo::Exception& error) {
-      mine = error.what();
-      mesh->abort();
-    }
-    rendezvous.set(key_of(result, own), mine);
-    std::string failure;
-    for (int peer = 0; peer < rendezvous.size(); ++peer) {
-      const std::string theirs = rendezvous.get(key_of(result, peer));
-      if (failure.empty() && !theirs.empty()) failure = concat("rank ", peer, ": ", theirs);
-    }
-    if (failure.empty()) return mesh;
-    if (attempt < kAttempts) continue;
-    // All have read all results before the first of them ends, which the others would blame.
-    rendezvous.agree("connection", "failed");
-    throw PeerError(
-        concat("the ranks cannot connect to each other in ", kAttempts, " attempts (", failure,
-               "); another program connects to their ports, or a firewall ",
-               "stands between them: open the ports between the hosts, and to them only"));
-  }
 }
 
 Mesh::~Mesh() { watch_.reset(); }

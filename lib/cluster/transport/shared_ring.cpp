@@ -72,7 +72,9 @@ std::byte* SharedRing::data_of(int end) const { return memory_->data[end]; }
 
 std::size_t SharedRing::write(std::span<const std::byte> out) {
   std::uint64_t at = mine().written.load(std::memory_order_relaxed);
-  const std::size_t room = kCapacity - (at - theirs().read.load(std::memory_order_acquire));
+  const std::uint64_t used = at - theirs().read.load(std::memory_order_acquire);
+  if (used > kCapacity) throw std::runtime_error("the other end claims to have read too much");
+  const std::size_t room = kCapacity - used;
   const std::size_t bytes = std::min(room, out.size());
   if (bytes == 0) return 0;
   const std::size_t place = at % kCapacity;

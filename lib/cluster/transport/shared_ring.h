@@ -29,7 +29,7 @@ class SharedRing {
   SharedRing& operator=(const SharedRing&) = delete;
 
   // Copies what there is room for; how many bytes. All but the last part of a message are whole
-  // cache lines.
+  // cache lines. Throws std::runtime_error when the other end says what cannot be.
   std::size_t write(std::span<const std::byte> out);
   // What has come, at most `most` bytes, in one piece, and not all of it at the end of the memory.
   // `most` is what is left of the message, or whole cache lines.

@@ -12,6 +12,7 @@
 #include <memory>
 
 #include "cluster/identity/sources.h"
+#include "cluster/own_address.h"
 
 namespace trainer::cluster {
 namespace {
@@ -108,9 +109,10 @@ Socket listen_at(const Address& address) {
   Socket socket;
   socklen_t length = 0;
   sockaddr_storage storage{};
-  if (is_loopback(address.host)) {
+  if (const std::string own = own_address(address.host);
+      !own.empty() || is_loopback(address.host)) {
     std::string reason;
-    const AddressList list = resolve(address.host, address.port, reason);
+    const AddressList list = resolve(own.empty() ? address.host : own, address.port, reason);
     if (!list) wrong(to_string(address), reason);
     socket = Socket(::socket(list->ai_family, kKind, 0));
     length = list->ai_addrlen;

@@ -31,9 +31,8 @@ class Socket {
   int descriptor_ = -1;
 };
 
-// Listens, not blocking: on loopback when that is what the host is, on all interfaces otherwise,
-// because the name by which others know this host need not be an address of its own. Throws
-// ConfigError when the port is in use or the host unknown.
+// Listens, not blocking, at own_address() of the host, on all interfaces where there is none.
+// Throws ConfigError when the port is in use or the host unknown.
 Socket listen_at(const Address& address);
 // Listens on a numeric address of this host, at a port that the kernel chooses. Throws DeviceError.
 Socket listen_on(const std::string& host, int& port);

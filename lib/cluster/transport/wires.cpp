@@ -1,19 +1,15 @@
 #include "cluster/transport/wires.h"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
 #include <cerrno>
-#include <cstdio>
 #include <stdexcept>
 #include <thread>
 
 #include "base/error.h"
-#include "base/secret.h"
-#include "cluster/transport/local_socket.h"
+#include "cluster/transport/introduce.h"
 #include "cluster/waiting.h"
 
 namespace trainer::cluster {
@@ -22,27 +18,9 @@ namespace {
 // Of a message over TCP, what is received at once; of one through memory, what is written before
 // the next look at what has come.
 constexpr std::size_t kPiece = 128 << 10, kRingPiece = 32 << 10;
-// Connections that have not said yet whose they are; the eldest of more is closed.
-constexpr std::size_t kMostNewcomers = 256;
 constexpr auto kSpin = std::chrono::microseconds(200);
 
-constexpr std::size_t kChallengeBytes = 32, kProofBytes = 64;
-
 [[noreturn]] void broken(const std::string& reason) { throw std::runtime_error(reason); }
-
-std::string key_of(const std::string& name, int rank) { return concat("wires/", name, '/', rank); }
-
-std::string proof_between(const Rendezvous& rendezvous, const std::string& name, int from, int to,
-                          const std::string& challenge) {
-  return rendezvous.proof({"wire", name, std::to_string(from), std::to_string(to), challenge});
-}
-
-// Under which a rank listens for those of its host.
-std::string local_name(std::uint64_t generation, const std::string& name, int rank) {
-  char number[17];
-  std::snprintf(number, sizeof number, "%016llx", static_cast<unsigned long long>(generation));
-  return concat("trainer-", number, '-', name, '-', rank);
-}
 
 // Whether every rank of this host can have a core.
 bool enough_cores(const Rendezvous& rendezvous) {
@@ -52,149 +30,25 @@ bool enough_cores(const Rendezvous& rendezvous) {
 
 }  // namespace
 
-// The first bytes on a connection: the rank that was called says a text, the caller answers who it
-// is and a proof, made with that text, that it is a rank of this start of the job.
-struct Wires::Greeting {
-  std::int64_t rank = 0;
-  char proof[kProofBytes] = {};
-};
-
 Wires::Wires(Rendezvous& rendezvous, const std::string& name)
     : rank(rendezvous.rank()),
       size(rendezvous.size()),
       timeout_(rendezvous.timeout()),
       deadline_(Clock::now() + timeout_),
       spins_(enough_cores(rendezvous)),
-      waker_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
       wires_(static_cast<std::size_t>(std::countr_zero(static_cast<unsigned>(size)))),
       scratch_(kPiece),
       watch_(rendezvous.on_loss([this] { abort(); })) {
-  int port = 0;
-  Socket listeners[2]{listen_on(rendezvous.self().address, port), {}};
-  if (rendezvous.shared_memory()) {
-    listeners[1] = listen_locally(local_name(rendezvous.generation(), name, rank));
-  }
-  rendezvous.set(key_of(name, rank), to_string(Address{rendezvous.self().address, port}));
-  int higher = 0;
-  for (int bit = 1; bit < size; bit *= 2) {
-    if ((rank & bit) != 0) {
-      dial(rendezvous, name, rank ^ bit);
-    } else {
-      ++higher;
-    }
-  }
-  accept(std::span(listeners).first(listeners[1] ? 2 : 1), rendezvous, name, higher);
-}
-
-void Wires::dial(Rendezvous& rendezvous, const std::string& name, int peer) {
-  const std::string text = rendezvous.get(key_of(name, peer));
-  Wire wire = dial_here(rendezvous, name, peer);
-  if (!wire.socket) {
-    std::string reason;
-    wire.socket = connect_to(parse_address(text).value(), deadline_, reason);
-    if (!wire.socket) broken(concat("no connection to rank ", peer, " at ", text, ": ", reason));
-    const Greeting greeting = answer_challenge(rendezvous, name, peer, wire.socket);
-    std::string bytes(reinterpret_cast<const char*>(&greeting), sizeof greeting);
-    transmit(wire.socket, bytes);
-  }
-  keep(peer, std::move(wire));
-}
-
-// Without a socket when the peer is on another host.
-Wires::Wire Wires::dial_here(Rendezvous& rendezvous, const std::string& name, int peer) {
-  Wire wire;
-  if (!rendezvous.shared_memory()) return wire;
-  wire.socket = connect_locally(local_name(rendezvous.generation(), name, peer));
-  if (!wire.socket) return wire;
-  const Greeting greeting = answer_challenge(rendezvous, name, peer, wire.socket);
-  const Socket memory = SharedRing::make_memory();
-  if (memory) wire.ring = std::make_unique<SharedRing>(memory, 1);
-  if (!send_with(wire.socket, std::as_bytes(std::span(&greeting, 1)), memory)) return {};
-  return wire;
-}
-
-// Waits for the challenge of the rank that was called.
-Wires::Greeting Wires::answer_challenge(const Rendezvous& rendezvous, const std::string& name,
-                                        int peer, const Socket& socket) const {
-  std::string challenge(kChallengeBytes, '\0');
-  auto rest = std::as_writable_bytes(std::span(challenge));
-  while (!rest.empty()) {
-    const std::size_t got = receive_some(socket, rest);
-    rest = rest.subspan(got);
-    if (got == 0) wait(socket, POLLIN);
-  }
-  Greeting greeting{rank, {}};
-  const std::string proof = proof_between(rendezvous, name, rank, peer, challenge);
-  proof.copy(greeting.proof, kProofBytes);
-  return greeting;
-}
-
-void Wires::keep(int peer, Wire wire) {
+  std::vector<int> peers;
+  for (int bit = 1; bit < size; bit *= 2) peers.push_back(rank ^ bit);
+  auto found = introduce(rendezvous, concat("wires/", name), peers, rendezvous.shared_memory(),
+                         deadline_, interrupt_);
   const std::lock_guard lock(mutex_);
-  wire_to(peer) = std::move(wire);
-}
-
-// One that has connected and has not said yet who it is.
-struct Wires::Newcomer {
-  Socket socket;
-  std::string challenge;
-  Greeting greeting;
-  std::size_t read = 0;  // bytes of it
-  Socket memory;         // that it brings along
-};
-
-// Reads all greetings side by side: a stranger that says nothing holds nobody up.
-void Wires::accept(std::span<const Socket> listeners, const Rendezvous& rendezvous,
-                   const std::string& name, int expected) {
-  std::vector<Newcomer> newcomers;
-  while (expected > 0) {
-    std::vector<pollfd> files;
-    for (const Socket& listener : listeners) files.push_back({listener.get(), POLLIN, 0});
-    for (const Newcomer& newcomer : newcomers) files.push_back({newcomer.socket.get(), POLLIN, 0});
-    files.push_back({waker_.get(), POLLIN, 0});
-    wait_for(files);
-    for (const Socket& listener : listeners) {
-      while (Socket socket = accept_from(listener)) {
-        if (newcomers.size() == kMostNewcomers) newcomers.erase(newcomers.begin());
-        std::string challenge = draw_secret(kChallengeBytes / 2), bytes = challenge;
-        transmit(socket, bytes);
-        newcomers.push_back({std::move(socket), std::move(challenge), {}, 0, {}});
-      }
-    }
-    for (Newcomer& newcomer : newcomers) {
-      if (!read_greeting(newcomer)) continue;
-      if (is_peer(newcomer, rendezvous, name)) {
-        Wire wire;
-        if (newcomer.memory) wire.ring = std::make_unique<SharedRing>(newcomer.memory, 0);
-        wire.socket = std::move(newcomer.socket);
-        keep(static_cast<int>(newcomer.greeting.rank), std::move(wire));
-        --expected;
-      }
-      newcomer.socket = {};
-    }
-    std::erase_if(newcomers, [](const Newcomer& newcomer) { return !newcomer.socket; });
+  for (Acquaintance& other : found) {
+    Wire& wire = wire_to(other.rank);
+    if (other.memory) wire.ring = std::make_unique<SharedRing>(other.memory, other.called ? 1 : 0);
+    wire.socket = std::move(other.socket);
   }
-}
-
-// Not one byte more: the first message may be right behind it. Whether it is whole; one that closes
-// loses its socket.
-bool Wires::read_greeting(Newcomer& newcomer) const {
-  const auto rest = std::as_writable_bytes(std::span(&newcomer.greeting, 1)).subspan(newcomer.read);
-  const ssize_t got = receive_with(newcomer.socket, rest, newcomer.memory);
-  if (got > 0) newcomer.read += static_cast<std::size_t>(got);
-  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) newcomer.socket = {};
-  return newcomer.read == sizeof(Greeting);
-}
-
-bool Wires::is_peer(const Newcomer& newcomer, const Rendezvous& rendezvous,
-                    const std::string& name) const {
-  const std::int64_t other = newcomer.greeting.rank;
-  return other > rank && other < size &&
-         std::has_single_bit(static_cast<unsigned>(static_cast<int>(other) ^ rank)) &&
-         same_secret(
-             {newcomer.greeting.proof, kProofBytes},
-             proof_between(rendezvous, name, static_cast<int>(other), rank, newcomer.challenge)) &&
-         (!newcomer.memory || SharedRing::is_memory(newcomer.memory));
 }
 
 Wires::Wire& Wires::wire_to(int peer) {
@@ -301,7 +155,7 @@ void Wires::wait(Wire& wire, bool for_room, bool for_data) const {
   const auto ready = [&] { return (for_room && ring.has_room()) || (for_data && ring.has_data()); };
   if (spins_ && !sleeps_when_waiting()) {
     const auto end = Clock::now() + kSpin;
-    while (!aborted_ && Clock::now() < end) {
+    while (!interrupt_.raised() && Clock::now() < end) {
       for (int i = 0; i < 32; ++i) {
         if (ready()) return;
         __builtin_ia32_pause();
@@ -321,17 +175,7 @@ void Wires::wait(Wire& wire, bool for_room, bool for_data) const {
 }
 
 void Wires::wait(const Socket& socket, short events) const {
-  pollfd files[2]{{socket.get(), events, 0}, {waker_.get(), POLLIN, 0}};
-  wait_for(files);
-}
-
-void Wires::wait_for(std::span<pollfd> files) const {
-  if (aborted_) broken("the call was ended");
-  const int ready = ::poll(files.data(), files.size(), poll_timeout(deadline_));
-  if (ready == 0 && expired()) {
-    broken(concat("nothing came within ", static_cast<double>(timeout_.count()) / 1000, " s"));
-  }
-  if (aborted_) broken("the call was ended");
+  interrupt_.wait_for(socket, events, deadline_, timeout_);
 }
 
 std::size_t Wires::send_some(const Socket& socket, std::span<const std::byte> out) const {
@@ -352,9 +196,7 @@ std::size_t Wires::receive_some(const Socket& socket, std::span<std::byte> in) c
 }
 
 void Wires::abort() noexcept {
-  aborted_ = true;
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(waker_.get(), &one, sizeof one);
+  interrupt_.raise();
   const std::lock_guard lock(mutex_);
   for (const Wire& wire : wires_) {
     if (wire.socket) ::shutdown(wire.socket.get(), SHUT_RDWR);

@@ -1,9 +1,6 @@
 // Plain connections between ranks, used by the thread that calls. Inside the folder.
 #pragma once
 
-#include <poll.h>
-
-#include <atomic>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -13,6 +10,7 @@
 #include <vector>
 
 #include "cluster/rendezvous.h"
+#include "cluster/transport/interrupt.h"
 #include "cluster/transport/shared_ring.h"
 #include "cluster/transport/socket.h"
 
@@ -53,18 +51,6 @@ class Wires {
     std::unique_ptr<SharedRing> ring;  // null: messages go through the socket
     bool closed = false;               // the socket, at the other end
   };
-  struct Greeting;
-  struct Newcomer;
-  void dial(Rendezvous& rendezvous, const std::string& name, int peer);
-  Wire dial_here(Rendezvous& rendezvous, const std::string& name, int peer);
-  Greeting answer_challenge(const Rendezvous& rendezvous, const std::string& name, int peer,
-                            const Socket& socket) const;
-  void accept(std::span<const Socket> listeners, const Rendezvous& rendezvous,
-              const std::string& name, int expected);
-  bool read_greeting(Newcomer& newcomer) const;
-  bool is_peer(const Newcomer& newcomer, const Rendezvous& rendezvous,
-               const std::string& name) const;
-  void keep(int peer, Wire wire);
   Wire& wire_to(int peer);
 
   void exchange_by_socket(Wire& wire, std::span<const std::byte> out, std::size_t in,
@@ -75,15 +61,13 @@ class Wires {
   void wake(const Wire& wire) const;
   void wait(Wire& wire, bool for_room, bool for_data) const;
   void wait(const Socket& socket, short events) const;
-  void wait_for(std::span<pollfd> files) const;  // the last one is the waker's
   std::size_t send_some(const Socket& socket, std::span<const std::byte> out) const;
   std::size_t receive_some(const Socket& socket, std::span<std::byte> in) const;
 
   const Milliseconds timeout_;
   Clock::time_point deadline_;
   const bool spins_;
-  Socket waker_;
-  std::atomic<bool> aborted_{false};
+  Interrupt interrupt_;
   std::mutex mutex_;         // of the list, while it is filled
   std::vector<Wire> wires_;  // by bit
   std::vector<std::byte> scratch_;

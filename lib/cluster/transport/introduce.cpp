@@ -1,0 +1,225 @@
+#include "cluster/transport/introduce.h"
+
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <stdexcept>
+#include <thread>
+
+#include "base/error.h"
+#include "base/secret.h"
+#include "cluster/transport/local_socket.h"
+#include "cluster/transport/shared_ring.h"
+
+namespace trainer::cluster {
+namespace {
+
+// Connections that have not said yet whose they are; the eldest of more is closed.
+constexpr std::size_t kMostNewcomers = 256;
+constexpr std::size_t kChallengeBytes = 32, kProofBytes = 64;
+constexpr Milliseconds kShortestRetry{10}, kLongestRetry{100};
+
+std::string key_of(const std::string& name, int rank) { return concat("ranks/", name, '/', rank); }
+
+// Under which a rank listens for those of its host.
+std::string local_name(std::uint64_t generation, const std::string& name, int rank) {
+  char number[17];
+  std::snprintf(number, sizeof number, "%016llx", static_cast<unsigned long long>(generation));
+  return concat("trainer-", number, '-', name, '-', rank);
+}
+
+// What the caller says when it has been given a text to prove itself with.
+struct Greeting {
+  std::int64_t rank = 0;
+  char challenge[kChallengeBytes] = {};  // for the one that was called
+  char proof[kProofBytes] = {};
+};
+
+// One that has connected and has not said yet who it is.
+struct Newcomer {
+  Socket socket;
+  std::string challenge;
+  Greeting greeting{};
+  std::size_t read = 0;  // bytes of it
+  Socket memory{};       // that it brings along
+};
+
+class Introduction {
+ public:
+  Introduction(Rendezvous& rendezvous, const std::string& name, std::span<const int> peers,
+               Clock::time_point deadline, const Interrupt& interrupt)
+      : rendezvous_(rendezvous),
+        name_(name),
+        peers_(peers),
+        rank_(rendezvous.rank()),
+        deadline_(deadline),
+        interrupt_(interrupt) {}
+
+  std::vector<Acquaintance> run(bool share_memory) {
+    int port = 0;
+    Socket listeners[2]{listen_on(rendezvous_.self().address, port), {}};
+    if (share_memory) {
+      listeners[1] = listen_locally(local_name(rendezvous_.generation(), name_, rank_));
+    }
+    rendezvous_.set(key_of(name_, rank_), to_string(Address{rendezvous_.self().address, port}));
+    for (const int peer : peers_) {
+      if (peer < rank_) call(peer, share_memory);
+    }
+    answer(std::span(listeners).first(listeners[1] ? 2 : 1));
+    return std::move(found_);
+  }
+
+ private:
+  std::string proof(const char* part, int from, int to, std::string_view challenge) const {
+    return rendezvous_.proof({part, name_, std::to_string(from), std::to_string(to), challenge});
+  }
+
+  void wait_for(const Socket& socket) const {
+    interrupt_.wait_for(socket, POLLIN, deadline_, rendezvous_.timeout());
+  }
+
+  // A rank that has too many callers closes some of them: they call again.
+  void call(int peer, bool share_memory) {
+    const std::string address = rendezvous_.get(key_of(name_, peer));
+    for (auto pause = kShortestRetry;; pause = std::min(pause * 3 / 2, kLongestRetry)) {
+      std::string reason = "it closes the connection";
+      Acquaintance other{peer, {}, {}, true};
+      if (share_memory) {
+        other.socket = connect_locally(local_name(rendezvous_.generation(), name_, peer));
+        if (other.socket) other.memory = SharedRing::make_memory();
+      }
+      if (!other.socket) {
+        other.socket = connect_to(parse_address(address).value(), deadline_, reason);
+      }
+      if (other.socket && greet(other)) {
+        found_.push_back(std::move(other));
+        return;
+      }
+      if (Clock::now() + pause >= deadline_) {
+        throw std::runtime_error(
+            concat("no connection to rank ", peer, " at ", address, ": ", reason));
+      }
+      std::this_thread::sleep_for(pause);
+    }
+  }
+
+  // False when the other end has closed.
+  bool greet(const Acquaintance& other) const {
+    std::string theirs(kChallengeBytes, '\0'), answer(kProofBytes, '\0');
+    if (!read_all(other.socket, theirs)) return false;
+    Greeting greeting{rank_, {}, {}};
+    const std::string mine = draw_secret(kChallengeBytes / 2);
+    mine.copy(greeting.challenge, kChallengeBytes);
+    proof("caller", rank_, other.rank, theirs + mine).copy(greeting.proof, kProofBytes);
+    if (!send_with(other.socket, std::as_bytes(std::span(&greeting, 1)), other.memory)) {
+      return false;
+    }
+    if (!read_all(other.socket, answer)) return false;
+    if (!same_secret(answer, proof("called", other.rank, rank_, mine))) {
+      throw std::runtime_error(
+          concat("what listens in the place of rank ", other.rank, " does not belong to this job"));
+    }
+    return true;
+  }
+
+  bool read_all(const Socket& socket, std::string& text) const {
+    for (std::size_t read = 0; read < text.size();) {
+      const ssize_t got = ::recv(socket.get(), text.data() + read, text.size() - read, 0);
+      if (got > 0) {
+        read += static_cast<std::size_t>(got);
+      } else if (got < 0 && (errno == EAGAIN || errno == EINTR)) {
+        wait_for(socket);
+      } else {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  // Reads all greetings side by side: a stranger that says nothing holds nobody up.
+  void answer(std::span<const Socket> listeners) {
+    auto expected = std::count_if(peers_.begin(), peers_.end(), [&](int p) { return p > rank_; });
+    std::vector<Newcomer> newcomers;
+    while (expected > 0) {
+      std::vector<pollfd> files;
+      for (const Socket& listener : listeners) files.push_back({listener.get(), POLLIN, 0});
+      for (const Newcomer& other : newcomers) files.push_back({other.socket.get(), POLLIN, 0});
+      files.emplace_back();
+      interrupt_.wait_for(files, deadline_, rendezvous_.timeout());
+      for (const Socket& listener : listeners) take_callers(listener, newcomers);
+      for (Newcomer& newcomer : newcomers) {
+        if (!read_greeting(newcomer)) continue;
+        if (is_awaited(newcomer) && reply(newcomer)) {
+          found_.push_back({static_cast<int>(newcomer.greeting.rank), std::move(newcomer.socket),
+                            std::move(newcomer.memory), false});
+          --expected;
+        }
+        newcomer.socket = {};
+      }
+      std::erase_if(newcomers, [](const Newcomer& newcomer) { return !newcomer.socket; });
+    }
+  }
+
+  // Only some at once, so that the ranks among them are heard before more come.
+  static void take_callers(const Socket& listener, std::vector<Newcomer>& newcomers) {
+    for (std::size_t taken = 0; taken < kMostNewcomers / 2; ++taken) {
+      Socket socket = accept_from(listener);
+      if (!socket) return;
+      if (newcomers.size() == kMostNewcomers) newcomers.erase(newcomers.begin());
+      std::string challenge = draw_secret(kChallengeBytes / 2), bytes = challenge;
+      if (transmit(socket, bytes)) newcomers.push_back({std::move(socket), std::move(challenge)});
+    }
+  }
+
+  // Not one byte more: the first message may be right behind it. Whether it is whole; one that
+  // closes loses its socket.
+  static bool read_greeting(Newcomer& newcomer) {
+    const auto rest =
+        std::as_writable_bytes(std::span(&newcomer.greeting, 1)).subspan(newcomer.read);
+    const ssize_t got = receive_with(newcomer.socket, rest, newcomer.memory);
+    if (got > 0) newcomer.read += static_cast<std::size_t>(got);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) newcomer.socket = {};
+    return newcomer.read == sizeof(Greeting);
+  }
+
+  bool is_awaited(const Newcomer& newcomer) const {
+    const std::int64_t other = newcomer.greeting.rank;
+    if (other <= rank_ || std::find(peers_.begin(), peers_.end(), other) == peers_.end()) {
+      return false;
+    }
+    const bool is_known = std::any_of(found_.begin(), found_.end(),
+                                      [&](const Acquaintance& one) { return one.rank == other; });
+    const std::string challenges =
+        newcomer.challenge + std::string(newcomer.greeting.challenge, kChallengeBytes);
+    return !is_known &&
+           same_secret({newcomer.greeting.proof, kProofBytes},
+                       proof("caller", static_cast<int>(other), rank_, challenges)) &&
+           (!newcomer.memory || SharedRing::is_memory(newcomer.memory));
+  }
+
+  bool reply(const Newcomer& newcomer) const {
+    std::string bytes = proof("called", rank_, static_cast<int>(newcomer.greeting.rank),
+                              {newcomer.greeting.challenge, kChallengeBytes});
+    return transmit(newcomer.socket, bytes) && bytes.empty();
+  }
+
+  Rendezvous& rendezvous_;
+  const std::string& name_;
+  const std::span<const int> peers_;
+  const int rank_;
+  const Clock::time_point deadline_;
+  const Interrupt& interrupt_;
+  std::vector<Acquaintance> found_;
+};
+
+}  // namespace
+
+std::vector<Acquaintance> introduce(Rendezvous& rendezvous, const std::string& name,
+                                    std::span<const int> peers, bool share_memory,
+                                    Clock::time_point deadline, const Interrupt& interrupt) {
+  return Introduction(rendezvous, name, peers, deadline, interrupt).run(share_memory);
+}
+
+}  // namespace trainer::cluster
