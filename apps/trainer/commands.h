@@ -1,6 +1,7 @@
 // The program's commands, one file each: what it is called and takes, and what it does.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,9 @@ void add_validate(CLI::App& app, int& code);
 void add_schema(CLI::App& app, int& code);
 void add_completion(CLI::App& app, int& code);
 void add_devices(CLI::App& app, int& code);
+
+// A table of the shared libraries of this process and of what is compiled in, with versions.
+void print_libraries(std::ostream& out);
 
 // What evaluate takes; train is the same for a task that evaluates what others train.
 struct EvaluateArguments {

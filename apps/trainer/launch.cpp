@@ -1,5 +1,6 @@
 #include "cluster/launch.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "base/error.h"
@@ -10,7 +11,7 @@ namespace trainer::app {
 namespace {
 
 struct LaunchArguments {
-  int workers = 0, servers = 0;
+  int workers = 0, servers = 0, restarts = 0;
   bool evaluator = false;
   std::vector<std::string> command;  // of this program, e.g. train CONFIG
 };
@@ -25,6 +26,15 @@ void check_is_joint(const std::string& command) {
                  "copies of the model"));
 }
 
+// The command, so that it goes on with the run that it has begun.
+std::vector<std::string> resuming(std::vector<std::string> command) {
+  std::erase(command, "--overwrite");
+  if (std::find(command.begin(), command.end(), "--resume") == command.end()) {
+    command.emplace_back("--resume");
+  }
+  return command;
+}
+
 int launch(const LaunchArguments& arguments) {
   check_is_joint(arguments.command.front());
   cluster::LaunchOptions options;
@@ -35,6 +45,8 @@ int launch(const LaunchArguments& arguments) {
   if (options.servers > 0) options.after_term = std::chrono::minutes(1);
   options.command = {std::filesystem::read_symlink("/proc/self/exe")};
   options.command.insert(options.command.end(), arguments.command.begin(), arguments.command.end());
+  options.restarts = arguments.restarts;
+  options.restart_command = resuming(options.command);
   return cluster::launch(options);
 }
 
@@ -53,6 +65,11 @@ void add_launch(CLI::App& app, int& code) {
       ->check(CLI::Range(1, 1024));
   command->add_flag("--evaluator", arguments->evaluator,
                     "And a task that evaluates each new checkpoint");
+  command
+      ->add_option("--restarts", arguments->restarts,
+                   "When a process crashes, is killed or is lost, start the job again from its "
+                   "last checkpoint, at most so many times, after a wait that grows from 1 s")
+      ->check(CLI::Range(0, 1000));
   command->add_option("command", arguments->command, "What each runs, behind --: train CONFIG ...")
       ->required();
   command->callback([arguments, &code] { code = launch(*arguments); });

@@ -41,7 +41,8 @@ void check_command(const CLI::App& app, int argc, char** argv) {
 int run(int argc, char** argv) {
   CLI::App app{"Trains, evaluates and applies image classifiers from a YAML file."};
   app.name("trainer");
-  app.set_version_flag("--version", version());
+  app.set_version_flag("--version", version(),
+                       "Print the version and exit; with --verbose also that of every library");
   app.require_subcommand(1);
   int code = kExitOk;
   add_train(app, code);
@@ -66,6 +67,12 @@ int run(int argc, char** argv) {
   add_devices(app, code);
   add_examples(app);
 
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (words == std::vector<std::string>{"--version", "--verbose"}) {
+    std::cout << version() << "\n\n";
+    print_libraries(std::cout);
+    return kExitOk;
+  }
   check_command(app, argc, argv);
   const config::Environment variables = environment();
   if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {

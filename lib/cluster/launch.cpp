@@ -11,10 +11,12 @@
 #include <algorithm>
 #include <csignal>
 #include <cstring>
+#include <iostream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
+#include <thread>
 
 #include "base/error.h"
 #include "base/partition.h"
@@ -36,6 +38,8 @@ std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::siz
 }
 
 // One of the processes.
+constexpr Milliseconds kLongestPause{60'000};  // between two starts
+
 struct Task {
   std::string name;                              // "rank 1", "ps:0"; of messages
   std::map<std::string, std::string> variables;  // that say who it is
@@ -152,6 +156,8 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
   int wait();
+  // Whether the job has failed in a way that may pass, and nobody has asked it to end.
+  bool may_try_again() const { return !signalled_ && (code_ == kExitDevice || code_ > 128); }
 
  private:
   void start(const Task& task, bool first);
@@ -172,6 +178,7 @@ class Launcher {
   Socket signal_file_;
   std::vector<Worker> workers_;
   int code_ = 0;
+  bool signalled_ = false;
   std::optional<Clock::time_point> deadline_;  // for those that still run
   int next_signal_ = SIGTERM;
 };
@@ -278,7 +285,9 @@ int Launcher::wait() {
 void Launcher::read_signals() {
   signalfd_siginfo info;
   while (::read(signal_file_.get(), &info, sizeof info) == sizeof info) {
-    if (info.ssi_signo != SIGCHLD) send(static_cast<int>(info.ssi_signo));
+    if (info.ssi_signo == SIGCHLD) continue;
+    signalled_ = true;
+    send(static_cast<int>(info.ssi_signo));
   }
 }
 
@@ -338,7 +347,20 @@ bool Launcher::any_running() const {
 
 int launch(const LaunchOptions& options) {
   if (options.workers < 1) wrong("-n", concat("expected 1 or more, found ", options.workers));
-  return Launcher(options).wait();
+  LaunchOptions now = options;
+  auto pause = options.first_wait;
+  for (int restart = 1;; ++restart, pause = std::min<Milliseconds>(2 * pause, kLongestPause)) {
+    Launcher launcher(now);
+    const int code = launcher.wait();
+    if (restart > options.restarts || !launcher.may_try_again()) return code;
+    std::cerr << concat("launch: the job has ended with code ", code,
+                        "; it starts again from its last checkpoint in ",
+                        static_cast<double>(pause.count()) / 1000, " s (", restart, " of ",
+                        options.restarts, ")\n")
+              << std::flush;
+    std::this_thread::sleep_for(pause);
+    now.command = options.restart_command;
+  }
 }
 
 }  // namespace trainer::cluster

@@ -15,6 +15,12 @@ struct LaunchOptions {
   // How long the other ranks may take to end by themselves after one has failed.
   std::chrono::milliseconds patience{5'000};
   std::chrono::milliseconds after_term{10'000};  // and then from SIGTERM to SIGKILL
+  // A job whose processes crash, are killed or lose each other is started again so many times, with
+  // `restart_command`, after a wait that doubles from `first_wait` up to a minute. No other failure
+  // would end otherwise the next time.
+  int restarts = 0;
+  std::vector<std::string> restart_command;
+  std::chrono::milliseconds first_wait{1'000};
 };
 
 // Starts the workers with torchrun's variables, a free port of 127.0.0.1 for rank 0 and an equal
@@ -34,7 +40,8 @@ struct LaunchOptions {
 //
 // Returns 0, or the exit code of the first worker that failed (the lowest rank of several found at
 // once), 128 + N when signal N ended it. kExitDevice, with which other workers report the failure,
-// counts only when no worker ended with another code. Throws ConfigError or DeviceError.
+// counts only when no worker ended with another code. Of several starts, the code of the last.
+// Throws ConfigError or DeviceError.
 int launch(const LaunchOptions& options);
 
 }  // namespace trainer::cluster

@@ -37,7 +37,7 @@ bool gone(int process) {
 }
 
 bool all_gone(const std::vector<int>& processes) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   for (const int process : processes) {
     while (!gone(process)) {
       if (std::chrono::steady_clock::now() > limit) return false;
@@ -48,7 +48,7 @@ bool all_gone(const std::vector<int>& processes) {
 }
 
 bool wait_for(const Process& job, const std::string& word, std::size_t times) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   while (numbers(job, word).size() < times) {
     if (std::chrono::steady_clock::now() > limit) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -88,6 +88,46 @@ TEST_CASE("launch: the code is that of the first to fail, and the others end by 
   }
 }
 
+TEST_CASE("launch: a job that crashes is started again, others are not") {
+  const auto times = [](const Process& job, const std::string& text) {
+    std::size_t found = 0;
+    const std::string err = job.err();
+    for (auto at = err.find(text); at != std::string::npos; at = err.find(text, at + 1)) ++found;
+    return found;
+  };
+  SUBCASE("once") {
+    const auto job = launch_ranks(2, {"--restarts", "2", "--mode", "loop", "--which", "1",
+                                      "--abort-at", "3", "--end-at", "2"});
+    CHECK(job->wait() == 0);
+    INFO(job->err());
+    CHECK(times(*job, "starts again from its last checkpoint") == 1);
+    CHECK(job->err().find("ended with code 4; it starts again from its last checkpoint in 0.02 s "
+                          "(1 of 2)") != std::string::npos);
+  }
+  SUBCASE("as often as it may") {
+    const auto job =
+        launch_ranks(2, {"--restarts", "2", "--mode", "loop", "--which", "1", "--kill-at", "1"});
+    CHECK(job->wait() == 128 + SIGKILL);
+    CHECK(times(*job, "starts again from its last checkpoint") == 2);
+    CHECK(job->err().find("in 0.04 s (2 of 2)") != std::string::npos);
+    CHECK(all_gone(numbers(*job, "process")));
+  }
+  SUBCASE("not after an error that would come again") {
+    const auto job =
+        launch_ranks(2, {"--restarts", "2", "--mode", "loop", "--which", "1", "--fail-at", "1"});
+    CHECK(job->wait() == 3);
+    CHECK(times(*job, "starts again") == 0);
+  }
+  SUBCASE("not after a signal") {
+    const auto job = launch_ranks(2, {"--restarts", "2", "--mode", "loop"});
+    REQUIRE(job->prints("step 1"));
+    REQUIRE(wait_for(*job, "process", 2));
+    job->signal(SIGTERM);
+    CHECK(job->wait() == 128 + SIGTERM);
+    CHECK(times(*job, "starts again") == 0);
+  }
+}
+
 TEST_CASE("launch: who does not end by itself is ended") {
   const auto job = launch_ranks(2, {"--mode", "ignore"});
   CHECK(job->wait() == 3);
@@ -97,7 +137,7 @@ TEST_CASE("launch: who does not end by itself is ended") {
 
 TEST_CASE("launch: one that is stopped goes on when another has failed, and ends by itself") {
   const auto job =
-      launch_ranks(2, {"--mode", "loop", "--which", "1", "--stop-at", "3", "--timeout", "2000"});
+      launch_ranks(2, {"--mode", "loop", "--which", "1", "--stop-at", "3", "--timeout", "6000"});
   CHECK(job->wait() == 4);
   INFO(job->err());
   CHECK(job->err().find("\nrank 1 (on ") != std::string::npos);  // of rank 0

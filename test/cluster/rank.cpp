@@ -126,6 +126,7 @@ void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& option
   std::vector<float> values(static_cast<std::size_t>(number(options, "count", 100'000)));
   for (int step = 0;; ++step) {
     rendezvous.set_phase(concat("training, step ", step));
+    if (options.count("start") > 0 && step == number(options, "end-at", -1)) return;
     const bool chosen = rendezvous.rank() == number(options, "which", rendezvous.rank());
     if (chosen && step == number(options, "hang-at", -1)) ::pause();
     if (chosen && step == number(options, "stop-at", -1)) ::raise(SIGSTOP);
@@ -142,19 +143,26 @@ void run_loop(Rendezvous& rendezvous, Communicator& group, const Options& option
   }
 }
 
-// One that no signal but SIGKILL ends, beside one that fails.
-void ignore_signals(const Rendezvous& rendezvous) {
-  if (rendezvous.rank() == 0) throw DataError("images/7.jpg", "is damaged");
+// One that no signal but SIGKILL ends, beside one that fails once the other is so far.
+void ignore_signals(Rendezvous& rendezvous) {
+  if (rendezvous.rank() == 0) {
+    rendezvous.get("deaf");
+    throw DataError("images/7.jpg", "is damaged");
+  }
   std::signal(SIGTERM, SIG_IGN);
   std::cout << "deaf" << std::endl;
+  rendezvous.set("deaf", "");
   while (true) ::pause();
 }
 
 // As after a signal: rank 0 saves for longer than the launcher is patient.
-[[noreturn]] void stop_by_signal(const Rendezvous& rendezvous) {
+[[noreturn]] void stop_by_signal(Rendezvous& rendezvous) {
   if (rendezvous.rank() == 0) {
+    rendezvous.set("saving", "");
     std::this_thread::sleep_for(std::chrono::milliseconds(2200));
     std::cout << "saved" << std::endl;
+  } else {
+    rendezvous.get("saving");
   }
   throw Error(kExitInterrupted, "interrupted");
 }
@@ -195,13 +203,19 @@ void run(const Options& options) {
 }  // namespace
 }  // namespace trainer::cluster
 
-// `cluster_rank launch N ...` starts N of itself with the remaining arguments.
+// `cluster_rank launch N ...` starts N of itself with the remaining arguments; `launch N --restarts
+// K ...` up to K times more, with `--start again` behind them.
 int launch_ranks(int argc, char** argv) {
   std::vector<std::string> command{std::filesystem::read_symlink("/proc/self/exe")};
-  command.insert(command.end(), argv + 3, argv + argc);
   trainer::cluster::LaunchOptions options;
+  const bool restarts = argc > 4 && std::string(argv[3]) == "--restarts";
+  if (restarts) options.restarts = std::stoi(argv[4]);
+  command.insert(command.end(), argv + (restarts ? 5 : 3), argv + argc);
   options.workers = std::stoi(argv[2]);
-  options.command = std::move(command);
+  options.command = command;
+  options.restart_command = std::move(command);
+  options.restart_command.insert(options.restart_command.end(), {"--start", "again"});
+  options.first_wait = std::chrono::milliseconds(20);
   options.patience = std::chrono::milliseconds(1500);
   options.after_term = std::chrono::milliseconds(200);
   return trainer::cluster::launch(options);

@@ -36,6 +36,22 @@ std::string small_config(const Workspace& work) {
 
 }  // namespace
 
+TEST_CASE("the version names every library behind the program") {
+  const Result result = run({"--version", "--verbose"});
+  CHECK(result.code == 0);
+  CHECK(result.err == "");
+  CHECK(result.out.rfind("trainer ", 0) == 0);
+  for (const char* name :
+       {"libc ", "libstdc++ ", "libdnnl ", "libjpeg ", "libprotobuf ", "CLI11 "}) {
+    INFO(name);
+    const std::size_t at = result.out.find(name);
+    REQUIRE(at != std::string::npos);
+    const std::string line = result.out.substr(at, result.out.find('\n', at) - at);
+    CHECK(line.find_first_of("0123456789", line.find(' ')) != std::string::npos);
+  }
+  CHECK(has(run({"--help"}).out, "with --verbose"));
+}
+
 TEST_CASE("every command's help ends with examples of its own, whose options it has") {
   const std::string program = run({"--help"}).out;
   std::istringstream lines(program.substr(program.find("\nSubcommands:") + 1));
