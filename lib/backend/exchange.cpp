@@ -18,7 +18,8 @@ std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t 
   return buckets;
 }
 
-Trailer::Trailer(std::vector<std::span<float>> statistics) : statistics_(std::move(statistics)) {
+Trailer::Trailer(std::vector<std::span<float>> statistics, bool averaged)
+    : statistics_(std::move(statistics)), averaged_(averaged) {
   for (const std::span<float> statistic : statistics_) count_ += statistic.size();
   before_.reserve(count_);
 }
@@ -33,6 +34,7 @@ void Trailer::remember() {
 void Trailer::write(std::span<float> to, bool finite) const {
   to[0] = finite ? 0.0f : 1.0f;
   to[1] = moved_ ? 1.0f : 0.0f;
+  if (!averaged_) return;
   auto at = to.begin() + 2;
   for (const std::span<float> statistic : statistics_) {
     at = moved_ ? std::copy(statistic.begin(), statistic.end(), at)
@@ -43,10 +45,10 @@ void Trailer::write(std::span<float> to, bool finite) const {
 bool Trailer::read(std::span<const float> sum) {
   if (sum[0] != 0.0f) {
     assign(before_.data(), 1);
-  } else if (sum[1] != 0.0f) {
-    assign(sum.data() + 2, 1 / sum[1]);
-  } else {
+  } else if (sum[1] == 0.0f) {
     return true;
+  } else if (averaged_) {
+    assign(sum.data() + 2, 1 / sum[1]);
   }
   moved_ = false;
   return sum[0] == 0.0f;

@@ -26,19 +26,20 @@ std::vector<Slice> make_buckets(std::span<const Segment> segments, std::int64_t 
 // the moving statistics to the mean over the ranks that moved them.
 class Trailer {
  public:
-  // `statistics`: moving statistics that are averaged; none when batch norm takes its statistics
-  // over all ranks.
-  explicit Trailer(std::vector<std::span<float>> statistics = {});
+  // `statistics`: all moving statistics. They travel if they are averaged, which they are not when
+  // batch norm takes its statistics over all ranks: every rank then has the same.
+  explicit Trailer(std::vector<std::span<float>> statistics = {}, bool averaged = true);
 
-  std::size_t size() const { return 2 + count_; }  // float32 values
+  std::size_t size() const { return 2 + (averaged_ ? count_ : 0); }  // float32 values
   // Records that a call has moved the statistics since the last update.
   void statistics_moved() { moved_ = true; }
-  // Saves the statistics, before a call moves them, for an update that is left out.
+  // Saves the statistics, before the first call of an update moves them, in case it is left out.
   void remember();
   // Writes this rank's trailer.
   void write(std::span<float> to, bool finite) const;
-  // Reads the sum over all ranks and returns whether to update. Sets the statistics to the mean of
-  // the ranks if so, otherwise to those that remember() saved.
+  // Reads the sum over all ranks and returns whether to update. If so, sets the statistics to the
+  // mean of the ranks where they are averaged; otherwise to those that remember() saved, also on
+  // ranks whose own losses were finite.
   bool read(std::span<const float> sum);
 
  private:
@@ -46,6 +47,7 @@ class Trailer {
 
   std::vector<std::span<float>> statistics_;
   std::size_t count_ = 0;
+  bool averaged_;
   std::vector<float> before_;
   bool moved_ = false;
 };

@@ -88,8 +88,8 @@ ReferenceExecutable::ReferenceExecutable(const graph::Graph& graph, ReferenceVar
     statistics_ = &dynamic_cast<ReferenceCollective&>(*reduction.statistics).ranks();
   }
   if (!updates_) return;
-  if (reduction.gradients != nullptr && reduction.statistics == nullptr) {
-    trailer_ = backend::Trailer(variables.statistics());
+  if (reduction.gradients != nullptr) {
+    trailer_ = backend::Trailer(variables.statistics(), reduction.statistics == nullptr);
   }
   sum_.resize(static_cast<std::size_t>(variables.layout().count) + trailer_.size());
 }
@@ -300,7 +300,7 @@ void ReferenceExecutable::compute(Call& call) {
   if (!call.scalars.accumulate) all_finite_ = true;
   call.result.finite = call.result.finite && !stopped_;
   all_finite_ = all_finite_ && call.result.finite;
-  trailer_.remember();
+  if (!call.scalars.accumulate) trailer_.remember();
   if (all_finite_ && !values.empty()) move_statistics(values);
   trailer_.write(std::span(sum_).subspan(count), all_finite_);
   call.end_phase(&backend::PhaseTimes::backward);

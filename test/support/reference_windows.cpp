@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "support/reference.h"
@@ -56,12 +57,15 @@ void backward_weights(const Window& w, std::int64_t groups, const Tensor& x, con
   for (std::int64_t o = 0; o < dy.size(); ++o) (*dbias)[o % dy.channels()] += dy[o];
 }
 
-// y and the winners; the first of equal maxima wins.
+// The first of equal maxima stays; a NaN goes before all numbers and stays too.
+bool wins(double v, double best) { return !(v <= best) && !std::isnan(best); }
+
+// y and the winners.
 void max_pool(const Window& w, const Tensor& x, Tensor& y, Tensor& index) {
   y.data.assign(y.data.size(), -std::numeric_limits<double>::infinity());
   slide(w, x.shape, y.shape, [&](std::int64_t to, std::int64_t from, std::int64_t position) {
     for (std::int64_t c = 0; c < x.channels(); ++c) {
-      if (!(x[from + c] > y[to + c])) continue;
+      if (!wins(x[from + c], y[to + c])) continue;
       y[to + c] = x[from + c];
       index[to + c] = static_cast<double>(position);
     }
@@ -171,7 +175,8 @@ void evaluate(const graph::GlobalPool& op, const Site& s) {
   if (max) y.data.assign(y.data.size(), -std::numeric_limits<double>::infinity());
   for (std::int64_t i = 0; i < x.size(); ++i) {
     double& to = y[i / (pixels * channels) * channels + i % channels];
-    to = max ? std::max(to, x[i]) : to + x[i] / static_cast<double>(pixels);
+    if (!max) to += x[i] / static_cast<double>(pixels);
+    if (max && wins(x[i], to)) to = x[i];
   }
 }
 

@@ -78,7 +78,7 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
   const ReductionOptions& reduction = options.reduction;
   if (updates_) {
     const bool has_ranks = ranks_ != nullptr;
-    if (has_ranks && statistics_ranks_ == nullptr) trailer_ = Trailer(moving_statistics(graph));
+    if (has_ranks) trailer_ = Trailer(moving_statistics(graph), statistics_ranks_ == nullptr);
     const auto trailer = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
     for (WorkerState& state : states_) {
       state.gradients =

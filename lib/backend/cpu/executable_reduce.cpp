@@ -54,6 +54,7 @@ void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
     const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
     reduction_->sum(mine, sources_, scalars.accumulate && !ordered);
   }
+  if (worker == 0 && !scalars.accumulate) trailer_.remember();
   if (!reduces(scalars)) {
     if (worker == 0) {
       all_finite_ = all_finite_ && finite_;
@@ -109,7 +110,6 @@ float* CpuExecutable::source(std::size_t worker, const Call& call) const {
 
 void CpuExecutable::write_trailer(const Call& call) {
   all_finite_ = all_finite_ && finite_;
-  trailer_.remember();
   if (all_finite_) update_statistics(call);
   trailer_.write(reduction_->trailer(), all_finite_);
 }

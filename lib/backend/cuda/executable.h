@@ -118,7 +118,7 @@ class CudaExecutable final : public Executable {
   Buffer gradients_;                     // flat, then the trailer
   Buffer accumulated_;                   // ordered: the sum of the calls so far
   Buffer gathered_;                      // ordered: the gradients of all ranks
-  Buffer statistics_before_;             // the call moved them
+  Buffer statistics_before_;             // the calls of this update moved them
   FlatBufferPool pool_;                  // of gradients of parts
   std::vector<Slice> buckets_;           // reduced while backward runs; the last one after it
   StreamHandle reduction_stream_;

@@ -189,8 +189,10 @@ void CudaExecutable::add_part_numbers(const Call& call, const Part& part, bool f
 
 void CudaExecutable::move_statistics(const Call& call) {
   const auto count = static_cast<std::size_t>(variables_.placement().flat.statistics);
-  copy_on_device(statistics_before_.span().address, variables_.statistics(), count * sizeof(float),
-                 call.stream);
+  if (!call.accumulate) {
+    copy_on_device(statistics_before_.span().address, variables_.statistics(),
+                   count * sizeof(float), call.stream);
+  }
   if (last_program_ == nullptr) return;
   const StepContext context{pointers_.data(), call.stream, 0, scalars(), state(), true};
   for (const ProgramStep& step : last_program_->statistics) step.enqueue(context);
@@ -234,8 +236,9 @@ void CudaExecutable::add_earlier_calls(const Call& call) {
 void CudaExecutable::decide_and_update(const Call& call) {
   const bool reduced = reduces(call);
   if (reduced) {
-    read_trailer(trailer(), pointer_to<float>(statistics_before_.span()), variables_.statistics(),
-                 trailer_statistics_, state(), call.stream);
+    read_trailer(trailer(), trailer_statistics_ > 0, pointer_to<float>(statistics_before_.span()),
+                 variables_.statistics(), variables_.placement().flat.statistics, state(),
+                 call.stream);
   }
   const std::int64_t count = variables_.placement().flat.count;
   const bool scaled = options_.loss_scale.dynamic;

@@ -12,6 +12,7 @@
 #include <set>
 #include <vector>
 
+#include "cuda/fake_cudnn/products.h"
 #include "cuda/fake_cudnn/values.h"
 
 namespace fake {
@@ -57,17 +58,18 @@ struct Values {
   }
 };
 
-// Calls visit(position in Values::data, offset in memory) for each element of a tensor.
+// Calls visit(position in Values::data, offset in memory, step there, count) for the channels of
+// each pixel of a tensor.
 template <class Visit>
-void each_element(const Descriptor& tensor, const Visit& visit) {
+void each_row(const Descriptor& tensor, const Visit& visit) {
   const Integers d = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_DIMENSIONS);
   const Integers s = tensor.all<std::int64_t>(CUDNN_ATTR_TENSOR_STRIDES);
   std::size_t position = 0;
   for (std::int64_t n = 0; n < d[0]; ++n) {
     for (std::int64_t y = 0; y < d[2]; ++y) {
       for (std::int64_t x = 0; x < d[3]; ++x) {
-        const std::int64_t pixel = n * s[0] + y * s[2] + x * s[3];
-        for (std::int64_t c = 0; c < d[1]; ++c) visit(position++, pixel + c * s[1]);
+        visit(position, n * s[0] + y * s[2] + x * s[3], s[1], d[1]);
+        position += static_cast<std::size_t>(d[1]);
       }
     }
   }
@@ -101,9 +103,9 @@ class Execution {
     if (is_virtual(tensor)) return virtual_.at(id_of(tensor));
     Values values = blank(tensor);
     const void* from = addresses_.at(id_of(tensor));
-    const Number type = number_of(tensor);
-    each_element(tensor, [&](std::size_t position, std::int64_t offset) {
-      values.data[position] = load(from, offset, type);
+    each_row(tensor, [&](std::size_t position, std::int64_t offset, std::int64_t step,
+                         std::int64_t count) {
+      load_row(from, offset, step, count, number_of(tensor), values.data.data() + position);
     });
     return values;
   }
@@ -127,16 +129,24 @@ class Execution {
       return;
     }
     void* to = addresses_.at(id_of(tensor));
-    each_element(tensor, [&](std::size_t position, std::int64_t offset) {
-      store(to, offset, type, values.data[position]);
+    each_row(tensor, [&](std::size_t position, std::int64_t offset, std::int64_t step,
+                         std::int64_t count) {
+      for (std::int64_t c = 0; c < count; ++c) {
+        store(to, offset + c * step, type, values.data[position + static_cast<std::size_t>(c)]);
+      }
     });
   }
 
-  // Calls visit(n, k, p, q, r, s, h, w) for each output pixel (p, q) of channel k and each filter
-  // position (r, s) that lies over a pixel (h, w) of the image.
+  // Output pixels (p, q), (p, q + 1), ... of an image that filter position (r, s) joins with pixels
+  // (h, w), (h, w + step), ... of the image that is convolved.
+  struct Run {
+    std::int64_t n, p, q, count, r, s, h, w, step;
+  };
+
+  // Calls visit(run) for every image, row of outputs and filter position, in this order.
   template <class Visit>
-  static void each_term(const Descriptor& how, const Values& x, const Values& filter,
-                        const Values& y, const Visit& visit) {
+  static void each_run(const Descriptor& how, const Values& x, const Values& filter,
+                       const Values& y, const Visit& visit) {
     const Integers before = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
     const Integers stride = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
     const Integers dilation = how.all<std::int64_t>(CUDNN_ATTR_CONVOLUTION_DILATIONS);
@@ -144,42 +154,59 @@ class Execution {
         how.one(CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_CONVOLUTION) == CUDNN_CONVOLUTION;
     for (std::int64_t n = 0; n < y.n; ++n) {
       for (std::int64_t p = 0; p < y.h; ++p) {
-        for (std::int64_t q = 0; q < y.w; ++q) {
-          for (std::int64_t r = 0; r < filter.h; ++r) {
-            const std::int64_t h = p * stride[0] - before[0] + r * dilation[0];
-            if (h < 0 || h >= x.h) continue;
-            for (std::int64_t s = 0; s < filter.w; ++s) {
-              const std::int64_t w = q * stride[1] - before[1] + s * dilation[1];
-              if (w < 0 || w >= x.w) continue;
-              const std::int64_t fr = flips ? filter.h - 1 - r : r;
-              const std::int64_t fs = flips ? filter.w - 1 - s : s;
-              for (std::int64_t k = 0; k < y.c; ++k) visit(n, k, p, q, fr, fs, h, w);
-            }
+        for (std::int64_t r = 0; r < filter.h; ++r) {
+          const std::int64_t h = p * stride[0] - before[0] + r * dilation[0];
+          if (h < 0 || h >= x.h) continue;
+          for (std::int64_t s = 0; s < filter.w; ++s) {
+            const std::int64_t left = s * dilation[1] - before[1];
+            std::int64_t first = 0, last = y.w;
+            while (first < last && first * stride[1] + left < 0) ++first;
+            while (first < last && (last - 1) * stride[1] + left >= x.w) --last;
+            if (first == last) continue;
+            visit(Run{n, p, first, last - first, flips ? filter.h - 1 - r : r,
+                      flips ? filter.w - 1 - s : s, h, first * stride[1] + left, stride[1]});
           }
         }
       }
     }
   }
 
-  // The first channel of x that output channel k reads.
-  static std::int64_t first_channel(const Values& x, const Values& filter, std::int64_t k) {
-    const std::int64_t outputs_a_group = filter.n / (x.c / filter.c);
-    return k / outputs_a_group * filter.c;
-  }
+  // Which channels of x and y belong to group g.
+  struct Groups {
+    std::int64_t count, inputs, outputs;  // of one group
+    Groups(const Values& x, const Values& filter)
+        : count(x.c / filter.c), inputs(filter.c), outputs(filter.n / count) {}
+  };
 
   void convolve(const Descriptor& op) {
     const Values x = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X));
     const Values filter = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W));
     const Descriptor& to = *op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y);
     Values y = blank(to);
-    each_term(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC), x, filter, y,
-              [&](auto n, auto k, auto p, auto q, auto r, auto s, auto h, auto w) {
-                const double* from = x.at(n, h, w) + first_channel(x, filter, k);
-                const double* weights = filter.at(k, r, s);
-                double sum = 0;
-                for (std::int64_t c = 0; c < filter.c; ++c) sum += from[c] * weights[c];
-                y.at(n, p, q)[k] += sum;
-              });
+    const Groups groups(x, filter);
+    // [r][s][c][k], so that a pixel's sums of all k are next to each other.
+    std::vector<double> turned(filter.data.size());
+    for (std::int64_t k = 0; k < filter.n; ++k) {
+      for (std::int64_t at = 0; at < filter.h * filter.w; ++at) {
+        for (std::int64_t c = 0; c < filter.c; ++c) {
+          turned[static_cast<std::size_t>((at * filter.c + c) * filter.n + k)] =
+              filter.at(k, 0, at)[c];
+        }
+      }
+    }
+    each_run(
+        *op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC), x, filter, y,
+        [&](const Run& run) {
+          const double* weights = turned.data() + (run.r * filter.w + run.s) * filter.c * filter.n;
+          for (std::int64_t i = 0; i < run.count; ++i) {
+            const double* from = x.at(run.n, run.h, run.w + i * run.step);
+            double* sums = y.at(run.n, run.p, run.q + i);
+            for (std::int64_t g = 0; g < groups.count; ++g) {
+              add_products(sums + g * groups.outputs, groups.outputs, {from + g * groups.inputs, 1},
+                           {weights + g * groups.outputs, filter.n}, groups.inputs);
+            }
+          }
+        });
     write(to, std::move(y));
   }
 
@@ -188,13 +215,21 @@ class Execution {
     const Values filter = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W));
     const Descriptor& to = *op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX);
     Values dx = blank(to);
-    each_term(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC), dx, filter, dy,
-              [&](auto n, auto k, auto p, auto q, auto r, auto s, auto h, auto w) {
-                double* sums = dx.at(n, h, w) + first_channel(dx, filter, k);
-                const double* weights = filter.at(k, r, s);
-                const double factor = dy.at(n, p, q)[k];
-                for (std::int64_t c = 0; c < filter.c; ++c) sums[c] += factor * weights[c];
-              });
+    const Groups groups(dx, filter);
+    const std::int64_t filter_size = filter.h * filter.w * filter.c;
+    each_run(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC), dx, filter, dy,
+             [&](const Run& run) {
+               for (std::int64_t i = 0; i < run.count; ++i) {
+                 double* sums = dx.at(run.n, run.h, run.w + i * run.step);
+                 const double* factors = dy.at(run.n, run.p, run.q + i);
+                 for (std::int64_t g = 0; g < groups.count; ++g) {
+                   const double* weights = filter.at(g * groups.outputs, run.r, run.s);
+                   add_products(sums + g * groups.inputs, groups.inputs,
+                                {factors + g * groups.outputs, 1}, {weights, filter_size},
+                                groups.outputs);
+                 }
+               }
+             });
     write(to, std::move(dx));
   }
 
@@ -203,13 +238,17 @@ class Execution {
     const Values dy = read_factor(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY));
     const Descriptor& to = *op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW);
     Values dw = blank(to);
-    each_term(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC), x, dw, dy,
-              [&](auto n, auto k, auto p, auto q, auto r, auto s, auto h, auto w) {
-                const double* from = x.at(n, h, w) + first_channel(x, dw, k);
-                double* sums = dw.at(k, r, s);
-                const double factor = dy.at(n, p, q)[k];
-                for (std::int64_t c = 0; c < dw.c; ++c) sums[c] += factor * from[c];
-              });
+    const Groups groups(x, dw);
+    each_run(*op.reference(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC), x, dw, dy,
+             [&](const Run& run) {
+               const double* factors = dy.at(run.n, run.p, run.q);
+               const double* from = x.at(run.n, run.h, run.w);
+               for (std::int64_t k = 0; k < dw.n; ++k) {
+                 const std::int64_t g = k / groups.outputs;
+                 add_products(dw.at(k, run.r, run.s), groups.inputs, {factors + k, dy.c},
+                              {from + g * groups.inputs, run.step * x.c}, run.count);
+               }
+             });
     write(to, std::move(dw));
   }
 

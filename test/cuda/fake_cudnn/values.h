@@ -45,6 +45,17 @@ inline double load(const void* from, std::int64_t index, Number type) {
                                    : trainer::float16_to_float(bits);
 }
 
+// values[i] = the number at first + i * step, for i < count.
+inline void load_row(const void* from, std::int64_t first, std::int64_t step, std::int64_t count,
+                     Number type, double* values) {
+  if (type == Number::kFloat32) {
+    const float* row = static_cast<const float*>(from) + first;
+    for (std::int64_t i = 0; i < count; ++i) values[i] = row[i * step];
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) values[i] = load(from, first + i * step, type);
+}
+
 inline void store(void* to, std::int64_t index, Number type, double value) {
   const auto single = static_cast<float>(value);
   if (type == Number::kFloat32) {

@@ -188,7 +188,11 @@ void run_patiently(Lock& lock, const std::function<bool()>& condition) {
 cudaError_t run_a_few(Lock& lock, const std::function<bool()>& condition) {
   World& w = world();
   MemoryAccess memory(w);
-  for (auto left = w.random() % 3; left > 0 && !condition() && w.sticky == cudaSuccess; --left) {
+  // Few as a rule. Now and then many: a host that asks again and again would wait for long
+  // otherwise.
+  const bool many = w.random() % 4 == 0;
+  for (auto left = w.random() % (many ? 64 : 3);
+       left > 0 && !condition() && w.sticky == cudaSuccess; --left) {
     if (run_one(lock, memory)) continue;
     memory.close();
     wait_for_change(lock, std::chrono::microseconds(200));

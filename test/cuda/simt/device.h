@@ -14,10 +14,10 @@
 #define __global__
 #define __device__
 #define __launch_bounds__(...)
-#define threadIdx (*simt::place().thread)
-#define blockIdx (simt::place().block)
-#define blockDim (simt::place().block_dim)
-#define gridDim (simt::place().grid_dim)
+#define threadIdx (*simt::place.thread)
+#define blockIdx (simt::place.block)
+#define blockDim (simt::place.block_dim)
+#define gridDim (simt::place.grid_dim)
 
 using std::isfinite;
 
@@ -26,13 +26,14 @@ namespace simt {
 // A place in a kernel's source.
 using Site = std::source_location;
 
-// The running thread, its block and its grid.
+// The running thread, its block and its grid. Kernels read them at every turn, so that they lie
+// where an OS thread finds its own without a call, also in a library that is opened later.
 struct Place {
-  const uint3* thread;
-  uint3 block;
+  const uint3* thread = nullptr;
+  uint3 block{};
   dim3 block_dim, grid_dim;
 };
-const Place& place();
+extern thread_local constinit Place place __attribute__((tls_model("initial-exec")));
 
 // What the lanes of a warp gave a shuffle: value[i] is lane i's, valid for the lanes of `mask`.
 struct Lanes {

@@ -79,8 +79,18 @@ struct Thread {
   State state = State::kReady;
   Site site;
   Fiber* fiber = nullptr;  // null until the thread starts
-  unsigned mask = 0, partners = 0;
-  std::uint64_t value = 0, received[32]{};
+  unsigned mask = 0;
+  std::uint64_t value = 0;
+};
+
+struct Warp {
+  unsigned first = 0, last = 0;  // threads
+  unsigned lanes = 0;            // a bit for each thread
+  bool done = false;             // all of them are
+  // What the lanes of the last shuffle gave it. No other shuffle of the warp ends before these
+  // lanes have gone on, and so have read it.
+  std::uint64_t received[32]{};
+  char sync = 0;
 };
 
 bool same_place(const Site& a, const Site& b) {
@@ -107,17 +117,17 @@ class Scheduler {
 
   Thread& running() { return threads_[running_]; }
   unsigned lane() const { return running_ % 32; }
-  unsigned warp() const { return running_ / 32; }
+  Warp& warp() { return warps_[running_ / 32]; }
 
-  Place place{};
   std::unique_ptr<char[]> shared;
   std::uint64_t seed = 1;
-  char barrier_sync = 0, warp_sync[32]{};
+  char barrier_sync = 0;
 
  private:
+  void number_threads(dim3 block);
   void run_block(std::mt19937_64& random);
-  bool run_warp(unsigned warp, std::mt19937_64& random);
-  bool wake_warp(unsigned first, unsigned last);
+  bool run_warp(Warp& warp, std::mt19937_64& random);
+  bool wake_warp(Warp& warp);
   void wake_block();
   void resume(unsigned thread);
   void start(unsigned thread);
@@ -125,8 +135,10 @@ class Scheduler {
   void abandon();
 
   std::vector<Thread> threads_;  // of the running block
+  Warp warps_[kMostThreads / 32];
   unsigned count_ = 0;
   unsigned running_ = 0;
+  std::vector<unsigned> order_;    // of the warps that are not done
   std::vector<unsigned> pending_;  // threads of the running warp that have not started; last first
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> free_;
@@ -142,8 +154,10 @@ class Scheduler {
 };
 
 Scheduler& scheduler() {
-  static thread_local Scheduler scheduler;
-  return scheduler;
+  // A pointer: what an OS thread finds without a call (place) must be small in a library that is
+  // opened later.
+  static thread_local const auto scheduler = std::make_unique<Scheduler>();
+  return *scheduler;
 }
 
 void Scheduler::fail(const char* what, Site at) const {
@@ -243,8 +257,8 @@ void Scheduler::resume(unsigned thread) {
 }
 
 // Lets lanes that wait at a shuffle go on once no lane of the warp runs. False: there are none.
-bool Scheduler::wake_warp(unsigned first, unsigned last) {
-  const unsigned full = last - first == 32 ? ~0u : (1u << (last - first)) - 1;
+bool Scheduler::wake_warp(Warp& warp) {
+  const unsigned first = warp.first, last = warp.last, full = warp.lanes;
   unsigned waiting = 0;
   const Thread* one = nullptr;
   for (unsigned i = first; i < last; ++i) {
@@ -264,8 +278,7 @@ bool Scheduler::wake_warp(unsigned first, unsigned last) {
     if ((thread.mask & full) != mask || !same_place(thread.site, one->site)) {
       fail("a shuffle while other lanes of its mask are at another", one->site);
     }
-    for (unsigned j = first; j < last; ++j) thread.received[j - first] = threads_[j].value;
-    thread.partners = mask;
+    warp.received[i - first] = thread.value;
     thread.state = State::kReady;
   }
   return true;
@@ -287,18 +300,19 @@ void Scheduler::wake_block() {
 }
 
 // Runs each lane of a warp that can run until it waits. False: none could.
-bool Scheduler::run_warp(unsigned warp, std::mt19937_64& random) {
-  const unsigned first = warp * 32, last = std::min(first + 32, count_);
-  unsigned lanes[32];
-  std::iota(lanes, lanes + 32, first);
-  std::shuffle(lanes, lanes + (last - first), random);
-  bool ran = false;
+bool Scheduler::run_warp(Warp& warp, std::mt19937_64& random) {
+  unsigned lanes[32], ready = 0;
+  warp.done = true;
+  for (unsigned i = warp.first; i < warp.last; ++i) {
+    if (threads_[i].state == State::kReady) lanes[ready++] = i;
+    if (threads_[i].state != State::kDone) warp.done = false;
+  }
+  if (warp.done) return false;
+  std::shuffle(lanes, lanes + ready, random);
+  const bool ran = ready > 0;
   pending_.clear();
-  for (unsigned i = 0; i < last - first; ++i) {
-    const Thread& thread = threads_[lanes[i]];
-    if (thread.state != State::kReady) continue;
-    ran = true;
-    if (thread.fiber == nullptr) {
+  for (unsigned i = 0; i < ready; ++i) {
+    if (threads_[lanes[i]].fiber == nullptr) {
       pending_.push_back(lanes[i]);
     } else {
       resume(lanes[i]);
@@ -309,34 +323,29 @@ bool Scheduler::run_warp(unsigned warp, std::mt19937_64& random) {
     pending_.pop_back();
     start(next);
   }
-  return wake_warp(first, last) || ran;
+  return wake_warp(warp) || ran;
 }
 
 // Warps are drawn by lot, so that one may run far ahead of the others between barriers.
 void Scheduler::run_block(std::mt19937_64& random) {
-  const dim3 d = place.block_dim;
   if (__tsan_get_current_fiber) tsan_ = __tsan_get_current_fiber();
   for (unsigned i = 0; i < count_; ++i) {
-    Thread& thread = threads_[i];
-    thread.index = {i % d.x, i / d.x % d.y, i / d.x / d.y};
-    thread.state = State::kReady;
-    thread.fiber = nullptr;
+    threads_[i].state = State::kReady;
+    threads_[i].fiber = nullptr;
   }
   release(&start_sync_);
-  std::vector<unsigned> order((count_ + 31) / 32);
-  std::iota(order.begin(), order.end(), 0u);
-  for (;;) {
-    std::shuffle(order.begin(), order.end(), random);
+  order_.resize((count_ + 31) / 32);
+  std::iota(order_.begin(), order_.end(), 0u);
+  for (const unsigned warp : order_) warps_[warp].done = false;
+  while (!order_.empty()) {
+    std::shuffle(order_.begin(), order_.end(), random);
     bool ran = false;
-    for (const unsigned warp : order) {
-      ran = run_warp(warp, random) || ran;
+    for (const unsigned warp : order_) {
+      ran = run_warp(warps_[warp], random) || ran;
       if (ran && random() % 2 == 0) break;
     }
-    if (ran) continue;
-    const bool done = std::all_of(threads_.begin(), threads_.begin() + count_,
-                                  [](const Thread& t) { return t.state == State::kDone; });
-    if (done) break;
-    wake_block();
+    std::erase_if(order_, [this](unsigned warp) { return warps_[warp].done; });
+    if (!ran && !order_.empty()) wake_block();
   }
   acquire(&end_sync_);
   if (!__tsan_create_fiber) return;
@@ -352,6 +361,19 @@ void Scheduler::abandon() {
   fibers_.clear();
 }
 
+void Scheduler::number_threads(dim3 block) {
+  count_ = block.x * block.y * block.z;
+  for (unsigned i = 0; i < count_; ++i) {
+    threads_[i].index = {i % block.x, i / block.x % block.y, i / block.x / block.y};
+  }
+  for (unsigned first = 0; first < count_; first += 32) {
+    Warp& warp = warps_[first / 32];
+    warp.first = first;
+    warp.last = std::min(first + 32, count_);
+    warp.lanes = warp.last - first == 32 ? ~0u : (1u << (warp.last - first)) - 1;
+  }
+}
+
 void Scheduler::run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
                          const std::function<void()>& body) {
   const std::uint64_t count = std::uint64_t{block.x} * block.y * block.z;
@@ -359,7 +381,7 @@ void Scheduler::run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t 
       grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || shared_bytes > 48 << 10) {
     throw Error(std::string("kernel ") + kernel + ": cudaErrorInvalidConfiguration");
   }
-  count_ = static_cast<unsigned>(count);
+  number_threads(block);
   place.grid_dim = grid;
   place.block_dim = block;
   body_ = &body;
@@ -386,7 +408,8 @@ void Scheduler::run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t 
 
 }  // namespace
 
-const Place& place() { return scheduler().place; }
+thread_local constinit Place place __attribute__((tls_model("initial-exec")));
+
 void* shared_memory() { return scheduler().shared.get(); }
 void fail(const char* what, Site at) { scheduler().fail(what, at); }
 
@@ -404,11 +427,11 @@ Lanes exchange(unsigned mask, std::uint64_t value, Site at) {
   if ((mask >> lane & 1u) == 0) s.fail("a shuffle by a lane that its mask leaves out", at);
   thread.mask = mask;
   thread.value = value;
-  char* sync = &s.warp_sync[s.warp()];
-  release(sync);
+  Warp& warp = s.warp();
+  release(&warp.sync);
   s.wait(State::kAtShuffle, at);
-  acquire(sync);
-  return {thread.received, thread.partners, lane};
+  acquire(&warp.sync);
+  return {warp.received, mask & warp.lanes, lane};
 }
 
 void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,

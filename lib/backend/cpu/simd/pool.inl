@@ -21,14 +21,13 @@ void max_pool(const PoolShape& s, const T* x, T* y, std::uint8_t* index) {
         const std::int64_t x0 = ox * s.sw - s.left;
         const Span columns = inside(x0, s.kw, s.dw, s.w);
         V best = splat(-__builtin_inff());
-        I winner{};
+        I winner = I{} + static_cast<std::int32_t>(rows.first * s.kw + columns.first);
         for (std::int64_t i = rows.first; i < rows.last; ++i) {
           for (std::int64_t j = columns.first; j < columns.last; ++j) {
             const V v = load(x + ((y0 + i * s.dh) * s.w + x0 + j * s.dw) * B);
-            // Not "v > best": a NaN must win and stay, so that it is seen in the loss.
-            const I wins = ~(v <= best);
-            best = select(wins, v, best);
-            winner = wins ? I{} + static_cast<std::int32_t>(i * s.kw + j) : winner;
+            const I won = wins(v, best);
+            best = select(won, v, best);
+            winner = won ? I{} + static_cast<std::int32_t>(i * s.kw + j) : winner;
           }
         }
         store(y, best);
@@ -164,7 +163,7 @@ void global_max(const PlaneShape& s, const T* x, T* y) {
     V best = load(x);
     for (std::int64_t i = 0; i < s.pixels; ++i, x += B) {
       const V v = load(x);
-      best = select(~(v <= best), v, best);
+      best = select(wins(v, best), v, best);
     }
     store(y, best);
   }

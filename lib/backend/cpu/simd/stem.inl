@@ -45,9 +45,9 @@ inline void stem_pixels(const StemShape& s, const float* image, const float* ker
       V best = sums[p][0][b];
       I winner{};
       for (int q = 1; q < 4; ++q) {
-        const I wins = sums[p][q][b] > best;
-        best = select(wins, sums[p][q][b], best);
-        winner = wins ? I{} + q : winner;
+        const I won = wins(sums[p][q][b], best);
+        best = select(won, sums[p][q][b], best);
+        winner = won ? I{} + q : winner;
       }
       if (s.relu) best = activate<Gate::kRelu>(best, 0);
       const std::int64_t at = b * plane + (py * s.ow + px + p) * B;

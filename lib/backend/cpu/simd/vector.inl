@@ -56,6 +56,9 @@ inline void put(BFloat16* p, float x) {
 }
 
 inline V select(I mask, V a, V b) { return mask ? a : b; }
+// Whether v takes the place of a maximum: the first of equal ones stays. A NaN goes before all numbers and stays too, so
+// that it is seen in the loss.
+inline I wins(V v, V best) { return ~(v <= best) & (best == best); }
 inline V maximum(V a, V b) { return a > b ? a : b; }
 inline V minimum(V a, V b) { return a < b ? a : b; }
 

@@ -17,7 +17,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 __global__ void __launch_bounds__(kThreads)
-    read_trailer_kernel(const float* trailer, const float* before, float* statistics,
+    read_trailer_kernel(const float* trailer, bool averaged, const float* before, float* statistics,
                         std::int64_t count, StepState* state) {
   const std::int64_t i = first_element<1>();
   const bool finite = trailer[0] == 0.0f;
@@ -26,7 +26,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= count) return;
   if (!finite) {
     statistics[i] = before[i];
-  } else if (moved != 0.0f) {
+  } else if (averaged && moved != 0.0f) {
     // As Trailer::read() has it: a product, not a quotient.
     statistics[i] = trailer[2 + i] * (1 / moved);
   }
@@ -40,10 +40,10 @@ void write_trailer(const StepState* state, const float* statistics, std::int64_t
          kThreads, 0, stream, state, statistics, count, trailer);
 }
 
-void read_trailer(const float* trailer, const float* before, float* statistics, std::int64_t count,
-                  StepState* state, cudaStream_t stream) {
+void read_trailer(const float* trailer, bool averaged, const float* before, float* statistics,
+                  std::int64_t count, StepState* state, cudaStream_t stream) {
   launch("read_trailer", read_trailer_kernel, grid_over(std::max<std::int64_t>(count, 1), 1),
-         kThreads, 0, stream, trailer, before, statistics, count, state);
+         kThreads, 0, stream, trailer, averaged, before, statistics, count, state);
 }
 
 }  // namespace trainer::backend::cuda

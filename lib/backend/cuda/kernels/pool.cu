@@ -12,8 +12,9 @@ using graph::Activation;
 template <int N>
 using Winners = Pack<std::uint8_t, N>;
 
-// The larger of two numbers; NaN is larger than all, so that it is seen in the loss.
-__device__ inline bool wins(float v, float best) { return v > best || v != v; }
+// Whether v takes the place of a maximum: the first of equal ones stays. A NaN goes before all
+// numbers and stays too, so that it is seen in the loss.
+__device__ inline bool wins(float v, float best) { return !(v <= best) && best == best; }
 
 // Calls f(window position, element of the pixel) for the pixels inside the image; `channel` is
 // added to the element.
