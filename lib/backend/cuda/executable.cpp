@@ -293,6 +293,9 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
   upload_scalars(scalars, call.samples, own);
   make_stale(call);
   update_number_ = scalars.update;
+  if (CudaCollective* statistics = cuda_collective(options_.reduction.statistics)) {
+    statistics->name_work("batch statistics", update_number_);
+  }
   const bool sums = updates_ || batch_statistics_;
   if (ranks_ != nullptr && updates_) {
     replay_with_ranks(call, scalars.all_samples);
