@@ -11,6 +11,7 @@
 #include "base/formats/json.h"
 #include "base/statistics.h"
 #include "engine/evaluate.h"
+#include "measure/batches.h"
 #include "optim/optim.h"
 #include "train/open.h"
 
@@ -28,13 +29,7 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 // Calls use(batch) for each batch and measures samples a second in windows.
 Throughput measure(const data::Dataset& dataset, const config::Config& config, double seconds,
                    std::string counted, const std::function<void(const data::Batch&)>& use) {
-  data::LoaderOptions options;
-  options.batch_size = config.train.batch_size * config.parallel.replicas;
-  options.seed = config.seed;
-  options.shuffle = config.data.shuffle;
-  options.prefetch = config.data.prefetch;
-  options.threads = config.data.threads;
-  const auto loader = data::make_loader(dataset, options);
+  const auto loader = data::make_loader(dataset, loader_options(config));
   const auto step = [&] {
     const data::Batch* batch = loader->next();
     const std::int64_t count = batch->range.count;

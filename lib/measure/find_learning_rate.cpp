@@ -7,6 +7,7 @@
 #include "base/formats/json.h"
 #include "base/formats/table.h"
 #include "engine/evaluate.h"
+#include "measure/batches.h"
 #include "measure/find.h"
 
 namespace trainer::measure {
@@ -15,16 +16,6 @@ namespace {
 constexpr double kMemory = 0.85;   // of the average, a step
 constexpr double kDivergence = 4;  // times the lowest smoothed loss
 constexpr std::size_t kShownRows = 20;
-
-data::LoaderOptions loader_options(const config::Config& config) {
-  data::LoaderOptions options;
-  options.batch_size = config.train.batch_size * config.parallel.replicas;
-  options.seed = config.seed;
-  options.shuffle = config.data.shuffle;
-  options.prefetch = config.data.prefetch;
-  options.threads = config.data.threads;
-  return options;
-}
 
 std::string shortly(double value) {
   char text[32];

@@ -14,6 +14,7 @@
 #include "cluster/communicator.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
+#include "measure/batches.h"
 #include "train/steps/step_plan.h"
 
 namespace trainer::measure {
@@ -81,13 +82,9 @@ class Steps {
         alone_(sent_, sent_.gradients),
         engine_(model, config, engine::open_backends(config), engine::Engine::Use::kTrain,
                 &alone_) {
-    data::LoaderOptions options;
+    data::LoaderOptions options = loader_options(config);
     options.batch_size = plan_.batch;
     options.repetitions = plan_.repetitions;
-    options.seed = config.seed;
-    options.shuffle = config.data.shuffle;
-    options.prefetch = config.data.prefetch;
-    options.threads = config.data.threads;
     loader_ = data::make_loader(dataset, options);
     engine_.initialise(config.seed);
   }

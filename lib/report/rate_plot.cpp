@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "optim/optim.h"
+#include "report/svg.h"
 #include "train/steps/stages.h"
 
 namespace trainer::report {
@@ -26,27 +27,6 @@ std::string pixel(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.3f", value);
   return text;
-}
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (const char c : text) {
-    result += c == '&'   ? "&amp;"
-              : c == '<' ? "&lt;"
-              : c == '>' ? "&gt;"
-              : c == '"' ? "&quot;"
-                         : std::string(1, c);
-  }
-  return result;
-}
-
-// Steps of 1, 2 or 5 times a power of ten, about `count` of them up to `most`.
-double tick_step(double most, int count) {
-  const double rough = most / count, power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= rough * 0.999) return factor * power;
-  }
-  return 10 * power;
 }
 
 struct Phase {
@@ -125,7 +105,7 @@ class RatePlot {
   void text(double x, double y, const char* anchor, const char* kind, const std::string& what,
             const std::string& more = "") {
     out_ += concat("<text class=\"", kind, "\" x=\"", pixel(x), "\" y=\"", pixel(y),
-                   "\" text-anchor=\"", anchor, "\"", more, ">", escaped(what), "</text>\n");
+                   "\" text-anchor=\"", anchor, "\"", more, ">", escape_markup(what), "</text>\n");
   }
   void line(double x1, double y1, double x2, double y2, const char* colour) {
     out_ += concat("<line x1=\"", pixel(x1), "\" y1=\"", pixel(y1), "\" x2=\"", pixel(x2),

@@ -37,15 +37,6 @@ std::string pixel(double value) {
   return text;
 }
 
-// 1, 2 or 5 times a power of ten, so that about `count` of them make up `range`.
-double tick_step(double range, int count) {
-  const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
-  for (const double factor : {1.0, 2.0, 5.0}) {
-    if (factor * power >= rough * 0.999) return factor * power;
-  }
-  return 10 * power;
-}
-
 // An axis from values to pixels, with its ticks.
 struct Scale {
   double low = 0, high = 1, from = 0, to = 1;
@@ -230,6 +221,14 @@ class LineChart {
 };
 
 }  // namespace
+
+double tick_step(double range, int count) {
+  const double rough = range / count, power = std::pow(10, std::floor(std::log10(rough)));
+  for (const double factor : {1.0, 2.0, 5.0}) {
+    if (factor * power >= rough * 0.999) return factor * power;
+  }
+  return 10 * power;
+}
 
 std::vector<std::pair<double, double>> drawn_points(const Series& series) {
   const std::size_t count = series.points.size();

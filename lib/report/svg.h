@@ -25,6 +25,10 @@ struct Chart {
 // Points of a series that are drawn: all, or of many about 400, evenly, the last one among them.
 std::vector<std::pair<double, double>> drawn_points(const Series& series);
 
+// The distance of ticks on an axis: 1, 2 or 5 times a power of ten, so that about `count` ticks
+// divide `range` > 0.
+double tick_step(double range, int count);
+
 // "0.9812", "12,345": up to six significant digits.
 std::string chart_number(double value);
 

@@ -1,0 +1,20 @@
+// The batches that measurements read: those of a run in one process.
+#pragma once
+
+#include "config/config.h"
+#include "data/loader.h"
+
+namespace trainer::measure {
+
+// Global batches of `config` from its first step on, without end.
+inline data::LoaderOptions loader_options(const config::Config& config) {
+  data::LoaderOptions options;
+  options.batch_size = config.train.batch_size * config.parallel.replicas;
+  options.seed = config.seed;
+  options.shuffle = config.data.shuffle;
+  options.prefetch = config.data.prefetch;
+  options.threads = config.data.threads;
+  return options;
+}
+
+}  // namespace trainer::measure

@@ -1,0 +1,98 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "data/check.h"
+#include "data/data.h"
+#include "data/decode/image_file.h"
+#include "data/images/image_files.h"
+#include "data/splits.h"
+
+namespace trainer::data {
+
+TEST_CASE("the check counts, names damage, and finds what two splits share") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 3);
+  write_folder(folder.path() / "test", 1, 40);
+  CHECK(check_images(config_of(folder.path()), 1, "").clean());
+  write_text(folder.path() / "train/dog/bad.jpg", "\xFF\xD8");
+  fs::copy_file(folder.path() / "train/cat/deep/cat1.ppm", folder.path() / "test/cat/cat1.ppm");
+  const DataCheck check = check_images(config_of(folder.path()), 1, "(cat\\d+)\\.ppm");
+  CHECK(!check.clean());
+  REQUIRE(check.splits.size() == 2);
+  CHECK(check.splits[0].per_class == std::vector<std::int64_t>{3, 4});
+  CHECK(check.splits[0].damaged.size() == 1);
+  CHECK(check.splits[0].kinds.at("PNM") == 6);
+  REQUIRE(check.duplicates.size() == 1);
+  CHECK(check.duplicates[0].find("cat1.ppm (test)") != std::string::npos);
+  REQUIRE(check.shared_groups.size() == 1);
+  CHECK(check.shared_groups[0].find("'cat1'") == 0);
+  const std::string text = to_text(check);
+  CHECK(text.find("damaged files: 1") != std::string::npos);
+  CHECK(text.find("  dog: 4") != std::string::npos);
+}
+
+TEST_CASE("the sheet is a PNG of the expected size") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 3);
+  const fs::path path = folder.path() / "sheet.png";
+  write_sheet(config_of(folder.path()), 1, 5, path.string());
+  const Bytes file = read_file(path);
+  const ImageInfo info = ImageFile(file, path.string(), {}).info();
+  CHECK(info.kind == ImageKind::kPng);
+  CHECK(info.width == 3 * (6 + 4) + 4);
+  CHECK(info.height == 2 * (8 + 12 + 4) + 4);
+}
+
+TEST_CASE("the check takes the validation split that training takes") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 20);
+  // Each image twice, in files of the group "cat7".
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "train")) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  for (const fs::path& file : files) {
+    fs::copy_file(file, file.parent_path() / concat(file.stem().string(), "_copy.ppm"));
+  }
+  write_text(folder.path() / "train/cat/broken.png", "not an image at all");
+  config::Data config = config_of(folder.path());
+  CHECK(check_images(config, 5, "").duplicates.empty());
+  config.validation_split = 0.3;
+  config.error_budget = 5;
+  bool limited = false;
+  SUBCASE("of all files") {}
+  SUBCASE("of those without damage") { config.on_error = config::OnError::kSkip; }
+  SUBCASE("of those that data.limit leaves") {
+    config.limit = 50;
+    limited = true;
+  }
+  const Datasets sets = open_datasets(config, 5);
+  const auto groups = [](const Dataset& set) {
+    std::map<std::string, std::string> result;
+    for (std::int64_t i = 0; i < set.size(); ++i) {
+      const std::string stem = fs::path(set.describe(i)).stem().string();
+      result[stem.substr(0, stem.find('_'))] = set.describe(i);
+    }
+    return result;
+  };
+  const auto train = groups(*sets.train), validation = groups(*sets.validation);
+  std::size_t shared = 0;
+  for (const auto& [group, file] : train) shared += validation.contains(group) ? 1 : 0;
+  REQUIRE(shared > 3);
+
+  const DataCheck check = check_images(config, 5, "/([a-z]+[0-9]+)[^/]*$");
+  REQUIRE(check.splits.size() == 2);
+  CHECK(check.splits[1].name == "validation");
+  const auto& counts = check.splits[1].per_class;
+  CHECK(counts[0] + counts[1] == sets.validation->size());
+  CHECK(check.duplicates.size() == shared);
+  CHECK(check.shared_groups.size() == shared);
+  CHECK(check.advice.find("data.validation: {path: ...}") != std::string::npos);
+  CHECK(to_text(check).find(check.advice) != std::string::npos);
+  CHECK(check.splits[0].notes.size() == (limited ? 1 : 0));
+}
+
+}  // namespace trainer::data

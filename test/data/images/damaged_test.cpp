@@ -1,0 +1,252 @@
+#include <doctest/doctest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/random.h"
+#include "data/check.h"
+#include "data/data.h"
+#include "data/decode/encoded_jpeg.h"
+#include "data/images/image_files.h"
+#include "data/splits.h"
+
+namespace trainer::data {
+
+TEST_CASE("skip looks at a file once, and again when it has changed") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 6);
+  config::Data config = config_of(folder.path());
+  config.on_error = config::OnError::kSkip;
+  config.error_budget = 5;
+  config.cache_dir = folder.path() / "cache";
+  const auto hour = std::chrono::minutes(60);
+  const auto old = fs::file_time_type::clock::now() - hour;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "train")) {
+    if (entry.is_regular_file()) fs::last_write_time(entry.path(), old);
+  }
+  const fs::path file = folder.path() / "train/cat/deep/cat1.ppm";
+  const std::string content = read_text_file(file);
+  // Of the same size and time, so that only a look inside could tell.
+  const auto damage = [&](const fs::file_time_type& time) {
+    std::string damaged = content;
+    damaged[1] = 'x';
+    write_text(file, damaged);
+    fs::last_write_time(file, time);
+  };
+  const auto found = [&] { return open_datasets(config, 1).train->size(); };
+  REQUIRE(found() == 12);
+  const fs::path kept = fs::directory_iterator(config.cache_dir)->path();
+  damage(old);
+  CHECK(found() == 12);
+
+  SUBCASE("a change is seen") {
+    damage(old + hour / 2);
+    CHECK(found() == 11);
+    CHECK(found() == 11);  // and what is damaged is not taken for readable
+    write_text(file, content);
+    CHECK(found() == 12);
+  }
+  SUBCASE("other settings are another question") {
+    config.max_pixels = 1000;
+    CHECK(found() == 11);
+  }
+  SUBCASE("a damaged, foreign or missing list is none") {
+    const std::string list = read_text_file(kept);
+    for (const std::string& text :
+         {std::string(), list.substr(0, list.size() - 16), list.substr(0, 5),
+          list.substr(0, list.size() - 1) + static_cast<char>(list.back() ^ 1),
+          "x" + list.substr(1), std::string(100'000, 'x')}) {
+      write_text(kept, text);
+      CHECK(found() == 11);
+    }
+    fs::remove(kept);
+    fs::create_directories(kept);  // not to be written either
+    CHECK(found() == 11);
+  }
+  SUBCASE("a file that turns out damaged after all is looked at by the next start") {
+    const Datasets sets = open_datasets(config, 1);
+    CHECK_THROWS_AS(labels(*sets.train), DataError);
+    CHECK(found() == 11);
+  }
+}
+
+TEST_CASE("a file that has just been written is looked at again") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  config::Data config = config_of(folder.path());
+  config.on_error = config::OnError::kSkip;
+  config.cache_dir = folder.path() / "cache";
+  const auto soon = fs::file_time_type::clock::now() + std::chrono::hours(1);
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path() / "train")) {
+    if (entry.is_regular_file()) fs::last_write_time(entry.path(), soon);
+  }
+  open_datasets(config, 1);
+  CHECK_FALSE(fs::exists(config.cache_dir));
+}
+
+TEST_CASE("damaged files: fail, skip, replace, within a budget") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 6);
+  write_text(folder.path() / "train/cat/broken.png", "not an image at all");
+  config::Data config = config_of(folder.path());
+  const std::string name = "broken.png: is no image of a known kind";
+  CHECK_THROWS_WITH_AS(batches(*open_datasets(config, 1).train, 2), doctest::Contains(name.c_str()),
+                       DataError);
+  config.on_error = config::OnError::kSkip;
+  const Datasets skipped = open_datasets(config, 1);
+  CHECK(skipped.train->size() == 12);
+  REQUIRE(skipped.train_files->report().size() == 2);
+  CHECK(skipped.train_files->report()[0].find("skipped (class cat): ") == 0);
+  CHECK(skipped.train_files->report()[0].find(name) != std::string::npos);
+  CHECK(skipped.train_files->report()[1] == "class cat: 1 of 7 files skipped");
+  config.on_error = config::OnError::kReplace;
+  const Datasets replaced = open_datasets(config, 1);
+  CHECK(replaced.train->size() == 13);
+  const std::vector<Bytes> one = batches(*replaced.train, 1);
+  CHECK(batches(*replaced.train, 4) == one);
+  CHECK(batches(*open_datasets(config, 1).train, 3) == one);
+  REQUIRE(replaced.train_files->report().size() == 1);
+  CHECK(replaced.train_files->report()[0].find("replaced (class cat): ") == 0);
+  CHECK(image_of(*replaced.train, 0) == image_of(*replaced.train, 0));
+
+  for (const auto mode : {config::OnError::kSkip, config::OnError::kReplace}) {
+    config.on_error = mode;
+    config.error_budget = 0;
+    CHECK_THROWS_WITH_AS(batches(*open_datasets(config, 1).train, 1),
+                         doctest::Contains("error_budget allows (0)"), DataError);
+    write_text(folder.path() / "train/dog/broken.png", "");
+    config.error_budget = 1;
+    CHECK_THROWS_AS(batches(*open_datasets(config, 1).train, 1), DataError);
+    config.error_budget = 2;
+    CHECK_NOTHROW(batches(*open_datasets(config, 1).train, 1));
+    fs::remove(folder.path() / "train/dog/broken.png");
+  }
+}
+
+TEST_CASE("a damaged file is replaced in training alone, from its own part of a split") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 12);
+  for (int i = 0; i < 6; ++i) {
+    write_text(folder.path() / "train/cat/deep" / concat("cat", i, "x.png"), "not an image at all");
+  }
+  config::Data config = config_of(folder.path());
+  config.error_budget = 100;
+  config.on_error = config::OnError::kReplace;
+  config.validation_split = 0.4;
+  config.limit = 24;  // of 30
+  const Datasets sets = open_datasets(config, 1);
+  const auto damaged = [](const Dataset& set, std::int64_t i) {
+    return set.describe(i).ends_with(".png");
+  };
+  std::vector<Bytes> whole;
+  for (std::int64_t i = 0; i < sets.train->size(); ++i) {
+    if (!damaged(*sets.train, i)) whole.push_back(image_of(*sets.train, i));
+  }
+  std::int64_t replaced = 0;
+  for (std::int64_t i = 0; i < sets.train->size(); ++i) {
+    if (!damaged(*sets.train, i)) continue;
+    CHECK(std::count(whole.begin(), whole.end(), image_of(*sets.train, i)) == 1);
+    ++replaced;
+  }
+  CHECK(replaced > 1);
+
+  const Damage left_out = sets.validation_files->damage();
+  REQUIRE(left_out.skipped > 1);
+  CHECK(left_out.files == 10);
+  CHECK(sets.validation->size() == 10 - left_out.skipped);
+  CHECK(left_out.reasons[0].find("x.png: is no image of a known kind") != std::string::npos);
+  CHECK(left_out.reasons.size() == static_cast<std::size_t>(left_out.skipped));
+  for (std::int64_t i = 0; i < sets.validation->size(); ++i) CHECK(!damaged(*sets.validation, i));
+  CHECK(sets.validation_files->report().size() == left_out.reasons.size());
+  CHECK(same_division(sets.train->fingerprint(), sets.validation->fingerprint()));
+
+  // One that is damaged after that is not replaced either.
+  write_text(sets.validation->describe(0), "");
+  CHECK_THROWS_AS(image_of(*sets.validation, 0), DataError);
+  // The training images themselves may be evaluated on.
+  Datasets again = open_datasets(config, 1, "train");
+  leave_out_unreadable(again.train, again.train_files, DamagedFiles::Portion::kMain);
+  CHECK(again.train->size() == sets.train->size() - replaced);
+  CHECK(again.train_files->damage().skipped == replaced);
+}
+
+TEST_CASE("no image of a test split stands in for a damaged one") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 3);
+  write_folder(folder.path() / "test", 2, 40);
+  write_text(folder.path() / "test/dog/broken.png", "junk");
+  config::Data config = config_of(folder.path());
+  config.on_error = config::OnError::kReplace;
+  const Datasets sets = open_datasets(config, 1, "test");
+  CHECK(sets.test->size() == 4);
+  CHECK(sets.test_files->damage().skipped == 1);
+  CHECK(sets.test_files->damage().replaced == 0);
+}
+
+TEST_CASE("images beside the folders of the classes are told of") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  CHECK(open_datasets(config_of(folder.path()), 1).train_files->damage().left_aside.empty());
+  write_image(folder.path() / "train/stray.ppm", 4, 4, 1);
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  CHECK(sets.train->size() == 4);
+  REQUIRE(sets.train_files->damage().left_aside.size() == 1);
+  const std::string note = sets.train_files->damage().left_aside[0];
+  CHECK(note.find("1 image file is left aside, lying in no folder of a class") !=
+        std::string::npos);
+  CHECK(note.ends_with("train/stray.ppm"));
+  const DataCheck check = check_images(config_of(folder.path()), 1, "");
+  CHECK(check.splits[0].notes == std::vector<std::string>{note});
+}
+
+TEST_CASE(
+    "links to nothing, to themselves and pipes are counted and named, a loop of folders ends") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  const fs::path cats = folder.path() / "train/cat";
+  fs::create_symlink("nowhere.jpg", cats / "dangling.jpg");
+  fs::create_symlink("self.jpg", cats / "self.jpg");
+  fs::create_symlink("..", cats / "deep/up");
+  REQUIRE(::mkfifo((cats / "pipe.png").c_str(), 0600) == 0);
+  fs::create_symlink("self", folder.path() / "train/self");
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  CHECK(sets.train->size() == 4);
+  const std::vector<std::string> lines = sets.train_files->damage().left_aside;
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] == concat((folder.path() / "train").string(),
+                           ": 3 names of images are left aside, not being files, e.g. ",
+                           (cats / "dangling.jpg").string(), " (a link to nothing)"));
+  CHECK(check_images(config_of(folder.path()), 1, "").splits[0].notes == lines);
+  config::Data glob = config_of("");
+  glob.train.glob = (folder.path() / "train/*/*/*.ppm").string();
+  glob.classes = {"deep"};
+  CHECK(open_datasets(glob, 1).train->size() == 4);
+}
+
+TEST_CASE(
+    "warnings of the decoder are counted by file, and names reach a terminal without controls") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  Random random(1, Stream::kSynthetic);
+  Bytes jpeg = encode_jpeg({32, 32, 3, 2, 2, 75, 2}, 9, random);
+  const std::uint8_t marker[] = {0xFF, 0xD0};
+  const auto at = std::search(jpeg.begin(), jpeg.end(), marker, marker + 2);
+  REQUIRE(at != jpeg.end());
+  jpeg.insert(at, 5, 0x55);
+  write_file_atomic(folder.path() / "train/cat/a.jpg", jpeg);
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  for (int epoch = 0; epoch < 2; ++epoch) labels(*sets.train);
+  const Damage damage = sets.train_files->damage();
+  CHECK(damage.warned == 1);
+  CHECK(damage.warning == concat((folder.path() / "train/cat/a.jpg").string(),
+                                 ": Corrupt JPEG data: 5 extraneous bytes before marker 0xd0"));
+  write_text(folder.path() / "train/cat/\x1b[31m\nb.jpg", "no image");
+  const std::string text = to_text(check_images(config_of(folder.path()), 1, ""));
+  CHECK(text.find("cat/\\x1b[31m\\x0ab.jpg: is no image") != std::string::npos);
+  CHECK(text.find('\x1b') == std::string::npos);
+}
+
+}  // namespace trainer::data
