@@ -173,19 +173,19 @@ class File {
     };
     try {
       Json header = Json::parse(text, watch);
-      if (!header.is_object()) fail("its header is no JSON object: the file is damaged");
+      if (!header.is_object()) fail("its header is not a JSON object: the file is damaged");
       return header;
     } catch (const nlohmann::json::exception&) {
-      fail("its header is no valid JSON: the file is damaged");
+      fail("its header is not valid JSON: the file is damaged");
     }
   }
 
   void read_metadata(const Json& header, Metadata& metadata) const {
     const auto found = header.find("__metadata__");
     if (found == header.end()) return;
-    if (!found->is_object()) fail("__metadata__ is no JSON object: the file is damaged");
+    if (!found->is_object()) fail("__metadata__ is not a JSON object: the file is damaged");
     for (const auto& [key, value] : found->items()) {
-      if (!value.is_string()) fail("__metadata__." + key + " is no string: the file is damaged");
+      if (!value.is_string()) fail("__metadata__." + key + " is not a string: the file is damaged");
       metadata[key] = value.get<std::string>();
     }
   }

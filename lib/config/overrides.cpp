@@ -130,7 +130,7 @@ void apply(const Override& override_, const Environment& environment, Node& root
   if (steps.empty()) {
     diagnostics.push_back(
         {loc, "'" + override_.path +
-                  "' is no path; write it like train.epochs or model.layers[0].conv.filters"});
+                  "' is not a path; write it like train.epochs or model.layers[0].conv.filters"});
     return;
   }
   std::vector<Diagnostic> mistakes;

@@ -25,7 +25,7 @@ std::optional<Predictions> read_predictions(const Path& run) {
     } catch (const Json::exception&) {
       throw DataError(
           concat(file.string(), ":", number),
-          "is no prediction of a labelled sample; write the file with: trainer predict " +
+          "is not a prediction of a labelled sample; write the file with: trainer predict " +
               run.string() + " --json > " + file.string());
     }
   }

@@ -19,7 +19,7 @@ struct StoredPrediction {
 using Predictions = std::map<std::pair<std::string, std::int64_t>, StoredPrediction>;
 
 // <run>/predictions.jsonl, which `trainer predict RUN --json` prints; nothing when it is absent.
-// Throws DataError when a line is no prediction of a labelled sample.
+// Throws DataError when a line is not a prediction of a labelled sample.
 std::optional<Predictions> read_predictions(const Path& run);
 
 struct PairedResult {

@@ -219,7 +219,8 @@ std::int64_t ImageFolder::Split::size() const {
 
 ImageFolder look_at(const Path& folder) {
   if (!fs::is_directory(folder)) {
-    throw DataError(folder.string(), "is no folder; expected one with a folder of images a class");
+    throw DataError(folder.string(),
+                    "is not a folder; expected one with a folder of images a class");
   }
   ImageFolder images;
   images.path = folder;

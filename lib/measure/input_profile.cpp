@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "base/threads/cores.h"
-#include "data/loader.h"
+#include "measure/batches.h"
 
 namespace trainer::measure {
 namespace {
@@ -17,20 +17,10 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-data::LoaderOptions options_of(const config::Config& config) {
-  data::LoaderOptions options;
-  options.batch_size = config.train.batch_size * config.parallel.replicas;
-  options.seed = config.seed;
-  options.shuffle = config.data.shuffle;
-  options.prefetch = config.data.prefetch;
-  options.threads = config.data.threads;
-  return options;
-}
-
 // Batches in the asking thread, where every stage is seen.
 void measure_stages(const data::Dataset& dataset, const config::Config& config, double seconds,
                     InputProfile& profile) {
-  data::LoaderOptions options = options_of(config);
+  data::LoaderOptions options = loader_options(config);
   options.threads = options.prefetch = 0;
   const auto loader = data::make_loader(dataset, options);
   loader->next();  // what is allocated once
@@ -52,7 +42,7 @@ void measure_stages(const data::Dataset& dataset, const config::Config& config, 
 
 void measure_loader(const data::Dataset& dataset, const config::Config& config, double seconds,
                     InputProfile& profile) {
-  const auto loader = data::make_loader(dataset, options_of(config));
+  const auto loader = data::make_loader(dataset, loader_options(config));
   profile.loader = loader->describe();
   // What is ready when the clock starts does not count.
   Clock::time_point start = Clock::now();

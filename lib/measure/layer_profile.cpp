@@ -8,6 +8,7 @@
 
 #include "compile/compile.h"
 #include "engine/evaluate.h"
+#include "measure/batches.h"
 #include "optim/optim.h"
 #include "train/steps/step_plan.h"
 
@@ -31,13 +32,9 @@ class StepRunner {
       : engine_(engine),
         plan_(train::plan_steps(config, dataset.size())),
         rate_(learning_rate(config, plan_)) {
-    data::LoaderOptions options;
+    data::LoaderOptions options = loader_options(config);
     options.batch_size = plan_.batch;
     options.repetitions = plan_.repetitions;
-    options.seed = config.seed;
-    options.shuffle = config.data.shuffle;
-    options.prefetch = config.data.prefetch;
-    options.threads = config.data.threads;
     options.adapt = true;
     options.when_read = [this](const data::ReadBatch& read) {
       const std::lock_guard lock(mutex_);

@@ -186,7 +186,7 @@ std::string to_bytes(std::span<const float> values) {
 
 // A string's memory comes from operator new, or is the string itself: aligned for a float.
 std::span<const float> from_bytes(const std::string& bytes) {
-  if (bytes.size() % sizeof(float) != 0) throw std::invalid_argument("bytes that are no floats");
+  if (bytes.size() % sizeof(float) != 0) throw std::invalid_argument("bytes that are not floats");
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 

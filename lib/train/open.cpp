@@ -126,7 +126,7 @@ void check_labels(const config::Config& config, const data::Datasets& data) {
       file.empty() ? labels : file,
       "its labels are floating-point numbers, one a sample; softmax_cross_entropy takes "
       "whole numbers of an integer type, the classes from 0 on (NumPy: "
-      "y.astype('int64')), or one number a class. For targets that are no classes give "
+      "y.astype('int64')), or one number a class. For targets that are not classes give "
       "model.loss: mean_squared_error");
 }
 

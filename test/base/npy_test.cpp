@@ -69,7 +69,7 @@ TEST_CASE("what is wrong with the header of an NPY file") {
     CHECK(error.starts_with("x.npy: "));
     CHECK(error.find(part) != std::string::npos);
   };
-  SUBCASE("no NPY file") { says(Bytes(100, 'x'), "is no NPY file"); }
+  SUBCASE("no NPY file") { says(Bytes(100, 'x'), "is not an NPY file"); }
   SUBCASE("Fortran order") {
     says(file(dict("'<f4'", "True", "(3, 4)")),
          "is in Fortran order; save numpy.ascontiguousarray");

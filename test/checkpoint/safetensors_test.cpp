@@ -151,7 +151,7 @@ TEST_CASE("wrong headers are refused, with what is wrong") {
   refuses(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
           R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})",
           "twice");
-  refuses(R"({"a": nonsense})", "no valid JSON");
+  refuses(R"({"a": nonsense})", "not valid JSON");
 
   std::string huge(8, '\xff');
   write_file_atomic(folder.path() / "huge", huge + "{}      ");

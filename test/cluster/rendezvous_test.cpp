@@ -331,7 +331,7 @@ TEST_CASE("connections that say nothing are closed, named once, and the job star
   for (const std::string& message : messages) CHECK(message == "");
   REQUIRE(warnings.size() == 1);
   CHECK(contains(warnings[0], "refused a connection from 127.0.0.1 to 127.0.0.1:"));
-  CHECK(contains(warnings[0], "which is no rank of this job"));
+  CHECK(contains(warnings[0], "which is not a rank of this job"));
 }
 
 TEST_CASE("a greeting that never ends is not kept in memory") {

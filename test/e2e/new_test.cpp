@@ -79,7 +79,8 @@ TEST_CASE("folders that are no images of classes are refused with a reason") {
     CHECK(result.code == 3);
     return result.err;
   };
-  CHECK(has(error(folder.work / "nowhere"), "is no folder; expected one with a folder of images"));
+  CHECK(
+      has(error(folder.work / "nowhere"), "is not a folder; expected one with a folder of images"));
   CHECK(has(error(folder.photos / "train" / "left"), "has 0 folders; expected one for each of"));
   std::filesystem::create_directories(folder.photos / "train" / "third");
   std::ofstream(folder.photos / "train" / "third" / "0.ppm") << "P6 1 1 255\nabc";

@@ -107,7 +107,7 @@ TEST_CASE("stored predictions are compared sample by sample") {
 
   write_file_atomic(two.b() / "predictions.jsonl", "{\"index\":0,\"class\":\"cat\"}\n");
   CHECK_THROWS_WITH_AS(two.compared(),
-                       doctest::Contains("predictions.jsonl:1: is no prediction of a labelled"),
+                       doctest::Contains("predictions.jsonl:1: is not a prediction of a labelled"),
                        DataError);
 }
 

@@ -47,7 +47,7 @@ std::vector<std::int64_t> parse_shape(std::string_view text, const std::string& 
 NpyHeader read_npy_header(std::span<const std::uint8_t> content, const std::string& source) {
   const std::uint8_t* p = content.data();
   if (content.size() < 12 || std::memcmp(p, "\x93NUMPY", 6) != 0) {
-    throw DataError(source, "is no NPY file: it does not start with \\x93NUMPY");
+    throw DataError(source, "is not an NPY file: it does not start with \\x93NUMPY");
   }
   const bool long_header = p[6] >= 2;
   const std::size_t header_at = long_header ? 12 : 10;

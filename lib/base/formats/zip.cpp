@@ -64,7 +64,7 @@ std::size_t find_directory(const Fields& zip, const std::string& source) {
     if (at < 20) break;
     return zip.at<std::uint64_t>(zip.at<std::uint64_t>(at - 20 + 8) + 48);
   }
-  throw DataError(source, "is no zip archive or is truncated: it has no zip directory");
+  throw DataError(source, "is not a zip archive or is truncated: it has no zip directory");
 }
 
 std::span<const std::uint8_t> packed_bytes(const Fields& zip, const ZipMember& member) {

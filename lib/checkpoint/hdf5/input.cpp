@@ -40,7 +40,9 @@ std::string_view Input::text_at(View bytes, std::uint64_t offset, const char* wh
 }
 
 std::string Input::copied(std::string_view text) {
-  if (text.size() > kLongestText) damaged(concat("a text of ", text.size(), " bytes is no name"));
+  if (text.size() > kLongestText) {
+    damaged(concat("a text of ", text.size(), " bytes is too long for a name"));
+  }
   const std::uint64_t size = text.size() + kTextOverhead;
   if (size > text_left_) damaged("its texts are longer than the file");
   text_left_ -= size;

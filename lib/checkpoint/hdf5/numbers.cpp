@@ -37,7 +37,7 @@ struct Dataset {
 
 View message_of(Input& input, const Object& object, MessageType type, const std::string& path) {
   const Message* message = object.find(type);
-  if (message == nullptr) input.damaged("'" + path + "' is no whole dataset");
+  if (message == nullptr) input.damaged("'" + path + "' is not a whole dataset");
   if (message->shared) input.unsupported("a dataset whose type or shape lies elsewhere");
   return message->body;
 }

@@ -66,7 +66,9 @@ std::vector<std::string> read_texts(Input& input, GlobalHeap& heap, View attribu
   if (count == 0u) return {};  // some write an empty list of texts as an empty list of numbers
   const Datatype type = read_datatype(input, type_message);
   const bool variable = type.kind == Datatype::Kind::kVariableText;
-  if (!variable && type.kind != Datatype::Kind::kText) input.fail(where + " is no list of texts");
+  if (!variable && type.kind != Datatype::Kind::kText) {
+    input.fail(where + " is not a list of texts");
+  }
   if (!count || *count > fields.left() / type.bytes) input.damaged(where + " is too short");
   std::vector<std::string> texts;
   for (std::uint64_t i = 0; i < *count; ++i) {

@@ -153,7 +153,7 @@ void Coordinator::drop(Connection& connection, const std::string& reason) {
 void Coordinator::count_stranger(const Connection& connection, const std::string& reason) {
   if (++strangers_ > 1 || !options_.warn) return;
   options_.warn(concat("refused a connection from ", remote_host(connection.socket), " to ",
-                       to_string(options_.address), ", which is no rank of this job: ", reason,
+                       to_string(options_.address), ", which is not a rank of this job: ", reason,
                        "; more of them are refused in silence"));
 }
 
@@ -164,7 +164,7 @@ void Coordinator::read(Connection& connection) {
   const bool open =
       receive(connection.socket, connection.in, stranger ? kMostOfStrangers : kMostOfRanks);
   if (stranger && connection.in.size() >= kMostOfStrangers) {
-    drop(connection, "it sends what is no greeting");
+    drop(connection, "its first message is not a greeting");
     return;
   }
   try {
@@ -191,7 +191,7 @@ void Coordinator::read(Connection& connection) {
 void Coordinator::handle(Connection& connection, const std::string& message) {
   Reader reader(message);
   if (connection.rank < 0) {
-    if (reader.kind() != kHello) throw PeerError("it sends what is no greeting");
+    if (reader.kind() != kHello) throw PeerError("its first message is not a greeting");
     hello(connection, reader);
     return;
   }

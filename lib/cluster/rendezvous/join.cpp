@@ -53,7 +53,7 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
   if (first.empty()) return false;
   Reader challenge(first);
   if (challenge.kind() != kChallenge) {
-    reason = "what listens there is no rank 0 of this program";
+    reason = "the process that listens there is not rank 0 of this program";
     return false;
   }
   const std::string theirs = challenge.text(), mine = draw_secret(16);

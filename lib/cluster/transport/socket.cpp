@@ -237,7 +237,9 @@ std::optional<std::string> take_message(std::string& buffer) {
   std::uint32_t length = 0;
   if (buffer.size() < sizeof length) return {};
   std::memcpy(&length, buffer.data(), sizeof length);
-  if (length == 0 || length > kMost) throw PeerError("what came is no message of this program");
+  if (length == 0 || length > kMost) {
+    throw PeerError("the bytes received are not a message of this program");
+  }
   if (buffer.size() < sizeof length + length) return {};
   std::string message = buffer.substr(sizeof length, length);
   buffer.erase(0, sizeof length + length);

@@ -48,11 +48,11 @@ Array read_idx(const Path& path) {
   const std::uint8_t* p = array.buffer.data();
   const std::size_t size = array.buffer.size();
   if (size < 4) {
-    throw DataError(array.source, concat("is no IDX file: holds only ", size, " bytes"));
+    throw DataError(array.source, concat("is not an IDX file: holds only ", size, " bytes"));
   }
   if (p[0] != 0 || p[1] != 0 || !element_of(p[2], array.element) || p[3] < 1 || p[3] > 8) {
     throw DataError(array.source,
-                    concat("is no IDX file: starts with ", hex_of(p),
+                    concat("is not an IDX file: starts with ", hex_of(p),
                            ", expected 00 00, an element type (08 for bytes) and the rank"));
   }
   const std::size_t rank = p[3];

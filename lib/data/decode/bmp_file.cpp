@@ -60,7 +60,7 @@ void BmpFile::read_header(ByteReader& reader) {
       reader.u32_little("the header");
     }
   } else {
-    reader.fail(concat("has a header of ", size, " bytes, which is no known kind"));
+    reader.fail(concat("has a header of ", size, " bytes, which is not supported"));
   }
   const bool is_os2_v2 = size == 16 || size == 64;
   const bool masks = (compression == kMasks || compression == kMasksAndAlpha) && !is_os2_v2;

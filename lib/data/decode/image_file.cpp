@@ -54,7 +54,7 @@ ImageKind kind_of(EncodedBytes file, const std::string& path) {
   const Magic* magic = magic_of(file);
   if (magic == nullptr && is_tga(file)) return ImageKind::kTga;
   if (magic == nullptr) {
-    throw DataError(path, "is no image of a known kind (JPEG, PNG, BMP, GIF, TGA, PSD, PNM)");
+    throw DataError(path, "is not a supported image format (JPEG, PNG, BMP, GIF, TGA, PSD, PNM)");
   }
   if (const auto* kind = std::get_if<ImageKind>(&magic->kind)) return *kind;
   throw DataError(path, concat("is a ", std::get<const char*>(magic->kind),

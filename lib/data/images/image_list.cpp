@@ -258,7 +258,7 @@ ImageList list_csv(const config::Split& split, const std::vector<std::string>& c
     if (const auto found = indices.find(row.label); found != indices.end()) {
       label = found->second;
     } else if (!as_index(row.label, label) || label >= static_cast<std::int32_t>(classes.size())) {
-      reader.fail(row.line, concat("the label '", row.label, "' is no class; the classes are ",
+      reader.fail(row.line, concat("the label '", row.label, "' is not a class; the classes are ",
                                    join(classes), " (or 0 to ", classes.size() - 1, ")"));
     }
     result.files.push_back({(folder / row.path).string(), label});
@@ -289,7 +289,7 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
   for (const std::string& name : sub_folders(split.path)) {
     if (std::find(classes.begin(), classes.end(), name) == classes.end()) {
       throw DataError((fs::path(split.path) / name).string(),
-                      concat("is no class: the classes are ", join(classes),
+                      concat("is not a class: the classes are ", join(classes),
                              "; name it in data.classes or move it away"));
     }
   }
@@ -331,7 +331,7 @@ ImageList list_glob(const config::Split& split, const std::vector<std::string>& 
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
       throw DataError(
-          path, concat("its folder '", name, "' is no class; the classes are ", join(classes)));
+          path, concat("its folder '", name, "' is not a class; the classes are ", join(classes)));
     }
     result.files.push_back({path, static_cast<std::int32_t>(found - classes.begin())});
   }

@@ -117,7 +117,7 @@ TEST_CASE("convolution: extents that do not fit together are refused") {
   refused("a padding is negative", [](auto& p) { p.window.pad_after[1] = -1; });
   refused("a size, stride or dilation is not positive", [](auto& p) { p.window.stride[0] = 0; });
   refused("the kernel is larger than the padded image", [](auto& p) { p.window.size[0] = 9; });
-  refused("no floating-point type", [](auto& p) { p.type = DType::kInt32; });
+  refused("not a floating-point type", [](auto& p) { p.type = DType::kInt32; });
   refused("only forward has a bias or relu", [](auto& p) {
     p.pass = Pass::kBackwardData;
     p.bias = true;

@@ -65,7 +65,7 @@ TEST_CASE("damaged and foreign files are refused, with file and reason") {
   const Bytes plain = idx_bytes(0x08, {4, 3}, Bytes(12, 1));
   refuses({}, "holds only 0 bytes");
   refuses({'P', 'K', 3, 4, 0, 0}, "starts with 50 4b 03 04");
-  refuses(idx_bytes(0x07, {1}, {1}), "is no IDX file");
+  refuses(idx_bytes(0x07, {1}, {1}), "is not an IDX file");
   refuses(Bytes(plain.begin(), plain.end() - 1), "4 x 3 elements");
   refuses(Bytes(plain.begin(), plain.begin() + 7), "ends inside its header");
   Bytes longer = plain;

@@ -140,7 +140,7 @@ TEST_CASE("NPY files that cannot be used say why") {
     const Path path = write(folder, "a.npy", bytes);
     CHECK_THROWS_WITH_AS(read_npy(path), doctest::Contains(why), DataError);
   };
-  refuses(ramp(20), "is no NPY file");
+  refuses(ramp(20), "is not an NPY file");
   refuses(npy_bytes("<f4", "(2, 2)", Bytes(16), "True"), "Fortran order");
   refuses(npy_bytes("<f4", "(5,)", Bytes(16)), "truncated");
   refuses(npy_bytes("<c8", "(2,)", Bytes(16)), "'c8'");

@@ -1,10 +1,11 @@
+#include "data/check.h"
+
 #include <doctest/doctest.h>
 
 #include <algorithm>
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/check.h"
 #include "data/data.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_files.h"

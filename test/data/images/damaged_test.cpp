@@ -92,7 +92,7 @@ TEST_CASE("damaged files: fail, skip, replace, within a budget") {
   write_folder(folder.path() / "train", 6);
   write_text(folder.path() / "train/cat/broken.png", "not an image at all");
   config::Data config = config_of(folder.path());
-  const std::string name = "broken.png: is no image of a known kind";
+  const std::string name = "broken.png: is not a supported image format";
   CHECK_THROWS_WITH_AS(batches(*open_datasets(config, 1).train, 2), doctest::Contains(name.c_str()),
                        DataError);
   config.on_error = config::OnError::kSkip;
@@ -157,7 +157,7 @@ TEST_CASE("a damaged file is replaced in training alone, from its own part of a 
   REQUIRE(left_out.skipped > 1);
   CHECK(left_out.files == 10);
   CHECK(sets.validation->size() == 10 - left_out.skipped);
-  CHECK(left_out.reasons[0].find("x.png: is no image of a known kind") != std::string::npos);
+  CHECK(left_out.reasons[0].find("x.png: is not a supported image format") != std::string::npos);
   CHECK(left_out.reasons.size() == static_cast<std::size_t>(left_out.skipped));
   for (std::int64_t i = 0; i < sets.validation->size(); ++i) CHECK(!damaged(*sets.validation, i));
   CHECK(sets.validation_files->report().size() == left_out.reasons.size());
@@ -245,7 +245,7 @@ TEST_CASE(
                                  ": Corrupt JPEG data: 5 extraneous bytes before marker 0xd0"));
   write_text(folder.path() / "train/cat/\x1b[31m\nb.jpg", "no image");
   const std::string text = to_text(check_images(config_of(folder.path()), 1, ""));
-  CHECK(text.find("cat/\\x1b[31m\\x0ab.jpg: is no image") != std::string::npos);
+  CHECK(text.find("cat/\\x1b[31m\\x0ab.jpg: is not a supported image format") != std::string::npos);
   CHECK(text.find('\x1b') == std::string::npos);
 }
 

@@ -42,7 +42,8 @@ TEST_CASE("a folder a class, nested, classes sorted or as listed, splits by name
   CHECK(labels(*open_datasets(config, 1).train)[0] == 0);
   CHECK(open_datasets(config, 1).train->describe(0).find("dog") != std::string::npos);
   config.classes = {"dog"};
-  CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("cat: is no class"), DataError);
+  CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("cat: is not a class"),
+                       DataError);
   config.classes = {"dog", "cat", "cow"};
   CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("cow: no such folder"),
                        DataError);

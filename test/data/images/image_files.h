@@ -68,7 +68,8 @@ inline std::vector<std::int32_t> labels(const Dataset& set) {
 }
 
 // All batches of two epochs, read by this many threads.
-inline std::vector<Bytes> batches(const Dataset& set, std::int64_t threads, std::int64_t first = 0) {
+inline std::vector<Bytes> batches(const Dataset& set, std::int64_t threads,
+                                  std::int64_t first = 0) {
   LoaderOptions options;
   options.batch_size = 3;
   options.shuffle = true;

@@ -203,7 +203,7 @@ void check_problem(const ConvolutionProblem& p) {
   const auto fail = [&p](const char* why) {
     throw DeviceError(concat("convolution ", to_string(p), ": ", why, "; please report it"));
   };
-  if (!is_float(p.type)) fail("the type is no floating-point type");
+  if (!is_float(p.type)) fail("the type is not a floating-point type");
   if (std::min({p.n, p.h, p.w, p.c, p.out, p.groups}) < 1) fail("an extent is not positive");
   if (p.c % p.groups != 0 || p.out % p.groups != 0) fail("the groups do not divide the channels");
   for (std::size_t axis = 0; axis < 2; ++axis) {
