@@ -12,6 +12,7 @@
 #include "backend/collective.h"
 #include "backend/device.h"
 #include "backend/phase_times.h"
+#include "backend/telemetry.h"
 #include "backend/work_record.h"
 #include "base/host_buffer.h"
 #include "cluster/communicator.h"
@@ -224,6 +225,9 @@ class Backend {
                                               const CompileOptions& options) = 0;
   // Joins the devices of the ranks of `ranks`, which must outlive the result. Collective.
   virtual std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) = 0;
+  // Reads what the device says of its load and power; null where devices say nothing. It must not
+  // outlive the backend. Throws DeviceError saying what this machine lacks for it.
+  virtual std::unique_ptr<Telemetry> make_telemetry() { return nullptr; }
 };
 
 }  // namespace trainer::backend

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <utility>
 
 namespace trainer::backend {
@@ -62,6 +64,14 @@ class Event {
   virtual void wait() const = 0;
 };
 
+// How long a device had nothing of a stream's to do between one program and the next, by its own
+// clock: article R's gap between batches. Only of programs that the host launched without having
+// waited for the stream since the one before.
+struct StreamGaps {
+  std::int64_t count = 0;
+  double seconds = 0;  // of all of them
+};
+
 // A queue of device work, done in order; work of different streams overlaps. One thread at a time
 // may use a stream.
 class Stream {
@@ -78,6 +88,8 @@ class Stream {
   virtual void wait_for(const Event& event) = 0;
   // Blocks until all work enqueued so far is done. Rethrows what that work threw.
   virtual void synchronize() = 0;
+  // Of the programs launched so far, but for the newest; nothing where the device has no clock.
+  virtual std::optional<StreamGaps> gaps() { return std::nullopt; }
 };
 
 }  // namespace trainer::backend

@@ -87,6 +87,8 @@ class Engine {
   // Waits for the oldest launched call whose result was not read. A call whose numbers are not
   // finite leaves the parameters unchanged.
   backend::Numbers result();
+  // As Stream::gaps(), of the stream that all calls are given to.
+  std::optional<backend::StreamGaps> gaps() { return stream_->gaps(); }
   int launches_in_flight() const { return static_cast<int>(calls_.size()); }
   // The loss of each sample of the call whose result was read last. Waits for the device.
   std::span<const float> losses();

@@ -206,6 +206,19 @@ std::string Replicas::describe() const {
   return count() == 1 ? one : concat(count(), " replicas, each ", one);
 }
 
+std::vector<std::unique_ptr<backend::Telemetry>> Replicas::make_telemetry() {
+  std::vector<std::unique_ptr<backend::Telemetry>> all;
+  for (const auto& backend : backends_) {
+    std::unique_ptr<backend::Telemetry> one = backend->make_telemetry();
+    const bool known =
+        one == nullptr || std::any_of(all.begin(), all.end(), [&](const auto& other) {
+          return other->device() == one->device();
+        });
+    if (!known) all.push_back(std::move(one));
+  }
+  return all;
+}
+
 void Replicas::initialise(std::uint64_t seed) {
   run([&](int replica) { engine(replica).initialise(seed); });
 }
@@ -263,6 +276,17 @@ StepResult Replicas::result() {
   // Other workers know only with the update.
   if (workers_ != nullptr && !applied) sum.finite = true;
   return sum;
+}
+
+std::optional<backend::StreamGaps> Replicas::gaps() {
+  backend::StreamGaps all;
+  for (const auto& engine : engines_) {
+    const std::optional<backend::StreamGaps> one = engine->gaps();
+    if (!one) return std::nullopt;
+    all.count += one->count;
+    all.seconds += one->seconds;
+  }
+  return all;
 }
 
 HostAllocator Replicas::host_allocator() {

@@ -76,6 +76,10 @@ class Replicas {
     return backends_.front()->describe_devices(replicas);
   }
 
+  // Of each device that the replicas compute on, once; empty where devices say nothing. They must
+  // not outlive the replicas. Throws DeviceError saying what this machine lacks for it.
+  std::vector<std::unique_ptr<backend::Telemetry>> make_telemetry();
+
   // As the functions of Engine, on all replicas. A batch is this process's part of the global
   // batch: scalars.first_sample is the position of the part in the global batch,
   // scalars.all_samples the size of the global batch.
@@ -90,6 +94,8 @@ class Replicas {
   void launch(const HostBatch& batch, const backend::Scalars& scalars);
   // Waits for the oldest call whose result was not read.
   StepResult result();
+  // As Engine's, of all replicas together.
+  std::optional<backend::StreamGaps> gaps();
   // How many calls may be launched before result() must be called; 1 where launch() blocks.
   int launches_in_flight() const { return engines_.front()->launches_in_flight(); }
   // Allocates memory that the devices copy from directly. It must not outlive the replicas.

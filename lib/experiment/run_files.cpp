@@ -136,13 +136,20 @@ void read_record(const Json& json, RunFiles& run) {
   run.global_batch = value_of<std::int64_t>(json, "global_batch", 0);
   run.steps_per_epoch = value_of<std::int64_t>(json, "steps_per_epoch", 0);
   run.total_steps = value_of<std::int64_t>(json, "total_steps", 0);
+  double images = 0;
+  run.energy_joules = 0;
   for (const Json& session : json.at("sessions")) {
     ++run.sessions;
+    const double energy = value_of(session, "energy_joules", kNone);
+    run.energy_joules = *run.energy_joules + energy;
+    images += energy / value_of(session, "joules_per_image", kNone);
     run.wall_seconds += value_of(session, "seconds", 0.0);
     run.peak_memory_bytes =
         std::max(run.peak_memory_bytes, value_of<std::int64_t>(session, "peak_memory_bytes", 0));
     if (session.contains("step_times")) read_step_times(session["step_times"], run);
   }
+  if (std::isfinite(images) && images > 0) run.joules_per_image = *run.energy_joules / images;
+  if (run.sessions == 0 || std::isnan(*run.energy_joules)) run.energy_joules.reset();
   if (json.contains("finished")) run.finished = finished_of(json["finished"]);
 }
 

@@ -59,7 +59,10 @@ struct RunFiles {
   std::int64_t peak_memory_bytes = 0;  // of the host, the largest of the sessions
   engine::StepTimes step_times;        // of the sessions that tell; empty when none does
   std::vector<std::string> ranks;      // their names, of the last session
-  std::optional<Finished> finished;    // when it ended by itself
+  // Of its devices in all sessions, and for an image that they trained on; nothing unless each
+  // session measured it.
+  std::optional<double> energy_joules, joules_per_image;
+  std::optional<Finished> finished;                         // when it ended by itself
   std::vector<std::pair<std::string, std::string>> config;  // every leaf, in the order of the file
   std::vector<MetricsRow> metrics;
   std::vector<LedgerRow> ledger;                   // empty with run.ledger: false

@@ -13,6 +13,7 @@
 
 #include "base/files.h"
 #include "config/config.h"
+#include "engine/device_use.h"
 #include "engine/metrics.h"
 #include "engine/step_times.h"
 
@@ -35,6 +36,12 @@ struct RunInfo {
   std::string scaled_rate;  // what the number of replicas makes of the learning rate
   std::string weights;      // what came of a weight file, in a line; "" when none was read
   std::string servers;      // "3 workers, 1 parameter server, asynchronous"; else ""
+  // What each device of this process has done since the start, always the same devices in the same
+  // order; null where devices are not measured. Valid until on_finish() returns.
+  std::function<std::vector<engine::DeviceTotals>()> device_totals;
+  // The gaps between steps on all devices of this process, since they were opened; null where a
+  // device has no clock. Valid until on_finish() returns.
+  std::function<engine::Gaps()> gaps;
 };
 
 // The argument of on_step(): once a step; with parameter servers, once for each step of the chief.
@@ -99,6 +106,11 @@ struct Finish {
     std::int64_t refused = 0;  // dropped because of parallel.max_staleness
   };
   std::optional<Staleness> staleness;
+  // Of this process; empty where devices are not measured. The energy is of all of them together,
+  // evaluations included, and divided by the images that they trained on.
+  std::vector<engine::DeviceUse> devices;
+  std::optional<double> energy_joules, joules_per_image;
+  std::optional<double> gap_seconds;  // mean gap between steps on a device, where it has a clock
 };
 
 enum class Request { kContinue, kSave, kStop };

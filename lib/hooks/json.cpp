@@ -12,6 +12,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json json_of(const engine::DeviceUse& use) {
+  Json json{{"device", use.device}};
+  for (std::size_t i = 0; i < use.means.size(); ++i) {
+    if (use.means[i]) json[engine::kDeviceMetrics[i].name] = rounded(*use.means[i], 9);
+  }
+  if (use.energy_joules) json[engine::kDeviceEnergy] = *use.energy_joules;
+  return json;
+}
+
 class JsonHook : public Hook {
  public:
   JsonHook(std::ostream& out, const config::Duration& log_every)
@@ -105,6 +114,10 @@ class JsonHook : public Hook {
     }
     if (!finish.input.empty()) line["input"] = finish.input;
     if (!finish.times.empty()) line["step_times"] = step_times_json(finish.times, info_.ranks);
+    if (finish.gap_seconds) line["gap_seconds"] = *finish.gap_seconds;
+    for (const engine::DeviceUse& use : finish.devices) line["devices"].push_back(json_of(use));
+    if (finish.energy_joules) line["energy_joules"] = *finish.energy_joules;
+    if (finish.joules_per_image) line["joules_per_image"] = *finish.joules_per_image;
     write(line);
   }
 

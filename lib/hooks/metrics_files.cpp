@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "hooks/device_window.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
@@ -55,6 +56,26 @@ const Columns& server_columns() {
   static const Columns kColumns{"staleness", "staleness_max"};
   return kColumns;
 }
+// Behind those, of every device that is measured: "gpu0_power_watts".
+Columns device_columns(const std::vector<std::string>& devices) {
+  Columns columns;
+  for (const std::string& device : devices) {
+    for (const engine::DeviceMetric& metric : engine::kDeviceMetrics) {
+      columns.push_back(concat(device, "_", metric.name));
+    }
+    columns.push_back(concat(device, "_", engine::kDeviceEnergy));
+  }
+  return columns;
+}
+// Behind the servers', where devices have a clock: the mean gap between steps, in seconds.
+constexpr char kGap[] = "gap_seconds";
+// Whether the name is one of device_columns() for some device.
+bool is_device_column(const std::string& name) {
+  const std::size_t end = name.find('_');
+  if (end == std::string::npos || !name.starts_with("gpu")) return false;
+  const Columns own = device_columns({name.substr(0, end)});
+  return std::find(own.begin(), own.end(), name) != own.end();
+}
 
 Columns fields_of(const std::string& line) {
   Columns fields(1);
@@ -89,13 +110,19 @@ class CsvRows {
     const Columns found = fields_of(line);
     const bool ours = std::all_of(found.begin(), found.end(), [](const std::string& name) {
       return contains(columns(), name) || contains(rank_columns(), name) ||
-             contains(server_columns(), name);
+             contains(server_columns(), name) || name == kGap || is_device_column(name);
     });
     if (ours && contains(found, "step") && contains(found, "split")) found_ = found;
   }
 
   const Columns& found() const { return found_; }
-  void add(const Columns& more) { wanted_.insert(wanted_.end(), more.begin(), more.end()); }
+  const Columns& wanted() const { return wanted_; }
+  // Those that are not there yet.
+  void add(const Columns& more) {
+    for (const std::string& name : more) {
+      if (!contains(wanted_, name)) wanted_.push_back(name);
+    }
+  }
   std::string header() const { return line_of(wanted_); }
   bool is_header(const std::string& line) const {
     return !found_.empty() && line == line_of(found_);
@@ -148,14 +175,14 @@ class MetricsFilesHook : public Hook {
     interval_.emplace(summary_every_, info.steps_per_epoch);
     const Path csv = info.dir / "metrics.csv";
     has_servers_ = !info.servers.empty();
+    devices_.start(info);
     CsvRows rows(csv, columns());
-    const bool had_servers = info.first_step > 0 && contains(rows.found(), "staleness");
-    const bool had_ranks = info.first_step > 0 && contains(rows.found(), "straggler");
-    if (info.ranks.size() > 1 || had_ranks) more_columns_ = rank_columns();
-    if (has_servers_ || had_servers) {
-      more_columns_.insert(more_columns_.end(), server_columns().begin(), server_columns().end());
-    }
-    rows.add(more_columns_);
+    if (info.ranks.size() > 1) rows.add(rank_columns());
+    if (has_servers_) rows.add(server_columns());
+    if (devices_.has_gaps()) rows.add({kGap});
+    rows.add(device_columns(devices_.devices()));
+    if (info.first_step > 0) rows.add(rows.found());
+    columns_ = rows.wanted();
     csv_.emplace(csv, info.first_step, rows);
     jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows());
   }
@@ -201,6 +228,8 @@ class MetricsFilesHook : public Hook {
       row["staleness"] = window_.staleness();
       row["staleness_max"] = window_.staleness_max();
     }
+    if (const auto gap = devices_.take_gap()) row[kGap] = rounded(*gap, 6);
+    for (const engine::DeviceUse& use : devices_.take()) add_device(row, use);
     write(row);
     window_ = {};
   }
@@ -220,32 +249,39 @@ class MetricsFilesHook : public Hook {
     if (const auto straggler = times.straggler()) row["straggler"] = straggler->rank;
   }
 
+  static void add_device(Json& row, const engine::DeviceUse& use) {
+    const auto add = [&](const char* name, const std::optional<double>& value) {
+      if (value) row[concat(use.device, "_", name)] = rounded(*value, 9);
+    };
+    for (std::size_t i = 0; i < use.means.size(); ++i) {
+      add(engine::kDeviceMetrics[i].name, use.means[i]);
+    }
+    add(engine::kDeviceEnergy, use.energy_joules);
+  }
+
   // What is missing or not finite is null in JSON and nothing in a CSV field.
   void write(const Json& values) {
     Json row;
-    const auto fill = [&](const Columns& all) {
-      for (const std::string& column : all) {
-        row[column] = values.contains(column) ? values[column] : Json();
-      }
-    };
-    fill(columns());
-    fill(more_columns_);
+    for (const std::string& column : columns_) {
+      row[column] = values.contains(column) ? values[column] : Json();
+    }
     const auto step = row["step"].get<std::int64_t>();
     const auto split = row["split"].get<std::string>();
-    std::string line;
-    for (const auto& [column, value] : row.items()) {
+    Columns fields;
+    for (const std::string& column : columns_) {
+      const Json& value = row[column];
       const std::string field = value.is_string() ? value.get<std::string>() : value.dump();
-      if (column != "step") line += ',';
-      if (field != "null") line += field;
+      fields.push_back(field == "null" ? "" : field);
     }
-    csv_->add({step, split, line});
+    csv_->add({step, split, line_of(fields)});
     jsonl_->add({step, split, row.dump()});
   }
 
   config::Duration summary_every_;
   std::int64_t total_steps_ = 0;
   bool has_servers_ = false;
-  Columns more_columns_;  // behind columns()
+  Columns columns_;  // of the CSV file
+  DeviceWindow devices_;
   std::optional<Interval> interval_;
   std::optional<RowFile> csv_, jsonl_;
   MetricWindow window_;

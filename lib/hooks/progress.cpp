@@ -1,8 +1,10 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/metric_window.h"
@@ -46,6 +48,34 @@ std::string bar(double share) {
   const int full = std::clamp(static_cast<int>(share * kWidth), 0, kWidth);
   return "[" + std::string(static_cast<std::size_t>(full), '=') +
          std::string(static_cast<std::size_t>(kWidth - full), ' ') + "]";
+}
+
+// "gpu0: utilization 87 %, memory 12.3 GiB, 310 W": means over the run, what the device says of it.
+std::string device_line(const engine::DeviceUse& use) {
+  struct Part {
+    const char* before;
+    double factor;
+    int decimals;
+    const char* after;
+  };
+  static constexpr std::array<Part, engine::kDeviceMetrics.size()> kParts{{
+      {"utilization ", 100, 0, " %"},
+      {"memory accessed ", 100, 0, " % of the time"},
+      {"memory ", 1.0 / (1 << 30), 1, " GiB"},
+      {"", 1, 0, " W"},
+      {"", 1, 0, " C"},
+      {"SM clock ", 1, 0, " MHz"},
+      {"memory clock ", 1, 0, " MHz"},
+  }};
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < use.means.size(); ++i) {
+    if (!use.means[i]) continue;
+    const Part& part = kParts[i];
+    parts.push_back(
+        concat(part.before, fixed(*use.means[i] * part.factor, part.decimals), part.after));
+  }
+  if (use.energy_joules) parts.push_back(fixed(*use.energy_joules, 0) + " J");
+  return use.device + ": " + (parts.empty() ? "says nothing" : join(parts, ", "));
 }
 
 class ProgressHook : public Hook {
@@ -133,6 +163,15 @@ class ProgressHook : public Hook {
       if (const auto straggler = finish.times.straggler()) {
         out_ << engine::describe(*straggler, info_.ranks) << '\n';
       }
+    }
+    if (finish.gap_seconds) {
+      out_ << "gap between steps on a device: " << fixed(1e3 * *finish.gap_seconds, 3) << " ms\n";
+    }
+    for (const engine::DeviceUse& use : finish.devices) out_ << device_line(use) << '\n';
+    if (finish.energy_joules) {
+      out_ << "energy: " << fixed(*finish.energy_joules, 0) << " J";
+      if (finish.joules_per_image) out_ << ", " << rate(*finish.joules_per_image) << " J/image";
+      out_ << '\n';
     }
     out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n"
          << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n"

@@ -81,6 +81,9 @@ class RunRecordHook final : public Hook {
     session_["step_seconds"] = finish.step_seconds;
     session_["input"] = finish.input;
     if (!finish.times.empty()) session_["step_times"] = step_times_json(finish.times, ranks_);
+    if (finish.gap_seconds) session_["gap_seconds"] = *finish.gap_seconds;
+    if (finish.energy_joules) session_["energy_joules"] = *finish.energy_joules;
+    if (finish.joules_per_image) session_["joules_per_image"] = *finish.joules_per_image;
     if (finish.reason != FinishReason::kInterrupted) {
       Json metrics = Json::object();
       for (const Evaluation& e : finish.evaluations) {

@@ -5,6 +5,7 @@
 
 #include "base/process.h"
 #include "hooks/confusion_image.h"
+#include "hooks/device_window.h"
 #include "hooks/event_file.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
@@ -28,6 +29,7 @@ class TensorBoardHook : public Hook {
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
     has_servers_ = !info.servers.empty();
+    devices_.start(info);
     interval_.emplace(summary_every_, info.steps_per_epoch);
     const Path folder = info.dir / "tensorboard";
     std::filesystem::create_directories(folder);
@@ -74,6 +76,8 @@ class TensorBoardHook : public Hook {
       scalar("staleness_max", step, static_cast<double>(window_.staleness_max()));
     }
     write_times(step);
+    if (const auto gap = devices_.take_gap()) scalar("gap_seconds", step, *gap);
+    for (const engine::DeviceUse& use : devices_.take()) write_device(step, use);
     window_ = {};
   }
 
@@ -94,6 +98,16 @@ class TensorBoardHook : public Hook {
     scalar("step_time/straggler", step, straggler ? static_cast<double>(straggler->rank) : -1);
   }
 
+  void write_device(std::int64_t step, const engine::DeviceUse& use) {
+    const auto write = [&](const char* name, const std::optional<double>& value) {
+      if (value) scalar(concat(use.device, "/", name), step, *value);
+    };
+    for (std::size_t i = 0; i < use.means.size(); ++i) {
+      write(engine::kDeviceMetrics[i].name, use.means[i]);
+    }
+    write(engine::kDeviceEnergy, use.energy_joules);
+  }
+
   // Nothing for an accuracy where there is none.
   void scalar(const std::string& tag, std::int64_t step, double value) {
     if (tag.ends_with("/accuracy") && std::isnan(value)) return;
@@ -106,6 +120,7 @@ class TensorBoardHook : public Hook {
   std::optional<Interval> interval_;
   std::optional<EventFile> file_;
   MetricWindow window_;
+  DeviceWindow devices_;
 };
 
 }  // namespace

@@ -131,6 +131,8 @@ std::string results(const RunFiles& run) {
   add("global batch", std::to_string(run.global_batch));
   add("peak memory of the host", concat(run.peak_memory_bytes >> 20, " MiB"));
   if (const auto price = cost(run, run.wall_seconds)) add("cost", fixed(*price, 4));
+  if (run.energy_joules) add("energy of the devices", fixed(*run.energy_joules, 0) + " J");
+  if (run.joules_per_image) add("energy per image", fixed(*run.joules_per_image, 4) + " J");
   return list("Results", entries);
 }
 

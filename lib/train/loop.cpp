@@ -1,11 +1,13 @@
 #include "train/loop.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
+#include "engine/device_sampler.h"
 #include "engine/evaluate.h"
 #include "train/session/checkpointer.h"
 #include "train/session/evaluator.h"
@@ -21,6 +23,10 @@ namespace {
 
 using hooks::FinishReason;
 
+// Short against the time in which a GPU's load changes, long against the time that reading it
+// takes.
+constexpr std::chrono::milliseconds kDeviceInterval(500);
+
 class Loop {
  public:
   explicit Loop(Job& job);
@@ -29,8 +35,11 @@ class Loop {
 
  private:
   void start();
+  void start_sampler();
+  void warn_of_devices();
   FinishReason train();
   hooks::Finish finish(FinishReason reason);
+  void finish_devices(hooks::Finish& finish);
 
   bool is_over() const { return state_.step >= job_.plan.total_steps || state_.stopped; }
   void enter_stage();
@@ -53,6 +62,7 @@ class Loop {
   Checkpointer checkpointer_;
   Evaluator evaluator_;
   Schedule schedule_;
+  std::optional<engine::DeviceSampler> sampler_;  // the chief's
   NotFinitePolicy not_finite_policy_ = NotFinitePolicy::kStop;
   bool has_classes_;
   bool is_feed_open_ = false;
@@ -106,14 +116,33 @@ void Loop::start() {
   session_.saved_step = state_.step;
   stages_.begin();
   warn_of_small_batches(session_);
-  const hooks::RunInfo info = run_info(session_, weights);
+  start_sampler();
+  hooks::RunInfo info = run_info(session_, weights);
   rank_times_.resize(info.ranks.size());
+  if (job_.engine.gaps()) info.gaps = [&engine = job_.engine] { return *engine.gaps(); };
+  if (sampler_) info.device_totals = [&sampler = *sampler_] { return sampler.totals(); };
   for (const auto& hook : job_.hooks) {
     const auto saved = state_.hooks.find(hook->name());
     if (saved != state_.hooks.end()) hook->restore(saved->second);
     hook->on_start(info);
   }
   if (state_.step == 0) checkpointer_.save();
+}
+
+// Devices that cannot be read are no reason not to train on them.
+void Loop::start_sampler() {
+  if (!strategy_.is_chief()) return;
+  try {
+    auto devices = job_.engine.make_telemetry();
+    if (!devices.empty()) sampler_.emplace(std::move(devices), kDeviceInterval);
+  } catch (const DeviceError& error) {
+    job_.warn(concat("the run has no metrics of its GPUs: ", error.what()));
+  }
+}
+
+void Loop::warn_of_devices() {
+  if (!sampler_) return;
+  for (const std::string& line : sampler_->take_warnings()) job_.warn(line);
 }
 
 FinishReason Loop::train() {
@@ -184,6 +213,7 @@ bool Loop::read_step() {
   step_seconds_ += progress.step_seconds;
   samples_ += progress.samples;
   skipped_updates_ += progress.skipped ? 1 : 0;
+  warn_of_devices();
   const hooks::Request request =
       session_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(progress); });
   due_.request = std::max(due_.request, strategy_.submit(request));
@@ -266,10 +296,30 @@ hooks::Finish Loop::finish(FinishReason reason) {
   finish.images_per_second = step_seconds_ > 0 ? static_cast<double>(samples_) / step_seconds_ : 0;
   finish.skipped_updates = skipped_updates_;
   finish.parameters_sha256 = job_.engine.parameters_sha256();
+  finish_devices(finish);
   strategy_.describe(finish);
   for (const auto& hook : job_.hooks) hook->on_finish(finish);
   strategy_.finish(finish.reason);
   return finish;
+}
+
+// The energy is that of the whole session, evaluations included, over the images that the devices
+// of this process were trained on.
+void Loop::finish_devices(hooks::Finish& finish) {
+  const std::optional<engine::Gaps> gaps = job_.engine.gaps();
+  if (gaps && gaps->count > 0) {
+    finish.gap_seconds = gaps->seconds / static_cast<double>(gaps->count);
+  }
+  if (!sampler_) return;
+  sampler_->stop();
+  warn_of_devices();
+  for (const engine::DeviceTotals& totals : sampler_->totals()) {
+    finish.devices.push_back(totals.use());
+  }
+  finish.energy_joules = engine::energy_joules(finish.devices);
+  const double images = static_cast<double>(samples_) * static_cast<double>(job_.engine.count()) /
+                        static_cast<double>(job_.plan.replicas);
+  if (finish.energy_joules && images > 0) finish.joules_per_image = *finish.energy_joules / images;
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "backend/cuda/executable.h"
 #include "backend/cuda/machine.h"
 #include "backend/cuda/stream.h"
+#include "backend/cuda/telemetry/gpu_telemetry.h"
 #include "backend/cuda/variables.h"
 #include "base/error.h"
 
@@ -121,6 +122,9 @@ class CudaBackend final : public Backend {
   int launches_in_flight() const override { return 2; }
   std::unique_ptr<ThreadBinding> bind_thread() override {
     return std::make_unique<CurrentDevice>(machine_.device);
+  }
+  std::unique_ptr<Telemetry> make_telemetry() override {
+    return make_gpu_telemetry(machine_.device);
   }
 
   std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstring>
 
+#include "backend/cuda/telemetry/ranges.h"
 #include "base/error.h"
 #include "base/partition.h"
 #include "base/threads/thread_team.h"
@@ -257,6 +258,7 @@ std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& ca
 
 void CudaExecutable::upload_scalars(const Scalars& scalars, std::int64_t samples,
                                     CudaStream& stream) {
+  const Range range("upload of the scalars");
   ScalarSlot& slot = scalar_slots_[next_slot_];
   next_slot_ = (next_slot_ + 1) % scalar_slots_.size();
   slot.copied->wait();
@@ -288,8 +290,10 @@ void CudaExecutable::launch(const Bindings& bindings, const Scalars& scalars, St
 void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalars, Stream& stream) {
   const DeviceGuard guard(variables_.device());
   auto& own = dynamic_cast<CudaStream&>(stream);
+  const Range range(updates_ ? "training call" : "evaluation call");
   const Call call = make_call(bindings, scalars, own.handle());
   make_programs(call);
+  own.gap_clock().begin(own.handle());
   upload_scalars(scalars, call.samples, own);
   make_stale(call);
   update_number_ = scalars.update;
@@ -308,6 +312,7 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
     bindings.numbers->times = {};
     own.download(bindings.numbers, numbers_.span(), sizeof(StepNumbers));
   }
+  own.gap_clock().end(own.handle());
   if (!updates_) return;
   for (PackedWeights::Entry* entry : packed_entries(call)) {
     if (entry->changed_by_training) entry->version = variables_.version_of(*entry);
@@ -328,6 +333,7 @@ void CudaExecutable::replay(const Call& call) {
   if (!captured.graph) {
     captured.graph = std::make_unique<CallGraph>(call.stream, [&] { enqueue(call); });
   }
+  const Range range("launch of the captured call");
   captured.graph->launch(call.stream);
 }
 

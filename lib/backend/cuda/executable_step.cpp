@@ -1,10 +1,12 @@
 // What a call enqueues: the programs of its parts, the sum over the ranks, the update.
 #include <algorithm>
+#include <optional>
 
 #include "backend/cuda/executable.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/exchange.h"
 #include "backend/cuda/kernels/loss.h"
+#include "backend/cuda/telemetry/ranges.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -19,6 +21,27 @@ void clear(float* to, std::int64_t count, cudaStream_t stream) {
   if (count == 0) return;
   check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(count) * sizeof(float), stream),
         "cudaMemsetAsync");
+}
+
+const char* name_of(graph::Phase phase) {
+  switch (phase) {
+    case graph::Phase::kPrepare:
+      return "prepare";
+    case graph::Phase::kForward:
+      return "forward";
+    case graph::Phase::kBackward:
+      return "backward";
+    case graph::Phase::kReduce:
+      return "reduce";
+    case graph::Phase::kUpdate:
+      return "update";
+  }
+  return "";
+}
+
+void enqueue_step(const ProgramStep& step, const StepContext& context) {
+  const Range layer(step.name);
+  step.enqueue(context);
 }
 
 }  // namespace
@@ -130,8 +153,14 @@ void CudaExecutable::run_steps(const Call& call, const Program& lowered,
   std::vector<std::pair<int, std::size_t>> ready;
   if (overlaps(call) && context.counted) ready = bucket_steps(lowered);
   std::size_t next = 0;
+  std::optional<Range> phase;
   for (std::size_t i = 0; i < lowered.steps.size(); ++i) {
-    lowered.steps[i].enqueue(context);
+    const ProgramStep& step = lowered.steps[i];
+    if (i == 0 || step.phase != lowered.steps[i - 1].phase) {
+      phase.reset();  // ranges of a thread nest
+      phase.emplace(name_of(step.phase));
+    }
+    enqueue_step(step, context);
     for (; next < ready.size() && ready[next].first <= static_cast<int>(i); ++next) {
       reduce_bucket(ready[next].second, call.stream);
     }
@@ -199,6 +228,7 @@ void CudaExecutable::move_statistics(const Call& call) {
 }
 
 void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
+  const Range range("reduce bucket");
   const bool last = bucket + 1 == buckets_.size();
   const Slice slice = buckets_[bucket];
   check(cudaEventRecord(bucket_events_[bucket].get(), stream), "cudaEventRecord");
@@ -209,6 +239,7 @@ void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
 }
 
 void CudaExecutable::reduce(const Call& call) {
+  const Range range("reduce");
   const std::int64_t count = variables_.placement().flat.count + trailer_size_;
   if (options_.reduction.ordered) {
     return sum_ranks_in_tree(*ranks_, gradients(), pointer_to<float>(gathered_.span()), count,
@@ -234,6 +265,7 @@ void CudaExecutable::add_earlier_calls(const Call& call) {
 }
 
 void CudaExecutable::decide_and_update(const Call& call) {
+  const Range range("update");
   const bool reduced = reduces(call);
   if (reduced) {
     read_trailer(trailer(), trailer_statistics_ > 0, pointer_to<float>(statistics_before_.span()),

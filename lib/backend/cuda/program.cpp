@@ -302,8 +302,8 @@ void Lowering::step(const std::string& implementation, Enqueue enqueue) {
     info.last = std::max(info.last, index);
   }
   pending_.clear();
-  steps_.push_back(
-      {node_->name, concat(graph::name_of(node_->op), " ", implementation), std::move(enqueue)});
+  steps_.push_back({node_->name, concat(graph::name_of(node_->op), " ", implementation),
+                    node_->phase, std::move(enqueue)});
 }
 
 void Lowering::plan_memory(Program& program) {

@@ -43,6 +43,7 @@ using Enqueue = std::function<void(const StepContext&)>;
 struct ProgramStep {
   std::string name;            // of the layer
   std::string implementation;  // for printing
+  graph::Phase phase = graph::Phase::kForward;
   Enqueue enqueue;
 };
 

@@ -119,4 +119,10 @@ EventHandle create_event() {
   return EventHandle(event);
 }
 
+EventHandle create_timing_event() {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags");
+  return EventHandle(event);
+}
+
 }  // namespace trainer::backend::cuda

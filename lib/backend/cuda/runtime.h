@@ -54,6 +54,7 @@ struct DestroyEvent {
 };
 using EventHandle = std::unique_ptr<CUevent_st, DestroyEvent>;
 EventHandle create_event();
+EventHandle create_timing_event();  // one with timing
 
 template <class T>
 T* pointer_to(Span span) {

@@ -93,8 +93,14 @@ void CudaStream::wait_for(const Event& event) {
   cuda::check(cudaStreamWaitEvent(stream_.get(), own(event).handle(), 0), "cudaStreamWaitEvent");
 }
 
+std::optional<StreamGaps> CudaStream::gaps() {
+  const DeviceGuard guard(device_);
+  return gap_clock_.gaps();
+}
+
 void CudaStream::synchronize() {
   const DeviceGuard guard(device_);
+  gap_clock_.interrupt();
   if (!check_) return cuda::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
   wait_until_ready([&] { return cudaStreamQuery(stream_.get()); }, check_, "cudaStreamQuery");
 }

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "backend/cuda/runtime.h"
+#include "backend/cuda/telemetry/gap_clock.h"
 #include "backend/device.h"
 
 namespace trainer::backend::cuda {
@@ -39,13 +40,17 @@ class CudaStream : public Stream {
   void record(Event& event) override;
   void wait_for(const Event& event) override;
   void synchronize() override;
+  std::optional<StreamGaps> gaps() override;
 
   cudaStream_t handle() const { return stream_.get(); }
+  // Told of every program that is launched on the stream.
+  GapClock& gap_clock() { return gap_clock_; }
 
  private:
   int device_;
   WaitCheck check_;
   StreamHandle stream_;
+  GapClock gap_clock_;
 };
 
 }  // namespace trainer::backend::cuda

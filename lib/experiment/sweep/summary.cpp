@@ -105,6 +105,9 @@ void measure(SummaryRow& row, const Runs& runs, std::optional<double> wanted) {
   });
   row.accuracy = accuracy_of(runs);
   row.cost = mean_of_all(runs, [](const RunFiles& run) { return cost(run, run.wall_seconds); });
+  row.energy_joules = mean_of_all(runs, [](const RunFiles& run) { return run.energy_joules; });
+  row.joules_per_image =
+      mean_of_all(runs, [](const RunFiles& run) { return run.joules_per_image; });
   if (!wanted) return;
   const auto time = [&](const RunFiles& run) { return seconds_to_accuracy(run, *wanted); };
   row.seconds_to_accuracy = mean_of_all(runs, time);

@@ -33,6 +33,7 @@ struct SummaryRow {
   // Against the row with the fewest replicas and else the same values; nothing where that is this.
   std::optional<double> speed_up, efficiency;
   std::optional<double> cost;
+  std::optional<double> energy_joules, joules_per_image;        // when all runs measured it
   std::optional<double> seconds_to_accuracy, cost_to_accuracy;  // when all runs reach it
   std::string verdict;  // what limits it, from what was measured, and why runs are missing
 };

@@ -56,6 +56,8 @@ std::vector<Column> all_columns() {
           {"wait_share", "data wait", 2, real(&Row::wait_share)},
           {"all_reduce_share", "all-reduce", 2, maybe(&Row::all_reduce_share)},
           {"cost", "cost", 4, maybe(&Row::cost)},
+          {"energy_joules", "energy, J", 0, maybe(&Row::energy_joules)},
+          {"joules_per_image", "J/image", 4, maybe(&Row::joules_per_image)},
           {"seconds_to_accuracy", "time to accuracy, s", 2, maybe(&Row::seconds_to_accuracy)},
           {"cost_to_accuracy", "cost to accuracy", 4, maybe(&Row::cost_to_accuracy)}};
 }

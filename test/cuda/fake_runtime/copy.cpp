@@ -65,6 +65,8 @@ std::string describe(const Copy& copy) {
 std::shared_ptr<const Work> make_work(const CUstream_st& stream, const Copy& copy) {
   auto work = std::make_shared<Work>();
   work->name = describe(copy);
+  // What starts a copy, and 25 GB/s: of the order of PCIe 4.0 x16.
+  work->seconds = 2e-6 + static_cast<double>(copy.bytes) / 25e9;
   work->device = copy.on_device_after()    ? copy.to_device
                  : copy.on_device_before() ? copy.from_device
                                            : stream.device;
@@ -82,6 +84,7 @@ std::shared_ptr<const Work> make_work(const CUstream_st& stream, const Copy& cop
 cudaError_t wait_for(Lock& lock, const OperationPtr& op) {
   if (const cudaError_t e = run_until(lock, [&op] { return op->done; })) return e;
   op->finished.acquire();
+  wait_until_end(*op);
   return cudaSuccess;
 }
 

@@ -74,6 +74,7 @@ cudaError_t synchronize(Lock& lock, cudaEvent_t event) {
   if (!record) return cudaSuccess;
   if (const cudaError_t e = run_until(lock, [&record] { return record->done; })) return e;
   record->finished.acquire();
+  wait_until_end(*record);
   return cudaSuccess;
 }
 
@@ -86,6 +87,7 @@ cudaError_t query(Lock& lock, cudaEvent_t event) {
   if (const cudaError_t e = run_a_few(lock, [&record] { return record->done; })) return e;
   if (!record->done) return cudaErrorNotReady;
   record->finished.acquire();
+  wait_until_end(*record);
   return cudaSuccess;
 }
 
@@ -99,9 +101,7 @@ cudaError_t elapsed_time(World& w, float* milliseconds, cudaEvent_t from, cudaEv
   }
   if (from->device != to->device) return cudaErrorInvalidResourceHandle;
   if (!from->record->done || !to->record->done) return cudaErrorNotReady;
-  const std::chrono::duration<float, std::milli> elapsed =
-      to->record->finished_at - from->record->finished_at;
-  *milliseconds = elapsed.count();
+  *milliseconds = static_cast<float>(1e3 * (to->record->ends - from->record->ends));
   return cudaSuccess;
 }
 

@@ -98,8 +98,33 @@ TEST_CASE("fake events: the time between events needs both, complete and with ti
   CHECK(cudaEventElapsedTime(&ms, first, second) == cudaErrorNotReady);
   CUDA_CHECK(cudaStreamSynchronize(stream));
   CUDA_CHECK(cudaEventElapsedTime(&ms, first, second));
-  CHECK(ms >= 0);
+  CHECK(ms == doctest::Approx(0.001));
   CHECK(cudaEventElapsedTime(&ms, first, untimed) == cudaErrorInvalidResourceHandle);
+}
+
+TEST_CASE("time on a device: kernels take some, and what a host submits late begins late") {
+  for (const unsigned seed : {1u, 2u, 3u, 4u}) {
+    fake::reset();
+    fake::seed(seed);
+    const cudaStream_t stream = make_stream();
+    cudaEvent_t events[4];
+    for (cudaEvent_t& e : events) e = make_event(cudaEventDefault);
+    CUDA_CHECK(cudaEventRecord(events[0], stream));
+    for (int i = 0; i < 2; ++i) CUDA_CHECK(fake::enqueue(stream, "kernel", [] {}));
+    CUDA_CHECK(cudaEventRecord(events[1], stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    CUDA_CHECK(cudaEventRecord(events[2], stream));  // the device had nothing to do meanwhile
+    CUDA_CHECK(fake::enqueue(stream, "kernel", [] {}));
+    CUDA_CHECK(cudaEventRecord(events[3], stream));
+    CUDA_CHECK(cudaStreamSynchronize(stream));
+    float busy = 0, gap = 0, next = 0;
+    CUDA_CHECK(cudaEventElapsedTime(&busy, events[0], events[1]));
+    CUDA_CHECK(cudaEventElapsedTime(&gap, events[1], events[2]));
+    CUDA_CHECK(cudaEventElapsedTime(&next, events[2], events[3]));
+    CHECK(busy == doctest::Approx(0.011));  // the first was submitted 1 us after the event
+    CHECK(gap == doctest::Approx(0.001));
+    CHECK(next == doctest::Approx(0.006));
+  }
 }
 
 }  // namespace trainer::test

@@ -3,7 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <chrono>
 #include <cstddef>
 #include <deque>
 #include <functional>
@@ -21,6 +20,7 @@ namespace fake {
 // thread; run without it, as the fiber of the stream.
 struct Work {
   std::string name;
+  double seconds = 0;                    // how long it takes a device: see Operation::ends
   int device = 0;                        // whose memory `run` may touch
   int other_device = -1;                 // the second one of a copy between devices
   std::function<bool()> ready;           // besides what the operation comes after
@@ -45,7 +45,9 @@ struct Operation {
   std::size_t missing = 0;               // of `before`: not done yet
   bool done = false;
   SyncPoint submitted, finished;
-  std::chrono::steady_clock::time_point finished_at;
+  // The device's time in seconds, by a model that neither the machine nor the seed changes: an
+  // operation begins when the host had submitted it and all that it comes after had ended.
+  double submitted_at = 0, ends = 0;
 };
 
 // A sequence of calls that becomes a graph. Streams that wait for an event of the capture join it.

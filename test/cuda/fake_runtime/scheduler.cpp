@@ -73,7 +73,9 @@ std::string execute(Operation& op) {
 
 void finish(World& w, const OperationPtr& op) {
   op->done = true;
-  op->finished_at = Clock::now();
+  double begins = op->submitted_at;
+  for (const OperationPtr& on : op->before) begins = std::max(begins, on->ends);
+  op->ends = begins + op->work->seconds;
   for (const OperationPtr& next : op->dependents) {
     if (--next->missing == 0) w.runnable.push_back(next);
   }
@@ -159,6 +161,7 @@ void wait_for_change(Lock& lock, Clock::duration at_most) {
 
 void enter(World& w, const OperationPtr& op, const std::vector<OperationPtr>& before) {
   for (const OperationPtr& on : before) add_dependency(op, on);
+  op->submitted_at = host_time();
   op->submitted.release();
   if (op->missing == 0) w.runnable.push_back(op);
   w.changed();

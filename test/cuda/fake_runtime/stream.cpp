@@ -86,7 +86,10 @@ cudaError_t synchronize(Lock& lock, cudaStream_t handle) {
     return std::all_of(all.begin(), all.end(), [](const OperationPtr& op) { return op->done; });
   });
   if (status != cudaSuccess) return status;
-  for (const OperationPtr& op : all) op->finished.acquire();
+  for (const OperationPtr& op : all) {
+    op->finished.acquire();
+    wait_until_end(*op);
+  }
   return cudaSuccess;
 }
 
@@ -100,6 +103,7 @@ cudaError_t query(Lock& lock, cudaStream_t handle) {
   if (const cudaError_t e = run_a_few(lock, [&last] { return last->done; })) return e;
   if (!last->done) return cudaErrorNotReady;
   last->finished.acquire();
+  wait_until_end(*last);
   return cudaSuccess;
 }
 
@@ -112,6 +116,8 @@ CUstream_st* find_stream(World& w, cudaStream_t stream) {
 
 OperationPtr append(World& w, CUstream_st& stream, std::shared_ptr<const Work> work,
                     std::vector<OperationPtr> before) {
+  constexpr double kSubmission = 1e-6;  // of the host
+  host_time() += kSubmission;
   auto op = std::make_shared<Operation>();
   op->work = std::move(work);
   op->fiber = stream.fiber;
@@ -149,6 +155,7 @@ cudaError_t enqueue(cudaStream_t handle, std::string name, std::function<void()>
   auto work = std::make_shared<Work>();
   work->name = std::move(name);
   work->device = stream->device;
+  work->seconds = 5e-6;  // a small kernel's
   work->run = std::move(run);
   return end(submit(lock, *stream, std::move(work)));
 }

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
@@ -89,6 +90,13 @@ int& current_device() {
   thread_local int device = 0;
   return device;
 }
+
+double& host_time() {
+  thread_local double seconds = 0;
+  return seconds;
+}
+
+void wait_until_end(const Operation& op) { host_time() = std::max(host_time(), op.ends); }
 
 void seed(unsigned value) {
   World& w = world();

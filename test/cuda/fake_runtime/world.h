@@ -84,6 +84,11 @@ struct World {
 World& world();
 using Lock = std::unique_lock<std::mutex>;
 int& current_device();  // of the calling thread
+// The time of the calling thread in seconds, by the same model as Operation::ends: it passes by
+// submitting work and by waiting for it, and in no other way.
+double& host_time();
+// What a thread that has seen an operation done has waited for.
+void wait_until_end(const Operation& op);
 
 // ---- errors.cpp
 // What every call begins with: counts it, and returns the failure that was asked for or the sticky

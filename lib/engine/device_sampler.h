@@ -1,0 +1,52 @@
+// Reads the telemetry of a process's devices while they train.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "backend/telemetry.h"
+#include "engine/device_use.h"
+
+namespace trainer::engine {
+
+// A thread of its own reads every device at an interval. A device that no longer answers is read no
+// more, and training goes on. All calls are made by one thread.
+class DeviceSampler {
+ public:
+  using Devices = std::vector<std::unique_ptr<backend::Telemetry>>;
+
+  // Reads each device once and starts the thread; without devices there is none.
+  DeviceSampler(Devices devices, std::chrono::milliseconds interval);
+  ~DeviceSampler();
+  DeviceSampler(const DeviceSampler&) = delete;
+  DeviceSampler& operator=(const DeviceSampler&) = delete;
+
+  // Reads each device a last time and ends the thread.
+  void stop();
+  // Of every device, those that no longer answer too.
+  std::vector<DeviceTotals> totals() const;
+  // What happened to a device since the last call, one line each; mostly none.
+  std::vector<std::string> take_warnings();
+
+ private:
+  void work();
+  void read_all();
+
+  Devices devices_;  // null: no longer answers; of the thread while there is one
+  std::chrono::milliseconds interval_;
+  mutable std::mutex mutex_;  // of what follows
+  std::condition_variable stop_requested_;
+  bool stops_ = false;
+  std::vector<DeviceTotals> totals_;
+  std::vector<std::string> warnings_;
+  std::atomic<bool> has_warnings_ = false;
+  std::thread thread_;
+};
+
+}  // namespace trainer::engine

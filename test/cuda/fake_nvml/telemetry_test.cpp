@@ -1,0 +1,119 @@
+// What is read of GPUs through NVML, and what is said where it cannot be read. Each case is a
+// process of its own, which finds its libnvidia-ml.so.1 through LD_LIBRARY_PATH.
+#include <doctest/doctest.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "backend/cuda/telemetry/gpu_telemetry.h"
+#include "base/error.h"
+#include "base/files.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What a process prints of two readings of fake CUDA device TRAINER_READ_DEVICE.
+std::string readings(const Path& library, const std::string& environment = "") {
+  const TemporaryFolder folder;
+  fs::copy_file(library, folder.path() / "libnvidia-ml.so.1");
+  const std::string self = fs::read_symlink("/proc/self/exe").string();
+  const Path out = folder.path() / "out";
+  const int status =
+      std::system(concat("LD_LIBRARY_PATH=", folder.path().string(), " ", environment, " ", self,
+                         " -tc='prints readings' -ns > ", out.string())
+                      .c_str());
+  CHECK(status == 0);
+  return read_text_file(out);
+}
+
+void print(const char* name, const std::optional<double>& value) {
+  if (value) std::printf(" %s %g", name, *value);
+}
+
+}  // namespace
+
+TEST_CASE("a GPU is found by its UUID and says its load, memory, power, clocks and energy") {
+  const std::string text = readings(FAKE_NVML,
+                                    "TRAINER_READ_DEVICE=1 TRAINER_FAKE_NVML_UTILIZATION=90,40 "
+                                    "TRAINER_FAKE_NVML_WATTS=300,150");
+  const std::string rest = " memory 2.14748e+09 power 150 temperature 61 sm 1755 memory_clock 2619";
+  CHECK(text.find("gpu1: utilization 0.4 memory_utilization 0.2" + rest + " energy 7150\n") !=
+        std::string::npos);
+  CHECK(text.find("gpu1: utilization 0.4 memory_utilization 0.2" + rest + " energy 7300\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("what a GPU does not support is left out") {
+  const std::string text = readings(FAKE_NVML,
+                                    "TRAINER_FAKE_NVML_UNSUPPORTED=nvmlDeviceGetUtilizationRates,"
+                                    "nvmlDeviceGetTotalEnergyConsumption");
+  CHECK(
+      text.find("gpu0: memory 2.14748e+09 power 200 temperature 60 sm 1755 memory_clock 2619\n") !=
+      std::string::npos);
+}
+
+TEST_CASE("what a library has no function for is left out") {
+  const std::string text = readings(FAKE_NVML_WITHOUT_ENERGY);
+  CHECK(text.find("power 200 ") != std::string::npos);
+  CHECK(text.find("energy") == std::string::npos);
+}
+
+TEST_CASE("a GPU that is lost is an error that names it") {
+  // A reading is seven queries.
+  CHECK(readings(FAKE_NVML, "TRAINER_FAKE_NVML_LOST=0:8")
+            .find("error: GPU 0: nvmlDeviceGetUtilizationRates: GPU is lost\n") !=
+        std::string::npos);
+}
+
+TEST_CASE("a library that is too old is named with the function that it lacks") {
+  CHECK(readings(OLD_NVML).find("error: libnvidia-ml.so.1 has no function nvmlInit_v2; update the "
+                                "NVIDIA driver\n") != std::string::npos);
+}
+
+TEST_CASE("a library that cannot be opened is named with the reason") {
+  const TemporaryFolder folder;
+  const Path text = folder.path() / "text";
+  std::ofstream(text) << "not a library, but a text that is long enough to be read as a head\n";
+  const std::string said = readings(text);
+  CHECK(said.find("error: NVML cannot be opened: ") != std::string::npos);
+  CHECK(said.find("NVIDIA_DRIVER_CAPABILITIES") != std::string::npos);
+}
+
+TEST_CASE("a driver that NVML does not fit is an error") {
+  CHECK(readings(FAKE_NVML, "TRAINER_FAKE_NVML_INIT=18")
+            .find("error: nvmlInit_v2: Driver/library version mismatch\n") != std::string::npos);
+}
+
+TEST_CASE("a GPU that NVML does not know is an error that names it") {
+  CHECK(readings(FAKE_NVML, "TRAINER_READ_DEVICE=1 TRAINER_FAKE_NVML_DEVICES=1")
+            .find("error: nvmlDeviceGetHandleByUUID of GPU 1 "
+                  "(GPU-fa000000-0000-0000-0000-000000000001): Not Found\n") != std::string::npos);
+}
+
+TEST_CASE("prints readings" * doctest::skip()) {
+  const char* device = std::getenv("TRAINER_READ_DEVICE");
+  try {
+    const auto telemetry = make_gpu_telemetry(device == nullptr ? 0 : std::atoi(device));
+    for (int i = 0; i < 2; ++i) {
+      const DeviceReading reading = telemetry->read();
+      std::printf("%s:", telemetry->device().c_str());
+      print("utilization", reading.utilization);
+      print("memory_utilization", reading.memory_utilization);
+      print("memory", reading.memory_bytes);
+      print("power", reading.power_watts);
+      print("temperature", reading.temperature_celsius);
+      print("sm", reading.sm_clock_mhz);
+      print("memory_clock", reading.memory_clock_mhz);
+      print("energy", reading.energy_joules);
+      std::puts("");
+    }
+  } catch (const DeviceError& error) {
+    std::printf("error: %s\n", error.what());
+  }
+}
+
+}  // namespace trainer::backend::cuda
