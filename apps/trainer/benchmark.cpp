@@ -38,6 +38,7 @@ int benchmark(const BenchmarkArguments& arguments) {
   } else {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+    warn(train::settle_batch_size(config, model, data.train->size()));
     engine::Replicas engine(model, config, engine::open_backends(config),
                             engine::Engine::Use::kTrain);
     engine.initialise(config.seed);

@@ -54,6 +54,7 @@ measure::RangeTest test_rates(const FindArguments& arguments, config::Config con
   warn(train::settle_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  warn(train::settle_batch_size(config, model, data.train->size()));
   engine::Replicas engine(model, config, engine::open_backends(config),
                           engine::Engine::Use::kTrain);
   engine.initialise(config.seed);

@@ -1,5 +1,6 @@
 #include <iostream>
 
+#include "backend/gpu_model.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "commands.h"
@@ -22,12 +23,14 @@ struct PlanArguments : ConfigArguments {
   bool overwrite = false;         // a plot that exists
   std::optional<int> world_size;  // plan for so many processes, which nothing else tells
   measure::SimulationRequest simulation;
-  std::string gpus;  // workers to simulate when a link is given, else parallel.gpus
+  std::string device;  // a GPU model to plan for
+  std::string gpus;    // workers to simulate when a link is given, else parallel.gpus
 };
 
 int plan(const PlanArguments& arguments) {
   report::check_pass(arguments.print_after);
   if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
+  backend::plan_for_gpu(arguments.device);
   config::LoadedConfig loaded = load(arguments);
   const config::Config& config = loaded.config;
   const cluster::Identity who = arguments.world_size
@@ -37,6 +40,7 @@ int plan(const PlanArguments& arguments) {
   warn(backend::device_warning(engine::device_options(config.parallel)));
   const report::PlannedData data = report::plan_data(loaded.config);
   const std::optional<graph::Graph> model = report::plan_model(config, data);
+  if (model) warn(train::settle_batch_size(loaded.config, *model, data.train));
   report::PlanReport report = report::make_plan(loaded, data, model, who);
   for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
     warn(line);
@@ -49,7 +53,8 @@ int plan(const PlanArguments& arguments) {
   if (arguments.simulation.workers > 0) {
     simulation = measure::simulate(arguments.simulation, config, model);
   }
-  const report::DevicePlan device = report::plan_device(model, data, config, who);
+  const report::DevicePlan device =
+      report::plan_device(model, data, config, who, backend::find_gpu_model(arguments.device));
   report::fill_in(report.settings, report::resolve_on_machine(config, device));
   if (arguments.json) {
     report::print_plan_json(report, device, std::cout);
@@ -127,6 +132,10 @@ void add_plan(CLI::App& app, int& code) {
   CLI::App* command = app.add_subcommand(
       "plan", "What a config means: values and their origins, layers, steps, memory");
   add_config(*command, *arguments);
+  command
+      ->add_option("--device", arguments->device,
+                   "Plan for a GPU that need not be here: " + backend::gpu_model_names())
+      ->type_name("GPU");
   command->add_option("--print-after", arguments->print_after,
                       "Print the graphs after a compiler pass, or all");
   command->add_flag("--program", arguments->program, "Print what the device runs, step by step");

@@ -1,6 +1,7 @@
 #include <gnu/libc-version.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <iostream>
 #include <optional>
 
@@ -169,6 +170,25 @@ int evaluator(const TrainArguments& arguments, const config::Config& config) {
   return evaluate(follower);
 }
 
+// A run that goes on keeps the batch that it has found.
+void settle_batch_size(const TrainArguments& arguments, config::Config& config,
+                       const data::Datasets& data, const graph::Graph& model,
+                       const cluster::Identity& who) {
+  if (!config.train.batch_size.is_automatic()) return;
+  if (who.size > 1 || train::has_parameter_servers(who)) {
+    throw ConfigError(
+        config.train.loc,
+        "train.batch_size: auto is for one process, since all processes must take the "
+        "same; give a number, such as trainer find batch-size suggests");
+  }
+  const Path stored = train::config_file(train::run_folder(config));
+  if (arguments.resume && std::filesystem::exists(stored)) {
+    config.train.batch_size = config::load_config(stored.string(), {}, {}).config.train.batch_size;
+    return;
+  }
+  warn(train::settle_batch_size(config, model, data.train->size()));
+}
+
 int train(const TrainArguments& arguments) {
   const cluster::Identity who = cluster::identify(arguments.identity, environment());
   config::Config config = load_for_devices(arguments, place_of(who).size).config;
@@ -194,6 +214,7 @@ int train(const TrainArguments& arguments) {
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   train::check_trainable(config, model);
+  settle_batch_size(arguments, config, data, model, who);
   if (train::has_parameter_servers(who)) {
     return code_of(who.role == cluster::Role::kChief
                        ? run_chief(arguments, config, data, model, who)

@@ -22,6 +22,7 @@ int verify(const VerifyArguments& arguments) {
   warn(train::settle_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
+  warn(train::settle_batch_size(config, model, data.train->size()));
   const measure::VerifyOptions options{arguments.replicas, arguments.steps};
   const measure::Verification verification =
       arguments.what == "replicas" ? measure::verify_replicas(config, data, model, options)

@@ -83,11 +83,29 @@ struct Scalars {
   bool stop_when_not_finite = false;
 };
 
+// Bytes of a model on a device.
 struct MemoryReport {
-  std::int64_t variables = 0;  // bytes of parameters, statistics, slots
-  std::int64_t gradients = 0;
+  std::int64_t variables = 0;    // parameters, statistics, slots, averages
+  std::int64_t gradients = 0;    // and what sums of them need
   std::int64_t activations = 0;  // arenas
   std::int64_t derived = 0;      // reordered and folded weights
+  std::int64_t staging = 0;      // copies of batches and of results on the device
+  std::int64_t tables = 0;       // constants, scalars and tables of the programs
+  // Parts of the above: of `variables` the optimizer's slots and averages, of `activations` the
+  // most that one step needs beside its operands.
+  std::int64_t slots = 0;
+  std::int64_t workspace = 0;
+
+  std::int64_t total() const {
+    return variables + gradients + activations + derived + staging + tables;
+  }
+};
+
+// A step of an executable.
+struct StepPlan {
+  std::string layer;
+  std::string implementation;  // "conv cudnn engine 17, tensor cores, 512 KiB"
+  std::int64_t workspace = 0;  // bytes it needs beside its operands
 };
 
 // The numbers of one call, which the device writes to host memory in stream order.
@@ -127,6 +145,8 @@ class Executable {
   // included, in host memory. Waits for the stream. Valid until the next call. No collective.
   virtual Gradient gradient(Stream& stream) = 0;
   virtual MemoryReport memory() const = 0;
+  // The forward and backward steps of the largest call; none where a backend does not tell.
+  virtual std::vector<StepPlan> steps() const { return {}; }
   // One line a step: what runs, in which layout, by which implementation.
   virtual void print(std::ostream& out) const = 0;
   // Calls from now on are recorded, until null is given; the recorder must live as long. False

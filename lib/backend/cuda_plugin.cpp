@@ -96,9 +96,9 @@ NoGpu reason_of(const cuda::GpuSurvey& survey) {
 
 }  // namespace
 
-CudaPlugin::CudaPlugin(const std::string& path) {
+CudaPlugin::CudaPlugin(const std::string& path, Driver driver) {
   const std::string file = path.empty() ? find_library() : path;
-  if (path.empty()) require_driver();
+  if (path.empty() && driver == Driver::kNeeded) require_driver();
   void* library = open_library(file);
   const int version =
       find_function<cuda::InterfaceFunction>(library, file, "trainer_cuda_interface")();

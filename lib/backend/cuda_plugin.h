@@ -31,13 +31,15 @@ class NoGpu : public DeviceError {
 // outlive every backend.
 class CudaPlugin {
  public:
+  // Whether a machine without a driver is refused before the library is opened. Plans need none.
+  enum class Driver { kNeeded, kNotNeeded };
   // Opens the library at `path`; "": libtrainer_cuda.so beside the program, else in
   // ../lib/trainer. Throws NoGpu.
-  explicit CudaPlugin(const std::string& path);
+  explicit CudaPlugin(const std::string& path, Driver driver = Driver::kNeeded);
 
   // At least one. Throws NoGpu, or DeviceError when a GPU does not answer.
   std::vector<Gpu> gpus() const;
-  // A backend for each of options.gpus. Throws DeviceError.
+  // A backend for each of options.gpus, or of the planned GPU. Throws DeviceError.
   std::vector<std::unique_ptr<Backend>> open(const DeviceOptions& options) const;
 
  private:

@@ -5,6 +5,8 @@
 
 #include "backend/cpu/cpu.h"
 #include "backend/cuda_plugin.h"
+#include "backend/estimate.h"
+#include "backend/gpu_model.h"
 #include "base/error.h"
 
 namespace trainer::backend {
@@ -20,6 +22,11 @@ std::string& plugin_path() {
 std::string& plan_cache_folder() {
   static std::string folder;
   return folder;
+}
+
+std::string& planned_gpu() {
+  static std::string model;
+  return model;
 }
 
 std::string count_of(std::size_t gpus) { return concat(gpus, gpus == 1 ? " GPU" : " GPUs"); }
@@ -58,9 +65,28 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, Device
   return plugin.open(options);
 }
 
+// A GPU of the planned model for each replica.
+std::vector<std::unique_ptr<Backend>> open_planned(DeviceOptions options) {
+  options.planned = planned_gpu();
+  options.plan_cache = plan_cache_folder();
+  options.gpus.assign(static_cast<std::size_t>(options.replicas), 0);
+  std::string reason;
+  try {
+    return CudaPlugin(plugin_path(), CudaPlugin::Driver::kNotNeeded).open(options);
+  } catch (const NoGpu& error) {
+    reason = error.what();
+  }
+  std::vector<std::unique_ptr<Backend>> backends;
+  for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
+    backends.push_back(make_estimate(*find_gpu_model(options.planned), reason));
+  }
+  return backends;
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options) {
+  if (!planned_gpu().empty()) return open_planned(options);
   if (options.kind == Kind::kCpu) return cpu::open_replicas(options);
   std::optional<CudaPlugin> plugin;
   std::size_t available = 0;
@@ -90,7 +116,7 @@ GpuList list_gpus() {
 }
 
 std::string device_warning(const DeviceOptions& options) {
-  if (options.kind == Kind::kCuda) return "";
+  if (options.kind == Kind::kCuda || !planned_gpu().empty()) return "";
   if (options.kind == Kind::kAuto) {
     const GpuList list = list_gpus();
     if (!list.gpus.empty()) return "";
@@ -104,6 +130,14 @@ std::optional<DeviceOptions> with_other_sums(const DeviceOptions& options) {
       options.kind == Kind::kCpu || (options.kind == Kind::kAuto && list_gpus().gpus.empty());
   if (!cpu) return {};
   return cpu::with_other_sums(options);
+}
+
+void plan_for_gpu(const std::string& model) {
+  if (!model.empty() && find_gpu_model(model) == nullptr) {
+    throw ConfigError(
+        {}, concat("--device ", model, ": expected a GPU to plan for, ", gpu_model_names()));
+  }
+  planned_gpu() = model;
 }
 
 void use_cuda_plugin(const std::string& path) { plugin_path() = path; }

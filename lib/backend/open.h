@@ -23,6 +23,9 @@ struct DeviceOptions {
   // the replicas of all of them, each takes its share; otherwise each is taken to see its own.
   int local_rank = 0, local_size = 1;
   std::string plan_cache;  // set by open_backends(): see use_cuda_plan_cache()
+  // Set by open_backends(): the name of a GpuModel to plan for, of which `gpus` are so many; "":
+  // the GPUs are here. See plan_for_gpu().
+  std::string planned;
   // The longest that the ranks of several GPUs wait for each other.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   // The keys that the config's section `parallel` gives. A backend reads those of its own, such as
@@ -62,6 +65,12 @@ void use_cuda_plugin(const std::string& path);
 // Sets the folder in which the CUDA backend keeps its plans of convolutions from one process to the
 // next; "" (the default) is none. Call it before any device is opened.
 void use_cuda_plan_cache(const std::string& folder);
+
+// From now on every backend but a CPU's is of a GPU of this model (gpu_model.h), which need not be
+// here: it compiles and tells what that takes, but runs nothing and holds no values. Where the CUDA
+// backend cannot be opened it is an estimate, whose description says why. "", as at first: GPUs of
+// this machine. Throws ConfigError when there is no such model.
+void plan_for_gpu(const std::string& model);
 
 // The same devices with every sum in another order, so that a second run shows how much rounding
 // changes a model; nothing where a backend has one order only.

@@ -28,6 +28,7 @@ constexpr Pass kPasses[] = {
     {"differentiate", differentiate, true, false, false},
     {"fuse_backward", fuse_backward, true, false, false},
     {"update", update, true, false, false},
+    {"recompute", recompute, true, false, false},
     {"tidy", tidy, true, true, true},
 };
 

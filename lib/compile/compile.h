@@ -20,7 +20,10 @@ struct Options {
   Capabilities capabilities;
   // Type of activations and their gradients; parameters stay float32.
   DType activations = DType::kFloat32;
-  graph::Update update;     // the optimizer, without the per-parameter fields
+  graph::Update update;  // the optimizer, without the per-parameter fields
+  // Whether a training graph computes activations again in backward where that takes less memory.
+  // Its results are the same bits.
+  bool recompute = false;
   std::string print_after;  // name of a pass, "all", or ""
   std::ostream* print_to = nullptr;
 };

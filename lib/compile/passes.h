@@ -50,6 +50,8 @@ Graph fuse_backward(Graph graph, const Options& options);
 // One update node for each trainable parameter, with its slots; moving statistics are updated here
 // too.
 Graph update(Graph graph, const Options& options);
+// With options.recompute: backward computes activations again instead of keeping them all.
+Graph recompute(Graph graph, const Options& options);
 // Removes nodes and values that nothing uses. Persistent values stay.
 Graph tidy(Graph graph, const Options& options);
 

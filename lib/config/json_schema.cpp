@@ -118,6 +118,8 @@ std::vector<Json> Writer::forms(const Schema& schema) {
                {"maxItems", kMaxReplicas}}};
     case Kind::kLossScale:
       return {{{"enum", {"dynamic"}}}, number(schema, "number")};
+    case Kind::kBatchSize:
+      return {{{"enum", {"auto"}}}, number(schema, "integer")};
     case Kind::kList: {
       std::vector<Json> forms{list(schema)};
       if (schema.bare_item) forms.push_back(value(schema.item.front()));

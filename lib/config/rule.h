@@ -207,6 +207,11 @@ inline const Spellings<CacheFeatures>& spellings(CacheFeatures) {
                                                {CacheFeatures::kOff, "off"}};
   return kNames;
 }
+inline const Spellings<Recompute>& spellings(Recompute) {
+  static const Spellings<Recompute> kNames{{Recompute::kNone, "none"},
+                                           {Recompute::kBlocks, "blocks"}};
+  return kNames;
+}
 inline const Spellings<ConvolutionAlgorithm>& spellings(ConvolutionAlgorithm) {
   using Algorithm = ConvolutionAlgorithm;
   static const Spellings<Algorithm> kNames{{Algorithm::kAuto, "auto"},

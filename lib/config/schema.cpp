@@ -48,6 +48,7 @@ class Describer {
   static Kind kind_of(const Freeze&) { return Kind::kFreeze; }
   static Kind kind_of(const Gpus&) { return Kind::kGpus; }
   static Kind kind_of(const LossScale&) { return Kind::kLossScale; }
+  static Kind kind_of(const BatchSize&) { return Kind::kBatchSize; }
 
   template <class T>
   static Schema schema_of(T& value, const Rule& rule) {

@@ -23,6 +23,7 @@ struct Schema {
     kFreeze,
     kGpus,
     kLossScale,
+    kBatchSize,
     kList,
     kMap
   };

@@ -285,6 +285,27 @@ std::string read(const Node& node, LossScale& value, const Rule& rule) {
   return wrong;
 }
 
+std::string read(const Node& node, BatchSize& value, const Rule& rule) {
+  if (node.kind == Node::Kind::kScalar && node.text == "auto") {
+    value = BatchSize::automatic();
+    return "";
+  }
+  if (!looks_decimal(node)) {
+    return "expected auto or a whole number, found " + describe(node) +
+           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"auto"}) : "");
+  }
+  std::int64_t samples = 0;
+  const std::string wrong = read(node, samples, rule);
+  if (wrong.empty()) value = samples;
+  return wrong;
+}
+
+void BatchSize::fail() {
+  throw ConfigError({},
+                    "train.batch_size: auto is found by trainer train, plan, benchmark and "
+                    "verify alone; give a number");
+}
+
 Node write(bool value) { return scalar_node(value ? "true" : "false"); }
 Node write(std::int64_t value) { return scalar_node(concat(value)); }
 Node write(std::uint64_t value) { return scalar_node(concat(value)); }
@@ -314,6 +335,9 @@ Node write(const Gpus& value) {
 }
 Node write(const LossScale& value) {
   return value.fixed ? write(*value.fixed) : scalar_node("dynamic");
+}
+Node write(const BatchSize& value) {
+  return value.is_automatic() ? scalar_node("auto") : write(static_cast<std::int64_t>(value));
 }
 
 namespace {

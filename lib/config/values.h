@@ -22,6 +22,7 @@ std::string read(const Node& node, Padding& value, const Rule& rule);
 std::string read(const Node& node, std::array<std::int64_t, 4>& value, const Rule& rule);
 std::string read(const Node& node, Gpus& value, const Rule& rule);  // the range is that of an index
 std::string read(const Node& node, LossScale& value, const Rule& rule);
+std::string read(const Node& node, BatchSize& value, const Rule& rule);
 std::string read(const Node& node, LayerPattern& value, const Rule& rule);
 std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_pattern_list()
 
@@ -39,6 +40,7 @@ Node write(const Padding& value);
 Node write(const std::array<std::int64_t, 4>& value);
 Node write(const Gpus& value);
 Node write(const LossScale& value);
+Node write(const BatchSize& value);
 Node write(const Freeze& value);
 
 // The word that `typed` was probably meant to be, if one is close.

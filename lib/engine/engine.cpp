@@ -82,6 +82,7 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
   compile::Options options;
   options.capabilities = backend.capabilities();
   options.update = optim::update_spec(config.optimizer).update;
+  options.recompute = config.train.recompute == config::Recompute::kBlocks;
   bool supported = true;
   switch (config.train.precision) {
     case config::Precision::kFloat32:
@@ -154,6 +155,7 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
   label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
   build();
   if (use_ == Use::kTrain) allocate_calls();
+  if (!backend_.reads_host_memory()) allocate_staging();
 }
 
 void Engine::abort(const std::string& reason) noexcept {
@@ -174,6 +176,22 @@ void Engine::allocate_calls() {
     call.penalty = backend_.allocate(sizeof(float));
     call.done = backend_.make_event();
   }
+}
+
+// For the largest call, so that no step allocates.
+void Engine::allocate_staging() {
+  const bool trains = use_ == Use::kTrain;
+  const std::int64_t most = trains ? std::max(batch_, evaluation_batch_) : evaluation_batch_;
+  const auto reserve = [&](backend::Buffer& buffer, std::int64_t bytes) {
+    const auto wanted = static_cast<std::size_t>(bytes);
+    if (buffer.bytes() < wanted) buffer = backend_.allocate(wanted);
+  };
+  reserve(device_input_, most * std::max(image_bytes_, input_bytes_));
+  const std::int64_t targets = trains ? batch_ * target_bytes_ : 0;
+  reserve(device_labels_, std::max(targets, prediction_ ? 0 : evaluation_batch_ * label_bytes_));
+  const auto floats = static_cast<std::int64_t>(sizeof(float));
+  reserve(device_logits_, evaluation_batch_ * outputs_ * floats);
+  if (!prediction_) reserve(device_losses_, evaluation_batch_ * floats);
 }
 
 void Engine::build() {
@@ -224,6 +242,7 @@ void Engine::change_frozen(const graph::Graph& model) {
   const std::vector<checkpoint::Tensor> kept = tensors();
   model_ = optim::scale_learning_rates(model, optimizer_);
   build();
+  if (!backend_.reads_host_memory()) allocate_staging();
   write(kept);
 }
 
@@ -398,6 +417,28 @@ backend::MemoryReport Engine::memory() const {
   backend::MemoryReport report = train_ ? train_->memory() : evaluate_->memory();
   if (prefix_) report.activations += prefix_->bytes();
   if (evaluation_prefix_) report.activations += evaluation_prefix_->bytes();
+  // What each program has of its own; variables, gradients and arenas are those of all.
+  const auto add_own = [&](const backend::Executable& program) {
+    const backend::MemoryReport own = program.memory();
+    report.staging += own.staging;
+    report.tables += own.tables;
+    report.workspace = std::max(report.workspace, own.workspace);
+  };
+  if (train_) add_own(*evaluate_);
+  if (prefix_) add_own(prefix_->program());
+  if (evaluation_prefix_) add_own(evaluation_prefix_->program());
+  const auto staged = [&](const backend::Buffer& buffer) {
+    report.staging += static_cast<std::int64_t>(buffer.bytes());
+  };
+  for (const backend::Buffer* buffer :
+       {&device_input_, &device_labels_, &device_logits_, &device_losses_}) {
+    staged(*buffer);
+  }
+  for (const Call& call : calls_) {
+    for (const backend::Buffer* buffer : {&call.losses, &call.ranks, &call.penalty}) {
+      staged(*buffer);
+    }
+  }
   return report;
 }
 

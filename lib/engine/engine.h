@@ -117,6 +117,7 @@ class Engine {
   std::int64_t evaluation_batch() const { return evaluation_batch_; }
   backend::MemoryReport memory() const;
   backend::Variables& variables() { return *variables_; }
+  std::vector<backend::StepPlan> training_steps() const { return train_->steps(); }
   void print_training_program(std::ostream& out) const { train_->print(out); }
   void print_evaluation_program(std::ostream& out) const { evaluate_->print(out); }
 
@@ -136,6 +137,7 @@ class Engine {
 
   void build();
   void allocate_calls();
+  void allocate_staging();
   // Where the device finds host memory: there, or in `device` after a copy.
   backend::Span bring(const void* host, std::size_t bytes, backend::Buffer& device);
   backend::Span input_of(const HostBatch& batch, FrozenPrefix* prefix, std::int64_t all_samples);

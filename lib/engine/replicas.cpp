@@ -5,12 +5,14 @@
 #include <cstring>
 #include <optional>
 
+#include "backend/memory_planner.h"
 #include "base/error.h"
 #include "base/partition.h"
 #include "base/threads/cores.h"
 #include "cluster/local_group.h"
 #include "config/derived.h"
 #include "config/rule.h"
+#include "engine/fit_batch.h"
 
 namespace trainer::engine {
 namespace {
@@ -166,9 +168,15 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     if (!alone) group = group_of(replica, config.parallel.batch_norm.sync);
     engines_[r] = std::make_unique<Engine>(model, config, *backends_[r], use, group);
   };
-  team_.run(open, [this](int replica) {
-    if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
-  });
+  try {
+    team_.run(open, [this](int replica) {
+      if (!group_.empty()) group_[static_cast<std::size_t>(replica)]->abort(handled_message());
+    });
+  } catch (const backend::OutOfMemory& error) {
+    if (use != Engine::Use::kTrain) throw;
+    engines_.clear();  // what they have allocated is free for the answer
+    throw backend::OutOfMemory(explain_out_of_memory(model, config, backends_, error.what()));
+  }
   launched_.resize(static_cast<std::size_t>(std::max(1, launches_in_flight())));
   const auto evaluated = static_cast<std::size_t>(evaluation_batch());
   logits_.resize(evaluated * static_cast<std::size_t>(outputs()));
@@ -356,6 +364,10 @@ backend::MemoryReport Replicas::memory() const {
     all.gradients += one.gradients;
     all.activations += one.activations;
     all.derived += one.derived;
+    all.staging += one.staging;
+    all.tables += one.tables;
+    all.slots += one.slots;
+    all.workspace = std::max(all.workspace, one.workspace);
   }
   return all;
 }

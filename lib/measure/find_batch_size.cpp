@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/memory.h"
 #include "measure/benchmark.h"
 #include "measure/find.h"
 #include "model/model.h"
@@ -17,21 +18,6 @@ namespace {
 constexpr double kNearlyBest = 0.95;  // of the best throughput, for the knee
 constexpr double kFallen = 0.8;       // of it: larger batches are not worth a try
 constexpr double kUsable = 0.9;       // of the memory that is available
-
-// What the system could give to programs without swapping; 0 where it does not tell.
-std::int64_t available_memory() {
-  std::ifstream file("/proc/meminfo");
-  std::string name;
-  for (std::int64_t kibibytes = 0; file >> name >> kibibytes;) {
-    if (name == "MemAvailable:") return kibibytes * 1024;
-    file.ignore(100, '\n');
-  }
-  return 0;
-}
-
-std::int64_t bytes_of(const backend::MemoryReport& memory) {
-  return memory.variables + memory.gradients + memory.activations + memory.derived;
-}
 
 BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, double seconds) {
   config.train.batch_size = batch_size;
@@ -48,7 +34,7 @@ BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, do
   const auto batch_bytes = static_cast<std::int64_t>(spec.image_bytes() + spec.label_bytes()) *
                            config.data.synthetic.train_samples * 3;
   return {batch_size, result.images_per_second, result.low, result.high,
-          bytes_of(engine.memory()) + batch_bytes};
+          engine.memory().total() + batch_bytes};
 }
 
 // Bytes of the next, twice as large batch: what grew with the last one grows twice as much.

@@ -34,7 +34,7 @@ MeasuredKeys measured_keys(const std::vector<model::LayerRow>& layers,
   return {{"parameters", parameters},
           {"trainable_parameters", trainable},
           {"flops", flops},
-          {"batch_size", config.train.batch_size},
+          {"batch_size", static_cast<std::int64_t>(config.train.batch_size)},
           {"replicas", config.parallel.replicas}};
 }
 

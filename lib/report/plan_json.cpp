@@ -79,6 +79,39 @@ void add_steps(const PlanReport& plan, const train::StepPlan& steps, Json& json)
   json["total_steps"] = steps.total_steps;
 }
 
+Json range_json(const TimeRange& range) { return {range.fast, range.slow}; }
+
+Json gpu_json(const DevicePlan& device) {
+  Json json = {{"model", device.gpu->name},
+               {"name", device.gpu->gpu.name},
+               {"memory_bytes", device.gpu->gpu.memory_bytes}};
+  json["steps"] = Json::array();
+  for (const backend::StepPlan& step : device.steps) {
+    json["steps"].push_back({{"layer", step.layer},
+                             {"implementation", step.implementation},
+                             {"workspace", step.workspace}});
+  }
+  if (!device.roofline) return json;
+  const Roofline& roofline = *device.roofline;
+  Json layers = Json::array();
+  for (const Roofline::Layer& layer : roofline.layers) {
+    layers.push_back({{"name", layer.name},
+                      {"forward_seconds", range_json(layer.forward)},
+                      {"backward_seconds", range_json(layer.backward)},
+                      {"flops", layer.flops},
+                      {"bytes", layer.bytes},
+                      {"memory_bound", layer.memory_bound}});
+  }
+  const auto samples = static_cast<double>(roofline.samples);
+  json["predicted"] = {
+      {"samples", roofline.samples},
+      {"layers", std::move(layers)},
+      {"update_seconds", range_json(roofline.update)},
+      {"step_seconds", range_json(roofline.step)},
+      {"images_per_second", {samples / roofline.step.slow, samples / roofline.step.fast}}};
+  return json;
+}
+
 void add_device(const DevicePlan& device, Json& json) {
   json["backend"] = device.backend;
   if (!device.engine) return;
@@ -86,9 +119,15 @@ void add_device(const DevicePlan& device, Json& json) {
   json["memory"] = {{"variables", memory.variables},
                     {"gradients", memory.gradients},
                     {"activations", memory.activations},
-                    {"derived", memory.derived}};
+                    {"derived", memory.derived},
+                    {"staging", memory.staging},
+                    {"tables", memory.tables},
+                    {"slots", memory.slots},
+                    {"workspace", memory.workspace},
+                    {"total", memory.total()}};
   json["compile_seconds"] = device.compile_seconds;
   json["sums"] = device.sums;
+  if (device.gpu != nullptr) json["gpu"] = gpu_json(device);
   if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
     json["frozen"] = {{"layer", prefix->layer()},
                       {"shape", prefix->shape().dims()},

@@ -269,6 +269,14 @@ std::string cut_of(const engine::FrozenPrefix& prefix) {
                 to_string(prefix.type()), ", ", bytes(row), " a sample");
 }
 
+// "12.5 GiB of 79.1 GiB", of one GPU.
+std::string share_of(const DevicePlan& device) {
+  const std::int64_t mine = device.memory.total() / device.engine->count();
+  const std::int64_t all = device.gpu->gpu.memory_bytes;
+  return concat(bytes(mine), " of ", bytes(all), mine > all ? ": too much" : "",
+                ", without what the driver and NCCL take");
+}
+
 }  // namespace
 
 void print_plan(const PlanReport& plan, std::ostream& out) {
@@ -289,10 +297,19 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
   if (device.engine) {
     const backend::MemoryReport& memory = device.memory;
     if (!device.memory_of.empty()) table.add({"most memory", device.memory_of});
-    table.add({"parameters, statistics, slots", bytes(memory.variables)});
+    table.add({"parameters, statistics, slots",
+               concat(bytes(memory.variables),
+                      memory.slots > 0 ? concat(", of which slots ", bytes(memory.slots)) : "")});
     table.add({"gradients", bytes(memory.gradients)});
-    table.add({"activations", bytes(memory.activations)});
+    table.add({"activations",
+               concat(bytes(memory.activations),
+                      memory.workspace > 0
+                          ? concat(", of which the largest workspace ", bytes(memory.workspace))
+                          : "")});
     table.add({"reordered weights", bytes(memory.derived)});
+    if (memory.staging > 0) table.add({"batches and results", bytes(memory.staging)});
+    if (memory.tables > 0) table.add({"tables", bytes(memory.tables)});
+    if (device.gpu != nullptr) table.add({"of a GPU's memory", share_of(device)});
     table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
     if (!device.sums.empty()) table.add({"gradients are summed", device.sums});
     if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
@@ -304,6 +321,7 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
     }
   }
   table.print(out, "  ");
+  print_gpu(device, out);
 }
 
 }  // namespace trainer::report

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "compile/compile.h"
 #include "config/keys.h"
+#include "config/rule.h"
 #include "data/data.h"
 #include "data/splits.h"
 #include "hooks/data_report.h"
@@ -132,12 +133,8 @@ void add_stages(PlanReport& plan, const config::Config& config) {
   }
 }
 
-std::int64_t total(const backend::MemoryReport& memory) {
-  return memory.variables + memory.gradients + memory.activations + memory.derived;
-}
-
 void take_larger(DevicePlan& device, const backend::MemoryReport& memory, const std::string& of) {
-  if (total(memory) <= total(device.memory)) return;
+  if (memory.total() <= device.memory.total()) return;
   device.memory = memory;
   if (of != "the start" || !device.memory_of.empty()) device.memory_of = of;
 }
@@ -161,6 +158,20 @@ void measure_later_stages(DevicePlan& device, const config::Config& config, cons
                             engine::Engine::Use::kTrain);
     take_larger(device, engine.memory(), "after " + to_string(entries[stage - 1].at));
   }
+}
+
+Roofline roofline_of(const graph::Graph& model, const config::Config& config,
+                     const backend::Backend& backend, const backend::GpuModel& gpu) {
+  const compile::Options options = engine::compile_options(config, backend);
+  const compile::FrozenSplit split = compile::split_frozen(model, options);
+  const bool frozen = split.reason.empty();
+  graph::Graph prefix;
+  if (frozen) prefix = compile::evaluation_graph(split.prefix, options, true);
+  const graph::Graph training = compile::training_graph(
+      engine::training_model(frozen ? split.suffix : model, config::mixes_samples(config.data)),
+      options);
+  return roofline(training, frozen ? &prefix : nullptr, config.train.batch_size,
+                  config.train.precision == config::Precision::kTf32, gpu);
 }
 
 }  // namespace
@@ -232,9 +243,11 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 }
 
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, const cluster::Identity& who) {
+                       const config::Config& config, const cluster::Identity& who,
+                       const backend::GpuModel* gpu) {
   const std::int64_t workers = workers_in_step(who);
   DevicePlan device;
+  device.gpu = gpu;
   std::vector<std::unique_ptr<backend::Backend>> backends;
   try {
     backends = engine::open_backends(config, workers);
@@ -246,6 +259,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.chosen = backends.front()->chosen_settings();
   device.sums = engine::describe_sums(config.parallel, workers);
   if (!model) return device;
+  if (gpu != nullptr) device.roofline = roofline_of(*model, config, *backends.front(), *gpu);
   measure_later_stages(device, config, data, workers);
   const auto start = std::chrono::steady_clock::now();
   device.engine = std::make_unique<engine::Replicas>(*model, config, std::move(backends),
@@ -253,6 +267,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   take_larger(device, device.engine->memory(), "the start");
+  if (gpu != nullptr) device.steps = device.engine->engine(0).training_steps();
   device.features = "unknown without the data";
   if (train::has_parameter_servers(who)) {
     device.features =

@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/gpu_model.h"
 #include "cluster/identity.h"
 #include "config/config.h"
 #include "engine/replicas.h"
 #include "model/model.h"
+#include "report/roofline.h"
 #include "report/step_work.h"
 #include "train/feature_plan.h"
 #include "train/steps/step_plan.h"
@@ -92,9 +94,15 @@ struct DevicePlan {
   std::string sums;      // how the replicas' gradients are summed; "" with one replica
   std::string features;  // what becomes of the features of frozen layers; "" without such layers
   bool keeps_features = false;  // of the training split
+  // Of a GPU that need not be here: its model, the steps of its training program, and their times.
+  const backend::GpuModel* gpu = nullptr;
+  std::vector<backend::StepPlan> steps;
+  std::optional<Roofline> roofline;
 };
+// `gpu`: the model that backend::plan_for_gpu() was told, or null.
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
-                       const config::Config& config, const cluster::Identity& who = {});
+                       const config::Config& config, const cluster::Identity& who = {},
+                       const backend::GpuModel* gpu = nullptr);
 
 // Bytes of a step with parameter servers. Pushed: gradients, and moving statistics before and after
 // the step. Pulled: parameters and statistics.
@@ -103,6 +111,8 @@ std::int64_t pulled_bytes(const PlanReport& plan);
 
 void print_plan(const PlanReport& plan, std::ostream& out);
 void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
+// The plans of convolutions and products, and the times of layers, of a GPU that need not be here.
+void print_gpu(const DevicePlan& device, std::ostream& out);
 // Both as one line of JSON, {"event":"plan",...}.
 void print_plan_json(const PlanReport& plan, const DevicePlan& device, std::ostream& out);
 

@@ -47,8 +47,10 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
   values[keys::kRunDir] = {train::run_folder(config).string(), "name"};
   values[keys::kNormalize] = {flow_of(config::normalize_of(config.data)),
                               config.data.preprocess ? keys::kPreprocess : "default"};
-  values[keys::kEvaluateBatchSize] = {std::to_string(config.train.batch_size),
-                                      keys::kTrainBatchSize};
+  if (!config.train.batch_size.is_automatic()) {
+    values[keys::kEvaluateBatchSize] = {std::to_string(config.train.batch_size),
+                                        keys::kTrainBatchSize};
+  }
   values[keys::kLrScaling] = {"none", "default"};
   values[keys::kBucketMb] = {who.size > 1 ? short_text(engine::kRemoteBucketMb) : "0",
                              who.size > 1 ? "several processes" : "one process"};

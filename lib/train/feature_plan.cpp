@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "config/keys.h"
 
@@ -19,24 +20,6 @@ using Where = FeaturePlan::Where;
 // Features may take this share of the memory that is free, the rest being for the system's own
 // cache of files and for other programs.
 constexpr std::int64_t kMemoryShare = 4;  // 1 / 4
-
-std::int64_t number_after(const char* path, const std::string& word) {
-  std::ifstream file(path);
-  for (std::string key; file >> key;) {
-    std::int64_t value = 0;
-    if (key == word && file >> value) return value;
-  }
-  return std::numeric_limits<std::int64_t>::max() / 1024;
-}
-
-// Bytes that programs may still take: of the machine, or of the control group when that is less.
-std::int64_t available_memory() {
-  const std::int64_t machine = number_after("/proc/meminfo", "MemAvailable:") * 1024;
-  std::ifstream limit("/sys/fs/cgroup/memory.max"), used("/sys/fs/cgroup/memory.current");
-  std::int64_t most = 0, taken = 0;
-  if (!(limit >> most) || !(used >> taken)) return machine;
-  return std::min(machine, std::max<std::int64_t>(most - taken, 0));
-}
 
 std::int64_t row_bytes(const engine::FrozenPrefix& prefix) {
   return prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));

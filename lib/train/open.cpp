@@ -86,7 +86,8 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample) 
                      static_cast<double>(size_of(sample.image_type)) *
                      static_cast<double>(config.parallel.replicas);
   const auto memory = static_cast<double>(machine_memory());
-  if (config.data.prefetch) {
+  const bool is_known = !config.train.batch_size.is_automatic();
+  if (config.data.prefetch && is_known) {
     const double ahead = bytes * static_cast<double>(config.train.batch_size) *
                          static_cast<double>(*config.data.prefetch);
     if (ahead > memory) {
@@ -107,7 +108,7 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample) 
                              "most ",
                              static_cast<std::int64_t>(memory / bytes)));
   };
-  check(config.train.loc, "train.batch_size", config.train.batch_size);
+  if (is_known) check(config.train.loc, "train.batch_size", config.train.batch_size);
   if (config.evaluate.batch_size) {
     check(config.train.loc, "evaluate.batch_size", *config.evaluate.batch_size);
   }

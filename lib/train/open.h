@@ -27,6 +27,14 @@ model::SampleSpec sample_spec(const data::Datasets& data);
 // images; otherwise returns "". Call it before the model is built.
 std::string settle_normalize(config::Config& config, const data::Datasets& data);
 
+// Where train.batch_size is auto: writes the most samples that fit the memory of each replica's
+// device into `config`, at most 1024 and the replica's share of `samples`, and returns a line that
+// says how many, what they take and of what; otherwise "" and no change. The bound is
+// train.memory_mb, else 90 % of what is free on the GPU, or half of it on the CPU. `model` as of
+// model::build_model. Throws ConfigError when not one sample fits.
+std::string settle_batch_size(config::Config& config, const graph::Graph& model,
+                              std::int64_t samples);
+
 // Throws ConfigError when no layer has weights that are trained, now or in a later stage.
 void check_trainable(const config::Config& config, const graph::Graph& model);
 

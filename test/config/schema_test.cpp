@@ -64,7 +64,7 @@ TEST_CASE("a default stands in the struct alone, and the schema shows it") {
   const auto initial = [&](const char* section, const char* key) {
     return properties[section]["anyOf"][0]["properties"][key]["default"];
   };
-  CHECK(initial("train", "batch_size") == Train{}.batch_size);
+  CHECK(initial("train", "batch_size") == static_cast<std::int64_t>(Train{}.batch_size));
   CHECK(initial("parallel", "gpus") == "all");
   CHECK(properties["optimizer"]["default"] == "adam");
   CHECK(properties["schedule"]["default"] == "constant");

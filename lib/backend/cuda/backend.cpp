@@ -9,6 +9,8 @@
 #include "backend/cuda/stream.h"
 #include "backend/cuda/telemetry/gpu_telemetry.h"
 #include "backend/cuda/variables.h"
+#include "backend/gpu_model.h"
+#include "backend/memory_planner.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -84,8 +86,56 @@ Machine machine_of(int device, const std::string& plan_cache, WaitCheck wait_che
   return machine;
 }
 
-class CudaBackend final : public Backend {
+Machine planned_machine(const GpuModel& model, const std::string& plan_cache) {
+  Machine machine;
+  machine.device = kPlannedDevice;
+  machine.name = model.gpu.name;
+  machine.major = model.gpu.major;
+  machine.minor = model.gpu.minor;
+  machine.memory = model.gpu.memory_bytes;
+  PlannerOptions planning;
+  planning.cache = plan_cache;
+  planning.device_properties = cudnn_properties(model);
+  machine.convolutions = make_convolution_planner(planning);
+  machine.matmuls = make_matmul_bounds();
+  return machine;
+}
+
+// A group of planned devices, which sum nothing.
+class PlannedCollective final : public CudaCollective {
  public:
+  explicit PlannedCollective(const cluster::Communicator& ranks)
+      : rank_(ranks.rank()), size_(ranks.size()) {}
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  using CudaCollective::all_reduce;
+  void all_reduce(float*, std::int64_t, cudaStream_t) override {}
+  void all_gather(const float*, float*, std::int64_t, cudaStream_t) override {}
+  void abort(const std::string&) noexcept override {}
+  void check() override {}
+  bool capturable() const override { return true; }
+  void replay(cudaStream_t, const std::function<void()>&) override {}
+
+ private:
+  int rank_, size_;
+};
+
+class CudaBackend final : public Backend, public MemoryPlanner {
+ public:
+  CudaBackend(const GpuModel& model, const DeviceOptions& options)
+      : timeout_(options.timeout),
+        watch_(std::make_shared<PeerWatch>()),
+        streams_(std::make_shared<StreamList>()),
+        machine_(planned_machine(model, options.plan_cache)) {}
+  // Plans for the device of `other` by its planners.
+  explicit CudaBackend(const CudaBackend& other)
+      : timeout_(other.timeout_),
+        watch_(std::make_shared<PeerWatch>()),
+        streams_(std::make_shared<StreamList>()),
+        machine_(other.machine_) {
+    machine_.device = kPlannedDevice;
+    machine_.wait_check = {};
+  }
   CudaBackend(int device, const DeviceOptions& options)
       : timeout_(options.timeout),
         watch_(std::make_shared<PeerWatch>()),
@@ -95,6 +145,10 @@ class CudaBackend final : public Backend {
   }
 
   std::string describe() const override {
+    if (machine_.device == kPlannedDevice) {
+      return concat("cuda, planned for ", machine_.name, ", compute capability ", machine_.major,
+                    ".", machine_.minor, ", ", machine_.convolutions->version());
+    }
     return concat("cuda, GPU ", machine_.device, " ", machine_.name, ", compute capability ",
                   machine_.major, ".", machine_.minor, ", ", machine_.convolutions->version());
   }
@@ -118,6 +172,14 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Event> make_event() override {
     return std::make_unique<CudaEvent>(machine_.device, machine_.wait_check);
   }
+  std::int64_t free_memory() const override {
+    if (machine_.device == kPlannedDevice) return machine_.memory;
+    const DeviceGuard guard(machine_.device);
+    std::size_t free = 0, total = 0;
+    check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
+    return static_cast<std::int64_t>(free);
+  }
+  std::unique_ptr<Backend> plan_only() override { return std::make_unique<CudaBackend>(*this); }
   // The next step is enqueued while the device works on this one.
   int launches_in_flight() const override { return 2; }
   std::unique_ptr<ThreadBinding> bind_thread() override {
@@ -138,6 +200,7 @@ class CudaBackend final : public Backend {
                                             machine_, options);
   }
   std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
+    if (machine_.device == kPlannedDevice) return std::make_unique<PlannedCollective>(ranks);
     const DeviceGuard guard(machine_.device);
     std::unique_ptr<CudaCollective> collective =
         make_cuda_collective(ranks, machine_.device, timeout_);
@@ -174,6 +237,14 @@ std::unique_ptr<Stream> CudaBackend::make_stream() {
 
 std::vector<std::unique_ptr<Backend>> open_gpus(const DeviceOptions& options) {
   std::vector<std::unique_ptr<Backend>> backends;
+  if (!options.planned.empty()) {
+    const GpuModel* model = find_gpu_model(options.planned);
+    if (model == nullptr) throw DeviceError("no GPU model is called " + options.planned);
+    for (std::size_t i = 0; i < options.gpus.size(); ++i) {
+      backends.push_back(std::make_unique<CudaBackend>(*model, options));
+    }
+    return backends;
+  }
   for (const int gpu : options.gpus) {
     backends.push_back(std::make_unique<CudaBackend>(gpu, options));
   }

@@ -44,6 +44,12 @@ class CaptureOfRanks {
   CudaCollective& ranks_;
 };
 
+std::int64_t bytes_of(const std::vector<Buffer>& buffers) {
+  std::size_t total = 0;
+  for (const Buffer& buffer : buffers) total += buffer.bytes();
+  return static_cast<std::int64_t>(total);
+}
+
 }  // namespace
 
 CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variables,
@@ -62,7 +68,6 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   const int device = variables.device();
   const DeviceGuard guard(device);
   scalars_ = allocate_device(device, sizeof(StepScalars));
-  state_ = allocate_device(device, sizeof(StepState));
   numbers_ = allocate_device(device, sizeof(StepNumbers));
   for (std::size_t i = 0; i < kScalarSlots; ++i) {
     scalar_slots_.push_back({allocate_pinned(sizeof(StepScalars), cudaHostAllocDefault),
@@ -71,11 +76,7 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   StepState state{};
   state.loss_scale = state.gradients_scale = options.loss_scale.value;
   state.finite = state.all_finite = 1;
-  const StreamHandle stream = create_stream();
-  check(cudaMemcpyAsync(state_.span().address, &state, sizeof state, cudaMemcpyHostToDevice,
-                        stream.get()),
-        "cudaMemcpyAsync of the state");
-  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+  state_ = allocate_copy(device, &state, sizeof state);
   if (updates_) allocate_sums();
   Call usual;
   usual.parts = parts_of(options.max_samples, options.max_samples * rank_count());
@@ -99,6 +100,7 @@ void CudaExecutable::allocate_sums() {
   gradients_ = floats(flat.count + trailer_size_);
   statistics_before_ = floats(flat.statistics);
   if (options_.reduction.ordered) {
+    pool_.reserve(levels_of(options_.reduction.micro_batches / rank_count()));
     accumulated_ = floats(flat.count);
     if (ranks_ != nullptr) gathered_ = floats(rank_count() * (flat.count + trailer_size_));
   }
@@ -401,12 +403,32 @@ Gradient CudaExecutable::gradient(Stream& stream) {
 MemoryReport CudaExecutable::memory() const {
   MemoryReport report;
   report.variables = variables_.bytes();
+  report.slots = variables_.slot_bytes();
   report.derived = variables_.packed().bytes();
   report.gradients = static_cast<std::int64_t>(gradients_.bytes() + accumulated_.bytes() +
                                                gathered_.bytes() + statistics_before_.bytes()) +
                      pool_.bytes();
   report.activations = variables_.arena_bytes();
+  report.staging = static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(padded_inputs_) +
+                   fixed_io_.bytes();
+  report.tables = static_cast<std::int64_t>(scalars_.bytes() + state_.bytes() + numbers_.bytes()) +
+                  update_.bytes();
+  for (const auto& [samples, program] : programs_) {
+    report.tables += bytes_of(program.constants);
+    for (const ProgramStep& step : program.steps) {
+      report.workspace = std::max(report.workspace, step.workspace);
+    }
+  }
   return report;
+}
+
+std::vector<StepPlan> CudaExecutable::steps() const {
+  std::vector<StepPlan> steps;
+  if (programs_.empty()) return steps;
+  for (const ProgramStep& step : programs_.rbegin()->second.steps) {
+    steps.push_back({step.name, step.implementation, step.workspace});
+  }
+  return steps;
 }
 
 void CudaExecutable::print(std::ostream& out) const {

@@ -25,6 +25,7 @@ class CudaExecutable final : public Executable {
   void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
   Gradient gradient(Stream& stream) override;
   MemoryReport memory() const override;
+  std::vector<StepPlan> steps() const override;
   void print(std::ostream& out) const override;
 
  private:

@@ -43,6 +43,14 @@ std::vector<Span> FixedIo::places(std::vector<Buffer>& buffers, const std::vecto
   return places;
 }
 
+std::int64_t FixedIo::bytes() const {
+  std::size_t total = 0;
+  for (const auto* buffers : {&inputs_, &outputs_}) {
+    for (const Buffer& buffer : *buffers) total += buffer.bytes();
+  }
+  return static_cast<std::int64_t>(total);
+}
+
 void copy_samples(const std::vector<Span>& from, const std::vector<Span>& to,
                   const std::vector<Program::Port>& ports, std::int64_t samples,
                   cudaStream_t stream) {

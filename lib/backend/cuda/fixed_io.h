@@ -21,6 +21,8 @@ class FixedIo {
   std::vector<Span> outputs(const std::vector<Span>& given, const std::vector<Program::Port>& ports,
                             std::int64_t most);
 
+  std::int64_t bytes() const;  // of device memory
+
  private:
   std::vector<Span> places(std::vector<Buffer>& buffers, const std::vector<Span>& given,
                            const std::vector<Program::Port>& ports, std::int64_t most) const;

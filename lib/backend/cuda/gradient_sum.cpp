@@ -14,6 +14,18 @@ float* FlatBufferPool::take() {
   return buffer;
 }
 
+void FlatBufferPool::reserve(std::size_t buffers) {
+  std::vector<float*> taken;
+  while (owned_.size() < buffers) taken.push_back(take());
+  for (float* buffer : taken) give_back(buffer);
+}
+
+std::size_t levels_of(std::int64_t parts) {
+  std::size_t levels = 1;
+  for (; parts > 1; parts /= 2) ++levels;
+  return levels;
+}
+
 std::int64_t FlatBufferPool::bytes() const {
   return static_cast<std::int64_t>(owned_.size() * sizeof(float)) * count_;
 }

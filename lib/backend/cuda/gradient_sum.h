@@ -16,6 +16,8 @@ class FlatBufferPool {
  public:
   FlatBufferPool(int device, std::int64_t count) : device_(device), count_(count) {}
   float* take();
+  // Makes `buffers` of them at once.
+  void reserve(std::size_t buffers);
   void give_back(float* buffer) { free_.push_back(buffer); }
   std::int64_t bytes() const;
 
@@ -25,6 +27,9 @@ class FlatBufferPool {
   std::vector<Buffer> owned_;
   std::vector<float*> free_;
 };
+
+// The most buffers that sum_in_tree takes at once.
+std::size_t levels_of(std::int64_t parts);
 
 // Sums `parts` buffers of `count` floats, a power of two of them, in a binary tree: `make(i, to)`
 // enqueues part i. The result is a buffer of the pool, which the caller gives back.

@@ -12,13 +12,13 @@
 namespace trainer::backend::cuda {
 
 struct Machine {
-  int device = 0;
+  int device = 0;            // kPlannedDevice: not here
   std::string name;          // "NVIDIA H100 80GB HBM3"
   int major = 0, minor = 0;  // compute capability
   std::int64_t memory = 0;   // bytes
   int driver = 0;            // 13000 is 13.0
-  std::unique_ptr<ConvolutionPlanner> convolutions;
-  std::unique_ptr<MatmulPlanner> matmuls;
+  std::shared_ptr<ConvolutionPlanner> convolutions;
+  std::shared_ptr<MatmulPlanner> matmuls;
   WaitCheck wait_check;  // of all waits for the device
 };
 

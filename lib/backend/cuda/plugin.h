@@ -37,6 +37,7 @@ extern "C" {
 trainer::backend::cuda::InterfaceFunction trainer_cuda_interface;
 // Throws DeviceError when a GPU that was counted cannot be asked what it is.
 trainer::backend::cuda::ListFunction trainer_cuda_list;
-// A backend for each of options.gpus, which are indices of trainer_cuda_list's. Throws DeviceError.
+// A backend for each of options.gpus, which are indices of trainer_cuda_list's, or any numbers with
+// options.planned. Throws DeviceError.
 trainer::backend::cuda::OpenFunction trainer_cuda_open;
 }

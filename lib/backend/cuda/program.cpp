@@ -92,6 +92,7 @@ void Lowering::lower_nodes(bool update_phase) {
     node_ = &node;
     std::visit([this](const auto& op) { cuda::lower(op, *this); }, node.op);
     pending_.clear();
+    pending_scratch_ = 0;
   }
 }
 
@@ -199,19 +200,14 @@ BufferId Lowering::scratch(std::int64_t bytes) {
   const BufferId buffer =
       add_buffer({BufferSource::Kind::kArena, 0, nullptr}, std::max<std::int64_t>(bytes, 1));
   use(buffer);
+  pending_scratch_ += bytes;
   return buffer;
 }
 
 BufferId Lowering::constant(const std::vector<float>& values) {
-  const std::size_t bytes = values.size() * sizeof(float);
-  constants_.push_back(allocate_device(machine_.device, bytes));
-  std::byte* at = constants_.back().span().address;
-  const DeviceGuard guard(machine_.device);
-  const StreamHandle stream = create_stream();
-  check(cudaMemcpyAsync(at, values.data(), bytes, cudaMemcpyHostToDevice, stream.get()),
-        "cudaMemcpyAsync of a constant");
-  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
-  return add_buffer({BufferSource::Kind::kFixed, 0, at}, 0);
+  constants_.push_back(
+      allocate_copy(machine_.device, values.data(), values.size() * sizeof(float)));
+  return add_buffer({BufferSource::Kind::kFixed, 0, constants_.back().span().address}, 0);
 }
 
 float* Lowering::persistent(std::size_t i) const {
@@ -303,7 +299,11 @@ void Lowering::step(const std::string& implementation, Enqueue enqueue) {
   }
   pending_.clear();
   steps_.push_back({node_->name, concat(graph::name_of(node_->op), " ", implementation),
+<<<<<<< HEAD
                     node_->phase, std::move(enqueue)});
+=======
+                    std::exchange(pending_scratch_, 0), std::move(enqueue)});
+>>>>>>> 50b43cd (memory: plan --device, recompute, batch_size: auto, out of memory (not run yet))
 }
 
 void Lowering::plan_memory(Program& program) {

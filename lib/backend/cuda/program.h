@@ -43,7 +43,11 @@ using Enqueue = std::function<void(const StepContext&)>;
 struct ProgramStep {
   std::string name;            // of the layer
   std::string implementation;  // for printing
+<<<<<<< HEAD
   graph::Phase phase = graph::Phase::kForward;
+=======
+  std::int64_t workspace = 0;  // bytes of the arena that it alone uses
+>>>>>>> 50b43cd (memory: plan --device, recompute, batch_size: auto, out of memory (not run yet))
   Enqueue enqueue;
 };
 
@@ -166,6 +170,7 @@ class Lowering {
   std::vector<bool> used_;  // values that some node or the caller reads
   std::vector<BufferInfo> buffers_;
   std::vector<BufferId> pending_;
+  std::int64_t pending_scratch_ = 0;  // bytes asked for by the next step
   std::vector<ProgramStep> steps_;
   std::vector<PackedWeights::Entry*> packed_;
   std::vector<Buffer> constants_;

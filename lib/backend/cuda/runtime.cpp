@@ -1,10 +1,12 @@
 #include "backend/cuda/runtime.h"
 
 #include <algorithm>
+#include <atomic>
 #include <iterator>
 #include <map>
 #include <mutex>
 
+#include "backend/memory_planner.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -24,18 +26,36 @@ thread_local int current_device = -1;
 }  // namespace
 
 DeviceGuard::DeviceGuard(int device) : before_(current_device) {
-  if (before_ != device) check(cudaSetDevice(device), "cudaSetDevice");
+  if (before_ != device && device != kPlannedDevice) check(cudaSetDevice(device), "cudaSetDevice");
   current_device = device;
 }
 
 DeviceGuard::~DeviceGuard() {
-  if (before_ < 0 || before_ == current_device) return;
+  if (before_ == current_device) return;
+  if (current_device == kPlannedDevice || before_ == kPlannedDevice) {
+    current_device = before_;
+    return;
+  }
+  if (before_ < 0) return;
   cudaSetDevice(before_);
   current_device = before_;
 }
 
+namespace {
+
+// Addresses of the planned device. No two blocks overlap, so that they can tell blocks apart.
+Buffer allocate_planned(std::size_t bytes) {
+  static std::atomic<std::uintptr_t> next{std::uintptr_t{1} << 44};
+  constexpr std::uintptr_t kAlignment = 256;
+  const std::uintptr_t size = (bytes + kAlignment - 1) / kAlignment * kAlignment;
+  return {{reinterpret_cast<std::byte*>(next.fetch_add(size)), bytes}, [](std::byte*) {}};
+}
+
+}  // namespace
+
 Buffer allocate_device(int device, std::size_t bytes) {
   if (bytes == 0) return {};
+  if (device == kPlannedDevice) return allocate_planned(bytes);
   const DeviceGuard guard(device);
   void* memory = nullptr;
   const cudaError_t status = cudaMalloc(&memory, bytes);
@@ -43,9 +63,8 @@ Buffer allocate_device(int device, std::size_t bytes) {
     cudaGetLastError();
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
-    throw DeviceError(concat("GPU ", device, ": out of memory: ", bytes >> 20, " MiB wanted, ",
-                             free >> 20, " of ", total >> 20,
-                             " MiB free; use a smaller train.batch_size"));
+    throw OutOfMemory(concat("GPU ", device, ": out of memory: ", bytes >> 20, " MiB wanted, ",
+                             free >> 20, " of ", total >> 20, " MiB free"));
   }
   check(status, "cudaMalloc");
   return {{static_cast<std::byte*>(memory), bytes}, [](std::byte* address) { cudaFree(address); }};
@@ -53,10 +72,21 @@ Buffer allocate_device(int device, std::size_t bytes) {
 
 Buffer allocate_zeros(int device, std::size_t bytes) {
   Buffer buffer = allocate_device(device, bytes);
-  if (bytes == 0) return buffer;
+  if (bytes == 0 || device == kPlannedDevice) return buffer;
   const DeviceGuard guard(device);
   const StreamHandle stream = create_stream();
   check(cudaMemsetAsync(buffer.span().address, 0, bytes, stream.get()), "cudaMemsetAsync");
+  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+  return buffer;
+}
+
+Buffer allocate_copy(int device, const void* from, std::size_t bytes) {
+  Buffer buffer = allocate_device(device, bytes);
+  if (bytes == 0 || device == kPlannedDevice) return buffer;
+  const DeviceGuard guard(device);
+  const StreamHandle stream = create_stream();
+  check(cudaMemcpyAsync(buffer.span().address, from, bytes, cudaMemcpyHostToDevice, stream.get()),
+        "cudaMemcpyAsync to the device");
   check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
   return buffer;
 }
@@ -76,6 +106,7 @@ PinnedMemory& pinned_memory() {
 }  // namespace
 
 HostBuffer allocate_pinned(std::size_t bytes, unsigned flags) {
+  if (current_device == kPlannedDevice) return allocate_host(bytes);
   void* memory = nullptr;
   check(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1), flags), "cudaHostAlloc");
   auto* block = static_cast<std::byte*>(memory);
@@ -106,6 +137,7 @@ bool is_pinned(const void* memory, std::size_t bytes) {
 void DestroyStream::operator()(cudaStream_t stream) const noexcept { cudaStreamDestroy(stream); }
 
 StreamHandle create_stream() {
+  if (current_device == kPlannedDevice) return nullptr;
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
   return StreamHandle(stream);
@@ -114,6 +146,7 @@ StreamHandle create_stream() {
 void DestroyEvent::operator()(cudaEvent_t event) const noexcept { cudaEventDestroy(event); }
 
 EventHandle create_event() {
+  if (current_device == kPlannedDevice) return nullptr;
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
   return EventHandle(event);

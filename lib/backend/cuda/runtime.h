@@ -16,6 +16,10 @@ namespace trainer::backend::cuda {
 // Throws DeviceError "<what>: <name>: <text>" unless the call succeeded.
 void check(cudaError_t status, const char* what);
 
+// The number of a device that is not here and only planned for. Its memory is addresses that
+// nothing may touch; its streams and events are null, and nothing is copied.
+inline constexpr int kPlannedDevice = -2;
+
 // Makes a device current on this thread for the lifetime of the guard, and afterwards the one that
 // an outer guard had chosen, if there is one.
 class DeviceGuard {
@@ -29,20 +33,23 @@ class DeviceGuard {
   int before_;
 };
 
-// Device memory, aligned to 256 bytes and not initialised. Throws DeviceError saying how much was
-// wanted and how much is free.
+// Device memory, aligned to 256 bytes and not initialised. Throws OutOfMemory
+// (backend/memory_planner.h) saying how much was wanted and how much is free.
 Buffer allocate_device(int device, std::size_t bytes);
 
 // Allocates memory filled with zeros.
 Buffer allocate_zeros(int device, std::size_t bytes);
 
+// The same, holding what is at `from`.
+Buffer allocate_copy(int device, const void* from, std::size_t bytes);
+
 // Pinned host memory of at least one byte, with the flags of cudaHostAlloc, which any device may
-// copy to and from while the host goes on.
+// copy to and from while the host goes on; memory of the system on the planned device.
 HostBuffer allocate_pinned(std::size_t bytes, unsigned flags);
 // Whether the bytes are all of one such buffer; from any thread.
 bool is_pinned(const void* memory, std::size_t bytes);
 
-// A stream and an event without timing, as owners.
+// A stream and an event without timing, as owners; null on the planned device.
 struct DestroyStream {
   void operator()(cudaStream_t stream) const noexcept;
 };

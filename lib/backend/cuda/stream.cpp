@@ -61,7 +61,7 @@ CudaStream::CudaStream(int device, WaitCheck check) : device_(device), check_(st
 
 CudaStream::~CudaStream() {
   // Work that was given must not outlive the buffers of whoever gave it.
-  cudaStreamSynchronize(stream_.get());
+  if (stream_) cudaStreamSynchronize(stream_.get());
 }
 
 void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
@@ -99,6 +99,7 @@ std::optional<StreamGaps> CudaStream::gaps() {
 }
 
 void CudaStream::synchronize() {
+  if (!stream_) return;  // of the planned device
   const DeviceGuard guard(device_);
   gap_clock_.interrupt();
   if (!check_) return cuda::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");

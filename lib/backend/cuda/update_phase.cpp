@@ -3,24 +3,6 @@
 #include <algorithm>
 
 namespace trainer::backend::cuda {
-namespace {
-
-template <class T>
-Buffer upload(int device, const std::vector<T>& values) {
-  const std::size_t bytes = values.size() * sizeof(T);
-  Buffer buffer = allocate_device(device, bytes);
-  if (bytes == 0) return buffer;
-  const DeviceGuard guard(device);
-  const StreamHandle stream = create_stream();
-  check(cudaMemcpyAsync(buffer.span().address, values.data(), bytes, cudaMemcpyHostToDevice,
-                        stream.get()),
-        "cudaMemcpyAsync of the update's tables");
-  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
-  return buffer;
-}
-
-}  // namespace
-
 UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   std::vector<UpdateSegment> segments;
   std::vector<UpdateChunk> chunks;
@@ -39,11 +21,16 @@ UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   segment_count_ = static_cast<std::int64_t>(segments.size());
   chunk_count_ = static_cast<std::int64_t>(chunks.size());
   const int device = variables.device();
-  segments_ = upload(device, segments);
-  chunks_ = upload(device, chunks);
+  segments_ = allocate_copy(device, segments.data(), segments.size() * sizeof(UpdateSegment));
+  chunks_ = allocate_copy(device, chunks.data(), chunks.size() * sizeof(UpdateChunk));
   if (!needs_norm_) return;
   squares_ = allocate_device(device, chunks.size() * sizeof(double));
   scales_ = allocate_device(device, segments.size() * sizeof(float));
+}
+
+std::int64_t UpdatePhase::bytes() const {
+  return static_cast<std::int64_t>(segments_.bytes() + chunks_.bytes() + squares_.bytes() +
+                                   scales_.bytes());
 }
 
 UpdateBuffers UpdatePhase::buffers(const float* gradients) const {

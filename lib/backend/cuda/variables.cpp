@@ -1,6 +1,7 @@
 #include "backend/cuda/variables.h"
 
 #include <algorithm>
+#include <cstring>
 #include <stdexcept>
 
 namespace trainer::backend::cuda {
@@ -31,12 +32,7 @@ CudaVariables::CudaVariables(const graph::Graph& graph, int device,
   const DeviceGuard guard(device_);
   stream_ = create_stream();
   const auto zeros = [&](std::int64_t elements) {
-    const auto bytes = static_cast<std::size_t>(elements) * sizeof(float);
-    Buffer buffer = allocate_device(device_, bytes);
-    if (bytes > 0) {
-      check(cudaMemsetAsync(buffer.span().address, 0, bytes, stream_.get()), "cudaMemsetAsync");
-    }
-    return buffer;
+    return allocate_zeros(device_, static_cast<std::size_t>(elements) * sizeof(float));
   };
   const Flat& flat = placement_.flat;
   parameters_ = zeros(flat.count);
@@ -44,7 +40,6 @@ CudaVariables::CudaVariables(const graph::Graph& graph, int device,
   if (flat.average) average_ = zeros(flat.count);
   statistics_ = zeros(flat.statistics);
   rest_ = zeros(placement_.rest);
-  check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
 }
 
 float* CudaVariables::at(std::string_view name) const {
@@ -66,6 +61,10 @@ float* CudaVariables::at(std::string_view name) const {
 }
 
 void CudaVariables::copy(void* to, const void* from, std::size_t count, cudaMemcpyKind kind) const {
+  if (device_ == kPlannedDevice) {
+    if (kind == cudaMemcpyDeviceToHost) std::memset(to, 0, count * sizeof(float));
+    return;
+  }
   synchronize_();
   if (count == 0) return;
   const DeviceGuard guard(device_);
@@ -108,6 +107,12 @@ void CudaVariables::write_flat(FlatBuffer buffer, std::int64_t first, std::span<
 
 std::int64_t CudaVariables::bytes() const {
   std::size_t total = parameters_.bytes() + average_.bytes() + statistics_.bytes() + rest_.bytes();
+  for (const Buffer& slot : slots_) total += slot.bytes();
+  return static_cast<std::int64_t>(total);
+}
+
+std::int64_t CudaVariables::slot_bytes() const {
+  std::size_t total = average_.bytes();
   for (const Buffer& slot : slots_) total += slot.bytes();
   return static_cast<std::int64_t>(total);
 }

@@ -35,7 +35,8 @@ class PackedWeights {
 
 class CudaVariables final : public Variables {
  public:
-  // `synchronize` waits until the device has done what was launched.
+  // `synchronize` waits until the device has done what was launched. Those of the planned device
+  // hold nothing: reads give zeros.
   CudaVariables(const graph::Graph& graph, int device, std::function<void()> synchronize);
 
   const std::vector<graph::Value>& values() const override { return placement_.values; }
@@ -52,7 +53,8 @@ class CudaVariables final : public Variables {
   float* slot(int i) const { return pointer_to<float>(slots_[static_cast<std::size_t>(i)].span()); }
   float* average() const { return pointer_to<float>(average_.span()); }
   float* statistics() const { return pointer_to<float>(statistics_.span()); }
-  std::int64_t bytes() const;
+  std::int64_t bytes() const;       // of all variables
+  std::int64_t slot_bytes() const;  // of these, slots and averages
 
   // Rises with every change of what an entry was made from.
   std::uint64_t version_of(const PackedWeights::Entry& entry) const {

@@ -20,7 +20,14 @@ void fields(V& v, Train& s) {
     Rule{.low = 0, .high = 1e6, .low_open = true});
   v("max_steps", s.max_steps, "Length of the training in steps.", at_least(1));
   v.group({"epochs", "max_steps"}, true);
-  v("batch_size", s.batch_size, "Samples a step and replica.", count_up_to(kMostSamples));
+  v("batch_size", s.batch_size,
+    "Samples a step and replica; auto: the most that fit the device's memory, up to a thousand or "
+    "so.",
+    count_up_to(kMostSamples));
+  v("memory_mb", s.memory_mb,
+    "MiB that batch_size: auto may fill on each replica's device; when left out 90 % of what is "
+    "free on a GPU, half of that on the CPU.",
+    above(0));
   v("precision", s.precision, "Arithmetic of the layers.", any());
   v("loss_scale", s.loss_scale,
     "float16: what the loss is multiplied by before backward, a number or dynamic; dynamic when "
@@ -28,6 +35,11 @@ void fields(V& v, Train& s) {
     above(0));
   v("cache_features", s.cache_features,
     "Whether outputs of frozen layers are kept, once an image: auto, on, memory, disk or off.",
+    free());
+  v("recompute", s.recompute,
+    "blocks: activations are kept only between blocks of layers and computed again in backward, "
+    "for "
+    "less memory and the same result; none: all are kept.",
     free());
   v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
     any());

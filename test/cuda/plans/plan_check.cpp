@@ -10,6 +10,7 @@
 #include <sstream>
 
 #include "backend/cuda/plans/convolution_graph.h"
+#include "backend/gpu_model.h"
 #include "base/error.h"
 
 namespace trainer::test {
@@ -101,8 +102,9 @@ std::vector<std::string> plan_devices() {
 
 backend::cuda::PlannerOptions planner_options(const std::string& device) {
   backend::cuda::PlannerOptions options;
-  options.device_properties =
-      read_text_file(Path(TEST_SOURCE_DIR) / "cuda/plans/devices" / (device + ".json"));
+  const backend::GpuModel* model = backend::find_gpu_model(device);
+  if (model == nullptr) throw ConfigError({}, "TRAINER_PLAN_DEVICES: no GPU " + device);
+  options.device_properties = backend::cudnn_properties(*model);
   return options;
 }
 

@@ -1,7 +1,8 @@
 // Convolutions planned by the real cuDNN for GPUs that are not here.
 //
-// TRAINER_PLAN_DEVICES lists the GPUs, by the names of the files in devices/. When it is not set, a
-// part is planned for h100: the models' full batches, and the conformance table in two precisions.
+// TRAINER_PLAN_DEVICES lists the GPUs, by the names of lib/backend/gpu_model.h. When it is not set,
+// a part is planned for h100: the models' full batches, and the conformance table in two
+// precisions.
 #pragma once
 
 #include <string>
@@ -15,7 +16,7 @@ namespace trainer::test {
 std::vector<std::string> plan_devices();
 bool plans_everything();
 
-// The options of a planner for a device of devices/.
+// The options of a planner for a GPU model.
 backend::cuda::PlannerOptions planner_options(const std::string& device);
 
 // The precisions in which a model can be trained.

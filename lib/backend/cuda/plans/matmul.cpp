@@ -246,7 +246,28 @@ class CublasPlanner final : public MatmulPlanner {
   Preference preference_;
 };
 
+class MatmulBound final : public Matmul {
+ public:
+  std::int64_t workspace_bytes() const override { return kMostWorkspace; }
+  std::string describe() const override {
+    return concat("cublasLt, at most ", kMostWorkspace / 1024, " KiB");
+  }
+  void run(const void*, const void*, const void*, void*, void*, cudaStream_t) override {
+    throw DeviceError(
+        "a matrix product planned for a device that is not here was run; please report it");
+  }
+};
+
+class MatmulBounds final : public MatmulPlanner {
+ public:
+  std::unique_ptr<Matmul> plan(const MatmulProblem&) override {
+    return std::make_unique<MatmulBound>();
+  }
+};
+
 }  // namespace
+
+std::unique_ptr<MatmulPlanner> make_matmul_bounds() { return std::make_unique<MatmulBounds>(); }
 
 std::unique_ptr<MatmulPlanner> make_matmul_planner() { return std::make_unique<CublasPlanner>(); }
 

@@ -46,5 +46,8 @@ class MatmulPlanner {
   virtual std::unique_ptr<Matmul> plan(const MatmulProblem& problem) = 0;
 };
 std::unique_ptr<MatmulPlanner> make_matmul_planner();
+// For a device that is not here, which cuBLASLt cannot plan for: no product runs, and each counts
+// the largest workspace that a product may have.
+std::unique_ptr<MatmulPlanner> make_matmul_bounds();
 
 }  // namespace trainer::backend::cuda

@@ -1,0 +1,283 @@
+#include "backend/estimate.h"
+
+#include <algorithm>
+#include <map>
+#include <stdexcept>
+
+#include "backend/arena.h"
+#include "backend/host_collective.h"
+#include "backend/memory_planner.h"
+#include "backend/placement.h"
+#include "base/error.h"
+
+namespace trainer::backend {
+namespace {
+
+using graph::Role;
+using graph::ValueId;
+
+constexpr std::int64_t kFloat = sizeof(float);
+constexpr std::int64_t kAlignment = 256;  // of cudaMalloc
+constexpr std::int64_t kTrailer = 2;      // floats that travel behind the gradients
+
+[[noreturn]] void refuse_to_run() {
+  throw std::logic_error("a plan for a GPU that is not here was run");
+}
+
+std::int64_t bytes_of(const graph::Value& value, std::int64_t samples) {
+  return value.shape.elements() * (value.shape.batched() ? samples : 1) *
+         static_cast<std::int64_t>(size_of(value.type));
+}
+
+class NoEvent final : public Event {
+ public:
+  bool done() const override { return true; }
+  void wait() const override {}
+};
+
+class NoStream final : public Stream {
+ public:
+  void upload(Span, const void*, std::size_t) override { refuse_to_run(); }
+  void download(void*, Span, std::size_t) override { refuse_to_run(); }
+  void record(Event&) override { refuse_to_run(); }
+  void wait_for(const Event&) override { refuse_to_run(); }
+  void synchronize() override {}
+};
+
+class EstimatedVariables final : public Variables {
+ public:
+  explicit EstimatedVariables(const graph::Graph& graph) : placement_(place_variables(graph)) {}
+  const std::vector<graph::Value>& values() const override { return placement_.values; }
+  void read(std::string_view, std::span<float> to) const override {
+    std::fill(to.begin(), to.end(), 0.0f);
+  }
+  void write(std::string_view, std::span<const float>) override {}
+  Flat flat() const override { return placement_.flat; }
+  void read_flat(FlatBuffer, std::int64_t, std::span<float> to) const override {
+    std::fill(to.begin(), to.end(), 0.0f);
+  }
+  void write_flat(FlatBuffer, std::int64_t, std::span<const float>) override {}
+
+  const Placement& placement() const { return placement_; }
+  std::int64_t slot_bytes() const {
+    const Flat& flat = placement_.flat;
+    return flat.count * (flat.slots + (flat.average ? 1 : 0)) * kFloat;
+  }
+  std::int64_t bytes() const {
+    const Flat& flat = placement_.flat;
+    return (flat.count + flat.statistics + placement_.rest) * kFloat + slot_bytes();
+  }
+
+  // What the executables of a model share: the largest arena, and copies of weights by what they
+  // are made of.
+  std::int64_t arena = 0;
+  std::map<std::string, std::int64_t> copies;
+
+ private:
+  Placement placement_;
+};
+
+// The life of every value that lies in an arena. A reshaped value is the one that it was made of.
+class Lives {
+ public:
+  Lives(const graph::Graph& graph, const Placement& placement, std::int64_t samples)
+      : graph_(graph), placement_(placement), samples_(samples), at_(graph.values.size(), -1) {
+    int step = 0;
+    for (const graph::Node& node : graph.nodes) {
+      if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
+      for (const ValueId id : node.inputs) use(id, step);
+      if (std::holds_alternative<graph::Reshape>(node.op)) {
+        at_[index(node.outputs[0])] = at_[index(node.inputs[0])];
+      }
+      for (const ValueId id : node.outputs) make(id, step);
+      ++step;
+    }
+    for (const graph::Node& node : graph.nodes) {
+      if (node.phase != graph::Phase::kUpdate) continue;
+      for (const ValueId id : node.inputs) use(id, step);
+    }
+    for (const ValueId id : graph.outputs) use(id, step);
+  }
+
+  std::int64_t arena_bytes() const { return plan_arena(lives_, kAlignment).bytes; }
+
+ private:
+  static std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
+
+  void use(ValueId id, int step) {
+    const int life = at_[index(id)];
+    if (life >= 0) lives_[static_cast<std::size_t>(life)].last = step;
+  }
+
+  void make(ValueId id, int step) {
+    const graph::Value& value = graph_[id];
+    if (at_[index(id)] >= 0) return use(id, step);
+    const bool elsewhere = value.role == Role::kGradient &&
+                           placement_.places.contains(value.name.substr(0, value.name.rfind('/')));
+    if (elsewhere || graph::is_persistent(value.role)) return;
+    at_[index(id)] = static_cast<int>(lives_.size());
+    lives_.push_back({bytes_of(value, samples_), step, step});
+  }
+
+  const graph::Graph& graph_;
+  const Placement& placement_;
+  std::int64_t samples_;
+  std::vector<int> at_;  // by value: which life; -1: not in the arena
+  std::vector<Lifetime> lives_;
+};
+
+// The kernel of a product that a library computes; kNoValue for other nodes. Depthwise
+// convolutions take theirs as it is.
+ValueId copied_kernel(const graph::Graph& graph, const graph::Node& node) {
+  const auto grouped = [&](std::int64_t groups, std::size_t image) {
+    return groups > 1 && groups == graph[node.inputs[image]].shape[3];
+  };
+  if (const auto* conv = std::get_if<graph::Conv>(&node.op)) {
+    return grouped(conv->groups, 0) ? graph::kNoValue : node.inputs[1];
+  }
+  if (const auto* data = std::get_if<graph::ConvBackwardData>(&node.op)) {
+    const bool depthwise = data->groups > 1 && data->groups == data->input[3];
+    return depthwise ? graph::kNoValue : node.inputs[1];
+  }
+  const bool dense = std::holds_alternative<graph::Dense>(node.op) ||
+                     std::holds_alternative<graph::DenseBackwardData>(node.op);
+  return dense ? node.inputs[1] : graph::kNoValue;
+}
+
+class EstimatedExecutable final : public Executable {
+ public:
+  EstimatedExecutable(const graph::Graph& graph, EstimatedVariables& variables,
+                      const CompileOptions& options)
+      : variables_(variables), options_(options), updates_(has_updates(graph)) {
+    const std::int64_t samples = largest_part();
+    variables_.arena =
+        std::max(variables_.arena, Lives(graph, variables_.placement(), samples).arena_bytes());
+    add_copies(graph);
+    for (const graph::Node& node : graph.nodes) {
+      if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
+      steps_.push_back({node.name, concat(graph::name_of(node.op), ", not planned"), 0});
+    }
+  }
+
+  void launch(const Bindings&, const Scalars&, Stream&) override { refuse_to_run(); }
+  Gradient gradient(Stream&) override { refuse_to_run(); }
+  MemoryReport memory() const override {
+    MemoryReport report;
+    report.variables = variables_.bytes();
+    report.slots = variables_.slot_bytes();
+    report.activations = variables_.arena;
+    for (const auto& [key, bytes] : variables_.copies) report.derived += bytes;
+    if (updates_) report.gradients = gradient_bytes();
+    return report;
+  }
+  std::vector<StepPlan> steps() const override { return steps_; }
+  void print(std::ostream& out) const override {
+    for (const StepPlan& step : steps_) {
+      out << "  " << step.layer << ": " << step.implementation << '\n';
+    }
+  }
+
+ private:
+  std::int64_t ranks() const {
+    const Collective* gradients = options_.reduction.gradients;
+    return gradients == nullptr ? 1 : gradients->size();
+  }
+  // An ordered sum runs the micro-batches of all ranks' samples one after another.
+  std::int64_t largest_part() const {
+    if (!options_.reduction.ordered || !updates_) return options_.max_samples;
+    const std::int64_t parts = options_.reduction.micro_batches;
+    return (options_.max_samples * ranks() + parts - 1) / parts;
+  }
+  std::int64_t gradient_bytes() const {
+    const Flat& flat = variables_.placement().flat;
+    const bool moved = options_.reduction.gradients != nullptr;
+    const std::int64_t statistics = options_.reduction.statistics == nullptr ? flat.statistics : 0;
+    const std::int64_t sum = flat.count + (moved ? kTrailer + statistics : 0);
+    std::int64_t floats = sum + flat.statistics;
+    if (options_.reduction.ordered) {
+      std::int64_t levels = 1;
+      for (std::int64_t n = options_.reduction.micro_batches / ranks(); n > 1; n /= 2) ++levels;
+      floats += flat.count * (1 + levels) + (moved ? ranks() * sum : 0);
+    }
+    return floats * kFloat;
+  }
+  void add_copies(const graph::Graph& graph) {
+    for (const graph::Node& node : graph.nodes) {
+      if (node.phase == graph::Phase::kPrepare) {
+        for (const ValueId id : node.outputs) {
+          variables_.copies[concat(node.name, "/", graph::name_of(node.op), id)] =
+              bytes_of(graph[id], 1);
+        }
+      }
+      const ValueId kernel = copied_kernel(graph, node);
+      if (kernel == graph::kNoValue) continue;
+      const DType type = graph[node.inputs[0]].type;
+      const bool image = graph[kernel].shape.rank() == 4;
+      if (!image && type == DType::kFloat32) continue;  // a product takes the parameter as it is
+      const bool folded = !graph::is_persistent(graph[kernel].role);
+      variables_.copies[concat(folded ? node.name + "/folded" : graph[kernel].name, "#",
+                               to_string(type))] =
+          graph[kernel].shape.elements() * static_cast<std::int64_t>(size_of(type));
+    }
+  }
+
+  EstimatedVariables& variables_;
+  CompileOptions options_;
+  bool updates_;
+  std::vector<StepPlan> steps_;
+};
+
+class EstimatedBackend final : public Backend, public MemoryPlanner {
+ public:
+  EstimatedBackend(const GpuModel& model, std::string reason)
+      : model_(model), reason_(std::move(reason)) {}
+
+  std::string describe() const override {
+    return concat("cuda, planned for ", model_.gpu.name,
+                  ", without cuDNN's plans and workspaces: ", reason_);
+  }
+  std::string describe_devices(std::int64_t replicas) const override {
+    return concat(replicas, " GPU(s)");
+  }
+  // As of the CUDA backend.
+  compile::Capabilities capabilities() const override { return {}; }
+  bool supports(DType activations) const override { return is_float(activations); }
+  bool has_tf32() const override { return true; }
+  bool reads_host_memory() const override { return false; }
+  int launches_in_flight() const override { return 2; }
+  std::int64_t free_memory() const override { return model_.gpu.memory_bytes; }
+  std::unique_ptr<Backend> plan_only() override {
+    return std::make_unique<EstimatedBackend>(model_, reason_);
+  }
+
+  Buffer allocate(std::size_t bytes) override {
+    // An address that nothing touches.
+    return {{reinterpret_cast<std::byte*>(kAlignment), bytes}, [](std::byte*) {}};
+  }
+  HostBuffer allocate_host(std::size_t bytes) override { return trainer::allocate_host(bytes); }
+  std::unique_ptr<Stream> make_stream() override { return std::make_unique<NoStream>(); }
+  std::unique_ptr<Event> make_event() override { return std::make_unique<NoEvent>(); }
+  std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {
+    return std::make_unique<EstimatedVariables>(graph);
+  }
+  std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
+                                      const CompileOptions& options) override {
+    return std::make_unique<EstimatedExecutable>(
+        graph, dynamic_cast<EstimatedVariables&>(variables), options);
+  }
+  std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
+    return std::make_unique<HostCollective>(ranks);
+  }
+
+ private:
+  const GpuModel& model_;
+  std::string reason_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_estimate(const GpuModel& model, const std::string& reason) {
+  return std::make_unique<EstimatedBackend>(model, reason);
+}
+
+}  // namespace trainer::backend

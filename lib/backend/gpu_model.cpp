@@ -1,0 +1,107 @@
+#include "backend/gpu_model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace trainer::backend {
+
+// Device properties: openxla/xla,
+// xla/backends/gpu/target_config/specs/{a100_sxm_80,h100_sxm,h200,b200}.txtpb. Rates and bandwidth:
+// NVIDIA's data sheets "A100 Tensor Core GPU" (June 2021), "H100 Tensor Core GPU", "H200 Tensor
+// Core GPU" and "DGX B200", without sparsity. The share of a large product: cuBLAS with bfloat16,
+// 270 of the A100's, 700 of the H100's and 790 of the H200's TFLOP/s; of the B200 no measurement is
+// known here and 0.75 is assumed.
+const std::vector<GpuModel>& gpu_models() {
+  static const std::vector<GpuModel> models{
+      {"a100",
+       {"NVIDIA A100-SXM4-80GB", 8, 0, 85100068864, 108},
+       166912,
+       41943040,
+       1410000,
+       1593000,
+       5120,
+       312e12,
+       156e12,
+       19.5e12,
+       0.865,
+       2.039e12},
+      {"h100",
+       {"NVIDIA H100 80GB HBM3", 9, 0, 84942979072, 132},
+       232448,
+       52428800,
+       1980000,
+       2619000,
+       5120,
+       989.4e12,
+       494.7e12,
+       66.9e12,
+       0.708,
+       3.352e12},
+      {"h200",
+       {"NVIDIA H200", 9, 0, 151397597184, 132},
+       232448,
+       52428800,
+       1980000,
+       3201000,
+       6144,
+       989.4e12,
+       494.7e12,
+       66.9e12,
+       0.798,
+       4.8e12},
+      {"b200",
+       {"NVIDIA B200", 10, 0, 191514411008, 148},
+       232448,
+       132644864,
+       1965000,
+       3996000,
+       8192,
+       2250e12,
+       1125e12,
+       75e12,
+       0.75,
+       8e12},
+  };
+  return models;
+}
+
+const GpuModel* find_gpu_model(const std::string& name) {
+  const std::vector<GpuModel>& models = gpu_models();
+  const auto found = std::find_if(models.begin(), models.end(),
+                                  [&](const GpuModel& model) { return model.name == name; });
+  return found == models.end() ? nullptr : &*found;
+}
+
+std::string gpu_model_names() {
+  std::string names;
+  const std::vector<GpuModel>& models = gpu_models();
+  for (std::size_t i = 0; i < models.size(); ++i) {
+    names += concat(i == 0 ? "" : i + 1 == models.size() ? " or " : ", ", models[i].name);
+  }
+  return names;
+}
+
+// The fields are those that openxla/xla, xla/backends/gpu/target_config/cudnn_device_props.cc,
+// writes; memoryBusWidth is needed from cuDNN 9.28 on.
+std::string cudnn_properties(const GpuModel& m) {
+  return concat(R"({"deviceVer":)", m.gpu.major * 100 + m.gpu.minor * 10,            //
+                R"(,"multiProcessorCount":)", m.gpu.multiprocessors,                 //
+                R"(,"warpSize":32,"maxSharedMemoryPerBlock":49152)",                 //
+                R"(,"maxSharedMemoryPerBlockOptin":)", m.shared_memory,              //
+                R"(,"reservedSharedMemoryPerBlock":1024,"maxRegistersPerSM":65536)"  //
+                R"(,"maxCtasPerSM":32,"maxThreadsPerBlock":1024)"                    //
+                R"(,"maxThreadsPerSM":2048,"regsPerBlock":65536,"totalGlobalMem":)",
+                m.gpu.memory_bytes,                            //
+                R"(,"smClockRateKHz":)", m.clock_khz,          //
+                R"(,"l2CacheSize":)", m.cache,                 //
+                R"(,"maxBlockSize":[1024,1024,64])",           //
+                R"(,"memClockRateKHz":)", m.memory_clock_khz,  //
+                R"(,"memoryBusWidth":)", m.memory_bus,         //
+                R"(,"maxGridSize":[2147483647,65535,65535])"   //
+                R"(,"supportCoopLaunch":1,"pciDeviceId":0)"    //
+                R"(,"isTccDriver":0,"cudaDeviceId":0,"driverVer":13000)",
+                R"(,"deviceName":")", m.gpu.name, R"("})");
+}
+
+}  // namespace trainer::backend

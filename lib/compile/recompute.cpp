@@ -1,0 +1,251 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "compile/passes.h"
+
+// Activations are kept only where one segment of the forward nodes ends and the next begins; what
+// lies between is computed again, by the same nodes, just before backward needs it (Chen et al.,
+// "Training Deep Nets with Sublinear Memory Cost", 2016). A segment may end wherever a single value
+// is all that later nodes take. Of the ways to cut, the one with the smallest peak is taken.
+namespace trainer::compile {
+namespace {
+
+constexpr int kMostSegments = 32;
+
+struct Segment {
+  std::size_t first = 0, last = 0;  // nodes [first, last)
+};
+
+bool is_kept_anyway(const Graph& graph, ValueId id) {
+  return graph::is_persistent(graph[id].role) || graph[id].role == Role::kInput ||
+         graph[id].role == Role::kDerived;
+}
+
+// Bytes that live at once at most while the nodes run, of one sample. A reshaped value is the one
+// that it was made of.
+std::int64_t peak_bytes(const Graph& graph) {
+  std::vector<ValueId> is(graph.values.size());
+  std::vector<std::size_t> last(graph.values.size(), 0);
+  for (std::size_t i = 0; i < is.size(); ++i) is[i] = static_cast<ValueId>(i);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const Node& node = graph.nodes[i];
+    if (std::holds_alternative<graph::Reshape>(node.op)) {
+      is[index(node.outputs[0])] = is[index(node.inputs[0])];
+    }
+    for (const ValueId id : node.inputs) last[index(is[index(id)])] = i;
+  }
+  for (const ValueId id : graph.outputs) last[index(is[index(id)])] = graph.nodes.size();
+  const auto bytes_of = [&](ValueId id) -> std::int64_t {
+    const Value& value = graph[id];
+    const bool in_arena = value.role == Role::kActivation && value.shape.batched();
+    return in_arena ? value.shape.elements() * static_cast<std::int64_t>(size_of(value.type)) : 0;
+  };
+  std::vector<std::vector<ValueId>> ends(graph.nodes.size() + 1);
+  std::int64_t now = 0, peak = 0;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (const ValueId id : graph.nodes[i].outputs) {
+      if (is[index(id)] != id) continue;
+      now += bytes_of(id);
+      ends[std::max(i, last[index(id)])].push_back(id);
+    }
+    peak = std::max(peak, now);
+    for (const ValueId id : ends[i]) now -= bytes_of(id);
+  }
+  return peak;
+}
+
+// What is known of the forward nodes before anything is cut.
+class Forward {
+ public:
+  explicit Forward(const Graph& graph) : graph_(graph) {
+    const std::size_t none = graph.nodes.size();
+    made_at.assign(graph.values.size(), none);
+    used_by_forward.assign(graph.values.size(), 0);
+    kept.assign(graph.values.size(), false);
+    while (begin < none && graph.nodes[begin].phase != Phase::kForward) ++begin;
+    end = begin;
+    while (end < none && graph.nodes[end].phase == Phase::kForward) ++end;
+    for (std::size_t i = 0; i < none; ++i) {
+      for (const ValueId id : graph.nodes[i].inputs) {
+        if (i < end) used_by_forward[index(id)] = i;
+        if (graph.nodes[i].phase == Phase::kUpdate) kept[index(id)] = true;
+      }
+      for (const ValueId id : graph.nodes[i].outputs) made_at[index(id)] = i;
+    }
+    for (const ValueId id : graph.outputs) kept[index(id)] = true;
+  }
+
+  // The places before which a segment may begin, and the bytes that the nodes before it make.
+  std::vector<std::pair<std::size_t, std::int64_t>> cuts() const {
+    std::vector<std::pair<std::size_t, std::int64_t>> cuts;
+    std::vector<int> open_until(end + 1, 0);
+    int open = 0;  // values of earlier nodes that later ones take
+    std::int64_t bytes = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      if (i > begin && open <= 1) cuts.emplace_back(i, bytes);
+      open -= open_until[i];
+      for (const ValueId id : graph_.nodes[i].outputs) {
+        const Value& value = graph_[id];
+        bytes += value.shape.batched()
+                     ? value.shape.elements() * static_cast<std::int64_t>(size_of(value.type))
+                     : 0;
+        if (used_by_forward[index(id)] <= i) continue;
+        ++open;
+        ++open_until[used_by_forward[index(id)]];
+      }
+    }
+    return cuts;
+  }
+
+  std::size_t begin = 0, end = 0;            // the forward nodes
+  std::vector<std::size_t> made_at;          // by value: its node
+  std::vector<std::size_t> used_by_forward;  // by value: the last forward node that takes it
+  std::vector<bool> kept;                    // by value: given out, or for the update
+
+ private:
+  const Graph& graph_;
+};
+
+// Cuts into about `count` segments that make as many bytes each.
+std::vector<Segment> segments_of(const Forward& forward, int count) {
+  const auto cuts = forward.cuts();
+  std::vector<Segment> segments;
+  if (cuts.empty()) return segments;
+  const double part = static_cast<double>(cuts.back().second) / count;
+  if (part <= 0) return segments;
+  std::size_t first = forward.begin;
+  double wanted = part;
+  for (const auto& [at, bytes] : cuts) {
+    if (static_cast<double>(bytes) < wanted) continue;
+    segments.push_back({first, at});
+    first = at;
+    while (wanted <= static_cast<double>(bytes)) wanted += part;
+  }
+  return segments;  // what is left at the end is needed at once when backward begins
+}
+
+// Makes backward nodes take copies of what a segment made.
+class Recomputed {
+ public:
+  Recomputed(const Graph& graph, const Forward& forward, const std::vector<Segment>& segments)
+      : graph_(graph), forward_(forward), segment_of_(graph.nodes.size(), -1) {
+    for (std::size_t s = 0; s < segments.size(); ++s) {
+      for (std::size_t i = segments[s].first; i < segments[s].last; ++i) {
+        segment_of_[i] = static_cast<int>(s);
+      }
+    }
+    segments_ = segments;
+  }
+
+  Graph run() && {
+    std::vector<std::vector<Node>> copies(segments_.size());
+    std::vector<std::size_t> needed_at(segments_.size(), graph_.nodes.size());
+    std::map<ValueId, ValueId> copy_of;
+    for (std::size_t s = 0; s < segments_.size(); ++s) {
+      copies[s] = copy_segment(s, needed_at[s], copy_of);
+    }
+    std::vector<Node> nodes;
+    const std::size_t count = graph_.nodes.size();
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t s = segments_.size(); s-- > 0;) {
+        if (needed_at[s] != i) continue;
+        std::move(copies[s].begin(), copies[s].end(), std::back_inserter(nodes));
+      }
+      Node node = std::move(graph_.nodes[i]);
+      if (node.phase == Phase::kBackward) take_copies(node, copy_of);
+      nodes.push_back(std::move(node));
+    }
+    graph_.nodes = std::move(nodes);
+    return std::move(graph_);
+  }
+
+ private:
+  // Whether backward finds the value where forward left it.
+  bool stays(ValueId id, const Segment& segment) const {
+    return forward_.kept[index(id)] || forward_.used_by_forward[index(id)] >= segment.last ||
+           is_kept_anyway(graph_, id);
+  }
+
+  static void take_copies(Node& node, const std::map<ValueId, ValueId>& copy_of) {
+    for (ValueId& id : node.inputs) {
+      const auto found = copy_of.find(id);
+      if (found != copy_of.end()) id = found->second;
+    }
+  }
+
+  // The nodes that make again what backward takes of the segment; `needed_at`: before which node.
+  std::vector<Node> copy_segment(std::size_t s, std::size_t& needed_at,
+                                 std::map<ValueId, ValueId>& copy_of) {
+    const Segment& segment = segments_[s];
+    std::vector<bool> wanted(forward_.made_at.size(), false);
+    for (std::size_t i = graph_.nodes.size(); i-- > forward_.end;) {
+      if (graph_.nodes[i].phase != Phase::kBackward) continue;
+      for (const ValueId id : graph_.nodes[i].inputs) {
+        if (index(id) >= wanted.size() || !is_of(id, s) || stays(id, segment)) continue;
+        wanted[index(id)] = true;
+        needed_at = i;
+      }
+    }
+    std::vector<std::size_t> again;
+    for (std::size_t i = segment.last; i-- > segment.first;) {
+      const Node& node = graph_.nodes[i];
+      const bool any = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                   [&](ValueId id) { return wanted[index(id)]; });
+      if (!any) continue;
+      again.push_back(i);
+      for (const ValueId id : node.inputs) {
+        if (is_of(id, s) && !stays(id, segment)) wanted[index(id)] = true;
+      }
+    }
+    std::vector<Node> made;
+    for (auto i = again.rbegin(); i != again.rend(); ++i) made.push_back(copy_node(*i, copy_of));
+    return made;
+  }
+
+  bool is_of(ValueId id, std::size_t s) const {
+    const std::size_t at = forward_.made_at[index(id)];
+    return at < segment_of_.size() && segment_of_[at] == static_cast<int>(s);
+  }
+
+  // Its outputs are new values. Backward takes those of them that forward did not keep.
+  Node copy_node(std::size_t i, std::map<ValueId, ValueId>& copy_of) {
+    Node copy = graph_.nodes[i];
+    copy.phase = Phase::kBackward;
+    take_copies(copy, copy_of);
+    const Segment& segment = segments_[static_cast<std::size_t>(segment_of_[i])];
+    for (ValueId& id : copy.outputs) {
+      const ValueId original = id;
+      Value value = graph_[id];
+      id = graph_.add_value(std::move(value));
+      if (!stays(original, segment)) copy_of[original] = id;
+    }
+    return copy;
+  }
+
+  Graph graph_;
+  const Forward& forward_;
+  std::vector<Segment> segments_;
+  std::vector<int> segment_of_;  // by node; -1: of none
+};
+
+}  // namespace
+
+Graph recompute(Graph graph, const Options& options) {
+  if (!options.recompute) return graph;
+  const Forward forward(graph);
+  Graph best = graph;
+  std::int64_t least = peak_bytes(graph);
+  for (int count = 2; count <= kMostSegments; ++count) {
+    const std::vector<Segment> segments = segments_of(forward, count);
+    if (segments.empty()) break;
+    Graph cut = Recomputed(graph, forward, segments).run();
+    const std::int64_t peak = peak_bytes(cut);
+    if (peak >= least) continue;
+    least = peak;
+    best = std::move(cut);
+  }
+  return best;
+}
+
+}  // namespace trainer::compile

@@ -1,0 +1,127 @@
+#include "engine/fit_batch.h"
+
+#include <algorithm>
+
+#include "backend/memory_planner.h"
+#include "base/error.h"
+#include "engine/replicas.h"
+
+namespace trainer::engine {
+namespace {
+
+constexpr std::int64_t kFirst = 16;  // of the sizes that are tried
+constexpr std::int64_t kRaster = 8;  // of sizes above it
+
+backend::MemoryPlanner& planner_of(const std::unique_ptr<backend::Backend>& backend) {
+  return dynamic_cast<backend::MemoryPlanner&>(*backend);
+}
+
+std::string mebibytes(std::int64_t bytes) { return concat((bytes + (1 << 20) - 1) >> 20, " MiB"); }
+
+// The replicas of the GPU that has most.
+std::int64_t sharers(const config::Config& config) {
+  const std::vector<std::int64_t>& gpus = config.parallel.gpus.indices;
+  std::int64_t most = 1;
+  for (const std::int64_t gpu : gpus) {
+    most = std::max<std::int64_t>(most, std::count(gpus.begin(), gpus.end(), gpu));
+  }
+  return most;
+}
+
+}  // namespace
+
+BatchFit largest_batch(std::int64_t most, std::int64_t bound,
+                       const std::function<std::int64_t(std::int64_t)>& bytes) {
+  BatchFit best;
+  const auto fits = [&](std::int64_t samples) {
+    const std::int64_t needed = bytes(samples);
+    if (needed <= bound && samples > best.samples) best = {samples, needed};
+    return needed <= bound;
+  };
+  if (most < 1) return best;
+  std::int64_t low = 0, high = std::min(kFirst, most);  // low fits or is 0
+  while (fits(high)) {
+    low = high;
+    if (high == most) return best;
+    high = std::min(2 * high, most);
+  }
+  // Between what fits and what does not.
+  for (;;) {
+    const std::int64_t raster = low >= kFirst ? kRaster : 1;
+    const std::int64_t middle = (low + high) / 2 / raster * raster;
+    if (middle <= low || middle >= high) return best;
+    (fits(middle) ? low : high) = middle;
+  }
+}
+
+backend::MemoryReport planned_memory(
+    const graph::Graph& model, config::Config config, std::int64_t samples,
+    const std::function<std::vector<std::unique_ptr<backend::Backend>>()>& plan) {
+  config.train.batch_size = samples;
+  const Replicas replicas(model, config, plan(), Engine::Use::kTrain);
+  backend::MemoryReport one = replicas.memory();
+  const std::int64_t count = replicas.count();
+  for (std::int64_t* part : {&one.variables, &one.gradients, &one.activations, &one.derived,
+                             &one.staging, &one.tables, &one.slots}) {
+    *part /= count;
+  }
+  return one;
+}
+
+std::vector<std::unique_ptr<backend::Backend>> plan_only(
+    const std::vector<std::unique_ptr<backend::Backend>>& backends) {
+  std::vector<std::unique_ptr<backend::Backend>> planned;
+  for (const auto& backend : backends) planned.push_back(planner_of(backend).plan_only());
+  return planned;
+}
+
+std::int64_t free_memory(const config::Config& config,
+                         const std::vector<std::unique_ptr<backend::Backend>>& backends) {
+  std::int64_t least = 0;
+  for (const auto& backend : backends) {
+    const auto* planner = dynamic_cast<const backend::MemoryPlanner*>(backend.get());
+    if (planner == nullptr) return 0;
+    const std::int64_t own = planner->free_memory();
+    least = least == 0 ? own : std::min(least, own);
+  }
+  return least / sharers(config);
+}
+
+std::string describe(const backend::MemoryReport& memory) {
+  std::string text;
+  const auto add = [&](const char* what, std::int64_t bytes) {
+    if (bytes > 0) text += concat(text.empty() ? "" : ", ", what, ' ', mebibytes(bytes));
+  };
+  add("parameters and statistics", memory.variables - memory.slots);
+  add("optimizer slots", memory.slots);
+  add("gradients", memory.gradients);
+  add("activations", memory.activations);
+  if (memory.workspace > 0) {
+    text += concat(" (the largest workspace ", mebibytes(memory.workspace), ')');
+  }
+  add("reordered weights", memory.derived);
+  add("batches and results", memory.staging);
+  add("tables", memory.tables);
+  return text;
+}
+
+std::string explain_out_of_memory(const graph::Graph& model, const config::Config& config,
+                                  const std::vector<std::unique_ptr<backend::Backend>>& backends,
+                                  const std::string& reason) {
+  const std::int64_t free = free_memory(config, backends);
+  const auto plan = [&] { return plan_only(backends); };
+  const std::int64_t batch = config.train.batch_size;
+  const backend::MemoryReport needed = planned_memory(model, config, batch, plan);
+  const BatchFit fit = largest_batch(batch - 1, free, [&](std::int64_t samples) {
+    return planned_memory(model, config, samples, plan).total();
+  });
+  const std::string advice =
+      config.train.recompute == config::Recompute::kNone ? ", or take train.recompute: blocks" : "";
+  return concat(reason, ". train.batch_size: ", batch, " takes ", mebibytes(needed.total()),
+                " a replica: ", describe(needed), "; ", mebibytes(free), " are free. ",
+                fit.samples > 0
+                    ? concat("The largest batch_size that fits is ", fit.samples, advice)
+                    : concat("Not even one sample fits: use a smaller model or images", advice));
+}
+
+}  // namespace trainer::engine

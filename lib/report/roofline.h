@@ -1,0 +1,45 @@
+// The time that a training step should take on a GPU, by its arithmetic and its memory traffic.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "backend/gpu_model.h"
+#include "graph/graph.h"
+
+namespace trainer::report {
+
+// Seconds if matrix products run at the rate of large ones, and if they reach 60 % of it, which is
+// usual for the convolutions of image classifiers.
+struct TimeRange {
+  double fast = 0, slow = 0;
+  TimeRange& operator+=(const TimeRange& more) {
+    fast += more.fast;
+    slow += more.slow;
+    return *this;
+  }
+};
+
+struct Roofline {
+  struct Layer {
+    std::string name;
+    TimeRange forward, backward;
+    double flops = 0, bytes = 0;  // of both
+    double memory_bound = 0;      // share of the fast time in which memory is what limits
+  };
+  std::string gpu;           // "NVIDIA H100 80GB HBM3"
+  std::int64_t samples = 0;  // of a step
+  std::vector<Layer> layers;
+  TimeRange update;  // of all parameters
+  TimeRange step;    // all together
+};
+
+// Of a step of `samples` samples. `frozen`: the graph of frozen layers that runs before, or null.
+// `tf32`: whether float32 products are rounded to TF32. Every node takes the longer of its
+// arithmetic and its memory traffic, which counts the passes of the CUDA backend's kernels, and at
+// least a launch.
+Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
+                  bool tf32, const backend::GpuModel& gpu);
+
+}  // namespace trainer::report

@@ -1,0 +1,126 @@
+// Training steps that compute activations again against those that keep them: the same bits.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "backend/model_runs.h"
+#include "compile/compile.h"
+#include "support/backend.h"
+
+namespace trainer::test {
+namespace {
+
+const std::vector<Net>& nets() {
+  static const std::vector<Net> all{
+      {"chain",
+       R"({layers: [conv: {filters: 16, padding: same, activation: relu},
+          conv: {filters: 16, padding: same, activation: relu}, max_pool: 2,
+          conv: {filters: 24, padding: same, activation: tanh},
+          conv: {filters: 24, padding: same, activation: gelu}, average_pool: 2, flatten,
+          dense: {units: 16, activation: relu}, dense: 4]})",
+       {16, 12, 3}},
+      {"dropout",
+       R"({layers: [conv: {filters: 8, padding: same, activation: relu}, dropout: 0.3,
+          conv: {filters: 8, padding: same, activation: relu}, dropout: 0.25,
+          conv: {filters: 8, padding: same, activation: relu}, max_pool: 2, dropout: 0.2, flatten,
+          dense: {units: 12, activation: relu}, dropout: 0.4, dense: 4]})",
+       {10, 10, 1}},
+      {"batch norm and residuals",
+       R"({layers: [
+          conv: {filters: 8, padding: same, use_bias: false}, batch_norm,
+          activation: {function: relu, name: a},
+          conv: {filters: 8, padding: same, use_bias: false}, batch_norm, activation: relu,
+          conv: {filters: 8, padding: same, use_bias: false}, batch_norm: {name: b},
+          add: {inputs: [a, b]}, activation: {function: relu, name: c},
+          conv: {filters: 48, kernel_size: 1, use_bias: false}, batch_norm, activation: relu6,
+          depthwise_conv: {padding: same}, batch_norm, activation: relu6,
+          conv: {filters: 8, kernel_size: 1, use_bias: false}, batch_norm: {name: d},
+          add: {inputs: [c, d]}, global_average_pool, dense: 4]})",
+       {12, 12, 3}}};
+  return all;
+}
+
+graph::Graph training_graph_of(const Net& net, DType type, bool recompute,
+                               const compile::Capabilities& capabilities) {
+  compile::Options options;
+  options.capabilities = capabilities;
+  options.activations = type;
+  options.update.rule = graph::AdamRule{};
+  options.recompute = recompute;
+  return compile::training_graph(forward_graph(net), options);
+}
+
+// All outputs of three steps, the last of them short, and all kept values after them.
+std::vector<std::vector<float>> run(backend::Backend& backend, const graph::Graph& graph,
+                                    const Net& net) {
+  constexpr std::int64_t kSamples = 9;
+  backend::CompileOptions options;
+  options.max_samples = kSamples;
+  Runner runner(backend, graph, options);
+  start(runner, starting_values(graph));
+  std::vector<std::vector<float>> all;
+  std::uint64_t update = 0;
+  for (const std::int64_t samples : {kSamples, kSamples, kSamples - 4}) {
+    backend::Scalars scalars = gradient_scalars(samples);
+    scalars.learning_rate = 0.01f;
+    scalars.update = ++update;
+    scalars.first_sample = 3;
+    for (auto& output : runner.run(samples, batch(graph, samples, net, update), scalars)) {
+      all.push_back(std::move(output));
+    }
+  }
+  for (const graph::Value& value : graph.values) {
+    if (graph::is_persistent(value.role)) all.push_back(runner.read(value.name));
+  }
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("recompute: outputs, parameters, slots and statistics are the same bits") {
+  for (const Setup& setup : setups()) {
+    backend::Backend& backend = open(setup);
+    for (const Net& net : nets()) {
+      CAPTURE(to_string(setup));
+      CAPTURE(net.name);
+      const compile::Capabilities capabilities = backend.capabilities();
+      const graph::Graph kept = training_graph_of(net, setup.type, false, capabilities);
+      const graph::Graph again = training_graph_of(net, setup.type, true, capabilities);
+      if (net.name == "dropout") CHECK(again.nodes.size() > kept.nodes.size());
+      const auto expected = run(backend, kept, net);
+      const auto found = run(backend, again, net);
+      REQUIRE(found.size() == expected.size());
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        CAPTURE(i);
+        CHECK(found[i] == expected[i]);
+      }
+    }
+  }
+}
+
+TEST_CASE("recompute: an executable's activations take less") {
+  if (uses_reference_backend()) return;  // keeps all values of a graph
+  backend::Backend& backend = open(setups()[0]);
+  struct Row {
+    const char* backbone;
+    double most;  // share that is left
+  };
+  for (const Row& row : {Row{"mobilenet_v2", 0.8}}) {
+    const Net net{row.backbone,
+                  concat("{backbone: {name: ", row.backbone, "}, head: [flatten, dense: 4]}"),
+                  {64, 64, 3}};
+    std::int64_t bytes[2] = {};
+    for (const bool recompute : {false, true}) {
+      const graph::Graph graph =
+          training_graph_of(net, DType::kFloat32, recompute, backend.capabilities());
+      backend::CompileOptions options;
+      options.max_samples = 8;
+      const auto variables = backend.allocate(graph);
+      bytes[recompute ? 1 : 0] = backend.compile(graph, *variables, options)->memory().activations;
+    }
+    MESSAGE(std::string(row.backbone), ": ", bytes[0], " to ", bytes[1], " bytes");
+    CHECK(static_cast<double>(bytes[1]) < row.most * static_cast<double>(bytes[0]));
+  }
+}
+
+}  // namespace trainer::test

@@ -1,0 +1,275 @@
+// What a model takes on a device: as it is planned, as it is reported, and with activations
+// computed again.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "backend/gpu_model.h"
+#include "backend/memory_planner.h"
+#include "base/error.h"
+#include "engine/fit_batch.h"
+#include "engine/replicas.h"
+#include "support/backend.h"
+#include "support/model.h"
+#include "support/skip.h"
+#include "train/open.h"
+
+namespace trainer::engine {
+namespace {
+
+// Everything that a segment may be made of: batch norm, dropout, a residual sum, both poolings.
+const char* const kBlocks = R"({layers: [
+  conv: {filters: 8, padding: same, use_bias: false}, batch_norm, activation: {function: relu, name: stem},
+  conv: {filters: 16, padding: same, activation: relu}, dropout: 0.25,
+  conv: {filters: 8, padding: same, use_bias: false}, batch_norm: {name: norm},
+  add: {inputs: [stem, norm]}, activation: relu, max_pool: 2,
+  conv: {filters: 16, padding: same, activation: tanh}, average_pool: 2,
+  conv: {filters: 16, padding: same, activation: gelu}, dropout: 0.1, flatten, dense: 3]})";
+
+config::Config config_of(const char* recompute, std::int64_t replicas = 1) {
+  config::Config config =
+      test::config_of(kBlocks, concat("optimizer: {adam: {learning_rate: 0.01}}\n",
+                                      "parallel: {replicas: ", replicas, ", lr_scaling: none}\n"));
+  config.parallel.threads = 2;
+  config.train.batch_size = 8;
+  if (std::string(recompute) == "blocks") config.train.recompute = config::Recompute::kBlocks;
+  return config;
+}
+
+std::unique_ptr<Replicas> make(const config::Config& config,
+                               std::vector<std::unique_ptr<backend::Backend>> backends) {
+  const graph::Graph model =
+      model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
+  return std::make_unique<Replicas>(model, config, std::move(backends), Engine::Use::kTrain);
+}
+
+std::unique_ptr<Replicas> make(const config::Config& config) {
+  auto replicas = make(config, test::open_test_backends(device_options(config.parallel)));
+  replicas->initialise(3);
+  return replicas;
+}
+
+// Losses of a few steps, the last of them short.
+std::vector<double> train(Replicas& replicas, std::int64_t batch) {
+  std::vector<double> losses;
+  std::uint64_t update = 0;
+  for (const std::int64_t samples : {batch, batch, batch - 3}) {
+    std::vector<std::uint8_t> images;
+    std::vector<std::int32_t> labels;
+    for (std::int64_t i = 0; i < samples * 512; ++i) {
+      images.push_back(static_cast<std::uint8_t>((i * 31 + i / 7 + losses.size() * 11) % 253));
+    }
+    for (std::int64_t i = 0; i < samples; ++i) labels.push_back(static_cast<std::int32_t>(i % 3));
+    backend::Scalars scalars;
+    scalars.learning_rate = 0.01f;
+    scalars.update = ++update;
+    scalars.loss_scale = 1.0 / static_cast<double>(samples);
+    losses.push_back(replicas.step({samples, images.data(), false, labels.data()}, scalars).loss);
+  }
+  return losses;
+}
+
+// A GPU of this model is planned for while this lives.
+struct Planned {
+  explicit Planned(const std::string& model, const std::string& plugin) {
+    backend::use_cuda_plugin(plugin);
+    backend::plan_for_gpu(model);
+  }
+  ~Planned() {
+    backend::plan_for_gpu("");
+    backend::use_cuda_plugin("");
+  }
+};
+
+std::unique_ptr<Replicas> plan(const config::Config& config, const std::string& plugin) {
+  const Planned planned("h100", plugin);
+  return make(config, open_backends(config));
+}
+
+}  // namespace
+
+TEST_CASE("activations computed again: the same bits with less memory") {
+  for (const std::int64_t replicas : {1, 2}) {
+    const auto kept = make(config_of("none", replicas));
+    const auto again = make(config_of("blocks", replicas));
+    CHECK(train(*again, 8 * replicas) == train(*kept, 8 * replicas));
+    CHECK(again->parameters_sha256() == kept->parameters_sha256());
+    if (test::uses_reference_backend()) continue;  // it keeps all values of a graph
+    CHECK(again->memory().activations < kept->memory().activations * 8 / 10);
+  }
+}
+
+TEST_CASE("a GPU that is not here, without the CUDA backend: an estimate that says why") {
+  const auto estimate = plan(config_of("none"), "/nowhere/libtrainer_cuda.so");
+  CHECK(estimate->describe().find("planned for NVIDIA H100 80GB HBM3, without cuDNN's plans and "
+                                  "workspaces: the CUDA backend /nowhere/libtrainer_cuda.so") !=
+        std::string::npos);
+  const backend::MemoryReport memory = estimate->memory();
+  const auto parameters =
+      static_cast<std::int64_t>(estimate->engine(0).variables().flat().count) * 4;
+  CHECK(memory.slots == 2 * parameters);
+  CHECK(memory.variables > 3 * parameters);
+  CHECK(memory.gradients >= parameters);
+  CHECK(memory.workspace == 0);
+  CHECK(plan(config_of("blocks"), "/nowhere/libtrainer_cuda.so")->memory().activations <
+        memory.activations * 8 / 10);
+  std::vector<float> zeros(3, 1.0f);
+  estimate->engine(0).variables().read("dense/bias", zeros);
+  CHECK(zeros == std::vector<float>(3, 0.0f));
+}
+
+TEST_CASE("a GPU that is planned for takes what one takes") {
+  if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
+  const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
+  REQUIRE(plugin != nullptr);
+  for (const std::int64_t replicas : {1, 2}) {
+    CAPTURE(replicas);
+    const config::Config config = config_of("none", replicas);
+    const auto real = make(config);
+    train(*real, 8 * replicas);
+    const backend::MemoryReport expected = real->memory();
+    backend::use_cuda_plugin(plugin);
+    const auto planned = plan(config, plugin);
+    const backend::MemoryReport memory = planned->memory();
+    CHECK(planned->describe().find("planned for NVIDIA H100 80GB HBM3") != std::string::npos);
+    CHECK(memory.variables == expected.variables);
+    CHECK(memory.slots == expected.slots);
+    CHECK(memory.gradients == expected.gradients);
+    CHECK(memory.derived == expected.derived);
+    // Several ranks copy a call's inputs and outputs to fixed places at the first captured step.
+    CHECK(memory.staging <= expected.staging);
+    if (replicas == 1) CHECK(memory.staging == expected.staging);
+    // A product may take more than one here does.
+    CHECK(memory.activations >= expected.activations);
+    CHECK(memory.activations <= expected.activations + replicas * (std::int64_t{32} << 20));
+    const auto steps = planned->engine(0).training_steps();
+    CHECK(std::any_of(steps.begin(), steps.end(), [](const backend::StepPlan& step) {
+      return step.implementation.find("conv cudnn engine") != std::string::npos &&
+             step.workspace > 0;
+    }));
+    // What the estimate knows nothing of are workspaces.
+    const auto estimate = plan(config, "/nowhere/libtrainer_cuda.so");
+    backend::use_cuda_plugin(plugin);
+    CHECK(estimate->memory().variables == expected.variables);
+    CHECK(estimate->memory().gradients == expected.gradients);
+    CHECK(estimate->memory().derived == expected.derived);
+    CHECK(estimate->memory().activations <= expected.activations);
+    CHECK(estimate->memory().activations >= expected.activations / 2);
+  }
+}
+
+TEST_CASE("the largest batch: exact while small, in steps of 8 above, never more than asked for") {
+  const auto linear = [](std::int64_t samples) { return 100 + 10 * samples; };
+  const auto most = [&](std::int64_t limit, std::int64_t bound) {
+    const BatchFit fit = largest_batch(limit, bound, linear);
+    if (fit.samples > 0) CHECK(fit.bytes == linear(fit.samples));
+    return fit.samples;
+  };
+  CHECK(most(1024, 109) == 0);
+  CHECK(most(1024, 110) == 1);
+  CHECK(most(1024, 239) == 13);
+  CHECK(most(1024, 260) == 16);
+  CHECK(most(1024, 339) == 16);
+  CHECK(most(1024, 340) == 24);
+  CHECK(most(1024, 100 + 10 * 807) == 800);
+  CHECK(most(1024, 1 << 30) == 1024);
+  CHECK(most(1000, 1 << 30) == 1000);
+  CHECK(most(20, 100 + 10 * 19) == 16);
+  CHECK(most(7, 1 << 30) == 7);
+  CHECK(most(0, 1 << 30) == 0);
+}
+
+TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
+  config::Config config = config_of("none");
+  config.parallel.device = config::Parallel::Device::kCpu;
+  const graph::Graph model =
+      model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
+  config.train.batch_size = 48;
+  CHECK(train::settle_batch_size(config, model, 10000).empty());
+  CHECK(config.train.batch_size == 48);
+  const auto bytes = [&](std::int64_t samples) {
+    return planned_memory(model, config, samples, [&] { return open_backends(config); }).total() +
+           4 * samples * 512;
+  };
+  const std::int64_t bound = bytes(48) + (1 << 18);
+  config.train.memory_mb = static_cast<double>(bound) / (1 << 20);
+  config.train.batch_size = config::BatchSize::automatic();
+  CHECK_THROWS_AS(static_cast<std::int64_t>(config.train.batch_size), ConfigError);
+  const std::string line = train::settle_batch_size(config, model, 10000);
+  const std::int64_t found = config.train.batch_size;
+  CHECK(line.find(concat("train.batch_size: auto takes ", found, ": ")) == 0);
+  CHECK(line.find("(train.memory_mb)") != std::string::npos);
+  CHECK(found >= 48);
+  CHECK(found % 8 == 0);
+  CHECK(bytes(found) <= bound);
+  CHECK(bytes(found + 8) > bound);
+  // No more than there are samples; and a bound that is too small.
+  config.train.batch_size = config::BatchSize::automatic();
+  CHECK(train::settle_batch_size(config, model, 20).find("20 is the most") != std::string::npos);
+  CHECK(config.train.batch_size == 20);
+  config.train.batch_size = config::BatchSize::automatic();
+  config.train.memory_mb = 0.01;
+  CHECK_THROWS_WITH_AS(train::settle_batch_size(config, model, 10000),
+                       doctest::Contains("not even one sample fits 0 MiB (train.memory_mb)"),
+                       ConfigError);
+}
+
+TEST_CASE("a GPU's report counts all that is allocated on it") {
+  if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
+  for (const bool ordered : {false, true}) {
+    CAPTURE(ordered);
+    config::Config config = config_of("none");
+    if (ordered) {
+      // Batch norm would take statistics over parts.
+      config = test::config_of(
+          "{layers: [conv: {filters: 8, activation: relu}, max_pool, flatten, dense: 3]}");
+      config.train.batch_size = 8;
+      config.parallel.reduction = config::Parallel::Reduction::kOrdered;
+    }
+    auto backends = test::open_test_backends(1);
+    const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
+    const std::int64_t before = planner.free_memory();
+    const auto replicas = make(config, std::move(backends));
+    CHECK(before - planner.free_memory() == replicas->memory().total());
+    train(*replicas, 8);
+    CHECK(before - planner.free_memory() == replicas->memory().total());
+  }
+}
+
+TEST_CASE("a GPU without enough memory: what takes it, and the batch that fits") {
+  if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
+  auto backends = test::open_test_backends(1);
+  const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
+  config::Config config = config_of("none");
+  const graph::Graph model =
+      model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
+  const std::int64_t room =
+      planned_memory(model, config, 40, [&] { return plan_only(backends); }).total();
+  // Another program's memory.
+  const auto other = test::open_test_backends(1);
+  const backend::Buffer taken =
+      other.front()->allocate(static_cast<std::size_t>(planner.free_memory() - room - (1 << 14)));
+  config.train.batch_size = 512;
+  std::string message;
+  try {
+    make(config, std::move(backends));
+  } catch (const backend::OutOfMemory& error) {
+    CHECK(error.code() == kExitDevice);
+    message = error.what();
+  }
+  CAPTURE(message);
+  for (const char* part : {"GPU 0: out of memory: ", "train.batch_size: 512 takes ",
+                           "parameters and statistics ", "optimizer slots ", "gradients ",
+                           "activations ", "the largest workspace ", "batches and results ",
+                           "The largest batch_size that fits is 40, or take train.recompute"}) {
+    CAPTURE(part);
+    CHECK(message.find(part) != std::string::npos);
+  }
+  config.train.batch_size = 40;
+  CHECK_NOTHROW(make(config, test::open_test_backends(1)));
+  config.train.batch_size = 48;
+  CHECK_THROWS_AS(make(config, test::open_test_backends(1)), backend::OutOfMemory);
+}
+
+}  // namespace trainer::engine
