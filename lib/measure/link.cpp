@@ -84,7 +84,9 @@ double parse_seconds(const std::string& name, const std::string& text, bool zero
 }
 
 config::Collective collective_of(config::Collective chosen, std::int64_t ranks) {
-  if (chosen != config::Collective::kAuto) return chosen;
+  // NCCL too chooses by size between a ring and a tree.
+  const bool open = chosen == config::Collective::kAuto || chosen == config::Collective::kNccl;
+  if (!open) return chosen;
   return std::has_single_bit(static_cast<std::uint64_t>(ranks))
              ? config::Collective::kHalvingDoubling
              : config::Collective::kRing;
@@ -97,10 +99,12 @@ double all_reduce_seconds(config::Collective collective, std::int64_t bytes, std
   const double halves = 2 * n * (p - 1) / (p * link.bandwidth);
   switch (collective_of(collective, ranks)) {
     case config::Collective::kAuto:
+    case config::Collective::kNccl:
     case config::Collective::kRing:
       break;
     case config::Collective::kBcube:
       return 2 * std::ceil(std::log2(p)) * link.latency + halves;
+    case config::Collective::kTree:
     case config::Collective::kHalvingDoubling: {
       const double rounds = std::ceil(std::log2(p));
       if (bytes <= kSmall) return rounds * (link.latency + n / link.bandwidth);
