@@ -409,8 +409,8 @@ MemoryReport CudaExecutable::memory() const {
                                                gathered_.bytes() + statistics_before_.bytes()) +
                      pool_.bytes();
   report.activations = variables_.arena_bytes();
-  report.staging = static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(padded_inputs_) +
-                   fixed_io_.bytes();
+  report.staging =
+      static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(padded_inputs_) + fixed_io_.bytes();
   report.tables = static_cast<std::int64_t>(scalars_.bytes() + state_.bytes() + numbers_.bytes()) +
                   update_.bytes();
   for (const auto& [samples, program] : programs_) {

@@ -299,11 +299,7 @@ void Lowering::step(const std::string& implementation, Enqueue enqueue) {
   }
   pending_.clear();
   steps_.push_back({node_->name, concat(graph::name_of(node_->op), " ", implementation),
-<<<<<<< HEAD
-                    node_->phase, std::move(enqueue)});
-=======
-                    std::exchange(pending_scratch_, 0), std::move(enqueue)});
->>>>>>> 50b43cd (memory: plan --device, recompute, batch_size: auto, out of memory (not run yet))
+                    node_->phase, std::exchange(pending_scratch_, 0), std::move(enqueue)});
 }
 
 void Lowering::plan_memory(Program& program) {

@@ -43,11 +43,8 @@ using Enqueue = std::function<void(const StepContext&)>;
 struct ProgramStep {
   std::string name;            // of the layer
   std::string implementation;  // for printing
-<<<<<<< HEAD
   graph::Phase phase = graph::Phase::kForward;
-=======
   std::int64_t workspace = 0;  // bytes of the arena that it alone uses
->>>>>>> 50b43cd (memory: plan --device, recompute, batch_size: auto, out of memory (not run yet))
   Enqueue enqueue;
 };
 
