@@ -15,6 +15,7 @@ namespace {
 // step.
 constexpr double kTimesOthers = 1.25;
 constexpr double kShareOfStep = 0.05;
+constexpr double kShown = 5e-6;  // seconds: less reads 0.00 ms
 
 double median_without(const std::vector<double>& values, std::size_t left_out) {
   std::vector<double> others = values;
@@ -145,11 +146,11 @@ std::optional<Straggler> StepTimes::straggler() const {
 }
 
 std::string describe(const StepTimes& times) {
-  const auto ms = [](double seconds) { return fixed(1e3 * seconds, seconds < 0.1 ? 2 : 0); };
+  const auto ms = [](double seconds) { return fixed(1e3 * seconds, seconds < 0.09995 ? 2 : 0); };
   std::string text;
   for (const StepPhase phase : kAllStepPhases) {
     const StepTimes::Spread spread = times.spread(phase);
-    if (spread.max <= 0) continue;
+    if (spread.max < kShown) continue;
     text += concat(text.empty() ? "" : ", ", name_of(phase), " ", ms(spread.median));
     if (times.ranks() > 1) text += concat(" (", ms(spread.min), "-", ms(spread.max), ")");
   }
