@@ -410,7 +410,7 @@ MemoryReport CudaExecutable::memory() const {
                      pool_.bytes();
   report.activations = variables_.arena_bytes();
   report.staging =
-      static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(padded_inputs_) + fixed_io_.bytes();
+      static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(copied_inputs_) + fixed_io_.bytes();
   report.tables = static_cast<std::int64_t>(scalars_.bytes() + state_.bytes() + numbers_.bytes()) +
                   update_.bytes();
   for (const auto& [samples, program] : programs_) {
