@@ -11,6 +11,7 @@ namespace trainer::experiment {
 namespace {
 
 using test::FakeRun;
+using test::Json;
 
 struct Folder {
   TemporaryFolder folder;
@@ -94,23 +95,24 @@ TEST_CASE("folders that are no run, and damaged files, are named") {
 }
 
 }  // namespace
+
 TEST_CASE("the energy of a run is that of its sessions, over the images of all") {
   const TemporaryFolder folder;
   FakeRun fake;
   fake.sessions = Json::array({{{"energy_joules", 100}, {"joules_per_image", 0.5}},
                                {{"energy_joules", 500}, {"joules_per_image", 0.25}}});
-  write_run(folder.path(), fake);
+  test::write_run(folder.path(), fake);
   RunFiles run = read_run(folder.path());
   CHECK(run.energy_joules.value() == 600);
   CHECK(run.joules_per_image.value() == doctest::Approx(600.0 / 2200));
   // One of them was killed: its energy is not known.
   fake.sessions.push_back({{"seconds", 1}});
-  write_run(folder.path(), fake);
+  test::write_run(folder.path(), fake);
   run = read_run(folder.path());
   CHECK(!run.energy_joules);
   CHECK(!run.joules_per_image);
   fake.sessions = nullptr;
-  write_run(folder.path(), fake);
+  test::write_run(folder.path(), fake);
   CHECK(!read_run(folder.path()).energy_joules);
 }
 
