@@ -99,7 +99,7 @@ TEST_CASE("folders that are no run, and damaged files, are named") {
 TEST_CASE("the energy of a run is that of its sessions, over the images of all") {
   const TemporaryFolder folder;
   FakeRun fake;
-  fake.sessions = Json::array({{{"energy_joules", 100}, {"joules_per_image", 0.5}},
+  fake.sessions = test::Json::array({{{"energy_joules", 100}, {"joules_per_image", 0.5}},
                                {{"energy_joules", 500}, {"joules_per_image", 0.25}}});
   test::write_run(folder.path(), fake);
   RunFiles run = read_run(folder.path());

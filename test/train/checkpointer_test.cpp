@@ -20,7 +20,7 @@ struct Subject {
     engine.initialise(1);
     job.run = trial.folder.path() / "run";
     job.warn = [this](const std::string& line) { trial.warnings.push_back(line); };
-    job.hooks.push_back(std::make_unique<RecordingHook>(trial.events, nullptr));
+    job.hooks.push_back(std::make_unique<RecordingHook>(trial.events, trial.ranks, nullptr));
     prepare_run_folder(job.run, trial.config, Start::kFresh);
   }
 
