@@ -1,31 +1,27 @@
 #include "train/loop.h"
 
 #include <algorithm>
-#include <chrono>
 #include <limits>
 #include <optional>
 #include <utility>
 
 #include "base/error.h"
-#include "engine/device_sampler.h"
 #include "engine/evaluate.h"
 #include "train/session/checkpointer.h"
+#include "train/session/device_watch.h"
 #include "train/session/evaluator.h"
 #include "train/session/not_finite.h"
 #include "train/session/schedule.h"
 #include "train/session/session.h"
 #include "train/session/stage_control.h"
 #include "train/session/start.h"
+#include "train/session/step_clock.h"
 #include "train/signals.h"
 
 namespace trainer::train {
 namespace {
 
 using hooks::FinishReason;
-
-// Short against the time in which a GPU's load changes, long against the time that reading it
-// takes.
-constexpr std::chrono::milliseconds kDeviceInterval(500);
 
 class Loop {
  public:
@@ -35,22 +31,15 @@ class Loop {
 
  private:
   void start();
-  void start_sampler();
-  void warn_of_devices();
   FinishReason train();
   hooks::Finish finish(FinishReason reason);
-  void finish_devices(hooks::Finish& finish);
 
   bool is_over() const { return state_.step >= job_.plan.total_steps || state_.stopped; }
   void enter_stage();
   void launch_steps();
   bool may_launch() const;
   bool read_step();
-  void handle_not_finite(const NotFinite& found) const;
   DueActions agree(const StepOutcome& outcome, hooks::Progress& progress);
-  void set_own_times(double step_seconds, double wait_seconds,
-                     const std::vector<backend::PhaseTimes>& devices);
-  void wait_for_others(double step_seconds);
   std::optional<FinishReason> carry_out(DueActions due);
 
   Job& job_;
@@ -62,18 +51,12 @@ class Loop {
   Checkpointer checkpointer_;
   Evaluator evaluator_;
   Schedule schedule_;
-  std::optional<engine::DeviceSampler> sampler_;  // the chief's
-  NotFinitePolicy not_finite_policy_ = NotFinitePolicy::kStop;
+  StepClock clock_;
+  DeviceWatch devices_;
   bool has_classes_;
   bool is_feed_open_ = false;
   int steps_in_flight_ = 0;  // launched and not read
   DueActions due_;           // once no step is in flight
-  double step_start_ = 0;    // of the clock
-  double waited_ = 0;        // seconds that steps have waited for data since the feed was opened
-  double step_seconds_ = 0;  // of all steps
-  std::vector<engine::RankTimes> rank_times_;  // of the newest step
-  engine::StepTimes times_;
-  std::int64_t samples_ = 0;
   std::int64_t skipped_updates_ = 0;
 };
 
@@ -86,6 +69,8 @@ Loop::Loop(Job& job)
       checkpointer_(session_),
       evaluator_(session_, checkpointer_, stages_),
       schedule_(job.config.run, job.plan, stages_.stages()),
+      clock_(job.clock),
+      devices_(job.engine, job.warn),
       has_classes_(engine::has_classes(*job.data.train,
                                        static_cast<graph::LossKind>(job.config.model.loss))) {
   strategy_.attach(session_);
@@ -116,33 +101,16 @@ void Loop::start() {
   session_.saved_step = state_.step;
   stages_.begin();
   warn_of_small_batches(session_);
-  start_sampler();
+  if (strategy_.is_chief()) devices_.start();
   hooks::RunInfo info = run_info(session_, weights);
-  rank_times_.resize(info.ranks.size());
-  if (job_.engine.gaps()) info.gaps = [&engine = job_.engine] { return *engine.gaps(); };
-  if (sampler_) info.device_totals = [&sampler = *sampler_] { return sampler.totals(); };
+  clock_.set_ranks(info.ranks.size());
+  devices_.describe(info);
   for (const auto& hook : job_.hooks) {
     const auto saved = state_.hooks.find(hook->name());
     if (saved != state_.hooks.end()) hook->restore(saved->second);
     hook->on_start(info);
   }
   if (state_.step == 0) checkpointer_.save();
-}
-
-// Devices that cannot be read are no reason not to train on them.
-void Loop::start_sampler() {
-  if (!strategy_.is_chief()) return;
-  try {
-    auto devices = job_.engine.make_telemetry();
-    if (!devices.empty()) sampler_.emplace(std::move(devices), kDeviceInterval);
-  } catch (const DeviceError& error) {
-    job_.warn(concat("the run has no metrics of its GPUs: ", error.what()));
-  }
-}
-
-void Loop::warn_of_devices() {
-  if (!sampler_) return;
-  for (const std::string& line : sampler_->take_warnings()) job_.warn(line);
 }
 
 FinishReason Loop::train() {
@@ -155,7 +123,7 @@ FinishReason Loop::train() {
   if (state_.stopped) return FinishReason::kEarlyStop;
   if (is_over()) return FinishReason::kAlreadyDone;
   while (!is_over()) {
-    step_start_ = job_.clock();
+    clock_.start_step();
     enter_stage();
     launch_steps();
     if (steps_in_flight_ == 0) stop_for_unreadable_data(session_, checkpointer_);
@@ -173,7 +141,7 @@ void Loop::enter_stage() {
   if (stages_.is_next_due()) stages_.begin_next();
   strategy_.open_feed(stages_.features());
   is_feed_open_ = true;
-  waited_ = 0;
+  clock_.reset_wait();
 }
 
 // A step is launched before the numbers of those before it have arrived.
@@ -198,51 +166,21 @@ bool Loop::read_step() {
     if (session_.failure.any_rank()) stop_for_unreadable_data(session_, checkpointer_);
     return false;
   }
-  if (outcome->not_finite) handle_not_finite(*outcome->not_finite);
+  if (outcome->not_finite) {
+    throw_not_finite(describe(*outcome->not_finite, session_), checkpointer_.last_checkpoint());
+  }
   hooks::Progress progress = outcome->progress;
   state_.step = progress.step;
-  progress.wait_seconds = strategy_.seconds_waited() - waited_;
-  waited_ += progress.wait_seconds;
   progress.elapsed = session_.elapsed();
-  set_own_times(job_.clock() - step_start_, progress.wait_seconds, outcome->times);
+  clock_.set_own(strategy_.first_rank(), outcome->times, strategy_.seconds_waited());
   due_.merge(agree(*outcome, progress));
-  progress.step_seconds = job_.clock() - step_start_;
-  wait_for_others(progress.step_seconds);
-  progress.ranks = rank_times_;
-  times_.add(rank_times_);
-  step_seconds_ += progress.step_seconds;
-  samples_ += progress.samples;
+  clock_.end_step(progress, strategy_.workers() != nullptr);
   skipped_updates_ += progress.skipped ? 1 : 0;
-  warn_of_devices();
+  devices_.warn();
   const hooks::Request request =
       session_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(progress); });
   due_.request = std::max(due_.request, strategy_.submit(request));
   return true;
-}
-
-// The times of this process's ranks so far; other processes fill in theirs when they agree.
-void Loop::set_own_times(double step_seconds, double wait_seconds,
-                         const std::vector<backend::PhaseTimes>& devices) {
-  std::fill(rank_times_.begin(), rank_times_.end(), engine::RankTimes());
-  for (std::size_t i = 0; i < devices.size(); ++i) {
-    rank_times_.at(strategy_.first_rank() + i) =
-        engine::rank_times(step_seconds, wait_seconds, devices[i]);
-  }
-}
-
-// A step ends for all ranks together: what a rank has not used of it, it has waited.
-void Loop::wait_for_others(double step_seconds) {
-  if (strategy_.workers() == nullptr) return;
-  for (engine::RankTimes& rank : rank_times_) {
-    rank[engine::StepPhase::kAllReduce] += std::max(0.0, step_seconds - rank.total());
-  }
-}
-
-void Loop::handle_not_finite(const NotFinite& found) const {
-  switch (not_finite_policy_) {
-    case NotFinitePolicy::kStop:
-      throw_not_finite(describe(found, session_), checkpointer_.last_checkpoint());
-  }
 }
 
 // What is due after the step, the same on all ranks. Completes loss and accuracy.
@@ -254,7 +192,7 @@ DueActions Loop::agree(const StepOutcome& outcome, hooks::Progress& progress) {
   own.due = schedule_.due(state_.step, progress.elapsed);
   own.due.interrupted = strategy_.stop_requested();
   own.unreadable = !session_.failure.message().empty();
-  const StepVerdict verdict = strategy_.agree(own, rank_times_);
+  const StepVerdict verdict = strategy_.agree(own, clock_.ranks());
   session_.failure.set_any_rank(verdict.unreadable);
   progress.loss = verdict.loss + verdict.penalty.value_or(0);
   progress.accuracy = has_classes_ ? verdict.accuracy : std::numeric_limits<double>::quiet_NaN();
@@ -291,35 +229,15 @@ hooks::Finish Loop::finish(FinishReason reason) {
   stages_.check();
   finish.steps = state_.step;
   finish.wall_seconds = session_.elapsed();
-  finish.step_seconds = step_seconds_;
-  finish.times = times_;
-  finish.images_per_second = step_seconds_ > 0 ? static_cast<double>(samples_) / step_seconds_ : 0;
+  clock_.describe(finish);
   finish.skipped_updates = skipped_updates_;
   finish.parameters_sha256 = job_.engine.parameters_sha256();
-  finish_devices(finish);
+  devices_.finish(finish,
+                  static_cast<double>(clock_.samples()) / static_cast<double>(job_.plan.replicas));
   strategy_.describe(finish);
   for (const auto& hook : job_.hooks) hook->on_finish(finish);
   strategy_.finish(finish.reason);
   return finish;
-}
-
-// The energy is that of the whole session, evaluations included, over the images that the devices
-// of this process were trained on.
-void Loop::finish_devices(hooks::Finish& finish) {
-  const std::optional<engine::Gaps> gaps = job_.engine.gaps();
-  if (gaps && gaps->count > 0) {
-    finish.gap_seconds = gaps->seconds / static_cast<double>(gaps->count);
-  }
-  if (!sampler_) return;
-  sampler_->stop();
-  warn_of_devices();
-  for (const engine::DeviceTotals& totals : sampler_->totals()) {
-    finish.devices.push_back(totals.use());
-  }
-  finish.energy_joules = engine::energy_joules(finish.devices);
-  const double images = static_cast<double>(samples_) * static_cast<double>(job_.engine.count()) /
-                        static_cast<double>(job_.plan.replicas);
-  if (finish.energy_joules && images > 0) finish.joules_per_image = *finish.energy_joules / images;
 }
 
 }  // namespace

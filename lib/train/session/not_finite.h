@@ -7,10 +7,6 @@
 
 namespace trainer::train {
 
-// What the loop does with a step that is not finite and has updated nothing. Dynamic loss scaling
-// is where skipping such a step would be another policy.
-enum class NotFinitePolicy { kStop };
-
 // Throws CheckError: `what`, the last good checkpoint and what to try.
 [[noreturn]] void throw_not_finite(const std::string& what, const std::string& last_checkpoint);
 
