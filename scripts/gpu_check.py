@@ -3,7 +3,7 @@
   machine       what this machine is: driver, GPUs, toolkit, compiler, commit
   build         dependencies, the program with its CUDA backend, the tests
   devices       `trainer devices` finds GPUs
-  properties    cuDNN's description of each GPU against the fixture that plans are tested with (test/cuda/plans/devices)
+  properties    cuDNN's description of each GPU against the one that plans are tested with (lib/backend/gpu_model.cpp)
   conformance   every op, gradient, update and precision against the double-precision reference: on the GPU, on the fake, on
                 the CPU
   ranks         sums over GPUs: a GPU each where there are several, and all on one
@@ -108,19 +108,20 @@ class Check:
         (self.out / "report.txt").write_text("\n".join(lines) + "\n")
 
 
-def first_line(command):
+def line_of(command, which=0):
+    """One line of what a command prints."""
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:
         return f"not found ({error.strerror})"
     lines = (done.stdout or done.stderr).strip().splitlines()
-    return lines[-1] if lines and done.returncode == 0 else f"failed with code {done.returncode}"
+    return lines[which] if lines and done.returncode == 0 else f"failed with code {done.returncode}"
 
 
 def machine(check):
     smi = ["nvidia-smi", "--query-gpu=name,uuid,driver_version,memory.total,power.limit,clocks.max.sm", "--format=csv,noheader"]
-    found = {"commit": first_line(["git", "-C", ROOT, "rev-parse", "HEAD"]), "kernel": first_line(["uname", "-srm"]),
-             "nvcc": first_line([find_nvcc() or "nvcc", "--version"]), "cmake": first_line(["cmake", "--version"])}
+    found = {"commit": line_of(["git", "-C", ROOT, "rev-parse", "HEAD"]), "kernel": line_of(["uname", "-srm"]),
+             "nvcc": line_of([find_nvcc() or "nvcc", "--version"], -1), "cmake": line_of(["cmake", "--version"])}
     found["lines"] = [f"{name}: {value}" for name, value in found.items()]
     if not check.options.fake:
         found["lines"] += check.run(smi).strip().splitlines()
@@ -151,37 +152,30 @@ def devices(check):
     return {"text": f"{len(check.gpus)} found"}
 
 
-def fixture_of(name):
-    """The fixture of a GPU of this name, by the model that both names hold."""
-    for path in sorted((ROOT / "test/cuda/plans/devices").glob("*.json")):
-        if path.stem.upper() in name.upper():
-            return path
-    return None
-
-
-def compare_properties(live, fixture):
+def compare_properties(live, known):
     """Fields that differ, as text. What depends on the machine and not on the model is left out."""
     own = {"pciDeviceId", "cudaDeviceId", "driverVer", "isTccDriver", "deviceName", "totalGlobalMem"}
     lines = []
-    for key in sorted(set(live) | set(fixture)):
-        if key not in own and live.get(key) != fixture.get(key):
-            lines.append(f"{key}: this GPU {live.get(key)}, fixture {fixture.get(key)}")
+    for key in sorted(set(live) | set(known)):
+        if key not in own and live.get(key) != known.get(key):
+            lines.append(f"{key}: this GPU {live.get(key)}, expected {known.get(key)}")
     return lines
 
 
 def properties(check):
     if check.options.fake:
         raise Skip("a fake GPU has no properties but those that the fake was given")
+    program = check.build / "test/cuda/plans/cuda_device_properties"
+    models = {model["deviceName"]: model for model in map(json.loads, check.run([program, "models"]).splitlines())}
     lines, wrong = [], []
     for index, name in enumerate(check.gpus):
-        live = json.loads(check.run([check.build / "test/cuda/plans/cuda_device_properties", index]))
+        live = json.loads(check.run([program, index]))
         (check.out / f"gpu{index}_properties.json").write_text(json.dumps(live, indent=1) + "\n")
-        fixture = fixture_of(name)
-        if fixture is None:
-            lines.append(f"{name}: no fixture; gpu{index}_properties.json would make one")
+        if name not in models:
+            lines.append(f"{name}: no known model; gpu{index}_properties.json has what one would need")
             continue
-        different = compare_properties(live, json.loads(fixture.read_text()))
-        lines.append(f"{name}: {'as' if not different else 'differs from'} {fixture.name}")
+        different = compare_properties(live, models[name])
+        lines.append(f"{name}: {'as expected' if not different else 'differs from what was expected'}")
         wrong += different
     if wrong:
         raise Failure("; ".join(wrong))
@@ -262,11 +256,25 @@ def training(check):
         lines.append(f"{name}: accuracy {accuracy_of(finished):.4f}, {finished['images_per_second']:.0f} images/s")
         if accuracy_of(finished) < wanted:
             raise Failure(f"{name} of {config.name}: accuracy {accuracy_of(finished)}, expected {wanted} or more")
-    for what in ("replicas", "resume"):
-        check.run([check.trainer, "verify", what, config, "--set", "parallel.device=cuda", "--set", "parallel.gpus=1",
+    lines += verify(check, config, settings)
+    return {"lines": lines, "text": config.name}
+
+
+def verify(check, config, settings):
+    """Replicas give what one does, and a resumed run what a whole one does."""
+    lines = []
+    steps = ["--steps", "4" if check.options.fake else "40"]
+    counts = [count for count in (1, 2, 4) if count <= len(check.gpus)]
+    ways = {"resume": ["--set", "parallel.gpus=1"]}
+    if len(counts) > 1:
+        ways["replicas"] = ["--replicas", ",".join(map(str, counts[:2] if check.options.fake else counts))]
+    else:
+        lines.append("verify replicas: left out, which needs 2 GPUs")
+    for what, more in ways.items():
+        check.run([check.trainer, "verify", what, config, *steps, *more, "--set", "parallel.device=cuda",
                    *[word for setting in settings for word in ("--set", setting)]], check.environment())
         lines.append(f"verify {what}: holds")
-    return {"lines": lines, "text": config.name}
+    return lines
 
 
 def telemetry(check):
