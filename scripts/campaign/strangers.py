@@ -269,16 +269,16 @@ def main():
                 "--set", "parallel.reduction=ordered", "--set", "parallel.timeout=60 seconds", "--set", "run.checkpoint_every=1 epochs",
                 "--set", "run.evaluate_every=1000 steps"]
         trial, _, _ = job(net, [*base, "--set", "train.max_steps=300", "--run-dir", f"{folder}/trial"], secret)
-        steps = max(300, int(300 * 60 * arguments.minutes / trial["seconds"]))
-        print(f"300 steps in {trial['seconds']:.1f} s; {steps} steps for {arguments.minutes:g} minutes", flush=True)
+        steps = max(300, int(300 * 60 * arguments.minutes / trial["wall_seconds"]))
+        print(f"300 steps in {trial['wall_seconds']:.1f} s; {steps} steps for {arguments.minutes:g} minutes", flush=True)
         command = [*base, "--set", f"train.max_steps={steps}"]
         quiet, quiet_peaks, _ = job(net, [*command, "--run-dir", f"{folder}/quiet"], secret)
-        print(f"undisturbed: {quiet['parameters_sha256'][:16]} in {quiet['seconds']:.0f} s, {quiet_peaks} KiB at most", flush=True)
+        print(f"undisturbed: {quiet['parameters_sha256'][:16]} in {quiet['wall_seconds']:.0f} s, {quiet_peaks} KiB at most", flush=True)
         attack = Attack(net, command, folder)
         time.sleep(1)
         loud, loud_peaks, text = job(net, [*command, "--run-dir", f"{folder}/loud"], secret)
         attack.stop()
-        print(f"attacked:    {loud['parameters_sha256'][:16]} in {loud['seconds']:.0f} s, {loud_peaks} KiB at most")
+        print(f"attacked:    {loud['parameters_sha256'][:16]} in {loud['wall_seconds']:.0f} s, {loud_peaks} KiB at most")
         for what, count in sorted(attack.counts.items()):
             print(f"  {count:9} {what}")
         print("  rank 0 says: " + " | ".join(line for line in text.splitlines() if "refused" in line))

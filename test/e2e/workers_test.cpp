@@ -5,8 +5,8 @@
 
 #include <array>
 #include <chrono>
+#include <fstream>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "program.h"
@@ -168,7 +168,8 @@ TEST_CASE("launch starts a job whose worker was killed again, and it ends as one
   Program job(with({"launch", "-n", "2", "--restarts", "3", "--"}, arguments));
   REQUIRE(job.wait_for("\"step\":13,"));
   const std::string pid = std::to_string(job.pid());
-  std::istringstream children(read_text_file("/proc/" + pid + "/task/" + pid + "/children"));
+  // Of size 0 until it is read.
+  std::ifstream children("/proc/" + pid + "/task/" + pid + "/children");
   int chief = 0, other = 0;
   children >> chief >> other;
   REQUIRE(other > 0);

@@ -100,7 +100,7 @@ TEST_CASE("the energy of a run is that of its sessions, over the images of all")
   const TemporaryFolder folder;
   FakeRun fake;
   fake.sessions = test::Json::array({{{"energy_joules", 100}, {"joules_per_image", 0.5}},
-                               {{"energy_joules", 500}, {"joules_per_image", 0.25}}});
+                                     {{"energy_joules", 500}, {"joules_per_image", 0.25}}});
   test::write_run(folder.path(), fake);
   RunFiles run = read_run(folder.path());
   CHECK(run.energy_joules.value() == 600);
