@@ -158,7 +158,7 @@ class ProgressHook : public Hook {
            << staleness->max << ", " << staleness->refused << " refused\n";
     }
     if (!finish.input.empty() && !quiet_) out_ << "training data: " << finish.input << '\n';
-    if (!finish.times.empty()) {
+    if (!finish.times.empty() && !quiet_) {
       out_ << "time of a step: " << engine::describe(finish.times) << '\n';
       if (const auto straggler = finish.times.straggler()) {
         out_ << engine::describe(*straggler, info_.ranks) << '\n';
@@ -173,8 +173,8 @@ class ProgressHook : public Hook {
       if (finish.joules_per_image) out_ << ", " << rate(*finish.joules_per_image) << " J/image";
       out_ << '\n';
     }
-    out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n"
-         << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n"
+    if (!quiet_) out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n";
+    out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n"
          << fixed(finish.images_per_second, 1) << " images/second" << counted << '\n';
     out_.flush();
   }

@@ -219,24 +219,26 @@ TEST_CASE(
 }
 
 TEST_CASE("the time of frozen layers is of the forward phase") {
-  const auto config = config_of(1, 32, false,
-                                "{layers: [conv: {filters: 64, kernel: 3, trainable: false}, "
-                                "conv: {filters: 64, trainable: false}, flatten, dense: 3]}");
-  const auto engine = make(config);
-  REQUIRE(engine->prefix() != nullptr);
-  const Samples samples(32, 5);
-  engine->step(samples.of(32), scalars_of(32, 1));
+  constexpr std::int64_t kCount = 4;
+  const auto config = config_of(
+      1, kCount, false,
+      "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 3]}");
+  Replicas engine(model::build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1),
+                  config, open_backends_of(config), Engine::Use::kTrain);
+  engine.initialise(3);
+  REQUIRE(engine.prefix() != nullptr);
+  const std::vector<std::uint8_t> images(static_cast<std::size_t>(kCount * 32 * 32 * 3), 7);
+  const std::vector<std::int32_t> labels(static_cast<std::size_t>(kCount), 1);
   double with_prefix = 0, without = 0;
-  for (std::uint64_t update = 2; update <= 6; ++update) {
-    engine->step(samples.of(32), scalars_of(32, update));
-    with_prefix += engine->times()[0].forward;
-    std::vector<char> features;
-    const auto* from = static_cast<const char*>(engine->read_features(32));
-    features.assign(from, from + 32 * engine->engine(0).input_bytes());
-    engine->step({32, features.data(), true, samples.labels.data()}, scalars_of(32, update));
-    without += engine->times()[0].forward;
+  for (std::uint64_t update = 1; update <= 3; ++update) {
+    engine.step({kCount, images.data(), false, labels.data()}, scalars_of(kCount, update));
+    with_prefix += engine.times()[0].forward;
+    const auto* from = static_cast<const char*>(engine.read_features(kCount));
+    const std::vector<char> features(from, from + kCount * engine.engine(0).input_bytes());
+    engine.step({kCount, features.data(), true, labels.data()}, scalars_of(kCount, update));
+    without += engine.times()[0].forward;
   }
-  if (engine->times()[0].measured) CHECK(with_prefix > without);
+  if (engine.times()[0].measured) CHECK(with_prefix > without);
 }
 
 TEST_CASE("a variable that differs between replicas is named, with its rank") {

@@ -33,7 +33,7 @@ config::Config config_of(std::int64_t replicas) {
   config.parallel.replicas = replicas;
   config.parallel.threads = 2;
   config.data.format = config::DataFormat::kSynthetic;
-  config.data.synthetic.train_samples = 200;
+  config.data.synthetic.train_samples = 320;  // whole batches
   config.data.synthetic.shape = {12, 12, 1};
   config.data.synthetic.classes = 3;
   return config;
