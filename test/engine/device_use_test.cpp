@@ -155,7 +155,7 @@ TEST_CASE("a device that no longer answers is said once, and the others are read
   std::atomic<int> readings = 0;
   DeviceSampler sampler(devices({{"gpu0",
                                   [](int n) {
-                                    if (n == 3) throw DeviceError("GPU is lost");
+                                    if (n >= 3) throw DeviceError("GPU is lost");
                                     return busy(0.5);
                                   }},
                                  {"gpu1",
