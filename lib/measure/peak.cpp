@@ -33,7 +33,8 @@ config::Config convolutions(const config::Config& config) {
   peak.parallel.reduction = config::Parallel::Reduction::kFast;
   peak.train.batch_size = kSamples;
   peak.evaluate.batch_size.reset();
-  peak.data.normalize = {};
+  peak.data.normalize = config::Normalize{};
+  peak.data.preprocess.reset();
   return peak;
 }
 
