@@ -215,7 +215,7 @@ TEST_CASE("GPUs are listed, and each replica has the one that it asks for") {
 }
 
 TEST_CASE("processes of one machine take a share of its GPUs each, or those that each sees") {
-  const Plugin plugin(crafted("crafted_plugin"), "0 13020 4");
+  const Plugin plugin(crafted("crafted_plugin"), "0 13020 6");
   const auto taken = [](std::int64_t replicas, int local_rank, int local_size,
                         const std::vector<int>& listed = {}) {
     DeviceOptions options = options_of(Kind::kCuda, replicas, listed);
@@ -225,14 +225,14 @@ TEST_CASE("processes of one machine take a share of its GPUs each, or those that
     for (const auto& backend : open_backends(options)) all += backend->describe().back();
     return all;
   };
-  CHECK(taken(1, 0, 4) == "0");
-  CHECK(taken(1, 3, 4) == "3");
-  CHECK(taken(2, 0, 2) == "01");
-  CHECK(taken(2, 1, 2) == "23");
+  CHECK(taken(1, 0, 6) == "0");
+  CHECK(taken(1, 5, 6) == "5");
+  CHECK(taken(2, 0, 3) == "01");
+  CHECK(taken(2, 2, 3) == "45");
   CHECK(taken(1, 2, 3) == "2");
   // Not enough for all: a launcher that gave each process GPUs of its own.
-  CHECK(taken(4, 1, 2) == "0123");
-  CHECK(taken(3, 1, 2) == "012");
+  CHECK(taken(3, 1, 3) == "012");
+  CHECK(taken(2, 1, 4) == "01");
   CHECK(taken(2, 1, 2, {0, 0}) == "00");  // as it was asked for
 }
 
