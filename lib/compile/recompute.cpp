@@ -64,11 +64,12 @@ class Forward {
     used_by_forward.assign(graph.values.size(), 0);
     kept.assign(graph.values.size(), false);
     while (begin < none && graph.nodes[begin].phase != Phase::kForward) ++begin;
-    end = begin;
-    while (end < none && graph.nodes[end].phase == Phase::kForward) ++end;
+    for (std::size_t i = begin; i < none; ++i) {  // updates of moving statistics lie between
+      if (graph.nodes[i].phase == Phase::kForward) end = i + 1;
+    }
     for (std::size_t i = 0; i < none; ++i) {
       for (const ValueId id : graph.nodes[i].inputs) {
-        if (i < end) used_by_forward[index(id)] = i;
+        if (graph.nodes[i].phase == Phase::kForward) used_by_forward[index(id)] = i;
         if (graph.nodes[i].phase == Phase::kUpdate) kept[index(id)] = true;
       }
       for (const ValueId id : graph.nodes[i].outputs) made_at[index(id)] = i;
@@ -98,7 +99,7 @@ class Forward {
     return cuts;
   }
 
-  std::size_t begin = 0, end = 0;            // the forward nodes
+  std::size_t begin = 0, end = 0;            // the first forward node, and behind the last
   std::vector<std::size_t> made_at;          // by value: its node
   std::vector<std::size_t> used_by_forward;  // by value: the last forward node that takes it
   std::vector<bool> kept;                    // by value: given out, or for the update

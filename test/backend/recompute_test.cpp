@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "backend/model_runs.h"
 #include "compile/compile.h"
@@ -57,7 +58,12 @@ std::vector<std::vector<float>> run(backend::Backend& backend, const graph::Grap
   backend::CompileOptions options;
   options.max_samples = kSamples;
   Runner runner(backend, graph, options);
-  start(runner, starting_values(graph));
+  auto values = starting_values(graph);
+  for (const graph::Value& value : graph.values) {  // of Adam's second moments there is a root
+    if (value.role != graph::Role::kSlot) continue;
+    for (double& moment : values[value.name]) moment = std::abs(moment);
+  }
+  start(runner, values);
   std::vector<std::vector<float>> all;
   std::uint64_t update = 0;
   for (const std::int64_t samples : {kSamples, kSamples, kSamples - 4}) {
@@ -86,13 +92,13 @@ TEST_CASE("recompute: outputs, parameters, slots and statistics are the same bit
       const compile::Capabilities capabilities = backend.capabilities();
       const graph::Graph kept = training_graph_of(net, setup.type, false, capabilities);
       const graph::Graph again = training_graph_of(net, setup.type, true, capabilities);
-      if (net.name == "dropout") CHECK(again.nodes.size() > kept.nodes.size());
+      if (net.name != "chain") CHECK(again.nodes.size() > kept.nodes.size());
       const auto expected = run(backend, kept, net);
       const auto found = run(backend, again, net);
       REQUIRE(found.size() == expected.size());
       for (std::size_t i = 0; i < found.size(); ++i) {
         CAPTURE(i);
-        CHECK(found[i] == expected[i]);
+        CHECK(found[i] == expected[i]);  // NaN would differ from itself
       }
     }
   }
@@ -110,7 +116,7 @@ TEST_CASE("recompute: an executable's activations take less") {
                   concat("{backbone: {name: ", row.backbone, "}, head: [flatten, dense: 4]}"),
                   {64, 64, 3}};
     std::int64_t bytes[2] = {};
-    for (const bool recompute : {false, true}) {
+    for (const bool recompute : {true, false}) {  // executables share arenas, which only grow
       const graph::Graph graph =
           training_graph_of(net, DType::kFloat32, recompute, backend.capabilities());
       backend::CompileOptions options;
