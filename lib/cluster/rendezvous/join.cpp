@@ -12,6 +12,7 @@ namespace trainer::cluster {
 namespace {
 
 constexpr Milliseconds kShortestRetry{10}, kLongestRetry{500};
+constexpr Milliseconds kForAnAnswer{5'000};  // of a rank 0 whose machine is busy
 
 // "worker:1", without its address, which members know better.
 std::string short_name(const Identity& identity) {
@@ -30,7 +31,7 @@ void count_local_ranks(std::vector<Member>& members) {
 void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& options) {
   const auto deadline = Clock::now() + timeout;
   // The coordinator's own deadline is first and its message better: it knows who is missing.
-  const auto patience = deadline + timeout / 10 + Milliseconds(200);
+  const auto patience = deadline + timeout / 10 + kForAnAnswer;
   std::string reason = "no answer", refusal;
   for (auto pause = kShortestRetry; Clock::now() < deadline;
        pause = std::min(pause * 3 / 2, kLongestRetry)) {
