@@ -19,6 +19,9 @@ std::string without(std::string text, const std::string& what) {
   return text;
 }
 
+// What quiet leaves of the closing lines.
+std::string results() { return without(kClosing, "wall time: 12.346 seconds\n"); }
+
 }  // namespace
 
 TEST_CASE("progress, log: averages since the last line, evaluations, closing lines") {
@@ -156,7 +159,7 @@ TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells resu
     CHECK(told.starts_with("test: loss 1.0000"));
     CHECK(std::count(told.begin(), told.end(), '\n') == 1);
     hook->on_finish(finish(FinishReason::kDone));
-    CHECK(quiet.str().substr(told.size()) == without(kClosing, "wall time: 12.346 seconds\n"));
+    CHECK(quiet.str().substr(told.size()) == results());
   }
 }
 
@@ -184,7 +187,7 @@ TEST_CASE("progress: the closing lines count devices, or the workers beside serv
     hook->on_start(info);
     hook->on_finish(finish(FinishReason::kDone));
     const std::string with = *servers == '\0' ? " with 4 GPU(s)" : " with 4 workers";
-    CHECK(without(out.str(), with) == without(kClosing, " with 1 CPU(s)"));
+    CHECK(without(out.str(), with) == without(results(), " with 1 CPU(s)"));
   }
 }
 
