@@ -92,7 +92,9 @@ TEST_CASE("the values of a config are written out with what they mean") {
   const Folder folder;
   const std::string source = PROJECT_SOURCE_DIR "/configs/mnist.yaml";
   REQUIRE(folder.create(source).code == 0);
-  CHECK(has(read_text_file(folder.config), "  # Samples a step and replica.\n  batch_size: 64\n"));
+  CHECK(has(read_text_file(folder.config),
+            "  # Samples a step and replica; auto: the most that fit the device's memory, up to "
+            "1024.\n  batch_size: 64\n"));
 }
 
 TEST_CASE("find suggests a learning rate and a batch size") {

@@ -21,8 +21,7 @@ void fields(V& v, Train& s) {
   v("max_steps", s.max_steps, "Length of the training in steps.", at_least(1));
   v.group({"epochs", "max_steps"}, true);
   v("batch_size", s.batch_size,
-    "Samples a step and replica; auto: the most that fit the device's memory, up to a thousand or "
-    "so.",
+    "Samples a step and replica; auto: the most that fit the device's memory, up to 1024.",
     count_up_to(kMostSamples));
   v("memory_mb", s.memory_mb,
     "MiB that batch_size: auto may fill on each replica's device; when left out 90 % of what is "
