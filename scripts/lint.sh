@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # Runs clang-tidy 14 with .clang-tidy over the sources of lib/ and apps/, or over the files given.
 #
-#   scripts/lint.sh [--changed] [--seconds N] [FILES...]
+#   scripts/lint.sh [--changed] [--newest N] [FILES...]
 #
 # --changed takes the files that differ from the merge base with origin/main, or, on origin/main itself and in a clone
-# without it, those of the last 50 commits. The latest changes come first. --seconds starts no file after N seconds and
-# prints how many files were left out.
+# without it, those of the last 50 commits. The latest changes come first. --newest takes the first N of the files
+# and prints how many were left out.
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
 tidy=$(command -v clang-tidy-14 || command -v clang-tidy) ||
   { echo "lint.sh: no clang-tidy; scripts/install_deps.sh --lint installs it" >&2; exit 1; }
 
-changed="" seconds="" files=()
+changed="" newest="" files=()
 while (($# > 0)); do
   case $1 in
     --changed) changed=1 ;;
-    --seconds) seconds=${2:?lint.sh: --seconds needs a number}; shift ;;
-    -*) echo "lint.sh: unknown option '$1'; --changed and --seconds are known" >&2; exit 2 ;;
+    --newest) newest=${2:?lint.sh: --newest needs a number}; shift ;;
+    -*) echo "lint.sh: unknown option '$1'; --changed and --newest are known" >&2; exit 2 ;;
     *) files+=("$1") ;;
   esac
   shift
@@ -49,6 +49,10 @@ if ((${#files[@]} == 0)); then
   echo "lint.sh: no file to check"
   exit 0
 fi
+if [[ -n $newest ]] && ((${#files[@]} > newest)); then
+  echo "lint.sh: the newest $newest of ${#files[@]} files; $((${#files[@]} - newest)) left out"
+  files=("${files[@]:0:newest}")
+fi
 
 # A build has the headers that are generated for it; a configured one serves most files.
 database=
@@ -57,14 +61,8 @@ for preset in release dev; do
 done
 [[ -n $database ]] || { cmake --preset dev > /dev/null; database=build/dev; }
 
-left_out=$(mktemp)
-trap 'rm -f "$left_out"' EXIT
-export left_out tidy database deadline=$((seconds ? $(date +%s) + seconds : 0))
+export tidy database
 check_file() {
-  if ((deadline > 0 && $(date +%s) >= deadline)); then
-    echo "$1" >> "$left_out"
-    return 0
-  fi
   # The commands are GCC's, whose warnings clang need not know.
   local findings
   findings=$("$tidy" -p "$database" --quiet --extra-arg=-Wno-unknown-warning-option "$1" 2>&1) && return 0
@@ -75,10 +73,5 @@ export -f check_file
 code=0
 printf '%s\0' "${files[@]}" | xargs -0 -n 1 -P "$(nproc)" bash -c 'check_file "$1"' check_file || code=1
 
-left=$(wc -l < "$left_out")
-if ((left > 0)); then
-  echo "lint.sh: $((${#files[@]} - left)) of ${#files[@]} files checked in $seconds s; $left left out"
-else
-  echo "lint.sh: ${#files[@]} files checked"
-fi
+echo "lint.sh: ${#files[@]} files checked"
 exit $code

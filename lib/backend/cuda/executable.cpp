@@ -352,8 +352,7 @@ void CudaExecutable::replay_with_ranks(const Call& call, std::int64_t all_sample
   if (!captures_ranks() || all_samples == 0) return enqueue(call);
   std::vector<std::int64_t> known{all_samples};
   for (const Span& output : call.outputs) known.push_back(output ? 1 : 0);
-  CapturedCall& captured =
-      find_captured({std::move(known), {}, call.accumulate, call.apply, false});
+  CapturedCall& captured = find_captured({known, {}, call.accumulate, call.apply, false});
   if (captured.calls++ == 0) {
     captured.parts = call.parts;
     return enqueue(call);
