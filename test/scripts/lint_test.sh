@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# scripts/lint.sh with a stand-in for clang-tidy: which files it takes, in which order, and what it does with findings
-# and at the end of its time.
+# scripts/lint.sh with a stand-in for clang-tidy: which files it takes, in which order, and what it does with findings.
 set -euo pipefail
 
 script=$(cd "$(dirname "$0")/../../scripts" && pwd)/lint.sh
