@@ -13,7 +13,7 @@ namespace trainer::backend {
 // 270 of the A100's, 700 of the H100's and 790 of the H200's TFLOP/s; of the B200 no measurement is
 // known here and 0.75 is assumed.
 const std::vector<GpuModel>& gpu_models() {
-  static const std::vector<GpuModel> models{
+  static const std::vector<GpuModel> kModels{
       {"a100",
        {"NVIDIA A100-SXM4-80GB", 8, 0, 85100068864, 108},
        166912,
@@ -63,7 +63,7 @@ const std::vector<GpuModel>& gpu_models() {
        0.75,
        8e12},
   };
-  return models;
+  return kModels;
 }
 
 const GpuModel* find_gpu_model(const std::string& name) {
