@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <numeric>
@@ -229,14 +230,15 @@ TEST_CASE("the time of frozen layers is of the forward phase") {
   REQUIRE(engine.prefix() != nullptr);
   const std::vector<std::uint8_t> images(static_cast<std::size_t>(kCount * 32 * 32 * 3), 7);
   const std::vector<std::int32_t> labels(static_cast<std::size_t>(kCount), 1);
-  double with_prefix = 0, without = 0;
-  for (std::uint64_t update = 1; update <= 3; ++update) {
+  // The smallest of several, which no other process on the machine has lengthened.
+  double with_prefix = 1e9, without = 1e9;
+  for (std::uint64_t update = 1; update <= 8; ++update) {
     engine.step({kCount, images.data(), false, labels.data()}, scalars_of(kCount, update));
-    with_prefix += engine.times()[0].forward;
+    with_prefix = std::min(with_prefix, engine.times()[0].forward);
     const auto* from = static_cast<const char*>(engine.read_features(kCount));
     const std::vector<char> features(from, from + kCount * engine.engine(0).input_bytes());
     engine.step({kCount, features.data(), true, labels.data()}, scalars_of(kCount, update));
-    without += engine.times()[0].forward;
+    without = std::min(without, engine.times()[0].forward);
   }
   if (engine.times()[0].measured) CHECK(with_prefix > without);
 }
