@@ -4,8 +4,8 @@
 Fails on
   - a folder of lib/ that the table does not have, and a row that may include a folder listed after it;
   - an #include "folder/..." that the row of the including folder does not allow;
-  - an #include of another folder's inner header, unless the line "Public inner folders:" names the inner folder,
-    and an inner folder of that line that does not exist;
+  - an #include of another folder's inner header, unless the paragraph "Public inner folders:" names the inner
+    folder, and an inner folder of that paragraph that does not exist;
   - a folder named in DEPENDS of lib/<folder>/CMakeLists.txt that the row does not allow, and one that is
     included but not named there;
   - a third-party header outside the folder that owns the library;
@@ -33,7 +33,7 @@ OWNERS = {
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
 TITLE = re.compile(r"# \d{4}-\d{2}-\d{2} \S")
-PUBLIC = re.compile(r"^Public inner folders:(.*)$", re.MULTILINE)
+PUBLIC = re.compile(r"^Public inner folders:(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 LIBRARY = re.compile(r"^\s*trainer_library\(\s*(\w+)([^)]*)\)", re.MULTILINE)
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what building trainer needs on Debian 12. Does nothing, and needs no network, when all of it is there.
 #
-#   scripts/install_deps.sh [--test] [--lint]
+#   scripts/install_deps.sh [--test] [--lint] [--fuzz]
 #
-# --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy. Uses sudo only when not root.
+# --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy; --fuzz clang with libFuzzer.
+# Uses sudo only when not root.
 set -euo pipefail
 
 packages=(
@@ -19,10 +20,11 @@ packages=(
 )
 for argument in "$@"; do
   case $argument in
-    --test) packages+=(python3 python3-venv git ccache zsh) ;;
+    --test) packages+=(python3 python3-venv git ccache zsh chromium) ;;
     --lint) packages+=(clang-format-14 clang-tidy-14) ;;
-    -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "install_deps.sh: unknown argument '$argument'; --test and --lint are known" >&2; exit 2 ;;
+    --fuzz) packages+=(clang libclang-rt-dev) ;;
+    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint and --fuzz are known" >&2; exit 2 ;;
   esac
 done
 

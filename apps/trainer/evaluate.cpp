@@ -1,5 +1,6 @@
 #include "engine/evaluate.h"
 
+#include <chrono>
 #include <iostream>
 
 #include "commands.h"
@@ -19,9 +20,11 @@ int follow(const EvaluateArguments& arguments) {
       arguments.run, arguments.split, arguments.overrides, environment(), {}, warn};
   const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
   if (arguments.json) {
-    options.hooks.push_back(hooks::make_json_hook(std::cout, never));
+    options.hooks.push_back(
+        hooks::make_json_hook(std::cout, never, std::chrono::system_clock::now));
   } else {
-    options.hooks.push_back(hooks::make_progress_hook(std::cout, false, arguments.quiet, never));
+    options.hooks.push_back(hooks::make_progress_hook(std::cout, false, arguments.quiet, never,
+                                                      {{}, std::chrono::system_clock::now, {}}));
   }
   const inference::Followed followed = inference::follow(std::move(options));
   inference::print_followed(followed, arguments.run, arguments.json, std::cout);

@@ -51,7 +51,7 @@ constexpr struct {
      "  trainer data configs/oct_vgg16.yaml --group-by '([A-Z]+-[0-9]+)-[0-9]+'\n"},
     {"plan",
      "  trainer plan configs/mnist.yaml\n"
-     "  trainer plan configs/mnist.yaml --plot lr.svg\n"
+     "  trainer plan configs/mnist.yaml --all --plot lr.svg\n"
      "  trainer plan configs/mnist.yaml --workers 64 --link 10Gbit\n"},
     {"find",
      "  trainer find learning-rate configs/mnist.yaml --plot range.svg\n"
@@ -78,6 +78,11 @@ constexpr struct {
     {"validate",
      "  trainer validate configs/*.yaml\n"
      "  trainer validate configs/mnist.yaml --set train.batch_size=128 --json\n"},
+    {"explain",
+     "  trainer explain optimizer.adam\n"
+     "  trainer explain conv\n"
+     "  trainer explain --all > reference.md\n"},
+    {"man", "  trainer man | man -l -\n"},
     {"schema", "  trainer schema > trainer.schema.json\n"},
     {"completion",
      "  source <(trainer completion bash)\n"

@@ -7,7 +7,7 @@
 #include "measure/benchmark.h"
 #include "model/import.h"
 #include "options.h"
-#include "report/svg.h"
+#include "report/page/svg.h"
 #include "train/open.h"
 
 namespace trainer::app {

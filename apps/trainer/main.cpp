@@ -38,6 +38,44 @@ void check_command(const CLI::App& app, int argc, char** argv) {
   throw ConfigError({}, config::unknown("command", argv[1], "Commands", names));
 }
 
+void collect_options(const CLI::App& command, std::vector<std::string>& names) {
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  for (const CLI::App* inner : command.get_subcommands({})) collect_options(*inner, names);
+}
+
+// CLI11 does not tell what a mistyped option was meant to be.
+void check_options(const CLI::App& app, int argc, char** argv) {
+  if (argc < 2 || argv[1][0] == '-') return;
+  std::vector<std::string> names;
+  collect_options(*app.get_subcommand(argv[1]), names);
+  for (int i = 2; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string argument = argv[i];
+    const std::string name = argument.substr(0, argument.find('='));
+    if (!name.starts_with("--")) continue;
+    if (std::find(names.begin(), names.end(), name) != names.end()) continue;
+    const std::string guess = config::suggestion(name, names);
+    if (guess.empty()) continue;
+    throw ConfigError({}, concat("unknown option '", name, "' of ", argv[1], guess));
+  }
+}
+
+// Where choices of parallel.autotune are kept; "" without a home.
+std::string tuning_cache(const config::Environment& variables) {
+  const auto folder = [&](const char* name, const char* inner) -> std::string {
+    const auto found = variables.find(name);
+    if (found == variables.end() || found->second.empty()) return "";
+    return (std::filesystem::path(found->second) / inner).string();
+  };
+  for (const std::string& place :
+       {folder("TRAINER_CUDA_PLAN_CACHE", ""), folder("XDG_CACHE_HOME", "trainer"),
+        folder("HOME", ".cache/trainer")}) {
+    if (!place.empty()) return place;
+  }
+  return "";
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"Trains, evaluates and applies image classifiers from a YAML file."};
   app.name("trainer");
@@ -63,6 +101,8 @@ int run(int argc, char** argv) {
   add_verify(app, code);
   add_validate(app, code);
   add_schema(app, code);
+  add_explain(app, code);
+  add_man(app, code);
   add_completion(app, code);
   add_devices(app, code);
   add_examples(app);
@@ -74,6 +114,7 @@ int run(int argc, char** argv) {
     return kExitOk;
   }
   check_command(app, argc, argv);
+  check_options(app, argc, argv);
   const config::Environment variables = environment();
   if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {
     backend::use_cuda_plugin(plugin->second);
@@ -81,6 +122,7 @@ int run(int argc, char** argv) {
   if (const auto cache = variables.find("TRAINER_CUDA_PLAN_CACHE"); cache != variables.end()) {
     backend::use_cuda_plan_cache(cache->second);
   }
+  backend::use_cuda_tuning_cache(tuning_cache(variables));
   try {
     app.parse(argc, argv);
   } catch (const CLI::Success& success) {

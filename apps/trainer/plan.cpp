@@ -4,11 +4,12 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "commands.h"
-#include "measure/simulate.h"
+#include "measure/scaling/simulate.h"
+#include "model/import.h"
 #include "options.h"
-#include "report/plan_report.h"
-#include "report/rate_plot.h"
-#include "report/resolved.h"
+#include "report/plan/plan_report.h"
+#include "report/plan/rate_plot.h"
+#include "report/plan/resolved.h"
 #include "train/open.h"
 #include "train/warnings.h"
 #include "train/worker_group.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct PlanArguments : ConfigArguments {
   std::string print_after;        // a compiler pass, or "all"
+  bool all = false;               // the config's defaults too
   bool program = false;           // also what the backend runs, step by step
   std::string plot;               // write the learning-rate curve to this SVG file
   bool overwrite = false;         // a plot that exists
@@ -45,6 +47,7 @@ int plan(const PlanArguments& arguments) {
   for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
     warn(line);
   }
+  warn(model::missing_weights(config.model, environment()));
   if (!arguments.plot.empty()) {
     if (!report.steps) throw DataError("--plot", "needs the number of samples: " + data.unknown);
     write_file_atomic(arguments.plot, report::rate_plot(config, *report.steps));
@@ -59,7 +62,8 @@ int plan(const PlanArguments& arguments) {
   if (arguments.json) {
     report::print_plan_json(report, device, std::cout);
   } else {
-    report::print_plan(report, std::cout);
+    report::print_plan(report, std::cout,
+                       arguments.all ? report::Values::kAll : report::Values::kGiven);
     report::print_device(report, device, std::cout);
   }
   if (simulation) {
@@ -136,6 +140,7 @@ void add_plan(CLI::App& app, int& code) {
       ->add_option("--device", arguments->device,
                    "Plan for a GPU that need not be here: " + backend::gpu_model_names())
       ->type_name("GPU");
+  command->add_flag("--all", arguments->all, "List the config's default values too");
   command->add_option("--print-after", arguments->print_after,
                       "Print the graphs after a compiler pass, or all");
   command->add_flag("--program", arguments->program, "Print what the device runs, step by step");

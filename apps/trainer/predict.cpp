@@ -30,12 +30,7 @@ int predict(const PredictArguments& arguments) {
       arguments.run, arguments.best, arguments.overrides, environment(), warn);
   const auto inputs = inference::open_prediction_inputs(trained, arguments.images, arguments.split,
                                                         arguments.skip_damaged, warn);
-  const graph::Graph model =
-      model::build_model(trained.config.model, trained.config.data,
-                         inference::sample_spec(trained, inputs), trained.config.seed);
-  engine::Replicas engine(model, trained.config, engine::open_backends(trained.config),
-                          engine::Engine::Use::kPredict);
-  engine.load(trained.file, trained.path);
+  const auto engine = inference::make_engine(trained, inputs);
   inference::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, trained.classes,
                                      inputs, arguments.top, std::cout);
   writer.header();
@@ -47,7 +42,7 @@ int predict(const PredictArguments& arguments) {
     if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
   for (const inference::PredictionInput& input : inputs) {
-    inference::predict(engine, input, trained.config.model.loss, arguments.limit,
+    inference::predict(*engine, input, trained.config.model.loss, arguments.limit,
                        [&](const inference::Prediction& prediction) { each(input, prediction); });
   }
   if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");

@@ -4,7 +4,8 @@
 #include "base/error.h"
 #include "commands.h"
 #include "experiment/sweep/summary.h"
-#include "report/html.h"
+#include "options.h"
+#include "report/page/html.h"
 
 namespace trainer::app {
 namespace {
@@ -14,7 +15,28 @@ struct ReportArguments {
   std::string output;  // <folder>/report.html when empty
   bool overwrite = false;
   std::optional<double> to_accuracy;
+  std::string plots;  // folder; plots in that of the run when empty and the output is there
+  std::int64_t mistakes = 24;
+  double seconds = 60;  // to look for mistakes
+  std::vector<config::Override> overrides;
 };
+
+void report_run(const ReportArguments& arguments, const Path& folder, const Path& output) {
+  const experiment::RunFiles run = experiment::read_run(folder);
+  report::Mistakes mistakes;
+  if (arguments.mistakes == 0) {
+    mistakes.reason = "--mistakes 0";
+  } else {
+    mistakes = report::find_mistakes(
+        folder, {static_cast<std::size_t>(arguments.mistakes), arguments.seconds,
+                 arguments.overrides, environment(), warn});
+  }
+  report::write_run_report(run, mistakes, output);
+  if (!arguments.plots.empty() || arguments.output.empty()) {
+    report::write_run_plots(run,
+                            arguments.plots.empty() ? folder / "plots" : Path(arguments.plots));
+  }
+}
 
 int report(const ReportArguments& arguments) {
   const Path folder = arguments.folder;
@@ -30,7 +52,7 @@ int report(const ReportArguments& arguments) {
         experiment::summarize(plan, experiment::collect(plan), arguments.to_accuracy), folder,
         output);
   } else {
-    report::write_run_report(experiment::read_run(folder), output);
+    report_run(arguments, folder, output);
   }
   std::cout << output.string() << '\n';
   return kExitOk;
@@ -50,6 +72,20 @@ void add_report(CLI::App& app, int& code) {
       ->add_option("--to-accuracy", arguments->to_accuracy,
                    "Of a sweep: also time and cost to this accuracy (0 to 1)")
       ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option("--plots", arguments->plots,
+                   "Of a run: folder of the plots as SVG; plots in the run's folder when neither "
+                   "this nor --output is given")
+      ->type_name("FOLDER");
+  command
+      ->add_option("--mistakes", arguments->mistakes,
+                   "Of a run: show so many of its worst mistakes, found with its last checkpoint; "
+                   "default 24")
+      ->type_name("N")
+      ->check(CLI::NonNegativeNumber);
+  command->add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")
+      ->check(CLI::NonNegativeNumber);
+  add_overrides(*command, arguments->overrides, Shorthands::kDevice);
   command->callback([arguments, &code] { code = report(*arguments); });
 }
 

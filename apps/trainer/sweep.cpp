@@ -11,7 +11,7 @@
 #include "experiment/sweep/launchers.h"
 #include "experiment/sweep/table.h"
 #include "options.h"
-#include "report/html.h"
+#include "report/page/html.h"
 
 namespace trainer::app {
 namespace {

@@ -1,6 +1,8 @@
 #include <gnu/libc-version.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -10,6 +12,7 @@
 #include "base/threads/cores.h"
 #include "checkpoint/checkpoint.h"
 #include "commands.h"
+#include "data/splits.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
 #include "measure/measured.h"
@@ -20,6 +23,7 @@
 #include "train/asynchronous.h"
 #include "train/loop.h"
 #include "train/open.h"
+#include "train/signals.h"
 #include "train/warnings.h"
 #include "train/worker_group.h"
 
@@ -51,11 +55,40 @@ hooks::RunOrigin origin_of(const train::Job& job) {
   origin.processor = processor_name();
   origin.cores = static_cast<std::int64_t>(available_cores().size());
   origin.data_fingerprint = job.data.train->fingerprint();
+  const backend::MemoryReport memory = job.engine.memory();
+  const auto replicas = static_cast<std::int64_t>(job.engine.count());
+  origin.memory = {{"parameters and state", (memory.variables + memory.derived) / replicas},
+                   {"gradients", memory.gradients / replicas},
+                   {"activations", memory.activations / replicas},
+                   {"staging and tables", (memory.staging + memory.tables) / replicas}};
+  const std::pair<const char*, const data::Dataset*> splits[] = {
+      {"train", job.data.train.get()},
+      {"validation", job.data.validation.get()},
+      {"test", job.data.test.get()}};
+  for (const auto& [name, split] : splits) {
+    if (split == nullptr) continue;
+    origin.splits.push_back(
+        {name, split->size(), data::class_counts(*split, job.data.num_classes)});
+  }
   // "2 replicas, each cpu, ..." with several.
   origin.on_cpu =
       origin.device.starts_with("cpu") || origin.device.find(", each cpu") != std::string::npos;
   origin.price_per_hour = job.config.run.price_per_hour;
   return origin;
+}
+
+// Whether standard output is a terminal that can rewrite a line.
+bool is_terminal() {
+  const config::Environment variables = environment();
+  const auto kind = variables.find("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && (kind == variables.end() || kind->second != "dumb");
+}
+
+int terminal_columns() {
+  constexpr int kUsual = 80;
+  winsize size{};
+  const bool known = ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+  return known ? size.ws_col : kUsual;
 }
 
 // Locks and prepares the run folder, which only the chief has, and makes the hooks.
@@ -65,11 +98,17 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model, train:
        train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
     warn(line);
   }
-  if (job.start != train::Start::kResume) model::check_weights_exist(job.config.model);
+  if (job.start != train::Start::kResume)
+    model::check_weights_exist(job.config.model, environment());
   lock.emplace(job.run);
   train::prepare_run_folder(job.run, job.config, job.start);
-  job.hooks = hooks::make_hooks(job.config, std::cout,
-                                {::isatty(STDOUT_FILENO) == 1, arguments.quiet, arguments.json});
+  job.hooks = hooks::make_hooks(
+      job.config, std::cout,
+      {is_terminal(),
+       arguments.quiet,
+       arguments.json,
+       {terminal_columns, std::chrono::system_clock::now, train::SignalWatch::output_closed},
+       warn});
   job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                           job.data, warn, arguments.json ? &std::cout : nullptr));
   if (job.config.run.ledger) {

@@ -1,6 +1,7 @@
 #include <iostream>
 
 #include "commands.h"
+#include "model/import.h"
 #include "options.h"
 #include "report/events.h"
 #include "train/open.h"
@@ -26,6 +27,7 @@ int validate(const ValidateArguments& arguments) {
            train::config_warnings(config, train::expected_sample(config), std::nullopt)) {
         warn(line);
       }
+      warn(model::missing_weights(config.model, environment()));
       if (arguments.json) {
         report::print_validated_json(path, nullptr, std::cout);
       } else {

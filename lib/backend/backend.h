@@ -122,6 +122,13 @@ struct Numbers {
   PhaseTimes times;
 };
 
+// What a dynamic loss scale (CompileOptions::loss_scale) has come to.
+struct LossScaleState {
+  float value = 1;
+  std::uint32_t good_updates = 0;  // since it was changed
+  bool operator==(const LossScaleState&) const = default;
+};
+
 // The memory of a call's inputs and outputs, in the order of the graph. Batched values
 // hold `samples` samples, rows packed, logical layout, in the value's type.
 struct Bindings {
@@ -144,6 +151,16 @@ class Executable {
   // The gradient of the last call, which did not update (Scalars::apply), accumulated calls
   // included, in host memory. Waits for the stream. Valid until the next call. No collective.
   virtual Gradient gradient(Stream& stream) = 0;
+  // Of a graph that updates, after all calls that were given to the stream; waits for it. Backends
+  // without float16 have none to keep.
+  virtual LossScaleState loss_scale(Stream& stream) {
+    static_cast<void>(stream);
+    return {};
+  }
+  // For the calls that follow; waits for those before.
+  virtual void set_loss_scale(const LossScaleState& scale, Stream& stream) {
+    static_cast<void>(scale), static_cast<void>(stream);
+  }
   virtual MemoryReport memory() const = 0;
   // The forward and backward steps of the largest call; none where a backend does not tell.
   virtual std::vector<StepPlan> steps() const { return {}; }

@@ -24,6 +24,11 @@ std::string& plan_cache_folder() {
   return folder;
 }
 
+std::string& tuning_cache_folder() {
+  static std::string folder;
+  return folder;
+}
+
 std::string& planned_gpu() {
   static std::string model;
   return model;
@@ -62,6 +67,7 @@ std::vector<std::unique_ptr<Backend>> open_gpus(const CudaPlugin& plugin, Device
                                                 std::size_t available) {
   options.gpus = choose_gpus(options, available);
   options.plan_cache = plan_cache_folder();
+  options.tuning_cache = tuning_cache_folder();
   return plugin.open(options);
 }
 
@@ -142,5 +148,6 @@ void plan_for_gpu(const std::string& model) {
 
 void use_cuda_plugin(const std::string& path) { plugin_path() = path; }
 void use_cuda_plan_cache(const std::string& folder) { plan_cache_folder() = folder; }
+void use_cuda_tuning_cache(const std::string& folder) { tuning_cache_folder() = folder; }
 
 }  // namespace trainer::backend

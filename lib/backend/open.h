@@ -22,7 +22,8 @@ struct DeviceOptions {
   // Which of the processes of this machine that train together this is. Where there are GPUs for
   // the replicas of all of them, each takes its share; otherwise each is taken to see its own.
   int local_rank = 0, local_size = 1;
-  std::string plan_cache;  // set by open_backends(): see use_cuda_plan_cache()
+  // Set by open_backends(): see use_cuda_plan_cache() and use_cuda_tuning_cache().
+  std::string plan_cache, tuning_cache;
   // Set by open_backends(): the name of a GpuModel to plan for, of which `gpus` are so many; "":
   // the GPUs are here. See plan_for_gpu().
   std::string planned;
@@ -65,6 +66,10 @@ void use_cuda_plugin(const std::string& path);
 // Sets the folder in which the CUDA backend keeps its plans of convolutions from one process to the
 // next; "" (the default) is none. Call it before any device is opened.
 void use_cuda_plan_cache(const std::string& folder);
+
+// Sets the folder in which the CUDA backend keeps which kernels parallel.autotune found fastest,
+// which is made when it is missing; "" (the default) is none. Call it before any device is opened.
+void use_cuda_tuning_cache(const std::string& folder);
 
 // From now on every backend but a CPU's is of a GPU of this model (gpu_model.h), which need not be
 // here: it compiles and tells what that takes, but runs nothing and holds no values. Where the CUDA

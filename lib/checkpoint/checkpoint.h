@@ -58,6 +58,7 @@ class Store {
   Path save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata);
   // Makes best.safetensors a hard link to (or copy of) the checkpoint of `step`, which must exist.
   void mark_best(std::int64_t step);
+  Path best_path() const;
   std::vector<Saved> list() const;  // by step, oldest first
   // The newest checkpoint that reads back whole. Damaged ones are skipped, each reported through
   // `warnings`. Empty when there is none.

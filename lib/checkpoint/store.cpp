@@ -128,6 +128,8 @@ Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Me
   return path;
 }
 
+Path Store::best_path() const { return folder_ / kBest; }
+
 void Store::mark_best(std::int64_t step) {
   const Path path = path_of(folder_, step);
   if (!std::filesystem::exists(path)) {

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "config/fields.h"
+#include "config/hints.h"
 #include "config/values.h"
 
 namespace trainer::config {
@@ -67,7 +68,14 @@ class MapReader {
 
   void shorthand(const char*) {}
   void definition(const char*) {}
-  void located(SourceLoc& loc) { loc = where_.loc; }
+  // An entry of a list of which a flag changes a value stands at the flag.
+  void located(SourceLoc& loc) {
+    loc = where_.loc;
+    if (where_.path.find('[') == std::string::npos) return;
+    for (const Entry& entry : node_.entries) {
+      if (entry.value.origin == Origin::Kind::kSet) loc = entry.value.loc;
+    }
+  }
 
   // After all fields: what is wrong with the map itself.
   void finish() {
@@ -109,6 +117,10 @@ class MapReader {
   }
 
   void report_unknown() {
+    if (const auto named = named_choice(node_, choices_, keys_)) {
+      guesses_.push_back(named->choice);
+      return report(node_, node_.loc, named->message);
+    }
     for (const Entry& entry : node_.entries) {
       if (std::find(keys_.begin(), keys_.end(), entry.key) != keys_.end()) continue;
       if (const auto guess = nearest(entry.key, keys_)) guesses_.push_back(*guess);

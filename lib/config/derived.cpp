@@ -53,7 +53,7 @@ std::string default_key(const std::string& leaf) {
       return concat(leaf.substr(0, leaf.rfind('.') + 1), same_as);
     }
     schema = &field->schema;
-    if (schema->kind == Schema::Kind::kList) schema = &schema->item.front();
+    if (schema->kind == Schema::Kind::kList) schema = &resolved(schema->item.front());
   }
   return "";
 }

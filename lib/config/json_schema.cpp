@@ -131,6 +131,7 @@ std::vector<Json> Writer::forms(const Schema& schema) {
   }
   std::vector<Json> forms{map(schema)};
   if (!schema.choices.empty()) forms.push_back({{"enum", schema.choices}});
+  if (schema.rule.or_switch) forms.push_back({{"type", "boolean"}});
   if (!schema.shorthand.empty()) forms.push_back(value(schema.find(schema.shorthand)->schema));
   return forms;
 }
@@ -184,7 +185,19 @@ std::string json_schema() {
   Writer writer;
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
               {"title", "trainer config"}};
-  schema.update(writer.map(config_schema()));
+  Json own = writer.map(config_schema());
+  own["patternProperties"] = {{"^x-", Json::object()}};
+  // Of a config that extends another only the keys are known: the rest may be in the other file.
+  Json extending = {{"type", "object"}, {"patternProperties", own["patternProperties"]}};
+  extending["properties"] = {
+      {"extends", {{"type", "string"}, {"description", "The config that this one changes."}}}};
+  for (const Field& field : config_schema().fields) {
+    extending["properties"][field.key] = {{"description", field.help}};
+  }
+  extending["additionalProperties"] = false;
+  schema["if"] = {{"required", {"extends"}}};
+  schema["then"] = extending;
+  schema["else"] = own;
   schema["$defs"] = writer.definitions();
   schema["$defs"]["environment"] = {{"type", "string"},
                                     {"pattern", "\\$\\{"},

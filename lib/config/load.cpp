@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "base/files.h"
 #include "config/backbone.h"
 #include "config/checks/checks.h"
 #include "config/decode.h"
+#include "config/extends.h"
+#include "config/pretrained.h"
 #include "config/schema.h"
 
 namespace trainer::config {
@@ -17,14 +20,16 @@ void report_failures(const Node& node, std::vector<Diagnostic>& diagnostics) {
   for (const Entry& entry : node.entries) report_failures(entry.value, diagnostics);
 }
 
-// In file order, flags after the file.
+// In file order, a file after the other, flags after the files.
 void throw_if_any(std::vector<Diagnostic>& diagnostics) {
   if (diagnostics.empty()) return;
-  std::stable_sort(
-      diagnostics.begin(), diagnostics.end(), [](const Diagnostic& a, const Diagnostic& b) {
-        if ((a.loc.line == 0) != (b.loc.line == 0)) return b.loc.line == 0;
-        return std::pair(a.loc.line, a.loc.column) < std::pair(b.loc.line, b.loc.column);
-      });
+  std::stable_sort(diagnostics.begin(), diagnostics.end(),
+                   [](const Diagnostic& a, const Diagnostic& b) {
+                     if ((a.loc.line == 0) != (b.loc.line == 0)) return b.loc.line == 0;
+                     if (a.loc.line == 0) return false;
+                     return std::tie(a.loc.file, a.loc.line, a.loc.column) <
+                            std::tie(b.loc.file, b.loc.line, b.loc.column);
+                   });
   throw ConfigError(std::move(diagnostics));
 }
 
@@ -52,6 +57,14 @@ std::string read_pipe(const std::string& path) {
   return text;
 }
 
+// Image files become what the backbone's weights were trained on.
+void take_input_from_backbone(Config& config) {
+  constexpr std::int64_t kSide = 224;
+  const bool open = config.model.input.empty() && config.data.resize.empty();
+  if (!config.model.backbone || !is_image_format(config.data.format) || !open) return;
+  config.model.input = {kSide, kSide, config.data.channels.value_or(3)};
+}
+
 // What image files are made into follows from the model's input.
 void take_size_from_model(Config& config) {
   if (!is_image_format(config.data.format) || config.model.input.empty()) return;
@@ -71,9 +84,8 @@ void take_preprocess_from_backbone(Config& config) {
 LoadedConfig parse_config(const std::string& text, const std::string& file,
                           const std::vector<Override>& overrides, const Environment& environment) {
   std::vector<Diagnostic> diagnostics;
-  Node root = read_yaml(text, file, diagnostics);
+  Node root = read_tree(text, file, environment, diagnostics);
   if (root.kind == Node::Kind::kNull) throw_if_any(diagnostics);  // no YAML at all
-  substitute(root, environment);
   for (const Override& entry : overrides) apply(entry, environment, root, diagnostics);
   expand(root, config_schema());
   report_failures(root, diagnostics);
@@ -82,7 +94,9 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
   take_replicas_from_gpus(decoded);
   check(decoded, diagnostics);
   throw_if_any(diagnostics);
+  take_input_from_backbone(decoded.config);
   take_size_from_model(decoded.config);
+  find_imagenet_weights(decoded.config, environment);
   take_preprocess_from_backbone(decoded.config);
   if (decoded.config.name.empty()) {
     decoded.config.name = std::filesystem::path(file).stem().string();

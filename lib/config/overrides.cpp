@@ -89,7 +89,7 @@ class Walk {
       mark(entry->value, loc_);
     }
     node_ = &entry->value;
-    schema_ = &field->schema;
+    schema_ = &resolved(field->schema);
     path_ += (path_.empty() ? "" : ".") + key;
     return "";
   }
@@ -104,7 +104,7 @@ class Walk {
     node_ = &node_->items[index];
     // The numbers of a [height, width] have no schema of their own; the value is checked as a
     // whole.
-    if (schema_->kind == Schema::Kind::kList) schema_ = &schema_->item.front();
+    if (schema_->kind == Schema::Kind::kList) schema_ = &resolved(schema_->item.front());
     path_ += concat('[', index, ']');
     return "";
   }

@@ -31,7 +31,7 @@ Place place_of(const std::string& leaf) {
     place.resume = field->schema.rule.resume.value_or(place.resume);
     above += (above.empty() ? "" : ".") + key;
     schema = &field->schema;
-    if (schema->kind == Schema::Kind::kList) schema = &schema->item.front();
+    if (schema->kind == Schema::Kind::kList) schema = &resolved(schema->item.front());
   }
   return place;
 }

@@ -32,6 +32,8 @@ struct Rule {
   bool bare = false;                               // lists: one entry may stand without the list
   std::size_t min_items = 0, max_items = 1000000;  // lists; an optional list may be empty too
   bool never_empty = false;                        // but for this
+  bool recursive = false;                          // lists: of the entries that hold the list
+  bool or_switch = false;                          // maps: true stands for {}, false for nothing
   std::optional<Resume> resume = {};               // as the section above it when left out
   const char* same_as = "";  // the key beside it whose value it takes when left out; "": none
 
@@ -48,6 +50,16 @@ struct Rule {
   Rule not_empty() const {
     Rule rule = *this;
     rule.never_empty = true;
+    return rule;
+  }
+  Rule of_own_kind() const {
+    Rule rule = *this;
+    rule.recursive = true;
+    return rule;
+  }
+  Rule or_true() const {
+    Rule rule = *this;
+    rule.or_switch = true;
     return rule;
   }
   Rule on_resume(Resume value) const {
@@ -84,7 +96,7 @@ inline Rule no_seconds() { return {.seconds = false}; }
 // More threads than any machine has cores, pixels, channels and samples than any memory holds:
 // mistakes, which would overflow sizes or exhaust the system before anything else says so.
 inline constexpr std::int64_t kMostThreads = 4096, kMostPixels = 1 << 20, kMostChannels = 1 << 24,
-                              kMostSamples = 1 << 24;
+                              kMostSamples = 1 << 24, kMostRounds = 1000;
 inline Rule pixels(double low) { return {.low = low, .limit = kMostPixels}; }
 inline Rule count_up_to(double limit) { return {.low = 1, .limit = limit}; }
 
@@ -178,6 +190,11 @@ inline const Spellings<PreprocessPreset>& spellings(PreprocessPreset) {
                                                   {PreprocessPreset::kTorch, "torch"},
                                                   {PreprocessPreset::kScale, "scale"},
                                                   {PreprocessPreset::kNone, "none"}};
+  return kNames;
+}
+inline const Spellings<OneCycleSchedule::Anneal>& spellings(OneCycleSchedule::Anneal) {
+  using Anneal = OneCycleSchedule::Anneal;
+  static const Spellings<Anneal> kNames{{Anneal::kCosine, "cosine"}, {Anneal::kLinear, "linear"}};
   return kNames;
 }
 inline const Spellings<RampUpSchedule::By>& spellings(RampUpSchedule::By) {

@@ -8,6 +8,10 @@
 namespace trainer::config {
 namespace {
 
+const Schema& layer_schema() {
+  return config_schema().find("model")->schema.find("layers")->schema.item.front();
+}
+
 class Describer {
  public:
   template <class T>
@@ -79,7 +83,12 @@ class Describer {
     T inner{};
     Schema schema;
     schema.kind = Kind::kList;
-    schema.item.push_back(schema_of(inner, rule));
+    if (rule.recursive) {
+      schema.item.emplace_back().definition = "layer";
+      schema.item.back().recursive = layer_schema;
+    } else {
+      schema.item.push_back(schema_of(inner, rule));
+    }
     schema.bare_item = std::is_same_v<T, double> || std::is_same_v<T, Unfreeze> || rule.bare;
     schema.rule = rule;
     return schema;
@@ -145,9 +154,15 @@ std::vector<std::string> settable_keys() {
   return keys;
 }
 
-void expand_top(Node& node, const Schema& schema) {
+void expand_top(Node& node, const Schema& written) {
+  const Schema& schema = resolved(written);
   if (schema.kind != Schema::Kind::kMap || !node.failure.empty()) return;
   const bool scalar = node.kind == Node::Kind::kScalar;
+  if (scalar && schema.rule.or_switch && (node.text == "true" || node.text == "false")) {
+    node.kind = node.text == "true" ? Node::Kind::kMap : Node::Kind::kNull;
+    node.text.clear();
+    return;
+  }
   const bool choice = scalar && schema.is_choice(node.text);
   const bool shorthand = !schema.shorthand.empty() && (scalar || node.kind == Node::Kind::kList);
   if (!choice && !shorthand) return;
@@ -162,7 +177,8 @@ void expand_top(Node& node, const Schema& schema) {
   node = std::move(map);
 }
 
-void expand(Node& node, const Schema& schema) {
+void expand(Node& node, const Schema& written) {
+  const Schema& schema = resolved(written);
   expand_top(node, schema);
   if (schema.kind == Schema::Kind::kList && schema.bare_item && node.kind == Node::Kind::kMap) {
     Node list = node;

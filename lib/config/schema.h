@@ -39,6 +39,8 @@ struct Schema {
   std::vector<Schema> item;        // kList: one
   bool bare_item = false;          // kList: one entry may stand without the list
   std::string definition;
+  // The schema that `definition` names, where it holds itself; null elsewhere.
+  const Schema& (*recursive)() = nullptr;
   std::vector<Field> fields;         // kMap
   std::vector<std::string> choices;  // kMap: keys of which one, or at most one, is given
   bool choice_required = false;
@@ -58,6 +60,11 @@ struct Field {
 };
 
 const Schema& config_schema();
+
+// What a map or list entry is read by: `schema`, or the one that it repeats.
+inline const Schema& resolved(const Schema& schema) {
+  return schema.recursive == nullptr ? schema : schema.recursive();
+}
 
 // Removes the first step of a path such as "a[2].b.c" and returns its name without the index: "a".
 std::string take_step(std::string& path);

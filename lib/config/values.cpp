@@ -4,6 +4,9 @@
 #include <charconv>
 #include <cmath>
 
+#include "config/hints.h"
+#include "config/rule_text.h"
+
 namespace trainer::config {
 namespace {
 
@@ -19,18 +22,6 @@ std::string format(double value) {
   const std::size_t exponent = text.find('e');
   if (exponent != std::string::npos && text.find('.') == std::string::npos) {
     text.insert(exponent, ".0");
-  }
-  return text;
-}
-
-std::string range_text(const Rule& rule) {
-  std::string text;
-  if (std::isfinite(rule.low)) {
-    text = (rule.low_open ? "greater than " : "at least ") + format(rule.low);
-  }
-  if (std::isfinite(rule.high)) {
-    text += text.empty() ? "" : " and ";
-    text += (rule.high_open ? "less than " : "at most ") + format(rule.high);
   }
   return text;
 }
@@ -394,7 +385,10 @@ std::string unknown(const std::string& what, const std::string& word, const std:
 std::string unknown_key(const std::string& key, const std::string& path,
                         const std::vector<std::string>& allowed) {
   if (allowed.empty()) return concat("unknown key '", key, "'. No keys are allowed in ", path);
-  return unknown("key", key, path.empty() ? "Allowed" : "Allowed in " + path, allowed);
+  const std::string intro = path.empty() ? "Allowed" : "Allowed in " + path;
+  const std::string place = nearest(key, allowed) ? "" : place_hint(key, path);
+  if (place.empty()) return unknown("key", key, intro, allowed);
+  return concat("unknown key '", key, "'", place, ' ', intro, ": ", join(allowed));
 }
 
 }  // namespace trainer::config

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -34,12 +35,14 @@ void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<Dam
 // The first `count` samples of a data set.
 std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count);
 
-// Which of `size` samples data.validation_split sets aside, chosen by the seed alone; both parts
-// are in rising order. Throws DataError for fewer than two samples.
+// Which samples data.validation_split sets aside, chosen by the labels and the seed alone: of every
+// class the same share, as far as whole samples allow. Both parts are in rising order. `labels`: of
+// all samples, -1 where a sample has none that is known. Throws DataError for fewer than two
+// samples.
 struct Division {
   std::vector<std::int64_t> train, validation;
 };
-Division divide_samples(std::int64_t size, double fraction, std::uint64_t seed);
+Division divide_samples(std::span<const std::int32_t> labels, double fraction, std::uint64_t seed);
 
 struct SplitPair {
   std::unique_ptr<Dataset> train, validation;

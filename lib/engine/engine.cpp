@@ -240,10 +240,21 @@ void Engine::build() {
 
 void Engine::change_frozen(const graph::Graph& model) {
   const std::vector<checkpoint::Tensor> kept = tensors();
+  const std::optional<backend::LossScaleState> scale = loss_scale();
   model_ = optim::scale_learning_rates(model, optimizer_);
   build();
   if (!backend_.reads_host_memory()) allocate_staging();
   write(kept);
+  if (scale) set_loss_scale(*scale);
+}
+
+std::optional<backend::LossScaleState> Engine::loss_scale() {
+  if (train_ == nullptr || !compile_.loss_scale.dynamic) return std::nullopt;
+  return train_->loss_scale(*stream_);
+}
+
+void Engine::set_loss_scale(const backend::LossScaleState& scale) {
+  if (train_ != nullptr && compile_.loss_scale.dynamic) train_->set_loss_scale(scale, *stream_);
 }
 
 void Engine::initialise(std::uint64_t seed) {

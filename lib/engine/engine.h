@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -102,6 +103,11 @@ class Engine {
   void read_features(std::int64_t samples, void* to);
   // The gradient of the last call, which did not update: see backend::Executable::gradient().
   backend::Gradient gradient() { return train_->gradient(*stream_); }
+
+  // Of the training program; nothing unless the loss scale is dynamic. Waits for the device.
+  std::optional<backend::LossScaleState> loss_scale();
+  // No-op unless it is dynamic.
+  void set_loss_scale(const backend::LossScaleState& scale);
 
   // Makes every waiting rank of its group throw PeerError with this reason. Thread-safe.
   void abort(const std::string& reason) noexcept;

@@ -32,18 +32,37 @@ HostBatch host_batch(const data::Batch& batch, bool is_features) {
   return {batch.range.count, batch.images, is_features, batch.labels};
 }
 
+namespace {
+
+// Whether the row says of one class that the sample is of it.
+bool names_a_class(const std::vector<float>& row) {
+  const auto ones = std::count(row.begin(), row.end(), 1.0f);
+  const auto zeros = std::count(row.begin(), row.end(), 0.0f);
+  if (ones + zeros != static_cast<std::int64_t>(row.size())) return false;
+  return row.size() == 1 || ones == 1;
+}
+
+// Whether the row divides the sample among classes.
+bool is_distribution(const std::vector<float>& row) {
+  constexpr double kRounding = 1e-3;
+  double sum = 0;
+  for (const float share : row) {
+    if (share < 0) return false;
+    sum += static_cast<double>(share);
+  }
+  return row.size() == 1 || std::abs(sum - 1) < kRounding;
+}
+
+}  // namespace
+
 bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
-  const bool any_target =
-      loss == graph::LossKind::kMeanSquaredError && !dataset.spec().label_is_index();
-  if (!any_target || !dataset.spec().in_memory) return true;
+  if (dataset.spec().label_is_index() || !dataset.spec().in_memory) return true;
+  const bool any_target = loss == graph::LossKind::kMeanSquaredError;
   std::vector<std::byte> image(dataset.spec().image_bytes());
   std::vector<float> row(static_cast<std::size_t>(dataset.spec().label_width));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
     dataset.get(i, image.data(), row.data());
-    const auto ones = std::count(row.begin(), row.end(), 1.0f);
-    const auto zeros = std::count(row.begin(), row.end(), 0.0f);
-    if (ones + zeros != static_cast<std::int64_t>(row.size())) return false;
-    if (row.size() > 1 && ones != 1) return false;
+    if (!(any_target ? names_a_class(row) : is_distribution(row))) return false;
   }
   return true;
 }

@@ -356,6 +356,10 @@ void Replicas::restore(const Statistics& statistics) {
   }
 }
 
+void Replicas::set_loss_scale(const backend::LossScaleState& scale) {
+  for (const auto& engine : engines_) engine->set_loss_scale(scale);
+}
+
 backend::MemoryReport Replicas::memory() const {
   backend::MemoryReport all;
   for (const auto& engine : engines_) {

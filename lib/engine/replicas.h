@@ -123,6 +123,10 @@ class Replicas {
   Statistics statistics();
   void restore(const Statistics& statistics);
 
+  // The same in all replicas.
+  std::optional<backend::LossScaleState> loss_scale() { return engines_.front()->loss_scale(); }
+  void set_loss_scale(const backend::LossScaleState& scale);
+
   const graph::Graph& model() const { return engines_.front()->model(); }
   std::int64_t outputs() const { return engines_.front()->outputs(); }
   // Samples a call may have.

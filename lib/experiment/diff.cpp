@@ -1,7 +1,7 @@
 #include "experiment/diff.h"
 
-#include <algorithm>
-#include <map>
+#include <charconv>
+#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -17,18 +17,62 @@ void check_ledger(const RunFiles& run) {
                   "has no step: the run was made with run.ledger: false, or by an older version");
 }
 
+// The rows of a ledger, each with the samples of all steps since the last row that was taken: runs
+// of other lengths and checkpoints have other rows.
+class Ledger {
+ public:
+  explicit Ledger(const RunFiles& run) : rows_(run.ledger) {}
+
+  bool at_end() const { return next_ == rows_.size(); }
+  std::int64_t step() const { return rows_[next_].step; }
+  const std::string& loss() const { return rows_[next_].loss; }
+  const std::string& learning_rate() const { return rows_[next_].learning_rate; }
+  std::int64_t samples() const { return samples_ + rows_[next_].samples; }
+  // The sum of the steps' hashes, as the ledger has it for the steps of one row; "" where a hash is
+  // not known.
+  std::string sample_ids() const {
+    const std::optional<std::uint64_t> ids = sum_with(rows_[next_].sample_ids);
+    if (!ids) return "";
+    char text[20];
+    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(*ids));
+    return text;
+  }
+  void skip() {
+    samples_ = samples();
+    ids_ = sum_with(rows_[next_++].sample_ids);
+  }
+  void take() {
+    samples_ = 0;
+    ids_ = 0;
+    ++next_;
+  }
+
+ private:
+  std::optional<std::uint64_t> sum_with(const std::string& text) const {
+    std::uint64_t id = 0;
+    const char* end = text.data() + text.size();
+    const auto [after, error] = std::from_chars(text.data(), end, id, 16);
+    if (!ids_ || error != std::errc() || after != end) return std::nullopt;
+    return *ids_ + id;
+  }
+
+  const std::vector<LedgerRow>& rows_;
+  std::size_t next_ = 0;
+  std::int64_t samples_ = 0;
+  std::optional<std::uint64_t> ids_ = 0;
+};
+
 // What differs between two rows of one step, causes before their effects.
-std::vector<RunDiff::Field> differences(const LedgerRow& a, const LedgerRow& b) {
+std::vector<RunDiff::Field> differences(const Ledger& a, const Ledger& b) {
   std::vector<RunDiff::Field> fields;
   const auto check = [&](const char* name, const std::string& one, const std::string& other) {
     if (one != other) fields.push_back({name, one, other});
   };
-  check("samples", std::to_string(a.samples), std::to_string(b.samples));
-  if (!a.sample_ids.empty() && !b.sample_ids.empty()) {
-    check("sample_ids", a.sample_ids, b.sample_ids);
-  }
-  check("learning_rate", a.learning_rate, b.learning_rate);
-  check("loss", a.loss, b.loss);
+  check("samples", std::to_string(a.samples()), std::to_string(b.samples()));
+  const std::string ids = a.sample_ids(), other_ids = b.sample_ids();
+  if (!ids.empty() && !other_ids.empty()) check("sample_ids", ids, other_ids);
+  check("learning_rate", a.learning_rate(), b.learning_rate());
+  check("loss", a.loss(), b.loss());
   return fields;
 }
 
@@ -66,20 +110,24 @@ RunDiff diff(const RunFiles& first, const RunFiles& second) {
   RunDiff diff;
   diff.first = first.folder.string();
   diff.second = second.folder.string();
-  std::map<std::int64_t, const LedgerRow*> other;
-  for (const LedgerRow& row : second.ledger) other[row.step] = &row;
-  for (const LedgerRow& row : first.ledger) {
-    const auto found = other.find(row.step);
-    if (found == other.end()) continue;
-    ++diff.common_steps;
-    if (diff.step) continue;
-    diff.fields = differences(row, *found->second);
-    if (!diff.fields.empty()) diff.step = row.step;
+  std::vector<std::int64_t> common;
+  for (Ledger a(first), b(second); !a.at_end() && !b.at_end();) {
+    if (a.step() != b.step()) {
+      a.step() < b.step() ? a.skip() : b.skip();
+      continue;
+    }
+    common.push_back(a.step());
+    if (!diff.step) {
+      diff.fields = differences(a, b);
+      if (!diff.fields.empty()) diff.step = a.step();
+    }
+    a.take();
+    b.take();
   }
+  diff.common_steps = static_cast<std::int64_t>(common.size());
   compare_hashes(first, second, diff);
-  for (const LedgerRow& row : first.ledger) {
-    const bool before = !diff.step || row.step < *diff.step;
-    if (before && other.contains(row.step)) diff.equal = row.step;
+  for (const std::int64_t step : common) {
+    if (!diff.step || step < *diff.step) diff.equal = step;
   }
   diff.settings = differing_settings({first, second});
   return diff;

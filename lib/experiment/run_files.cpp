@@ -48,6 +48,7 @@ class CsvFile {
     }
   }
   std::size_t size() const { return rows_.size(); }
+  const std::vector<std::string>& columns() const { return columns_; }
   std::string operator()(std::size_t row, const std::string& column) const {
     const auto found = std::find(columns_.begin(), columns_.end(), column);
     if (found == columns_.end()) return "";
@@ -65,16 +66,25 @@ class CsvFile {
   std::vector<std::vector<std::string>> rows_;
 };
 
-std::vector<MetricsRow> read_metrics(const Path& path) {
+// "gpu0_utilization"
+bool is_of_device(const std::string& column) {
+  if (!column.starts_with("gpu")) return false;
+  const std::size_t end = column.find_first_not_of("0123456789", 3);
+  return end != 3 && end != std::string::npos && column[end] == '_';
+}
+
+void read_metrics(const Path& path, RunFiles& run) {
   const CsvFile file(path);
-  std::vector<MetricsRow> rows;
   for (std::size_t i = 0; i < file.size(); ++i) {
-    const auto real = [&](const char* column) { return real_of(file(i, column)); };
-    rows.push_back({file.step(i), real("epoch"), file(i, "split"), real("loss"), real("accuracy"),
-                    real("learning_rate"), real("images_per_second"), real("wait_share"),
-                    real("seconds")});
+    const auto real = [&](const std::string& column) { return real_of(file(i, column)); };
+    for (const std::string& column : file.columns()) {
+      if (!is_of_device(column) || !std::isfinite(real(column))) continue;
+      run.devices[column].emplace_back(static_cast<double>(file.step(i)), real(column));
+    }
+    run.metrics.push_back({file.step(i), real("epoch"), file(i, "split"), real("loss"),
+                           real("accuracy"), real("learning_rate"), real("images_per_second"),
+                           real("wait_share"), real("seconds")});
   }
-  return rows;
 }
 
 void read_ledger(const Path& path, RunFiles& run) {
@@ -134,6 +144,18 @@ void read_record(const Json& json, RunFiles& run) {
   json.at("classes").get_to(run.classes);
   run.replicas = value_of<std::int64_t>(json, "replicas", 1);
   run.global_batch = value_of<std::int64_t>(json, "global_batch", 0);
+  if (json.contains("memory")) {
+    for (const char* what :
+         {"parameters and state", "gradients", "activations", "staging and tables"}) {
+      run.memory.emplace_back(what, value_of<std::int64_t>(json["memory"], what, 0));
+    }
+  }
+  for (const char* name : {"train", "validation", "test"}) {
+    if (!json.contains("splits") || !json["splits"].contains(name)) continue;
+    const Json& split = json["splits"][name];
+    run.splits.push_back({name, value_of<std::int64_t>(split, "samples", 0),
+                          split.at("classes").get<std::vector<std::int64_t>>()});
+  }
   run.steps_per_epoch = value_of<std::int64_t>(json, "steps_per_epoch", 0);
   run.total_steps = value_of<std::int64_t>(json, "total_steps", 0);
   double images = 0;
@@ -174,7 +196,7 @@ RunFiles read_run(const Path& folder) {
     run.config = config::leaves(
         config::parse_config(read_text_file(config), config.string(), {}, {}).config);
   }
-  run.metrics = read_metrics(folder / "metrics.csv");
+  read_metrics(folder / "metrics.csv", run);
   read_ledger(folder / "ledger.csv", run);
   return run;
 }

@@ -62,6 +62,18 @@ struct RunFiles {
   // Of its devices in all sessions, and for an image that they trained on; nothing unless each
   // session measured it.
   std::optional<double> energy_joules, joules_per_image;
+  // Samples of the splits, in the order train, validation, test.
+  struct Split {
+    std::string name;
+    std::int64_t samples = 0;
+    std::vector<std::int64_t> classes;  // of each class; empty where the run does not tell
+  };
+  std::vector<Split> splits;
+  // Bytes that the model takes on a device, by what for.
+  std::vector<std::pair<std::string, std::int64_t>> memory;
+  // What its devices were measured to do: (step, value) by column of metrics.csv, e.g.
+  // "gpu0_utilization".
+  std::map<std::string, std::vector<std::pair<double, double>>> devices;
   std::optional<Finished> finished;                         // when it ended by itself
   std::vector<std::pair<std::string, std::string>> config;  // every leaf, in the order of the file
   std::vector<MetricsRow> metrics;

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/formats/table.h"
 #include "base/text.h"
+#include "config/pretrained.h"
+#include "config/rule.h"
 #include "data/data.h"
 #include "data/image_size.h"
 
@@ -85,15 +87,6 @@ void measure_images(ImageFolder& images) {
   images.height = median_of(heights);
   images.width = median_of(widths);
 }
-
-struct KnownWeights {
-  const char *backbone, *file;
-};
-constexpr KnownWeights kOnCpu[] = {
-    {"mobilenet_v2", "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"},
-    {"resnet50", "resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5"},
-    {"vgg16", "vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5"}};
-constexpr KnownWeights kOnGpu[] = {kOnCpu[1], kOnCpu[0], kOnCpu[2]};
 
 // In double quotes unless it is a plain word or path.
 std::string yaml_text(const std::string& text) {
@@ -177,10 +170,7 @@ std::string plain_model(const ImageFolder& images, const FoundWeights& weights) 
   return concat(
       "# No weights of a backbone were found in ", printable(join(searched)),
       ".\n# This small network learns from these images alone. For better results with few images "
-      "put the file\n# ",
-      kOnCpu[0].file,
-      "\n# of Keras into one of these folders and run `trainer "
-      "new` again.\nmodel:\n  input: [",
+      "run\n#   datasets/weights.sh mobilenet_v2\n# and `trainer new` again.\nmodel:\n  input: [",
       side, ", ", side, ", ", images.is_grey ? 1 : 3,
       "]  # height, width, channels: images are resized to this\n  layers:\n"
       "    - conv: {filters: 32, kernel_size: 3, padding: same, activation: relu}\n"
@@ -243,23 +233,22 @@ ImageFolder look_at(const Path& folder) {
 }
 
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu) {
-  const auto variable = [&](const char* name) -> std::string {
-    const auto found = environment.find(name);
-    return found == environment.end() ? "" : found->second;
-  };
   FoundWeights weights;
-  if (const std::string folder = variable("WEIGHTS_DIR"); !folder.empty()) {
+  for (const std::string& folder : config::weight_folders(environment)) {
     weights.searched.emplace_back(folder);
   }
-  weights.searched.emplace_back("weights");
   weights.searched.push_back((data / ".." / "weights").lexically_normal());
-  if (const std::string home = variable("HOME"); !home.empty()) {
-    weights.searched.push_back(Path(home) / ".keras" / "models");
-  }
-  for (const auto& [backbone, file] : on_cpu ? kOnCpu : kOnGpu) {
+  using Name = config::Backbone::Name;
+  const std::vector<Name> names =
+      on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}
+             : std::vector{Name::kResNet50, Name::kMobileNetV2, Name::kVgg16};
+  for (const Name name : names) {
+    config::Backbone backbone;
+    backbone.name = name;
+    const std::string file = config::keras_weight_file(backbone);
     for (const Path& folder : weights.searched) {
       if (!fs::exists(folder / file)) continue;
-      weights.backbone = backbone;
+      weights.backbone = config::spell(name);
       weights.file = folder / file;
       return weights;
     }

@@ -33,7 +33,7 @@ struct FoundWeights {
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
 };
-// Looks in $WEIGHTS_DIR, ./weights, weights beside the data, and ~/.keras/models. On the CPU the
+// Looks in config::weight_folders() and in weights beside the data. On the CPU the
 // smallest network comes first.
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu);
 

@@ -1,8 +1,35 @@
+#include <ctime>
 #include <stdexcept>
 
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {
+namespace {
+
+std::string formatted(std::chrono::system_clock::time_point time, const char* format,
+                      std::tm* (*parts_of)(const std::time_t*, std::tm*)) {
+  const std::time_t seconds = std::chrono::system_clock::to_time_t(time);
+  std::tm parts{};
+  parts_of(&seconds, &parts);
+  char text[40];
+  std::strftime(text, sizeof text, format, &parts);
+  return text;
+}
+
+}  // namespace
+
+std::string utc_time(std::chrono::system_clock::time_point time) {
+  using std::chrono::floor, std::chrono::milliseconds, std::chrono::seconds;
+  const auto whole = floor<seconds>(time);
+  const auto rest = std::chrono::duration_cast<milliseconds>(time - whole).count();
+  const std::string digits = std::to_string(1000 + rest).substr(1);
+  return formatted(whole, "%Y-%m-%dT%H:%M:%S.", ::gmtime_r) + digits + "Z";
+}
+
+std::string local_time(std::chrono::system_clock::time_point time) {
+  using std::chrono::floor, std::chrono::seconds;
+  return formatted(floor<seconds>(time), "%Y-%m-%d %H:%M:%S", ::localtime_r);
+}
 
 const char* to_string(Split split) {
   switch (split) {

@@ -1,6 +1,7 @@
 // Hooks watch a run and may ask it to save or stop; the loop decides.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -99,6 +100,15 @@ struct Finish {
   std::int64_t skipped_updates = 0;  // of this process's steps: see Progress::skipped
   std::string parameters_sha256;
   std::vector<Evaluation> evaluations;  // the last ones, one a split
+  // The best checkpoint so far, where there is one.
+  struct Best {
+    std::string metric;  // run.best
+    double value = 0;
+    double epoch = 0;
+    std::int64_t step = 0;
+    Path path;
+  };
+  std::optional<Best> best;
   // With parameter servers: of the gradients of all workers since the start of this process.
   struct Staleness {
     double mean = 0;
@@ -114,6 +124,13 @@ struct Finish {
 };
 
 enum class Request { kContinue, kSave, kStop };
+
+// The time of day, for what is written beside it. Without one no times are written.
+using WallClock = std::function<std::chrono::system_clock::time_point()>;
+// "2026-01-31T12:00:00.250Z"
+std::string utc_time(std::chrono::system_clock::time_point time);
+// "2026-01-31 12:00:00", of this machine's time zone.
+std::string local_time(std::chrono::system_clock::time_point time);
 
 class Hook {
  public:
@@ -131,19 +148,30 @@ class Hook {
 
 // ---- The hooks, one a file ----
 
+// What the terminal's lines depend on besides the run.
+struct TerminalFacts {
+  std::function<int()> columns;         // asked before every line; 80 without it
+  WallClock clock;                      // begins lines that are not rewritten
+  std::function<void()> output_closed;  // called once, when nobody reads the output any more
+};
 // The terminal: a progress line on a TTY, plain lines every `log_every` otherwise; evaluations; the
 // articles' closing lines. Quiet: results alone, no progress.
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
-                                         const config::Duration& log_every);
+                                         const config::Duration& log_every,
+                                         TerminalFacts facts = {});
 // --json: one object a line. A step line comes every `log_every`, with means over the samples of
 // the steps since the last line, as in the terminal's lines and metrics.csv. The first step has a
 // line of its own as well, and counts in the next one too.
-std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every);
+// `output_closed` as in TerminalFacts.
+std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every,
+                                     WallClock clock = {},
+                                     std::function<void()> output_closed = {});
 // Writes metrics.csv and metrics.jsonl in the run directory. A resumed run drops the rows of steps
 // that it will repeat, and appends. With parameter servers the files have columns for the mean and
 // largest staleness of the chief's steps. A resumed file keeps these columns and gets those that it
 // lacks.
-std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every);
+std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every,
+                                              WallClock clock = {});
 // Writes ledger.csv in the run directory: a row a step, and a row with a hash of all parameters for
 // every checkpoint. `parameters_hash` returns the current hash.
 std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash);
@@ -151,6 +179,12 @@ std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_h
 std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);
 // Asks to stop when the metric has not improved for `patience` evaluations.
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
+// Asks to stop when the metric has reached the value.
+std::unique_ptr<Hook> make_stop_at_hook(const config::StopAt& stop_at);
+// Warns once when the training loss diverges: far above that of guessing, or rising for an epoch.
+// With train.stop_on_divergence it throws CheckError instead.
+std::unique_ptr<Hook> make_divergence_hook(const config::Config& config,
+                                           std::function<void(const std::string&)> warn);
 
 // The metric named "validation/accuracy", "test/loss", ...; none when the evaluation lacks it.
 std::optional<double> metric_of(const Evaluation& evaluation, const std::string& name);
@@ -162,6 +196,8 @@ struct Output {
   bool is_tty = false;
   bool quiet = false;
   bool json = false;
+  TerminalFacts facts = {};
+  std::function<void(const std::string&)> warn = {};
 };
 std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
                                               const Output& output);

@@ -1,5 +1,7 @@
 #include "hooks/interval.h"
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace trainer::hooks {
@@ -31,6 +33,26 @@ bool Interval::due(std::int64_t step, double elapsed) {
 
 bool Interval::falls_on(std::int64_t step) const {
   return duration_.unit != Unit::kSeconds && periods(step) > periods(step - 1);
+}
+
+std::int64_t row_spacing(std::int64_t period, std::int64_t dense) {
+  const auto last = static_cast<std::uint64_t>(std::max<std::int64_t>(period, 1) - 1);
+  return static_cast<std::int64_t>(std::bit_ceil(last / static_cast<std::uint64_t>(dense) + 1));
+}
+
+RowInterval::RowInterval(const config::Duration& duration, std::int64_t steps_per_epoch)
+    : interval_(duration, steps_per_epoch) {}
+
+bool RowInterval::due(std::int64_t step, double elapsed) {
+  const bool is_first = period_ == 0;
+  if (!interval_.due(step, elapsed)) return false;
+  period_ =
+      interval_.is_in_seconds() ? period_ + 1 : static_cast<std::int64_t>(interval_.periods(step));
+  if (is_first) written_ = period_ - 1;
+  const std::int64_t spacing = row_spacing(period_, kDensePeriods);
+  if (period_ / spacing == written_ / spacing) return false;
+  written_ = period_;
+  return true;
 }
 
 }  // namespace trainer::hooks

@@ -17,15 +17,34 @@ class Interval {
   // Whether the action is due after `step` when due() is called for every step. False for intervals
   // in seconds, which cannot be predicted.
   bool falls_on(std::int64_t step) const;
+  // Number of periods that have passed after `step` steps; not for intervals in seconds.
+  double periods(std::int64_t step) const;
+  bool is_in_seconds() const { return duration_.unit == config::Duration::Unit::kSeconds; }
 
  private:
-  // Number of periods that have passed after `step` steps.
-  double periods(std::int64_t step) const;
-
   config::Duration duration_;
   std::int64_t steps_per_epoch_;
   double last_ = 0;  // elapsed when it was due last, for seconds
   std::optional<std::int64_t> last_step_;
+};
+
+// How far apart the rows of a file are, in periods: 1 up to `dense` periods, 2 up to twice as many,
+// 4 up to four times, and so on. A file grows with the logarithm of a long run, and has the same
+// rows however often the run was resumed.
+std::int64_t row_spacing(std::int64_t period, std::int64_t dense);
+
+// Decides when a row is due: after every period of the interval, then further and further apart.
+class RowInterval {
+ public:
+  RowInterval(const config::Duration& duration, std::int64_t steps_per_epoch);
+  // As Interval::due(). Periods in seconds are counted from the start of this process.
+  bool due(std::int64_t step, double elapsed);
+
+ private:
+  static constexpr std::int64_t kDensePeriods = 1 << 14;
+
+  Interval interval_;
+  std::int64_t period_ = 0, written_ = 0;  // the newest period, and that of the last row
 };
 
 }  // namespace trainer::hooks

@@ -1,6 +1,8 @@
 #include "base/formats/json.h"
 
+#include <cerrno>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
@@ -23,8 +25,12 @@ Json json_of(const engine::DeviceUse& use) {
 
 class JsonHook : public Hook {
  public:
-  JsonHook(std::ostream& out, const config::Duration& log_every)
-      : out_(out), log_every_(log_every) {}
+  JsonHook(std::ostream& out, const config::Duration& log_every, WallClock clock,
+           std::function<void()> output_closed)
+      : out_(out),
+        log_every_(log_every),
+        clock_(std::move(clock)),
+        output_closed_(std::move(output_closed)) {}
 
   std::string name() const override { return "json"; }
 
@@ -107,6 +113,13 @@ class JsonHook : public Hook {
               {"reason", to_string(finish.reason)},
               {"metrics", metrics},
               {"parameters_sha256", finish.parameters_sha256}};
+    if (const auto& best = finish.best) {
+      line["best"] = {{"metric", best->metric},
+                      {"value", best->value},
+                      {"epoch", best->epoch},
+                      {"step", best->step},
+                      {"path", best->path.string()}};
+    }
     if (finish.skipped_updates > 0) line["skipped_updates"] = finish.skipped_updates;
     if (const auto& staleness = finish.staleness) {
       line["staleness"] = {
@@ -122,10 +135,17 @@ class JsonHook : public Hook {
   }
 
  private:
-  void write(const Json& event) { write_event(out_, event); }
+  void write(Json event) {
+    if (clock_) event["time"] = utc_time(clock_());
+    write_event(out_, event);
+    if (!out_ && (errno == EPIPE || errno == EIO) && output_closed_)
+      std::exchange(output_closed_, {})();
+  }
 
   std::ostream& out_;
   config::Duration log_every_;
+  WallClock clock_;
+  std::function<void()> output_closed_;
   std::optional<Interval> interval_;
   RunInfo info_;
   std::int64_t step_ = 0;
@@ -134,8 +154,9 @@ class JsonHook : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every) {
-  return std::make_unique<JsonHook>(out, log_every);
+std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& log_every,
+                                     WallClock clock, std::function<void()> output_closed) {
+  return std::make_unique<JsonHook>(out, log_every, std::move(clock), std::move(output_closed));
 }
 
 }  // namespace trainer::hooks

@@ -1,8 +1,11 @@
-// ledger.csv: what every step was, so that two runs can be compared step by step.
+// ledger.csv: what every step was, so that two runs can be compared step by step. After
+// kDenseSteps steps a row is of several steps: their samples and times, the sum of their samples'
+// hashes, and the last one's loss and learning rate.
 #include <cstdio>
 
 #include "base/text.h"
 #include "hooks/hooks.h"
+#include "hooks/interval.h"
 #include "hooks/row_file.h"
 
 namespace trainer::hooks {
@@ -10,6 +13,7 @@ namespace {
 
 constexpr const char* kHeader =
     "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters";
+constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
 constexpr double kFlushSeconds = 0.25;  // a write for every step would cost where steps are short
 
 std::string number(double value) {
@@ -43,16 +47,21 @@ class LedgerHook final : public Hook {
   std::string name() const override { return "ledger"; }
 
   void on_start(const RunInfo& info) override {
-    step_ = info.first_step;
+    last_.step = written_ = info.first_step;
     file_.emplace(info.dir / "ledger.csv", info.first_step, LedgerRows());
   }
 
   Request on_step(const Progress& p) override {
-    step_ = p.step;
-    file_->write({p.step, "step",
-                  concat(p.step, ',', p.samples, ',', number(p.loss), ',', number(p.learning_rate),
-                         ',', p.sample_ids == 0 ? "" : hexadecimal(p.sample_ids), ',',
-                         number(p.step_seconds), ',', number(p.wait_seconds), ',')});
+    samples_ += p.samples;
+    seconds_ += p.step_seconds;
+    wait_seconds_ += p.wait_seconds;
+    sample_ids_ += p.sample_ids;
+    has_ids_ = has_ids_ && p.sample_ids != 0;
+    last_ = p;
+    last_.ranks = {};
+    const std::int64_t spacing = row_spacing(p.step, kDenseSteps);
+    if (p.step / spacing == written_ / spacing) return Request::kContinue;
+    write_row();
     if (p.elapsed - flushed_ >= kFlushSeconds) {
       file_->flush();
       flushed_ = p.elapsed;
@@ -60,17 +69,42 @@ class LedgerHook final : public Hook {
     return Request::kContinue;
   }
 
+  // A run that resumes here drops no step, so that sums over the rows stay those over the steps.
   void on_checkpoint(const Path&) override {
-    file_->add({step_, "parameters", concat(step_, ",,,,,,,", parameters_hash_().substr(0, 16))});
+    if (last_.step != written_) write_row();
+    file_->add({last_.step, "parameters",
+                concat(last_.step, ",,,,,,,", parameters_hash_().substr(0, 16))});
   }
 
-  void on_finish(const Finish&) override { file_->flush(); }
+  void on_finish(const Finish&) override {
+    if (last_.step != written_) write_row();
+    file_->flush();
+  }
 
  private:
+  // Of all steps since the last row.
+  void write_row() {
+    const std::int64_t step = last_.step;
+    file_->write({step, "step",
+                  concat(step, ',', samples_, ',', number(last_.loss), ',',
+                         number(last_.learning_rate), ',', has_ids_ ? hexadecimal(sample_ids_) : "",
+                         ',', number(seconds_), ',', number(wait_seconds_), ',')});
+    written_ = step;
+    samples_ = 0;
+    seconds_ = wait_seconds_ = 0;
+    sample_ids_ = 0;
+    has_ids_ = true;
+  }
+
   std::function<std::string()> parameters_hash_;
   std::optional<RowFile> file_;
-  std::int64_t step_ = 0;
-  double flushed_ = 0;  // Progress::elapsed then
+  Progress last_;             // the newest step
+  std::int64_t written_ = 0;  // the step of the last row
+  std::int64_t samples_ = 0;  // since then, as the rest
+  double seconds_ = 0, wait_seconds_ = 0;
+  std::uint64_t sample_ids_ = 0;
+  bool has_ids_ = true;  // of all
+  double flushed_ = 0;   // Progress::elapsed then
 };
 
 }  // namespace

@@ -69,6 +69,8 @@ Columns device_columns(const std::vector<std::string>& devices) {
 }
 // Behind the servers', where devices have a clock: the mean gap between steps, in seconds.
 constexpr char kGap[] = "gap_seconds";
+// The last: when the row was written.
+constexpr char kTime[] = "time";
 // Whether the name is one of device_columns() for some device.
 bool is_device_column(const std::string& name) {
   const std::size_t end = name.find('_');
@@ -110,7 +112,8 @@ class CsvRows {
     const Columns found = fields_of(line);
     const bool ours = std::all_of(found.begin(), found.end(), [](const std::string& name) {
       return contains(columns(), name) || contains(rank_columns(), name) ||
-             contains(server_columns(), name) || name == kGap || is_device_column(name);
+             contains(server_columns(), name) || name == kGap || name == kTime ||
+             is_device_column(name);
     });
     if (ours && contains(found, "step") && contains(found, "split")) found_ = found;
   }
@@ -165,8 +168,8 @@ struct JsonRows {
 
 class MetricsFilesHook : public Hook {
  public:
-  explicit MetricsFilesHook(const config::Duration& summary_every)
-      : summary_every_(summary_every) {}
+  MetricsFilesHook(const config::Duration& summary_every, WallClock clock)
+      : summary_every_(summary_every), clock_(std::move(clock)) {}
 
   std::string name() const override { return "metrics_files"; }
 
@@ -181,6 +184,7 @@ class MetricsFilesHook : public Hook {
     if (has_servers_) rows.add(server_columns());
     if (devices_.has_gaps()) rows.add({kGap});
     rows.add(device_columns(devices_.devices()));
+    if (clock_) rows.add({kTime});
     if (info.first_step > 0) rows.add(rows.found());
     columns_ = rows.wanted();
     csv_.emplace(csv, info.first_step, rows);
@@ -260,7 +264,8 @@ class MetricsFilesHook : public Hook {
   }
 
   // What is missing or not finite is null in JSON and nothing in a CSV field.
-  void write(const Json& values) {
+  void write(Json values) {
+    if (clock_) values[kTime] = utc_time(clock_());
     Json row;
     for (const std::string& column : columns_) {
       row[column] = values.contains(column) ? values[column] : Json();
@@ -278,19 +283,21 @@ class MetricsFilesHook : public Hook {
   }
 
   config::Duration summary_every_;
+  WallClock clock_;
   std::int64_t total_steps_ = 0;
   bool has_servers_ = false;
   Columns columns_;  // of the CSV file
   DeviceWindow devices_;
-  std::optional<Interval> interval_;
+  std::optional<RowInterval> interval_;
   std::optional<RowFile> csv_, jsonl_;
   MetricWindow window_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every) {
-  return std::make_unique<MetricsFilesHook>(summary_every);
+std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every,
+                                              WallClock clock) {
+  return std::make_unique<MetricsFilesHook>(summary_every, std::move(clock));
 }
 
 }  // namespace trainer::hooks

@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <utility>
 
 #include "base/formats/table.h"
 #include "base/text.h"
@@ -43,11 +45,31 @@ std::string speed(double value) {
   return text;
 }
 
-std::string bar(double share) {
-  constexpr int kWidth = 20;
-  const int full = std::clamp(static_cast<int>(share * kWidth), 0, kWidth);
+constexpr int kLeastBar = 5, kMostBar = 20;  // columns between the brackets
+constexpr int kUsualColumns = 80;
+
+std::string bar(double share, int width) {
+  const int full = std::clamp(static_cast<int>(share * width), 0, width);
   return "[" + std::string(static_cast<std::size_t>(full), '=') +
-         std::string(static_cast<std::size_t>(kWidth - full), ' ') + "]";
+         std::string(static_cast<std::size_t>(width - full), ' ') + "]";
+}
+
+// The terminal's line in fewer than `columns` columns: the fields leave from the right, then the
+// bar, which takes the room that is left.
+std::string fitted(const std::string& head, double share, std::vector<std::string> fields,
+                   int columns) {
+  const auto length = [&] {
+    std::size_t sum = head.size();
+    for (const std::string& field : fields) sum += 2 + field.size();
+    return static_cast<int>(sum);
+  };
+  constexpr int kBrackets = 3;  // and the blank before them
+  while (!fields.empty() && length() + kBrackets + kLeastBar >= columns) fields.pop_back();
+  const int room = columns - 1 - length() - kBrackets;
+  std::string line = head;
+  if (room >= kLeastBar) line += ' ' + bar(share, std::min(room, kMostBar));
+  for (const std::string& field : fields) line += "  " + field;
+  return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));
 }
 
 // "gpu0: utilization 87 %, memory 12.3 GiB, 310 W": means over the run, what the device says of it.
@@ -80,8 +102,13 @@ std::string device_line(const engine::DeviceUse& use) {
 
 class ProgressHook : public Hook {
  public:
-  ProgressHook(std::ostream& out, bool is_tty, bool quiet, const config::Duration& log_every)
-      : out_(out), is_tty_(is_tty), quiet_(quiet), log_every_(log_every) {}
+  ProgressHook(std::ostream& out, bool is_tty, bool quiet, const config::Duration& log_every,
+               TerminalFacts facts)
+      : out_(out),
+        is_tty_(is_tty),
+        quiet_(quiet),
+        log_every_(log_every),
+        facts_(std::move(facts)) {}
 
   std::string name() const override { return "progress"; }
 
@@ -124,7 +151,7 @@ class ProgressHook : public Hook {
   Request on_evaluation(const Evaluation& e) override {
     close_line();
     const engine::Metrics& m = e.metrics;
-    out_ << to_string(e.split) << ": loss " << fixed(m.loss, 4);
+    out_ << stamp() << to_string(e.split) << ": loss " << fixed(m.loss, 4);
     if (m.classes > 0) {
       out_ << "  accuracy " << fixed(m.accuracy, 4) << " (95 % interval "
            << fixed(m.accuracy_interval.low, 4) << "-" << fixed(m.accuracy_interval.high, 4) << ")";
@@ -132,7 +159,7 @@ class ProgressHook : public Hook {
     if (m.top_k > 0) out_ << "  top " << m.top_k << " " << fixed(m.top_k_accuracy, 4);
     out_ << "  step " << e.step << "  epoch " << rate(e.epoch) << "  " << fixed(e.seconds, 1)
          << " s\n";
-    out_.flush();
+    flush();
     return Request::kContinue;
   }
 
@@ -142,7 +169,7 @@ class ProgressHook : public Hook {
     if (finish.reason != FinishReason::kDone) {
       out_ << to_string(finish.reason) << " after step " << finish.steps;
       if (finish.reason == FinishReason::kInterrupted) {
-        out_ << "; a checkpoint was saved, go on with --resume";
+        out_ << "; a checkpoint was saved: give the same command with --resume to go on";
       }
       out_ << '\n';
     }
@@ -173,40 +200,99 @@ class ProgressHook : public Hook {
       if (finish.joules_per_image) out_ << ", " << rate(*finish.joules_per_image) << " J/image";
       out_ << '\n';
     }
+    if (const auto& best = finish.best) {
+      out_ << "best " << best->metric << " " << fixed(best->value, 4) << " after epoch "
+           << rate(best->epoch) << " (step " << best->step << "), in " << best->path.string()
+           << '\n';
+    }
     if (!quiet_) out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n";
     out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n"
          << fixed(finish.images_per_second, 1) << " images/second" << counted << '\n';
-    out_.flush();
+    if (!quiet_ && finish.reason != FinishReason::kInterrupted) {
+      out_ << "next: trainer evaluate " << info_.dir.string() << ", or trainer predict "
+           << info_.dir.string() << " IMAGE...\n";
+    }
+    flush();
   }
 
  private:
-  std::string line() const {
-    const Progress& p = window_.last();
+  // Of the run or of its epoch, counted from 1.
+  struct Place {
+    std::int64_t epoch, epochs, step, steps;
+  };
+  Place place() const {
     const std::int64_t per_epoch = std::max<std::int64_t>(info_.steps_per_epoch, 1);
     const auto epoch_of = [&](std::int64_t step) { return (step + per_epoch - 1) / per_epoch; };
-    const std::int64_t left = info_.total_steps - p.step;
-    const std::string accuracy =
-        std::isnan(window_.accuracy()) ? "" : "  accuracy " + fixed(window_.accuracy(), 4);
-    return concat("epoch ", epoch_of(p.step), "/", epoch_of(info_.total_steps), "  step ", p.step,
-                  "/", info_.total_steps, "  loss ", fixed(window_.loss(), 4), accuracy, "  lr ",
-                  rate(p.learning_rate), "  ", grouped(std::llround(window_.images_per_second())),
-                  " images/s  ", speed(window_.steps_per_second()), " steps/s  wait ",
-                  fixed(100 * window_.wait_share(), 0), "%  eta ",
-                  clock_time(static_cast<double>(left) * step_seconds_));
+    const std::int64_t step = window_.last().step, epoch = epoch_of(step);
+    return {epoch, epoch_of(info_.total_steps), step - (epoch - 1) * per_epoch,
+            std::min(per_epoch, info_.total_steps - (epoch - 1) * per_epoch)};
+  }
+
+  std::string accuracy() const {
+    return std::isnan(window_.accuracy()) ? "" : "accuracy " + fixed(window_.accuracy(), 4);
+  }
+  std::string eta() const {
+    const std::int64_t left = info_.total_steps - window_.last().step;
+    return "eta " + clock_time(static_cast<double>(left) * step_seconds_);
+  }
+  std::string loss() const { return "loss " + fixed(window_.loss(), 4); }
+  std::string images() const {
+    return grouped(std::llround(window_.images_per_second())) + " images/s";
+  }
+  std::string learning_rate() const { return "lr " + rate(window_.last().learning_rate); }
+  std::string steps() const { return speed(window_.steps_per_second()) + " steps/s"; }
+  std::string wait() const { return concat("wait ", fixed(100 * window_.wait_share(), 0), "%"); }
+
+  // Of a log: "epoch 1/3  step 4/20  loss 0.2500 ...".
+  std::string log_line() const {
+    const Place at = place();
+    std::vector<std::string> fields{concat("epoch ", at.epoch, "/", at.epochs),
+                                    concat("step ", window_.last().step, "/", info_.total_steps),
+                                    loss(),
+                                    accuracy(),
+                                    learning_rate(),
+                                    images(),
+                                    steps(),
+                                    wait(),
+                                    eta()};
+    std::erase(fields, "");
+    return join(fields, "  ");
+  }
+
+  // Of a terminal: "epoch 1/3  4/8 [=====     ]  eta 0:01 ...".
+  std::string terminal_line() const {
+    const Place at = place();
+    const std::string head =
+        concat("epoch ", at.epoch, "/", at.epochs, "  ", at.step, "/", at.steps);
+    std::vector<std::string> fields{eta(),           loss(), accuracy(), images(),
+                                    learning_rate(), wait(), steps()};
+    std::erase(fields, "");
+    const double share = static_cast<double>(at.step) / static_cast<double>(at.steps);
+    return fitted(head, share, std::move(fields),
+                  facts_.columns ? facts_.columns() : kUsualColumns);
+  }
+
+  // Of a line that is not rewritten in place.
+  std::string stamp() const {
+    return is_tty_ || quiet_ || !facts_.clock ? "" : local_time(facts_.clock()) + "  ";
   }
 
   void show() {
     shown_at_ = window_.last().elapsed;
     if (is_tty_) {
-      const double total = static_cast<double>(std::max<std::int64_t>(info_.total_steps, 1));
-      out_ << '\r' << kNoWrap << line() << "  "
-           << bar(static_cast<double>(window_.last().step) / total) << kWrap << kClearRest;
+      out_ << '\r' << kNoWrap << terminal_line() << kWrap << kClearRest;
       open_line_ = true;
     } else {
-      out_ << line() << '\n';
+      out_ << stamp() << log_line() << '\n';
     }
-    out_.flush();
+    flush();
     window_ = {};
+  }
+
+  void flush() {
+    out_.flush();
+    if (!out_ && (errno == EPIPE || errno == EIO) && facts_.output_closed)
+      std::exchange(facts_.output_closed, {})();
   }
 
   // Leaves the terminal's line in its newest state.
@@ -219,6 +305,7 @@ class ProgressHook : public Hook {
   std::ostream& out_;
   bool is_tty_, quiet_;
   config::Duration log_every_;
+  TerminalFacts facts_;
   std::optional<Interval> interval_;
   RunInfo info_;
   MetricWindow window_;
@@ -230,8 +317,8 @@ class ProgressHook : public Hook {
 }  // namespace
 
 std::unique_ptr<Hook> make_progress_hook(std::ostream& out, bool is_tty, bool quiet,
-                                         const config::Duration& log_every) {
-  return std::make_unique<ProgressHook>(out, is_tty, quiet, log_every);
+                                         const config::Duration& log_every, TerminalFacts facts) {
+  return std::make_unique<ProgressHook>(out, is_tty, quiet, log_every, std::move(facts));
 }
 
 }  // namespace trainer::hooks

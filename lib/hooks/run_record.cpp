@@ -51,6 +51,10 @@ class RunRecordHook final : public Hook {
                {"device", origin.device},
                {"on_cpu", origin.on_cpu},
                {"data", origin.data_fingerprint}};
+    for (const RunOrigin::Split& split : origin.splits) {
+      record_["splits"][split.name] = {{"samples", split.samples}, {"classes", split.classes}};
+    }
+    for (const auto& [what, bytes] : origin.memory) record_["memory"][what] = bytes;
     record_["price_per_hour"] = origin.price_per_hour ? Json(*origin.price_per_hour) : Json();
   }
 

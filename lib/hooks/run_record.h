@@ -1,9 +1,12 @@
 // run.json: origin and end of a run, for programs that compare runs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "hooks/hooks.h"
 
@@ -17,6 +20,15 @@ struct RunOrigin {
   std::string processor;         // its model
   std::int64_t cores = 1;        // that the process may use
   std::string data_fingerprint;  // of the training split
+  // Samples of each split and, where labels are known without reading images, of each class.
+  struct Split {
+    std::string name;
+    std::int64_t samples = 0;
+    std::vector<std::int64_t> classes;
+  };
+  std::vector<Split> splits;
+  // Bytes that the model takes on a device, by what for: the plan of one rank of this process.
+  std::vector<std::pair<std::string, std::int64_t>> memory;
   bool on_cpu = true;
   std::optional<double> price_per_hour;  // run.price_per_hour
 };

@@ -14,7 +14,8 @@
 namespace trainer::hooks {
 namespace {
 
-constexpr std::int64_t kMostClasses = 1000;  // beyond, nobody can read the picture
+constexpr std::int64_t kMostClasses = 1000;   // beyond, nobody can read the picture
+constexpr std::int64_t kDensePictures = 256;  // later ones are drawn further and further apart
 
 double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
@@ -54,7 +55,9 @@ class TensorBoardHook : public Hook {
     scalar(split + "/loss", e.step, e.metrics.loss);
     scalar(split + "/accuracy", e.step, e.metrics.accuracy);
     if (e.metrics.top_k > 0) scalar(split + "/top_k_accuracy", e.step, e.metrics.top_k_accuracy);
-    if (e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {
+    ++evaluations_;
+    const bool draws = evaluations_ % row_spacing(evaluations_, kDensePictures) == 0;
+    if (draws && e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {
       const Picture picture = draw_confusion(e.metrics);
       file_->image(split + "/confusion_matrix", e.step, seconds_since_1970(), picture.width,
                    picture.height, picture.png);
@@ -116,8 +119,9 @@ class TensorBoardHook : public Hook {
 
   config::Duration summary_every_;
   std::int64_t total_steps_ = 0;
+  std::int64_t evaluations_ = 0;  // of this process
   bool has_servers_ = false;
-  std::optional<Interval> interval_;
+  std::optional<RowInterval> interval_;
   std::optional<EventFile> file_;
   MetricWindow window_;
   DeviceWindow devices_;

@@ -118,7 +118,8 @@ class Follower {
     folder_ = train::evaluator_folder(options_.run, options_.split);
     lock_.emplace(folder_);
     result_.step = last_step(folder_);
-    options_.hooks.push_back(hooks::make_metrics_files_hook(config.run.summary_every));
+    options_.hooks.push_back(
+        hooks::make_metrics_files_hook(config.run.summary_every, std::chrono::system_clock::now));
     if (config.run.tensorboard) {
       options_.hooks.push_back(hooks::make_tensorboard_hook(config.run.summary_every));
     }

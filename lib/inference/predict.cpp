@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "data/splits.h"
 #include "engine/evaluate.h"
+#include "model/model.h"
 
 namespace trainer::inference {
 namespace {
@@ -126,9 +127,20 @@ model::SampleSpec sample_spec(const Trained& trained, const std::vector<Predicti
       static_cast<std::int64_t>(trained.classes.size())};
 }
 
+std::unique_ptr<engine::Replicas> make_engine(const Trained& trained,
+                                              const std::vector<PredictionInput>& inputs) {
+  const config::Config& config = trained.config;
+  const graph::Graph model =
+      model::build_model(config.model, config.data, sample_spec(trained, inputs), config.seed);
+  auto engine = std::make_unique<engine::Replicas>(model, config, engine::open_backends(config),
+                                                   engine::Engine::Use::kPredict);
+  engine->load(trained.file, trained.path);
+  return engine;
+}
+
 void predict(engine::Replicas& engine, const PredictionInput& input, config::LossKind loss,
-             std::optional<std::int64_t> limit,
-             const std::function<void(const Prediction&)>& each) {
+             std::optional<std::int64_t> limit, const std::function<void(const Prediction&)>& each,
+             const std::function<bool()>& enough) {
   const std::int64_t count =
       std::min(input.dataset().size(), limit.value_or(input.dataset().size()));
   data::LoaderOptions loading;
@@ -158,6 +170,7 @@ void predict(engine::Replicas& engine, const PredictionInput& input, config::Los
       each(prediction);
     }
     loader->release();
+    if (enough && enough()) return;
   }
 }
 

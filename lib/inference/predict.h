@@ -41,6 +41,9 @@ std::vector<PredictionInput> open_prediction_inputs(
 
 // The sample spec of the model for these inputs.
 model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs);
+// The trained model for these inputs, with its variables, on the devices of its config.
+std::unique_ptr<engine::Replicas> make_engine(const Trained& trained,
+                                              const std::vector<PredictionInput>& inputs);
 
 struct Prediction {
   std::int64_t index = 0;
@@ -51,9 +54,11 @@ struct Prediction {
   std::string error;                  // why there is no prediction: nothing but index is set then
 };
 
-// Calls `each` for the first `limit` images, in order. The engine is of Use::kPredict.
+// Calls `each` for the first `limit` images, in order, and ends early when `enough`, asked after
+// every batch, says so. The engine is of Use::kPredict.
 void predict(engine::Replicas& engine, const PredictionInput& input, config::LossKind loss,
-             std::optional<std::int64_t> limit, const std::function<void(const Prediction&)>& each);
+             std::optional<std::int64_t> limit, const std::function<void(const Prediction&)>& each,
+             const std::function<bool()>& enough = {});
 
 // Writes predictions as lines of a table, CSV or JSON.
 class PredictionWriter {

@@ -70,6 +70,21 @@ std::string how_read(const config::Data& data) {
   return text + ", 0 to 255";
 }
 
+// The folder of the run that a config writes, in place of which its user has named the config.
+void check_is_no_config(const std::string& path, const config::Environment& environment) {
+  const std::string ending = Path(path).extension().string();
+  if ((ending != ".yaml" && ending != ".yml") || !std::filesystem::is_regular_file(path)) return;
+  std::string folder = "runs/" + Path(path).stem().string();
+  try {
+    const config::Config config = config::load_config(path, {}, environment).config;
+    folder = config.run.dir.empty() ? "runs/" + config.name : config.run.dir;
+  } catch (const ConfigError&) {
+    // A guess is enough.
+  }
+  throw DataError(path, concat("is a config; expected a run, which `trainer train ", path,
+                               "` makes: name its folder, ", folder, ", or a checkpoint of it"));
+}
+
 }  // namespace
 
 Trained open_trained(const std::string& run_or_file, bool best,
@@ -78,6 +93,7 @@ Trained open_trained(const std::string& run_or_file, bool best,
                      const std::function<void(const std::string&)>& warn) {
   Trained trained;
   trained.path = run_or_file;
+  check_is_no_config(run_or_file, environment);
   std::vector<std::string> warnings;
   trained.file = checkpoint::load(run_or_file, best, warnings);
   for (const std::string& warning : warnings) warn(warning);

@@ -23,6 +23,16 @@ KindNames names_of(const config::LayerKind& layer);
 std::vector<std::string> layer_names(const std::vector<config::Layer>& layers,
                                      std::vector<Diagnostic>& errors);
 
+// The layers of the model, each with its name and at least one input.
+struct NamedLayers {
+  std::vector<config::Layer> layers;
+  std::vector<std::string> names;
+};
+// Writes out groups of layers (repeat, residual) and the batch norm of a convolution. Other layers
+// stay as they are. Adds mistakes in names to `errors`.
+NamedLayers expand_layers(const std::vector<config::Layer>& layers,
+                          std::vector<Diagnostic>& errors);
+
 // A window over the image `input` with its padding in pixels.
 graph::Window resolve_window(const config::Pair& size, const config::Pair& strides,
                              const config::Pair& dilation, const config::Padding& padding,

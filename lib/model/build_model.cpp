@@ -34,7 +34,9 @@ class Builder {
     if (layers_.empty()) {
       error(model_.loc, "the model has no layers; list some under model.layers");
     }
-    names_ = layer_names(layers_, errors_);
+    NamedLayers expanded = expand_layers(layers_, errors_);
+    layers_ = std::move(expanded.layers);
+    names_ = std::move(expanded.names);
     if (model_.backbone) freeze_backbone();
     for (std::size_t i = 0; i < layers_.size(); ++i) add_one(i);
     check_all_used();
@@ -75,10 +77,9 @@ class Builder {
 
   // Whether and how a layer is trained, and where its weights come from.
   void describe(std::size_t i, graph::LayerInfo& info) const {
-    if (!model_.backbone) {
-      info.weights = model_.weights;
-    } else if (i < backbone_size_) {
-      info.weights = model_.backbone->weights;
+    info.weights = model_.weights;
+    if (model_.backbone && i < backbone_size_) {
+      if (model_.weights.empty()) info.weights = model_.backbone->weights;
       info.trainable = !frozen_[i];
       info.moving_statistics =
           frozen_[i] || model_.backbone->batch_norm == config::Backbone::BatchNorm::kEval;
@@ -167,10 +168,8 @@ class Builder {
 
   // Outputs of the layers that layer i names; false when one of them is wrong.
   bool inputs_of(std::size_t i, std::vector<ValueId>& inputs) {
-    std::vector<std::string> wanted = layers_[i].inputs;
-    if (wanted.empty()) wanted.push_back(i == 0 ? "input" : names_[i - 1]);
     bool right = true;
-    for (const std::string& name : wanted) {
+    for (const std::string& name : layers_[i].inputs) {
       used_[name] = true;
       const auto found = outputs_.find(name);
       if (found == outputs_.end()) {
@@ -257,7 +256,10 @@ class Builder {
     error(last.loc, names_.back(), ": the last layer gives ", to_string(shape), ", expected ",
           to_string(Shape{kBatch, expected}), ", ", what, "; ",
           shape.rank() == 2 ? "set units: " : "end the model with flatten and dense: {units: ",
-          expected, shape.rank() == 2 ? "" : "}");
+          expected, shape.rank() == 2 ? "" : "}",
+          shape.rank() == 2 && shape[1] == 1 && expected == 2
+              ? ", or model.loss: binary_cross_entropy"
+              : "");
     return false;
   }
 

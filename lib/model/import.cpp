@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include "base/glob.h"
 #include "checkpoint/weights.h"
+#include "config/pretrained.h"
 
 namespace trainer::model {
 namespace {
@@ -104,35 +106,6 @@ void list(std::string& text, const char* what, const std::vector<std::string>& n
   if (names.size() > kMostNames) text += concat("\n    and ", names.size() - kMostNames, " more");
 }
 
-// The name of the file that Keras would fetch, for messages.
-std::string keras_file(const config::Backbone& backbone) {
-  using Name = config::Backbone::Name;
-  const bool top = backbone.include_top;
-  switch (backbone.name) {
-    case Name::kVgg16:
-      return concat("vgg16_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case Name::kResNet50:
-      return concat("resnet50_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case Name::kMobileNetV2:
-      return concat("mobilenet_v2_weights_tf_dim_ordering_tf_kernels_",
-                    backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_224",
-                    top ? "" : "_no_top", ".h5");
-  }
-  return "";
-}
-
-const char* keras_class(config::Backbone::Name name) {
-  switch (name) {
-    case config::Backbone::Name::kVgg16:
-      return "VGG16";
-    case config::Backbone::Name::kResNet50:
-      return "ResNet50";
-    case config::Backbone::Name::kMobileNetV2:
-      return "MobileNetV2";
-  }
-  return "";
-}
-
 // What is probably wrong when most tensors do not fit.
 std::string guess(const ImportReport& report, const config::Model& model) {
   if (!model.backbone || report.ill_shaped.size() + report.missing.size() <= report.loaded.size()) {
@@ -144,24 +117,66 @@ std::string guess(const ImportReport& report, const config::Model& model) {
                                             "Keras file's name)")
                                    : "";
   return concat("\nMost tensors do not fit: the file is probably of another network than ",
-                keras_class(model.backbone->name), alpha, ".");
+                config::keras_class(model.backbone->name), alpha, ".");
 }
 
-void expect_file(const std::string& path, const config::Model& model) {
-  if (std::filesystem::exists(path)) return;
-  if (!model.backbone) throw DataError(path, "there is no such file; it is named by model.weights");
+// Of a run's checkpoint the parameters alone: optimizer slots ("dense/kernel/m" of "dense/kernel")
+// are left out, but an average takes its parameter's place, as when the run is evaluated.
+std::vector<Tensor> without_slots(std::vector<Tensor> file) {
+  std::map<std::string, Tensor*> by_name;
+  for (Tensor& tensor : file) by_name[tensor.name] = &tensor;
+  std::set<std::string> slots;
+  for (Tensor& tensor : file) {
+    const std::size_t slash = tensor.name.rfind('/');
+    if (slash == std::string::npos) continue;
+    const auto parameter = by_name.find(tensor.name.substr(0, slash));
+    if (parameter == by_name.end()) continue;
+    slots.insert(tensor.name);
+    if (tensor.name.substr(slash) == "/average")
+      std::swap(parameter->second->values, tensor.values);
+  }
+  std::erase_if(file, [&](const Tensor& tensor) { return slots.contains(tensor.name); });
+  return file;
+}
+
+// Whether the file is one of the backbone alone.
+bool is_backbone_file(const config::Model& model) {
+  return model.backbone && model.weights.empty();
+}
+
+const std::string& weights_of(const config::Model& model) {
+  return is_backbone_file(model) ? model.backbone->weights : model.weights;
+}
+
+// The best checkpoint of a run folder, else its newest; other paths as they are.
+Path file_of(const std::string& path) {
+  const Path folder = Path(path) / "checkpoints";
+  if (!std::filesystem::is_directory(folder)) return path;
+  if (const Path best = folder / "best.safetensors"; std::filesystem::exists(best)) return best;
+  const std::vector<checkpoint::Saved> saved = checkpoint::list_checkpoints(folder);
+  if (saved.empty()) throw DataError(path, "is a run folder without a checkpoint");
+  return saved.back().path;
+}
+
+// What to say of a file that is not there, without its name; "" when it is, or none is named.
+std::string complaint(const config::Model& model, const config::Environment& environment) {
+  const bool of_backbone = is_backbone_file(model);
+  if (of_backbone && model.backbone->weights == config::kImagenet) {
+    return config::missing_imagenet_weights(*model.backbone, environment);
+  }
+  const std::string& path = weights_of(model);
+  if (path.empty() || std::filesystem::exists(path)) return "";
+  if (!of_backbone) return "there is no such file or run folder; it is named by model.weights";
   const config::Backbone& backbone = *model.backbone;
   const std::string top = backbone.include_top ? "" : "include_top=False";
   const std::string alpha =
       backbone.alpha == 1 ? "" : concat(top.empty() ? "" : ", ", "alpha=", backbone.alpha);
-  throw DataError(
-      path,
-      concat("there is no such file; it is named by model.backbone.weights.\nKeras's file is ",
-             keras_file(backbone), ": calling keras.applications.", keras_class(backbone.name), '(',
-             top, alpha,
-             ") once fetches it into ~/.keras/models. Copy it here or give its "
-             "place with --set model.backbone.weights=FILE; remove the key to start from "
-             "random numbers."));
+  return concat("there is no such file; it is named by model.backbone.weights.\nKeras's file is ",
+                config::keras_weight_file(backbone), ": calling keras.applications.",
+                config::keras_class(backbone.name), '(', top, alpha,
+                ") once fetches it into ~/.keras/models, where `weights: imagenet` finds it. Or "
+                "give its place with --set model.backbone.weights=FILE; remove the key to start "
+                "from random numbers.");
 }
 
 }  // namespace
@@ -202,22 +217,29 @@ Import match_weights(const graph::Graph& graph, std::vector<Tensor> file,
   return std::move(matcher).finish();
 }
 
-void check_weights_exist(const config::Model& model) {
-  const std::string& path = model.backbone ? model.backbone->weights : model.weights;
-  if (!path.empty()) expect_file(path, model);
+std::string missing_weights(const config::Model& model, const config::Environment& environment) {
+  const std::string message = complaint(model, environment);
+  return message.empty() ? "" : concat(weights_of(model), ": ", message);
+}
+
+void check_weights_exist(const config::Model& model, const config::Environment& environment) {
+  const std::string message = complaint(model, environment);
+  if (!message.empty()) throw DataError(weights_of(model), message);
 }
 
 Import import_weights(const graph::Graph& graph, const config::Model& model) {
-  const std::string& path = model.backbone ? model.backbone->weights : model.weights;
+  const std::string& path = weights_of(model);
   if (path.empty()) return {};
-  expect_file(path, model);
-  std::vector<Tensor> file = checkpoint::read_weights(path);
-  if (model.backbone) file = from_torchvision(model.backbone->name, std::move(file));
-  Import import = match_weights(
-      graph, std::move(file), model.backbone ? model.backbone->allow_missing : model.allow_missing);
-  import.report.path = path;
+  check_weights_exist(model, {});
+  const Path read = file_of(path);
+  std::vector<Tensor> file = without_slots(checkpoint::read_weights(read));
+  const bool of_backbone = is_backbone_file(model);
+  if (of_backbone) file = from_torchvision(model.backbone->name, std::move(file));
+  Import import = match_weights(graph, std::move(file),
+                                of_backbone ? model.backbone->allow_missing : model.allow_missing);
+  import.report.path = read;
   if (!import.report.complete()) {
-    throw DataError(path, "does not fit the model.\n" + import.report.text() +
+    throw DataError(read, "does not fit the model.\n" + import.report.text() +
                               guess(import.report, model) +
                               "\nGive the file of this network, or name what may be missing under "
                               "allow_missing, e.g. [\"predictions\"].");

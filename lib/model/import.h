@@ -43,8 +43,11 @@ struct Import {
 // allow_missing does not cover it.
 Import import_weights(const graph::Graph& graph, const config::Model& model);
 
-// Throws the DataError of import_weights() when the config names a weight file that does not exist.
-void check_weights_exist(const config::Model& model);
+// What is wrong when the config names a weight file that does not exist, and how to get it; else
+// "".
+std::string missing_weights(const config::Model& model, const config::Environment& environment);
+// Throws that as the DataError of import_weights().
+void check_weights_exist(const config::Model& model, const config::Environment& environment);
 
 // Overload for tensors already read. Does not throw for tensors that do not fit.
 Import match_weights(const graph::Graph& graph, std::vector<checkpoint::Tensor> file,

@@ -279,6 +279,14 @@ ValueId add(const config::ConcatenateLayer&, LayerSite& site) {
   return emit(site, graph::Concat{}, site.inputs);
 }
 
+[[noreturn]] ValueId add(const config::RepeatLayer&, LayerSite& site) {
+  fail(site, "a group of layers was not written out. Internal error; please report it");
+}
+
+[[noreturn]] ValueId add(const config::ResidualLayer&, LayerSite& site) {
+  fail(site, "a group of layers was not written out. Internal error; please report it");
+}
+
 }  // namespace
 
 graph::Activation resolve_activation(config::Activation function, std::optional<double> alpha) {
@@ -292,7 +300,7 @@ graph::Activation resolve_activation(config::Activation function, std::optional<
     case config::Activation::kRelu6:
       return {Kind::kRelu6, 0};
     case config::Activation::kLeakyRelu:
-      return {Kind::kLeakyRelu, static_cast<float>(alpha.value_or(0.3))};
+      return {Kind::kLeakyRelu, static_cast<float>(alpha.value_or(0.2))};
     case config::Activation::kElu:
       return {Kind::kElu, static_cast<float>(alpha.value_or(1.0))};
     case config::Activation::kSigmoid:

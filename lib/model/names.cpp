@@ -35,6 +35,9 @@ KindNames names(const config::ReluLayer&) { return {"ReLU", "re_lu"}; }
 KindNames names(const config::ZeroPadLayer&) { return {"ZeroPadding2D", "zero_padding2d"}; }
 KindNames names(const config::AddLayer&) { return {"Add", "add"}; }
 KindNames names(const config::ConcatenateLayer&) { return {"Concatenate", "concatenate"}; }
+// Never in a model; see expand_layers().
+KindNames names(const config::RepeatLayer&) { return {"Repeat", "repeat"}; }
+KindNames names(const config::ResidualLayer&) { return {"Residual", "residual"}; }
 
 }  // namespace
 

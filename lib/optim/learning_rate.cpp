@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <vector>
 
 #include "optim/optim.h"
 
@@ -37,6 +38,17 @@ Rate rate(const config::StepSchedule& s, const Start& start) {
       [=, base = start.base](double t) { return base * std::pow(s.factor, std::floor(t / every)); };
 }
 
+// base * factor^(number of milestones that are reached), as PyTorch's MultiStepLR
+Rate rate(const config::MilestonesSchedule& s, const Start& start) {
+  std::vector<double> at;
+  for (const config::Duration& each : s.at) at.push_back(steps_of(each, start.length));
+  return [=, factor = s.factor, base = start.base](double t) {
+    const auto reached =
+        std::count_if(at.begin(), at.end(), [t](double each) { return t >= each; });
+    return base * std::pow(factor, static_cast<double>(reached));
+  };
+}
+
 // base * decay_rate^(t / decay_every), the exponent rounded down with staircase
 Rate rate(const config::ExponentialSchedule& s, const Start& start) {
   const double every = at_least_one(steps_of(s.decay_every, start.length));
@@ -60,6 +72,22 @@ Rate rate(const config::PolynomialSchedule& s, const Start& start) {
   const double over = steps_or(s.decay_over, start);
   return [=, end = s.end_learning_rate, power = s.power, base = start.base](double t) {
     return (base - end) * std::pow(1 - std::min(t, over) / over, power) + end;
+  };
+}
+
+// PyTorch's OneCycleLR: between its points the share of the way is t's place, bent to a half cosine
+// or not.
+Rate rate(const config::OneCycleSchedule& s, const Start& start) {
+  const double first = start.base / s.div_factor, last = first / s.final_div_factor;
+  const double peak_at = s.rise * start.duration - 1, end = start.duration - 1;
+  const bool bends = s.anneal == config::OneCycleSchedule::Anneal::kCosine;
+  return [=, base = start.base](double t) {
+    const auto between = [&](double from, double to, double share) {
+      const double way = std::clamp(share, 0.0, 1.0);
+      return from + (to - from) * (bends ? (1 - std::cos(kPi * way)) / 2 : way);
+    };
+    if (t <= peak_at) return between(first, base, peak_at > 0 ? t / peak_at : 1);
+    return between(base, last, end > peak_at ? (t - peak_at) / (end - peak_at) : 1);
   };
 }
 

@@ -63,6 +63,7 @@ class Loop {
 Loop::Loop(Job& job)
     : job_(job),
       strategy_(job.strategy),
+      signals_(job.strategy.is_chief()),
       session_(job),
       state_(session_.state),
       stages_(session_),
@@ -228,6 +229,7 @@ hooks::Finish Loop::finish(FinishReason reason) {
   }
   stages_.check();
   finish.steps = state_.step;
+  finish.best = checkpointer_.best();
   finish.wall_seconds = session_.elapsed();
   clock_.describe(finish);
   finish.skipped_updates = skipped_updates_;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "data/mix.h"
+#include "engine/evaluate.h"
 #include "train/steps/stages.h"
 
 namespace trainer::train {
@@ -116,19 +117,37 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample) 
 
 namespace {
 
-// One number a sample that is no whole one names no class.
+// One number a sample that is no whole one names no class, and several classes are not one.
 void check_labels(const config::Config& config, const data::Datasets& data) {
-  if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy) return;
-  if (data.label_is_index || data.train->spec().label_width != 1) return;
+  if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy || data.label_is_index) return;
   const std::string& labels = config.data.train.labels;
   const std::string& file =
       config.data.train.path.empty() ? config.data.path : config.data.train.path;
+  if (data.train->spec().label_width > 1) {
+    if (engine::has_classes(*data.train, graph::LossKind::kSoftmaxCrossEntropy)) return;
+    throw DataError(file.empty() ? labels : file,
+                    "its labels are rows that do not sum to 1, such as several classes of one "
+                    "sample; softmax_cross_entropy takes one class a sample, or shares that sum to "
+                    "1. Give model.loss: binary_cross_entropy, which takes each class for itself");
+  }
   throw DataError(
       file.empty() ? labels : file,
       "its labels are floating-point numbers, one a sample; softmax_cross_entropy takes "
       "whole numbers of an integer type, the classes from 0 on (NumPy: "
       "y.astype('int64')), or one number a class. For targets that are not classes give "
       "model.loss: mean_squared_error");
+}
+
+// Of a folder data.path only the files tell which splits there are.
+void check_stops(const config::Config& config, const data::Datasets& data) {
+  if (data.validation) return;
+  const auto refuse = [](const SourceLoc& loc, const char* key) {
+    throw ConfigError(loc, concat(key,
+                                  ": needs validation samples, but data.path holds none: give "
+                                  "data.validation or data.validation_split"));
+  };
+  if (config.train.early_stop) refuse(config.train.early_stop->loc, "train.early_stop");
+  if (config.train.stop_at) refuse(config.train.stop_at->loc, "train.stop_at");
 }
 
 struct Range {
@@ -170,8 +189,10 @@ std::string settle_normalize(config::Config& config, const data::Datasets& data)
 }
 
 data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {
+  const bool whole = !only;
   data::Datasets data = data::open_datasets(config.data, config.seed, std::move(only));
   if (!data.train) throw ConfigError(config.data.loc, "data.train: is missing; training needs it");
+  if (whole) check_stops(config, data);
   check_labels(config, data);
   check_classes(config, data.num_classes, data.label_is_index);
   check_batch(config, sample_spec(data));

@@ -1,5 +1,8 @@
 #include "train/run_dir.h"
 
+#include <algorithm>
+#include <iterator>
+
 #include "base/error.h"
 
 namespace trainer::train {
@@ -22,6 +25,7 @@ namespace {
 // What a run replaces or goes on with, and what somebody else may have put under these names.
 constexpr const char* kOwn[] = {"config.yaml", "metrics.csv", "metrics.jsonl",
                                 "ledger.csv",  "run.json",    "tensorboard"};
+constexpr const char* kDataReport = "data_report.txt";
 
 void refuse_folder_of_others(const Path& run, const config::Config& config) {
   if (fs::exists(checkpoint_folder(run))) return;
@@ -31,6 +35,32 @@ void refuse_folder_of_others(const Path& run, const config::Config& config) {
                       concat("run.dir: ", run.string(), " holds a ", name,
                              " but no checkpoints, "
                              "so it is not the folder of a run; choose another with --run-dir"));
+  }
+}
+
+// Removes what killed processes left of the run's files. Only the process that holds the run's lock
+// writes them, so nobody is writing them.
+void remove_leftovers_of_run(const Path& run) {
+  for (const auto& entry : fs::directory_iterator(run)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_own = name.starts_with(concat(kDataReport, ".tmp.")) ||
+                        std::any_of(std::begin(kOwn), std::end(kOwn), [&](const char* own) {
+                          return name.starts_with(concat(own, ".tmp."));
+                        });
+    std::error_code ignored;
+    if (is_own) fs::remove(entry.path(), ignored);
+  }
+}
+
+// A loss of power must not take the folders whose checkpoints were synced: syncs the names of the
+// run's folders. Not every folder may be opened, nor every file system synced.
+void sync_names(const Path& run) {
+  Path folder = fs::absolute(run).lexically_normal();
+  for (int levels = 0; levels < 3; ++levels, folder = folder.parent_path()) {
+    try {
+      sync_path(folder);
+    } catch (const DataError&) {
+    }
   }
 }
 
@@ -44,6 +74,8 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
     throw ConfigError(config.run.loc,
                       concat("run.dir: cannot create ", run.string(), ": ", error.message()));
   }
+  sync_names(run);
+  remove_leftovers_of_run(run);
   const bool used = !fs::is_empty(checkpoint_folder(run));
   if (used && start == Start::kFresh) {
     throw ConfigError(config.run.loc,
@@ -53,9 +85,9 @@ void prepare_run_folder(const Path& run, const config::Config& config, Start sta
   }
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);
-    for (const char* name : {"checkpoints", "data_report.txt", "evaluator"})
-      fs::remove_all(run / name);
+    for (const char* name : {"checkpoints", kDataReport, "evaluator"}) fs::remove_all(run / name);
     fs::create_directories(checkpoint_folder(run));
+    sync_names(run);
   }
 }
 

@@ -1,19 +1,24 @@
-// SIGINT, SIGTERM, and SIGUSR1 and SIGUSR2, which batch systems send ahead of a time limit: the
-// first asks the loop to save and stop, a second SIGINT ends the process at once.
+// SIGINT, SIGTERM, SIGHUP, and SIGUSR1 and SIGUSR2, which batch systems send ahead of a time limit:
+// the first asks the loop to save and stop, a second SIGINT ends the process at once. A write to a
+// pipe that nobody reads fails instead of ending the process, then and afterwards.
 #pragma once
 
 namespace trainer::train {
 
-// Installs the handlers, and restores the previous ones when destroyed.
+// Installs the handlers, and restores the previous ones when destroyed. SIGHUP stays ignored where
+// it is (nohup).
 class SignalWatch {
  public:
-  SignalWatch();
+  // `acknowledge`: whether SIGINT is answered on standard error at once.
+  explicit SignalWatch(bool acknowledge = false);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
   // The name of the signal that came ("SIGTERM"), or null.
   static const char* received();
+  // As if the signal had come that a closed terminal sends: nobody reads the output any more.
+  static void output_closed();
 };
 
 }  // namespace trainer::train

@@ -84,6 +84,10 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
     metadata["best"] = exact(*state.best);
     metadata["best_step"] = std::to_string(state.best_step);
   }
+  if (state.loss_scale) {
+    metadata["loss_scale"] = exact(static_cast<double>(state.loss_scale->value));
+    metadata["loss_scale_good_updates"] = std::to_string(state.loss_scale->good_updates);
+  }
   if (state.evaluation_due) metadata["evaluation_due"] = "true";
   if (state.stopped) metadata["stopped"] = "true";
   metadata["total_steps"] = std::to_string(plan.total_steps);
@@ -125,9 +129,14 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     state.best = number<double>(metadata, "best", path);
     state.best_step = number<std::int64_t>(metadata, "best_step", path);
   }
+  if (metadata.contains("loss_scale")) {
+    state.loss_scale = {static_cast<float>(number<double>(metadata, "loss_scale", path)),
+                        number<std::uint32_t>(metadata, "loss_scale_good_updates", path)};
+  }
   state.evaluation_due = metadata.contains("evaluation_due");
-  // Whoever takes early_stop out of the config wants the run to go on.
-  state.stopped = metadata.contains("stopped") && config.train.early_stop.has_value();
+  // Whoever takes early_stop or stop_at out of the config wants the run to go on.
+  const bool may_stop = config.train.early_stop || config.train.stop_at;
+  state.stopped = metadata.contains("stopped") && may_stop;
   for (const auto& [key, text] : metadata) {
     if (key.starts_with(kHookPrefix)) state.hooks[key.substr(kHookPrefix.size())] = text;
   }

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "backend/backend.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/data.h"
@@ -21,6 +22,7 @@ struct RunState {
   std::size_t stage = 0;       // of model.backbone.unfreeze, the one of the last update
   std::optional<double> best;  // value of run.best so far
   std::int64_t best_step = 0;
+  std::optional<backend::LossScaleState> loss_scale;  // where it is dynamic
   bool evaluation_due = false;               // a signal cut the evaluation of this step off
   bool stopped = false;                      // by a hook: early stop
   std::map<std::string, std::string> hooks;  // by hook name

@@ -30,8 +30,9 @@ bool freezes_weights(const graph::Graph& model) {
   return false;
 }
 
-void warn_of_freeze(const config::Backbone& backbone, const std::vector<graph::Graph>& models,
+void warn_of_freeze(const config::Model& model, const std::vector<graph::Graph>& models,
                     std::vector<std::string>& warnings) {
+  const config::Backbone& backbone = *model.backbone;
   for (std::size_t stage = 0; stage < models.size(); ++stage) {
     const bool later = stage > 0;
     const Freeze& freeze = later ? backbone.unfreeze[stage - 1].freeze : backbone.freeze;
@@ -41,7 +42,8 @@ void warn_of_freeze(const config::Backbone& backbone, const std::vector<graph::G
         later ? concat(keys::kBackboneUnfreeze, "[", stage - 1, "].freeze") : keys::kBackboneFreeze,
         "selects no layer that has weights, so that all are trained; write none if that is meant"));
   }
-  if (!backbone.weights.empty() || models.empty() || !freezes_weights(models[0])) return;
+  if (!backbone.weights.empty() || !model.weights.empty()) return;
+  if (models.empty() || !freezes_weights(models[0])) return;
   warnings.push_back(line(backbone.loc, keys::kBackboneFreeze,
                           "the frozen layers keep the random numbers that they start with; give "
                           "model.backbone.weights, or train them"));
@@ -66,18 +68,38 @@ void warn_of_late_stages(const config::Config& config, const std::optional<StepP
   }
 }
 
+constexpr double kHighAdaptiveRate = 1, kHighRate = 100;
+
+// Rates with which a run diverges in its first steps. Optimizers that divide by the size of past
+// gradients take smaller ones.
+void warn_of_high_rate(const config::Config& config, std::vector<std::string>& warnings) {
+  std::visit(
+      [&](const auto& kind) {
+        const bool plain = std::is_same_v<std::decay_t<decltype(kind)>, config::Sgd>;
+        if (kind.learning_rate <= (plain ? kHighRate : kHighAdaptiveRate)) return;
+        warnings.push_back(
+            line(config.optimizer.loc, "optimizer",
+                 concat("a learning_rate of ", kind.learning_rate,
+                        " is far above what this optimizer is used with; the loss will become "
+                        "huge. Usual is learning_rate: ",
+                        plain ? "1.0e-2" : "1.0e-3")));
+      },
+      config.optimizer.kind);
+}
+
 }  // namespace
 
 std::vector<std::string> config_warnings(const config::Config& config,
                                          const std::optional<model::SampleSpec>& sample,
                                          const std::optional<StepPlan>& steps) {
   std::vector<std::string> warnings;
+  warn_of_high_rate(config, warnings);
   if (!config.model.backbone) return warnings;
   const config::Backbone& backbone = *config.model.backbone;
   if (sample && (sample->classes > 0 || sample->label_is_index)) {
     std::vector<std::int64_t> first(backbone.unfreeze.size() + 1);
     std::iota(first.begin(), first.end(), 0);  // the layers do not depend on the steps
-    warn_of_freeze(backbone, stage_models(config, *sample, first), warnings);
+    warn_of_freeze(config.model, stage_models(config, *sample, first), warnings);
   }
   warn_of_late_stages(config, steps, warnings);
   return warnings;

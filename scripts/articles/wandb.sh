@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Cats and dogs with MobileNetV2: the five runs of the W&B report, and the extractor frozen.
+# Cats and dogs with MobileNetV2: the five runs of the W&B report, and the model in two runs, frozen, then fine-tuned.
 #
 #   scripts/articles/wandb.sh [--quick] [--epochs N] [--out DIR]
 #

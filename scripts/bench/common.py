@@ -43,15 +43,16 @@ def events(text):
 
 
 class Peer:
-    """One warm process of a peer at one setting."""
+    """One warm process of a peer at one setting: the script peers/<script>_<what>.py with `options` as flags; flags that are None or
+    False are left out."""
 
-    def __init__(self, script, malloc="default", wait="default", **options):
+    def __init__(self, script, malloc="default", wait="default", what="cnn", **options):
         self.name = " ".join([script, *(f"{key}={value}" for key, value in options.items()), f"malloc={malloc}", f"wait={wait}"])
-        command = [sys.executable, HERE / "peers" / f"{script}_cnn.py"]
+        command = [sys.executable, HERE / "peers" / f"{script}_{what}.py"]
         for key, value in options.items():
             if value is True:
                 command.append(f"--{key.replace('_', '-')}")
-            elif value is not False:
+            elif value is not False and value is not None:
                 command += [f"--{key.replace('_', '-')}", str(value)]
         self.errors = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
@@ -68,14 +69,37 @@ class Peer:
         self.errors.seek(0)
         raise RuntimeError(f"{self.name} ended early:\n{self.errors.read()[-2000:]}")
 
-    def measure(self, seconds):
+    def ask(self, seconds):
+        """All that the peer says of so many seconds."""
         self.process.stdin.write(f"{seconds}\n")
         self.process.stdin.flush()
-        return self.wait_for("measured")["images_per_second"]
+        return self.wait_for("measured")
+
+    def measure(self, seconds):
+        return self.ask(seconds)["images_per_second"]
 
     def close(self):
         self.process.stdin.close()
         self.process.wait()
+
+
+def fastest(peers, seconds):
+    """The fastest of some peers, measured one after the other, warm; the others are closed. None when none can be measured."""
+    best, best_speed = None, 0.0
+    for peer in peers:
+        try:
+            peer.wait_for("ready")
+            speed = peer.measure(seconds)
+        except (RuntimeError, BrokenPipeError) as error:
+            print(error, file=sys.stderr)
+            speed = 0.0
+        print(f"    probe {speed:9.1f} images/s  {peer.name}", flush=True)
+        loser = peer
+        if speed > best_speed:
+            loser, best, best_speed = best, peer, speed
+        if loser:
+            loser.close()
+    return best
 
 
 def settings_of(text):

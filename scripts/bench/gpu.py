@@ -6,7 +6,7 @@ is probed plain, compiled with max-autotune, and captured in a CUDA graph; its b
 trainer. Also printed: the share of the measured rate of matrix products that a step's arithmetic reaches, the gap between steps on
 the device, energy per image, and the CPU time of a step. Ends with `ratio NAME VALUE`: ours / PyTorch's best, medians.
 
-Needs a GPU. --device cpu takes the same way on the CPU, which shows that the script works and says nothing of GPUs.
+Needs a GPU; no figure of it has been taken on one yet. --device cpu takes the same way on the CPU, which shows that the script works and says nothing of GPUs.
 --device fake does so with trainer on the tests' fake GPUs (TRAINER_CUDA_PLUGIN names the library), without PyTorch.
 """
 
@@ -20,29 +20,16 @@ import subprocess
 import sys
 import tempfile
 
-from common import HERE, Peer, events, find_trainer, settings_of
+from common import HERE, Peer, events, fastest, find_trainer, settings_of
 
 CASES = ("cnn", "vgg16", "mobilenet_v2", "resnet50")
 BATCHES = {"cnn": 1024, "vgg16": 64, "mobilenet_v2": 256, "resnet50": 256}
 SHORT = {"float32": "fp32", "bfloat16": "bf16"}
 
 
-class GpuPeer(Peer):
+def gpu_peer(**options):
     """One warm process of PyTorch."""
-
-    def __init__(self, **values):
-        self.name = "torch_gpu " + " ".join(f"{key}={value}" for key, value in values.items())
-        command = [sys.executable, HERE / "peers/torch_gpu.py"]
-        for key, value in values.items():
-            if value is not None:
-                command += [f"--{key.replace('_', '-')}", str(value)]
-        self.errors = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors, text=True)
-
-    def ask(self, seconds):
-        self.process.stdin.write(f"{seconds}\n")
-        self.process.stdin.flush()
-        return self.wait_for("measured")
+    return Peer("torch", what="gpu", **options)
 
 
 def gpu_count(trainer):
@@ -92,9 +79,9 @@ class Case:
         return path, [one for one in settings if not one.startswith("data.synthetic")]
 
     def peer(self, mode):
-        return GpuPeer(case=self.name, device=self.options.device, batch=self.batch, mode=mode, ranks=self.gpus,
-                       side=self.options.side if self.name != "cnn" else None, jpegs=self.jpegs,
-                       precision="bfloat16" if self.precision == "bfloat16" else "float32")
+        return gpu_peer(case=self.name, device=self.options.device, batch=self.batch, mode=mode, ranks=self.gpus,
+                        side=self.options.side if self.name != "cnn" else None, jpegs=self.jpegs,
+                        precision="bfloat16" if self.precision == "bfloat16" else "float32")
 
 
 def run(command):
@@ -132,7 +119,7 @@ def flops_per_image(trainer, case, folder):
 
 
 def matrix_rate(options, precision):
-    peer = GpuPeer(case="matmul", device=options.device, precision="bfloat16" if precision == "bfloat16" else "float32")
+    peer = gpu_peer(case="matmul", device=options.device, precision="bfloat16" if precision == "bfloat16" else "float32")
     peer.wait_for("ready")
     rate = peer.ask(options.seconds)["flops_per_second"]
     peer.close()
@@ -142,21 +129,7 @@ def matrix_rate(options, precision):
 def best_peer(case):
     """The process at the fastest mode."""
     modes = ("eager", "compile", "graph") if case.options.device == "cuda" else ("eager", "compile")
-    best, best_speed = None, 0.0
-    for mode in case.options.modes or modes:
-        peer = case.peer(mode)
-        try:
-            peer.wait_for("ready")
-            speed = peer.ask(case.options.probe_seconds)["images_per_second"]
-        except (RuntimeError, BrokenPipeError) as error:
-            print(error, file=sys.stderr)
-            speed = 0.0
-        print(f"    probe {speed:9.1f} images/s  PyTorch {mode}", flush=True)
-        loser = peer
-        if speed > best_speed:
-            loser, best, best_speed = best, peer, speed
-        if loser:
-            loser.close()
+    best = fastest((case.peer(mode) for mode in case.options.modes or modes), case.options.probe_seconds)
     if best is None:
         sys.exit(f"PyTorch could not be measured on {case.title()}")
     return best

@@ -23,7 +23,7 @@ import subprocess
 import sys
 import tempfile
 
-from common import CONFIG, ROOT, Peer, events, find_trainer, run_ranks, settings_of, summary
+from common import CONFIG, ROOT, Peer, events, fastest, find_trainer, run_ranks, settings_of, summary
 
 WHOLE = "1 replica x 2 cores"
 CASES = {  # name -> parts that the batch is cut into, processes, settings
@@ -136,23 +136,9 @@ def report_talk(trainer, rounds, link_benchmark, options):
 
 
 def best_peer(options):
-    """The fastest setting's warm process."""
-    best, best_speed = None, 0.0
-    for setting in SETTINGS:
-        peer = Peer("torch", batch=options.batch // 2, ranks=2, threads=1, wait="passive", **setting)
-        try:
-            peer.wait_for("ready")
-            speed = peer.measure(options.seconds / 2)
-        except (RuntimeError, BrokenPipeError) as error:
-            print(error, file=sys.stderr)
-            speed = 0.0
-        print(f"  probe {speed:8.0f} images/s  {peer.name}", flush=True)
-        loser = peer
-        if speed > best_speed:
-            loser, best, best_speed = best, peer, speed
-        if loser:
-            loser.close()
-    return best
+    """The fastest setting's warm process; None when PyTorch cannot be measured."""
+    return fastest((Peer("torch", batch=options.batch // 2, ranks=2, threads=1, wait="passive", **setting) for setting in SETTINGS),
+                   options.seconds / 2)
 
 
 def main():

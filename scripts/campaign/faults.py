@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -39,6 +40,26 @@ train: {epochs: 3, batch_size: 32}
 run: {checkpoint_every: 3 steps, log_every: 1 steps, evaluate_every: 20 steps}
 parallel: {threads: 1}
 """
+# Images and features are kept on disk: a frozen backbone before a small head.
+CACHES = """name: caches
+seed: 7
+model:
+  input: [32, 32, 3]
+  backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}
+  head: [global_average_pool, {dense: {units: 8, activation: relu}}, {dropout: 0.3}, {dense: 2}]
+data:
+  format: image_folder
+  classes: [left, right]
+  train: {path: FOLDER/train}
+  validation: {path: FOLDER/validation}
+  preprocess: tf
+  cache: disk
+  cache_dir: FOLDER/cache
+optimizer: {adam: {learning_rate: 1.0e-3}}
+train: {epochs: 6, batch_size: 8, cache_features: disk}
+run: {checkpoint_every: 2 steps, log_every: 1 steps, summary_every: 1 steps}
+parallel: {threads: 1}
+"""
 LEFTOVER = re.compile(r"\.tmp\.\d+")
 MESSAGE = re.compile(r"error|cannot|failed|Stopped|interrupted", re.IGNORECASE)
 
@@ -60,14 +81,26 @@ class Campaign:
         self.shared = set(os.listdir("/dev/shm"))
         self.table = []
 
+    def measure(self):
+        """The end of a run without faults, and its time."""
+        self.whole = self.finish(f"{self.folder}/whole")
+        begin = time.monotonic()
+        again = self.finish(f"{self.folder}/again")
+        self.seconds = time.monotonic() - begin
+        assert again["parameters_sha256"] == self.whole["parameters_sha256"], "two runs end with other bits"
+        print(f"one run: {self.whole['steps']} steps in {self.seconds:.2f} s", flush=True)
+        for name in ("whole", "again"):
+            shutil.rmtree(f"{self.folder}/{name}")
+
     def command(self, run, *more):
         return [self.program, "train", self.config, "--json", "--resume", "--run-dir", run, *more]
 
-    def start(self, run, *more, environment=None):
+    def start(self, run, *more, environment=None, limit=None):
         self.out = open(f"{self.folder}/out", "w+")
         self.err = open(f"{self.folder}/err", "w+")
         return subprocess.Popen(self.command(run, *more), stdout=self.out, stderr=self.err,
-                                env=dict(os.environ, **(environment or {})))
+                                env=dict(os.environ, **(environment or {})),
+                                preexec_fn=limit and (lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit))))
 
     def read(self):
         texts = []
@@ -136,7 +169,7 @@ class Campaign:
 
     # ---- The faults -----------------------------------------------------------------------------
 
-    def kills(self, count):
+    def kills(self, count, what="a run"):
         """Killed several times at random moments before it is let run to its end."""
         lost, killed, finished = [], 0, 0
         run = f"{self.folder}/run"
@@ -163,7 +196,27 @@ class Campaign:
         except Lost as error:
             lost.append(str(error))
         shutil.rmtree(run)
-        self.count(f"SIGKILL at random moments ({finished + 1} runs to the end)", killed, lost)
+        self.count(f"{what}: SIGKILL at random moments ({finished + 1} to the end)", killed, lost)
+
+    def caches(self, count):
+        """As kills(), with decoded images and features of frozen layers in files that outlive the kills."""
+        for split, images in (("train", 17), ("validation", 7)):
+            for label, base in (("left", 90), ("right", 60)):
+                os.makedirs(f"{self.folder}/{split}/{label}")
+                for number in range(images):
+                    with open(f"{self.folder}/{split}/{label}/{number}.ppm", "wb") as file:
+                        file.write(b"P6 36 40 255\n" + bytes(base + self.draw.randrange(100) for _ in range(36 * 40 * 3)))
+        before = self.config, self.whole, self.seconds
+        self.config = f"{self.folder}/caches.yaml"
+        with open(self.config, "w") as file:
+            file.write(CACHES.replace("FOLDER", self.folder))
+        self.measure()
+        shutil.rmtree(f"{self.folder}/cache")
+        self.kills(count, "caches on disk")
+        left = [name for _, _, names in os.walk(f"{self.folder}/cache") for name in names if LEFTOVER.search(name)]
+        if left:
+            self.count("caches on disk: left behind", 1, left)
+        self.config, self.whole, self.seconds = before
 
     def faulty(self, run, at, kind):
         environment = {"LD_PRELOAD": self.layer, "FAULT_FOLDER": run, "FAULT_AT": str(at), "FAULT_KIND": kind}
@@ -188,6 +241,100 @@ class Campaign:
             self.repeat(f"{kind} at each call in turn",
                         [lambda run, at=at, kind=kind: self.faulty(run, at, kind) for at in chosen])
             print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+
+    def power(self, most):
+        """Killed before a call, and then everything that was not synced is lost, or all but the names, or all but the data."""
+        box, log, shadow = f"{self.folder}/box", f"{self.folder}/calls", f"{self.folder}/shadow"
+        run = f"{box}/run"
+
+        def fresh():
+            for folder in (box, shadow):
+                shutil.rmtree(folder, ignore_errors=True)
+                os.mkdir(folder)
+        fresh()
+        self.finish(run, environment={"LD_PRELOAD": self.layer, "FAULT_FOLDER": box, "FAULT_AT": "0", "FAULT_COUNT": log})
+        with open(log) as file:
+            calls = len(file.readlines())
+        os.remove(log)
+        chosen = range(1, calls + 1) if most == 0 else sorted({1 + i * calls // most for i in range(most)})
+
+        def trial(_, at, kept):
+            fresh()
+            environment = {"LD_PRELOAD": self.layer, "FAULT_FOLDER": box, "FAULT_AT": str(at), "FAULT_KIND": "kill", "FAULT_SHADOW": shadow}
+            self.start(run, environment=environment).wait(600)
+            self.lose_power(box, shadow, kept)
+            self.check_checkpoints(run, self.announced())
+            return run
+        for kept in ("nothing", "names", "data"):
+            self.repeat(f"power lost at a call, of what is not synced {kept} is kept",
+                        [lambda run, at=at, kept=kept: trial(run, at, kept) for at in chosen])
+
+    def lose_power(self, box, shadow, kept):
+        """Makes of the folder what a disk holds that was given the synced files and folders, and `kept` of the rest."""
+        folders, files = {}, {}
+        for parent, _, names in os.walk(box):
+            folders[os.stat(parent).st_ino] = parent
+            for name in names:
+                files[os.stat(f"{parent}/{name}").st_ino] = f"{parent}/{name}"
+
+        def content(inode):
+            path = files.get(inode) if kept == "data" else None
+            path = path or f"{shadow}/data.{inode}"
+            if not os.path.exists(path):
+                return b""
+            with open(path, "rb") as file:
+                return file.read()
+
+        def restore(inode, target):
+            os.mkdir(target)
+            if kept == "names":
+                entries = [("d" if entry.is_dir() else "f", entry.inode(), entry.name) for entry in os.scandir(folders[inode])]
+            elif os.path.exists(f"{shadow}/list.{inode}"):
+                with open(f"{shadow}/list.{inode}") as file:
+                    entries = [line.rstrip("\n").split(" ", 2) for line in file]
+            else:
+                entries = []
+            for kind, number, name in entries:
+                if kind == "d":
+                    restore(int(number), f"{target}/{name}")
+                else:
+                    with open(f"{target}/{name}", "wb") as file:
+                        file.write(content(int(number)))
+        restore(os.stat(box).st_ino, f"{box}.after")
+        shutil.rmtree(box)
+        os.rename(f"{box}.after", box)
+
+    def memory(self):
+        """Address space that ends at some moment: of the start, of the model, of a step."""
+        def trial(run, limit):
+            process = self.start(run, limit=limit << 20)
+            code = process.wait(600)
+            self.codes[code] = self.codes.get(code, 0) + 1
+            if code < 0:
+                raise Lost(f"{limit} MiB: ended by signal {-code}: {self.read()[1].strip()[-300:]}")
+            self.check_message(code)
+            self.check_checkpoints(run, self.announced())
+        self.codes = {}
+        self.repeat("limits of 40 to 1,000 MiB of address space",
+                    [lambda run, limit=limit: trial(run, limit) for limit in range(40, 1000, 32)])
+        print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+
+    def deleted(self):
+        def trial(run):
+            process = self.start(run)
+            while process.poll() is None and self.announced() < 6:
+                time.sleep(0.002)
+            process.send_signal(signal.SIGSTOP)
+            is_early = process.poll() is None and self.announced() < self.whole["steps"] - 6
+            shutil.rmtree(run)
+            process.send_signal(signal.SIGCONT)
+            code = process.wait(600)
+            self.check_message(code)
+            if code == 0 and is_early:
+                raise Lost("it ended as if its checkpoints were there")
+            if os.path.exists(run):
+                raise Lost(f"the folder was made again: {os.listdir(run)}")
+        self.repeat("run folder deleted in mid-run", [trial] * 5)
 
     def stops(self, seconds):
         def trial(run):
@@ -291,8 +438,8 @@ class Campaign:
                 processes[kind, index] = subprocess.Popen(self.command(run, *more), stdout=out, stderr=err, env=environment)
         return processes
 
-    def cluster(self, name, tasks, count, more, whole):
-        """Kills one task after another of jobs that are resumed until they are done."""
+    def cluster(self, name, tasks, count, more, whole, stop=0):
+        """Kills one task after another of jobs that are resumed until they are done, or stops it for `stop` seconds."""
         run, lost, killed, jobs = f"{self.folder}/run", [], 0, 0
         shutil.rmtree(run, ignore_errors=True)
         first = f"{self.folder}/{tasks[0][0]}{tasks[0][1]}.out"
@@ -310,7 +457,14 @@ class Campaign:
                 end = time.monotonic() + self.draw.uniform(0, 2.5 * self.seconds)
                 while time.monotonic() < end and all(p.poll() is None for p in processes.values()):
                     time.sleep(0.002)
-                processes[victim].kill()
+                if stop:
+                    processes[victim].send_signal(signal.SIGSTOP)
+                    time.sleep(stop)
+                    processes[victim].send_signal(signal.SIGCONT)
+                    killed += 1
+                    rest = 1
+                else:
+                    processes[victim].kill()
             codes = {}
             for task, process in processes.items():
                 try:
@@ -319,7 +473,7 @@ class Campaign:
                     process.kill()
                     lost.append(f"{task} still runs two minutes after {victim} was killed")
                     codes[task] = process.wait()
-            if victim and codes[victim] == -signal.SIGKILL:
+            if victim and not stop and codes[victim] == -signal.SIGKILL:
                 killed += 1
                 rest = 1
             for task, code in codes.items():
@@ -340,7 +494,8 @@ class Campaign:
             elif not victim:
                 lost.append(f"a job without faults ended with {codes}")
                 break
-        self.count(f"{name}: a random task killed ({jobs} jobs)", killed, lost)
+        what = f"stopped for {stop} s" if stop else "killed"
+        self.count(f"{name}: a random task {what} ({jobs} jobs)", killed, lost)
 
 
 def main():
@@ -353,29 +508,33 @@ def main():
     arguments = parser.parse_args()
     campaign = Campaign(arguments.program, arguments.seed)
     try:
-        campaign.whole = campaign.finish(f"{campaign.folder}/whole")
-        begin = time.monotonic()
-        again = campaign.finish(f"{campaign.folder}/again")
-        campaign.seconds = time.monotonic() - begin
-        assert again["parameters_sha256"] == campaign.whole["parameters_sha256"], "two runs end with other bits"
-        print(f"one run: {campaign.whole['steps']} steps in {campaign.seconds:.2f} s", flush=True)
-        single = arguments.kills * 6 // 10
+        campaign.measure()
+        single = arguments.kills * 4 // 10
         workers = [("worker", 0), ("worker", 1)]
         servers = [("chief", 0), ("ps", 0), ("ps", 1), ("evaluator", 0)]
         ordered = ["--set", "parallel.reduction=ordered"]
         shared = ["--batch-size", "16", "--set", "parallel.lr_scaling=none", *ordered]
         timeout = ["--set", "parallel.timeout=20 seconds"]
         quick = ["--set", "evaluate.start_delay_secs=0", "--set", "evaluate.throttle_secs=0", "--set", "evaluate.timeout_secs=10"]
+
+        def in_order():
+            shutil.rmtree(f"{campaign.folder}/ordered", ignore_errors=True)
+            return campaign.finish(f"{campaign.folder}/ordered", *ordered)
+
         faults = {
             "kills": lambda: campaign.kills(single),
-            "workers": lambda: campaign.cluster("two workers", workers, arguments.kills // 5, shared + timeout,
-                                                campaign.finish(f"{campaign.folder}/ordered", *ordered)),
+            "caches": lambda: campaign.caches(arguments.kills // 5),
+            "workers": lambda: campaign.cluster("two workers", workers, arguments.kills // 5, shared + timeout, in_order()),
             "servers": lambda: campaign.cluster("chief, two servers, evaluator", servers, arguments.kills // 5,
                                                 ["--set", "parallel.strategy=parameter_server"] + timeout + quick, campaign.whole),
             "writes": lambda: campaign.writes(arguments.writes),
-            "stops": lambda: campaign.stops(5),
+            "power": lambda: campaign.power(arguments.writes),
+            "memory": campaign.memory,
+            "stops": lambda: campaign.stops(30),
+            "stopped-workers": lambda: campaign.cluster("two workers", workers, 3, shared + timeout, in_order(), stop=30),
             "clock": campaign.clock,
             "moved": campaign.moved,
+            "deleted": campaign.deleted,
             "full": campaign.disk_full,
             "read-only": campaign.read_only,
         }

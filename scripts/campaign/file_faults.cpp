@@ -5,7 +5,11 @@
 //   FAULT_AT      the number of the call that fails, from 1; 0 for none
 //   FAULT_KIND    eio, enospc, short (half of a write), kill (before the call), killed (after it)
 //   FAULT_COUNT   a file that is given a line a call: its number and what it was
+//   FAULT_SHADOW  a folder that is given what a loss of power would leave: of every synced file
+//                 data.INODE, its content then, and of every synced folder list.INODE, a line an
+//                 entry: d or f, inode, name. It must lie on the disk of FAULT_FOLDER.
 //   FAULT_CLOCK   seconds by which the clock of the day jumps forth and back with every look at it
+#include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -70,6 +74,54 @@ Fault next(const char* call) {
   if (kind == "short") return Fault::kShort;
   errno = kind == "enospc" ? ENOSPC : EIO;
   return Fault::kError;
+}
+
+void copy_content(int from, const std::string& to) {
+  const std::string part = to + ".part";
+  const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  char block[1 << 16];
+  off_t at = 0;
+  for (ssize_t got = 0; (got = ::pread(from, block, sizeof block, at)) > 0; at += got) {
+    if (::write(file, block, static_cast<std::size_t>(got)) != got) break;
+  }
+  ::close(file);
+  ::rename(part.c_str(), to.c_str());
+}
+
+// Of a descriptor that was just synced. The file is held by another name, so that no new one is
+// given its inode.
+void record_synced(int synced) {
+  static const std::string shadow = setting("FAULT_SHADOW");
+  struct stat info {};
+  if (shadow.empty() || ::fstat(synced, &info) != 0) return;
+  char link[64], path[4096];
+  std::snprintf(link, sizeof link, "/proc/self/fd/%d", synced);
+  const ssize_t length = ::readlink(link, path, sizeof path - 1);
+  if (length <= 0) return;
+  path[length] = '\0';
+  const std::string inode = std::to_string(info.st_ino);
+  if (S_ISDIR(info.st_mode)) {
+    std::string lines;
+    DIR* folder = ::opendir(path);
+    if (folder == nullptr) return;
+    while (const dirent* entry = ::readdir(folder)) {
+      const std::string name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      lines += (entry->d_type == DT_DIR ? "d " : "f ") + std::to_string(entry->d_ino) + " " + name +
+               "\n";
+    }
+    ::closedir(folder);
+    const std::string to = shadow + "/list." + inode, part = to + ".part";
+    const int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (::write(file, lines.data(), lines.size()) < 0) return;
+    ::close(file);
+    ::rename(part.c_str(), to.c_str());
+  } else if (S_ISREG(info.st_mode)) {
+    real<int (*)(const char*, const char*)>("link")(path, (shadow + "/hold." + inode).c_str());
+    const int from = ::open(path, O_RDONLY | O_CLOEXEC);
+    copy_content(from, shadow + "/data." + inode);
+    ::close(from);
+  }
 }
 
 template <class Result>
@@ -137,12 +189,18 @@ ssize_t writev(int file, const iovec* parts, int count) {
 int fsync(int file) {
   const Fault fault = is_watched(file) ? next("fsync") : Fault::kNone;
   if (fault == Fault::kError) return -1;
-  return done(fault, real<int (*)(int)>("fsync")(file));
+  const bool is_ours = is_watched(file);
+  const int result = real<int (*)(int)>("fsync")(file);
+  if (is_ours && result == 0) record_synced(file);
+  return done(fault, result);
 }
 int fdatasync(int file) {
   const Fault fault = is_watched(file) ? next("fdatasync") : Fault::kNone;
   if (fault == Fault::kError) return -1;
-  return done(fault, real<int (*)(int)>("fdatasync")(file));
+  const bool is_ours = is_watched(file);
+  const int result = real<int (*)(int)>("fdatasync")(file);
+  if (is_ours && result == 0) record_synced(file);
+  return done(fault, result);
 }
 int rename(const char* from, const char* to) {
   const Fault fault = is_watched(to) ? next("rename") : Fault::kNone;
@@ -154,6 +212,28 @@ int link(const char* from, const char* to) {
   if (fault == Fault::kError) return -1;
   return done(fault, real<int (*)(const char*, const char*)>("link")(from, to));
 }
+int unlink(const char* path) {
+  const Fault fault = is_watched(path) ? next("unlink") : Fault::kNone;
+  if (fault == Fault::kError) return -1;
+  return done(fault, real<int (*)(const char*)>("unlink")(path));
+}
+int remove(const char* path) {
+  const Fault fault = is_watched(path) ? next("remove") : Fault::kNone;
+  if (fault == Fault::kError) return -1;
+  return done(fault, real<int (*)(const char*)>("remove")(path));
+}
+int ftruncate64(int file, off64_t bytes) {
+  const Fault fault = is_watched(file) ? next("ftruncate") : Fault::kNone;
+  if (fault == Fault::kError) return -1;
+  return done(fault, real<int (*)(int, off64_t)>("ftruncate64")(file, bytes));
+}
+int ftruncate(int file, off_t bytes) { return ftruncate64(file, bytes); }
+int posix_fallocate64(int file, off64_t at, off64_t bytes) {
+  const Fault fault = is_watched(file) ? next("fallocate") : Fault::kNone;
+  if (fault == Fault::kError) return errno;  // this one's errors are what it returns
+  return done(fault, real<int (*)(int, off64_t, off64_t)>("posix_fallocate64")(file, at, bytes));
+}
+int posix_fallocate(int file, off_t at, off_t bytes) { return posix_fallocate64(file, at, bytes); }
 int mkdir(const char* path, mode_t mode) {
   const Fault fault = is_watched(path) ? next("mkdir") : Fault::kNone;
   if (fault == Fault::kError) return -1;

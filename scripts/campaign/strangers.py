@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Two hosts train a model while a third attacks them: three network namespaces on one bridge.
 
-    sudo scripts/campaign/strangers.py build/release/apps/trainer/trainer [--minutes 1]
+    sudo scripts/campaign/strangers.py build/release/apps/trainer/trainer [--minutes 1 | --steps N]
 
 From before the job starts until it ends the third host scans ports, sends garbage, opens connections and says nothing or a
 byte a second, repeats what a true rank has sent (it hears the cable), and starts ranks without the secret and with a wrong
@@ -258,6 +258,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("--minutes", type=float, default=1)
+    parser.add_argument("--steps", type=int, help="of the job; chosen for the minutes when left out")
     arguments = parser.parse_args()
     folder = tempfile.mkdtemp(prefix="strangers.")
     net, secret = Net(), random.SystemRandom().randbytes(16).hex()
@@ -268,9 +269,11 @@ def main():
         base = [os.path.abspath(arguments.program), "train", config, "--json", "--batch-size", "16", "--set", "parallel.lr_scaling=none",
                 "--set", "parallel.reduction=ordered", "--set", "parallel.timeout=60 seconds", "--set", "run.checkpoint_every=1 epochs",
                 "--set", "run.evaluate_every=1000 steps"]
-        trial, _, _ = job(net, [*base, "--set", "train.max_steps=300", "--run-dir", f"{folder}/trial"], secret)
-        steps = max(300, int(300 * 60 * arguments.minutes / trial["wall_seconds"]))
-        print(f"300 steps in {trial['wall_seconds']:.1f} s; {steps} steps for {arguments.minutes:g} minutes", flush=True)
+        steps = arguments.steps
+        if not steps:
+            trial, _, _ = job(net, [*base, "--set", "train.max_steps=300", "--run-dir", f"{folder}/trial"], secret)
+            steps = max(300, int(300 * 60 * arguments.minutes / trial["wall_seconds"]))
+            print(f"300 steps in {trial['wall_seconds']:.1f} s; {steps} steps for {arguments.minutes:g} minutes", flush=True)
         command = [*base, "--set", f"train.max_steps={steps}"]
         quiet, quiet_peaks, _ = job(net, [*command, "--run-dir", f"{folder}/quiet"], secret)
         print(f"undisturbed: {quiet['parameters_sha256'][:16]} in {quiet['wall_seconds']:.0f} s, {quiet_peaks} KiB at most", flush=True)

@@ -92,6 +92,10 @@ class Runner {
   const backend::Numbers& numbers() const;
   void print(std::ostream& out) const { executable_->print(out); }
   backend::Gradient gradient() { return executable_->gradient(*stream_); }
+  backend::LossScaleState loss_scale() { return executable_->loss_scale(*stream_); }
+  void set_loss_scale(const backend::LossScaleState& scale) {
+    executable_->set_loss_scale(scale, *stream_);
+  }
 
  private:
   backend::Backend& backend_;

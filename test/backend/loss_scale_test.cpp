@@ -65,6 +65,36 @@ TEST_CASE("float16: a dynamic loss scale falls until no gradient overflows, and 
   CHECK_FALSE(dynamic.step(2));
 }
 
+TEST_CASE("float16: training goes on with the loss scale that another run had come to") {
+  if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
+  constexpr float kStart = 4194304;
+  Training whole({kStart, true}), first({kStart, true}), second({kStart, true});
+  std::vector<bool> skipped;
+  backend::LossScaleState kept;
+  // Until some updates were left out and two were not.
+  for (std::uint64_t seed = 1; kept.good_updates < 2; ++seed) {
+    REQUIRE(seed <= 30);
+    skipped.push_back(whole.step(seed));
+    CHECK(first.step(seed) == skipped.back());
+    kept = first.runner.loss_scale();
+  }
+  const std::uint64_t steps = skipped.size();
+  CHECK(kept.value < kStart);
+  CHECK(first.runner.loss_scale() == whole.runner.loss_scale());
+  for (const graph::Value& value : whole.graph.values) {
+    if (!graph::is_persistent(value.role)) continue;
+    const std::vector<float> values = first.runner.read(value.name);
+    second.runner.write(value.name, {values.begin(), values.end()});
+  }
+  second.runner.set_loss_scale(kept);
+  CHECK(second.runner.loss_scale() == kept);
+  for (std::uint64_t seed = steps + 1; seed <= steps + 6; ++seed) {
+    CHECK(second.step(seed) == whole.step(seed));
+  }
+  CHECK(second.changes() == whole.changes());
+  CHECK(second.runner.loss_scale() == whole.runner.loss_scale());
+}
+
 TEST_CASE("float16: a fixed loss scale gives the update of float32 within rounding") {
   if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
   Training training({1024, false});

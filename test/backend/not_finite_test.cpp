@@ -37,12 +37,18 @@ void check_equal(const std::string& what, const std::vector<float>& got,
   if (i < got.size()) FAIL_CHECK(what, ", element ", i, ": ", got[i], ", expected ", expected[i]);
 }
 
+enum class Backends { kAll, kNotCuda, kNotCpu };
+
 // Runs a graph whose first input has NaN in every `step`-th place.
 void check_with_nans(const std::string& name, const std::function<void(Builder&)>& build,
-                     std::size_t step, bool fuses_pooling = false) {
+                     std::size_t step, Backends backends = Backends::kAll) {
   constexpr std::int64_t kSamples = 2;
   for (const Setup& setup : all_setups()) {
-    if (fuses_pooling && setup.instruction_set == "cuda") continue;
+    const bool is_cuda = setup.instruction_set == "cuda";
+    const bool is_cpu = !is_cuda && setup.instruction_set != "reference";
+    if (backends == (is_cuda ? Backends::kNotCuda : Backends::kNotCpu) && (is_cuda || is_cpu)) {
+      continue;
+    }
     Builder builder(setup.type);
     build(builder);
     const graph::Graph& graph = builder.graph;
@@ -119,7 +125,54 @@ TEST_CASE("a convolution with max pooling: a NaN wins wherever it is in its wind
             const graph::Conv conv{window, 1, true, {kind, 0}};
             b.output(b.add(graph::ConvMaxPool{conv, pool}, {x, kernel, bias})[0]);
           },
-          step, true);
+          step, Backends::kNotCuda);
+    }
+  }
+}
+
+TEST_CASE("activations: a NaN goes through relu, relu6 and leaky_relu, alone and behind a layer") {
+  using Kind = graph::Activation::Kind;
+  const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+  for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu}) {
+    const graph::Activation activation{kind, 0.25f};
+    for (const std::size_t step : {13u, 97u}) {
+      const auto check_layer = [&](const char* layer, const std::function<void(Builder&)>& build,
+                                   Backends backends = Backends::kAll) {
+        check_with_nans(concat(layer, ", activation ", static_cast<int>(kind)), build, step,
+                        backends);
+      };
+      // oneDNN's activations make 0 of a NaN.
+      check_layer(
+          "alone",
+          [&](Builder& b) {
+            b.output(b.add1(graph::Activate{activation}, {b.input({kBatch, 6, 7, 16})}));
+          },
+          Backends::kNotCpu);
+      for (const bool bias : {false, true}) {
+        check_layer(
+            "dense",
+            [&](Builder& b) {
+              std::vector<ValueId> inputs{b.input({kBatch, 24}), b.parameter({24, 10})};
+              if (bias) inputs.push_back(b.parameter({10}));
+              b.output(b.add1(graph::Dense{bias, activation}, inputs));
+            },
+            Backends::kNotCpu);
+        check_layer(
+            "convolution",
+            [&](Builder& b) {
+              std::vector<ValueId> inputs{b.input({kBatch, 6, 7, 16}), b.parameter({3, 3, 16, 16})};
+              if (bias) inputs.push_back(b.parameter({16}));
+              b.output(b.add1(graph::Conv{window, 1, bias, activation}, inputs));
+            },
+            Backends::kNotCpu);
+      }
+      check_layer("batch norm", [&](Builder& b) {
+        const ValueId x = b.input({kBatch, 6, 7, 16}), gamma = b.parameter({16}, {0.5, 1});
+        const ValueId beta = b.parameter({16}), mean = b.parameter({16});
+        const ValueId variance = b.parameter({16}, {0.5, 1});
+        b.output(
+            b.add1(graph::BatchNormInference{1e-3f, activation}, {x, gamma, beta, mean, variance}));
+      });
     }
   }
 }

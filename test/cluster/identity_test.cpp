@@ -77,6 +77,18 @@ TEST_CASE("TF_CONFIG: chief, ps, workers, evaluator") {
         Role::kEvaluator);
 }
 
+TEST_CASE("TF_CONFIG without a cluster means a process on its own, as in TensorFlow") {
+  for (const char* text :
+       {"{}", R"({"cluster": {}})", R"({"task": {"type": "worker", "index": 0}})",
+        R"({"cluster": {}, "task": {"type": "worker", "index": 0}})"}) {
+    CAPTURE(text);
+    const Identity who = identify({}, {{"TF_CONFIG", text}});
+    CHECK(who.size == 1);
+    CHECK(who.rank == 0);
+    CHECK(who.source != "TF_CONFIG");
+  }
+}
+
 TEST_CASE("TF_CONFIG: what is wrong is said") {
   const std::string task = R"({"type": "worker", "index": 0})";
   const auto error_of = [](const std::string& cluster, const std::string& who) {
@@ -84,8 +96,9 @@ TEST_CASE("TF_CONFIG: what is wrong is said") {
   };
   CHECK(message_of({{"TF_CONFIG", "{\"cluster\": {},\n \"task\": x}"}})
             .find("TF_CONFIG:2:10: error: not JSON: ") == 0);
-  CHECK(message_of({{"TF_CONFIG", "{}"}}) == "TF_CONFIG: error: has no \"cluster\"");
-  CHECK(message_of({{"TF_CONFIG", R"({"cluster": {}})"}}) == "TF_CONFIG: error: has no \"task\"");
+  CHECK(message_of({{"TF_CONFIG", "[]"}}) == "TF_CONFIG: error: is no JSON object");
+  CHECK(message_of({{"TF_CONFIG", R"({"cluster": {"worker": ["a:1"]}})"}}) ==
+        "TF_CONFIG: error: has no \"task\"");
   CHECK(error_of(kArticle, R"({"index": 0})").find("task.type is missing") != std::string::npos);
   CHECK(error_of(kArticle, R"({"type": "worker"})") == "TF_CONFIG: error: task.index is missing");
   CHECK(error_of(kArticle, R"({"type": "worker", "index": 2})") ==

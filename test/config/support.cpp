@@ -53,7 +53,7 @@ data:
 optimizer: {rmsprop: {learning_rate: 5.0e-4, centered: true}, global_clip_norm: 1.5, accumulate: 2, ema: 0.99}
 schedule: {exponential: {decay_every: 100 steps, decay_rate: 0.5}, warm_up: {over: 0.5 epochs}}
 train: {max_steps: 1000, batch_size: 16, precision: bf16, early_stop: {metric: validation/accuracy}}
-parallel: {strategy: all_reduce, device: cpu, gpus: [0, 0], replicas: 2, lr_scaling: sqrt, shard: sample, evaluate: false, reduction: ordered, micro_batches: 16, bucket_mb: 0.5, batch_norm: {sync: true}, deterministic: false, pin: true, threads: 3, lanes: 2, convolution: winograd, timeout: 5 seconds, collective: ring}
+parallel: {strategy: all_reduce, device: cpu, gpus: [0, 0], replicas: 2, lr_scaling: sqrt, shard: sample, evaluate: false, reduction: ordered, micro_batches: 16, bucket_mb: 0.5, batch_norm: {sync: true}, deterministic: false, pin: true, threads: 3, lanes: 2, convolution: winograd, autotune: true, timeout: 5 seconds, collective: ring}
 evaluate: {batch_size: 100, top_k: 2, start_delay_secs: 1.5, throttle_secs: 0, timeout_secs: 60}
 run: {dir: runs/x, checkpoint_every: 30 seconds, keep: 5, best: "", evaluate_every: 1.5 epochs, tensorboard: false}
 )";

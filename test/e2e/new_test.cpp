@@ -126,4 +126,27 @@ TEST_CASE("find suggests a learning rate and a batch size") {
   CHECK(measured["suggestion"].get<std::int64_t>() >= 4);
 }
 
+TEST_CASE("weights: imagenet that is nowhere is told before and by training") {
+  const Folder folder;
+  write_file_atomic(folder.config,
+                    "model: {input: [32, 32, 3], backbone: {name: vgg16, weights: imagenet}, "
+                    "head: [flatten, dense: 2]}\ndata: {format: image_folder, train: {path: " +
+                        (folder.photos / "train").string() +
+                        "}}\ntrain: {max_steps: 1, batch_size: 2}\n");
+  const Path home = folder.work / "home";
+  for (const char* command : {"validate", "plan"}) {
+    const Result told = run({command, folder.config}, {{"HOME", home}, {"WEIGHTS_DIR", ""}});
+    INFO(told.err);
+    CHECK(told.code == 0);
+    CHECK(has(told.err, "warning: imagenet: model.backbone.weights: vgg16_weights"));
+    CHECK(has(told.err, "datasets/weights.sh vgg16"));
+  }
+  const Result trained = run({"train", folder.config, "--run-dir", folder.work / "run"},
+                             {{"HOME", home}, {"WEIGHTS_DIR", ""}});
+  INFO(trained.err);
+  CHECK(trained.code == 3);
+  CHECK(has(trained.err, "datasets/weights.sh vgg16"));
+  CHECK(!std::filesystem::exists(folder.work / "run"));
+}
+
 }  // namespace trainer::e2e

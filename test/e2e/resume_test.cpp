@@ -125,6 +125,7 @@ TEST_CASE("interrupted by a signal in mid-epoch") {
   const Reference reference;
   int signal = SIGTERM;
   SUBCASE("SIGTERM") {}
+  SUBCASE("SIGHUP of a closed terminal") { signal = SIGHUP; }
   SUBCASE("SIGUSR1, which Slurm may send before the time limit") { signal = SIGUSR1; }
   SUBCASE("SIGUSR2") { signal = SIGUSR2; }
   const Path dir = reference.work / "stopped";
@@ -133,6 +134,41 @@ TEST_CASE("interrupted by a signal in mid-epoch") {
   CHECK(stopped.event("finished").at("reason") == "interrupted");
   CHECK_FALSE(stopped.event("checkpoint").is_null());
   reference.check(run(train(reference.config, dir, {"--resume"})), dir);
+}
+
+TEST_CASE("interrupted because nobody reads its output any more") {
+  const Reference reference;
+  const Path dir = reference.work / "unread";
+  int ends[2] = {};
+  REQUIRE(::pipe(ends) == 0);
+  Program program(train(reference.config, dir), {}, [&] {
+    ::dup2(ends[1], STDOUT_FILENO);
+    ::close(ends[0]);
+    ::close(ends[1]);
+  });
+  ::close(ends[1]);
+  std::string read;
+  char piece[512];
+  while (read.find("\"step\":13,") == std::string::npos) {
+    const auto length = ::read(ends[0], piece, sizeof piece);
+    REQUIRE(length > 0);
+    read.append(piece, static_cast<std::size_t>(length));
+  }
+  ::close(ends[0]);
+  const Result stopped = program.wait();
+  CHECK(stopped.code == 75);
+  CHECK(stopped.err.find("not all of the output could be written") != std::string::npos);
+  reference.check(run(train(reference.config, dir, {"--resume"})), dir);
+}
+
+TEST_CASE("Ctrl-C is answered at once, and the run saved") {
+  const Reference reference;
+  const Path dir = reference.work / "stopped";
+  const Result stopped = interrupt_after("\"step\":13,", train(reference.config, dir), SIGINT);
+  CHECK(stopped.code == 75);
+  CHECK(stopped.err.find("stopping after this step; Ctrl-C again ends without saving\n") !=
+        std::string::npos);
+  CHECK_FALSE(stopped.event("checkpoint").is_null());
 }
 
 TEST_CASE("a damaged newest checkpoint is skipped with a warning") {

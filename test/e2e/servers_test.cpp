@@ -194,7 +194,7 @@ TEST_CASE("a worker may die and come back") {
   const auto told = job["chief:0"].output().size();
   const auto stale = [&] {
     const std::string text = job["chief:0"].output().substr(told);
-    return contains(text, "\"staleness_max\":1}") || contains(text, "\"staleness_max\":2}");
+    return contains(text, "\"staleness_max\":1,") || contains(text, "\"staleness_max\":2,");
   };
   for (int lines = 1; lines < 20'000 && !stale(); lines += 100) {
     job["chief:0"].wait_for("\"event\":\"step\"", lines);

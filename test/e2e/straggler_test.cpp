@@ -2,11 +2,14 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "base/text.h"
 #include "program.h"
 
 namespace trainer::e2e {
@@ -38,10 +41,17 @@ class Slowdown {
   std::thread thread_;
 };
 
-std::string row_of_last_step(const std::string& csv) {
-  const std::size_t end = csv.rfind(",train,");
-  const std::size_t start = csv.rfind('\n', end) + 1;
-  return csv.substr(start, csv.find('\n', start) - start);
+std::vector<std::string> fields_of(const std::string& csv, std::size_t start) {
+  return split_text(csv.substr(start, csv.find('\n', start) - start), ',');
+}
+
+// The field of a column of metrics.csv in the last row of training.
+std::string last_of(const std::string& csv, const std::string& column) {
+  const std::vector<std::string> header = fields_of(csv, 0);
+  const std::size_t last = csv.rfind('\n', csv.rfind(",train,")) + 1;
+  const auto found = std::find(header.begin(), header.end(), column);
+  REQUIRE(found != header.end());
+  return fields_of(csv, last).at(static_cast<std::size_t>(found - header.begin()));
 }
 
 }  // namespace
@@ -81,7 +91,11 @@ run: {checkpoint_every: 1000 steps, evaluate_every: 1000 steps, log_every: 30 st
   CHECK(times.at("straggler").at("rank") == 1);
   CHECK(times.at("ranks").at(0).at("all_reduce_seconds") >
         times.at("ranks").at(1).at("all_reduce_seconds"));
-  CHECK(row_of_last_step(read_text_file(dir / "metrics.csv")).ends_with(",1"));
+  CHECK(last_of(read_text_file(dir / "metrics.csv"), "straggler") == "1");
+  REQUIRE(run({"report", dir.string(), "--mistakes", "0"}).code == 0);
+  CHECK(read_text_file(dir / "report.html")
+            .find("<p class=\"finding\">straggler: rank 1 (worker 1 on host ") !=
+        std::string::npos);
 }
 
 }  // namespace trainer::e2e

@@ -11,6 +11,7 @@
 #include "base/partition.h"
 #include "cluster/local_group.h"
 #include "support/backend.h"
+#include "support/fake_gpus.h"
 #include "support/model.h"
 #include "train/state.h"
 
@@ -212,7 +213,7 @@ TEST_CASE(
         CHECK(times.backward > 0);
         CHECK(times.update > 0);
         CHECK((times.all_reduce > 0) == (replicas > 1));
-        CHECK(seconds_of(times) <= whole.count());
+        if (!test::uses_fake_gpus()) CHECK(seconds_of(times) <= whole.count());
         CHECK(times.all_reduce_hidden >= 0);
       }
     }
@@ -240,7 +241,8 @@ TEST_CASE("the time of frozen layers is of the forward phase") {
     engine.step({kCount, features.data(), true, labels.data()}, scalars_of(kCount, update));
     without = std::min(without, engine.times()[0].forward);
   }
-  if (engine.times()[0].measured) CHECK(with_prefix > without);
+  // The reference backend's calls run one after the other on its thread, which times each alone.
+  if (engine.times()[0].measured && !test::uses_reference_backend()) CHECK(with_prefix > without);
 }
 
 TEST_CASE("a variable that differs between replicas is named, with its rank") {

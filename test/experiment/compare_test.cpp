@@ -4,6 +4,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <cstdio>
 #include <sstream>
 
 #include "experiment/diff.h"
@@ -156,6 +157,33 @@ TEST_CASE("the first step at which runs part, and how") {
                          "learning rates were the same: look at what differs below") !=
           std::string::npos);
   }
+}
+
+TEST_CASE("rows of several steps are compared with rows of one") {
+  FakeRun other;
+  const auto rewritten = [&](const std::string& rows) {
+    const Two two({}, {});
+    write_file_atomic(
+        two.b() / "ledger.csv",
+        "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters\n" + rows);
+    return two.diffed();
+  };
+  const std::string samples = std::to_string(2 * other.samples), loss = other.loss(2);
+  const auto row = [&](const std::string& ids) {
+    return "2," + samples + "," + loss + ",0.001," + ids + ",1,0,\n";
+  };
+  char sum[20];
+  std::snprintf(sum, sizeof sum, "%016llx", 2 * std::stoull(other.samples_hash, nullptr, 16));
+  const RunDiff same = rewritten(row(sum));
+  CHECK_FALSE(same.step);
+  CHECK(same.common_steps == 1);
+  CHECK(same.equal == 2);
+  const RunDiff ids = rewritten(row("00000000000000bb"));
+  REQUIRE(ids.fields.size() == 1);
+  CHECK(ids.fields[0].name == "sample_ids");
+  CHECK(ids.fields[0].first == sum);
+  CHECK_FALSE(rewritten(row("")).step);
+  CHECK(rewritten("2,7," + loss + ",0.001,,1,0,\n").fields.at(0).first == samples);
 }
 
 TEST_CASE("a run without a ledger cannot be compared step by step") {

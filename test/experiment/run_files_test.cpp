@@ -80,6 +80,30 @@ TEST_CASE("a run that goes on can be read, and a half-written line is left out")
   CHECK(scored_split(run).empty());
 }
 
+TEST_CASE("what GPUs were measured to do, the splits and the memory are read") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  write_file_atomic(folder.path() / "metrics.csv",
+                    "step,split,loss,gpu0_utilization,gpu12_memory_bytes,gpu_x,gpus0_y\n"
+                    "1,train,0.5,0.25,,7,7\n2,test,0.5,,,,\n3,train,0.5,0.75,1024,7,7\n");
+  Json record = Json::parse(read_text_file(folder.path() / "run.json"));
+  record["splits"] = {{"test", {{"samples", 9}, {"classes", Json::array()}}},
+                      {"train", {{"samples", 30}, {"classes", {10, 20}}}}};
+  record["memory"] = {{"gradients", 5}, {"activations", 6}};
+  write_file_atomic(folder.path() / "run.json", record.dump());
+  const RunFiles run = read_run(folder.path());
+  using Points = std::vector<std::pair<double, double>>;
+  REQUIRE(run.devices.size() == 2);
+  CHECK(run.devices.at("gpu0_utilization") == Points{{1, 0.25}, {3, 0.75}});
+  CHECK(run.devices.at("gpu12_memory_bytes") == Points{{3, 1024}});
+  REQUIRE(run.splits.size() == 2);
+  CHECK(run.splits[0].name == "train");
+  CHECK(run.splits[0].samples == 30);
+  CHECK(run.splits[0].classes == std::vector<std::int64_t>{10, 20});
+  CHECK(run.splits[1].classes.empty());
+  CHECK(run.memory[1] == std::pair<std::string, std::int64_t>{"gradients", 5});
+}
+
 TEST_CASE("folders that are no run, and damaged files, are named") {
   const Folder folder;
   CHECK_THROWS_WITH_AS(read_run(folder.path()), doctest::Contains("holds no run.json"), DataError);

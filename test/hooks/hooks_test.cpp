@@ -119,7 +119,8 @@ TEST_CASE("progress in a log: a line when due, the articles' closing lines") {
         "0.2 s\n"
         "wall time: 1.750 seconds\n"
         "total time with 1 CPU(s): 1.500 seconds\n"
-        "2000.0 images/second with 1 CPU(s)\n");
+        "2000.0 images/second with 1 CPU(s)\n"
+        "next: trainer evaluate runs/test, or trainer predict runs/test IMAGE...\n");
 }
 
 TEST_CASE("progress on a terminal rewrites one line, quiet tells results alone") {
@@ -127,7 +128,7 @@ TEST_CASE("progress on a terminal rewrites one line, quiet tells results alone")
   auto hook = make_progress_hook(terminal, true, false, kEveryStep);
   hook->on_start(info_of("r"));
   hook->on_step(progress_of(1));
-  CHECK(terminal.str().find("  [==  ") != std::string::npos);
+  CHECK(terminal.str().find(" [=  ") != std::string::npos);
   CHECK(terminal.str().ends_with("\x1b[K"));
 
   std::ostringstream quiet;

@@ -1,9 +1,11 @@
 // ledger.csv and run.json.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "hooks/run_record.h"
 #include "hooks/support.h"
 
@@ -66,6 +68,49 @@ TEST_CASE("a resumed ledger has every step once") {
   CHECK(steps == "step 1 2 2 3 ");
 }
 
+// Sums over the rows of a ledger: rows, samples, waiting in ms, hashes.
+struct Sums {
+  std::int64_t rows = 0, samples = 0, waited = 0;
+  std::uint64_t ids = 0;
+  bool operator==(const Sums&) const = default;
+};
+
+Sums sums_of(const Path& folder) {
+  Sums sums;
+  const auto lines = lines_of(read_text_file(folder / "ledger.csv"));
+  for (std::size_t i = 1; i < lines.size(); ++i) {
+    const std::vector<std::string> fields = split_text(lines[i], ',');
+    if (!fields.back().empty()) continue;  // the hash of a checkpoint
+    ++sums.rows;
+    sums.samples += std::stoll(fields[1]);
+    sums.waited += std::llround(1000 * std::stod(fields[6]));
+    sums.ids += std::stoull(fields[4], nullptr, 16);
+  }
+  return sums;
+}
+
+TEST_CASE("the ledger of a long run grows ever more slowly, and its sums are those of all steps") {
+  constexpr std::int64_t kDense = 1 << 17, kEnd = 4 * kDense, kStop = 2 * kDense + 1;
+  const TemporaryFolder folder;
+  auto hook = ledger();
+  hook->on_start(run_info(folder.path()));
+  const auto train = [&](std::int64_t from, std::int64_t to) {
+    for (std::int64_t step = from + 1; step <= to; ++step) hook->on_step(with_samples(step));
+  };
+  train(0, kDense);
+  hook->on_checkpoint("");
+  CHECK(sums_of(folder.path()).rows == kDense);
+  train(kDense, kStop);
+  hook->on_checkpoint("");  // between two rows
+  train(kStop, kStop + 100);
+  hook = ledger();  // killed, and resumed from the checkpoint
+  hook->on_start(run_info(folder.path(), kStop));
+  train(kStop, kEnd);
+  hook->on_finish(finish(FinishReason::kDone));
+  CHECK(sums_of(folder.path()) ==
+        Sums{kDense + kDense / 2 + 1 + kDense / 2, 64 * kEnd, 5 * kEnd, 0x1234 * kEnd});
+}
+
 TEST_CASE("a ledger of somebody else is refused") {
   const TemporaryFolder folder;
   write_file_atomic(folder.path() / "ledger.csv", "when,what\nmonday,bread\n");
@@ -80,6 +125,8 @@ TEST_CASE("the record of a run says what made it and how it ended") {
   origin.device = "cpu, 2 threads";
   origin.data_fingerprint = "abc";
   origin.price_per_hour = 1.5;
+  origin.splits = {{"train", 30, {10, 20}}, {"test", 9, {}}};
+  origin.memory = {{"gradients", 12}};
   {
     const auto hook = make_run_record_hook(origin);
     hook->on_start(run_info(folder.path()));
@@ -98,6 +145,10 @@ TEST_CASE("the record of a run says what made it and how it ended") {
   CHECK(record["program"] == "trainer 9");
   CHECK(record["data"] == "abc");
   CHECK(record["price_per_hour"] == 1.5);
+  CHECK(record["splits"]["train"]["samples"] == 30);
+  CHECK(record["splits"]["train"]["classes"] == std::vector<int>{10, 20});
+  CHECK(record["splits"]["test"]["classes"].empty());
+  CHECK(record["memory"]["gradients"] == 12);
   REQUIRE(record["sessions"].size() == 2);
   CHECK(record["sessions"][0]["first_step"] == 0);
   CHECK(record["sessions"][1]["first_step"] == 5);

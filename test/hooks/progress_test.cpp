@@ -1,6 +1,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "hooks/support.h"
 
@@ -13,6 +14,34 @@ constexpr const char* kClosing =
     "wall time: 12.346 seconds\n"
     "total time with 1 CPU(s): 10.500 seconds\n"
     "21345.7 images/second with 1 CPU(s)\n";
+
+// What follows the articles' lines when the run is whole.
+std::string next(const std::string& run) {
+  return "next: trainer evaluate " + run + ", or trainer predict " + run + " IMAGE...\n";
+}
+
+// The terminal's line of the 12th of 20 steps, 8 an epoch, at each width in turn.
+std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t total = 20) {
+  std::ostringstream out;
+  std::size_t asked = 0;
+  const auto hook =
+      make_progress_hook(out, true, false, steps(1),
+                         {[&] { return widths[std::min(asked++, widths.size() - 1)]; }, {}, {}});
+  hook->on_start(run_info("r", 0, total));
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < widths.size(); ++i) {
+    out.str("");
+    Progress p = after_step(12);
+    p.elapsed = static_cast<double>(i + 1);
+    hook->on_step(p);
+    const std::string text = out.str();
+    const std::string start = "\r\x1b[?7l", end = "\x1b[?7h\x1b[K";
+    REQUIRE(text.starts_with(start));
+    REQUIRE(text.ends_with(end));
+    lines.push_back(text.substr(start.size(), text.size() - start.size() - end.size()));
+  }
+  return lines;
+}
 
 std::string without(std::string text, const std::string& what) {
   for (std::size_t at; (at = text.find(what)) != std::string::npos;) text.erase(at, what.size());
@@ -42,7 +71,7 @@ TEST_CASE("progress, log: averages since the last line, evaluations, closing lin
                     "50 steps/s  wait 25%  eta 0:01\n"
                     "validation: loss 0.0412  accuracy 0.7500 (95 % interval 0.3006-0.9544)  "
                     "top 5 0.9900  step 8  epoch 1  1.2 s\n") +
-            kClosing);
+            kClosing + next("runs/digits"));
 }
 
 TEST_CASE("progress: updates that were left out are counted at the end") {
@@ -55,7 +84,7 @@ TEST_CASE("progress: updates that were left out are counted at the end") {
   hook->on_finish(end);
   CHECK(out.str() == std::string("3 updates left out: a float16 gradient overflowed, and the loss "
                                  "scale was halved\n") +
-                         kClosing);
+                         kClosing + next("r"));
 }
 
 TEST_CASE("progress: the closing block says where the time of a step went, and who holds it up") {
@@ -80,7 +109,7 @@ TEST_CASE("progress: the closing block says where the time of a step went, and w
                   "time of a step: forward 31.25 (12.50-50.00), all-reduce 18.75 (0.00-37.50) ms\n"
                   "straggler: rank 1 (worker 1 on host b) takes 50.00 ms a step of its own, the "
                   "others 12.50; it loses most in forward\n") +
-          kClosing);
+          kClosing + next("r"));
 }
 
 TEST_CASE("progress, terminal: one line rewritten ten times a second, its last state stays") {
@@ -103,13 +132,88 @@ TEST_CASE("progress, terminal: one line rewritten ten times a second, its last s
   CHECK(out.str().empty());
   hook->on_evaluation(evaluation(Split::kTest, 52, 1));
   text = out.str();
-  CHECK(text.starts_with("\r\x1b[?7lepoch 7/13  step 52/100  loss 5.1000  "));
-  CHECK(text.find("  eta 0:01  [==========          ]\x1b[?7h\x1b[K\ntest: loss 1.0000  ") !=
-        std::string::npos);
+  CHECK(text.starts_with("\r\x1b[?7lepoch 7/13  4/8 [==   ]"));
+  CHECK(text.find("\x1b[?7h\x1b[K\ntest: loss 1.0000  ") != std::string::npos);
   // Nothing is left to end.
   out.str("");
   hook->on_finish(finish(FinishReason::kDone));
-  CHECK(out.str() == kClosing);
+  CHECK(out.str() == kClosing + next("r"));
+}
+
+TEST_CASE(
+    "progress, terminal: fields leave from the right as it narrows, the bar before the text") {
+  const auto lines = lines_at({50, 80, 120, 30, 17, 8, 80});
+  CHECK(lines[0] == "epoch 2/3  4/8 [====     ]  eta 0:01  loss 1.2000");
+  CHECK(lines[1] ==
+        "epoch 2/3  4/8 [===   ]  eta 0:01  loss 1.2000  accuracy 0.5000  3,200 images/s");
+  CHECK(lines[2] ==
+        "epoch 2/3  4/8 [=======       ]  eta 0:01  loss 1.2000  accuracy 0.5000  3,200 images/s  "
+        "lr 0.001  wait 25%  50 steps/s");
+  CHECK(lines[3] == "epoch 2/3  4/8 [======      ]");
+  CHECK(lines[4] == "epoch 2/3  4/8");
+  CHECK(lines[5] == "epoch 2");
+  CHECK(lines[6] == lines[1]);  // resized in mid-run
+}
+
+TEST_CASE(
+    "progress, terminal: the bar and the steps are those of the epoch, the last may be short") {
+  const auto line = lines_at({80}, 13).front();
+  CHECK(line.starts_with("epoch 2/2  4/5 [====  ]"));
+}
+
+TEST_CASE("progress, log: lines begin with the time, a terminal's do not") {
+  const auto time = [] {
+    return std::chrono::system_clock::time_point{std::chrono::seconds{1'700'000'000}};
+  };
+  const std::string stamp = local_time(time()) + "  ";
+  CHECK(stamp.size() == std::string("2023-11-14 22:13:20  ").size());
+  CHECK(stamp.starts_with("2023-11-1"));
+  for (const bool terminal : {false, true}) {
+    std::ostringstream out;
+    const auto hook = make_progress_hook(out, terminal, false, steps(1), {{}, time, {}});
+    hook->on_start(run_info("r"));
+    hook->on_step(after_step(1));
+    hook->on_evaluation(evaluation(Split::kTest, 1, 1));
+    const std::string text = out.str();
+    CHECK((text.find(stamp + "epoch 1/3") == std::string::npos) == terminal);
+    CHECK((text.find(stamp + "test: loss") == std::string::npos) == terminal);
+  }
+}
+
+TEST_CASE("progress: the closing block names the best checkpoint") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, steps(1));
+  hook->on_start(run_info("r"));
+  out.str("");
+  Finish end = finish(FinishReason::kDone);
+  end.best = Finish::Best{"validation/accuracy", 0.98765, 2, 16, "r/checkpoints/best.safetensors"};
+  hook->on_finish(end);
+  CHECK(out.str() == std::string("best validation/accuracy 0.9877 after epoch 2 (step 16), in "
+                                 "r/checkpoints/best.safetensors\n") +
+                         kClosing + next("r"));
+}
+
+TEST_CASE("progress and json: an output that nobody reads is told once") {
+  std::ostringstream out;
+  int closed = 0;
+  const auto count = [&] { ++closed; };
+  const auto text = make_progress_hook(out, false, false, steps(1), {{}, {}, count});
+  const auto json = make_json_hook(out, steps(1), {}, count);
+  for (Hook* hook : {text.get(), json.get()}) {
+    out.clear();
+    closed = 0;
+    hook->on_start(run_info("r"));
+    hook->on_step(after_step(1));
+    CHECK(closed == 0);
+    out.setstate(std::ios::badbit);
+    errno = ENOSPC;  // a full disk may have room again
+    hook->on_step(after_step(2));
+    CHECK(closed == 0);
+    errno = EPIPE;
+    hook->on_step(after_step(2));
+    hook->on_step(after_step(3));
+    CHECK(closed == 1);
+  }
 }
 
 TEST_CASE("progress, terminal: escapes only ever come in a rewritten line") {
@@ -145,7 +249,8 @@ TEST_CASE("progress: a resumed and an interrupted run are told, quiet tells resu
   out.str("");
   hook->on_finish(finish(FinishReason::kInterrupted, 15));
   CHECK(out.str() ==
-        std::string("interrupted after step 15; a checkpoint was saved, go on with --resume\n") +
+        std::string("interrupted after step 15; a checkpoint was saved: give the same command with "
+                    "--resume to go on\n") +
             kClosing);
 
   for (const bool terminal : {false, true}) {

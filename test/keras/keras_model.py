@@ -9,8 +9,8 @@ os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
 import keras  # noqa: E402
 
 ACTIVATIONS = {
-    "leaky_relu": lambda options: keras.layers.LeakyReLU(options.get("alpha", 0.3)),
-    "elu": lambda options: keras.layers.ELU(options.get("alpha", 1.0)),
+    "leaky_relu": lambda options: keras.layers.LeakyReLU(options["alpha"]),
+    "elu": lambda options: keras.layers.ELU(options["alpha"]),
 }
 SHORT = {"max_pool": "pool_size", "average_pool": "pool_size", "dense": "units", "reshape": "target_shape"}
 
@@ -30,7 +30,7 @@ def make_layer(entry):
         if isinstance(options, str):
             options = {"function": options}
         name = options["function"]
-        if name in ACTIVATIONS:
+        if "alpha" in options:
             return ACTIVATIONS[name](options)
         return keras.layers.Activation(name)
     if kind == "zero_pad":

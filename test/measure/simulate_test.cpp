@@ -1,4 +1,4 @@
-#include "measure/simulate.h"
+#include "measure/scaling/simulate.h"
 
 #include <doctest/doctest.h>
 

@@ -160,6 +160,69 @@ TEST_CASE("allow_missing leaves tensors as initialised and says so") {
   CHECK(import.tensors.size() == 3);
 }
 
+TEST_CASE("a model continues from another run: all layers, of the best checkpoint") {
+  const TemporaryFolder folder;
+  const Path checkpoints = folder.path() / "checkpoints";
+  std::filesystem::create_directories(checkpoints);
+  const std::string text =
+      "{backbone: {name: mobilenet_v2, alpha: 0.35, weights: nowhere.h5, freeze: all}, head: "
+      "[global_average_pool, dense: 3], weights: '" +
+      folder.path().string() + "'}";
+  const auto config = test::config_of(text);
+  const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+  const auto write = [&](const std::string& name, float value, bool slots) {
+    std::vector<Tensor> tensors;
+    for (const std::string& parameter : names_of(graph)) {
+      for (const graph::LayerInfo& layer : graph.layers) {
+        for (const graph::ValueId id : layer.parameters) {
+          if (graph[id].name != parameter) continue;
+          const Shape shape = graph[id].shape;
+          const std::vector<float> values(static_cast<std::size_t>(shape.elements()), value);
+          tensors.push_back({parameter, shape, values});
+          if (slots) tensors.push_back({parameter + "/m", shape, values});
+        }
+      }
+    }
+    if (slots) {
+      tensors.push_back({"dense/kernel/average", tensors.back().shape, tensors.back().values});
+      for (Tensor& tensor : tensors) {
+        if (tensor.name == "dense/kernel") tensors.back().shape = tensor.shape;
+      }
+      tensors.back().values.assign(static_cast<std::size_t>(tensors.back().shape.elements()),
+                                   value + 0.5f);
+    }
+    checkpoint::write_safetensors(checkpoints / name, tensors, {});
+  };
+  const auto value_of = [](const Import& import, const std::string& name) {
+    for (const Tensor& tensor : import.tensors) {
+      if (tensor.name == name) return tensor.values.front();
+    }
+    return -1.0f;
+  };
+
+  CHECK_THROWS_WITH_AS(import_weights(graph, config.model),
+                       doctest::Contains("is a run folder without a checkpoint"), DataError);
+  write("step-00000010.safetensors", 1, false);
+  write("step-00000020.safetensors", 2, true);
+  Import import = import_weights(graph, config.model);
+  CHECK(import.report.complete());
+  CHECK(import.report.extra.empty());
+  CHECK(import.report.loaded.size() == names_of(graph).size());
+  CHECK(value_of(import, "Conv1/kernel") == 2);
+  CHECK(value_of(import, "dense/bias") == 2);
+  CHECK(value_of(import, "dense/kernel") == 2.5f);  // the average, as in evaluation
+  write("best.safetensors", 3, false);
+  import = import_weights(graph, config.model);
+  CHECK(value_of(import, "Conv1/kernel") == 3);
+  CHECK(value_of(import, "dense/kernel") == 3);
+  CHECK(import.report.path.find("best.safetensors") != std::string::npos);
+  CHECK(missing_weights(config.model, {}).empty());
+
+  const auto gone =
+      test::config_of("{backbone: vgg16, head: [flatten, dense: 3], weights: /nowhere/run}");
+  CHECK(missing_weights(gone.model, {}).find("no such file or run folder") != std::string::npos);
+}
+
 TEST_CASE("a missing file says which file Keras has and how to name it") {
   const auto config = test::config_of(
       "{backbone: {name: mobilenet_v2, alpha: 0.5, weights: nowhere.h5}, head: "

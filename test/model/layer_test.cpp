@@ -125,7 +125,7 @@ TEST_CASE("activations take Keras's default slopes") {
     - flatten
     - dense: {units: 2})",
                                  test::sample({2, 2, 1}, 2));
-  CHECK(op<graph::Activate>(graph, "activation").activation.alpha == 0.3f);
+  CHECK(op<graph::Activate>(graph, "activation").activation.alpha == 0.2f);
   CHECK(op<graph::Activate>(graph, "activation_1").activation.alpha == 0.5f);
   CHECK(op<graph::Activate>(graph, "activation_2").activation.alpha == 1.0f);
 }

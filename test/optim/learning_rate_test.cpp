@@ -125,17 +125,31 @@ TEST_CASE("the peak alone scales with the replicas") {
   CHECK(make(s, four)(250) == doctest::Approx(5e-5));
 }
 
-// test/keras/schedules.json: what Keras itself computes, in float32.
-TEST_CASE("schedules equal Keras's over 200 steps") {
-  std::ifstream file(std::string(TEST_SOURCE_DIR) + "/keras/schedules.json");
+TEST_CASE("one cycle of a training of a step or two stays finite") {
+  for (const std::int64_t total : {1, 2, 3, 4}) {
+    const auto rate = make(config::OneCycleSchedule{}, {1, total, 1});
+    for (std::int64_t i = 0; i <= total; ++i) {
+      CAPTURE(total);
+      CHECK(rate(i) > 0);
+      CHECK(rate(i) <= 0.1);
+    }
+  }
+}
+
+// test/keras/schedules.json: what Keras itself computes, in float32; torch_schedules.json: PyTorch.
+TEST_CASE("schedules equal Keras's and PyTorch's over 200 steps") {
+  const char* name = "";
+  SUBCASE("Keras") { name = "schedules.json"; }
+  SUBCASE("PyTorch") { name = "torch_schedules.json"; }
+  std::ifstream file(std::string(TEST_SOURCE_DIR) + "/keras/" + name);
   REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   const Length length{fixture["steps_per_epoch"].get<double>(),
                       fixture["total_steps"].get<std::int64_t>(), 1};
   REQUIRE(fixture["cases"].size() > 0);
   for (const auto& example : fixture["cases"]) {
-    const std::string name = example["name"];
-    CAPTURE(name);
+    const std::string schedule = example["name"];
+    CAPTURE(schedule);
     const std::string text =
         "model: {layers: [flatten, dense: {units: 10}]}\ndata: {format: synthetic}\n"
         "train: {epochs: 1}\nschedule: " +

@@ -1,6 +1,6 @@
 // The machine-independent part of the plan of every config against test/golden/plan_*.txt.
 // TRAINER_UPDATE_GOLDEN=1 writes the files.
-#include "report/plan_report.h"
+#include "report/plan/plan_report.h"
 
 #include <doctest/doctest.h>
 
@@ -49,8 +49,9 @@ TEST_CASE("plans of all configs") {
     const std::string name = path.stem().string();
     const config::LoadedConfig loaded =
         config::parse_config(read_text_file(path), "configs/" + path.filename().string(), {}, {});
-    const PlannedData data =
+    PlannedData data =
         config::is_image_format(loaded.config.data.format) ? as_named(loaded.config) : as_mnist();
+    if (!loaded.config.model.input.empty()) data.sample->image = Shape(loaded.config.model.input);
     std::ostringstream printed;
     print_plan(make_plan(loaded, data, plan_model(loaded.config, data)), printed);
     const std::string golden = std::string(TEST_SOURCE_DIR) + "/golden/plan_" + name + ".txt";
@@ -60,6 +61,32 @@ TEST_CASE("plans of all configs") {
     expected << file.rdbuf();
     INFO("file: ", golden, "; run with TRAINER_UPDATE_GOLDEN=1 to accept");
     CHECK(printed.str() == expected.str());
+  }
+}
+
+TEST_CASE("a plan begins with what was given, then what follows from it") {
+  const auto loaded = config::parse_config(
+      "model: {layers: [flatten, dense: 10]}\ndata: {path: \"${MNIST_DIR:-x}\"}\n"
+      "train: {epochs: 2, batch_size: 32}\n",
+      "x.yaml", {{"seed", "7", "--seed"}}, {});
+  const PlanReport plan = make_plan(loaded, as_mnist(), plan_model(loaded.config, as_mnist()));
+  std::ostringstream given, all;
+  print_plan(plan, given);
+  print_plan(plan, all, Values::kAll);
+  const std::string text = given.str();
+  CHECK(text.starts_with("config, as given\n"));
+  const std::size_t follows = text.find("\nwhat follows from it\n");
+  REQUIRE(follows != std::string::npos);
+  for (const char* key : {"  seed ", "  data.path ", "  train.epochs ", "  train.batch_size "}) {
+    CAPTURE(key);
+    CHECK(text.find(key) < follows);
+  }
+  CHECK(text.find("  train.max_steps ") > follows);
+  CHECK(text.find("  train.precision ") == std::string::npos);
+  CHECK(text.find(" more values are defaults; --all lists them\n") != std::string::npos);
+  for (const PlanReport::Setting& setting : plan.settings) {
+    CAPTURE(setting.key);
+    CHECK(all.str().find("  " + setting.key + " ") != std::string::npos);
   }
 }
 

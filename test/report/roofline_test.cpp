@@ -1,5 +1,5 @@
 // Predicted times against the paper figures of the design and against hand counts.
-#include "report/roofline.h"
+#include "report/plan/roofline.h"
 
 #include <doctest/doctest.h>
 

@@ -14,7 +14,8 @@ import support
 ARTICLES = support.ROOT / "scripts" / "articles"
 ROWS = {
     "zalando": ["fashion-mnist-1", "fashion-mnist-2", "fashion-mnist-2-lr", "oct-1", "oct-2"],
-    "wandb": ["1-gpu-ft", "1-gpu-ft-lrs", "4-gpu-ft-no-pref", "4-gpu-ft-pref", "4-gpu-ft-largerbs", "frozen"],
+    "wandb": ["1-gpu-ft", "1-gpu-ft-lrs", "4-gpu-ft-no-pref", "4-gpu-ft-pref", "4-gpu-ft-largerbs", "frozen",
+              "frozen-then-ft"],
     "rossum": ["synthetic-1", "synthetic-2", "no-prefetch-1", "prefetch-1", "no-prefetch-2", "prefetch-2"],
     "tensorflow": ["1-worker", "2-workers-auto", "2-workers-ring", "2-workers-own-shuffle", "2-workers-train-only",
                    "1-worker-exact", "2-workers-exact"],
@@ -53,9 +54,9 @@ class Articles(unittest.TestCase):
 
     def test_wandb(self):
         done, rows = self.check("wandb")
-        self.assertEqual([row["replicas"] for row in rows.values()], [1, 1, 4, 4, 4, 1])
-        self.assertEqual([row["published"]["seconds"] for row in rows.values()], [2090, 2080, 1046, 1040, 887, None])
-        self.assertEqual([row["global_batch"] for row in rows.values()], [2, 2, 8, 8, 16, 4])
+        self.assertEqual([row["replicas"] for row in rows.values()], [1, 1, 4, 4, 4, 1, 1])
+        self.assertEqual([row["published"]["seconds"] for row in rows.values()], [2090, 2080, 1046, 1040, 887, None, None])
+        self.assertEqual([row["global_batch"] for row in rows.values()], [2, 2, 8, 8, 16, 4, 2])
         for text in ("| 2080 ", "| 0.98 ", "4 x K80", "published: 1.99x"):
             self.assertIn(text, done.stdout)
         configs = {name: (self.out / name / "config.yaml").read_text() for name in rows}
@@ -63,6 +64,7 @@ class Articles(unittest.TestCase):
         self.assertIn("ramp_up:", configs["1-gpu-ft-lrs"])
         self.assertIn("prefetch: 0", configs["4-gpu-ft-no-pref"])
         self.assertNotIn("prefetch: 0", configs["4-gpu-ft-pref"])
+        self.assertIn(f'weights: {self.out / "frozen"}'.replace('"', ""), configs["frozen-then-ft"].replace('"', ""))
 
         # Rows that have finished stay; one that has not is trained again.
         record = self.out / "4-gpu-ft-pref" / "run.json"
@@ -71,7 +73,7 @@ class Articles(unittest.TestCase):
         record.write_text(json.dumps(content))
         done = self.run_script("wandb")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assertEqual(done.stdout.count("finished earlier"), 5)
+        self.assertEqual(done.stdout.count("finished earlier"), 6)
         self.assertIn("4-gpu-ft-pref: trains", done.stdout)
 
     def test_zalando(self):

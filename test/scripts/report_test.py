@@ -1,28 +1,29 @@
 #!/usr/bin/env python3
-"""Reports of a run and of a sweep: well-formed, complete, the numbers of the metrics, and quiet in a browser."""
+"""Reports of a run and of a sweep: well-formed, complete, with the numbers of the metrics."""
+import base64
 import csv
 import json
-import pathlib
 import re
 import shutil
-import subprocess
-import tempfile
 import unittest
 import xml.etree.ElementTree as ElementTree
+import zlib
 
+import report_pages
 import support
 
-CONFIG = """
-name: a <report> & "more"
-model: {layers: [flatten, dense: 10]}
-data: {format: digits, path: %s, synthetic: {train_samples: 1}, limit: 600, validation_split: 0.2}
-optimizer: {sgd: {learning_rate: 0.1}}
-train: {max_steps: 12, batch_size: 32}
-parallel: {lr_scaling: none}
-run: {summary_every: 2 steps, evaluate_every: 6 steps, tensorboard: false, price_per_hour: 3}
-"""
 SVG = "{http://www.w3.org/2000/svg}"
 HTML = "{http://www.w3.org/1999/xhtml}"
+
+
+def unfiltered(kind, row, before):
+    """A row of a PNG of one byte a pixel."""
+    values = []
+    for i, byte in enumerate(row):
+        left, up, corner = values[-1] if i else 0, before[i], before[i - 1] if i else 0
+        nearest = min((left, up, corner), key=lambda value: abs(left + up - corner - value))
+        values.append((byte + (0, left, up, (left + up) // 2, nearest)[kind]) % 256)
+    return values
 
 
 def classes_of(element):
@@ -32,22 +33,10 @@ def classes_of(element):
 class ReportTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(cls.temporary.cleanup)
-        cls.folder = pathlib.Path(cls.temporary.name)
-        config = cls.folder / "config.yaml"
-        config.write_text(CONFIG % (cls.folder / "digits"))
-        cls.run_dir, cls.sweep_dir = cls.folder / "run", cls.folder / "sweep"
-        for arguments in (
-            ["train", config, "--run-dir", cls.run_dir, "--quiet"],
-            ["report", cls.run_dir],
-            ["sweep", config, "--dir", cls.sweep_dir, "--quiet", "--over", "parallel.gpus=1,2", "--over",
-             "train.batch_size=16,32", "--set", "parallel.device=cpu"],
-        ):
-            done = support.trainer(*arguments)
-            assert done.returncode == 0, done.stderr
-        cls.texts = {name: (folder / "report.html").read_text()
-                     for name, folder in (("run", cls.run_dir), ("sweep", cls.sweep_dir))}
+        pages = report_pages.Pages()
+        cls.addClassCleanup(pages.temporary.cleanup)
+        cls.run_dir, cls.sweep_dir = pages.run_dir, pages.sweep_dir
+        cls.texts = {name: file.read_text() for name, file in pages.files.items()}
         cls.pages = {name: ElementTree.fromstring(text) for name, text in cls.texts.items()}
 
     def points(self, page, chart):
@@ -123,19 +112,67 @@ class ReportTest(unittest.TestCase):
     def test_names_are_escaped(self):
         self.assertEqual(self.pages["run"].find(f".//{HTML}h1").text, 'Run a <report> & "more"')
 
-    def test_browser_shows_it_without_a_message(self):
-        browser = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-        if not browser:
-            self.skipTest("no Chromium here: apt-get install chromium")
-        for name, folder in (("run", self.run_dir), ("sweep", self.sweep_dir)):
-            picture = self.folder / f"{name}.png"
-            done = subprocess.run(
-                [browser, "--headless=new", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr", "--v=0",
-                 f"--user-data-dir={self.folder / 'profile'}", "--window-size=400,900",
-                 f"--screenshot={picture}", (folder / "report.html").as_uri()],
-                capture_output=True, text=True, timeout=240)
-            self.assertGreater(picture.stat().st_size, 10000, done.stderr)
-            self.assertNotIn("CONSOLE", done.stderr)
+    def test_worst_mistakes_are_those_of_the_predictions(self):
+        done = support.trainer("predict", self.run_dir, "--split", "test", "--json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        predictions = support.events(done.stdout)
+        wrong = [one for one in predictions if one["class"] != one["label"]]
+        worst = sorted(wrong, key=lambda one: one["probabilities"][one["label"]])[:24]
+        (shown,) = [e for e in self.pages["run"].iter(HTML + "ul") if "mistakes" in classes_of(e)]
+        pictures = list(shown.iter(HTML + "img"))
+        self.assertEqual([image.get("alt") for image in pictures],
+                         [f"Sample number {one['index']}: {one['label']} taken for {one['class']}" for one in worst])
+        self.assertIn(f"{len(wrong):,} of {len(predictions):,} samples are wrong", "".join(self.pages["run"].itertext()))
+        for image, one in zip(pictures, worst):
+            self.assertEqual(self.pixels(image), self.digit(one["index"]))
+
+    @staticmethod
+    def pixels(image):
+        """The grey values of an embedded PNG of 28 x 28."""
+        kind, data = image.get("src").split(",", 1)
+        assert kind == "data:image/png;base64", kind
+        file, at, packed = base64.b64decode(data), 8, b""
+        while at < len(file):
+            size, name = int.from_bytes(file[at:at + 4], "big"), file[at + 4:at + 8]
+            packed += file[at + 8:at + 8 + size] if name == b"IDAT" else b""
+            at += size + 12
+        rows, before, values = zlib.decompress(packed), [0] * 28, []
+        for start in range(0, len(rows), 29):
+            before = unfiltered(rows[start], rows[start + 1:start + 29], before)
+            values += before
+        return values
+
+    def digit(self, index):
+        images = (self.run_dir.parent / "digits" / "t10k-images-idx3-ubyte").read_bytes()[16:]
+        return list(images[index * 784:(index + 1) * 784])
+
+    def test_run_tells_of_its_data_and_devices(self):
+        record = json.loads((self.run_dir / "run.json").read_text())
+        tables = {table.find(HTML + "caption").text: [[cell.text or "" for cell in row] for row in table.find(HTML + "tbody")]
+                  for table in self.pages["run"].iter(HTML + "table")}
+        self.assertEqual([row[:2] for row in tables["Samples of every split"]], [["train", "480"], ["validation", "120"], ["test", "4,000"]])
+        self.assertEqual(sum(record["splits"]["train"]["classes"]), 480)
+        shares = [float(share.split()[0]) for share in tables["What each rank does in a step"][0][1:]]
+        self.assertAlmostEqual(sum(shares), 100, delta=0.1)
+        memory = dict(tables["Memory of a rank on its device, and of the process"])
+        # 7850 parameters of 4 bytes, and what the layout adds.
+        self.assertGreaterEqual(record["memory"]["parameters and state"], 4 * 7850)
+        self.assertEqual(float(memory["parameters and state"]), round(record["memory"]["parameters and state"] / 2**20, 1))
+
+    def test_plots_of_the_run_are_files_too(self):
+        for chart in ("loss", "accuracy", "learning-rate", "throughput"):
+            root = ElementTree.parse(self.run_dir / "plots" / f"{chart}.svg").getroot()
+            self.assertEqual((root.tag, root.get("id")), (SVG + "svg", chart))
+
+    def test_what_is_missing_is_said(self):
+        copy = self.run_dir.parent / "without_checkpoints"
+        shutil.copytree(self.run_dir, copy, ignore=shutil.ignore_patterns("checkpoints"))
+        done = support.trainer("report", copy)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex((copy / "report.html").read_text(), "No pictures: [^<]*without_checkpoints[^<]*checkpoint")
+        done = support.trainer("report", copy, "--mistakes", "0", "--output", copy / "other.html")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("No pictures: --mistakes 0", (copy / "other.html").read_text())
 
 
 if __name__ == "__main__":

@@ -129,25 +129,31 @@ TEST_CASE("every call of a stranger is refused, the end of the job too") {
   chief->start(small_start(), given.source());
   const auto stub = proto::ParameterServer::NewStub(grpc::CreateChannel(
       concat("127.0.0.1:", job.who.cluster.ps[0].port), grpc::InsecureChannelCredentials()));
-  const auto refused = [](const auto& method) {
+  std::string token;
+  const auto refused = [&](const auto& method) {
     grpc::ClientContext context;
-    context.AddMetadata("trainer-token", std::string(64, '0'));
+    if (!token.empty()) context.AddMetadata("trainer-token", token);
     return method(context).error_code() == grpc::StatusCode::UNAUTHENTICATED;
   };
   proto::Empty nothing;
   proto::Parameters parameters;
   proto::Held held;
   proto::Values values;
-  CHECK(refused([&](auto& c) { return stub->Initialise(&c, {}, &nothing); }));
-  CHECK(refused([&](auto& c) { return stub->Write(&c, {}, &nothing); }));
-  CHECK(refused([&](auto& c) { return stub->Start(&c, {}, &nothing); }));
-  CHECK(refused([&](auto& c) { return stub->Pull(&c, {}, &parameters); }));
-  CHECK(refused([&](auto& c) { return stub->Push(&c, {}, &parameters); }));
-  CHECK(refused([&](auto& c) { return stub->Hold(&c, {}, &held); }));
-  CHECK(refused([&](auto& c) { return stub->Read(&c, {}, &values); }));
-  CHECK(refused([&](auto& c) { return stub->Release(&c, {}, &nothing); }));
-  CHECK(refused([&](auto& c) { return stub->Saved(&c, {}, &nothing); }));
-  CHECK(refused([&](auto& c) { return stub->Finish(&c, {}, &nothing); }));
+  for (const std::string& sent :
+       {std::string(), std::string("trainer-token"), std::string(64, '0')}) {
+    token = sent;
+    CHECK(refused([&](auto& c) { return stub->Initialise(&c, {}, &nothing); }));
+    CHECK(refused([&](auto& c) { return stub->Write(&c, {}, &nothing); }));
+    CHECK(refused([&](auto& c) { return stub->Start(&c, {}, &nothing); }));
+    CHECK(refused([&](auto& c) { return stub->Pull(&c, {}, &parameters); }));
+    CHECK(refused([&](auto& c) { return stub->Push(&c, {}, &parameters); }));
+    CHECK(refused([&](auto& c) { return stub->Hold(&c, {}, &held); }));
+    CHECK(refused([&](auto& c) { return stub->Read(&c, {}, &values); }));
+    CHECK(refused([&](auto& c) { return stub->Release(&c, {}, &nothing); }));
+    CHECK(refused([&](auto& c) { return stub->Saved(&c, {}, &nothing); }));
+    CHECK(refused([&](auto& c) { return stub->Finish(&c, {}, &nothing); }));
+  }
+  CHECK(parameters.values().empty());
   CHECK(chief->read(read.sink()) == 0);
   CHECK(read.buffers == given.buffers);
 }

@@ -8,6 +8,7 @@
 
 #include "checkpoint/checkpoint.h"
 #include "support.h"
+#include "support/skip.h"
 
 namespace trainer::train {
 namespace {
@@ -171,6 +172,31 @@ TEST_CASE("a resumed run ends with the bits of one that was never stopped") {
     CHECK(finish.steps == 6);
     CHECK(finish.parameters_sha256 == wanted);
   }
+}
+
+TEST_CASE("a resumed float16 run goes on with the loss scale that it had come to") {
+  if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
+  config::Config config = run_config();
+  config.train.precision = config::Precision::kFloat16;
+  config.train.epochs = 4;
+  Trial whole(config), parts(config);
+  // Updates are left out from the third step on, until halving has brought the scale down.
+  const auto raise_scale = [](Trial& trial, std::int64_t stop) {
+    trial.at_step = [&trial, stop](std::int64_t step) {
+      if (step == 1) trial.replicas->set_loss_scale({.value = 0x1p+24f, .good_updates = 0});
+      return step == stop ? Request::kStop : Request::kContinue;
+    };
+  };
+  raise_scale(whole, 0);
+  raise_scale(parts, 4);
+  const hooks::Finish expected = whole.run();
+  const std::int64_t skipped_before = parts.run().skipped_updates;
+  CHECK(skipped_before > 0);
+  CHECK(skipped_before < expected.skipped_updates);
+  const hooks::Finish finish = parts.run(Start::kResume);
+  CHECK(finish.steps == expected.steps);
+  CHECK(skipped_before + finish.skipped_updates == expected.skipped_updates);
+  CHECK(finish.parameters_sha256 == expected.parameters_sha256);
 }
 
 TEST_CASE("intervals in seconds go by the clock that is passed in") {

@@ -7,8 +7,10 @@
 #include <csignal>
 #include <thread>
 
+#include "checkpoint/checkpoint.h"
 #include "cluster/transport/socket.h"
 #include "support.h"
+#include "support/skip.h"
 #include "train/worker_group.h"
 
 namespace trainer::train {
@@ -175,6 +177,32 @@ TEST_CASE("workers: both go on from the chief's checkpoint") {
   CHECK(parts.trials[0].events[parts.trials[0].events.size() - 1] == "finish done");
   CHECK(ended[0].finish.parameters_sha256 == wanted);
   CHECK(ended[1].finish.parameters_sha256 == wanted);
+}
+
+TEST_CASE("workers: all have the loss scale of the chief's checkpoint") {
+  if (!trainer::test::uses_gpus()) TRAINER_SKIP("only GPUs have float16");
+  config::Config config = worker_config();
+  config.train.precision = config::Precision::kFloat16;
+  Workers workers(config);
+  CHECK(workers.run()[0].error == "");
+  {
+    checkpoint::Store store(checkpoint_folder(workers.trials[0].folder.path() / "run"), 1);
+    std::vector<std::string> warnings;
+    auto file = store.load_latest(warnings);
+    REQUIRE(file);
+    CHECK(file->metadata.at("loss_scale_good_updates") == "6");
+    file->metadata["loss_scale"] = "1048576";
+    store.save(6, file->tensors, file->metadata);
+  }
+  for (Trial& trial : workers.trials) trial.config.train.epochs = 3;
+  const auto ended = workers.run(Start::kResume);
+  // With scales of their own the workers would end with variables of their own, which the
+  // checkpoint at the end refuses.
+  CHECK(ended[0].error == "");
+  CHECK(ended[1].error == "");
+  CHECK(ended[0].finish.steps == 18);
+  CHECK(ended[0].finish.skipped_updates > 0);
+  CHECK(ended[0].finish.parameters_sha256 == ended[1].finish.parameters_sha256);
 }
 
 TEST_CASE("workers: the one that cannot read its data says why, the step before is saved") {

@@ -13,7 +13,7 @@
 #include "engine/evaluate.h"
 #include "measure/benchmark.h"
 #include "model/model.h"
-#include "report/plan_report.h"
+#include "report/plan/plan_report.h"
 
 namespace trainer::train {
 namespace {

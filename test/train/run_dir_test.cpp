@@ -2,7 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <vector>
 
 #include "base/error.h"
 #include "support/model.h"
@@ -41,6 +43,25 @@ TEST_CASE("run folder: a used one is refused, gone on with or replaced") {
   CHECK_FALSE(std::filesystem::exists(config_file(run)));
   CHECK_FALSE(std::filesystem::exists(run / "evaluator"));
   CHECK(std::filesystem::exists(run / "notes.txt"));  // not a run's
+}
+
+TEST_CASE("run folder: what killed writers left is removed, but nothing of anybody else") {
+  const TemporaryFolder folder;
+  const Path run = folder.path() / "run";
+  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  prepare_run_folder(run, config, Start::kFresh);
+  for (const char* own : {"run.json", "config.yaml", "metrics.jsonl", "data_report.txt"}) {
+    touch(run / concat(own, ".tmp.4711"));
+  }
+  touch(run / "report.html.tmp.4711");
+  touch(run / "run.json");
+  prepare_run_folder(run, config, Start::kResume);
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(run)) {
+    names.push_back(entry.path().filename().string());
+  }
+  std::sort(names.begin(), names.end());
+  CHECK(names == std::vector<std::string>{"checkpoints", "report.html.tmp.4711", "run.json"});
 }
 
 TEST_CASE("run folder: one of somebody else is never touched") {

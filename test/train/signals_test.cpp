@@ -1,16 +1,19 @@
 #include "train/signals.h"
 
 #include <doctest/doctest.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <string>
 
 namespace trainer::train {
 
 TEST_CASE("signals: each is known by name, and forgotten by the next watch") {
+  std::signal(SIGHUP, SIG_DFL);  // nohup has it ignored
   for (const auto& [number, name] :
-       {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}, std::pair{SIGUSR1, "SIGUSR1"},
-        std::pair{SIGUSR2, "SIGUSR2"}}) {
+       {std::pair{SIGINT, "SIGINT"}, std::pair{SIGTERM, "SIGTERM"}, std::pair{SIGHUP, "SIGHUP"},
+        std::pair{SIGUSR1, "SIGUSR1"}, std::pair{SIGUSR2, "SIGUSR2"}}) {
     const SignalWatch watch;
     CHECK(SignalWatch::received() == nullptr);
     std::raise(number);
@@ -24,6 +27,55 @@ TEST_CASE("signals: after a watch they do what they do by default") {
   struct sigaction now {};
   REQUIRE(sigaction(SIGTERM, nullptr, &now) == 0);
   CHECK((now.sa_handler == SIG_DFL));
+}
+
+TEST_CASE("signals: nohup keeps its meaning") {
+  std::signal(SIGHUP, SIG_IGN);
+  {
+    const SignalWatch watch;
+    std::raise(SIGHUP);
+    CHECK(SignalWatch::received() == nullptr);
+  }
+  struct sigaction now {};
+  REQUIRE(sigaction(SIGHUP, nullptr, &now) == 0);
+  CHECK((now.sa_handler == SIG_IGN));
+  std::signal(SIGHUP, SIG_DFL);
+}
+
+TEST_CASE("signals: a closed pipe is an error of the write, a closed output counts as SIGHUP") {
+  const SignalWatch watch;
+  int ends[2] = {};
+  REQUIRE(::pipe(ends) == 0);
+  ::close(ends[0]);
+  CHECK(::write(ends[1], "x", 1) == -1);
+  CHECK(errno == EPIPE);
+  ::close(ends[1]);
+  CHECK(SignalWatch::received() == nullptr);
+  SignalWatch::output_closed();
+  REQUIRE(SignalWatch::received() != nullptr);
+  CHECK(std::string(SignalWatch::received()) == "SIGHUP");
+}
+
+TEST_CASE("signals: Ctrl-C is answered at once where that is asked for") {
+  for (const bool acknowledge : {false, true}) {
+    int ends[2] = {};
+    REQUIRE(::pipe(ends) == 0);
+    const int kept = ::dup(STDERR_FILENO);
+    ::dup2(ends[1], STDERR_FILENO);
+    {
+      const SignalWatch watch(acknowledge);
+      std::raise(SIGINT);
+    }
+    ::dup2(kept, STDERR_FILENO);
+    ::close(kept);
+    ::close(ends[1]);
+    char text[200] = {};
+    const auto length = ::read(ends[0], text, sizeof text - 1);
+    ::close(ends[0]);
+    CHECK(std::string(text) ==
+          (acknowledge ? "\nstopping after this step; Ctrl-C again ends without saving\n" : ""));
+    CHECK(length >= 0);
+  }
 }
 
 }  // namespace trainer::train

@@ -45,6 +45,7 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
   state.stage = 2;
   state.best = 0.1 + 0.2;  // no short decimal
   state.best_step = 12;
+  state.loss_scale = {.value = 0x1.8p+20f, .good_updates = 1999};
   state.evaluation_due = true;
   state.stopped = true;
   state.hooks = {{"early_stop", "0x1p-3 1 17"}, {"other", "two\nlines"}};
@@ -53,6 +54,7 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
   CHECK(back.step == 17);
   CHECK(back.best == state.best);
   CHECK(back.best_step == 12);
+  CHECK(back.loss_scale == state.loss_scale);
   CHECK(back.evaluation_due);
   CHECK(back.stopped);
   CHECK(back.hooks == state.hooks);
@@ -65,6 +67,18 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
   CHECK(length_of(metadata, "run").stopped);
   // Whoever takes early_stop out wants the run to go on.
   CHECK_FALSE(from_metadata(metadata, trial.config, trial.data, plan, "run").stopped);
+}
+
+TEST_CASE("state: a checkpoint without a loss scale has none, one that is no number is refused") {
+  const Trial trial(run_config());
+  const StepPlan plan = plan_steps(trial.config, 24);
+  auto metadata = to_metadata({}, trial.config, trial.data, plan);
+  CHECK_FALSE(metadata.contains("loss_scale"));
+  CHECK(from_metadata(metadata, trial.config, trial.data, plan, "run").loss_scale == std::nullopt);
+  metadata["loss_scale"] = "high";
+  metadata["loss_scale_good_updates"] = "3";
+  CHECK_THROWS_WITH_AS(from_metadata(metadata, trial.config, trial.data, plan, "run"),
+                       doctest::Contains("loss_scale"), DataError);
 }
 
 TEST_CASE("state: what a run cannot go on with is refused by name") {

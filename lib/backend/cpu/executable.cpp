@@ -10,10 +10,12 @@
 #include "backend/placement.h"
 #include "base/error.h"
 #include "base/finite.h"
-#include "base/partition.h"
 
 namespace trainer::backend::cpu {
 namespace {
+
+// Off only in builds that show what measuring costs: scripts/bench/step_times.
+constexpr bool kStepTimes = TRAINER_STEP_TIMES;
 
 // Samples that a worker computes at once. Larger micro-batches gain nothing and leave the caches;
 // smaller ones pay for more calls of every primitive.
@@ -26,36 +28,13 @@ bool needs_whole_batch(const graph::Graph& graph) {
   });
 }
 
-std::int64_t size_of_group(const ReductionOptions& reduction) {
-  return reduction.gradients != nullptr ? reduction.gradients->size() : 1;
-}
 // What the end of a program belongs to.
 PhaseClock::Phase last_phase(const Lowered& lowered) {
   return lowered.backward_begin < lowered.update_begin ? PhaseClock::Phase::kBackward
                                                        : PhaseClock::Phase::kForward;
 }
-std::int64_t rank_in_group(const ReductionOptions& reduction) {
-  return reduction.gradients != nullptr ? reduction.gradients->rank() : 0;
-}
 
 }  // namespace
-
-char* Arenas::get(int worker, std::int64_t bytes) {
-  std::vector<Memory>& mine = memory_[static_cast<std::size_t>(worker)];
-  for (const Memory& memory : mine) {
-    if (memory.bytes() >= bytes) return memory.data();
-  }
-  mine.emplace_back(std::max<std::int64_t>(bytes, kAlignment));
-  return mine.back().data();
-}
-
-std::int64_t Arenas::bytes() const {
-  std::int64_t total = 0;
-  for (const std::vector<Memory>& worker : memory_) {
-    for (const Memory& memory : worker) total += memory.bytes();
-  }
-  return total;
-}
 
 CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
                              WorkerThreads& workers, Arenas& arenas, const Machine& machine,
@@ -67,14 +46,16 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
       machine_(machine),
       options_(options),
       whole_batch_(needs_whole_batch(graph)),
-      micro_batch_size_(whole_batch_ ? options.max_samples : kMicroBatch),
+      shares_(workers.count(), whole_batch_ ? options.max_samples : kMicroBatch, options.reduction),
       states_(static_cast<std::size_t>(workers.count())),
       update_(variables, *machine.kernels),
       updates_(has_updates(graph)),
       ranks_(ranks_of(options.reduction.gradients)),
       statistics_ranks_(ranks_of(options.reduction.statistics)),
       exchange_(static_cast<std::size_t>(workers.count())) {
-  check();
+  if (options.reduction.ordered && (workers.threads_per_worker() != 1 || whole_batch_)) {
+    throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
+  }
   const ReductionOptions& reduction = options.reduction;
   if (updates_) {
     const bool has_ranks = ranks_ != nullptr;
@@ -90,74 +71,14 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
     }
   }
   // The usual size now, other sizes (the last batch of an epoch) when they come.
-  const std::int64_t all = options.max_samples * size_of_group(reduction);
-  const std::vector<WorkerShare> shares = split(options.max_samples, all);
+  const std::int64_t all = options.max_samples * ranks_in(reduction);
+  const std::span<const WorkerShare> shares = shares_.of(options.max_samples, all);
   for (int worker = 0; worker < workers.count(); ++worker) {
     const WorkerShare& share = shares[static_cast<std::size_t>(worker)];
     for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
       if (share.micro_batch_count(i) > 0) program(worker, share.micro_batch_count(i));
     }
   }
-}
-
-void CpuExecutable::check() const {
-  const ReductionOptions& reduction = options_.reduction;
-  if (!reduction.ordered) return;
-  const std::int64_t parts = size_of_group(reduction) * workers_.count();
-  const std::int64_t batches = reduction.micro_batches;
-  if ((batches & (batches - 1)) != 0 || batches % parts != 0) {
-    throw std::logic_error(
-        concat("an ordered sum of ", batches, " micro-batches over ", parts,
-               " lanes of all ranks: a power of two that they divide is needed"));
-  }
-  if (workers_.threads_per_worker() != 1 || whole_batch_) {
-    throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
-  }
-}
-
-std::vector<CpuExecutable::WorkerShare> CpuExecutable::split(std::int64_t samples,
-                                                             std::int64_t all_samples) const {
-  if (options_.reduction.ordered) return split_ordered(samples, all_samples);
-  std::vector<WorkerShare> shares(states_.size());
-  const auto workers = static_cast<std::int64_t>(states_.size());
-  for (std::int64_t worker = 0; worker < workers; ++worker) {
-    WorkerShare& share = shares[static_cast<std::size_t>(worker)];
-    // Earlier workers take what does not divide, so that the workers with work are the first ones.
-    const std::int64_t count = samples / workers + (worker < samples % workers ? 1 : 0);
-    const std::int64_t first = samples / workers * worker + std::min(worker, samples % workers);
-    const std::int64_t batches = (count + micro_batch_size_ - 1) / micro_batch_size_;
-    share.bounds.assign(1, first);
-    for (std::int64_t i = 0; i < batches; ++i) {
-      share.bounds.push_back(first + count * (i + 1) / batches);
-    }
-  }
-  return shares;
-}
-
-// Which samples make up a micro-batch, and which micro-batches are neighbours, depends on the batch
-// of all ranks alone.
-std::vector<CpuExecutable::WorkerShare> CpuExecutable::split_ordered(
-    std::int64_t samples, std::int64_t all_samples) const {
-  const ReductionOptions& reduction = options_.reduction;
-  const std::int64_t rank = rank_in_group(reduction), ranks = size_of_group(reduction);
-  const Partition mine = partition(all_samples, ranks, rank);
-  if (mine.count != samples) {
-    throw std::logic_error(concat("rank ", rank, " of ", ranks, " was called with ", samples,
-                                  " of ", all_samples, " samples; its part is ", mine.count));
-  }
-  std::vector<WorkerShare> shares(states_.size());
-  const std::int64_t batches =
-      reduction.micro_batches / ranks / static_cast<std::int64_t>(states_.size());
-  std::int64_t batch = rank * (reduction.micro_batches / ranks);
-  for (WorkerShare& share : shares) {
-    share.bounds.assign(1,
-                        partition(all_samples, reduction.micro_batches, batch).first - mine.first);
-    for (std::int64_t i = 0; i < batches; ++i, ++batch) {
-      share.bounds.push_back(share.bounds.back() +
-                             partition(all_samples, reduction.micro_batches, batch).count);
-    }
-  }
-  return shares;
 }
 
 Lowered& CpuExecutable::program(int worker, std::int64_t samples) {
@@ -186,13 +107,6 @@ void CpuExecutable::find_bucket_steps(Lowered& lowered) const {
     lowered.bucket_steps.emplace_back(last, bucket);
   }
   std::sort(lowered.bucket_steps.begin(), lowered.bucket_steps.end());
-}
-
-std::span<const CpuExecutable::WorkerShare> CpuExecutable::shares_of(std::int64_t samples,
-                                                                     std::int64_t all_samples) {
-  std::vector<WorkerShare>& shares = shares_[{samples, all_samples}];
-  if (shares.empty()) shares = split(samples, all_samples);
-  return shares;
 }
 
 void CpuExecutable::find_stale(const Call& call) {
@@ -230,7 +144,7 @@ void CpuExecutable::rebuild_packed_weights(int worker, int workers) {
 }
 
 void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Stream&) {
-  clock_.start();
+  if (kStepTimes) clock_.start();
   try {
     Call call{bindings, scalars, bindings.samples, {}, 0, 0, false, false};
     prepare(call);
@@ -241,10 +155,14 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
     active_barrier_.reset();
     throw;
   }
-  clock_.lap(updates_ ? PhaseClock::Phase::kUpdate : PhaseClock::Phase::kForward);
+  lap(updates_ ? PhaseClock::Phase::kUpdate : PhaseClock::Phase::kForward);
   stopped_ = updates_ && scalars.stop_when_not_finite && !finite_;
   if (bindings.numbers != nullptr) write_numbers(bindings);
   if (updates_ && finite_) variables_.changed_by_step();
+}
+
+void CpuExecutable::lap(PhaseClock::Phase phase) {
+  if (kStepTimes) clock_.lap(phase);
 }
 
 // Sums in the order of the samples, so that they do not depend on the workers.
@@ -273,7 +191,7 @@ void CpuExecutable::write_numbers(const Bindings& bindings) const {
 
 PhaseTimes CpuExecutable::times() const {
   PhaseTimes times;
-  times.measured = true;
+  times.measured = kStepTimes;
   times.forward = clock_.seconds(PhaseClock::Phase::kForward);
   times.backward = clock_.seconds(PhaseClock::Phase::kBackward);
   times.all_reduce = clock_.seconds(PhaseClock::Phase::kAllReduce);
@@ -298,7 +216,7 @@ void CpuExecutable::prepare(Call& call) {
         concat("compiled for ", options_.max_samples, " samples, called with ", call.samples));
   }
   const std::int64_t all = call.scalars.all_samples > 0 ? call.scalars.all_samples : call.samples;
-  call.shares = shares_of(call.samples, all);
+  call.shares = shares_.of(call.samples, all);
   for (std::size_t worker = call.shares.size(); worker-- > 0;) {
     if (call.shares[worker].count() == 0) continue;
     call.first_active = static_cast<int>(worker);
@@ -354,7 +272,7 @@ void CpuExecutable::run_worker(int worker, const Call& call) {
     const RecordedWork work(recorder_, WorkRecord::Kind::kWaitForThreads, worker);
     barrier_.wait(workers_.count());
   }
-  if (worker == 0) clock_.lap(PhaseClock::Phase::kBackward);
+  if (worker == 0) lap(PhaseClock::Phase::kBackward);
   if (ranks_ == nullptr) {
     finish_alone(worker, call);
   } else {
@@ -425,7 +343,7 @@ void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t b
   context.first = worker == call.first_active && first == share.bounds.front();
   run_steps(worker, call, batch, context, lowered);
   copy_outputs(call, first, context, lowered);
-  if (worker == 0) clock_.lap(last_phase(lowered));
+  if (worker == 0) lap(last_phase(lowered));
   if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(worker, call, batch, lowered);
 }
 
@@ -459,7 +377,7 @@ RunContext CpuExecutable::context_of(int worker, const Call& call, const Lowered
   context.exchange = &exchange_;
   context.all_samples = call.samples;
   context.numbers = &numbers_;
-  if (worker == 0) context.clock = &clock_;
+  if (kStepTimes && worker == 0) context.clock = &clock_;
   if (statistics_ranks_ != nullptr) {
     context.statistics = statistics_ranks_;
     context.all_samples = call.scalars.all_samples;
@@ -472,7 +390,7 @@ void CpuExecutable::run_steps(int worker, const Call& call, std::int64_t batch,
   const bool last = batch + 1 == call.shares[static_cast<std::size_t>(worker)].micro_batches();
   std::size_t next = 0;
   for (std::size_t i = 0; i < lowered.update_begin; ++i) {
-    if (worker == 0 && i == lowered.backward_begin) clock_.lap(PhaseClock::Phase::kForward);
+    if (worker == 0 && i == lowered.backward_begin) lap(PhaseClock::Phase::kForward);
     {
       RecordedWork work(recorder_, WorkRecord::Kind::kLayer, worker);
       const Step& step = lowered.steps[i];

@@ -6,24 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "backend/cpu/arenas.h"
+#include "backend/cpu/batch_shares.h"
 #include "backend/cpu/lowering.h"
 #include "backend/cpu/reduction.h"
 #include "backend/cpu/update.h"
 
 namespace trainer::backend::cpu {
-
-// Memory for activations, one arena a worker, shared by all executables of a backend: only one of
-// them runs at a time.
-class Arenas {
- public:
-  explicit Arenas(int workers) : memory_(static_cast<std::size_t>(workers)) {}
-  // At least `bytes` for this worker. Arenas handed out before stay valid.
-  char* get(int worker, std::int64_t bytes);
-  std::int64_t bytes() const;
-
- private:
-  std::vector<std::vector<Memory>> memory_;
-};
 
 class CpuExecutable : public Executable {
  public:
@@ -38,19 +27,6 @@ class CpuExecutable : public Executable {
   bool record(WorkRecorder* recorder) override;
 
  private:
-  // A worker's share of a call: micro-batch i is samples [bounds[i], bounds[i + 1]), and may be
-  // empty.
-  struct WorkerShare {
-    std::vector<std::int64_t> bounds{0};
-    std::int64_t micro_batches() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
-    std::int64_t count() const { return bounds.back() - bounds.front(); }
-    std::int64_t micro_batch_first(std::int64_t i) const {
-      return bounds[static_cast<std::size_t>(i)];
-    }
-    std::int64_t micro_batch_count(std::int64_t i) const {
-      return micro_batch_first(i + 1) - micro_batch_first(i);
-    }
-  };
   struct WorkerState {
     // Of one micro-batch; with an ordered sum, of all micro-batches after the last. Behind it, room
     // for the trailer.
@@ -71,11 +47,7 @@ class CpuExecutable : public Executable {
     bool overlap = false;  // gradients are reduced over ranks while backward runs
   };
 
-  void check() const;
   std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
-  std::span<const WorkerShare> shares_of(std::int64_t samples, std::int64_t all_samples);
-  std::vector<WorkerShare> split(std::int64_t samples, std::int64_t all_samples) const;
-  std::vector<WorkerShare> split_ordered(std::int64_t samples, std::int64_t all_samples) const;
   Lowered& program(int worker, std::int64_t samples);
   void find_bucket_steps(Lowered& lowered) const;
   void find_stale(const Call& call);
@@ -98,6 +70,7 @@ class CpuExecutable : public Executable {
 
   void write_numbers(const Bindings& bindings) const;
   PhaseTimes times() const;
+  void lap(PhaseClock::Phase phase);  // of worker 0
 
   // What is left of a call after backward: executable_reduce.cpp.
   void finish_alone(int worker, const Call& call);
@@ -115,8 +88,8 @@ class CpuExecutable : public Executable {
   Arenas& arenas_;
   const Machine& machine_;
   CompileOptions options_;
-  bool whole_batch_;               // has batch norm over the batch
-  std::int64_t micro_batch_size_;  // most samples a program takes
+  bool whole_batch_;  // has batch norm over the batch
+  BatchShares shares_;
   std::vector<WorkerState> states_;
   UpdatePhase update_;
   bool updates_ = false;  // has an update phase
@@ -131,8 +104,6 @@ class CpuExecutable : public Executable {
   cluster::Communicator* statistics_ranks_;  // that batch statistics are taken over; null likewise
   Trailer trailer_;                          // with the moving statistics that are averaged
   Barrier barrier_, active_barrier_;
-  // How calls of so many samples, of so many of all ranks, are cut up.
-  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<WorkerShare>> shares_;
   std::vector<const float*>
       sources_;  // the flat buffers that make up a call's gradient, in worker order
   std::vector<void*> exchange_;

@@ -67,14 +67,14 @@ void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
   if (worker == 0) {
     const std::int64_t all = static_cast<std::int64_t>(sizeof(float)) * variables_.flat_count();
     const RecordedWork work(recorder_, WorkRecord::Kind::kAllReduce, 0, call.overlap ? 0 : all);
-    clock_.lap(PhaseClock::Phase::kBackward);
+    lap(PhaseClock::Phase::kBackward);
     if (call.overlap) {
       reduction_->trailer_written();
       reduction_->finish();
     } else {
       reduction_->reduce();
     }
-    clock_.lap(PhaseClock::Phase::kAllReduce);
+    lap(PhaseClock::Phase::kAllReduce);
     read_trailer();
   }
   {

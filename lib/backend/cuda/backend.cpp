@@ -1,11 +1,17 @@
 #include "backend/cuda/backend.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <iostream>
 #include <mutex>
 
 #include "backend/cuda/collectives/collective.h"
-#include "backend/cuda/executable.h"
+#include "backend/cuda/executable/executable.h"
 #include "backend/cuda/machine.h"
+#include "backend/cuda/plans/event_timer.h"
 #include "backend/cuda/stream.h"
 #include "backend/cuda/telemetry/gpu_telemetry.h"
 #include "backend/cuda/variables.h"
@@ -68,7 +74,34 @@ class CurrentDevice final : public ThreadBinding {
   DeviceGuard guard_;
 };
 
-Machine machine_of(int device, const std::string& plan_cache, WaitCheck wait_check) {
+void warn(const std::string& text) { std::cerr << "warning: " << text << '\n'; }
+
+bool wants_tuning(const DeviceOptions& options) {
+  return std::any_of(options.settings.begin(), options.settings.end(), [](const Setting& setting) {
+    return setting.key == "parallel.autotune" && setting.value == "true";
+  });
+}
+
+// A folder that can be written to; "", with a warning, where there is none.
+std::string tuning_folder(const std::string& folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (!folder.empty() && ::access(folder.c_str(), R_OK | W_OK | X_OK) == 0) return folder;
+  warn(concat("parallel.autotune: ", folder.empty() ? "there is no folder" : folder,
+              folder.empty() ? "" : " cannot be written to",
+              ", so that the fastest kernels are looked for at each start; set "
+              "TRAINER_CUDA_PLAN_CACHE to a folder that is kept"));
+  return "";
+}
+
+// All that the time of a kernel depends on, of a device.
+std::string describe(const cudaDeviceProp& properties, int driver) {
+  return concat(properties.name, ", compute capability ", properties.major, '.', properties.minor,
+                ", ", properties.multiProcessorCount, " multiprocessors, ",
+                properties.totalGlobalMem, " bytes, driver ", driver);
+}
+
+Machine machine_of(int device, const DeviceOptions& options, WaitCheck wait_check) {
   Machine machine;
   machine.device = device;
   cudaDeviceProp properties{};
@@ -79,9 +112,16 @@ Machine machine_of(int device, const std::string& plan_cache, WaitCheck wait_che
   machine.memory = static_cast<std::int64_t>(properties.totalGlobalMem);
   check(cudaDriverGetVersion(&machine.driver), "cudaDriverGetVersion");
   PlannerOptions planning;
-  planning.cache = plan_cache;
+  MatmulOptions products;
+  planning.warn = products.warn = warn;
+  planning.cache = options.plan_cache;
+  if (wants_tuning(options)) {
+    planning.timer = products.timer = make_event_timer(device);
+    planning.cache = products.cache = tuning_folder(options.tuning_cache);
+    products.device = describe(properties, machine.driver);
+  }
   machine.convolutions = make_convolution_planner(planning);
-  machine.matmuls = make_matmul_planner();
+  machine.matmuls = make_matmul_planner(products);
   machine.wait_check = std::move(wait_check);
   return machine;
 }
@@ -141,7 +181,7 @@ class CudaBackend final : public Backend, public MemoryPlanner {
         watch_(std::make_shared<PeerWatch>()),
         streams_(std::make_shared<StreamList>()) {
     const DeviceGuard guard(device);
-    machine_ = machine_of(device, options.plan_cache, [watch = watch_] { watch->check(); });
+    machine_ = machine_of(device, options, [watch = watch_] { watch->check(); });
   }
 
   std::string describe() const override {

@@ -57,6 +57,7 @@ void CudaEvent::wait() const {
 CudaStream::CudaStream(int device, WaitCheck check) : device_(device), check_(std::move(check)) {
   const DeviceGuard guard(device_);
   stream_ = create_stream();
+  clock_ = allocate_zeros(device_, sizeof(StepClock));
 }
 
 CudaStream::~CudaStream() {
@@ -67,6 +68,10 @@ CudaStream::~CudaStream() {
 void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   const DeviceGuard guard(device_);
+  if (!copies_) {
+    start_clock(clock(), !continues_, stream_.get());
+    copies_ = continues_ = true;
+  }
   cuda::check(cudaMemcpyAsync(to.address, from, bytes, cudaMemcpyHostToDevice, stream_.get()),
               "cudaMemcpyAsync to the device");
 }
@@ -93,6 +98,16 @@ void CudaStream::wait_for(const Event& event) {
   cuda::check(cudaStreamWaitEvent(stream_.get(), own(event).handle(), 0), "cudaStreamWaitEvent");
 }
 
+void CudaStream::end_uploads() {
+  if (copies_) {
+    lap_clock(clock(), ClockPhase::kCopy, stream_.get());
+  } else {
+    start_clock(clock(), !continues_, stream_.get());
+  }
+  copies_ = false;
+  continues_ = true;
+}
+
 std::optional<StreamGaps> CudaStream::gaps() {
   const DeviceGuard guard(device_);
   return gap_clock_.gaps();
@@ -102,6 +117,7 @@ void CudaStream::synchronize() {
   if (!stream_) return;  // of the planned device
   const DeviceGuard guard(device_);
   gap_clock_.interrupt();
+  copies_ = continues_ = false;
   if (!check_) return cuda::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
   wait_until_ready([&] { return cudaStreamQuery(stream_.get()); }, check_, "cudaStreamQuery");
 }

@@ -5,6 +5,7 @@
 
 #include <functional>
 
+#include "backend/cuda/kernels/clock.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/telemetry/gap_clock.h"
 #include "backend/device.h"
@@ -45,12 +46,20 @@ class CudaStream : public Stream {
   cudaStream_t handle() const { return stream_.get(); }
   // Told of every program that is launched on the stream.
   GapClock& gap_clock() { return gap_clock_; }
+  // Told of every program once its uploads were given: their time is in the clock then.
+  void end_uploads();
+  // In device memory: what uploads, and programs without numbers of their own, have taken since a
+  // program took it over.
+  StepClock* clock() const { return pointer_to<StepClock>(clock_.span()); }
 
  private:
   int device_;
   WaitCheck check_;
   StreamHandle stream_;
   GapClock gap_clock_;
+  Buffer clock_;
+  bool copies_ = false;     // uploads were given since the last program
+  bool continues_ = false;  // the host has not waited since the last program
 };
 
 }  // namespace trainer::backend::cuda

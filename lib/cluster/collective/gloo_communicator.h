@@ -1,4 +1,5 @@
-// A communicator over TCP, for ranks in processes of their own. Gloo carries the bytes.
+// A communicator for ranks in processes of their own, over connections that prove who is at their
+// ends.
 #pragma once
 
 #include <memory>

@@ -157,7 +157,9 @@ std::optional<Claim> claim_of_tf_config(const config::Environment& environment) 
   const std::string text = text_of(environment, kName);
   if (text.empty()) return {};
   const Json json = parse(text);
-  if (!json.is_object() || !json.contains("cluster")) wrong(kName, "has no \"cluster\"");
+  if (!json.is_object()) wrong(kName, "is no JSON object");
+  // As in TensorFlow: no cluster, or one without tasks, means a process on its own.
+  if (!json.contains("cluster") || json["cluster"].empty()) return {};
   if (!json.contains("task") || !json["task"].is_object()) wrong(kName, "has no \"task\"");
   Claim claim;
   Identity& identity = claim.identity;

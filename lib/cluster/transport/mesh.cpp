@@ -39,16 +39,27 @@ std::size_t moved(ssize_t result, const char* what) {
   broken(concat(what, " failed: ", std::strerror(errno)));
 }
 
-// The header and what follows it, without the bytes that have gone.
-std::size_t rest_of(Header& header, std::span<std::byte> body, std::size_t done,
-                    iovec (&parts)[2]) {
-  const auto head = std::as_writable_bytes(std::span(&header, 1));
-  const auto left = head.subspan(std::min(done, head.size()));
-  const auto more = body.subspan(done - std::min(done, head.size()));
-  parts[0] = {left.data(), left.size()};
-  parts[1] = {more.data(), more.size()};
-  return left.size() + more.size();
-}
+// What sendmsg and recvmsg are given: the header and the body without the first `done` bytes.
+class Rest {
+ public:
+  Rest(Header& header, std::span<std::byte> body, std::size_t done) {
+    const auto head = std::as_writable_bytes(std::span(&header, 1));
+    const auto left = head.subspan(std::min(done, head.size()));
+    const auto more = body.subspan(done - std::min(done, head.size()));
+    parts_[0] = {left.data(), left.size()};
+    parts_[1] = {more.data(), more.size()};
+    message_.msg_iov = parts_;
+    message_.msg_iovlen = 2;
+  }
+  Rest(const Rest&) = delete;
+  Rest& operator=(const Rest&) = delete;
+  msghdr* message() { return &message_; }
+  std::size_t bytes() const { return parts_[0].iov_len + parts_[1].iov_len; }
+
+ private:
+  iovec parts_[2];
+  msghdr message_{};
+};
 
 // Gloo looks whether there is a pair for each rank, and does no more with it.
 class Placeholder final : public gloo::transport::Pair {
@@ -213,15 +224,12 @@ bool Mesh::Transport::send_some(Link& link, int peer) {
   bool any = false;
   while (!link.out.empty()) {
     Message& message = link.out.front();
-    iovec parts[2];
-    const std::size_t left = rest_of(message.header, message.body, message.done, parts);
-    msghdr bytes{};
-    bytes.msg_iov = parts;
-    bytes.msg_iovlen = 2;
-    const std::size_t sent = moved(::sendmsg(link.socket.get(), &bytes, MSG_NOSIGNAL), "sending");
+    Rest rest(message.header, message.body, message.done);
+    const std::size_t sent =
+        moved(::sendmsg(link.socket.get(), rest.message(), MSG_NOSIGNAL), "sending");
     message.done += sent;
     any = any || sent > 0;
-    if (sent < left) break;
+    if (sent < rest.bytes()) break;
     message.buffer->has_sent(peer);
     link.out.pop_front();
   }
@@ -233,12 +241,8 @@ bool Mesh::Transport::receive_some(Link& link, int peer) {
   bool any = false;
   while (!link.in.empty()) {
     Message& message = link.in.front();
-    iovec parts[2];
-    const std::size_t left = rest_of(link.incoming, message.body, message.done, parts);
-    msghdr bytes{};
-    bytes.msg_iov = parts;
-    bytes.msg_iovlen = 2;
-    const ssize_t result = ::recvmsg(link.socket.get(), &bytes, 0);
+    Rest rest(link.incoming, message.body, message.done);
+    const ssize_t result = ::recvmsg(link.socket.get(), rest.message(), 0);
     if (result == 0) broken("the connection was closed");
     const std::size_t got = moved(result, "receiving");
     message.done += got;
@@ -248,7 +252,7 @@ bool Mesh::Transport::receive_some(Link& link, int peer) {
       broken(concat("rank ", peer, " sends ", link.incoming.bytes, " bytes of another call, ",
                     message.header.bytes, " were expected"));
     }
-    if (got < left) break;
+    if (got < rest.bytes()) break;
     message.buffer->has_received(peer);
     link.in.pop_front();
   }

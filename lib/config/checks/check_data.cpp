@@ -82,6 +82,22 @@ void check_image_keys(Checks& checks) {
   }
 }
 
+void check_csv(Checks& checks) {
+  const Csv& csv = checks.config().data.csv;
+  const bool is_csv = checks.config().data.format == DataFormat::kCsv;
+  for (const auto& [key, value] :
+       {std::pair{"image_column", csv.image_column}, std::pair{"label_column", csv.label_column},
+        std::pair{"separator", csv.separator}, std::pair{"root", csv.root},
+        std::pair{"ending", csv.ending}}) {
+    if (!value.empty() && !is_csv) {
+      checks.report(concat("data.csv.", key), "belongs to format: csv only");
+    }
+  }
+  if (csv.separator.size() > 1 && csv.separator != "tab") {
+    checks.report("data.csv.separator", "must be one character, or tab");
+  }
+}
+
 void check_images(Checks& checks) {
   const Data& data = checks.config().data;
   if (!is_image_format(data.format)) {
@@ -91,7 +107,8 @@ void check_images(Checks& checks) {
   if (checks.given("data") && data.path.empty() && !located(data.train)) {
     checks.report("data", "says nowhere where the training samples are: give train: {path: ...}");
   }
-  if (data.resize.empty() && checks.config().model.input.empty()) {
+  const Model& model = checks.config().model;
+  if (data.resize.empty() && model.input.empty() && !model.backbone) {
     checks.report("data",
                   "needs 'resize', [height, width]: image files differ in size; or give "
                   "model.input");
@@ -147,6 +164,7 @@ void check_data(Checks& checks) {
   check_split(checks, "validation", data.validation);
   check_split(checks, "test", data.test);
   check_augment(checks);
+  check_csv(checks);
   check_images(checks);
   const bool files = data.format == DataFormat::kIdx || data.format == DataFormat::kNpz;
   if (checks.given("data") && files && data.path.empty() && !located(data.train)) {

@@ -7,10 +7,10 @@
 namespace trainer::config {
 namespace {
 
-std::string path_of(const char* list, const Layer& layer, std::size_t index) {
+std::string path_of(const std::string& list, const Layer& layer, std::size_t index) {
   const char* const key = std::visit(
       [](const auto& kind) { return layer_name<std::decay_t<decltype(kind)>>().key; }, layer.kind);
-  return concat("model.", list, '[', index, "].", key);
+  return concat(list, '[', index, "].", key);
 }
 
 void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
@@ -39,6 +39,27 @@ void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
   }
 }
 
+void check_layers(Checks& checks, const std::string& list, const std::vector<Layer>& layers,
+                  std::vector<std::string>& known);
+
+// Inside a round its names are known as they are written, behind it with the round's number.
+void check_group(Checks& checks, const RepeatLayer& repeat, const std::string& path,
+                 std::vector<std::string>& known) {
+  std::vector<std::string> inside = known;
+  check_layers(checks, path + ".layers", repeat.layers, inside);
+  const std::vector<std::string> added(inside.begin() + static_cast<std::ptrdiff_t>(known.size()),
+                                       inside.end());
+  for (std::int64_t round = 1; round <= repeat.times; ++round) {
+    for (const std::string& name : added) known.push_back(concat(name, "_", round));
+  }
+}
+
+void check_group(Checks& checks, const ResidualLayer& residual, const std::string& path,
+                 std::vector<std::string>& known) {
+  check_layers(checks, path + ".layers", residual.layers, known);
+  check_layers(checks, path + ".shortcut", residual.shortcut, known);
+}
+
 void check_layer(Checks& checks, const Layer& layer, const std::string& path,
                  std::vector<std::string>& known, const std::vector<std::string>& all) {
   const bool joins = std::holds_alternative<AddLayer>(layer.kind) ||
@@ -59,6 +80,11 @@ void check_layer(Checks& checks, const Layer& layer, const std::string& path,
                   later ? "'" + input + "' is not before this layer; inputs name earlier layers"
                         : unknown("layer", input, "Named before it", known));
   }
+  if (const auto* repeat = std::get_if<RepeatLayer>(&layer.kind)) {
+    check_group(checks, *repeat, path, known);
+  } else if (const auto* residual = std::get_if<ResidualLayer>(&layer.kind)) {
+    check_group(checks, *residual, path, known);
+  }
   if (!layer.name.empty()) {
     if (std::find(known.begin(), known.end(), layer.name) != known.end()) {
       checks.report(path + ".name", layer.name == "input"
@@ -71,10 +97,10 @@ void check_layer(Checks& checks, const Layer& layer, const std::string& path,
   check_kind(checks, layer, path);
 }
 
-void check_layers(Checks& checks, const char* list, const std::vector<Layer>& layers) {
+void check_layers(Checks& checks, const std::string& list, const std::vector<Layer>& layers,
+                  std::vector<std::string>& known) {
   std::vector<std::string> later;
   for (const Layer& layer : layers) later.push_back(layer.name);
-  std::vector<std::string> known{"input"};
   for (std::size_t i = 0; i < layers.size(); ++i) {
     check_layer(checks, layers[i], path_of(list, layers[i], i), known, later);
   }
@@ -100,19 +126,15 @@ void check_unfreeze(Checks& checks, const Backbone& backbone) {
 
 void check_backbone(Checks& checks) {
   const Model& model = checks.config().model;
+  if (!model.allow_missing.empty() && model.weights.empty()) {
+    checks.report("model.allow_missing", "needs model.weights, a file with the tensors");
+  }
   if (!model.backbone) {
     if (!model.head.empty())
       checks.report("model.head", "needs model.backbone, whose features it takes");
-    if (!model.allow_missing.empty() && model.weights.empty()) {
-      checks.report("model.allow_missing", "needs model.weights, a file with the tensors");
-    }
     return;
   }
   const Backbone& backbone = *model.backbone;
-  if (!model.weights.empty()) {
-    checks.report("model.weights",
-                  "belongs to layers and dense_classifier; give model.backbone.weights");
-  }
   const bool named = !checks.broken("model.backbone.name");
   if (named && backbone.alpha != 1 && backbone.name != Backbone::Name::kMobileNetV2) {
     checks.report("model.backbone.alpha", "belongs to mobilenet_v2 only");
@@ -144,8 +166,11 @@ void check_model(Checks& checks) {
                   "works with softmax_cross_entropy and binary_cross_entropy only");
   }
   check_backbone(checks);
-  check_layers(checks, "layers", model.layers);
-  check_layers(checks, "head", model.head);
+  for (const auto& [list, layers] :
+       {std::pair{"model.layers", &model.layers}, std::pair{"model.head", &model.head}}) {
+    std::vector<std::string> known{"input"};
+    check_layers(checks, list, *layers, known);
+  }
 }
 
 }  // namespace trainer::config

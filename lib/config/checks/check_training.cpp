@@ -14,6 +14,16 @@ void check_metric(Checks& checks, const std::string& path, const std::string& me
   checks.report(path, unknown("metric", metric, "Expected one of", kMetrics));
 }
 
+// The folder data.path of image files may hold a split of validation; train/ checks that.
+void check_validation(Checks& checks, const char* path) {
+  const Data& data = checks.config().data;
+  const bool may_be_found = is_image_format(data.format) && !data.path.empty();
+  if (data.validation_split > 0 || located(data.validation) || may_be_found) return;
+  checks.report(path,
+                "needs validation samples: give data.validation or "
+                "data.validation_split");
+}
+
 void check_cache_features(Checks& checks) {
   const CacheFeatures cache = checks.config().train.cache_features;
   if (cache == CacheFeatures::kAuto || cache == CacheFeatures::kOff) return;
@@ -164,11 +174,11 @@ void check_training(Checks& checks) {
   check_ramp_up(checks);
   if (const auto& stop = checks.config().train.early_stop) {
     check_metric(checks, "train.early_stop.metric", stop->metric);
-    if (checks.config().data.validation_split == 0 && !located(checks.config().data.validation)) {
-      checks.report("train.early_stop",
-                    "needs validation samples: give data.validation or "
-                    "data.validation_split");
-    }
+    check_validation(checks, "train.early_stop");
+  }
+  if (const auto& stop = checks.config().train.stop_at) {
+    check_metric(checks, "train.stop_at.metric", stop->metric);
+    check_validation(checks, "train.stop_at");
   }
   check_precision(checks);
   check_cache_features(checks);

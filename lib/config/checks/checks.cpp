@@ -1,10 +1,31 @@
 #include "config/checks/checks.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 
 namespace trainer::config {
+namespace {
+
+// The flag of the command line that gives something below `path`, or a key beside it of which the
+// message speaks.
+std::optional<SourceLoc> flag_behind(const Decoded& decoded, const std::string& path,
+                                     const std::string& message) {
+  const std::string above = path.substr(0, path.rfind('.') + 1);
+  for (const auto& [key, origin] : decoded.origins) {
+    if (origin.kind != Origin::Kind::kSet) continue;
+    if (key.starts_with(path) && key.find_first_of(".[", path.size()) == path.size()) {
+      return origin.loc;
+    }
+    const bool beside = !above.empty() && key.starts_with(above) &&
+                        key.find_first_of(".[", above.size()) == std::string::npos;
+    if (beside && message.find(key.substr(above.size())) != std::string::npos) return origin.loc;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
 
 void Checks::report(const std::string& path, const std::string& message) {
   const auto broken = decoded_.broken.lower_bound(path);
@@ -21,6 +42,10 @@ void Checks::report(const std::string& path, const std::string& message) {
     }
     if (loc.known()) break;
     if (above.find_last_of(".[") == std::string::npos) break;
+  }
+  const auto own = decoded_.origins.find(path);
+  if (own == decoded_.origins.end() || own->second.kind != Origin::Kind::kSet) {
+    loc = flag_behind(decoded_, path, message).value_or(loc);
   }
   diagnostics_.push_back({loc, path + ": " + message});
 }

@@ -149,6 +149,18 @@ void fields(V& v, Normalize& s) {
 }
 
 template <class V>
+void fields(V& v, Csv& s) {
+  v("image_column", s.image_column,
+    "Name of the column with the paths of the images; a usual name is recognised when left out.",
+    any());
+  v("label_column", s.label_column,
+    "Name of the column with the classes; a usual name is recognised when left out.", any());
+  v("separator", s.separator, "Between fields: one character, or tab; found when left out.", any());
+  v("root", s.root, "Folder from which paths count; that of the csv file when left out.", free());
+  v("ending", s.ending, "Added to every path, such as .png; nothing when left out.", any());
+}
+
+template <class V>
 void fields(V& v, Data& s) {
   v.located(s.loc);
   v("format", s.format, "How the files are written.", any());
@@ -169,6 +181,7 @@ void fields(V& v, Data& s) {
   v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.", same());
   v.group({"normalize", "preprocess"}, false);
   v("synthetic", s.synthetic, "Size of the random data of format synthetic.", any());
+  v("csv", s.csv, "How the lines of a csv file name an image and its class.", any());
   v("resize", s.resize, "Size of the images as [height, width]; model.input's when left out.",
     at_least(1).items(2, 2).on_resume(Resume::kSame));
   v("channels", s.channels, "1 (grey) or 3 (RGB); model.input's, or 3, when left out.",

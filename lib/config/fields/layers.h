@@ -63,10 +63,23 @@ void output_fields(V& v, L& s) {
 // ---- The layers ----
 
 template <class V>
+void fields(V& v, BatchNormLayer& s) {
+  v("momentum", s.momentum, "Share of the moving statistics that is kept a step.", within(0, 1));
+  v("epsilon", s.epsilon, "Added to the variance.", above(0));
+  v("center", s.center, "Whether there is a beta.", any());
+  v("scale", s.scale, "Whether there is a gamma.", any());
+  v("beta_initializer", s.beta_initializer, "Start of beta.", warn());
+  v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
+}
+
+template <class V>
 void fields(V& v, ConvLayer& s) {
   v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
   window_fields(v, s);
   v("groups", s.groups, "Channel groups convolved apart.", count_up_to(kMostChannels));
+  v("batch_norm", s.batch_norm,
+    "Batch normalization before the activation: true, or its keys; none when left out.",
+    any().or_true());
   output_fields(v, s);
   v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
@@ -152,16 +165,6 @@ void fields(V& v, DropoutLayer& s) {
 }
 
 template <class V>
-void fields(V& v, BatchNormLayer& s) {
-  v("momentum", s.momentum, "Share of the moving statistics that is kept a step.", within(0, 1));
-  v("epsilon", s.epsilon, "Added to the variance.", above(0));
-  v("center", s.center, "Whether there is a beta.", any());
-  v("scale", s.scale, "Whether there is a gamma.", any());
-  v("beta_initializer", s.beta_initializer, "Start of beta.", warn());
-  v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
-}
-
-template <class V>
 void fields(V& v, ActivationLayer& s) {
   v.shorthand("function");
   v("function", s.function, "The function.", any());
@@ -180,6 +183,23 @@ void fields(V& v, ZeroPadLayer& s) {
   v.shorthand("padding");
   v("padding", s.padding, "Zeros added, in pixels: one number or [top, bottom, left, right].",
     at_least(0).must());
+}
+
+template <class V>
+void fields(V& v, RepeatLayer& s) {
+  v("times", s.times, "How often the layers come, one round after the other.",
+    count_up_to(kMostRounds).must());
+  v("layers", s.layers, "The layers of a round; a name inside gets the round's number: a_1, a_2.",
+    any().items(1).of_own_kind().must());
+}
+
+template <class V>
+void fields(V& v, ResidualLayer& s) {
+  v("layers", s.layers, "The layers whose output is added to the shortcut's.",
+    any().items(1).of_own_kind().must());
+  v("shortcut", s.shortcut, "The layers of the shortcut; its input itself is added when left out.",
+    any().of_own_kind());
+  v("activation", s.activation, "Function applied to the sum.", any());
 }
 
 struct LayerName {
@@ -213,6 +233,9 @@ LayerName layer_name() {
   if constexpr (std::is_same_v<T, AddLayer>) return {"add", "Sum of the inputs."};
   if constexpr (std::is_same_v<T, ConcatenateLayer>)
     return {"concatenate", "The inputs side by side, along the channels."};
+  if constexpr (std::is_same_v<T, RepeatLayer>) return {"repeat", "Layers several times in a row."};
+  if constexpr (std::is_same_v<T, ResidualLayer>)
+    return {"residual", "Layers and a shortcut past them, added."};
 }
 
 template <class V, class... Kinds>

@@ -33,8 +33,8 @@ void fields(V& v, Backbone& s) {
   v("name", s.name, "The network of Keras's applications: vgg16, mobilenet_v2 or resnet50.",
     any().must());
   v("weights", s.weights,
-    "File with its weights: Keras .h5, .weights.h5 or .keras, .safetensors or .npz; random when "
-    "left out.",
+    "imagenet, or a file with its weights: Keras .h5, .weights.h5 or .keras, .safetensors or .npz; "
+    "random when left out.",
     free());
   v("alpha", s.alpha, "mobilenet_v2: factor of the number of channels.", above(0));
   v("include_top", s.include_top, "Whether its classifier is included.", any());
@@ -59,7 +59,9 @@ void fields(V& v, Backbone& s) {
 template <class V>
 void fields(V& v, Model& s) {
   v.located(s.loc);
-  v("input", s.input, "Image as [height, width, channels]; the data set's own when left out.",
+  v("input", s.input,
+    "Image as [height, width, channels]; the data set's own when left out, of image files with a "
+    "backbone [224, 224, 3].",
     at_least(1).items(3, 3));
   v("layers", s.layers, "The layers, in order.", any());
   v("dense_classifier", s.dense_classifier,
@@ -67,7 +69,9 @@ void fields(V& v, Model& s) {
   v("backbone", s.backbone, "A network of Keras's applications, with pretrained weights.", any());
   v("head", s.head, "The layers after the backbone, in order.", any());
   v.group({"layers", "dense_classifier", "backbone"}, true);
-  v("weights", s.weights, "File with the weights to start from, for layers and dense_classifier.",
+  v("weights", s.weights,
+    "What to start from, in place of backbone.weights too: a run folder (its best checkpoint, else "
+    "the newest), or a file with weights of all layers.",
     free());
   v("allow_missing", s.allow_missing, "Tensors that the file need not have; none when left out.",
     free());

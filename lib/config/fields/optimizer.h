@@ -84,6 +84,13 @@ void fields(V& v, StepSchedule& s) {
 }
 
 template <class V>
+void fields(V& v, MilestonesSchedule& s) {
+  v("at", s.at, "Steps or epochs at which the rate changes, e.g. [30 epochs, 60 epochs].",
+    no_seconds().items(1).must());
+  v("factor", s.factor, "The rate is multiplied by this at each.", above(0));
+}
+
+template <class V>
 void fields(V& v, ExponentialSchedule& s) {
   v("decay_every", s.decay_every, "Steps or epochs per decay.", no_seconds());
   v("decay_rate", s.decay_rate, "Factor per decay.", above(0));
@@ -103,6 +110,16 @@ void fields(V& v, PolynomialSchedule& s) {
     no_seconds());
   v("end_learning_rate", s.end_learning_rate, "Rate at the end.", at_least(0));
   v("power", s.power, "Power of the remaining share; 1 is linear.", above(0));
+}
+
+template <class V>
+void fields(V& v, OneCycleSchedule& s) {
+  v("rise", s.rise, "Share of the training in which the rate rises.", inside(0, 1));
+  v("div_factor", s.div_factor, "The rate starts at the optimizer's rate divided by this.",
+    at_least(1));
+  v("final_div_factor", s.final_div_factor, "The rate ends at the starting rate divided by this.",
+    at_least(1));
+  v("anneal", s.anneal, "Form of both parts.", any());
 }
 
 template <class V>
@@ -130,9 +147,12 @@ void fields(V& v, Schedule& s) {
   v.choice("a schedule", false);
   kind<ConstantSchedule>(v, s.kind, "constant", "The optimizer's learning rate throughout.");
   kind<StepSchedule>(v, s.kind, "step", "rate * factor^floor(t / every).");
+  kind<MilestonesSchedule>(v, s.kind, "milestones", "Multiplied by factor at given times.");
   kind<ExponentialSchedule>(v, s.kind, "exponential", "rate * decay_rate^(t / decay_every).");
   kind<CosineSchedule>(v, s.kind, "cosine", "Half a cosine down to alpha * rate.");
   kind<PolynomialSchedule>(v, s.kind, "polynomial", "A polynomial down to end_learning_rate.");
+  kind<OneCycleSchedule>(v, s.kind, "one_cycle",
+                         "From a small rate up to the optimizer's and down to almost nothing.");
   kind<RampUpSchedule>(v, s.kind, "ramp_up", "Linear from start to peak, then decay to floor.");
   v("warm_up", s.warm_up, "Linear rise before the schedule; none when left out.", any());
 }

@@ -14,6 +14,14 @@ void fields(V& v, EarlyStop& s) {
 }
 
 template <class V>
+void fields(V& v, StopAt& s) {
+  v.located(s.loc);
+  v("metric", s.metric, "Metric of an evaluation.", any());
+  v("value", s.value, "Value at which the run ends: at least this, of a loss at most.",
+    any().must());
+}
+
+template <class V>
 void fields(V& v, Train& s) {
   v.located(s.loc);
   v("epochs", s.epochs, "Length of the training in epochs.",
@@ -42,6 +50,10 @@ void fields(V& v, Train& s) {
     free());
   v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
     any());
+  v("stop_at", s.stop_at, "Stop when a metric reaches a value; never when left out.", any());
+  v("stop_on_divergence", s.stop_on_divergence,
+    "Whether a loss that diverges ends the run, with a checkpoint; otherwise it is a warning.",
+    warn());
 }
 
 template <class V>
@@ -103,6 +115,10 @@ void fields(V& v, Parallel& s) {
   v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.",
     count_up_to(kMostThreads));
   v("convolution", s.convolution, "Algorithm of convolutions.", any());
+  v("autotune", s.autotune,
+    "On GPUs: whether the first start times what cuDNN and cuBLASLt offer for each layer and keeps "
+    "the fastest for later starts; false takes their own choice.",
+    any());
   v("timeout", s.timeout,
     "Longest time that processes wait for each other. One that is silent for half of it counts as "
     "gone.",

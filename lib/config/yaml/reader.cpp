@@ -8,6 +8,7 @@
 #include <map>
 #include <sstream>
 
+#include "config/hints.h"
 #include "config/yaml/tree.h"
 
 namespace trainer::config {
@@ -207,17 +208,6 @@ class Builder : public YAML::EventHandler {
   std::size_t aliased_ = 0;
 };
 
-// yaml-cpp's words for a tab in the indentation lead nowhere.
-std::string tab_hint(const std::string& text, int line) {
-  std::istringstream lines(text);
-  std::string content;
-  for (int i = 0; i <= line && std::getline(lines, content); ++i) {
-  }
-  const std::size_t indent = std::min(content.find_first_not_of(" \t"), content.size());
-  const bool tab = content.substr(0, indent).find('\t') != std::string::npos;
-  return tab ? "; indent with spaces, not with tabs" : "";
-}
-
 }  // namespace
 
 Node read_yaml(const std::string& text, const std::string& file,
@@ -233,7 +223,7 @@ Node read_yaml(const std::string& text, const std::string& file,
     if (diagnostics.size() == before) {
       diagnostics.push_back(
           {{file, error.mark.line + 1, error.mark.column + 1},
-           concat("not valid YAML: ", error.msg, tab_hint(text, error.mark.line))});
+           concat("not valid YAML: ", error.msg, syntax_hint(text, error.mark.line))});
     }
     return {};
   }

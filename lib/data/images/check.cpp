@@ -108,8 +108,9 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) 
   for (std::size_t i = 0; i < train.files.size(); ++i) {
     (skips && !train.files[i].error.empty() ? kept : divided).push_back(i);
   }
-  const Division division =
-      divide_samples(static_cast<std::int64_t>(divided.size()), data.validation_split, seed);
+  std::vector<std::int32_t> labels;
+  for (const std::size_t i : divided) labels.push_back(train.list.files[i].label);
+  const Division division = divide_samples(labels, data.validation_split, seed);
   for (const std::int64_t i : division.train) kept.push_back(divided[static_cast<std::size_t>(i)]);
   for (const std::int64_t i : division.validation) {
     aside.push_back(divided[static_cast<std::size_t>(i)]);

@@ -14,6 +14,7 @@
 #include "base/glob.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "data/images/csv.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -155,113 +156,29 @@ std::string parent_name(const std::string& path) {
   return fs::path(path).parent_path().filename().string();
 }
 
-// ---- CSV ----
-
-struct Row {
-  std::string path, label;
-  int line = 0;
-};
-
-class CsvReader {
- public:
-  explicit CsvReader(const std::string& path) : path_(path), text_(read_text_file(path)) {}
-
-  std::vector<Row> read() {
-    std::vector<Row> rows;
-    if (text_.starts_with("\xEF\xBB\xBF")) at_ = 3;
-    while (at_ < text_.size()) {
-      const int line = line_;
-      const std::vector<std::string> cells = record();
-      if (cells.size() == 1 && cells[0].empty()) continue;
-      if (cells.size() != 2) {
-        fail(line, concat("has ", cells.size(), " fields; expected path,label"));
-      }
-      if (rows.empty() && line == 1 && is_header(cells)) continue;
-      if (cells[0].empty()) fail(line, "has no path");
-      if (cells[1].empty()) fail(line, "has no label");
-      rows.push_back({cells[0], cells[1], line});
-    }
-    if (rows.empty()) throw DataError(path_, "holds no path,label line");
-    return rows;
-  }
-
-  [[noreturn]] void fail(int line, const std::string& message) const {
-    throw DataError(concat(path_, ':', line), message);
-  }
-
- private:
-  // Names of columns, of which only this order is known.
-  bool is_header(const std::vector<std::string>& cells) const {
-    static const std::set<std::string> kPaths{"path", "file", "filename", "image", "filepath"};
-    static const std::set<std::string> kLabels{"label", "class", "target"};
-    if (kLabels.contains(cells[0]) && kPaths.contains(cells[1])) {
-      fail(1, concat("the columns are ", cells[0], ',', cells[1], "; expected path,label"));
-    }
-    return kPaths.contains(cells[0]) && kLabels.contains(cells[1]);
-  }
-
-  // RFC 4180: a quoted field may hold commas, line ends and doubled quotes.
-  std::vector<std::string> record() {
-    std::vector<std::string> cells(1);
-    const int start = line_;
-    while (at_ < text_.size()) {
-      const char c = text_[at_++];
-      if (c == '"' && cells.back().empty()) {
-        quoted(cells.back(), start);
-      } else if (c == ',') {
-        cells.emplace_back();
-      } else if (c == '\n') {
-        ++line_;
-        break;
-      } else if (c != '\r') {
-        cells.back() += c;
-      }
-    }
-    return cells;
-  }
-  void quoted(std::string& cell, int start) {
-    for (; at_ < text_.size(); ++at_) {
-      if (text_[at_] == '\n') ++line_;
-      if (text_[at_] != '"') {
-        cell += text_[at_];
-      } else if (at_ + 1 < text_.size() && text_[at_ + 1] == '"') {
-        cell += text_[at_++];
-      } else {
-        ++at_;
-        return;
-      }
-    }
-    fail(start, "has a quote that is not closed");
-  }
-
-  std::string path_, text_;
-  std::size_t at_ = 0;
-  int line_ = 1;
-};
-
 bool as_index(const std::string& text, std::int32_t& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-ImageList list_csv(const config::Split& split, const std::vector<std::string>& classes) {
-  CsvReader reader(split.path);
+ImageList list_csv(const config::Data& data, const config::Split& split,
+                   const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.path;
   std::map<std::string, std::int32_t> indices;
   for (const std::string& name : classes) {
     indices.emplace(name, static_cast<std::int32_t>(indices.size()));
   }
-  const fs::path folder = fs::path(split.path).parent_path();
-  for (const Row& row : reader.read()) {
+  for (const CsvRow& row : read_csv(split.path, data.csv)) {
     std::int32_t label = 0;
     if (const auto found = indices.find(row.label); found != indices.end()) {
       label = found->second;
     } else if (!as_index(row.label, label) || label >= static_cast<std::int32_t>(classes.size())) {
-      reader.fail(row.line, concat("the label '", row.label, "' is not a class; the classes are ",
-                                   join(classes), " (or 0 to ", classes.size() - 1, ")"));
+      fail_at(split.path, row.line,
+              concat("the label '", row.label, "' is not a class; the classes are ", join(classes),
+                     " (or 0 to ", classes.size() - 1, ")"));
     }
-    result.files.push_back({(folder / row.path).string(), label});
+    result.files.push_back({row.path, label});
     result.lines.push_back(row.line);
   }
   return result;
@@ -299,6 +216,11 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
   NoFiles no_files;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const fs::path folder = fs::path(split.path) / classes[label];
+    if (!fs::exists(folder)) {
+      note_left_aside(result, concat(split.path, ": has no folder ", classes[label],
+                                     "; no image of this class is in this split"));
+      continue;
+    }
     check_folder(folder);
     const std::size_t before = result.files.size();
     const auto use = [&](const fs::path& path) {
@@ -312,6 +234,10 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
     if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
     std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
+  }
+  if (result.files.empty()) {
+    throw DataError(split.path,
+                    concat("has no folder of a class; the classes are ", join(classes)));
   }
   note_left_aside(result, left_aside(split.path, no_files));
   if (other > 0) {
@@ -340,14 +266,13 @@ ImageList list_glob(const config::Split& split, const std::vector<std::string>& 
 }
 
 // Class names of a csv: the labels, or 0, 1, ... when all are numbers.
-std::vector<std::string> csv_classes(const std::string& path) {
-  CsvReader reader(path);
-  const std::vector<Row> rows = reader.read();
+std::vector<std::string> csv_classes(const std::string& path, const config::Csv& csv) {
+  const std::vector<CsvRow> rows = read_csv(path, csv);
   std::set<std::string> names;
   std::int32_t most = -1;
   int line = 0;  // of the largest label
   bool numbers = true;
-  for (const Row& row : rows) {
+  for (const CsvRow& row : rows) {
     std::int32_t index = 0;
     numbers = numbers && as_index(row.label, index);
     if (index > most) line = row.line;
@@ -356,9 +281,10 @@ std::vector<std::string> csv_classes(const std::string& path) {
   }
   if (!numbers) return {names.begin(), names.end()};
   if (most >= most_classes(static_cast<std::int64_t>(rows.size()))) {
-    reader.fail(line, concat("the label ", most, " would make ", std::int64_t{most} + 1,
-                             " classes of ", rows.size(),
-                             " files; number the classes from 0, or name them with data.classes"));
+    fail_at(
+        path, line,
+        concat("the label ", most, " would make ", std::int64_t{most} + 1, " classes of ",
+               rows.size(), " files; number the classes from 0, or name them with data.classes"));
   }
   std::vector<std::string> result;
   for (std::int32_t i = 0; i <= most; ++i) result.push_back(std::to_string(i));
@@ -378,6 +304,44 @@ std::vector<std::string> images_below(const std::string& folder) {
   return files;
 }
 
+namespace {
+
+const std::set<std::string> kSplitFolders{"train", "validation", "val", "test"};
+
+// Whether the folders below are classes rather than splits.
+bool holds_classes(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  const std::vector<std::string> names = sub_folders(folder.string());
+  return !names.empty() && std::none_of(names.begin(), names.end(), [](const std::string& name) {
+    return kSplitFolders.contains(name);
+  });
+}
+
+// Where the images of training could not be found below data.path.
+[[noreturn]] void fail_without_train(const config::Data& data) {
+  const bool csv = data.format == config::DataFormat::kCsv;
+  const fs::path folder = data.path;
+  const std::string expected = (folder / (csv ? "train.csv" : "train")).string();
+  if (csv || !fs::is_directory(folder)) {
+    throw DataError(expected,
+                    "no such file or folder, needed for the train split; give "
+                    "data.train.path");
+  }
+  const std::string loose = files_without_class(data.path);
+  if (!loose.empty() && sub_folders(data.path).empty()) {
+    throw DataError(data.path,
+                    concat("holds image files, but no folders to tell their classes by; put those "
+                           "of each class into a folder of its name, e.g. ",
+                           (folder / "cats" / "1.jpg").string(),
+                           ", or list files and classes with data.format: csv"));
+  }
+  throw DataError(expected,
+                  "no such folder, needed for the train split; give data.train.path, or "
+                  "put a folder for each class into data.path");
+}
+
+}  // namespace
+
 config::Split image_split(const config::Data& data, const std::string& name) {
   config::Split split = name == "train" ? data.train : name == "test" ? data.test : data.validation;
   if (!split.path.empty() || !split.glob.empty() || data.path.empty()) return split;
@@ -388,17 +352,16 @@ config::Split image_split(const config::Data& data, const std::string& name) {
     const fs::path path = fs::path(data.path) / (csv ? each + ".csv" : each);
     if (fs::exists(path)) split.path = path.string();
   }
-  if (split.path.empty() && name == "train") {
-    throw DataError((fs::path(data.path) / (csv ? "train.csv" : "train")).string(),
-                    "no such file or folder, needed for the train split; give data.train.path");
-  }
+  if (!split.path.empty() || name != "train") return split;
+  if (csv || !holds_classes(data.path)) fail_without_train(data);
+  split.path = data.path;
   return split;
 }
 
 namespace {
 
 std::vector<std::string> find_class_names(const config::Data& data, const config::Split& split) {
-  if (data.format == config::DataFormat::kCsv) return csv_classes(split.path);
+  if (data.format == config::DataFormat::kCsv) return csv_classes(split.path, data.csv);
   if (split.glob.empty()) {
     std::vector<std::string> names = sub_folders(split.path);
     if (names.empty()) {
@@ -430,7 +393,7 @@ std::vector<std::string> class_names(const config::Data& data, const config::Spl
 
 ImageList list_images(const config::Data& data, const config::Split& split,
                       const std::vector<std::string>& classes) {
-  if (data.format == config::DataFormat::kCsv) return list_csv(split, classes);
+  if (data.format == config::DataFormat::kCsv) return list_csv(data, split, classes);
   return split.glob.empty() ? list_folder(split, classes) : list_glob(split, classes);
 }
 
@@ -440,7 +403,7 @@ void check_files_exist(const ImageList& list) {
     if (fs::exists(list.files[i].path, error)) continue;
     throw DataError(concat(list.source, ':', list.lines[i]),
                     concat("there is no file ", list.files[i].path,
-                           "; paths in a csv count from its own folder"));
+                           "; paths in a csv count from its own folder, or from data.csv.root"));
   }
 }
 

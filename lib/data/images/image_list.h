@@ -18,7 +18,8 @@ struct ImageList {
   std::string source;  // the folder, glob or csv, for messages
   std::vector<ListedFile> files;
   std::vector<std::string> notes;  // what was left aside, and why
-  // The notes on image files that lie in no folder of a class or cannot be opened.
+  // The notes on classes without a folder, and on image files that lie in no folder of a class or
+  // cannot be opened.
   std::vector<std::string> left_aside = {};
   std::vector<int> lines = {};  // of a csv, by file
 };

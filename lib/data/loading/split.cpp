@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 #include "base/error.h"
@@ -57,6 +58,49 @@ class View final : public Dataset {
   Changes changes_;
 };
 
+// The samples of a class, and how many of them are set aside.
+struct Class {
+  std::vector<std::int64_t> samples;
+  std::int64_t taken = 0;
+};
+
+// Sets `wanted` samples aside, each class having its share: the whole part of it first, then one
+// more for the classes with the largest rest. A class keeps a sample for training while others have
+// some to give.
+void share_out(std::int64_t wanted, double fraction, std::map<std::int32_t, Class>& classes) {
+  std::vector<std::pair<double, Class*>> rests;
+  for (auto& [label, each] : classes) {
+    const double share = static_cast<double>(each.samples.size()) * fraction;
+    each.taken = static_cast<std::int64_t>(share);
+    wanted -= each.taken;
+    rests.emplace_back(share - std::floor(share), &each);
+  }
+  std::stable_sort(rests.begin(), rests.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  for (const std::int64_t kept : {1, 0}) {
+    for (auto& [rest, each] : rests) {
+      if (wanted <= 0 || each->taken >= static_cast<std::int64_t>(each->samples.size()) - kept) {
+        continue;
+      }
+      ++each->taken;
+      --wanted;
+    }
+  }
+  for (auto& [rest, each] : rests) {  // 1 was wanted at most of these, by rounding
+    if (wanted >= 0 || each->taken == 0) continue;
+    --each->taken;
+    ++wanted;
+  }
+}
+
+std::vector<std::int32_t> labels_of(const Dataset& dataset) {
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(dataset.size()));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    labels[i] = dataset.label_of(static_cast<std::int64_t>(i));
+  }
+  return labels;
+}
+
 }  // namespace
 
 std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64_t count) {
@@ -69,10 +113,10 @@ std::unique_ptr<Dataset> take_first(std::unique_ptr<Dataset> dataset, std::int64
 
 SplitPair split_off(std::unique_ptr<Dataset> dataset, DamagedFiles* files, double fraction,
                     std::uint64_t seed) {
-  const Division division = divide_samples(dataset->size(), fraction, seed);
+  const Division division = divide_samples(labels_of(*dataset), fraction, seed);
   if (files != nullptr) files->divide(division.validation);
   const std::shared_ptr<const Dataset> base = std::move(dataset);
-  const std::string what = concat(", split ", fraction, " seed ", seed);
+  const std::string what = concat(", split by class ", fraction, " seed ", seed);
   return {std::make_unique<View>(base, division.train, concat(what, kTrainPart), "",
                                  View::Changes::kOfBase),
           std::make_unique<View>(base, division.validation, concat(what, kValidationPart), "",
@@ -99,22 +143,32 @@ void leave_out_unreadable(std::unique_ptr<Dataset>& dataset, std::shared_ptr<Dam
   files = std::make_shared<DamagedFiles>(size, std::move(reasons), files->damage().left_aside);
 }
 
-Division divide_samples(std::int64_t size, double fraction, std::uint64_t seed) {
-  const auto wanted = static_cast<std::int64_t>(std::llround(static_cast<double>(size) * fraction));
-  if (size < 2) throw DataError("data.validation_split", "needs at least two training samples");
-  const auto count = static_cast<std::size_t>(std::clamp<std::int64_t>(wanted, 1, size - 1));
-
-  std::vector<std::int64_t> order(static_cast<std::size_t>(size));
-  std::iota(order.begin(), order.end(), 0);
-  Random random(seed, Stream::kSplit);
-  for (std::size_t i = 0; i < count; ++i) {
-    std::swap(order[i], order[i + random.below(order.size() - i)]);
+Division divide_samples(std::span<const std::int32_t> labels, double fraction, std::uint64_t seed) {
+  if (labels.size() < 2) {
+    throw DataError("data.validation_split", "needs at least two training samples");
   }
-  const auto middle = order.begin() + static_cast<std::ptrdiff_t>(count);
-  std::sort(order.begin(), middle);
-  std::sort(middle, order.end());
-
-  return {{middle, order.end()}, {order.begin(), middle}};
+  std::map<std::int32_t, Class> classes;
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    classes[labels[i]].samples.push_back(static_cast<std::int64_t>(i));
+  }
+  const double wanted = static_cast<double>(labels.size()) * fraction;
+  const auto most = static_cast<std::int64_t>(labels.size()) - 1;
+  share_out(std::clamp<std::int64_t>(std::llround(wanted), 1, most), fraction, classes);
+  Division division;
+  Random random(seed, Stream::kSplit);
+  for (auto& [label, each] : classes) {
+    std::vector<std::int64_t>& samples = each.samples;
+    const auto count = static_cast<std::size_t>(each.taken);
+    for (std::size_t i = 0; i < count; ++i) {
+      std::swap(samples[i], samples[i + random.below(samples.size() - i)]);
+    }
+    const auto middle = samples.begin() + static_cast<std::ptrdiff_t>(count);
+    division.validation.insert(division.validation.end(), samples.begin(), middle);
+    division.train.insert(division.train.end(), middle, samples.end());
+  }
+  std::sort(division.train.begin(), division.train.end());
+  std::sort(division.validation.begin(), division.validation.end());
+  return division;
 }
 
 bool same_division(const std::string& trained, const std::string& part) {

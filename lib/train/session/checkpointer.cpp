@@ -51,6 +51,7 @@ void Checkpointer::save() {
   for (const auto& hook : job.hooks) {
     if (const std::string text = hook->save(); !text.empty()) state.hooks[hook->name()] = text;
   }
+  state.loss_scale = job.engine.loss_scale();
   checkpoint::Metadata metadata = metadata_of(session_);
   const std::string phase = concat("saving step ", state.step);
   job.strategy.set_phase(session_.saved_step < state.step ? session_.phase(phase) : phase);
@@ -68,6 +69,14 @@ void Checkpointer::save() {
 
 void Checkpointer::mark_best() {
   if (store_) store_->mark_best(session_.state.step);
+}
+
+std::optional<hooks::Finish::Best> Checkpointer::best() const {
+  const RunState& state = session_.state;
+  if (!store_ || !state.best) return std::nullopt;
+  const Job& job = session_.job;
+  return hooks::Finish::Best{job.config.run.best, *state.best, job.plan.epoch(state.best_step),
+                             state.best_step, store_->best_path()};
 }
 
 std::string Checkpointer::last_checkpoint() const {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "checkpoint/checkpoint.h"
+#include "hooks/hooks.h"
 
 namespace trainer::train {
 
@@ -27,6 +28,8 @@ class Checkpointer {
   void save();
   // The newest checkpoint is the best so far.
   void mark_best();
+  // The chief's best so far.
+  std::optional<hooks::Finish::Best> best() const;
   // For messages: its path, "none", or what other ranks know of it.
   std::string last_checkpoint() const;
 

@@ -19,6 +19,7 @@ void resume(Session& session, Checkpointer& checkpointer, StageControl& stages) 
   }
   stages.enter_after(session.state.step);
   job.engine.load(*file, path);
+  if (session.state.loss_scale) job.engine.set_loss_scale(*session.state.loss_scale);
   checkpointer.set_resumed();
 }
 

@@ -38,7 +38,10 @@ class AllReduce final : public SynchronousStrategy {
     }
     std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
     group_.broadcast_from_chief(tensors);
-    if (!is_chief()) job.engine.load({std::move(tensors), {}}, "the variables of rank 0");
+    if (!is_chief()) {
+      job.engine.load({std::move(tensors), {}}, "the variables of rank 0");
+      if (session().state.loss_scale) job.engine.set_loss_scale(*session().state.loss_scale);
+    }
     gather_rank_names();
   }
 

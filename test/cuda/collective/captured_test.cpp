@@ -3,7 +3,7 @@
 
 #include <latch>
 
-#include "backend/cuda/call_graph.h"
+#include "backend/cuda/executable/call_graph.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "cuda/collective/ranks.h"
@@ -15,25 +15,6 @@ namespace {
 using Kind = Outcome::Kind;
 using Values = std::vector<float>;
 constexpr std::int64_t kCount = 1000;
-
-// A fake machine of four GPUs for one test case, which must leave nothing unfreed.
-class Machine {
- public:
-  explicit Machine(int seed = 1) {
-    ::setenv("TRAINER_FAKE_CUDA_DEVICES", "4", 1);
-    ::setenv("TRAINER_FAKE_CUDA_SEED", std::to_string(seed).c_str(), 1);
-    fake::reset();
-  }
-  ~Machine() {
-    INFO(fake::left_over_text());
-    CHECK(fake::left_over() == 0);
-  }
-};
-
-bool has(const std::string& text, const std::string& part) {
-  if (text.find(part) == std::string::npos) MESSAGE(text);
-  return text.find(part) != std::string::npos;
-}
 
 // A step of a rank: two buckets summed on a stream of their own, the second after the first was
 // made, then added to the total on the rank's stream.
@@ -87,7 +68,7 @@ TEST_CASE("captured sums are those of each replay, between others and in every o
     for (int seed = 1; seed <= 10; ++seed) {
       CAPTURE(ranks);
       CAPTURE(seed);
-      const Machine machine(seed);
+      const FakeMachine machine(seed);
       const auto outcomes = run_ranks({own_devices(ranks)}, [&](Rank& rank) {
         Step step(rank);
         step.enqueue();
@@ -108,7 +89,7 @@ TEST_CASE("captured sums are those of each replay, between others and in every o
 
 TEST_CASE("a replay that waits for a rank ends with its host and step, graphs and all") {
   for (const int ranks : {2, 4}) {
-    const Machine machine;
+    const FakeMachine machine;
     std::latch others_ended(ranks - 1);
     GroupOptions options{own_devices(ranks)};
     options.timeout = std::chrono::seconds(1);
@@ -143,7 +124,7 @@ TEST_CASE("a replay that waits for a rank ends with its host and step, graphs an
 
 TEST_CASE("a rank that fails ends the replays of the others, and its own captures") {
   for (int seed = 1; seed <= 10; ++seed) {
-    const Machine machine(seed);
+    const FakeMachine machine(seed);
     const auto outcomes = run_ranks({own_devices(4)}, [&](Rank& rank) {
       Step step(rank);
       step.capture();
@@ -173,7 +154,7 @@ TEST_CASE("errors of NCCL in a capture or of a replay name the rank, its host an
        {Fault{"ncclAllReduce", 2}, Fault{"ncclAllReduce", 4}, Fault{"ncclCommGetAsyncError", 40},
         Fault{"cudaGraphLaunch", 3}, Fault{"cudaGraphInstantiate", 2}}) {
     CAPTURE(fault.function);
-    const Machine machine;
+    const FakeMachine machine;
     const bool of_cuda = std::string(fault.function).starts_with("cuda");
     std::latch connected(2), faulty(1);
     const auto outcomes = run_ranks({own_devices(2)}, [&](Rank& rank) {

@@ -20,20 +20,6 @@ namespace {
 using Kind = Outcome::Kind;
 using Values = std::vector<float>;
 
-// A fake machine of four GPUs for one test case, which must leave nothing unfreed.
-class Machine {
- public:
-  explicit Machine(int seed = 1) {
-    ::setenv("TRAINER_FAKE_CUDA_DEVICES", "4", 1);
-    ::setenv("TRAINER_FAKE_CUDA_SEED", std::to_string(seed).c_str(), 1);
-    fake::reset();
-  }
-  ~Machine() {
-    INFO(fake::left_over_text());
-    CHECK(fake::left_over() == 0);
-  }
-};
-
 // The four groups that every promise is tried with.
 struct Way {
   const char* name;
@@ -84,11 +70,6 @@ void check_all_done(const std::vector<Outcome>& outcomes) {
   }
 }
 
-bool has(const std::string& text, const std::string& part) {
-  if (text.find(part) == std::string::npos) MESSAGE(text);
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace
 
 TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' work") {
@@ -98,7 +79,7 @@ TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' 
       CAPTURE(count);
       std::vector<Values> first;
       for (const int seed : {1, 2, 3}) {
-        const Machine machine(seed);
+        const FakeMachine machine(seed);
         std::vector<Values> sums(way.devices.size());
         check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
           float* values = rank.upload(values_of(rank.rank(), count));
@@ -118,7 +99,7 @@ TEST_CASE("a gather has the values of all ranks in rank order") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     for (const std::size_t count : {1, 3, 1000}) {
-      const Machine machine(static_cast<int>(count));
+      const FakeMachine machine(static_cast<int>(count));
       const std::size_t ranks = way.devices.size();
       std::vector<Values> gathered(ranks);
       check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
@@ -142,7 +123,7 @@ TEST_CASE("calls follow each other without a wait, between work of each rank's o
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     for (const int seed : {1, 2, 3, 4, 5}) {
-      const Machine machine(seed);
+      const FakeMachine machine(seed);
       const auto ranks = static_cast<int>(way.devices.size());
       std::vector<Values> last(way.devices.size());
       check_all_done(run_ranks({way.devices}, [&](Rank& rank) {
@@ -174,7 +155,7 @@ TEST_CASE("calls follow each other without a wait, between work of each rank's o
 }
 
 TEST_CASE("a rank alone keeps its values, and sums of nothing are nothing") {
-  const Machine machine;
+  const FakeMachine machine;
   check_all_done(run_ranks({{2}}, [](Rank& rank) {
     float* values = rank.upload({1, 2, 3});
     float* to = rank.upload({0, 0, 0});
@@ -194,7 +175,7 @@ TEST_CASE("a rank alone keeps its values, and sums of nothing are nothing") {
 TEST_CASE("a rank that fails ends the others' sums with its reason") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
-    const Machine machine;
+    const FakeMachine machine;
     // The others are in the middle of their sums, or about to be.
     const auto outcomes = run_ranks({way.devices}, [&](Rank& rank) {
       float* values = rank.upload(Values(100, 1.0f));
@@ -218,7 +199,7 @@ TEST_CASE("a rank that fails ends the others' sums with its reason") {
 TEST_CASE("a rank that never comes is named when the time is over, and ends when it does come") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
-    const Machine machine;
+    const FakeMachine machine;
     const auto last = static_cast<int>(way.devices.size()) - 1;
     std::latch others_ended(last);
     GroupOptions options{way.devices};
@@ -266,7 +247,7 @@ TEST_CASE("errors of NCCL name the rank, its host and the call") {
         Fault{"ncclCommInitRankConfig", "ncclSystemError", "ncclCommInitRankConfig"},
         Fault{"ncclGetUniqueId", "ncclSystemError", "ncclGetUniqueId"}}) {
     CAPTURE(fault.function);
-    const Machine machine;
+    const FakeMachine machine;
     fake::fail(fault.function, 1, fault.error);
     const auto outcomes = run_ranks({own_devices(2)}, [&](Rank& rank) {
       float* values = rank.upload(Values(100, 1.0f));
@@ -291,7 +272,7 @@ TEST_CASE("errors of NCCL name the rank, its host and the call") {
 }
 
 TEST_CASE("a group in which only some ranks share a GPU is refused on all ranks") {
-  const Machine machine;
+  const FakeMachine machine;
   for (const std::vector<int>& devices : {std::vector{0, 0, 1}, std::vector{0, 1, 2, 1}}) {
     const auto outcomes = run_ranks({devices}, [](Rank&) {});
     for (const Outcome& outcome : outcomes) {
@@ -303,7 +284,7 @@ TEST_CASE("a group in which only some ranks share a GPU is refused on all ranks"
 }
 
 TEST_CASE("ranks that sum different numbers of values are an internal error, not a wait") {
-  const Machine machine;
+  const FakeMachine machine;
   const auto outcomes = run_ranks({one_device(2)}, [](Rank& rank) {
     float* values = rank.upload(Values(10, 1.0f));
     rank.collective->all_reduce(values, 10 - rank.rank(), rank.queue());

@@ -1,11 +1,15 @@
 #include "cuda/collective/ranks.h"
 
+#include <doctest/doctest.h>
+
+#include <cstdlib>
 #include <numeric>
 #include <thread>
 
 #include "base/error.h"
 #include "base/threads/thread_team.h"
 #include "cluster/local_group.h"
+#include "cuda/fake_runtime/fake.h"
 
 namespace trainer::backend::cuda {
 
@@ -56,6 +60,23 @@ std::vector<Outcome> run_ranks(const GroupOptions& options,
   }
   for (std::thread& thread : threads) thread.join();
   return outcomes;
+}
+
+FakeMachine::FakeMachine(int seed) {
+  ::setenv("TRAINER_FAKE_CUDA_DEVICES", "4", 1);
+  ::setenv("TRAINER_FAKE_CUDA_SEED", std::to_string(seed).c_str(), 1);
+  fake::reset();
+}
+
+FakeMachine::~FakeMachine() {
+  INFO(fake::left_over_text());
+  CHECK(fake::left_over() == 0);
+}
+
+bool has(const std::string& text, const std::string& part) {
+  const bool found = text.find(part) != std::string::npos;
+  if (!found) MESSAGE(text);
+  return found;
 }
 
 std::vector<int> own_devices(int ranks) {

@@ -45,6 +45,18 @@ struct GroupOptions {
 // Runs work(rank) for each rank on a thread of its own; ranks live until all threads have ended.
 std::vector<Outcome> run_ranks(const GroupOptions& options, const std::function<void(Rank&)>& work);
 
+// A fake machine of four GPUs for one test case, which must leave nothing unfreed.
+class FakeMachine {
+ public:
+  explicit FakeMachine(int seed = 1);
+  ~FakeMachine();
+  FakeMachine(const FakeMachine&) = delete;
+  FakeMachine& operator=(const FakeMachine&) = delete;
+};
+
+// Whether the text has the part; a test's log gets a text that has it not.
+bool has(const std::string& text, const std::string& part);
+
 // Devices 0, 1, 2, ... or 0, 0, 0, ...
 std::vector<int> own_devices(int ranks);
 std::vector<int> one_device(int ranks);

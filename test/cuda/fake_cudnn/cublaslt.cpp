@@ -1,8 +1,11 @@
 // cuBLASLt's functions. Follows "Using the cuBLASLt API" of the cuBLAS manual
 // (docs.nvidia.com/cuda/cublas/index.html#using-the-cublaslt-api): cublasLtMatmul (with its table
 // of supported types), cublasLtMatmulAlgoGetHeuristic, cublasLtMatrixLayoutCreate,
-// cublasLtMatmulDescAttributes_t, cublasLtMatmulPreferenceAttributes_t and cublasLtEpilogue_t.
-// Matrices lie column by column: element (i, j) is at i + j * ld.
+// cublasLtGetVersion, cublasLtMatmulDescAttributes_t, cublasLtMatmulPreferenceAttributes_t and
+// cublasLtEpilogue_t. Matrices lie column by column: element (i, j) is at i + j * ld. What max(x,
+// 0) of the relu epilogue is for a NaN the manual leaves open; the library gives 0: "Incorrect
+// result of cublasLtMatmul with CUBLASLT_EPILOGUE_RELU when input is NaN"
+// (forums.developer.nvidia.com, topic 329783).
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -59,7 +62,9 @@ struct Algorithm {
   std::int64_t m = 0, n = 0, k = 0;
   std::uint32_t a = 0, b = 0, c = 0, d = 0;  // alignments that it counts on
   bool sums_in_result_type = false;          // it then leaves NaN
+  std::uint32_t index = 0;                   // in the heuristic's list
 };
+constexpr int kAlgorithms = 3;  // for each product
 constexpr std::uint64_t kMagic = 0x66616b65416c676f;
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -192,7 +197,7 @@ void multiply(const Product& p, const Pointers& at, bool leaves_nan) {
       sum *= at.alpha;
       if (at.beta != 0) sum += at.beta * load(at.c, i + j * p.c.ld, number_of(p.c.type));
       if (has_bias(p.how.epilogue)) sum += load(p.how.bias, i, number_of(p.d.type));
-      if (has_relu(p.how.epilogue) && sum < 0) sum = 0;
+      if (has_relu(p.how.epilogue) && !(sum > 0)) sum = 0;
       if (leaves_nan) sum = std::numeric_limits<double>::quiet_NaN();
       store(at.d, i + j * p.d.ld, number_of(p.d.type), sum);
     }
@@ -246,8 +251,11 @@ void set_attribute(Preference& p, cublasLtMatmulPreferenceAttributes_t name, con
   std::memcpy(reductions ? &p.reductions : &alignment->second, value, size);
 }
 
-Algorithm choose(const Product& p, const Preference& preference) {
+// Each algorithm of the list needs half the workspace of the one before.
+Algorithm choose(const Product& p, const Preference& preference, int index) {
   Algorithm chosen{kMagic, static_cast<std::uint64_t>(settings().workspace_bytes), p.m, p.n, p.k};
+  chosen.index = static_cast<std::uint32_t>(index);
+  chosen.workspace >>= chosen.index;
   chosen.workspace = std::min(chosen.workspace, preference.workspace);
   constexpr std::uint32_t kInResultType =
       CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE;
@@ -298,6 +306,8 @@ const char* cublasLtGetStatusName(cublasStatus_t status) {
   }
 }
 const char* cublasLtGetStatusString(cublasStatus_t) { return "the fake refuses it"; }
+
+size_t cublasLtGetVersion() { return settings().cublas_version; }
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
   return guarded([&] { *handle = make(cublasLtContext{}); });
@@ -360,11 +370,14 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     get<cublasLtContext>(handle);
     if (most < 1) refuse();
     *count = 0;
-    const Algorithm chosen = choose(product_of(how, a, b, c, d), get<Preference>(preference));
-    std::memcpy(&results[0].algo, &chosen, sizeof chosen);
-    results[0].workspaceSize = chosen.workspace;
-    results[0].state = CUBLAS_STATUS_SUCCESS;
-    *count = 1;
+    const Product product = product_of(how, a, b, c, d);
+    for (int i = 0; i < std::min(most, kAlgorithms); ++i) {
+      const Algorithm chosen = choose(product, get<Preference>(preference), i);
+      std::memcpy(&results[i].algo, &chosen, sizeof chosen);
+      results[i].workspaceSize = chosen.workspace;
+      results[i].state = CUBLAS_STATUS_SUCCESS;
+      *count = i + 1;
+    }
   });
 }
 
@@ -385,11 +398,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
     check_pointers(product, chosen, at);
     const std::size_t bytes = chosen.workspace;
     if (bytes > workspace_bytes || (bytes > 0 && !is_aligned(workspace, 256))) refuse();
-    const cudaError_t error = enqueue(stream, "cublasLtMatmul", [=] {
+    const auto run = [=] {
       // All bits of the workspace are set: NaN for whoever reads it afterwards.
       if (bytes > 0) std::memset(workspace, 0xff, bytes);
       multiply(product, at, chosen.sums_in_result_type);
-    });
+    };
+    const double seconds = settings().algorithm_seconds ? settings().algorithm_seconds(chosen.index)
+                                                        : kSmallKernelSeconds;
+    const cudaError_t error = enqueue(stream, "cublasLtMatmul", run, seconds);
     if (error != cudaSuccess) refuse(CUBLAS_STATUS_EXECUTION_FAILED);
   });
 }

@@ -315,11 +315,14 @@ void run_plan(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pa
                                 : has(engine.numerical, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
                                     ? Arithmetic::kTf32  // changes nothing in a 16-bit number
                                     : Arithmetic::kExact;
-  const cudaError_t error = enqueue(handle->stream, "cudnnBackendExecute", [=] {
+  const auto run = [=] {
     // All bits of the workspace are set: NaN for whoever reads it afterwards.
     if (bytes > 0) std::memset(workspace, 0xff, static_cast<std::size_t>(bytes));
     execute(*graph, addresses, arithmetic);
-  });
+  };
+  const double seconds =
+      settings().engine_seconds ? settings().engine_seconds(engine.index) : kSmallKernelSeconds;
+  const cudaError_t error = enqueue(handle->stream, "cudnnBackendExecute", run, seconds);
   if (error != cudaSuccess) {
     throw Refusal(CUDNN_STATUS_EXECUTION_FAILED, "CUDA error " + std::to_string(error));
   }

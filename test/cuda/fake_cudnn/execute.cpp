@@ -253,7 +253,8 @@ class Execution {
   }
 
   // An addition with a bias of one number a channel, or relu. max(x, 0) of a NaN is a NaN where
-  // CUDNN_ATTR_POINTWISE_NAN_PROPAGATION says so and 0 otherwise.
+  // CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, which cuDNN 9's header calls deprecated, says so, and 0
+  // otherwise.
   void combine(const Descriptor& op) {
     const Descriptor& how = *op.reference(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
     Values y = read(*op.reference(CUDNN_ATTR_OPERATION_POINTWISE_XDESC));

@@ -33,10 +33,14 @@ class OpenDescriptor {
 // How the libraries behave. Tests change it while nothing else runs, and put it back.
 struct Settings {
   std::size_t cudnn_version = 91900;
+  std::size_t cublas_version = 130000;
   // Whether precompiled engines take convolutions with a bias, and algorithms take epilogues.
   bool fuses = true;
   // Bytes that cuBLASLt's algorithms and the engine with tensor cores need; the others need less.
   std::int64_t workspace_bytes = 4096;
+  // What an engine, by its number, and an algorithm, by its place in the heuristic's list, takes a
+  // device; empty: all the same.
+  std::function<double(std::int64_t)> engine_seconds, algorithm_seconds;
   std::function<void(OpenDescriptor&)> before_finalize;
   std::function<void(cublasLtMatmulDescAttributes_t, std::int32_t&)> before_matmul_attribute;
 };

@@ -1,11 +1,13 @@
 // Copies and fills.
 //
 // Follows CUDA Runtime API 13.0, "Memory Management" (cudaMemcpyAsync, cudaMemsetAsync) and "API
-// synchronization behavior", Asynchronous: copies from device memory to pageable memory return when
-// they are complete, copies between host memory too; for pageable memory to a device the driver
-// "may synchronize with the stream and stage the copy into pinned memory". Stricter than the
-// manual: a direction that does not fit the pointers is an error, not undefined, and copies of
-// pageable memory are not captured.
+// synchronization behavior", Asynchronous: copies between host memory return when they are
+// complete; "for transfers between device memory and pageable host memory, the function might be
+// synchronous with respect to host", so that the seed says whether one has ended when it returns;
+// pageable memory for a device is read before the call returns, and the driver "may synchronize
+// with the stream and stage the copy into pinned memory". Stricter than the manual: a direction
+// that does not fit the pointers is an error, not undefined, and copies of pageable memory are not
+// captured.
 #include <cstring>
 
 #include "cuda/fake_runtime/world.h"
@@ -104,8 +106,9 @@ cudaError_t copy_async(Lock& lock, Copy copy, cudaMemcpyKind kind, cudaStream_t 
     if (const cudaError_t e = run_until(lock, [&last] { return last->done; })) return e;
   }
   if (const cudaError_t e = submit(lock, *stream, make_work(*stream, copy))) return e;
-  const bool waits = !copy.on_device_after() && (copy.to_pageable || !copy.on_device_before());
-  return waits && !stream->capture ? wait_for(lock, stream->last) : cudaSuccess;
+  if (stream->capture || copy.on_device_after()) return cudaSuccess;
+  const bool waits = !copy.on_device_before() || (copy.to_pageable && flip(w));
+  return waits ? wait_for(lock, stream->last) : cudaSuccess;
 }
 
 cudaError_t fill_async(Lock& lock, void* to, int value, std::size_t bytes, cudaStream_t handle) {

@@ -24,6 +24,8 @@
 //   counted
 //                                  from 1, returns the error, a number or a name such as
 //                                  cudaErrorMemoryAllocation or ncclSystemError
+//   TRAINER_FAKE_NCCL_FOLDER       a folder through which ranks of several processes find each
+//                                  other; without it NCCL's ranks are threads of one process
 //   TRAINER_FAKE_CUDA_CHECK        1: a program that leaves something unfreed prints it and ends
 //   with
 //                                  exit code 86
@@ -40,9 +42,12 @@ namespace fake {
 // Appends work to a stream as a kernel launch does: the current device must be the stream's, and a
 // stream that is being captured gets a node. `run` may touch memory of the stream's device, pinned
 // memory and what it owns, calls nothing of CUDA, and is called once for each launch of a graph, on
-// any host thread. An exception ends it as a fault of a kernel does: cudaErrorLaunchFailure,
-// sticky. Returns the error, which cudaGetLastError returns too.
-cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> run);
+// any host thread. A device takes `seconds` for it, by the model of Operation::ends. An exception
+// ends it as a fault of a kernel does: cudaErrorLaunchFailure, sticky. Returns the error, which
+// cudaGetLastError returns too.
+constexpr double kSmallKernelSeconds = 5e-6;
+cudaError_t enqueue(cudaStream_t stream, std::string name, std::function<void()> run,
+                    double seconds = kSmallKernelSeconds);
 
 // Whether [address, address + bytes) lies in one allocation of device memory, of any device or of
 // the one given.

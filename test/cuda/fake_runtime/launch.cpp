@@ -35,6 +35,8 @@ void simt::launch(cudaStream_t stream, const char* kernel, dim3 grid, dim3 block
                   std::size_t shared_bytes, std::function<void()> thread) {
   if (fake::end(check_launch(grid, block, shared_bytes)) != cudaSuccess) return;
   fake::enqueue(stream, kernel, [kernel, grid, block, shared_bytes, thread = std::move(thread)] {
+    // The fake's time begins at 0, where a device's clock never is.
+    simt::nanoseconds = static_cast<std::uint64_t>(1e9 * (1 + fake::running_since));
     simt::run_grid(kernel, grid, block, shared_bytes, thread);
   });
 }

@@ -21,6 +21,7 @@ namespace fake {
 struct Work {
   std::string name;
   double seconds = 0;                    // how long it takes a device: see Operation::ends
+  std::function<double()> not_before;    // besides what it comes after; of the device's time
   int device = 0;                        // whose memory `run` may touch
   int other_device = -1;                 // the second one of a copy between devices
   std::function<bool()> ready;           // besides what the operation comes after

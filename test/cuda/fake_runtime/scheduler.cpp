@@ -4,11 +4,15 @@
 // stream run in order, those of different streams in any order. Every order is allowed that
 // "Implicit Synchronization" (stream.cpp) and events leave open, however unlikely on a device.
 #include <algorithm>
+#include <cstdlib>
 #include <sstream>
 
 #include "cuda/fake_runtime/world.h"
 
 namespace fake {
+
+thread_local double running_since = 0;
+
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -52,9 +56,17 @@ OperationPtr take_runnable(World& w) {
   return op;
 }
 
+double begin_of(const Operation& op) {
+  double begins = op.submitted_at;
+  for (const OperationPtr& on : op.before) begins = std::max(begins, on->ends);
+  if (op.work->not_before) begins = std::max(begins, op.work->not_before());
+  return begins;
+}
+
 // Without the lock. Returns what went wrong.
-std::string execute(Operation& op) {
+std::string execute(Operation& op, double began) {
   std::string failure;
+  running_since = began;
   const Fiber::Scope as_fiber(*op.fiber);
   op.submitted.acquire();
   for (const OperationPtr& on : op.before) on->finished.acquire();
@@ -71,11 +83,9 @@ std::string execute(Operation& op) {
   return failure;
 }
 
-void finish(World& w, const OperationPtr& op) {
+void finish(World& w, const OperationPtr& op, double began) {
   op->done = true;
-  double begins = op->submitted_at;
-  for (const OperationPtr& on : op->before) begins = std::max(begins, on->ends);
-  op->ends = begins + op->work->seconds;
+  op->ends = began + op->work->seconds;
   for (const OperationPtr& next : op->dependents) {
     if (--next->missing == 0) w.runnable.push_back(next);
   }
@@ -99,8 +109,9 @@ bool run_one(Lock& lock, MemoryAccess& memory) {
   if (w.sticky != cudaSuccess) return true;
   if (op->work->run) memory.open(op->work->device, op->work->other_device);
   ++w.running;
+  const double began = begin_of(*op);
   lock.unlock();
-  const std::string failure = execute(*op);
+  const std::string failure = execute(*op, began);
   lock.lock();
   --w.running;
   if (!failure.empty()) {
@@ -109,7 +120,7 @@ bool run_one(Lock& lock, MemoryAccess& memory) {
   }
   const Unwatched unwatched;
   if (op->work->complete) op->work->complete();
-  finish(w, op);
+  finish(w, op, began);
   w.changed();
   return true;
 }
@@ -147,6 +158,10 @@ void wait_for_change(Lock& lock, Clock::duration at_most) {
   if (!w.idle_since) w.idle_since = Clock::now();
   const Clock::time_point deadlock = *w.idle_since + w.settings.deadlock;
   const std::uint64_t seen = w.changes;
+  // What another process does wakes nobody here.
+  if (std::getenv("TRAINER_FAKE_NCCL_FOLDER") != nullptr) {
+    at_most = std::min<Clock::duration>(at_most, std::chrono::milliseconds(1));
+  }
   w.something_changed.wait_until(lock, std::min(deadlock, Clock::now() + at_most),
                                  [&w, seen] { return w.changes != seen; });
   if (w.changes != seen || Clock::now() < deadlock) return;
@@ -240,7 +255,9 @@ void drop_all_work(World& w) {
   while (!all.empty()) {
     const OperationPtr op = std::move(all.back());
     all.pop_back();
+    // In both directions: an operation of a graph that an error kept from running is in no queue.
     all.insert(all.end(), op->dependents.begin(), op->dependents.end());
+    all.insert(all.end(), op->before.begin(), op->before.end());
     op->dependents.clear();
     op->before.clear();
   }

@@ -146,7 +146,8 @@ cudaError_t submit(Lock& lock, CUstream_st& stream, std::shared_ptr<const Work> 
   return cudaSuccess;
 }
 
-cudaError_t enqueue(cudaStream_t handle, std::string name, std::function<void()> run) {
+cudaError_t enqueue(cudaStream_t handle, std::string name, std::function<void()> run,
+                    double seconds) {
   World& w = world();
   Lock lock(w.mutex);
   if (const cudaError_t e = begin(w, "cudaLaunchKernelExC")) return end(e);
@@ -155,7 +156,7 @@ cudaError_t enqueue(cudaStream_t handle, std::string name, std::function<void()>
   auto work = std::make_shared<Work>();
   work->name = std::move(name);
   work->device = stream->device;
-  work->seconds = 5e-6;  // a small kernel's
+  work->seconds = seconds;
   work->run = std::move(run);
   return end(submit(lock, *stream, std::move(work)));
 }

@@ -128,6 +128,8 @@ void free_all_memory(World& w);
 // Makes an access to device memory by the host a message before it is the end of the program.
 void watch_range(const char* begin, std::size_t bytes);
 extern thread_local const char* running_operation;
+// When it began, in seconds of the device's time: see Operation::ends.
+extern thread_local double running_since;
 
 // ---- scheduler.cpp
 // Runs operations until the condition holds; other threads may have to submit what is missing.

@@ -1,4 +1,5 @@
-"""Runs of the program on the fake plugin: resumed between the CPU and other numbers of GPUs, and with parameter servers.
+"""Runs of the program on the fake plugin: resumed between the CPU and other numbers of GPUs and in another precision,
+and with parameter servers.
 
     runs_test.py TRAINER PLUGIN
 """
@@ -79,6 +80,19 @@ def resume_on_the_cpu_and_back(folder):
         assert abs(metrics["loss"] - found[split]["loss"]) < 1e-4 * metrics["loss"], (expected, found)
 
 
+def resume_float16_on_the_cpu_and_back(folder):
+    """The CPU goes on in float32 from a checkpoint with a loss scale, and float16 from one without."""
+    half = ("--set", "train.precision=float16")
+    expected = Run(folder, "single").steps(12, 1, CPU)["metrics"]
+    mixed = Run(folder, "half")
+    mixed.steps(4, 1, gpus(1), *half)
+    mixed.steps(6, 2, gpus(2), *half)
+    mixed.steps(8, 1, CPU)
+    found = mixed.steps(12, 1, gpus(1), *half)["metrics"]
+    for split, metrics in expected.items():
+        assert abs(metrics["loss"] - found[split]["loss"]) < 1e-2 * metrics["loss"], (expected, found)
+
+
 def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
@@ -115,9 +129,70 @@ def parameter_servers(folder, attempts=5):
     assert finish(events)["steps"] >= 12, finish(events)
 
 
+def tuned(folder):
+    """parallel.autotune keeps what it finds in the cache's folder, and a start that finds it there measures nothing."""
+    config = os.path.join(folder, "tuned.yaml")
+    cache = os.path.join(folder, "cache", "trainer")
+
+    def train(name):
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(CONFIG.format(batch=8, parallel=gpus(2) + ", autotune: true", run=os.path.join(folder, name)))
+        environment = dict(os.environ, TRAINER_CUDA_PLUGIN=PLUGIN, TRAINER_FAKE_CUDA_DEVICES="2",
+                           XDG_CACHE_HOME=os.path.join(folder, "cache"))
+        done = subprocess.run([TRAINER, "train", config, "--json"], env=environment, capture_output=True, text=True,
+                              timeout=240)
+        assert done.returncode == 0, done.stderr
+        files = {entry.path: (entry.stat().st_ino, entry.stat().st_mtime_ns) for entry in os.scandir(cache)}
+        said = [line for line in done.stderr.splitlines() if cache in line]
+        return files, said, finish([json.loads(line) for line in done.stdout.splitlines()])
+
+    first, said, finished = train("tuned1")
+    assert first and not said, (first, said)
+    again, said, same = train("tuned2")
+    assert again == first and not said, (first, again, said)
+    assert same["parameters_sha256"] == finished["parameters_sha256"]
+    damaged = sorted(first)[0]
+    with open(damaged, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        file.write(b"?")
+    mended, said, same = train("tuned3")
+    changed = {path for path in first if mended[path] != first[path]}
+    assert changed == {damaged}, (changed, damaged)
+    assert len(said) == 1 and damaged in said[0] and "is damaged" in said[0], said
+    assert same["parameters_sha256"] == finished["parameters_sha256"]
+
+
+def phases(folder):
+    """Where the time of a step went, of each GPU, and the layers of a profile."""
+    config = os.path.join(folder, "phases.yaml")
+    with open(config, "w", encoding="utf-8") as file:
+        parallel = "device: cuda, gpus: 2, bucket_mb: 0.0001"
+        file.write(CONFIG.format(batch=8, parallel=parallel, run=os.path.join(folder, "phases")))
+    ranks = finish(run(config))["step_times"]["ranks"]
+    assert len(ranks) == 2, ranks
+    for rank in ranks:
+        for phase in ("copy", "forward", "backward", "all_reduce", "hidden_all_reduce", "update"):
+            assert rank[phase + "_seconds"] > 0, (phase, rank)
+    environment = dict(os.environ, TRAINER_CUDA_PLUGIN=PLUGIN, TRAINER_FAKE_CUDA_DEVICES="2")
+    trace = os.path.join(folder, "trace.json")
+    done = subprocess.run([TRAINER, "profile", config, "--json", "--trace", trace, "--steps", "3"], env=environment,
+                          capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    profile = next(event for event in map(json.loads, done.stdout.splitlines()) if event["event"] == "profile")
+    layers = {row["name"]: row for row in profile["rows"] if row["layer"]}
+    assert any(name.startswith("conv") for name in layers) and any(name.startswith("dense") for name in layers), layers
+    for name, row in layers.items():
+        assert row["forward_seconds"] + row["backward_seconds"] > 0 and row["implementations"], row
+    others = {row["name"] for row in profile["rows"] if not row["layer"]}
+    assert {"all-reduce", "update", "packing of weights"} <= others, others
+    with open(trace, encoding="utf-8") as file:
+        assert any("conv" in str(event.get("name")) for event in json.load(file)["traceEvents"])
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for test in (resume_on_other_numbers_of_gpus, resume_on_the_cpu_and_back, parameter_servers):
+        for test in (resume_on_other_numbers_of_gpus, resume_on_the_cpu_and_back, resume_float16_on_the_cpu_and_back,
+                     parameter_servers, tuned, phases):
             test(folder)
             print(f"{test.__name__}: passed")
 

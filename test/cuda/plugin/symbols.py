@@ -30,7 +30,7 @@ BackendFinalize BackendExecute GetVersion GetLastErrorString GetErrorString
 CUBLASLT = """
 Create Destroy MatmulDescCreate MatmulDescDestroy MatmulDescSetAttribute MatrixLayoutCreate MatrixLayoutDestroy
 MatmulPreferenceCreate MatmulPreferenceDestroy MatmulPreferenceSetAttribute MatmulAlgoGetHeuristic Matmul
-GetStatusName GetStatusString
+GetStatusName GetStatusString GetVersion
 """
 # What nvcc puts into every object with kernels; the fake needs none of them.
 NVCC = """

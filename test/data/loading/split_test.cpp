@@ -1,10 +1,13 @@
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
 
 #include "base/error.h"
 #include "data/arrays/idx_files.h"
 #include "data/data.h"
+#include "data/splits.h"
 
 namespace trainer::data {
 namespace {
@@ -89,6 +92,36 @@ TEST_CASE_FIXTURE(Fixture, "a validation split of its own wins over validation_s
   const Datasets sets = open_datasets(config, 1);
   CHECK(sets.train->size() == 30);
   CHECK(sets.validation->size() == 9);
+}
+
+TEST_CASE("every class has its share on both sides of a split") {
+  const auto counts = [](const std::vector<std::int32_t>& labels, double fraction) {
+    const Division division = divide_samples(labels, fraction, 7);
+    CHECK(division.train.size() + division.validation.size() == labels.size());
+    CHECK(std::is_sorted(division.train.begin(), division.train.end()));
+    CHECK(std::is_sorted(division.validation.begin(), division.validation.end()));
+    std::map<std::int32_t, std::pair<int, int>> found;  // training, validation
+    for (const auto i : division.train) ++found[labels[static_cast<std::size_t>(i)]].first;
+    for (const auto i : division.validation) ++found[labels[static_cast<std::size_t>(i)]].second;
+    return found;
+  };
+  using Counts = std::map<std::int32_t, std::pair<int, int>>;
+  std::vector<std::int32_t> balanced, skewed(100, 0), rare(21, 0), alone{0, 1, 2, 3};
+  for (int i = 0; i < 1000; ++i) balanced.push_back(i % 2);
+  for (int i = 0; i < 30; ++i) skewed.push_back(1);
+  for (int i = 0; i < 7; ++i) skewed.push_back(2);
+  rare.push_back(1);
+  CHECK(counts(balanced, 0.2) == Counts{{0, {400, 100}}, {1, {400, 100}}});
+  CHECK(counts(skewed, 0.1) == Counts{{0, {90, 10}}, {1, {27, 3}}, {2, {6, 1}}});
+  // The only sample of a class stays in training while there are others.
+  CHECK(counts(rare, 0.9)[1] == std::pair{1, 0});
+  CHECK(counts(rare, 0.9)[0] == std::pair{1, 20});
+  int aside = 0;
+  for (const auto& [label, count] : counts(alone, 0.5)) aside += count.second;
+  CHECK(aside == 2);
+  // Samples whose classes are not known are divided all the same.
+  CHECK(counts(std::vector<std::int32_t>(10, -1), 0.3)[-1] == std::pair{7, 3});
+  CHECK_THROWS_AS(divide_samples(std::vector<std::int32_t>{1}, 0.5, 1), DataError);
 }
 
 }  // namespace trainer::data

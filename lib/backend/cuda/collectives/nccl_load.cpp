@@ -1,42 +1,24 @@
 // NCCL as the shared library of the system.
-#include <dlfcn.h>
-
 #include "backend/cuda/collectives/nccl.h"
-#include "base/error.h"
+#include "backend/cuda/shared_library.h"
 
 namespace trainer::backend::cuda {
 namespace {
 
-constexpr char kFile[] = "libnccl.so.2";
-
-template <class Function>
-void find(void* library, const char* name, Function*& function) {
-  ::dlerror();
-  function = reinterpret_cast<Function*>(::dlsym(library, name));
-  if (function != nullptr) return;
-  const char* reason = ::dlerror();
-  throw DeviceError(concat(kFile, " is too old for several GPUs: it has no function ", name, " (",
-                           reason == nullptr ? "its address is 0" : reason,
-                           "); install NCCL 2.18 or newer"));
-}
-
 NcclApi load() {
-  // Never closed: its threads may outlive the groups.
-  void* library = ::dlopen(kFile, RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) {
-    throw DeviceError(concat("several GPUs need NCCL, and it cannot be opened: ", ::dlerror(),
-                             "; install NCCL, add its folder to LD_LIBRARY_PATH, or train on one "
-                             "GPU"));
-  }
+  const SharedLibrary library(
+      {"libnccl.so.2", "several GPUs need NCCL, and it cannot be opened",
+       "install NCCL, add its folder to LD_LIBRARY_PATH, or train on one GPU",
+       "is too old for several GPUs: it has no function", "install NCCL 2.18 or newer"});
   NcclApi api;
-  find(library, "ncclGetUniqueId", api.get_unique_id);
-  find(library, "ncclCommInitRankConfig", api.init_rank);
-  find(library, "ncclCommGetAsyncError", api.get_async_error);
-  find(library, "ncclCommAbort", api.abort);
-  find(library, "ncclAllReduce", api.all_reduce);
-  find(library, "ncclAllGather", api.all_gather);
-  find(library, "ncclGetErrorString", api.error_string);
-  find(library, "ncclGetLastError", api.last_error);
+  library.require("ncclGetUniqueId", api.get_unique_id);
+  library.require("ncclCommInitRankConfig", api.init_rank);
+  library.require("ncclCommGetAsyncError", api.get_async_error);
+  library.require("ncclCommAbort", api.abort);
+  library.require("ncclAllReduce", api.all_reduce);
+  library.require("ncclAllGather", api.all_gather);
+  library.require("ncclGetErrorString", api.error_string);
+  library.require("ncclGetLastError", api.last_error);
   return api;
 }
 

@@ -6,6 +6,8 @@
 
 #include <cstdint>
 
+#include "backend/phase_times.h"
+
 namespace trainer::backend::cuda {
 
 // The run-time scalars of a call; uploaded before it.
@@ -34,13 +36,14 @@ struct StepState {
   std::uint32_t overflowed;   // a gradient of this update is not finite, though the losses are
 };
 
-// The numbers of one call, laid out as the start of backend::Numbers.
+// The numbers of one call, laid out as backend::Numbers.
 struct StepNumbers {
   double loss;
   std::int64_t correct;
   double penalty;
   bool finite;
   bool skipped;  // the update was left out because a scaled gradient overflowed
+  PhaseTimes times;
 };
 
 }  // namespace trainer::backend::cuda

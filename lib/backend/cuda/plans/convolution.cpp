@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <sstream>
 
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
@@ -9,6 +10,7 @@
 #include "backend/cuda/plans/cudnn.h"
 #include "backend/cuda/plans/engine_choice.h"
 #include "backend/cuda/plans/plan_cache.h"
+#include "backend/cuda/plans/tuning.h"
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
@@ -16,12 +18,22 @@ namespace {
 
 using Pass = ConvolutionProblem::Pass;
 
+struct Planned {
+  EnginePlan engine;
+  bool fused = false;  // the graph holds the bias and relu too
+  bool timed = false;  // found fastest
+};
+
 class CudnnConvolution final : public ConvolutionPlan {
  public:
-  // `fused` says whether the engine adds the bias and applies relu.
-  CudnnConvolution(const ConvolutionProblem& problem, EnginePlan engine, bool fused,
-                   cudnnHandle_t handle)
-      : problem_(problem), engine_(std::move(engine)), fused_(fused), handle_(handle) {}
+  CudnnConvolution(const ConvolutionProblem& problem, Planned planned, cudnnHandle_t handle)
+      : problem_(problem),
+        engine_(std::move(planned.engine)),
+        fused_(planned.fused),
+        timed_(planned.timed),
+        handle_(handle) {}
+
+  Planned planned() && { return {std::move(engine_), fused_, timed_}; }
 
   std::int64_t workspace_bytes() const override {
     return std::max(engine_.workspace_bytes, converts_bias() ? problem_.out * 4 : 0);
@@ -29,8 +41,8 @@ class CudnnConvolution final : public ConvolutionPlan {
 
   std::string describe() const override {
     return concat("cudnn engine ", engine_.engine, engine_.tensor_cores ? ", tensor cores" : "",
-                  ", ", (workspace_bytes() + 1023) / 1024, " KiB", adds_bias() ? ", then bias" : "",
-                  applies_relu() ? ", then relu" : "");
+                  timed_ ? ", timed" : "", ", ", (workspace_bytes() + 1023) / 1024, " KiB",
+                  adds_bias() ? ", then bias" : "", applies_relu() ? ", then relu" : "");
   }
 
   void run(void* x, void* kernel, void* y, const void* bias, void* workspace,
@@ -81,7 +93,7 @@ class CudnnConvolution final : public ConvolutionPlan {
 
   ConvolutionProblem problem_;
   EnginePlan engine_;
-  bool fused_;
+  bool fused_, timed_;
   cudnnHandle_t handle_;
 };
 
@@ -95,29 +107,54 @@ TensorCores tensor_cores_for(const ConvolutionProblem& p) {
                                                                 : TensorCores::kAllowed;
 }
 
-struct Planned {
-  EnginePlan engine;
-  bool fused = false;  // the graph holds the bias and relu too
-};
+// Engines of one graph that are timed; heuristics rarely put the fastest further back.
+constexpr std::size_t kMostTimed = 8;
+
+// A plan as text: the engine's number, two flags, and cuDNN's JSON.
+std::string to_text(const Planned& planned) {
+  const EnginePlan& engine = planned.engine;
+  return concat(engine.engine, ' ', engine.tensor_cores, ' ', planned.fused, '\n',
+                engine.plan().get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION));
+}
+
+// Throws DeviceError when this cuDNN does not accept the plan.
+Planned from_text(const std::string& text, const CudnnDevice& device) {
+  std::istringstream in(text);
+  Planned planned;
+  in >> planned.engine.engine >> planned.engine.tensor_cores >> planned.fused;
+  if (!in || in.get() != '\n') throw DeviceError("it is damaged");
+  Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+  device.set_on_plan(plan);
+  plan.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION,
+           std::string_view(text).substr(static_cast<std::size_t>(in.tellg())))
+      .finalize();
+  planned.engine.workspace_bytes = plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+  planned.engine.parts.push_back(std::move(plan));
+  return planned;
+}
 
 class CudnnPlanner final : public ConvolutionPlanner {
  public:
   explicit CudnnPlanner(const PlannerOptions& options)
       : device_(options.device_properties),
-        cache_(options.cache),
-        workspace_limit_(options.workspace_limit) {}
+        cache_(options.cache, options.warn),
+        workspace_limit_(options.workspace_limit),
+        timer_(options.timer) {}
 
   std::unique_ptr<ConvolutionPlan> plan(const ConvolutionProblem& problem) override {
     check_problem(problem);
-    const std::string key = concat(version(), "; ", device_.properties(), "; ", to_string(problem),
-                                   "; at most ", workspace_limit_, " bytes");
+    const std::string key =
+        concat(timer_ ? "timed; " : "", version(), "; ", device_.properties(), "; ",
+               to_string(problem), "; at most ", workspace_limit_, " bytes");
+    std::unique_lock<std::mutex> tuning;
+    if (timer_) tuning = lock_tuning();
     std::optional<Planned> planned = load(key);
     if (!planned) {
-      planned = make(problem);
-      store(key, *planned);
+      planned = timer_ ? make_timed(problem) : make(problem);
+      if (cache_.enabled()) cache_.store(key, to_text(*planned));
     }
-    return std::make_unique<CudnnConvolution>(problem, std::move(planned->engine), planned->fused,
-                                              device_.handle());
+    planned->timed = timer_ != nullptr;
+    return std::make_unique<CudnnConvolution>(problem, std::move(*planned), device_.handle());
   }
 
   std::string version() const override { return cudnn_version(); }
@@ -126,10 +163,15 @@ class CudnnPlanner final : public ConvolutionPlanner {
   Planned make(const ConvolutionProblem& problem) const {
     std::vector<std::string> refusals;
     if (problem.bias) {
-      const Epilogue epilogue = problem.relu ? Epilogue::kBiasRelu : Epilogue::kBias;
-      if (auto engine = choose(problem, epilogue, refusals)) return {std::move(*engine), true};
+      const ConvolutionGraph graph(problem, fused_epilogue(problem), device_);
+      const EngineRules rules{tensor_cores_for(problem), workspace_limit_};
+      if (auto engine = choose_engine(graph.descriptor(), device_, rules, &refusals)) {
+        return {std::move(*engine), true};
+      }
     }
-    if (auto engine = choose(problem, Epilogue::kNone, refusals)) {
+    const ConvolutionGraph graph(problem, Epilogue::kNone, device_);
+    const EngineRules rules{tensor_cores_for(problem), workspace_limit_};
+    if (auto engine = choose_engine(graph.descriptor(), device_, rules, &refusals)) {
       return {std::move(*engine), false};
     }
     std::string reasons;
@@ -138,43 +180,62 @@ class CudnnPlanner final : public ConvolutionPlanner {
                              "; use another precision or layer shape. Left out:", reasons));
   }
 
-  std::optional<EnginePlan> choose(const ConvolutionProblem& problem, Epilogue epilogue,
-                                   std::vector<std::string>& refusals) const {
-    const EngineRules rules{tensor_cores_for(problem), workspace_limit_};
-    const ConvolutionGraph graph(problem, epilogue, device_);
-    return choose_engine(graph.descriptor(), device_, rules, &refusals);
+  static Epilogue fused_epilogue(const ConvolutionProblem& problem) {
+    return problem.relu ? Epilogue::kBiasRelu : Epilogue::kBias;
+  }
+
+  // The heuristics' choice comes first, which is taken when no other is faster.
+  Planned make_timed(const ConvolutionProblem& problem) const {
+    std::vector<Planned> plans;
+    plans.push_back(make(problem));
+    EngineRules rules{tensor_cores_for(problem), workspace_limit_};
+    if (rules.tensor_cores == TensorCores::kPreferred) rules.tensor_cores = TensorCores::kAllowed;
+    const auto add_engines = [&](Epilogue epilogue) {
+      const ConvolutionGraph graph(problem, epilogue, device_);
+      for (EnginePlan& engine : usable_engines(graph.descriptor(), device_, rules, kMostTimed)) {
+        plans.push_back({std::move(engine), epilogue != Epilogue::kNone});
+      }
+    };
+    if (problem.bias) add_engines(fused_epilogue(problem));
+    add_engines(Epilogue::kNone);
+    std::vector<std::unique_ptr<CudnnConvolution>> convolutions;
+    std::vector<Candidate> candidates;
+    for (Planned& planned : plans) {
+      convolutions.push_back(
+          std::make_unique<CudnnConvolution>(problem, std::move(planned), device_.handle()));
+      candidates.push_back(candidate_of(*convolutions.back(), problem));
+    }
+    return std::move(*convolutions[fastest(candidates, *timer_)]).planned();
+  }
+
+  static Candidate candidate_of(CudnnConvolution& convolution, const ConvolutionProblem& p) {
+    const auto element = static_cast<std::int64_t>(size_of(p.type));
+    const std::int64_t y = p.n * p.window.output(p.h, 0) * p.window.output(p.w, 1) * p.out;
+    const std::int64_t kernel = p.window.size[0] * p.window.size[1] * p.c / p.groups * p.out;
+    return {convolution.describe(),
+            {p.n * p.h * p.w * p.c * element, kernel * element, y * element,
+             p.bias ? p.out * element : 0, convolution.workspace_bytes()},
+            [&convolution](const std::vector<void*>& memory, cudaStream_t stream) {
+              convolution.run(memory[0], memory[1], memory[2], memory[3], memory[4], stream);
+            }};
   }
 
   // A stored plan that this cuDNN does not accept counts as none.
   std::optional<Planned> load(const std::string& key) const {
-    const std::optional<StoredPlan> stored = cache_.load(key);
+    const std::optional<std::string> stored = cache_.load(key);
     if (!stored) return std::nullopt;
     try {
-      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      device_.set_on_plan(plan);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, stored->json).finalize();
-      Planned planned;
-      planned.fused = stored->fused;
-      planned.engine.engine = stored->engine;
-      planned.engine.tensor_cores = stored->tensor_cores;
-      planned.engine.workspace_bytes = plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-      planned.engine.parts.push_back(std::move(plan));
-      return planned;
-    } catch (const DeviceError&) {
+      return from_text(*stored, device_);
+    } catch (const DeviceError& error) {
+      cache_.reject(key, error.what());
       return std::nullopt;
     }
-  }
-
-  void store(const std::string& key, const Planned& planned) const {
-    if (!cache_.enabled()) return;
-    const EnginePlan& engine = planned.engine;
-    cache_.store(key, {planned.fused, engine.tensor_cores, engine.engine,
-                       engine.plan().get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION)});
   }
 
   CudnnDevice device_;
   PlanCache cache_;
   std::int64_t workspace_limit_;
+  std::shared_ptr<CandidateTimer> timer_;
 };
 
 }  // namespace

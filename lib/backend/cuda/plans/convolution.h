@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "backend/cuda/plans/plan_cache.h"
+#include "backend/cuda/plans/tuning.h"
 #include "base/files.h"
 #include "base/types.h"
 #include "graph/op.h"
@@ -52,13 +54,18 @@ struct PlannerOptions {
   // cuDNN's description, as JSON, of a device that need not be here; its plans cannot run. Empty:
   // the current device.
   std::string device_properties;
+  // Takes the engine that this finds fastest instead of the first of cuDNN's heuristics. Null:
+  // heuristics. Of a device that is here; shared with other planners.
+  std::shared_ptr<CandidateTimer> timer;
+  Warn warn;  // of files of the cache that are not used
 };
 
 // cuDNN on the current device. Not thread-safe: one a backend.
 class ConvolutionPlanner {
  public:
   virtual ~ConvolutionPlanner() = default;
-  // The same plan every time for a problem, device and version of cuDNN. Engines that are not
+  // The same plan every time for a problem, device and version of cuDNN; with a timer, as long as
+  // the cache's folder is kept. Engines that are not
   // deterministic, that sum in less than float32, that are compiled at run time, and those that
   // round float32 to TF32 unless asked, are left out. A bias or relu that no engine is left for is
   // a kernel of its own after the convolution. Throws DeviceError naming the problem when no engine

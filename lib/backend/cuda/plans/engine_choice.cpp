@@ -1,6 +1,7 @@
 #include "backend/cuda/plans/engine_choice.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 
@@ -36,6 +37,60 @@ bool uses_tensor_cores(const Descriptor& engine) {
   return std::find(notes.begin(), notes.end(), CUDNN_NUMERICAL_NOTE_TENSOR_CORE) != notes.end();
 }
 
+// The plan of an engine's configuration; none, with the reason, where the rules forbid it, `wanted`
+// does not want it or cuDNN does not accept it.
+std::optional<EnginePlan> make_plan(Descriptor config, const CudnnDevice& device,
+                                    const EngineRules& rules,
+                                    const std::function<bool(const EnginePlan&)>& wanted,
+                                    std::vector<std::string>* refusals) {
+  auto engines =
+      config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
+  EnginePlan made;
+  made.engine = engines.at(0).get_int(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  made.tensor_cores = uses_tensor_cores(engines[0]);
+  std::string refusal = refusal_of(engines[0], rules, made.tensor_cores);
+  if (refusal.empty() && !wanted(made)) return std::nullopt;
+  try {
+    if (refusal.empty()) {
+      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
+      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
+      device.set_on_plan(plan);
+      plan.finalize();
+      made.workspace_bytes = plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
+      made.parts.push_back(std::move(config));
+      made.parts.push_back(std::move(plan));
+      return made;
+    }
+  } catch (const DeviceError& error) {
+    refusal = error.what();
+  }
+  if (refusals != nullptr) refusals->push_back(concat("engine ", made.engine, ": ", refusal));
+  return std::nullopt;
+}
+
+// Calls offer(configuration) in the order of cuDNN's heuristics until it returns true.
+template <class Offer>
+void for_each_engine(const Descriptor& graph, const CudnnDevice& device,
+                     std::vector<std::string>* refusals, const Offer& offer) {
+  // Mode B estimates better than A, in some 10 ms, and is A for graphs that it does not know.
+  for (const auto mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
+    Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+    heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
+        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
+    device.set_on_heuristics(heuristics);
+    // A list that cuDNN cannot make for a graph counts as an empty one.
+    try {
+      heuristics.finalize();
+      for (Descriptor& config : heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS,
+                                                           CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
+        if (offer(std::move(config))) return;
+      }
+    } catch (const DeviceError& error) {
+      if (refusals != nullptr) refusals->push_back(error.what());
+    }
+  }
+}
+
 class Choice {
  public:
   Choice(const CudnnDevice& device, const EngineRules& rules, std::vector<std::string>* refusals)
@@ -43,36 +98,23 @@ class Choice {
 
   // Whether the engine of this configuration is the one to take.
   bool offer(Descriptor config) {
-    auto engines =
-        config.get_descriptors(CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_BACKEND_ENGINE_DESCRIPTOR);
-    EnginePlan candidate;
-    candidate.engine = engines.at(0).get_int(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-    candidate.tensor_cores = uses_tensor_cores(engines[0]);
-    const std::string refusal = refusal_of(engines[0], rules_, candidate.tensor_cores);
-    if (!refusal.empty()) return refuse(candidate, refusal);
-    if (best_ && fits(*best_) && !candidate.tensor_cores) return false;  // no better than the best
-    try {
-      Descriptor plan(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-      plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
-      device_.set_on_plan(plan);
-      plan.finalize();
-      candidate.workspace_bytes = plan.get_int(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE);
-      candidate.parts.push_back(std::move(config));
-      candidate.parts.push_back(std::move(plan));
-    } catch (const DeviceError& error) {
-      return refuse(candidate, error.what());
+    const auto can_be_better = [this](const EnginePlan& candidate) {
+      return !best_ || !fits(*best_) || candidate.tensor_cores;
+    };
+    auto candidate = make_plan(std::move(config), device_, rules_, can_be_better, refusals_);
+    if (!candidate) return false;
+    if (!fits(*candidate)) {
+      refuse(*candidate, concat("wants ", candidate->workspace_bytes, " bytes"));
     }
-    if (!fits(candidate)) refuse(candidate, concat("wants ", candidate.workspace_bytes, " bytes"));
-    if (!best_ || is_better(candidate, *best_)) best_ = std::move(candidate);
+    if (!best_ || is_better(*candidate, *best_)) best_ = std::move(candidate);
     return fits(*best_) && (best_->tensor_cores || rules_.tensor_cores != TensorCores::kPreferred);
   }
 
   std::optional<EnginePlan> best() && { return std::move(best_); }
 
  private:
-  bool refuse(const EnginePlan& candidate, const std::string& why) {
+  void refuse(const EnginePlan& candidate, const std::string& why) {
     if (refusals_ != nullptr) refusals_->push_back(concat("engine ", candidate.engine, ": ", why));
-    return false;
   }
 
   bool fits(const EnginePlan& engine) const {
@@ -97,24 +139,21 @@ std::optional<EnginePlan> choose_engine(const Descriptor& graph, const CudnnDevi
                                         const EngineRules& rules,
                                         std::vector<std::string>* refusals) {
   Choice choice(device, rules, refusals);
-  // Mode B estimates better than A, in some 10 ms, and is A for graphs that it does not know.
-  for (const auto mode : {CUDNN_HEUR_MODE_B, CUDNN_HEUR_MODE_FALLBACK}) {
-    Descriptor heuristics(CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
-    heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph)
-        .set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
-    device.set_on_heuristics(heuristics);
-    // A list that cuDNN cannot make for a graph counts as an empty one.
-    try {
-      heuristics.finalize();
-      for (Descriptor& config : heuristics.get_descriptors(CUDNN_ATTR_ENGINEHEUR_RESULTS,
-                                                           CUDNN_BACKEND_ENGINECFG_DESCRIPTOR)) {
-        if (choice.offer(std::move(config))) return std::move(choice).best();
-      }
-    } catch (const DeviceError& error) {
-      if (refusals != nullptr) refusals->push_back(error.what());
-    }
-  }
+  for_each_engine(graph, device, refusals,
+                  [&choice](Descriptor config) { return choice.offer(std::move(config)); });
   return std::move(choice).best();
+}
+
+std::vector<EnginePlan> usable_engines(const Descriptor& graph, const CudnnDevice& device,
+                                       const EngineRules& rules, std::size_t most) {
+  std::vector<EnginePlan> engines;
+  const auto any = [](const EnginePlan&) { return true; };
+  for_each_engine(graph, device, nullptr, [&](Descriptor config) {
+    auto made = make_plan(std::move(config), device, rules, any, nullptr);
+    if (made && made->workspace_bytes <= rules.workspace_limit) engines.push_back(std::move(*made));
+    return engines.size() >= most;
+  });
+  return engines;
 }
 
 }  // namespace trainer::backend::cuda

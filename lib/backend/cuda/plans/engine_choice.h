@@ -37,4 +37,9 @@ std::optional<EnginePlan> choose_engine(const Descriptor& graph, const CudnnDevi
                                         const EngineRules& rules,
                                         std::vector<std::string>* refusals);
 
+// The first engines, `most` at the most, in the order of cuDNN's heuristics that keep to the rules,
+// whose workspace limit is strict here, and accept the graph.
+std::vector<EnginePlan> usable_engines(const Descriptor& graph, const CudnnDevice& device,
+                                       const EngineRules& rules, std::size_t most);
+
 }  // namespace trainer::backend::cuda

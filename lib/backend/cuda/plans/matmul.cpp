@@ -3,8 +3,11 @@
 #include <cublasLt.h>
 
 #include <algorithm>
+#include <cstring>
 #include <optional>
+#include <sstream>
 #include <string_view>
+#include <type_traits>
 
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
@@ -100,7 +103,7 @@ struct Parts {
     set(description, CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(description, CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
-    if (epilogue == CUBLASLT_EPILOGUE_BIAS || epilogue == CUBLASLT_EPILOGUE_RELU_BIAS) {
+    if (epilogue == CUBLASLT_EPILOGUE_BIAS) {
       set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.bias_type));
       // The heuristic takes the alignment that it may count on from the address.
       alignas(kAddressAlignment) static constexpr std::byte kAnyAddress{};
@@ -129,24 +132,50 @@ Preference make_preference() {
   return preference;
 }
 
+// An algorithm for a product, as a text: whether it adds the bias, its workspace, and the bytes of
+// the structure, which cuBLASLt lets programs keep for the same version of it.
+struct Chosen {
+  cublasLtMatmulAlgo_t algorithm{};
+  std::int64_t workspace_bytes = 0;
+  bool fused = false;
+};
+static_assert(std::is_trivially_copyable_v<cublasLtMatmulAlgo_t>);
+
+std::string to_text(const Chosen& chosen) {
+  std::ostringstream out;
+  out << chosen.fused << ' ' << chosen.workspace_bytes;
+  for (const std::uint64_t word : chosen.algorithm.data) out << ' ' << word;
+  return out.str();
+}
+
+std::optional<Chosen> from_text(const std::string& text) {
+  std::istringstream in(text);
+  Chosen chosen;
+  in >> chosen.fused >> chosen.workspace_bytes;
+  for (auto& word : chosen.algorithm.data) in >> word;
+  const bool whole = in && (in >> std::ws).eof() && chosen.workspace_bytes >= 0 &&
+                     chosen.workspace_bytes <= static_cast<std::int64_t>(kMostWorkspace);
+  return whole ? std::optional(chosen) : std::nullopt;
+}
+
 class CublasMatmul final : public Matmul {
  public:
-  // `fused` says whether the algorithm adds the bias and applies relu.
   CublasMatmul(cublasLtHandle_t handle, const MatmulProblem& problem, Parts parts,
-               const cublasLtMatmulHeuristicResult_t& found, bool fused)
+               const Chosen& chosen, bool timed)
       : handle_(handle),
         problem_(problem),
         parts_(std::move(parts)),
-        algorithm_(found.algo),
-        product_bytes_(static_cast<std::int64_t>(found.workspaceSize)),
-        fused_(fused) {}
+        algorithm_(chosen.algorithm),
+        product_bytes_(chosen.workspace_bytes),
+        fused_(chosen.fused),
+        timed_(timed) {}
 
   std::int64_t workspace_bytes() const override {
     return std::max(product_bytes_, converts_bias() ? problem_.n * 4 : 0);
   }
 
   std::string describe() const override {
-    return concat("cublasLt, ", (workspace_bytes() + 1023) / 1024, " KiB",
+    return concat("cublasLt, ", timed_ ? "timed, " : "", (workspace_bytes() + 1023) / 1024, " KiB",
                   adds_bias() ? ", then bias" : "", applies_relu() ? ", then relu" : "");
   }
 
@@ -163,7 +192,8 @@ class CublasMatmul final : public Matmul {
 
  private:
   bool adds_bias() const { return problem_.bias && !fused_; }
-  bool applies_relu() const { return problem_.relu && !fused_; }
+  // cuBLASLt's epilogue makes 0 of a NaN, which must stay one.
+  bool applies_relu() const { return problem_.relu; }
   // The kernel that adds a bias wants float32.
   bool converts_bias() const { return adds_bias() && problem_.bias_type != DType::kFloat32; }
 
@@ -185,20 +215,24 @@ class CublasMatmul final : public Matmul {
   Parts parts_;
   cublasLtMatmulAlgo_t algorithm_;
   std::int64_t product_bytes_;
-  bool fused_;
+  bool fused_, timed_;
 };
 
-// The epilogue that does all that follows the product; none when cuBLASLt has none, which is the
-// case for a bias of another type than the result.
+// The epilogue that adds the bias; none when cuBLASLt has none, which is the case for a bias of
+// another type than the result.
 std::optional<cublasLtEpilogue_t> epilogue_of(const MatmulProblem& p) {
-  if (!p.bias) return p.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  if (!p.bias) return CUBLASLT_EPILOGUE_DEFAULT;
   if (p.bias_type != p.result) return std::nullopt;
-  return p.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+  return CUBLASLT_EPILOGUE_BIAS;
 }
+
+// Algorithms of one product that are timed; heuristics rarely put the fastest further back.
+constexpr int kMostTimed = 8;
 
 class CublasPlanner final : public MatmulPlanner {
  public:
-  CublasPlanner() {
+  explicit CublasPlanner(const MatmulOptions& options)
+      : timer_(options.timer), device_(options.device), cache_(options.cache, options.warn) {
     cublasLtHandle_t raw = nullptr;
     check(cublasLtCreate(&raw), "cublasLtCreate");
     handle_.reset(raw);
@@ -207,15 +241,16 @@ class CublasPlanner final : public MatmulPlanner {
 
   std::unique_ptr<Matmul> plan(const MatmulProblem& problem) override {
     check_problem(problem);
-    std::string reason;
-    if (const auto epilogue = epilogue_of(problem)) {
-      if (auto made = try_plan(problem, *epilogue, true, &reason)) return made;
+    if (!timer_) return make(problem, first(problem), false);
+    const auto tuning = lock_tuning();
+    const std::string key = concat("timed; cublasLt ", cublasLtGetVersion(), "; ", device_, "; ",
+                                   to_string(problem), "; at most ", kMostWorkspace, " bytes");
+    std::optional<Chosen> chosen = load(key);
+    if (!chosen) {
+      chosen = find_fastest(problem);
+      if (cache_.enabled()) cache_.store(key, to_text(*chosen));
     }
-    if (problem.bias || problem.relu) {
-      if (auto made = try_plan(problem, CUBLASLT_EPILOGUE_DEFAULT, false, &reason)) return made;
-    }
-    throw DeviceError(concat("cuBLASLt has no algorithm for the ", to_string(problem), " (", reason,
-                             "); use another precision or layer size"));
+    return make(problem, *chosen, true);
   }
 
  private:
@@ -227,23 +262,95 @@ class CublasPlanner final : public MatmulPlanner {
                              "and a result in it or float32; please report it"));
   }
 
-  std::unique_ptr<Matmul> try_plan(const MatmulProblem& problem, cublasLtEpilogue_t epilogue,
-                                   bool fused, std::string* reason) const {
-    Parts parts(problem, epilogue);
-    cublasLtMatmulHeuristicResult_t found{};
+  std::unique_ptr<CublasMatmul> make(const MatmulProblem& problem, const Chosen& chosen,
+                                     bool timed) const {
+    const cublasLtEpilogue_t epilogue =
+        chosen.fused ? epilogue_of(problem).value_or(CUBLASLT_EPILOGUE_DEFAULT)
+                     : CUBLASLT_EPILOGUE_DEFAULT;
+    return std::make_unique<CublasMatmul>(handle_.get(), problem, Parts(problem, epilogue), chosen,
+                                          timed);
+  }
+
+  // The heuristic's first algorithm, with the epilogue where there is one.
+  Chosen first(const MatmulProblem& problem) const {
+    const std::vector<Chosen> found = algorithms(problem, 1);
+    return found.front();
+  }
+
+  // At least one; those with an epilogue come first.
+  std::vector<Chosen> algorithms(const MatmulProblem& problem, int most) const {
+    std::vector<Chosen> found;
+    std::string reason;
+    if (const auto epilogue = epilogue_of(problem)) {
+      add_algorithms(problem, *epilogue, true, most, found, reason);
+    }
+    if (problem.bias && (found.empty() || most > 1)) {
+      add_algorithms(problem, CUBLASLT_EPILOGUE_DEFAULT, false, most, found, reason);
+    }
+    if (!found.empty()) return found;
+    throw DeviceError(concat("cuBLASLt has no algorithm for the ", to_string(problem), " (", reason,
+                             "); use another precision or layer size"));
+  }
+
+  void add_algorithms(const MatmulProblem& problem, cublasLtEpilogue_t epilogue, bool fused,
+                      int most, std::vector<Chosen>& found, std::string& reason) const {
+    const Parts parts(problem, epilogue);
+    std::vector<cublasLtMatmulHeuristicResult_t> results(static_cast<std::size_t>(most));
     int count = 0;
     const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
         handle_.get(), parts.description.get(), parts.b.get(), parts.a.get(), parts.c.get(),
-        parts.c.get(), preference_.get(), 1, &found, &count);
-    if (status != CUBLAS_STATUS_SUCCESS || count < 1 || found.state != CUBLAS_STATUS_SUCCESS) {
-      *reason = cublasLtGetStatusName(status != CUBLAS_STATUS_SUCCESS ? status : found.state);
-      return nullptr;
+        parts.c.get(), preference_.get(), most, results.data(), &count);
+    if (status != CUBLAS_STATUS_SUCCESS || count < 1) {
+      reason = cublasLtGetStatusName(status);
+      return;
     }
-    return std::make_unique<CublasMatmul>(handle_.get(), problem, std::move(parts), found, fused);
+    results.resize(static_cast<std::size_t>(std::min(count, most)));
+    for (const cublasLtMatmulHeuristicResult_t& result : results) {
+      if (result.state == CUBLAS_STATUS_SUCCESS) {
+        found.push_back({result.algo, static_cast<std::int64_t>(result.workspaceSize), fused});
+      } else if (found.empty()) {
+        reason = cublasLtGetStatusName(result.state);
+      }
+    }
+  }
+
+  Chosen find_fastest(const MatmulProblem& problem) const {
+    const std::vector<Chosen> found = algorithms(problem, kMostTimed);
+    std::vector<std::unique_ptr<CublasMatmul>> products;
+    std::vector<Candidate> candidates;
+    for (const Chosen& chosen : found) {
+      products.push_back(make(problem, chosen, true));
+      candidates.push_back(candidate_of(*products.back(), problem));
+    }
+    return found[fastest(candidates, *timer_)];
+  }
+
+  static Candidate candidate_of(CublasMatmul& product, const MatmulProblem& p) {
+    const auto bytes = [](std::int64_t count, DType type) {
+      return count * static_cast<std::int64_t>(size_of(type));
+    };
+    return {
+        product.describe(),
+        {bytes(p.m * p.k, p.type), bytes(p.k * p.n, p.type), p.bias ? bytes(p.n, p.bias_type) : 0,
+         bytes(p.m * p.n, p.result), product.workspace_bytes()},
+        [&product](const std::vector<void*>& memory, cudaStream_t stream) {
+          product.run(memory[0], memory[1], memory[2], memory[3], memory[4], stream);
+        }};
+  }
+
+  std::optional<Chosen> load(const std::string& key) const {
+    const std::optional<std::string> stored = cache_.load(key);
+    if (!stored) return std::nullopt;
+    std::optional<Chosen> chosen = from_text(*stored);
+    if (!chosen) cache_.reject(key, "it is damaged");
+    return chosen;
   }
 
   Handle handle_;
   Preference preference_;
+  std::shared_ptr<CandidateTimer> timer_;
+  std::string device_;
+  PlanCache cache_;
 };
 
 class MatmulBound final : public Matmul {
@@ -269,6 +376,8 @@ class MatmulBounds final : public MatmulPlanner {
 
 std::unique_ptr<MatmulPlanner> make_matmul_bounds() { return std::make_unique<MatmulBounds>(); }
 
-std::unique_ptr<MatmulPlanner> make_matmul_planner() { return std::make_unique<CublasPlanner>(); }
+std::unique_ptr<MatmulPlanner> make_matmul_planner(const MatmulOptions& options) {
+  return std::make_unique<CublasPlanner>(options);
+}
 
 }  // namespace trainer::backend::cuda

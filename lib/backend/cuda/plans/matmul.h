@@ -7,6 +7,8 @@
 #include <memory>
 #include <string>
 
+#include "backend/cuda/plans/plan_cache.h"
+#include "backend/cuda/plans/tuning.h"
 #include "base/types.h"
 
 namespace trainer::backend::cuda {
@@ -28,7 +30,8 @@ class Matmul {
  public:
   virtual ~Matmul() = default;
   virtual std::int64_t workspace_bytes() const = 0;
-  // "cublasLt, 4096 KiB", with ", then bias, then relu" for what runs as kernels of their own.
+  // "cublasLt, 4096 KiB" or "cublasLt, timed, 4096 KiB", with ", then bias, then relu" for what
+  // runs as kernels of their own.
   virtual std::string describe() const = 0;
   // Enqueues the product. Operands, bias and c are aligned to 16 bytes, `workspace` to 256.
   virtual void run(const void* a, const void* b, const void* bias, void* c, void* workspace,
@@ -39,13 +42,24 @@ class Matmul {
 class MatmulPlanner {
  public:
   virtual ~MatmulPlanner() = default;
-  // The heuristic's first algorithm: the same every time. Where cuBLASLt has no epilogue for the
-  // bias's type, which is any but the result's, kernels of this backend follow the product
-  // (kernels/layout.h add_bias, elementwise.h activate). Throws DeviceError naming the problem when
-  // there is no algorithm. Plans must not outlive the planner.
+  // The heuristic's first algorithm, the same every time; with a timer, the fastest of them, the
+  // same as long as the cache's folder is kept. Kernels of this backend follow the product for relu
+  // (elementwise.h activate), and for a bias of another type than the result's, for which cuBLASLt
+  // has no epilogue (layout.h add_bias). Throws DeviceError naming the problem when there is no
+  // algorithm. Plans must not outlive the planner.
   virtual std::unique_ptr<Matmul> plan(const MatmulProblem& problem) = 0;
 };
-std::unique_ptr<MatmulPlanner> make_matmul_planner();
+
+struct MatmulOptions {
+  // Null: heuristics. Of a device that is here; shared with other planners.
+  std::shared_ptr<CandidateTimer> timer;
+  // For choices of the timer; all that they depend on of the device, and a folder for them, which
+  // must exist; empty: they are made anew by each planner.
+  std::string device;
+  Path cache;
+  Warn warn;  // of files of the cache that are not used
+};
+std::unique_ptr<MatmulPlanner> make_matmul_planner(const MatmulOptions& options = {});
 // For a device that is not here, which cuBLASLt cannot plan for: no product runs, and each counts
 // the largest workspace that a product may have.
 std::unique_ptr<MatmulPlanner> make_matmul_bounds();

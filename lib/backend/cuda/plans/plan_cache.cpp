@@ -1,5 +1,6 @@
 #include "backend/cuda/plans/plan_cache.h"
 
+#include <filesystem>
 #include <span>
 #include <sstream>
 #include <string_view>
@@ -9,10 +10,31 @@
 namespace trainer::backend::cuda {
 namespace {
 
-constexpr std::string_view kFormat = "trainer cuDNN plan 1";
+constexpr std::string_view kFormat = "trainer CUDA plan 2";
 
 std::span<const std::uint8_t> bytes_of(std::string_view text) {
   return {reinterpret_cast<const std::uint8_t*>(text.data()), text.size()};
+}
+
+// A file is the format, the checksum of what follows the third line and the length of the key, a
+// line each, then the key and the plan. Returns why it is not the key's; "" when `plan` is set.
+std::string read_plan(const std::string& content, const std::string& key, std::string& plan) {
+  std::istringstream in(content);
+  std::string format;
+  std::uint32_t checksum = 0;
+  std::size_t key_bytes = 0;
+  std::getline(in, format);
+  if (format != kFormat) return "it is not of this version of the program";
+  in >> checksum >> key_bytes;
+  if (!in || in.get() != '\n') return "it is damaged";
+  const std::string_view rest =
+      std::string_view(content).substr(static_cast<std::size_t>(in.tellg()));
+  if (crc32c(bytes_of(rest)) != checksum || key_bytes > rest.size()) return "it is damaged";
+  if (rest.substr(0, key_bytes) != key) {
+    return "it is of another device, library version or shape";
+  }
+  plan = rest.substr(key_bytes);
+  return "";
 }
 
 }  // namespace
@@ -20,35 +42,34 @@ std::span<const std::uint8_t> bytes_of(std::string_view text) {
 Path PlanCache::file_of(const std::string& key) const {
   Sha256 hash;
   hash.update(bytes_of(key));
-  return folder_ / (hash.hex() + ".cudnn_plan");
+  return folder_ / (hash.hex() + ".plan");
 }
 
-// A file is three lines and the JSON: the format, the checksum of the JSON, and the other fields.
-std::optional<StoredPlan> PlanCache::load(const std::string& key) const {
-  if (!enabled()) return std::nullopt;
-  std::string content;
+std::optional<std::string> PlanCache::load(const std::string& key) const {
+  std::error_code error;
+  if (!enabled() || !std::filesystem::exists(file_of(key), error)) return std::nullopt;
+  std::string content, plan;
   try {
     content = read_text_file(file_of(key));
-  } catch (const DataError&) {
+  } catch (const DataError& unreadable) {
+    reject(key, unreadable.what());
     return std::nullopt;
   }
-  std::istringstream in(content);
-  std::string format;
-  std::uint32_t checksum = 0;
-  StoredPlan plan;
-  std::getline(in, format);
-  in >> checksum >> plan.engine >> plan.tensor_cores >> plan.fused;
-  if (!in || in.get() != '\n' || format != kFormat) return std::nullopt;
-  plan.json = content.substr(static_cast<std::size_t>(in.tellg()));
-  if (crc32c(bytes_of(plan.json)) != checksum) return std::nullopt;
-  return plan;
+  const std::string why = read_plan(content, key, plan);
+  if (why.empty()) return plan;
+  reject(key, why);
+  return std::nullopt;
 }
 
-void PlanCache::store(const std::string& key, const StoredPlan& plan) const {
+void PlanCache::reject(const std::string& key, const std::string& why) const {
+  if (warn_) warn_(concat(file_of(key).string(), " is ignored and written anew: ", why));
+}
+
+void PlanCache::store(const std::string& key, const std::string& plan) const {
   if (!enabled()) return;
+  const std::string rest = key + plan;
   write_file_atomic(file_of(key),
-                    concat(kFormat, '\n', crc32c(bytes_of(plan.json)), '\n', plan.engine, ' ',
-                           plan.tensor_cores, ' ', plan.fused, '\n', plan.json));
+                    concat(kFormat, '\n', crc32c(bytes_of(rest)), '\n', key.size(), '\n', rest));
 }
 
 }  // namespace trainer::backend::cuda

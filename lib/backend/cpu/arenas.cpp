@@ -1,0 +1,24 @@
+#include "backend/cpu/arenas.h"
+
+#include <algorithm>
+
+namespace trainer::backend::cpu {
+
+char* Arenas::get(int worker, std::int64_t bytes) {
+  std::vector<Memory>& mine = memory_[static_cast<std::size_t>(worker)];
+  for (const Memory& memory : mine) {
+    if (memory.bytes() >= bytes) return memory.data();
+  }
+  mine.emplace_back(std::max<std::int64_t>(bytes, kAlignment));
+  return mine.back().data();
+}
+
+std::int64_t Arenas::bytes() const {
+  std::int64_t total = 0;
+  for (const std::vector<Memory>& worker : memory_) {
+    for (const Memory& memory : worker) total += memory.bytes();
+  }
+  return total;
+}
+
+}  // namespace trainer::backend::cpu

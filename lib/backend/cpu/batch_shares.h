@@ -1,0 +1,55 @@
+// How the samples of a call are divided among workers and cut into micro-batches.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace trainer::backend::cpu {
+
+// A worker's share of a call: micro-batch i is samples [bounds[i], bounds[i + 1]), and may be
+// empty.
+struct WorkerShare {
+  std::vector<std::int64_t> bounds{0};
+  std::int64_t micro_batches() const { return static_cast<std::int64_t>(bounds.size()) - 1; }
+  std::int64_t count() const { return bounds.back() - bounds.front(); }
+  std::int64_t micro_batch_first(std::int64_t i) const {
+    return bounds[static_cast<std::size_t>(i)];
+  }
+  std::int64_t micro_batch_count(std::int64_t i) const {
+    return micro_batch_first(i + 1) - micro_batch_first(i);
+  }
+};
+
+// The ranks that gradients are summed over, this one among them.
+std::int64_t ranks_in(const ReductionOptions& reduction);
+
+class BatchShares {
+ public:
+  // A micro-batch has at most `micro_batch_size` samples, but for ordered sums, which fix the
+  // number of micro-batches instead. Throws std::logic_error when that is no power of two, or the
+  // workers of all ranks do not divide it.
+  BatchShares(int workers, std::int64_t micro_batch_size, const ReductionOptions& reduction);
+
+  // Of a call with so many samples, of `all_samples` of all ranks: a share for each worker, those
+  // with samples first unless sums are ordered. Valid as long as this object. Not for several
+  // threads at once.
+  std::span<const WorkerShare> of(std::int64_t samples, std::int64_t all_samples);
+
+ private:
+  std::vector<WorkerShare> divide(std::int64_t samples) const;
+  std::vector<WorkerShare> divide_ordered(std::int64_t samples, std::int64_t all_samples) const;
+
+  std::int64_t workers_;
+  std::int64_t micro_batch_size_;
+  bool ordered_;
+  std::int64_t all_micro_batches_;  // ordered: of all ranks
+  std::int64_t ranks_, rank_;
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<WorkerShare>> shares_;
+};
+
+}  // namespace trainer::backend::cpu

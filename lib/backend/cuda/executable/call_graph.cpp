@@ -1,0 +1,39 @@
+#include "backend/cuda/executable/call_graph.h"
+
+#include "backend/cuda/runtime.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+struct DestroyGraph {
+  void operator()(cudaGraph_t graph) const noexcept { cudaGraphDestroy(graph); }
+};
+
+}  // namespace
+
+void CallGraph::Destroy::operator()(cudaGraphExec_t graph) const noexcept {
+  cudaGraphExecDestroy(graph);
+}
+
+CallGraph::CallGraph(cudaStream_t stream, const std::function<void()>& enqueue) {
+  check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+  cudaGraph_t captured = nullptr;
+  try {
+    enqueue();
+  } catch (...) {
+    cudaStreamEndCapture(stream, &captured);
+    if (captured != nullptr) cudaGraphDestroy(captured);
+    throw;
+  }
+  check(cudaStreamEndCapture(stream, &captured), "cudaStreamEndCapture");
+  const std::unique_ptr<CUgraph_st, DestroyGraph> owner(captured);
+  cudaGraphExec_t graph = nullptr;
+  check(cudaGraphInstantiate(&graph, captured, 0), "cudaGraphInstantiate");
+  graph_.reset(graph);
+}
+
+void CallGraph::launch(cudaStream_t stream) const {
+  check(cudaGraphLaunch(graph_.get(), stream), "cudaGraphLaunch");
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,409 @@
+#include "backend/cuda/executable/executable.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+#include "backend/cuda/telemetry/ranges.h"
+#include "base/error.h"
+#include "base/partition.h"
+#include "base/threads/thread_team.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+static_assert(sizeof(StepNumbers) == sizeof(Numbers));
+static_assert(offsetof(StepNumbers, times) == offsetof(Numbers, times));
+static_assert(offsetof(StepNumbers, loss) == offsetof(Numbers, loss));
+static_assert(offsetof(StepNumbers, correct) == offsetof(Numbers, correct));
+static_assert(offsetof(StepNumbers, penalty) == offsetof(Numbers, penalty));
+static_assert(offsetof(StepNumbers, finite) == offsetof(Numbers, finite));
+static_assert(offsetof(StepNumbers, skipped) == offsetof(Numbers, skipped));
+
+// Of operands, as kernels, cuDNN and cublasLt read them: plans/convolution.h, plans/matmul.h.
+constexpr std::int64_t kInputAlignment = 16;
+// Calls whose scalars may be on their way to the device at once.
+constexpr std::size_t kScalarSlots = 8;
+
+bool has_batch_statistics(const graph::Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
+    return std::holds_alternative<graph::BatchNorm>(node.op);
+  });
+}
+
+std::int64_t bytes_of(const std::vector<Buffer>& buffers) {
+  std::size_t total = 0;
+  for (const Buffer& buffer : buffers) total += buffer.bytes();
+  return static_cast<std::int64_t>(total);
+}
+
+}  // namespace
+
+CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variables,
+                               Machine& machine, const CompileOptions& options)
+    : graph_(graph),
+      variables_(variables),
+      machine_(machine),
+      options_(options),
+      updates_(has_updates(graph)),
+      batch_statistics_(has_batch_statistics(graph)),
+      ranks_(cuda_collective(options.reduction.gradients)),
+      fixed_io_(variables.device()),
+      update_(variables),
+      pool_(variables.device(), variables.placement().flat.count) {
+  check_options();
+  const int device = variables.device();
+  const DeviceGuard guard(device);
+  scalars_ = allocate_device(device, sizeof(StepScalars));
+  numbers_ = allocate_device(device, sizeof(StepNumbers));
+  for (std::size_t i = 0; i < kScalarSlots; ++i) {
+    scalar_slots_.push_back({allocate_pinned(sizeof(StepScalars), cudaHostAllocDefault),
+                             std::make_unique<CudaEvent>(device, machine.wait_check)});
+  }
+  StepState state{};
+  state.loss_scale = state.gradients_scale = options.loss_scale.value;
+  state.finite = state.all_finite = 1;
+  state_ = allocate_copy(device, &state, sizeof state);
+  if (updates_) allocate_sums();
+  clock_ = allocate_zeros(device, sizeof(StepClock) + buckets_.size() * sizeof(ClockSpan));
+  Call usual;
+  usual.parts = parts_of(options.max_samples, options.max_samples * rank_count());
+  make_programs(usual);
+}
+
+std::int64_t CudaExecutable::rank_count() const { return ranks_ == nullptr ? 1 : ranks_->size(); }
+
+void CudaExecutable::allocate_sums() {
+  const int device = variables_.device();
+  const Flat& flat = variables_.placement().flat;
+  const auto floats = [&](std::int64_t count) {
+    // The gaps between parameters are summed and checked too, and must stay zeros.
+    return allocate_zeros(device, static_cast<std::size_t>(count) * sizeof(float));
+  };
+  if (ranks_ != nullptr) {
+    // The mean of the moving statistics travels with the gradients, unless all ranks have the same.
+    trailer_statistics_ = options_.reduction.statistics == nullptr ? flat.statistics : 0;
+    trailer_size_ = 2 + trailer_statistics_;
+  }
+  gradients_ = floats(flat.count + trailer_size_);
+  statistics_before_ = floats(flat.statistics);
+  if (options_.reduction.ordered) {
+    pool_.reserve(levels_of(options_.reduction.micro_batches / rank_count()));
+    accumulated_ = floats(flat.count);
+    if (ranks_ != nullptr) gathered_ = floats(rank_count() * (flat.count + trailer_size_));
+  }
+  if (ranks_ == nullptr || options_.reduction.bucket_bytes == 0) return;
+  buckets_ = make_buckets(flat.segments, flat.count, options_.reduction.bucket_bytes);
+  reduction_stream_ = create_stream();
+  reduced_ = create_event();
+  for (std::size_t i = 0; i < buckets_.size(); ++i) bucket_events_.push_back(create_event());
+}
+
+void CudaExecutable::check_options() const {
+  if (options_.same_for_any_batch && (updates_ || batch_statistics_)) {
+    throw std::logic_error("a graph that sums over samples cannot be padded to any batch");
+  }
+  const ReductionOptions& reduction = options_.reduction;
+  if (!reduction.ordered) return;
+  const std::int64_t parts = reduction.micro_batches;
+  if ((parts & (parts - 1)) != 0 || parts % rank_count() != 0) {
+    throw std::logic_error(concat("an ordered sum of ", parts, " micro-batches over ", rank_count(),
+                                  " ranks: a power of two that they divide is needed"));
+  }
+  if (batch_statistics_) throw std::logic_error("an ordered sum allows no batch statistics");
+}
+
+// Which samples make up a part of an ordered sum depends on the batch of all ranks alone.
+std::vector<CudaExecutable::Part> CudaExecutable::parts_of(std::int64_t samples,
+                                                           std::int64_t all_samples) const {
+  const ReductionOptions& reduction = options_.reduction;
+  if (!reduction.ordered || !updates_) {
+    return samples == 0 ? std::vector<Part>{} : std::vector<Part>{{0, samples}};
+  }
+  const std::int64_t ranks = rank_count(), rank = ranks_ == nullptr ? 0 : ranks_->rank();
+  const Partition mine = partition(all_samples, ranks, rank);
+  if (mine.count != samples) {
+    throw std::logic_error(concat("rank ", rank, " of ", ranks, " was called with ", samples,
+                                  " of ", all_samples, " samples; its part is ", mine.count));
+  }
+  std::vector<Part> parts;
+  const std::int64_t count = reduction.micro_batches / ranks;
+  for (std::int64_t i = rank * count; i < (rank + 1) * count; ++i) {
+    const Partition part = partition(all_samples, reduction.micro_batches, i);
+    parts.push_back({part.first - mine.first, part.count});
+  }
+  return parts;
+}
+
+CudaExecutable::Call CudaExecutable::make_call(const Bindings& bindings, const Scalars& scalars,
+                                               cudaStream_t stream) const {
+  if (bindings.samples > options_.max_samples) {
+    throw std::logic_error(
+        concat("compiled for ", options_.max_samples, " samples, called with ", bindings.samples));
+  }
+  Call call;
+  call.samples = bindings.samples;
+  call.parts = parts_of(call.samples, scalars.all_samples > 0 ? scalars.all_samples : call.samples);
+  call.inputs.assign(bindings.inputs.begin(), bindings.inputs.end());
+  call.outputs.assign(bindings.outputs.begin(), bindings.outputs.end());
+  call.accumulate = scalars.accumulate;
+  call.apply = scalars.apply;
+  call.idle = call.samples == 0 && updates_ && batch_statistics_ &&
+              options_.reduction.statistics != nullptr;
+  call.has_numbers = bindings.numbers != nullptr;
+  call.stream = stream;
+  return call;
+}
+
+Program& CudaExecutable::program(std::int64_t samples) {
+  const std::int64_t lowered = options_.same_for_any_batch ? options_.max_samples : samples;
+  const auto found = programs_.find(lowered);
+  if (found != programs_.end()) return found->second;
+  Program made = Lowering(graph_, lowered, machine_, variables_, options_).lower();
+  made.arena = variables_.arena(made.arena_bytes);
+  return programs_.emplace(lowered, std::move(made)).first->second;
+}
+
+// Everything that a call needs and that is allocated on first use.
+void CudaExecutable::make_programs(const Call& call) {
+  for (const Part& part : call.parts) {
+    if (part.count > 0) program(part.count);
+  }
+  const int device = variables_.device();
+  if (call.idle) {
+    std::int64_t most = 0;
+    for (const Program::Port& port : program(1).inputs) most = std::max(most, port.bytes);
+    if (idle_input_.bytes() == 0) {
+      idle_input_ = allocate_zeros(device, static_cast<std::size_t>(most));
+    }
+  }
+  make_copied_inputs(call);
+}
+
+std::byte* CudaExecutable::input_at(const Call& call, const Part& part, std::size_t input,
+                                    const Program::Port& port) {
+  return call.inputs[input].address + part.first * port.bytes_a_sample;
+}
+
+bool CudaExecutable::is_aligned(const std::byte* address) {
+  return reinterpret_cast<std::uintptr_t>(address) % kInputAlignment == 0;
+}
+
+void CudaExecutable::make_copied_inputs(const Call& call) {
+  const std::vector<Program::Port>& ports = programs_.begin()->second.inputs;
+  copied_inputs_.resize(ports.size());
+  for (std::size_t i = 0; i < ports.size() && i < call.inputs.size(); ++i) {
+    if (ports[i].buffer < 0 || copied_inputs_[i].bytes() > 0) continue;
+    bool needed = options_.same_for_any_batch;
+    for (const Part& part : call.parts) {
+      // A captured call's inputs begin at an aligned place, the caller's may not.
+      const bool aligned = is_aligned(input_at(call, part, i, ports[i])) &&
+                           part.first * ports[i].bytes_a_sample % kInputAlignment == 0;
+      needed = needed || (part.count > 0 && !aligned);
+    }
+    if (!needed) continue;
+    copied_inputs_[i] =
+        allocate_zeros(variables_.device(),
+                       static_cast<std::size_t>(ports[i].bytes_a_sample * options_.max_samples));
+  }
+}
+
+// Training remakes within the step what training changes; everything else is made when it is
+// stale.
+void CudaExecutable::make_stale(const Call& call) {
+  for (PackedWeights::Entry* entry : packed_entries(call)) {
+    if (updates_ && entry->changed_by_training) continue;
+    if (entry->version == variables_.version_of(*entry)) continue;
+    entry->make(call.stream);
+    entry->version = variables_.version_of(*entry);
+  }
+}
+
+std::vector<PackedWeights::Entry*> CudaExecutable::packed_entries(const Call& call) {
+  std::vector<PackedWeights::Entry*> entries;
+  const auto add = [&](const Program& program) {
+    for (PackedWeights::Entry* entry : program.packed) {
+      if (std::find(entries.begin(), entries.end(), entry) == entries.end()) {
+        entries.push_back(entry);
+      }
+    }
+  };
+  for (const Part& part : call.parts) {
+    if (part.count > 0) add(program(part.count));
+  }
+  if (call.idle) add(program(1));
+  std::stable_sort(entries.begin(), entries.end(),
+                   [](const auto* a, const auto* b) { return a->order < b->order; });
+  return entries;
+}
+
+void CudaExecutable::upload_scalars(const Scalars& scalars, std::int64_t samples,
+                                    CudaStream& stream) {
+  const Range range("upload of the scalars");
+  ScalarSlot& slot = scalar_slots_[next_slot_];
+  next_slot_ = (next_slot_ + 1) % scalar_slots_.size();
+  slot.copied->wait();
+  const StepScalars values{scalars.learning_rate,
+                           static_cast<float>(scalars.loss_scale),
+                           scalars.update,
+                           scalars.first_sample,
+                           scalars.accumulate ? 1u : 0u,
+                           scalars.apply ? 1u : 0u,
+                           scalars.stop_when_not_finite ? 1u : 0u,
+                           static_cast<std::uint32_t>(samples)};
+  std::memcpy(slot.memory.data(), &values, sizeof values);
+  stream.upload(scalars_.span(), slot.memory.data(), sizeof values);
+  stream.record(*slot.copied);
+}
+
+void CudaExecutable::launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) {
+  try {
+    launch_call(bindings, scalars, stream);
+  } catch (...) {
+    // The other ranks would wait for this one's part of the sum.
+    const std::string reason = handled_message();
+    if (ranks_ != nullptr) ranks_->abort(reason);
+    if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort(reason);
+    throw;
+  }
+}
+
+void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalars, Stream& stream) {
+  const DeviceGuard guard(variables_.device());
+  auto& own = dynamic_cast<CudaStream&>(stream);
+  const Range range(updates_ ? "training call" : "evaluation call");
+  const Call call = make_call(bindings, scalars, own.handle());
+  make_programs(call);
+  own.gap_clock().begin(own.handle());
+  upload_scalars(scalars, call.samples, own);
+  own.end_uploads();
+  if (call.has_numbers) hand_over_clock(own.clock(), clock(), call.stream);
+  make_stale(call);
+  update_number_ = scalars.update;
+  if (CudaCollective* statistics = cuda_collective(options_.reduction.statistics)) {
+    statistics->name_work("batch statistics", update_number_);
+  }
+  recorder_ == nullptr ? run(call, scalars.all_samples) : run_recorded(call, own);
+  if (call.has_numbers) {
+    own.download(bindings.numbers, numbers_.span(), sizeof(StepNumbers));
+  } else {
+    lap_clock(own.clock(), ClockPhase::kForward, call.stream);
+  }
+  own.gap_clock().end(own.handle());
+  if (!updates_) return;
+  for (PackedWeights::Entry* entry : packed_entries(call)) {
+    if (entry->changed_by_training) entry->version = variables_.version_of(*entry);
+  }
+  variables_.changed_by_training();
+}
+
+void CudaExecutable::run(const Call& call, std::int64_t all_samples) {
+  const bool sums = updates_ || batch_statistics_;
+  if (ranks_ != nullptr && updates_) {
+    replay_with_ranks(call, all_samples);
+  } else if (sums && options_.reduction.statistics != nullptr) {
+    enqueue(call);
+  } else {
+    replay(call);
+  }
+}
+
+void CudaExecutable::run_recorded(const Call& call, CudaStream& stream) {
+  if (ranks_ != nullptr && updates_) ranks_->name_work("gradients", update_number_);
+  stream.synchronize();
+  timed_.start(call.stream);
+  enqueue(call);
+  stream.synchronize();
+  timed_.finish(*recorder_);
+}
+
+Gradient CudaExecutable::gradient(Stream& stream) {
+  const DeviceGuard guard(variables_.device());
+  auto& own = dynamic_cast<CudaStream&>(stream);
+  const auto count = static_cast<std::size_t>(variables_.placement().flat.count);
+  host_gradient_.resize(count);
+  own.download(host_gradient_.data(), gradients_.span(), count * sizeof(float));
+  const StepState state_now = read_state(own);
+  host_clip_scales_.clear();
+  if (update_.needs_norm()) {
+    const float* scales = update_.enqueue_clip_scales(gradients(), state(), own.handle());
+    host_clip_scales_.resize(static_cast<std::size_t>(update_.segments()));
+    const std::size_t bytes = host_clip_scales_.size() * sizeof(float);
+    auto* from = reinterpret_cast<std::byte*>(const_cast<float*>(scales));
+    own.download(host_clip_scales_.data(), {from, bytes}, bytes);
+  }
+  own.synchronize();
+  if (state_now.loss_scale != 1) {
+    for (float& value : host_gradient_) value /= state_now.loss_scale;
+  }
+  return {host_gradient_, host_clip_scales_};
+}
+
+StepState CudaExecutable::read_state(CudaStream& stream) const {
+  StepState state{};
+  stream.download(&state, state_.span(), sizeof state);
+  stream.synchronize();
+  return state;
+}
+
+LossScaleState CudaExecutable::loss_scale(Stream& stream) {
+  const StepState state = read_state(dynamic_cast<CudaStream&>(stream));
+  return {state.loss_scale, state.good_updates};
+}
+
+void CudaExecutable::set_loss_scale(const LossScaleState& scale, Stream& stream) {
+  auto& own = dynamic_cast<CudaStream&>(stream);
+  StepState state = read_state(own);
+  state.loss_scale = state.gradients_scale = scale.value;
+  state.good_updates = scale.good_updates;
+  own.upload(state_.span(), &state, sizeof state);
+  own.synchronize();
+}
+
+MemoryReport CudaExecutable::memory() const {
+  MemoryReport report;
+  report.variables = variables_.bytes();
+  report.slots = variables_.slot_bytes();
+  report.derived = variables_.packed().bytes();
+  report.gradients = static_cast<std::int64_t>(gradients_.bytes() + accumulated_.bytes() +
+                                               gathered_.bytes() + statistics_before_.bytes()) +
+                     pool_.bytes();
+  report.activations = variables_.arena_bytes();
+  report.staging =
+      static_cast<std::int64_t>(idle_input_.bytes()) + bytes_of(copied_inputs_) + fixed_io_.bytes();
+  report.tables = static_cast<std::int64_t>(scalars_.bytes() + state_.bytes() + numbers_.bytes() +
+                                            clock_.bytes()) +
+                  update_.bytes();
+  for (const auto& [samples, program] : programs_) {
+    report.tables += bytes_of(program.constants);
+    for (const ProgramStep& step : program.steps) {
+      report.workspace = std::max(report.workspace, step.workspace);
+    }
+  }
+  return report;
+}
+
+std::vector<StepPlan> CudaExecutable::steps() const {
+  std::vector<StepPlan> steps;
+  if (programs_.empty()) return steps;
+  for (const ProgramStep& step : programs_.rbegin()->second.steps) {
+    steps.push_back({step.name, step.implementation, step.workspace});
+  }
+  return steps;
+}
+
+void CudaExecutable::print(std::ostream& out) const {
+  for (const auto& [samples, program] : programs_) {
+    out << "program for " << samples << " samples, arena " << program.arena_bytes << " bytes\n";
+    for (const ProgramStep& step : program.steps) {
+      out << "  " << step.name << ": " << step.implementation << '\n';
+    }
+  }
+  for (const auto& [key, captured] : captured_) {
+    if (!captured.graph) continue;
+    out << "captured graph " << (ranks_ == nullptr ? "of a call" : "of a call of all ranks") << ", "
+        << captured.calls - 1 << " times launched\n";
+  }
+}
+
+}  // namespace trainer::backend::cuda

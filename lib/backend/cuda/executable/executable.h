@@ -1,0 +1,162 @@
+// A graph on a CUDA device: one program a number of samples, captured with the sum over the ranks
+// and the update into one CUDA graph for each way of being called.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "backend/cuda/executable/call_graph.h"
+#include "backend/cuda/executable/fixed_io.h"
+#include "backend/cuda/executable/gradient_sum.h"
+#include "backend/cuda/executable/update_phase.h"
+#include "backend/cuda/kernels/clock.h"
+#include "backend/cuda/program.h"
+#include "backend/cuda/stream.h"
+#include "backend/cuda/telemetry/timed_work.h"
+#include "backend/exchange.h"
+
+namespace trainer::backend::cuda {
+
+class CudaExecutable final : public Executable {
+ public:
+  CudaExecutable(const graph::Graph& graph, CudaVariables& variables, Machine& machine,
+                 const CompileOptions& options);
+
+  void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
+  Gradient gradient(Stream& stream) override;
+  LossScaleState loss_scale(Stream& stream) override;
+  void set_loss_scale(const LossScaleState& scale, Stream& stream) override;
+  MemoryReport memory() const override;
+  std::vector<StepPlan> steps() const override;
+  void print(std::ostream& out) const override;
+  // Recorded calls are not captured: the device waits for the host between their pieces.
+  bool record(WorkRecorder* recorder) override {
+    recorder_ = recorder;
+    return true;
+  }
+
+ private:
+  // A run of a program on samples [first, first + count) of a call.
+  struct Part {
+    std::int64_t first = 0, count = 0;
+    friend bool operator==(const Part&, const Part&) = default;
+  };
+  struct Call {
+    std::vector<Part> parts;
+    std::vector<Span> inputs, outputs;
+    std::int64_t samples = 0;
+    bool accumulate = false, apply = false;
+    bool idle = false;  // no samples, but batch statistics that other ranks wait for
+    bool has_numbers = false;
+    cudaStream_t stream = nullptr;
+  };
+  // What makes two calls the same work on the same memory; with several ranks, what all of them
+  // know of it.
+  using Key = std::tuple<std::vector<std::int64_t>, std::vector<std::byte*>, bool, bool, bool>;
+  struct CapturedCall {
+    std::int64_t calls = 0;
+    std::unique_ptr<CallGraph> graph;
+    std::vector<Part> parts;  // with several ranks: this rank's
+  };
+  // Pinned memory for the scalars of one call on their way to the device.
+  struct ScalarSlot {
+    HostBuffer memory;
+    std::unique_ptr<CudaEvent> copied;
+  };
+
+  StepState read_state(CudaStream& stream) const;
+  void launch_call(const Bindings& bindings, const Scalars& scalars, Stream& stream);
+  void check_options() const;
+  Call make_call(const Bindings& bindings, const Scalars& scalars, cudaStream_t stream) const;
+  std::vector<Part> parts_of(std::int64_t samples, std::int64_t all_samples) const;
+  static Key key_of(const Call& call);
+  std::int64_t rank_count() const;
+  void allocate_sums();
+  Program& program(std::int64_t samples);
+  void make_programs(const Call& call);
+  void make_stale(const Call& call);
+  std::vector<PackedWeights::Entry*> packed_entries(const Call& call);
+  void upload_scalars(const Scalars& scalars, std::int64_t samples, CudaStream& stream);
+  void run(const Call& call, std::int64_t all_samples);
+  void run_recorded(const Call& call, CudaStream& stream);
+  void replay(const Call& call);
+  bool captures_ranks() const;
+  void replay_with_ranks(const Call& call, std::int64_t all_samples);
+  CapturedCall& find_captured(Key key);
+
+  // Enqueues a whole call and what it consists of: executable_step.cpp.
+  void enqueue(const Call& call);
+  void run_parts(const Call& call);
+  void run_part(const Call& call, const Part& part, bool first, float* gradients);
+  void run_idle(const Call& call);
+  void run_steps(const Call& call, const Program& program, const StepContext& context);
+  static std::byte* input_at(const Call& call, const Part& part, std::size_t input,
+                             const Program::Port& port);
+  static bool is_aligned(const std::byte* address);
+  void make_copied_inputs(const Call& call);
+  std::vector<std::byte*> inputs_of(const Call& call, const Part& part, const Program& program);
+  void copy_outputs(const Call& call, const Part& part, bool first, const Program& program) const;
+  void add_part_numbers(const Call& call, const Part& part, bool first, const Program* program);
+  void move_statistics(const Call& call);
+  void reduce(const Call& call);
+  void reduce_bucket(std::size_t bucket, cudaStream_t stream);
+  void add_earlier_calls(const Call& call);
+  void decide_and_update(const Call& call);
+  bool reduces(const Call& call) const;
+  bool overlaps(const Call& call) const;
+  std::vector<std::pair<int, std::size_t>> bucket_steps(const Program& program) const;
+
+  // Null: calls are not recorded.
+  TimedWork* timed() { return recorder_ == nullptr ? nullptr : &timed_; }
+  void lap(ClockPhase phase, const Call& call) const { lap_clock(clock(), phase, call.stream); }
+  StepClock* clock() const { return pointer_to<StepClock>(clock_.span()); }
+  ClockSpan* bucket_spans() const { return reinterpret_cast<ClockSpan*>(clock() + 1); }
+  float* gradients() const { return pointer_to<float>(gradients_.span()); }
+  float* trailer() const { return gradients() + variables_.placement().flat.count; }
+  StepScalars* scalars() const { return pointer_to<StepScalars>(scalars_.span()); }
+  StepState* state() const { return pointer_to<StepState>(state_.span()); }
+  StepNumbers* numbers() const { return pointer_to<StepNumbers>(numbers_.span()); }
+
+  graph::Graph graph_;
+  CudaVariables& variables_;
+  Machine& machine_;
+  CompileOptions options_;
+  bool updates_;           // has an update phase
+  bool batch_statistics_;  // has batch norm in training form
+  CudaCollective* ranks_;  // that gradients are summed over; null: there is one
+  std::map<std::int64_t, Program> programs_;
+  FixedIo fixed_io_;
+  std::map<Key, CapturedCall> captured_;
+
+  UpdatePhase update_;
+  std::int64_t trailer_size_ = 0;        // floats behind the gradients
+  std::int64_t trailer_statistics_ = 0;  // of these, moving statistics
+  Buffer gradients_;                     // flat, then the trailer
+  Buffer accumulated_;                   // ordered: the sum of the calls so far
+  Buffer gathered_;                      // ordered: the gradients of all ranks
+  Buffer statistics_before_;             // the calls of this update moved them
+  FlatBufferPool pool_;                  // of gradients of parts
+  std::vector<Slice> buckets_;           // reduced while backward runs; the last one after it
+  StreamHandle reduction_stream_;
+  std::vector<EventHandle> bucket_events_;
+  EventHandle reduced_;
+
+  Buffer scalars_, state_, numbers_;
+  WorkRecorder* recorder_ = nullptr;
+  TimedWork timed_;
+  Buffer clock_;  // of the calls' phases, then a span of each bucket's sum
+  std::vector<ScalarSlot> scalar_slots_;
+  std::size_t next_slot_ = 0;
+  std::uint64_t update_number_ = 0;  // of the call that is launched
+  Buffer idle_input_;
+  // Of parts that are shorter than their program or not aligned, one an input.
+  std::vector<Buffer> copied_inputs_;
+  // Of the part that was enqueued last: moving statistics follow it.
+  const Program* last_program_ = nullptr;
+  std::vector<std::byte*> pointers_;
+  std::vector<float> host_gradient_, host_clip_scales_;
+};
+
+}  // namespace trainer::backend::cuda

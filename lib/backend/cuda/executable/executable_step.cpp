@@ -1,0 +1,323 @@
+// What a call enqueues: the programs of its parts, the sum over the ranks, the update.
+#include <algorithm>
+#include <optional>
+
+#include "backend/cuda/executable/executable.h"
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/exchange.h"
+#include "backend/cuda/kernels/loss.h"
+#include "backend/cuda/telemetry/ranges.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+void copy_on_device(void* to, const void* from, std::size_t bytes, cudaStream_t stream) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream),
+        "cudaMemcpyAsync on the device");
+}
+
+void clear(float* to, std::int64_t count, cudaStream_t stream) {
+  if (count == 0) return;
+  check(cudaMemsetAsync(to, 0, static_cast<std::size_t>(count) * sizeof(float), stream),
+        "cudaMemsetAsync");
+}
+
+const char* name_of(graph::Phase phase) {
+  switch (phase) {
+    case graph::Phase::kPrepare:
+      return "prepare";
+    case graph::Phase::kForward:
+      return "forward";
+    case graph::Phase::kBackward:
+      return "backward";
+    case graph::Phase::kReduce:
+      return "reduce";
+    case graph::Phase::kUpdate:
+      return "update";
+  }
+  return "";
+}
+
+ClockPhase clock_phase(graph::Phase phase) {
+  return phase < graph::Phase::kBackward ? ClockPhase::kForward : ClockPhase::kBackward;
+}
+
+WorkRecord record_of(WorkRecord::Kind kind) {
+  WorkRecord record;
+  record.kind = kind;
+  return record;
+}
+
+void enqueue_step(const ProgramStep& step, const StepContext& context, TimedWork* timed) {
+  const Range layer(step.name);
+  WorkRecord record = record_of(WorkRecord::Kind::kLayer);
+  record.layer = step.name;
+  record.implementation = step.implementation;
+  record.phase = step.phase;
+  const TimedPiece piece(timed, record, context.stream);
+  step.enqueue(context);
+}
+
+}  // namespace
+
+void CudaExecutable::enqueue(const Call& call) {
+  if (updates_) {
+    const TimedPiece piece(timed(), record_of(WorkRecord::Kind::kPackWeights), call.stream);
+    for (PackedWeights::Entry* entry : packed_entries(call)) {
+      if (entry->changed_by_training) entry->make(call.stream);
+    }
+  }
+  last_program_ = nullptr;
+  run_parts(call);
+  if (!updates_) {
+    return stop_clock(clock(), ClockPhase::kForward, nullptr, 0, numbers(), call.stream);
+  }
+  settle_finite(numbers(), scalars(), state(), call.stream);
+  move_statistics(call);
+  if (ranks_ != nullptr) {
+    write_trailer(state(), variables_.statistics(), trailer_statistics_, trailer(), call.stream);
+  }
+  if (reduces(call)) {
+    lap(ClockPhase::kUpdate, call);
+    reduce(call);
+    lap(ClockPhase::kAllReduce, call);
+  }
+  add_earlier_calls(call);
+  decide_and_update(call);
+  const std::size_t spans = overlaps(call) ? buckets_.size() : 0;
+  stop_clock(clock(), ClockPhase::kUpdate, bucket_spans(), static_cast<int>(spans), numbers(),
+             call.stream);
+}
+
+bool CudaExecutable::reduces(const Call& call) const {
+  return ranks_ != nullptr && (call.apply || options_.reduction.ordered);
+}
+
+// Buckets are reduced while backward runs where nothing is added to the gradients after it. Two
+// groups of NCCL must not be at work at once, which batch statistics would need.
+bool CudaExecutable::overlaps(const Call& call) const {
+  return reduces(call) && !buckets_.empty() && !options_.reduction.ordered && !call.accumulate &&
+         options_.reduction.statistics == nullptr;
+}
+
+void CudaExecutable::run_parts(const Call& call) {
+  const std::int64_t count = variables_.placement().flat.count;
+  if (call.parts.empty()) {
+    add_part_numbers(call, {}, true, nullptr);
+    if (!updates_) return;
+    if (call.idle) run_idle(call);
+    if (!call.accumulate) clear(gradients(), count, call.stream);
+    return;
+  }
+  if (!updates_) return run_part(call, call.parts[0], true, nullptr);
+  if (!options_.reduction.ordered && !call.accumulate) {
+    return run_part(call, call.parts[0], true, gradients());
+  }
+  const bool ordered = options_.reduction.ordered;
+  const auto first = std::find_if(call.parts.begin(), call.parts.end(),
+                                  [](const Part& part) { return part.count > 0; });
+  const std::int64_t first_part = first - call.parts.begin();  // the one that has the penalty
+  float* sum = sum_in_tree(
+      static_cast<std::int64_t>(call.parts.size()), count, pool_,
+      [&](std::int64_t i, float* to) {
+        const Part& part = call.parts[static_cast<std::size_t>(i)];
+        if (part.count > 0) return run_part(call, part, i == first_part, to);
+        if (i == 0) add_part_numbers(call, part, true, nullptr);
+        clear(to, count, call.stream);
+      },
+      call.stream);
+  accumulate(sum, gradients(), ordered, count, call.stream);
+  pool_.give_back(sum);
+  lap(ClockPhase::kBackward, call);
+}
+
+// Where a part's inputs lie: in the caller's memory, or in a copy, where the program is for more
+// samples or the part does not begin where kernels and libraries may count on whole vectors.
+std::vector<std::byte*> CudaExecutable::inputs_of(const Call& call, const Part& part,
+                                                  const Program& program) {
+  std::vector<std::byte*> inputs;
+  for (std::size_t i = 0; i < program.inputs.size(); ++i) {
+    const Program::Port& port = program.inputs[i];
+    std::byte* at = nullptr;
+    if (port.buffer >= 0) {
+      at = input_at(call, part, i, port);
+      if (part.count != program.samples || !is_aligned(at)) {
+        std::byte* copied = copied_inputs_[i].span().address;
+        copy_on_device(copied, at, static_cast<std::size_t>(part.count * port.bytes_a_sample),
+                       call.stream);
+        at = copied;
+      }
+    }
+    inputs.push_back(at);
+  }
+  return inputs;
+}
+
+void CudaExecutable::run_part(const Call& call, const Part& part, bool first, float* to) {
+  const Program& lowered = program(part.count);
+  pointers_ = lowered.pointers(inputs_of(call, part, lowered), to);
+  last_program_ = &lowered;
+  run_steps(call, lowered, {pointers_.data(), call.stream, part.first, scalars(), state(), true});
+  copy_outputs(call, part, first, lowered);
+  add_part_numbers(call, part, first, &lowered);
+}
+
+// Takes part in the other ranks' batch statistics with one sample that counts as none.
+void CudaExecutable::run_idle(const Call& call) {
+  const Program& lowered = program(1);
+  const std::vector<std::byte*> inputs(lowered.inputs.size(), idle_input_.span().address);
+  float* discarded = pool_.take();
+  pointers_ = lowered.pointers(inputs, discarded);
+  run_steps(call, lowered, {pointers_.data(), call.stream, 0, scalars(), state(), false});
+  pool_.give_back(discarded);
+  last_program_ = &lowered;
+}
+
+void CudaExecutable::run_steps(const Call& call, const Program& lowered,
+                               const StepContext& context) {
+  std::vector<std::pair<int, std::size_t>> ready;
+  if (overlaps(call) && context.counted) ready = bucket_steps(lowered);
+  std::size_t next = 0;
+  std::optional<Range> phase;
+  for (std::size_t i = 0; i < lowered.steps.size(); ++i) {
+    const ProgramStep& step = lowered.steps[i];
+    if (i == 0 || step.phase != lowered.steps[i - 1].phase) {
+      phase.reset();  // ranges of a thread nest
+      phase.emplace(name_of(step.phase));
+    }
+    enqueue_step(step, context, timed());
+    for (; next < ready.size() && ready[next].first <= static_cast<int>(i); ++next) {
+      reduce_bucket(ready[next].second, call.stream);
+    }
+    const bool last = i + 1 == lowered.steps.size();
+    if (last || clock_phase(lowered.steps[i + 1].phase) != clock_phase(step.phase)) {
+      lap(clock_phase(step.phase), call);
+    }
+  }
+}
+
+// (step, bucket) of all buckets but the last, which goes with the trailer: after the step all
+// gradients of the bucket and of those before it are written, so that every rank reduces them in
+// the same order.
+std::vector<std::pair<int, std::size_t>> CudaExecutable::bucket_steps(
+    const Program& lowered) const {
+  std::vector<std::pair<int, std::size_t>> steps;
+  int last = 0;
+  for (std::size_t bucket = 0; bucket + 1 < buckets_.size(); ++bucket) {
+    for (const auto& [step, offset] : lowered.gradient_steps) {
+      const bool inside = offset >= buckets_[bucket].first && offset < buckets_[bucket].last;
+      if (inside) last = std::max(last, step);
+    }
+    steps.emplace_back(last, bucket);
+  }
+  return steps;
+}
+
+void CudaExecutable::copy_outputs(const Call& call, const Part& part, bool first,
+                                  const Program& lowered) const {
+  for (std::size_t i = 0; i < lowered.outputs.size() && i < call.outputs.size(); ++i) {
+    const Program::Port& port = lowered.outputs[i];
+    if (!call.outputs[i] || (port.bytes_a_sample == 0 && !first)) continue;
+    const std::int64_t bytes =
+        port.bytes_a_sample > 0 ? part.count * port.bytes_a_sample : port.bytes;
+    copy_on_device(call.outputs[i].address + part.first * port.bytes_a_sample,
+                   pointers_[static_cast<std::size_t>(port.buffer)],
+                   static_cast<std::size_t>(bytes), call.stream);
+  }
+}
+
+void CudaExecutable::add_part_numbers(const Call& call, const Part& part, bool first,
+                                      const Program* lowered) {
+  const auto output = [&](int i) -> std::byte* {
+    if (lowered == nullptr || i < 0) return nullptr;
+    const BufferId buffer = lowered->outputs[static_cast<std::size_t>(i)].buffer;
+    return pointers_[static_cast<std::size_t>(buffer)];
+  };
+  const CompileOptions::NumberOutputs& outputs = options_.numbers;
+  std::int64_t losses = part.count;
+  if (lowered != nullptr && outputs.loss >= 0) {
+    const Program::Port& port = lowered->outputs[static_cast<std::size_t>(outputs.loss)];
+    losses *= port.bytes_a_sample / static_cast<std::int64_t>(sizeof(float));
+  }
+  add_numbers(reinterpret_cast<const float*>(output(outputs.loss)),
+              reinterpret_cast<const std::int32_t*>(output(outputs.rank)),
+              reinterpret_cast<const float*>(output(outputs.penalty)), losses, first, numbers(),
+              call.stream);
+}
+
+void CudaExecutable::move_statistics(const Call& call) {
+  const auto count = static_cast<std::size_t>(variables_.placement().flat.statistics);
+  if (!call.accumulate) {
+    copy_on_device(statistics_before_.span().address, variables_.statistics(),
+                   count * sizeof(float), call.stream);
+  }
+  if (last_program_ == nullptr) return;
+  const StepContext context{pointers_.data(), call.stream, 0, scalars(), state(), true};
+  for (const ProgramStep& step : last_program_->statistics) step.enqueue(context);
+}
+
+void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
+  const Range range("reduce bucket");
+  const bool last = bucket + 1 == buckets_.size();
+  const Slice slice = buckets_[bucket];
+  check(cudaEventRecord(bucket_events_[bucket].get(), stream), "cudaEventRecord");
+  check(cudaStreamWaitEvent(reduction_stream_.get(), bucket_events_[bucket].get(), 0),
+        "cudaStreamWaitEvent");
+  WorkRecord record = record_of(WorkRecord::Kind::kAllReduce);
+  record.thread = kReductionThread;
+  record.bytes = slice.count() * static_cast<std::int64_t>(sizeof(float));
+  const TimedPiece piece(timed(), record, reduction_stream_.get());
+  ClockSpan& span = bucket_spans()[bucket];  // an address, which the host does not read
+  mark_time(&span.begin, reduction_stream_.get());
+  ranks_->all_reduce(gradients() + slice.first, slice.count() + (last ? trailer_size_ : 0),
+                     reduction_stream_.get());
+  mark_time(&span.end, reduction_stream_.get());
+}
+
+void CudaExecutable::reduce(const Call& call) {
+  const Range range("reduce");
+  WorkRecord record = record_of(WorkRecord::Kind::kAllReduce);
+  const std::int64_t count = variables_.placement().flat.count + trailer_size_;
+  record.bytes = count * static_cast<std::int64_t>(sizeof(float));
+  const TimedPiece piece(timed(), record, call.stream);
+  if (options_.reduction.ordered) {
+    return sum_ranks_in_tree(*ranks_, gradients(), pointer_to<float>(gathered_.span()), count,
+                             call.stream);
+  }
+  if (!overlaps(call)) return ranks_->all_reduce(gradients(), count, call.stream);
+  // A rank without samples has not reduced the buckets yet that others reduced during backward.
+  const std::size_t first = call.parts.empty() ? 0 : buckets_.size() - 1;
+  for (std::size_t i = first; i < buckets_.size(); ++i) reduce_bucket(i, call.stream);
+  check(cudaEventRecord(reduced_.get(), reduction_stream_.get()), "cudaEventRecord");
+  check(cudaStreamWaitEvent(call.stream, reduced_.get(), 0), "cudaStreamWaitEvent");
+}
+
+// An ordered sum is over the ranks of each call first, then over the calls.
+void CudaExecutable::add_earlier_calls(const Call& call) {
+  if (!options_.reduction.ordered || (call.apply && !call.accumulate)) return;
+  const std::int64_t count = variables_.placement().flat.count;
+  auto* earlier = pointer_to<float>(accumulated_.span());
+  accumulate(gradients(), earlier, !call.accumulate, count, call.stream);
+  if (!call.accumulate) return;
+  copy_on_device(gradients(), earlier, static_cast<std::size_t>(count) * sizeof(float),
+                 call.stream);
+}
+
+void CudaExecutable::decide_and_update(const Call& call) {
+  const Range range("update");
+  const TimedPiece piece(timed(), record_of(WorkRecord::Kind::kUpdate), call.stream);
+  const bool reduced = reduces(call);
+  if (reduced) {
+    read_trailer(trailer(), trailer_statistics_ > 0, pointer_to<float>(statistics_before_.span()),
+                 variables_.statistics(), variables_.placement().flat.statistics, state(),
+                 call.stream);
+  }
+  const std::int64_t count = variables_.placement().flat.count;
+  const bool scaled = options_.loss_scale.dynamic;
+  if (scaled && call.apply) check_gradients(gradients(), count, state(), call.stream);
+  decide_update(reduced ? trailer() : nullptr, scaled, scalars(), state(), numbers(), call.stream);
+  if (call.apply) update_.enqueue(gradients(), scalars(), state(), call.stream);
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,67 @@
+#include "backend/cuda/executable/fixed_io.h"
+
+#include <algorithm>
+
+namespace trainer::backend::cuda {
+namespace {
+
+std::int64_t bytes_of(const Program::Port& port, std::int64_t samples) {
+  return port.bytes_a_sample > 0 ? samples * port.bytes_a_sample : port.bytes;
+}
+
+// What the program does not read or make is nowhere.
+bool is_used(const std::vector<Span>& spans, const std::vector<Program::Port>& ports,
+             std::size_t i) {
+  return i < ports.size() && ports[i].buffer >= 0 && spans[i];
+}
+
+}  // namespace
+
+std::vector<Span> FixedIo::inputs(const std::vector<Span>& given,
+                                  const std::vector<Program::Port>& ports, std::int64_t most) {
+  return places(inputs_, given, ports, most);
+}
+
+std::vector<Span> FixedIo::outputs(const std::vector<Span>& given,
+                                   const std::vector<Program::Port>& ports, std::int64_t most) {
+  return places(outputs_, given, ports, most);
+}
+
+std::vector<Span> FixedIo::places(std::vector<Buffer>& buffers, const std::vector<Span>& given,
+                                  const std::vector<Program::Port>& ports,
+                                  std::int64_t most) const {
+  if (buffers.size() < given.size()) buffers.resize(given.size());
+  std::vector<Span> places(given.size());
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    if (!is_used(given, ports, i)) continue;
+    const std::int64_t bytes = std::max<std::int64_t>(bytes_of(ports[i], most), 1);
+    if (buffers[i].bytes() == 0) {
+      buffers[i] = allocate_device(device_, static_cast<std::size_t>(bytes));
+    }
+    places[i] = buffers[i].span();
+  }
+  return places;
+}
+
+std::int64_t FixedIo::bytes() const {
+  std::size_t total = 0;
+  for (const auto* buffers : {&inputs_, &outputs_}) {
+    for (const Buffer& buffer : *buffers) total += buffer.bytes();
+  }
+  return static_cast<std::int64_t>(total);
+}
+
+void copy_samples(const std::vector<Span>& from, const std::vector<Span>& to,
+                  const std::vector<Program::Port>& ports, std::int64_t samples,
+                  cudaStream_t stream) {
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    if (!is_used(from, ports, i)) continue;
+    const std::int64_t bytes = bytes_of(ports[i], samples);
+    if (bytes == 0) continue;
+    check(cudaMemcpyAsync(to[i].address, from[i].address, static_cast<std::size_t>(bytes),
+                          cudaMemcpyDeviceToDevice, stream),
+          "cudaMemcpyAsync on the device");
+  }
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,65 @@
+#include "backend/cuda/executable/update_phase.h"
+
+#include <algorithm>
+
+namespace trainer::backend::cuda {
+UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
+  std::vector<UpdateSegment> segments;
+  std::vector<UpdateChunk> chunks;
+  for (const Segment& segment : variables.placement().flat.segments) {
+    const graph::Clip::Kind clip = segment.update.clip.kind;
+    needs_norm_ =
+        needs_norm_ || clip == graph::Clip::Kind::kNorm || clip == graph::Clip::Kind::kGlobalNorm;
+    const std::int64_t end = segment.offset + segment.count;
+    for (std::int64_t first = segment.offset; first < end; first += kUpdateChunk) {
+      chunks.push_back({static_cast<std::int32_t>(segments.size()), 0, first,
+                        std::min(end, first + kUpdateChunk)});
+    }
+    segments.push_back(make_update_segment(segment.update, segment.offset, segment.count,
+                                           segment.slots, segment.average));
+  }
+  segment_count_ = static_cast<std::int64_t>(segments.size());
+  chunk_count_ = static_cast<std::int64_t>(chunks.size());
+  const int device = variables.device();
+  segments_ = allocate_copy(device, segments.data(), segments.size() * sizeof(UpdateSegment));
+  chunks_ = allocate_copy(device, chunks.data(), chunks.size() * sizeof(UpdateChunk));
+  if (!needs_norm_) return;
+  squares_ = allocate_device(device, chunks.size() * sizeof(double));
+  scales_ = allocate_device(device, segments.size() * sizeof(float));
+}
+
+std::int64_t UpdatePhase::bytes() const {
+  return static_cast<std::int64_t>(segments_.bytes() + chunks_.bytes() + squares_.bytes() +
+                                   scales_.bytes());
+}
+
+UpdateBuffers UpdatePhase::buffers(const float* gradients) const {
+  UpdateBuffers buffers;
+  buffers.parameters = variables_.parameters();
+  buffers.gradients = gradients;
+  const Flat& flat = variables_.placement().flat;
+  for (int slot = 0; slot < flat.slots; ++slot) buffers.slots[slot] = variables_.slot(slot);
+  if (flat.average) buffers.average = variables_.average();
+  return buffers;
+}
+
+const float* UpdatePhase::enqueue_clip_scales(const float* gradients, const StepState* state,
+                                              cudaStream_t stream) {
+  const auto* segments = pointer_to<UpdateSegment>(segments_.span());
+  const auto* chunks = pointer_to<UpdateChunk>(chunks_.span());
+  auto* squares = pointer_to<double>(squares_.span());
+  auto* scales = pointer_to<float>(scales_.span());
+  gradient_squares(segments, chunks, chunk_count_, buffers(gradients), state, squares, stream);
+  clip_scales(segments, segment_count_, chunks, chunk_count_, squares, scales, stream);
+  return scales;
+}
+
+void UpdatePhase::enqueue(const float* gradients, const StepScalars* scalars,
+                          const StepState* state, cudaStream_t stream) {
+  if (chunk_count_ == 0) return;
+  const float* scales = needs_norm_ ? enqueue_clip_scales(gradients, state, stream) : nullptr;
+  update(pointer_to<UpdateSegment>(segments_.span()), pointer_to<UpdateChunk>(chunks_.span()),
+         chunk_count_, buffers(gradients), scales, scalars, state, stream);
+}
+
+}  // namespace trainer::backend::cuda

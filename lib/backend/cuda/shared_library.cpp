@@ -1,0 +1,26 @@
+#include "backend/cuda/shared_library.h"
+
+#include <dlfcn.h>
+
+#include "base/error.h"
+
+namespace trainer::backend::cuda {
+
+SharedLibrary::SharedLibrary(const LibraryTexts& texts)
+    : texts_(texts), library_(::dlopen(texts.file, RTLD_NOW | RTLD_LOCAL)) {
+  if (library_ != nullptr) return;
+  throw DeviceError(concat(texts.not_opened, ": ", ::dlerror(), "; ", texts.get_it));
+}
+
+void* SharedLibrary::found(const char* name) const { return ::dlsym(library_, name); }
+
+void* SharedLibrary::required(const char* name) const {
+  ::dlerror();
+  if (void* function = found(name)) return function;
+  const char* reason = ::dlerror();
+  throw DeviceError(concat(texts_.file, ' ', texts_.no_function, ' ', name, " (",
+                           reason == nullptr ? "its address is 0" : reason, "); ",
+                           texts_.update_it));
+}
+
+}  // namespace trainer::backend::cuda

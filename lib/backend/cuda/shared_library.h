@@ -1,0 +1,42 @@
+// A library that is looked for when it is first needed.
+#pragma once
+
+#include <string>
+
+namespace trainer::backend::cuda {
+
+// What messages say of one. They end in what the user may do.
+struct LibraryTexts {
+  const char* file;         // "libnccl.so.2"
+  const char* not_opened;   // "several GPUs need NCCL, and it cannot be opened"
+  const char* get_it;       // "install NCCL"
+  const char* no_function;  // "is too old for several GPUs: it has no function"
+  const char* update_it;    // "install NCCL 2.18 or newer"
+};
+
+// Never closed: threads of the library may outlive whoever opened it.
+class SharedLibrary {
+ public:
+  // Throws DeviceError "<not_opened>: <reason>; <get_it>".
+  explicit SharedLibrary(const LibraryTexts& texts);
+
+  // Throws DeviceError "<file> <no_function> <name> (<reason>); <update_it>".
+  template <class Function>
+  void require(const char* name, Function*& function) const {
+    function = reinterpret_cast<Function*>(required(name));
+  }
+  // Null where the library has no such function.
+  template <class Function>
+  void find(const char* name, Function*& function) const {
+    function = reinterpret_cast<Function*>(found(name));
+  }
+
+ private:
+  void* required(const char* name) const;
+  void* found(const char* name) const;
+
+  LibraryTexts texts_;
+  void* library_;
+};
+
+}  // namespace trainer::backend::cuda

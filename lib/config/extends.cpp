@@ -1,0 +1,119 @@
+#include "config/extends.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <system_error>
+
+#include "base/files.h"
+#include "base/text.h"
+#include "config/schema.h"
+
+namespace trainer::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Of keys that exclude each other, the own one replaces those of the extended file.
+void drop_rivals(Node& base, const std::string& key, const std::vector<std::string>& group) {
+  if (std::find(group.begin(), group.end(), key) == group.end()) return;
+  std::erase_if(base.entries, [&](const Entry& entry) {
+    return entry.key != key && std::find(group.begin(), group.end(), entry.key) != group.end();
+  });
+}
+
+// Puts `own` over `base`. Both are expanded.
+void merge(Node& base, Node own, const Schema* schema) {
+  if (own.kind != Node::Kind::kMap || base.kind != Node::Kind::kMap) {
+    base = std::move(own);
+    return;
+  }
+  for (Entry& entry : own.entries) {
+    const Field* field = schema == nullptr ? nullptr : schema->find(entry.key);
+    if (schema != nullptr && entry.value.kind != Node::Kind::kNull) {
+      for (const Schema::Group& group : schema->groups) drop_rivals(base, entry.key, group.keys);
+    }
+    if (schema != nullptr) drop_rivals(base, entry.key, schema->choices);
+    if (Entry* same = base.find(entry.key)) {
+      same->loc = entry.loc;
+      merge(same->value, std::move(entry.value), field == nullptr ? nullptr : &field->schema);
+    } else {
+      base.entries.push_back(std::move(entry));
+    }
+  }
+  base.loc = own.loc;
+}
+
+class TreeReader {
+ public:
+  TreeReader(const Environment& environment, std::vector<Diagnostic>& diagnostics)
+      : environment_(environment), diagnostics_(diagnostics) {}
+
+  Node read(const std::string& text, const std::string& file) {
+    Node root = read_yaml(text, file, diagnostics_);
+    std::erase_if(root.entries, [](const Entry& entry) { return entry.key.starts_with("x-"); });
+    substitute(root, environment_);
+    const auto extends = std::find_if(root.entries.begin(), root.entries.end(),
+                                      [](const Entry& entry) { return entry.key == "extends"; });
+    if (extends == root.entries.end()) return root;
+    const Node value = std::move(extends->value);
+    root.entries.erase(extends);
+    chain_.push_back(identity_of(file));
+    Node base = read_base(value, file);
+    chain_.pop_back();
+    if (base.kind != Node::Kind::kMap) return base;
+    expand(base, config_schema());
+    expand(root, config_schema());
+    merge(base, std::move(root), &config_schema());
+    return base;
+  }
+
+ private:
+  static std::string identity_of(const fs::path& file) {
+    std::error_code error;
+    const fs::path path = fs::weakly_canonical(file, error);
+    return (error ? file : path).string();
+  }
+
+  // The tree of the extended file; null, with a diagnostic, when it cannot be read.
+  Node read_base(const Node& value, const std::string& file) {
+    if (!value.failure.empty()) return refuse(value, value.failure);
+    if (value.kind != Node::Kind::kScalar || value.text.empty()) {
+      return refuse(value, "expected the path of a config, found " + describe(value));
+    }
+    std::error_code error;
+    const bool pipe = fs::is_fifo(file, error);
+    const fs::path path = pipe ? fs::path(value.text) : fs::path(file).parent_path() / value.text;
+    if (!fs::is_regular_file(path, error)) {
+      return refuse(value, concat("there is no file ", path.string(),
+                                  "; the path counts from the folder of the config that gives it"));
+    }
+    const std::string identity = identity_of(path);
+    if (std::find(chain_.begin(), chain_.end(), identity) != chain_.end()) {
+      std::vector<std::string> files = chain_;
+      files.push_back(identity);
+      return refuse(value, "a file cannot extend itself: " + join(files, " extends "));
+    }
+    const std::size_t before = diagnostics_.size();
+    Node base = read(read_text_file(path.string()), path.string());
+    if (base.kind == Node::Kind::kMap || diagnostics_.size() > before) return base;
+    return refuse(value, concat(path.string(), " holds ", describe(base), ", expected a map"));
+  }
+
+  Node refuse(const Node& value, const std::string& message) {
+    diagnostics_.push_back({value.loc, "extends: " + message});
+    return {};
+  }
+
+  const Environment& environment_;
+  std::vector<Diagnostic>& diagnostics_;
+  std::vector<std::string> chain_;  // the files that are being read, as canonical paths
+};
+
+}  // namespace
+
+Node read_tree(const std::string& text, const std::string& file, const Environment& environment,
+               std::vector<Diagnostic>& diagnostics) {
+  return TreeReader(environment, diagnostics).read(text, file);
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,19 @@
+// Files that build on others. `extends: FILE` takes over all that FILE gives, which the file's own
+// keys then replace: maps key by key, lists and single values as a whole. Top-level keys that begin
+// with "x-" are left out of the config; they hold what anchors of YAML refer to.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/yaml/tree.h"
+
+namespace trainer::config {
+
+// The tree of `text` with everything that it extends; `file` is used in messages, and the paths of
+// extended files count from its folder. Variables are replaced. Mistakes go to `diagnostics`; a
+// syntax error gives an empty tree.
+Node read_tree(const std::string& text, const std::string& file, const Environment& environment,
+               std::vector<Diagnostic>& diagnostics);
+
+}  // namespace trainer::config

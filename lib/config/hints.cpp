@@ -1,0 +1,147 @@
+#include "config/hints.h"
+
+#include <algorithm>
+#include <optional>
+#include <regex>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/schema.h"
+#include "config/values.h"
+
+namespace trainer::config {
+namespace {
+
+constexpr std::size_t kMostPlaces = 4;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+std::size_t indent_of(const std::string& line) {
+  return std::min(line.find_first_not_of(" \t"), line.size());
+}
+
+bool is_blank(const std::string& line) {
+  const std::size_t start = indent_of(line);
+  return start == line.size() || line[start] == '#';
+}
+
+// yaml-cpp's words for a tab in the indentation lead nowhere.
+std::string tab_hint(const std::string& line) {
+  const bool tab = line.substr(0, indent_of(line)).find('\t') != std::string::npos;
+  return tab ? "; indent with spaces, not with tabs" : "";
+}
+
+// {path: ${DIR}/train}: the brace of a variable ends a map that is written in braces.
+std::string variable_hint(const std::string& line) {
+  const std::size_t start = line.find("${");
+  if (start == std::string::npos || line.find_first_of("{[") >= start) return "";
+  const std::string before = line.substr(0, start);
+  if (std::count(before.begin(), before.end(), '"') % 2 == 1) return "";
+  std::size_t begin = before.find_last_of(" ,[{");
+  begin = begin == std::string::npos ? 0 : begin + 1;
+  std::size_t end = start;
+  int depth = 0;
+  for (; end < line.size(); ++end) {
+    const char letter = line[end];
+    if (letter == '{') ++depth;
+    if (letter == '}' && --depth < 0) break;
+    if (depth == 0 && (letter == ',' || letter == ']' || letter == ' ')) break;
+  }
+  return concat("; within braces a variable stands in quotes: \"", line.substr(begin, end - begin),
+                "\"");
+}
+
+// name:pets is one word to YAML.
+std::string colon_hint(const std::string& line) {
+  static const std::regex kPattern(R"(^\s*(?:- )?([A-Za-z_]\w*):([^\s:/\\].*)$)");
+  std::smatch match;
+  if (!std::regex_match(line, match, kPattern)) return "";
+  return concat("; a blank belongs after the colon: '", match[1].str(), ": ", match[2].str(), "'");
+}
+
+// Of a list's entries, or of keys, one of which stands further in than those before it, or between
+// two levels.
+std::string indent_hint(const std::vector<std::string>& lines, std::size_t at) {
+  const std::size_t indent = indent_of(lines[at]);
+  for (std::size_t i = 0; i < at; ++i) {
+    if (!is_blank(lines[i]) && indent_of(lines[i]) == indent) return "";  // a level of its own
+  }
+  const bool entry = lines[at].substr(indent).starts_with("- ");
+  for (std::size_t i = at; i-- > 0;) {
+    if (is_blank(lines[i])) continue;
+    const std::size_t above = indent_of(lines[i]);
+    if (entry != lines[i].substr(above).starts_with("- ") || above == indent) return "";
+    return concat("; it stands after ", indent, indent == 1 ? " blank" : " blanks",
+                  ", the line above after ", above, ": line them up as '",
+                  std::string(above, ' ') + lines[at].substr(indent), "'");
+  }
+  return "";
+}
+
+std::string keras_key(const std::string& key) {
+  if (key == "lr" || key == "learning_rate") return "learning_rate";
+  if (key == "batch") return "batch_size";
+  if (key == "epoch" || key == "num_epochs" || key == "n_epochs") return "epochs";
+  return key;
+}
+
+}  // namespace
+
+std::string syntax_hint(const std::string& text, int line) {
+  const std::vector<std::string> lines = lines_of(text);
+  if (lines.empty()) return "";
+  const std::size_t at = std::min(static_cast<std::size_t>(std::max(line, 0)), lines.size() - 1);
+  if (const std::string hint = tab_hint(lines[at]); !hint.empty()) return hint;
+  // Often the line before the one at which the parser stops.
+  for (std::size_t back = 0; back < 2 && back <= at; ++back) {
+    for (const auto& hint_of : {variable_hint, colon_hint}) {
+      if (const std::string hint = hint_of(lines[at - back]); !hint.empty()) return hint;
+    }
+  }
+  return indent_hint(lines, at);
+}
+
+std::string place_hint(const std::string& key, const std::string& path) {
+  const std::string wanted = keras_key(key);
+  std::vector<std::string> places, below;
+  for (const std::string& one : settable_keys()) {
+    if (one.substr(one.rfind('.') + 1) != wanted) continue;
+    places.push_back(one);
+    if (!path.empty() && one.starts_with(path + '.')) below.push_back(one);
+  }
+  if (!below.empty()) places = below;
+  if (places.empty() || places.size() > kMostPlaces) return "";
+  return concat(", did you mean ", join(places, " or "), "?");
+}
+
+std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::string>& choices,
+                                        const std::vector<std::string>& keys) {
+  for (const char* key : {"name", "type", "class_name"}) {
+    const Entry* entry = map.find(key);
+    if (entry == nullptr || entry->value.kind != Node::Kind::kScalar) continue;
+    std::string word = entry->value.text;
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+    if (std::find(choices.begin(), choices.end(), word) == choices.end()) continue;
+    Node inner;
+    inner.kind = Node::Kind::kMap;
+    for (const Entry& other : map.entries) {
+      const bool stays = std::find(keys.begin(), keys.end(), other.key) != keys.end();
+      if (other.key == key || stays) continue;
+      Entry& kept = inner.entries.emplace_back();
+      kept.key = keras_key(other.key);
+      kept.value = other.value;
+    }
+    return NamedChoice{word, concat("the name is the key itself: write '", word,
+                                    inner.entries.empty() ? "" : ": " + print_flow(inner), "'")};
+  }
+  return std::nullopt;
+}
+
+}  // namespace trainer::config

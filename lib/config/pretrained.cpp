@@ -1,0 +1,133 @@
+#include "config/pretrained.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/rule.h"
+
+namespace trainer::config {
+namespace {
+
+namespace fs = std::filesystem;
+using Name = Backbone::Name;
+
+constexpr const char* kTorchVgg16 = "vgg16-397923af";
+
+std::string variable(const Environment& environment, const char* name) {
+  const auto found = environment.find(name);
+  return found == environment.end() ? "" : found->second;
+}
+
+bool is_file(const std::string& path) {
+  std::error_code error;
+  return fs::is_regular_file(path, error);
+}
+
+std::string in_folder(const std::string& folder, const std::string& file) {
+  return (fs::path(folder) / file).string();
+}
+
+// As torch.hub.get_dir() says, for the network that is the same in torchvision and Keras; else, or
+// without a home, "".
+std::string torch_folder(const Backbone& backbone, const Environment& environment) {
+  if (backbone.name != Name::kVgg16) return "";
+  std::string home = variable(environment, "TORCH_HOME");
+  if (home.empty()) {
+    if (const std::string cache = variable(environment, "XDG_CACHE_HOME"); !cache.empty()) {
+      home = in_folder(cache, "torch");
+    }
+  }
+  if (home.empty()) {
+    const std::string user = variable(environment, "HOME");
+    if (user.empty()) return "";
+    home = in_folder(user, ".cache/torch");
+  }
+  return in_folder(home, "hub/checkpoints");
+}
+
+// torch.hub's own files are pickles, which are programs: they are not read.
+std::string conversion(const std::string& folder) {
+  const std::string stem = in_folder(folder, kTorchVgg16);
+  return concat(
+      "\nThere is torchvision's ", stem,
+      ".pth, a pickle. This saves it in a form that is read:\n  python3 -c \"import torch, "
+      "safetensors.torch as s; s.save_file(torch.load('",
+      stem, ".pth', weights_only=True), '", stem, ".safetensors')\"");
+}
+
+}  // namespace
+
+std::string keras_weight_file(const Backbone& backbone) {
+  const bool top = backbone.include_top;
+  switch (backbone.name) {
+    case Name::kVgg16:
+      return concat("vgg16_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
+    case Name::kResNet50:
+      return concat("resnet50_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
+    case Name::kMobileNetV2:
+      return concat("mobilenet_v2_weights_tf_dim_ordering_tf_kernels_",
+                    backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_224",
+                    top ? "" : "_no_top", ".h5");
+  }
+  return "";
+}
+
+const char* keras_class(Backbone::Name name) {
+  switch (name) {
+    case Name::kVgg16:
+      return "VGG16";
+    case Name::kResNet50:
+      return "ResNet50";
+    case Name::kMobileNetV2:
+      return "MobileNetV2";
+  }
+  return "";
+}
+
+std::vector<std::string> weight_folders(const Environment& environment) {
+  std::vector<std::string> folders;
+  if (const std::string folder = variable(environment, "WEIGHTS_DIR"); !folder.empty()) {
+    folders.push_back(folder);
+  }
+  folders.emplace_back("weights");
+  if (const std::string home = variable(environment, "HOME"); !home.empty()) {
+    folders.push_back(in_folder(home, ".keras/models"));
+  }
+  return folders;
+}
+
+void find_imagenet_weights(Config& config, const Environment& environment) {
+  if (!config.model.backbone || config.model.backbone->weights != kImagenet) return;
+  Backbone& backbone = *config.model.backbone;
+  const std::string file = keras_weight_file(backbone);
+  for (const std::string& folder : weight_folders(environment)) {
+    if (!is_file(in_folder(folder, file))) continue;
+    backbone.weights = in_folder(folder, file);
+    return;
+  }
+  const std::string torch = torch_folder(backbone, environment);
+  if (torch.empty() || !is_file(in_folder(torch, concat(kTorchVgg16, ".safetensors")))) return;
+  backbone.weights = in_folder(torch, concat(kTorchVgg16, ".safetensors"));
+  if (!config.data.preprocess && !config.data.normalize) {
+    config.data.preprocess = PreprocessPreset::kTorch;
+  }
+}
+
+std::string missing_imagenet_weights(const Backbone& backbone, const Environment& environment) {
+  std::vector<std::string> folders = weight_folders(environment);
+  const std::string torch = torch_folder(backbone, environment);
+  if (!torch.empty()) folders.push_back(torch);
+  const bool has_script = !backbone.include_top && backbone.alpha == 1;
+  const bool has_pickle = !torch.empty() && is_file(in_folder(torch, concat(kTorchVgg16, ".pth")));
+  return concat("model.backbone.weights: ", keras_weight_file(backbone), " is in none of ",
+                join(folders, ", "), ". ",
+                has_script ? concat("This fetches it, into `weights` or $WEIGHTS_DIR:\n  "
+                                    "datasets/weights.sh ",
+                                    spell(backbone.name))
+                           : concat("Calling keras.applications.", keras_class(backbone.name),
+                                    " once fetches it into ~/.keras/models"),
+                has_pickle ? conversion(torch) : "");
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,157 @@
+// The section data: files, how images are read and changed, how samples are normalized.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+
+namespace trainer::config {
+
+// Random changes of a training image, applied in the order of the list. Ranges and conventions are
+// torchvision's transforms of the same names; rotation, shift and zoom are Keras's layers
+// (bilinear, the image mirrored beyond its edges).
+struct RandomFlipHorizontal {
+  double probability = 0.5;
+};
+struct RandomFlipVertical {
+  double probability = 0.5;
+};
+struct RandomResizedCrop {  // stands first: it chooses what is cut out of the file's image
+  std::vector<double> scale{0.08, 1};        // share of the area
+  std::vector<double> ratio{0.75, 4.0 / 3};  // width / height
+};
+struct RandomRotation {
+  double degrees = 0;
+};  // required; uniform in [-degrees, degrees]
+struct RandomShift {
+  double height = 0.1, width = 0.1;
+};  // largest share of the image's side
+struct RandomZoom {
+  double factor = 0.1;
+};  // size times a number in [1 - f, 1 + f]
+struct Brightness {
+  double factor = 0.2;
+};  // times a number in [1 - f, 1 + f]
+struct Contrast {
+  double factor = 0.2;
+};
+struct Saturation {
+  double factor = 0.2;
+};
+struct Hue {
+  double factor = 0.05;
+};  // share of the circle, at most 0.5
+struct RandomErasing {
+  double probability = 0.5;
+  std::vector<double> scale{0.02, 0.33};
+  std::vector<double> ratio{0.3, 3.3};
+  std::int64_t value = 0;  // of the erased pixels
+};
+// The last two mix images and labels with those of another training sample. They stand last; of
+// several, one is drawn for each sample.
+struct MixUp {
+  double alpha = 1;
+};  // share of the sample itself: Beta(alpha, alpha)
+struct CutMix {
+  double alpha = 1;
+};  // a rectangle of the other image, of the area 1 - Beta(alpha, alpha)
+using AugmentationKind = std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop,
+                                      RandomRotation, RandomShift, RandomZoom, Brightness, Contrast,
+                                      Saturation, Hue, RandomErasing, MixUp, CutMix>;
+struct Augmentation {
+  AugmentationKind kind;
+  SourceLoc loc;
+};
+
+// Where a split's files are. idx: images and labels files, or a folder with the four MNIST names
+// (.gz or not). npz: a file with arrays, npy: images and labels files. image_folder: a folder with
+// one sub-folder a class, or a glob whose files' parent folders name the class. csv: a file.
+struct Split {
+  std::string path;    // a folder (idx, image_folder), an .npz or .csv file
+  std::string images;  // idx or npy file, or the array's name in the .npz
+  std::string labels;
+  std::string glob;  // image_folder: e.g. train/**/*.jpeg, below path when that is given
+  std::vector<Augmentation> augment;  // train only
+  SourceLoc loc;
+};
+
+// How the lines of a csv file name an image and its class.
+struct Csv {
+  std::string image_column, label_column;  // of the header; usual names are recognised when empty
+  std::string separator;                   // one character, or "tab"; found when empty
+  std::string root;    // folder from which paths count; that of the csv file when empty
+  std::string ending;  // added to every path, such as .png
+};
+
+enum class DataFormat { kIdx, kNpz, kSynthetic, kDigits, kImageFolder, kCsv };
+enum class Interpolation { kBilinear, kBicubic };
+enum class Fit { kStretch, kCrop };
+enum class OnError { kFail, kSkip, kReplace };
+enum class ImageCache { kNone, kMemory, kDisk };
+// What keras.applications calls `mode` of preprocess_input: tf is [-1, 1], caffe is BGR without the
+// mean of ImageNet, torch is [0, 1] without mean and divided by deviation; scale is [0, 1].
+enum class PreprocessPreset { kTf, kCaffe, kTorch, kScale, kNone };
+
+// `synthetic` is random numbers in memory, for benchmarks. `digits` is the embedded, procedurally
+// drawn 28x28 ten-class set: written once as IDX files below `path`, then read from there.
+struct Synthetic {
+  std::vector<std::int64_t> shape{28, 28, 1};  // height, width, channels
+  std::int64_t classes = 10;
+  std::int64_t train_samples = 4096;
+  std::int64_t test_samples = 1024;
+};
+
+struct Normalize {
+  double scale = 1.0 / 255.0;     // x * scale, then (x - mean) / std per channel
+  std::vector<double> mean;       // one number, or one per channel; 0 when empty
+  std::vector<double> std;        // likewise; 1 when empty
+  bool reverse_channels = false;  // RGB becomes BGR before all that; mean and std count in BGR
+};
+
+struct Data {
+  DataFormat format = DataFormat::kIdx;
+  std::string path;                         // the folder of all splits, where the format has one
+  std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
+  std::optional<std::int64_t> num_classes;  // known from the names or the labels when left out
+  Split train;
+  Split validation;                    // optional
+  Split test;                          // optional
+  double validation_split = 0;         // fraction of train set aside, when validation is not given
+  std::optional<std::int64_t> limit;   // use only the first N training samples
+  std::optional<Normalize> normalize;  // at most one of the two; Normalize{} when neither
+  std::optional<PreprocessPreset> preprocess;
+  Synthetic synthetic;
+  Csv csv;
+  // Formats of image files only, down to max_file_size.
+  std::vector<std::int64_t> resize;      // [height, width]; model.input's when left out
+  std::optional<std::int64_t> channels;  // 1 or 3; model.input's, or 3
+  Interpolation interpolation = Interpolation::kBilinear;
+  bool antialias = true;
+  Fit fit = Fit::kStretch;
+  double crop_fraction = 1;   // fit: crop keeps this share of the shorter side
+  bool scaled_decode = true;  // JPEG at 1/2, 1/4, 1/8 where that is still large enough
+  OnError on_error = OnError::kFail;
+  double error_budget = 0.01;  // files; a share of them when below 1
+  ImageCache cache = ImageCache::kNone;
+  std::string cache_dir = "cache";  // of cache: disk
+  std::int64_t max_pixels = 100'000'000;
+  std::int64_t max_file_size = 256 << 20;  // bytes
+  bool shuffle = true;
+  std::optional<std::int64_t> prefetch;  // batches ready ahead; chosen when left out
+  std::optional<std::int64_t> threads;   // loader threads; chosen when left out
+  SourceLoc loc;
+};
+
+// The numbers of data.normalize or data.preprocess.
+Normalize normalize_of(const Data& data);
+bool is_image_format(DataFormat format);
+// Whether it mixes two samples.
+bool is_mixing(const Augmentation& augmentation);
+// Whether the training split has mixed samples, and with them shares of classes for labels.
+bool mixes_samples(const Data& data);
+
+}  // namespace trainer::config

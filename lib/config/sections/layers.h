@@ -1,0 +1,193 @@
+// One entry of a layer list: model.layers and model.head.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+
+namespace trainer::config {
+
+// One number for both directions, or [height, width].
+struct Pair {
+  std::int64_t height = 1;
+  std::int64_t width = 1;
+  bool operator==(const Pair&) const = default;
+};
+
+// "same" and "valid" are Keras's: same pads so that output = ceil(input / stride), the odd pixel
+// below and to the right. A list [top, bottom, left, right] pads explicitly.
+struct Padding {
+  enum class Kind { kValid, kSame, kExplicit };
+  Kind kind = Kind::kValid;
+  std::array<std::int64_t, 4> pixels{};  // top, bottom, left, right; kExplicit only
+  bool operator==(const Padding&) const = default;
+};
+
+enum class Activation {
+  kLinear,
+  kRelu,
+  kRelu6,
+  kLeakyRelu,
+  kElu,
+  kSigmoid,
+  kTanh,
+  kGelu,
+  kSwish,
+  kSoftmax
+};
+
+// Keras's initialisers of the same names. The variance-scaling ones use fan-in and fan-out as Keras
+// computes them; normal ones are truncated at two standard deviations where Keras's are.
+struct Initializer {
+  enum class Kind {
+    kGlorotUniform,
+    kGlorotNormal,
+    kHeUniform,
+    kHeNormal,
+    kLecunUniform,
+    kLecunNormal,
+    kRandomUniform,
+    kRandomNormal,
+    kTruncatedNormal,
+    kZeros,
+    kOnes,
+    kConstant
+  };
+  Kind kind = Kind::kGlorotUniform;
+  double value = 0;                 // constant
+  double low = -0.05, high = 0.05;  // random_uniform
+  double mean = 0, stddev = 0.05;   // random_normal, truncated_normal
+  bool operator==(const Initializer&) const = default;
+};
+
+// The penalty factor * sum(w^2) is added to the loss (Keras's regularizers.L2).
+struct Regularizer {
+  double l2 = 0;
+  bool operator==(const Regularizer&) const = default;
+};
+
+struct BatchNormLayer {
+  double momentum = 0.99;  // Keras's: moving = moving * momentum + batch * (1 - momentum)
+  double epsilon = 1e-3;
+  bool center = true;  // has beta
+  bool scale = true;   // has gamma
+  Initializer beta_initializer{Initializer::Kind::kZeros};
+  Initializer gamma_initializer{Initializer::Kind::kOnes};
+};
+struct ConvLayer {
+  std::int64_t filters = 0;  // required, > 0
+  Pair kernel_size{3, 3};
+  Pair strides{1, 1};
+  Padding padding;
+  Pair dilation_rate{1, 1};
+  std::int64_t groups = 1;
+  std::optional<BatchNormLayer> batch_norm;  // between the convolution and its activation
+  Activation activation = Activation::kLinear;
+  bool use_bias = true;
+  Initializer kernel_initializer;
+  Initializer bias_initializer{Initializer::Kind::kZeros};
+  Regularizer kernel_regularizer;
+};
+struct DepthwiseConvLayer {
+  Pair kernel_size{3, 3};
+  Pair strides{1, 1};
+  Padding padding;
+  Pair dilation_rate{1, 1};
+  std::int64_t depth_multiplier = 1;
+  Activation activation = Activation::kLinear;
+  bool use_bias = true;
+  Initializer depthwise_initializer;
+  Initializer bias_initializer{Initializer::Kind::kZeros};
+  Regularizer depthwise_regularizer;
+};
+// Depthwise, then 1x1: no activation between the two.
+struct SeparableConvLayer {
+  std::int64_t filters = 0;  // required, > 0
+  Pair kernel_size{3, 3};
+  Pair strides{1, 1};
+  Padding padding;
+  Pair dilation_rate{1, 1};
+  std::int64_t depth_multiplier = 1;
+  Activation activation = Activation::kLinear;
+  bool use_bias = true;
+  Initializer depthwise_initializer;
+  Initializer pointwise_initializer;
+  Initializer bias_initializer{Initializer::Kind::kZeros};
+  Regularizer depthwise_regularizer;
+  Regularizer pointwise_regularizer;
+};
+struct MaxPoolLayer {
+  Pair pool_size{2, 2};
+  std::optional<Pair> strides;  // the pool size when left out
+  Padding padding;
+};
+struct AveragePoolLayer {
+  Pair pool_size{2, 2};
+  std::optional<Pair> strides;
+  Padding padding;  // padded pixels are not counted in the average, as in Keras
+};
+struct GlobalAveragePoolLayer {};
+struct GlobalMaxPoolLayer {};
+struct DenseLayer {
+  std::int64_t units = 0;  // required, > 0
+  Activation activation = Activation::kLinear;
+  bool use_bias = true;
+  Initializer kernel_initializer;
+  Initializer bias_initializer{Initializer::Kind::kZeros};
+  Regularizer kernel_regularizer;
+};
+struct FlattenLayer {};  // height, width, channels in this order, as Keras does
+struct ReshapeLayer {
+  std::vector<std::int64_t> target_shape;  // without the batch; one entry may be -1
+};
+struct DropoutLayer {
+  double rate = 0.5;  // fraction set to zero, in [0, 1); `dropout: 0.5` is short for this
+};
+struct ActivationLayer {
+  Activation function = Activation::kRelu;  // `activation: relu` is short for this
+  std::optional<double> alpha;  // slope of leaky_relu or scale of elu; Keras's when left out
+};
+struct ReluLayer {                  // Keras's ReLU; an activation with a class of its own
+  std::optional<double> max_value;  // 6 or none
+};
+struct ZeroPadLayer {
+  std::array<std::int64_t, 4> padding{};  // top, bottom, left, right; one number means all four
+};
+struct AddLayer {};
+struct ConcatenateLayer {};  // along the channels
+
+// Groups of layers: the model holds what model/expand_layers.cpp makes of them.
+struct Layer;
+// The layers `times` in a row. A name inside gets the number of the round: a_1, a_2, ...
+struct RepeatLayer {
+  std::int64_t times = 0;     // required, > 0
+  std::vector<Layer> layers;  // required
+};
+// activation(layers(x) + shortcut(x)); without a shortcut x itself is added.
+struct ResidualLayer {
+  std::vector<Layer> layers;  // required
+  std::vector<Layer> shortcut;
+  Activation activation = Activation::kLinear;
+};
+
+using LayerKind =
+    std::variant<ConvLayer, DepthwiseConvLayer, SeparableConvLayer, MaxPoolLayer, AveragePoolLayer,
+                 GlobalAveragePoolLayer, GlobalMaxPoolLayer, DenseLayer, FlattenLayer, ReshapeLayer,
+                 DropoutLayer, BatchNormLayer, ActivationLayer, ReluLayer, ZeroPadLayer, AddLayer,
+                 ConcatenateLayer, RepeatLayer, ResidualLayer>;
+
+// One entry of a layer list: `- conv: {filters: 32}`, `- flatten`, `- dropout: 0.5`.
+struct Layer {
+  LayerKind kind;
+  std::string name;  // Keras's automatic name (conv2d, conv2d_1, ...) when empty
+  std::vector<std::string>
+      inputs;  // names of layers; the previous layer when empty; "input" is the image
+  SourceLoc loc;
+};
+
+}  // namespace trainer::config

@@ -1,0 +1,80 @@
+// The section model: layers, a classifier of dense layers or a backbone, and the loss.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "config/sections/duration.h"
+#include "config/sections/layers.h"
+
+namespace trainer::config {
+
+enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredError };
+
+// The articles' DNNClassifier: flatten, hidden dense layers, one logit per class.
+struct DenseClassifier {
+  std::vector<std::int64_t> hidden_units;  // required
+  Activation activation = Activation::kRelu;
+  double dropout = 0;  // after each hidden layer, when > 0
+  Initializer kernel_initializer;
+  SourceLoc loc;
+};
+
+struct LayerPattern {
+  std::string text;  // the name of a layer, with * and ?
+  SourceLoc loc;
+};
+
+// Which layers of a backbone are not trained. Positions are those of Keras's `model.layers`, the
+// input layer being number 0.
+struct Freeze {
+  enum class Kind { kNone, kAll, kCount, kSlice, kPatterns };
+  Kind kind = Kind::kNone;
+  std::int64_t count = 0;                  // the first `count` layers
+  std::optional<std::int64_t> begin, end;  // Python's slice [begin:end]
+  std::vector<LayerPattern> patterns;
+  SourceLoc loc;  // of the value
+};
+
+// From step `at` of the run on, other layers are frozen than before.
+struct Unfreeze {
+  Duration at{1, Duration::Unit::kEpochs};  // required; steps or epochs
+  Freeze freeze;                            // what stays frozen from there on; nothing by default
+  double learning_rate_multiplier = 1;      // of the schedule's rate, from there on
+  SourceLoc loc;
+};
+
+// A network of Keras's applications, with its layer names, up to the features.
+struct Backbone {
+  enum class Name { kVgg16, kMobileNetV2, kResNet50 };
+  Name name = Name::kVgg16;  // required
+  std::string weights;       // a file; the initialisers when empty
+  double alpha = 1;          // mobilenet_v2: factor of the number of channels
+  bool include_top = false;  // the classifier too, without its softmax, for the data set's classes
+  enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // without the top
+  Freeze freeze;
+  std::vector<Unfreeze> unfreeze;  // by rising `at`; one may stand without the list
+  // Of the layers that are trained: statistics of the batch, or the moving ones, which then stay.
+  enum class BatchNorm { kTrain, kEval } batch_norm = BatchNorm::kTrain;
+  std::vector<std::string> allow_missing;  // tensors ("predictions/*") that may stay as initialised
+  SourceLoc loc;
+};
+
+// Exactly one of layers, dense_classifier and backbone (with the head after it) is given.
+struct Model {
+  std::vector<std::int64_t> input;  // [height, width, channels]; the data set's own when empty
+  std::vector<Layer> layers;
+  std::optional<DenseClassifier> dense_classifier;
+  std::optional<Backbone> backbone;
+  std::vector<Layer> head;  // the layers after the backbone
+  std::string weights;      // a file for layers or dense_classifier; the initialisers when empty
+  std::vector<std::string> allow_missing;          // of `weights`
+  LossKind loss = LossKind::kSoftmaxCrossEntropy;  // softmax and binary take logits
+  double label_smoothing = 0;                      // in [0, 1), softmax and binary cross-entropy
+  SourceLoc loc;
+};
+
+}  // namespace trainer::config

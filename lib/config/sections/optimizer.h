@@ -1,0 +1,131 @@
+// The sections optimizer and schedule.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "config/sections/duration.h"
+
+namespace trainer::config {
+
+struct Sgd {
+  double learning_rate = 0.01;
+  double momentum = 0;
+  bool nesterov = false;
+  double weight_decay = 0;
+};
+struct RmsProp {
+  double learning_rate = 1e-3;
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-7;
+  bool centered = false;
+  double weight_decay = 0;
+};
+struct Adam {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+};
+struct AdamW {
+  double learning_rate = 1e-3;
+  double weight_decay = 4e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+};
+using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW>;
+
+// The learning rate of the layers whose name matches; the last match counts.
+struct LearningRateMultiplier {
+  std::string match;  // with * and ?
+  double value = 1;
+  SourceLoc loc;
+};
+
+// `optimizer: {adam: {learning_rate: 1e-3}}`, or `optimizer: adam`. At most one clip is given.
+struct Optimizer {
+  OptimizerKind kind = Adam{};
+  std::optional<double> clip_value;        // each element to [-v, v] (Keras clipvalue)
+  std::optional<double> clip_norm;         // each gradient tensor by its own norm (clipnorm)
+  std::optional<double> global_clip_norm;  // all by the common norm (global_clipnorm)
+  std::int64_t accumulate = 1;             // batches summed into one update
+  std::vector<LearningRateMultiplier> learning_rate_multiplier;
+  std::optional<double> ema;  // momentum of the weight average used by evaluation (Keras: 0.99)
+  SourceLoc loc;
+};
+
+// Schedules: the learning rate as a function of progress. `peak`s and rates that are left out are
+// the optimizer's learning_rate.
+struct ConstantSchedule {};
+struct StepSchedule {
+  Duration every{1, Duration::Unit::kEpochs};
+  double factor = 0.1;
+};  // lr * factor^floor(t / every)
+struct MilestonesSchedule {
+  std::vector<Duration> at;  // required
+  double factor = 0.1;
+};  // PyTorch MultiStepLR: lr * factor^(number of milestones reached)
+struct ExponentialSchedule {
+  Duration decay_every{1, Duration::Unit::kEpochs};
+  double decay_rate = 0.9;
+  bool staircase = false;
+};
+struct CosineSchedule {
+  std::optional<Duration> decay_over;
+  double alpha = 0;
+};  // Keras CosineDecay; the whole training when left out
+struct PolynomialSchedule {
+  std::optional<Duration> decay_over;
+  double end_learning_rate = 1e-4;
+  double power = 1;
+};  // Keras PolynomialDecay
+// PyTorch OneCycleLR: from lr / div_factor up to lr over rise * length, then down to
+// lr / div_factor / final_div_factor.
+struct OneCycleSchedule {
+  double rise = 0.3;  // share of the training; PyTorch's pct_start
+  double div_factor = 25;
+  double final_div_factor = 1e4;
+  enum class Anneal { kCosine, kLinear } anneal = Anneal::kCosine;
+};
+// Article W (Martin Gorner's form), by epoch: linear from start to peak over ramp_epochs, peak for
+// sustain_epochs, then (peak - floor) * decay^(epoch - ramp - sustain) + floor.
+struct RampUpSchedule {
+  double start = 1e-5;
+  double peak = 5e-5;
+  double floor = 1e-5;
+  double ramp_epochs = 5;
+  double sustain_epochs = 0;
+  double decay = 0.8;
+  enum class By {
+    kEpoch,
+    kStep
+  } by = By::kEpoch;  // whether progress moves by whole epochs or by steps
+  enum class Scale {
+    kNone,
+    kLinear,
+    kSqrt
+  } scale = Scale::kNone;  // of the peak, by the number of replicas
+};
+using ScheduleKind =
+    std::variant<ConstantSchedule, StepSchedule, MilestonesSchedule, ExponentialSchedule,
+                 CosineSchedule, PolynomialSchedule, OneCycleSchedule, RampUpSchedule>;
+struct WarmUp {
+  Duration over{1, Duration::Unit::kEpochs};
+  double start_factor = 0;
+};  // linear from lr * start_factor
+struct Schedule {
+  ScheduleKind kind = ConstantSchedule{};
+  std::optional<WarmUp>
+      warm_up;  // before any of them but ramp_up; the schedule's own progress starts after it
+  SourceLoc loc;
+};
+
+}  // namespace trainer::config

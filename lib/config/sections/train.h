@@ -1,0 +1,76 @@
+// The section train.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+
+namespace trainer::config {
+
+// Of the layers' arithmetic; parameters are float32. kTf32: float32 whose products are rounded to
+// 10 bits of fraction. The device must support it.
+enum class Precision { kFloat32, kTf32, kBFloat16, kFloat16 };
+
+// What the loss of float16 is multiplied by before backward, so that small gradients do not vanish.
+struct LossScale {
+  std::optional<double> fixed;  // dynamic when left out: halved on overflow, doubled after a while
+};
+
+struct EarlyStop {
+  std::string metric = "validation/loss";
+  std::int64_t patience = 3;  // evaluations without improvement
+  double min_delta = 0;
+  SourceLoc loc;
+};
+
+// The run ends when an evaluation reaches the value.
+struct StopAt {
+  std::string metric = "validation/accuracy";
+  double value = 0;  // required
+  SourceLoc loc;
+};
+
+// Whether the outputs of the frozen layers are kept, so that they are computed once an image. auto:
+// where that is possible, in memory if it fits, otherwise in a file of the run folder; on: the
+// same, and an error where it is not possible; memory, disk: as on, kept there.
+enum class CacheFeatures { kAuto, kOn, kMemory, kDisk, kOff };
+// Which activations backward computes again instead of keeping them; see lib/compile/recompute.cpp.
+enum class Recompute { kNone, kBlocks };
+
+// Samples a step and replica: a number, or the most that fit the device's memory, which
+// train::settle_batch_size() finds before anything is made of the config.
+class BatchSize {
+ public:
+  BatchSize(std::int64_t samples) : samples_(samples) {}
+  static BatchSize automatic() { return {0}; }
+  bool is_automatic() const { return samples_ == 0; }
+  // Throws ConfigError for one that is not found yet.
+  operator std::int64_t() const {
+    if (samples_ == 0) fail();
+    return samples_;
+  }
+
+ private:
+  [[noreturn]] static void fail();
+  std::int64_t samples_;
+};
+
+struct Train {
+  std::optional<double> epochs;  // one of epochs and max_steps is required
+  std::optional<std::int64_t> max_steps;
+  BatchSize batch_size = 32;
+  // MiB that `batch_size: auto` may fill on each replica's device; chosen when left out.
+  std::optional<double> memory_mb;
+  Precision precision = Precision::kFloat32;
+  std::optional<LossScale> loss_scale;  // with kFloat16 only; dynamic when left out
+  CacheFeatures cache_features = CacheFeatures::kAuto;
+  Recompute recompute = Recompute::kNone;
+  std::optional<EarlyStop> early_stop;
+  std::optional<StopAt> stop_at;
+  bool stop_on_divergence = false;  // ends the run where a diverging loss is only a warning
+  SourceLoc loc;
+};
+
+}  // namespace trainer::config

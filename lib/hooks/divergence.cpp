@@ -1,0 +1,140 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "hooks/hooks.h"
+
+namespace trainer::hooks {
+namespace {
+
+constexpr std::int64_t kWindow = 20;     // steps whose mean loss is compared
+constexpr double kFarAbove = 3;          // times the loss of guessing, and the lowest mean so far
+constexpr double kRise = 1.1;            // from the first to the last quarter of an epoch
+constexpr double kNotable = 0.25;        // of the loss of guessing: a smaller one may well move
+constexpr std::int64_t kLeastSteps = 8;  // in a quarter of an epoch
+
+// Mean losses of the quarters of an epoch.
+class Quarters {
+ public:
+  // Whether an epoch ends here whose loss rose from quarter to quarter.
+  bool add(std::int64_t step, std::int64_t per_epoch, double loss) {
+    if (per_epoch < 4 * kLeastSteps) return false;
+    const std::int64_t at = (step - 1) % per_epoch;
+    if (at == 0) *this = {};
+    const auto quarter = static_cast<std::size_t>(4 * at / per_epoch);
+    sums_[quarter] += loss;
+    ++counts_[quarter];
+    if (at + 1 < per_epoch) return false;
+    if (counts_[0] == 0) return false;  // resumed within this epoch
+    bool rises = mean(3) > kRise * mean(0);
+    for (std::size_t i = 1; i < 4; ++i) rises = rises && mean(i) > mean(i - 1);
+    return rises;
+  }
+  double mean(std::size_t i) const { return sums_[i] / static_cast<double>(counts_[i]); }
+
+ private:
+  std::array<double, 4> sums_{};
+  std::array<std::int64_t, 4> counts_{};
+};
+
+class DivergenceHook : public Hook {
+ public:
+  DivergenceHook(const config::Config& config, std::function<void(const std::string&)> warn)
+      : loss_(config.model.loss), stops_(config.train.stop_on_divergence), warn_(std::move(warn)) {}
+
+  std::string name() const override { return "divergence"; }
+
+  void on_start(const RunInfo& info) override {
+    per_epoch_ = info.steps_per_epoch;
+    guessing_ = loss_of_guessing(info.classes.size());
+  }
+
+  Request on_step(const Progress& p) override {
+    if (told_ || guessing_ == 0 || !std::isfinite(p.loss)) return Request::kContinue;
+    if (lowest_ < 0) lowest_ = p.loss;
+    const bool rose =
+        quarters_.add(p.step, per_epoch_, p.loss) && quarters_.mean(3) > kNotable * guessing_;
+    sum_ += p.loss;
+    if (++count_ == kWindow) {
+      const double mean = sum_ / static_cast<double>(kWindow);
+      if (mean > kFarAbove * std::max(guessing_, lowest_)) {
+        tell(concat("the training loss diverges: its mean over the last ", kWindow, " steps is ",
+                    fixed(mean, 3), " at step ", p.step, ", where guessing gives ",
+                    fixed(guessing_, 3), " and it has been ", fixed(lowest_, 3)));
+        return Request::kContinue;
+      }
+      lowest_ = std::min(lowest_, mean);
+      sum_ = 0;
+      count_ = 0;
+    }
+    if (rose) {
+      tell(concat("the training loss rose through the whole epoch that ends at step ", p.step,
+                  ", from ", fixed(quarters_.mean(0), 3), " to ", fixed(quarters_.mean(3), 3)));
+    }
+    return Request::kContinue;
+  }
+
+  // "LOWEST TOLD", LOWEST as a hexadecimal float, which reads back to the same bits.
+  std::string save() const override {
+    if (lowest_ < 0) return "";
+    char text[48];
+    std::snprintf(text, sizeof text, "%a %d", lowest_, told_ ? 1 : 0);
+    return text;
+  }
+  void restore(const std::string& text) override {
+    char* end = nullptr;
+    const double lowest = std::strtod(text.c_str(), &end);
+    const std::string rest = end;
+    if (!std::isfinite(lowest) || lowest < 0 || (rest != " 0" && rest != " 1")) {
+      throw DataError("checkpoint", concat("the state of divergence is '", text,
+                                           "', expected a loss and 0 or 1"));
+    }
+    lowest_ = lowest;
+    told_ = rest == " 1";
+  }
+
+ private:
+  // The loss of a model that gives all classes the same chance; 0 where there is none.
+  double loss_of_guessing(std::size_t classes) const {
+    if (loss_ == config::LossKind::kBinaryCrossEntropy) return std::log(2.0);
+    if (loss_ == config::LossKind::kSoftmaxCrossEntropy && classes > 1) {
+      return std::log(static_cast<double>(classes));
+    }
+    return 0;
+  }
+
+  void tell(const std::string& what) {
+    told_ = true;
+    const std::string text =
+        what +
+        ". Usual remedies: a lower learning rate, schedule.warm_up, optimizer.global_clip_norm, "
+        "data.normalize that brings pixels to about [-1, 1]";
+    if (stops_) throw CheckError(text + " (train.stop_on_divergence)");
+    warn_(text);
+  }
+
+  config::LossKind loss_;
+  bool stops_;
+  std::function<void(const std::string&)> warn_;
+  std::int64_t per_epoch_ = 1;
+  double guessing_ = 0;
+  double lowest_ = -1;  // of the first step and of all windows since; none when negative
+  double sum_ = 0;
+  std::int64_t count_ = 0;  // steps in the sum
+  bool told_ = false;
+  Quarters quarters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Hook> make_divergence_hook(const config::Config& config,
+                                           std::function<void(const std::string&)> warn) {
+  return std::make_unique<DivergenceHook>(config, std::move(warn));
+}
+
+}  // namespace trainer::hooks

@@ -1,0 +1,73 @@
+#include <algorithm>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/formats/table.h"
+#include "report/page/page.h"
+#include "report/page/sections.h"
+
+namespace trainer::report {
+namespace {
+
+using experiment::RunFiles;
+
+constexpr std::size_t kClassesShown = 60;
+
+std::string sizes(const RunFiles& run) {
+  Cells cells{{"split", "samples", "smallest class", "largest class", "classes without a sample"}};
+  for (const RunFiles::Split& split : run.splits) {
+    cells.push_back({split.name, grouped(split.samples)});
+    if (split.classes.empty()) {
+      cells.back().insert(cells.back().end(), 3, "-");
+      continue;
+    }
+    const auto [least, most] = std::minmax_element(split.classes.begin(), split.classes.end());
+    cells.back().push_back(grouped(*least));
+    cells.back().push_back(grouped(*most));
+    cells.back().push_back(
+        grouped(std::count(split.classes.begin(), split.classes.end(), std::int64_t{0})));
+  }
+  return table("Samples of every split", cells, 1);
+}
+
+std::string counts(const RunFiles& run) {
+  Cells cells{{"class"}};
+  std::vector<const RunFiles::Split*> known;
+  for (const RunFiles::Split& split : run.splits) {
+    if (split.classes.size() != run.classes.size()) continue;
+    known.push_back(&split);
+    cells.front().push_back(split.name);
+  }
+  if (known.empty() || run.classes.empty() || run.classes.size() > kClassesShown) return "";
+  for (std::size_t i = 0; i < run.classes.size(); ++i) {
+    cells.push_back({run.classes[i]});
+    for (const RunFiles::Split* split : known) cells.back().push_back(grouped(split->classes[i]));
+  }
+  return folded("Samples of every class", table("Samples of every class", cells, 1));
+}
+
+// data_report.txt of the run: files that were skipped, replaced or decoded with warnings.
+std::string files(const RunFiles& run) {
+  const Path report = run.folder / "data_report.txt";
+  if (!std::filesystem::exists(report)) return "<p>All files were read without a complaint.</p>\n";
+  std::string text;
+  for (const char letter : read_text_file(report)) {
+    text += letter == '\n' ? "\n" : escape_markup(std::string(1, letter));
+  }
+  return "<p>Files that were skipped, replaced or decoded with warnings:</p>\n<pre tabindex=\"0\" "
+         "aria-label=\"Data report\">" +
+         text + "</pre>\n";
+}
+
+}  // namespace
+
+std::string data_section(const RunFiles& run) {
+  const bool has_report = std::filesystem::exists(run.folder / "data_report.txt");
+  if (run.splits.empty() && !has_report) return "";
+  std::string text = heading("Data");
+  if (!run.splits.empty()) text += sizes(run) + counts(run);
+  return text + files(run);
+}
+
+}  // namespace trainer::report

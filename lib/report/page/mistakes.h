@@ -1,0 +1,54 @@
+// The samples that a run is most wrong about, found with its last checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/types.h"
+#include "config/config.h"
+
+namespace trainer::report {
+
+struct Mistake {
+  std::string sample;                     // its file, or its number in the split
+  std::string label, predicted;           // classes
+  double of_label = 0, of_predicted = 0;  // their probabilities
+  int width = 0, height = 0;              // of the picture
+  std::string picture;                    // a data: URL
+};
+
+struct Mistakes {
+  std::string split;
+  std::int64_t samples = 0;    // of the split
+  std::int64_t looked_at = 0;  // of these, before the time was up
+  std::int64_t wrong = 0;      // of those looked at
+  // Those whose own class got the least probability, the least first.
+  std::vector<Mistake> worst;
+  std::string reason;  // why nothing was looked at; "" when something was
+};
+
+struct MistakeOptions {
+  std::size_t most = 24;
+  double seconds = 60;
+  std::vector<config::Override> overrides;  // of the run's config, for other devices or data
+  config::Environment environment;
+  std::function<void(const std::string&)> warn = [](const std::string&) {};
+};
+
+// Predicts the test split, or else the validation split, of the run in `folder`. What the run lacks
+// for it - a checkpoint, the data, the device, classes - is the reason in the result.
+Mistakes find_mistakes(const Path& folder, const MistakeOptions& options);
+
+// An image of bytes in [height, width, channels] as a data: URL, shrunk to 256 pixels on the longer
+// side as far as the shorter one allows: PNG when small, else JPEG. Of other than 1 or 3 channels,
+// the first one.
+struct Picture {
+  int width = 0, height = 0;
+  std::string url;
+};
+Picture picture_of(const std::vector<std::uint8_t>& pixels, const Shape& shape);
+
+}  // namespace trainer::report

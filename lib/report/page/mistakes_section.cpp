@@ -1,0 +1,61 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/formats/table.h"
+#include "report/page/page.h"
+#include "report/page/sections.h"
+
+namespace trainer::report {
+namespace {
+
+// Small pictures are enlarged by a whole factor, so that their pixels stay squares.
+constexpr int kShownSide = 112;
+
+std::string picture(const Mistake& mistake) {
+  if (mistake.picture.empty()) return "";
+  const int side = std::max(mistake.width, mistake.height);
+  const int factor = std::max(1, kShownSide / side);
+  return concat("<img src=\"", mistake.picture, "\" width=\"", mistake.width * factor,
+                "\" height=\"", mistake.height * factor, "\" loading=\"lazy\"",
+                factor > 1 ? " class=\"pixels\"" : "", " alt=\"Sample ",
+                escape_markup(mistake.sample), ": ", escape_markup(mistake.label), " taken for ",
+                escape_markup(mistake.predicted), "\"/>");
+}
+
+// A long path by its end.
+std::string short_name(const std::string& sample) {
+  constexpr std::size_t kMost = 28;
+  const std::string name = std::filesystem::path(sample).filename().string();
+  return name.size() <= kMost ? name : "..." + name.substr(name.size() - kMost);
+}
+
+std::string item(const Mistake& mistake) {
+  return concat("<li>", picture(mistake), "<span><b>", escape_markup(mistake.label), "</b> (",
+                percent(mistake.of_label), ")<br/>taken for <b>", escape_markup(mistake.predicted),
+                "</b> (", percent(mistake.of_predicted), ")<br/><small title=\"",
+                escape_markup(mistake.sample), "\">", escape_markup(short_name(mistake.sample)),
+                "</small></span></li>\n");
+}
+
+}  // namespace
+
+std::string mistakes_section(const Mistakes& mistakes) {
+  std::string text = heading(mistakes.split.empty() ? "Worst mistakes"
+                                                    : "Worst mistakes (" + mistakes.split + ")");
+  if (!mistakes.reason.empty()) {
+    return text + "<p>No pictures: " + escape_markup(mistakes.reason) + "</p>\n";
+  }
+  text += concat(
+      "<p>", grouped(mistakes.wrong), " of ", grouped(mistakes.looked_at),
+      mistakes.looked_at < mistakes.samples
+          ? concat(" samples (of ", grouped(mistakes.samples), "; there was no time for more)")
+          : " samples",
+      " are wrong with the last checkpoint.");
+  if (mistakes.worst.empty()) return text + "</p>\n";
+  text += concat(" Shown: the ", mistakes.worst.size(),
+                 " whose own class got the least probability.</p>\n<ul class=\"mistakes\">\n");
+  for (const Mistake& mistake : mistakes.worst) text += item(mistake);
+  return text + "</ul>\n";
+}
+
+}  // namespace trainer::report

@@ -1,0 +1,28 @@
+// The pieces that HTML reports are put together from, inside the folder.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "report/page/svg.h"
+
+namespace trainer::report {
+
+// A whole document. It is well-formed XML too, so that any tool can read it.
+std::string page(const std::string& title, const std::string& body);
+
+std::string heading(const std::string& text);  // of a section
+
+// The first row is the header. Cells are plain text; columns from `numbers` on are aligned to the
+// right.
+using Cells = std::vector<std::vector<std::string>>;
+std::string table(const std::string& caption, const Cells& cells, std::size_t numbers);
+// Two columns: a name and its value.
+std::string list(const std::string& caption,
+                 const std::vector<std::pair<std::string, std::string>>& entries);
+// Folded away until the reader opens it.
+std::string folded(const std::string& summary, const std::string& content);
+// The chart and, folded, its points as a table.
+std::string figure(const Chart& chart);
+
+}  // namespace trainer::report

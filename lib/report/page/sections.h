@@ -1,0 +1,21 @@
+// The sections of a run's report, inside the folder. Each is "" where the run has nothing for it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "experiment/run_files.h"
+#include "report/page/mistakes.h"
+#include "report/page/svg.h"
+
+namespace trainer::report {
+
+// Splits, classes and files that were skipped or replaced.
+std::string data_section(const experiment::RunFiles& run);
+// Charts of the GPUs that were measured: utilisation, memory, power, temperature.
+std::vector<Chart> device_charts(const experiment::RunFiles& run);
+// What each rank's and each GPU's time and memory was used for; charts of the GPUs.
+std::string device_section(const experiment::RunFiles& run);
+std::string mistakes_section(const Mistakes& mistakes);
+
+}  // namespace trainer::report

@@ -1,0 +1,124 @@
+#!/usr/bin/env python3
+"""Plants mistakes in lib/, one at a time, and looks whether the tests of the folder notice.
+
+    scripts/mutate.py [--count 30] [--seed 1] [--folders base cluster ...] [--least 90] [--list]
+
+Works in a copy of the repository's HEAD (build/mutants), where the tests of each folder are built once; a mutant then costs one
+object, one link and one run. Prints every mutant with killed, SURVIVED or stillborn (it does not compile, and
+does not count), then the score and the survivors as a diff. The draw depends on nothing but the seed and the sources. Ends with
+1 when less than --least percent were killed.
+"""
+import argparse
+import os
+import random
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+# Folders whose tests run without a device, data or other programs, in about a minute.
+FOLDERS = ["base", "checkpoint", "cluster", "compile", "config", "data", "graph", "hooks", "optim"]
+# What is replaced, in code alone: not in comments, texts, includes or templates' brackets.
+RULES = [
+    (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
+    (r" && ", " || "), (r" \|\| ", " && "), (r" \+ 1\b", ""), (r" - 1\b", ""), (r" \+ ", " - "), (r" \* ", " + "),
+    (r"\bstd::min\b", "std::max"), (r"\bstd::max\b", "std::min"), (r"\breturn true;", "return false;"),
+    (r"\breturn false;", "return true;"), (r"\+\+(\w+);", r";"), (r"if \(!", "if ("), (r"\bcontinue;", "break;"),
+    (r" \+= ", " -= "), (r"\bthrow \w+Error\b.*;$", ";"),
+]
+
+
+def sites(folder):
+    """Every place where a rule applies: file, line, column, rule."""
+    found = []
+    for parent, _, names in sorted(os.walk(os.path.join(ROOT, "lib", folder))):
+        for name in sorted(names):
+            path = os.path.relpath(os.path.join(parent, name), ROOT)
+            if not name.endswith(".cpp") or "/cuda/" in path:
+                continue
+            with open(os.path.join(ROOT, path)) as file:
+                lines = file.read().split("\n")
+            for number, line in enumerate(lines):
+                code = re.sub(r'"(\\.|[^"\\])*"', lambda match: '"' + "_" * (len(match.group()) - 2) + '"', line).split("//")[0]
+                if code.lstrip().startswith(("#", "template", "static_assert", "*")):
+                    continue
+                for rule, (pattern, _) in enumerate(RULES):
+                    found += [(path, number, match.start(), rule) for match in re.finditer(pattern, code)]
+    return found
+
+
+def planted(line, column, rule):
+    pattern, to = RULES[rule]
+    return line[:column] + re.sub(pattern, to, line[column:], count=1)
+
+
+def run(command, where, seconds, environment=None):
+    try:
+        return subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=seconds, env=environment).returncode
+    except subprocess.TimeoutExpired:
+        return -1
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=30)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--folders", nargs="+", default=FOLDERS, choices=FOLDERS)
+    parser.add_argument("--least", type=float, default=0, metavar="PERCENT")
+    parser.add_argument("--list", action="store_true", help="only say which mutants there would be")
+    parser.add_argument("--build", default=os.path.join("build", "release"), help="folder of the build in the copy")
+    arguments = parser.parse_args()
+    draw = random.Random(arguments.seed)
+    everything = {folder: sites(folder) for folder in arguments.folders}
+    mutants = [draw.choice(everything[folder]) for folder in (draw.choice(arguments.folders) for _ in range(arguments.count))]
+    if arguments.list:
+        for path, number, _, rule in mutants:
+            print(f"{path}:{number + 1}: {RULES[rule][0]!r} -> {RULES[rule][1]!r}")
+        return 0
+
+    copy = os.path.join(ROOT, "build", "mutants")
+    if not os.path.isdir(copy):
+        subprocess.run(["git", "worktree", "add", "--detach", copy, "HEAD"], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(["git", "checkout", "--detach", "-f", subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, text=True,
+                                                                        capture_output=True).stdout.strip()],
+                   cwd=copy, check=True, capture_output=True)
+    environment = dict(os.environ, CCACHE_BASEDIR=copy, CCACHE_NOHASHDIR="1")
+    if not os.path.isfile(os.path.join(copy, arguments.build, "build.ninja")):
+        subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy,
+                       check=True, capture_output=True)
+    folders = sorted({path.split("/")[1] for path, *_ in mutants})
+    subprocess.run(["ninja", "-C", arguments.build, *(f"test_{folder}" for folder in folders)], cwd=copy, check=True, env=environment)
+    for folder in folders:
+        if run([f"{arguments.build}/test/{folder}/test_{folder}"], copy, 600) != 0:
+            sys.exit(f"the tests of {folder} fail without a mutant")
+
+    counts, survivors = {"killed": 0, "SURVIVED": 0, "stillborn": 0}, []
+    for path, number, column, rule in mutants:
+        folder, full = path.split("/")[1], os.path.join(copy, path)
+        with open(full) as file:
+            whole = file.read()
+        lines = whole.split("\n")
+        before = lines[number]
+        lines[number] = planted(before, column, rule)
+        try:
+            with open(full, "w") as file:
+                file.write("\n".join(lines))
+            if run(["ninja", "-C", arguments.build, f"test_{folder}"], copy, 900, environment) != 0:
+                fate = "stillborn"
+            else:
+                fate = "SURVIVED" if run([f"{arguments.build}/test/{folder}/test_{folder}", "--abort-after=1"], copy, 600) == 0 else "killed"
+        finally:
+            with open(full, "w") as file:
+                file.write(whole)
+        counts[fate] += 1
+        if fate == "SURVIVED":
+            survivors.append(f"{path}:{number + 1}\n  - {before.strip()}\n  + {lines[number].strip()}")
+        print(f"{fate:9} {path}:{number + 1}: {lines[number].strip()}", flush=True)
+    born = counts["killed"] + counts["SURVIVED"]
+    print(f"\n{counts['killed']} of {born} killed ({100 * counts['killed'] / max(born, 1):.0f} %), {counts['stillborn']} stillborn")
+    print("\n".join(survivors))
+    return 1 if counts["killed"] < arguments.least / 100 * born else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,109 @@
+// Where `weights: imagenet` finds the file of a backbone.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/files.h"
+#include "config/pretrained.h"
+#include "support.h"
+
+namespace trainer::config {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kVgg16File = "vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5";
+
+struct Machine {
+  TemporaryFolder folder;
+  Environment environment{{"HOME", path("home")}, {"WEIGHTS_DIR", path("mine")}};
+
+  std::string path(const std::string& name) const { return (folder.path() / name).string(); }
+  std::string add(const std::string& name) const {
+    fs::create_directories(fs::path(path(name)).parent_path());
+    std::ofstream(path(name)) << "weights";
+    return path(name);
+  }
+  Config load(const std::string& backbone, const std::string& data = "") const {
+    return parse("model: {input: [224, 224, 3], backbone: {" + backbone +
+                     "}, head: [flatten, dense: 2]}\n"
+                     "data: {format: image_folder, path: somewhere" +
+                     data + "}\n" + kTrain,
+                 {}, environment)
+        .config;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("imagenet is the file of Keras in the first folder that has it") {
+  const Machine machine;
+  const std::string keras = machine.add(std::string("home/.keras/models/") + kVgg16File);
+  const Config config = machine.load("name: vgg16, weights: imagenet");
+  CHECK(config.model.backbone->weights == keras);
+  CHECK(config.data.preprocess == PreprocessPreset::kCaffe);
+  const std::string mine = machine.add(std::string("mine/") + kVgg16File);
+  CHECK(machine.load("name: vgg16, weights: imagenet").model.backbone->weights == mine);
+  CHECK(machine.load("name: vgg16, weights: other.h5").model.backbone->weights == "other.h5");
+  CHECK(machine.load("name: vgg16").model.backbone->weights.empty());
+}
+
+TEST_CASE("alpha and include_top choose the file") {
+  const Machine machine;
+  const std::string half =
+      machine.add("mine/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_0.5_224.h5");
+  const Config config =
+      parse(
+          "model: {input: [224, 224, 3], backbone: {name: mobilenet_v2, weights: imagenet, alpha: "
+          "0.5, include_top: true}}\ndata: {format: image_folder, path: somewhere}\n" +
+              std::string(kTrain),
+          {}, machine.environment)
+          .config;
+  CHECK(config.model.backbone->weights == half);
+}
+
+TEST_CASE("imagenet without a file says where it looked and what helps") {
+  const Machine machine;
+  const Backbone backbone = *machine.load("name: mobilenet_v2, weights: imagenet").model.backbone;
+  CHECK(backbone.weights == "imagenet");
+  CHECK(missing_imagenet_weights(backbone, machine.environment) ==
+        "model.backbone.weights: "
+        "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5 is in none of " +
+            machine.path("mine") + ", weights, " + machine.path("home/.keras/models") +
+            ". This fetches it, into `weights` or $WEIGHTS_DIR:\n  datasets/weights.sh "
+            "mobilenet_v2");
+  const std::string half = missing_imagenet_weights(
+      *machine.load("name: mobilenet_v2, weights: imagenet, alpha: 0.5").model.backbone,
+      machine.environment);
+  CHECK(half.find("weights.sh") == std::string::npos);
+  CHECK(half.find("Calling keras.applications.MobileNetV2 once fetches it") != std::string::npos);
+}
+
+TEST_CASE("torchvision's VGG16 in the cache of torch.hub comes with its own preprocessing") {
+  Machine machine;
+  const std::string pickle = machine.add("home/.cache/torch/hub/checkpoints/vgg16-397923af.pth");
+  const std::string missing = missing_imagenet_weights(
+      *machine.load("name: vgg16, weights: imagenet").model.backbone, machine.environment);
+  CHECK(missing.find("There is torchvision's " + pickle + ", a pickle") != std::string::npos);
+  CHECK(missing.find("python3 -c") != std::string::npos);
+
+  const std::string saved =
+      machine.add("home/.cache/torch/hub/checkpoints/vgg16-397923af.safetensors");
+  const Config config = machine.load("name: vgg16, weights: imagenet");
+  CHECK(config.model.backbone->weights == saved);
+  CHECK(config.data.preprocess == PreprocessPreset::kTorch);
+  const Config chosen = machine.load("name: vgg16, weights: imagenet", ", preprocess: tf");
+  CHECK(chosen.data.preprocess == PreprocessPreset::kTf);
+  // Its ResNet50 is another network than Keras's.
+  CHECK(machine.load("name: resnet50, weights: imagenet").model.backbone->weights == "imagenet");
+
+  const std::string cached = machine.add("cache/torch/hub/checkpoints/vgg16-397923af.safetensors");
+  machine.environment["XDG_CACHE_HOME"] = machine.path("cache");
+  CHECK(machine.load("name: vgg16, weights: imagenet").model.backbone->weights == cached);
+  const std::string homed = machine.add("torch/hub/checkpoints/vgg16-397923af.safetensors");
+  machine.environment["TORCH_HOME"] = machine.path("torch");
+  CHECK(machine.load("name: vgg16, weights: imagenet").model.backbone->weights == homed);
+}
+
+}  // namespace trainer::config

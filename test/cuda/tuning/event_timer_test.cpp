@@ -1,0 +1,106 @@
+// The timer of parallel.autotune on the fake runtime, whose devices take the time that a test says.
+#include "backend/cuda/plans/event_timer.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+#include "backend/cuda/plans/convolution.h"
+#include "backend/cuda/plans/matmul.h"
+#include "backend/cuda/runtime.h"
+#include "base/error.h"
+#include "cuda/fake_cudnn/fake_cudnn.h"
+#include "cuda/fake_runtime/fake.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// A fake machine of two GPUs for one test case, which must leave nothing unfreed.
+class FakeMachine {
+ public:
+  explicit FakeMachine(int seed = 1) {
+    ::setenv("TRAINER_FAKE_CUDA_SEED", std::to_string(seed).c_str(), 1);
+    fake::reset();
+  }
+  ~FakeMachine() {
+    INFO(fake::left_over_text());
+    CHECK(fake::left_over() == 0);
+  }
+};
+
+Candidate kernel_of(double seconds) {
+  return {
+      "kernel", {1024, 0, 64}, [seconds](const std::vector<void*>& memory, cudaStream_t stream) {
+        CHECK(memory[0] != nullptr);
+        CHECK(memory[1] == nullptr);
+        const auto run = [at = memory[2]] { *static_cast<float*>(at) += 1; };
+        CHECK(fake::enqueue(stream, "kernel", run, seconds) == cudaSuccess);
+      }};
+}
+
+// The first of several kernels waits for its launch.
+bool is_near(double a, double b) { return std::abs(a - b) < 1e-2 * b; }
+
+}  // namespace
+
+TEST_CASE("a run's time is the device's, in every order of its work and on every device") {
+  for (int seed = 1; seed <= 5; ++seed) {
+    const FakeMachine machine(seed);
+    for (const int device : {0, 1}) {
+      const auto timer = make_event_timer(device);
+      for (const double seconds : {1e-3, 3e-3, 2e-4}) {
+        CHECK(is_near(timer->seconds(kernel_of(seconds)), seconds));
+      }
+    }
+  }
+}
+
+TEST_CASE("a candidate that cannot run leaves nothing behind, and the next one can") {
+  const FakeMachine machine;
+  const auto timer = make_event_timer(0);
+  Candidate broken = kernel_of(1e-3);
+  int runs = 0;
+  const auto run = broken.run;
+  broken.run = [&](const std::vector<void*>& memory, cudaStream_t stream) {
+    run(memory, stream);
+    if (++runs == 3) throw DeviceError("no third run");
+  };
+  CHECK_THROWS_AS(timer->seconds(broken), DeviceError);
+  CHECK(is_near(timer->seconds(kernel_of(1e-3)), 1e-3));
+}
+
+TEST_CASE("the engine and the algorithm that a device is fastest with are taken") {
+  const FakeMachine machine;
+  const fake::KeepSettings keep;
+  for (const std::int64_t fast : {28, 41, 0}) {
+    fake::settings().engine_seconds = [fast](std::int64_t engine) {
+      return engine == fast ? 1e-5 : 2e-5;
+    };
+    const DeviceGuard guard(0);
+    PlannerOptions options;
+    options.timer = make_event_timer(0);
+    ConvolutionProblem problem;
+    problem.type = DType::kBFloat16;
+    problem.n = 2;
+    problem.h = problem.w = 5;
+    problem.c = problem.out = 16;
+    problem.window.size = {3, 3};
+    const auto planner = make_convolution_planner(options);
+    CHECK(planner->plan(problem)->describe().starts_with(concat("cudnn engine ", fast, ",")));
+  }
+  const char* texts[] = {"4 KiB", "2 KiB", "1 KiB"};
+  for (const std::int64_t fast : {0, 1, 2}) {
+    fake::settings().algorithm_seconds = [fast](std::int64_t index) {
+      return index == fast ? 1e-5 : 2e-5;
+    };
+    const DeviceGuard guard(0);
+    MatmulOptions options;
+    options.timer = make_event_timer(0);
+    MatmulProblem problem;
+    problem.m = problem.n = problem.k = 8;
+    const auto planner = make_matmul_planner(options);
+    CHECK(planner->plan(problem)->describe() == concat("cublasLt, timed, ", texts[fast]));
+  }
+}
+
+}  // namespace trainer::backend::cuda

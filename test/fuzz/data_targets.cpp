@@ -1,0 +1,121 @@
+// Images, arrays and lists of files.
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "data/arrays/array.h"
+#include "data/decode/image_file.h"
+#include "data/images/image_list.h"
+#include "data/jpeg/plain.h"
+#include "fuzz.h"
+
+namespace trainer::fuzz {
+namespace {
+
+using data::Array;
+using data::Pixels;
+
+// Small, so that no input takes long.
+constexpr data::ImageLimits kLimits{1 << 20, 1 << 24};
+
+// That all elements are there to be read.
+void read_all(const Array& array) {
+  double sum = 0;
+  for (std::int64_t i = 0; i < array.count(); ++i) sum += array.at(i);
+  use(sum);
+}
+
+void read_all(const Pixels& pixels) {
+  unsigned sum = 0;
+  for (std::size_t i = 0; i < pixels.size(); ++i) sum += pixels.data()[i];
+  use(sum);
+}
+
+}  // namespace
+
+// Twice, the second time into memory of other content: nothing may depend on what was there.
+void run_images(Bytes input) {
+  expect_errors_only([&] {
+    const std::string path = "input";
+    data::ImageFile file(input, path, kLimits);
+    const int channels = input.size() % 2 == 0 ? 3 : 1;
+    Pixels first;
+    file.decode(channels, 1, first);
+    read_all(first);
+    if (first.height() != file.info().height || first.width() != file.info().width) {
+      found("another size than the header says");
+    }
+    Pixels again(first.height() + 1, first.width() + 1, 3);
+    std::memset(again.data(), 0xa5, again.size());
+    data::ImageFile(input, path, kLimits).decode(channels, 1, again);
+    if (again.size() != first.size() ||
+        std::memcmp(again.data(), first.data(), first.size()) != 0) {
+      found("pixels that depend on what was in the memory");
+    }
+  });
+}
+
+void run_jpeg(Bytes input) {
+  expect_errors_only([&] {
+    if (input.size() < 4 || input[0] != 0xff || input[1] != 0xd8) return;
+    const data::ImageInfo info = data::ImageFile(input, "input", kLimits).info();
+    data::jpeg::Header header;
+    if (!data::jpeg::read_plain_header(input, header)) return;
+    if (header.height != (info.orientation > 4 ? info.width : info.height)) {
+      found("another height than the header's");
+    }
+    const int channels = input.size() % 2 == 0 ? 3 : 1, reduce = 1 << input.size() / 2 % 4;
+    Pixels ours, theirs;
+    if (!data::jpeg::decode_plain(input, header, channels, reduce, ours)) return;
+    std::string warning;
+    try {
+      warning = data::decode_with_libjpeg(input, "input", channels, reduce, theirs);
+    } catch (const DataError& error) {
+      found(concat("libjpeg refuses what we decode: ", error.what()));
+    }
+    if (!warning.empty()) found("libjpeg warns of what we decode: " + warning);
+    if (ours.size() != theirs.size() || std::memcmp(ours.data(), theirs.data(), ours.size()) != 0) {
+      found("other pixels than libjpeg's");
+    }
+  });
+}
+
+void run_idx(Bytes input) {
+  expect_errors_only([&] { read_all(data::read_idx(as_file(input, ".idx"))); });
+}
+
+void run_npy(Bytes input) {
+  expect_errors_only([&] { read_all(data::read_npy(as_file(input, ".npy"))); });
+}
+
+void run_npz(Bytes input) {
+  expect_errors_only([&] {
+    const std::string& path = as_file(input, ".npz");
+    if (!data::is_zip(path)) return;
+    std::vector<std::string> names = data::npz_names(path);
+    names.resize(std::min<std::size_t>(names.size(), 4));
+    for (const std::string& name : names) {
+      expect_errors_only([&] { read_all(data::read_npz(path, name)); });
+    }
+  });
+}
+
+void run_csv(Bytes input) {
+  expect_errors_only([&] {
+    config::Data config;
+    config.format = config::DataFormat::kCsv;
+    config::Split split;
+    split.path = as_file(input, ".csv");
+    const std::vector<std::string> classes = data::class_names(config, split);
+    data::ImageList list = data::list_images(config, split, classes);
+    for (const data::ListedFile& file : list.files) {
+      if (file.label < 0 || static_cast<std::size_t>(file.label) >= classes.size()) {
+        found("a label of no class");
+      }
+    }
+    data::draw_files(list, 3, 1);
+    data::check_files_exist(list);
+  });
+}
+
+}  // namespace trainer::fuzz

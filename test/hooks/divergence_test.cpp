@@ -1,0 +1,100 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <functional>
+
+#include "base/error.h"
+#include "hooks/support.h"
+
+namespace trainer::hooks {
+namespace {
+
+using namespace test;
+
+struct Run {
+  explicit Run(bool stops = false, std::int64_t per_epoch = 40) {
+    config::Config config;
+    config.train.stop_on_divergence = stops;
+    hook = make_divergence_hook(config, [this](const std::string& line) { lines.push_back(line); });
+    info = run_info("r", 0, 1000);
+    info.steps_per_epoch = per_epoch;
+    info.classes = {"a", "b"};
+    hook->on_start(info);
+  }
+  void steps_with(std::int64_t count, const std::function<double(std::int64_t)>& loss) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      Progress p = after_step(++step);
+      p.loss = loss(step);
+      const Request request = hook->on_step(p);  // may throw
+      CHECK(request == Request::kContinue);
+    }
+  }
+
+  std::vector<std::string> lines;
+  std::unique_ptr<Hook> hook;
+  RunInfo info;
+  std::int64_t step = 0;
+};
+
+}  // namespace
+
+TEST_CASE(
+    "divergence: a loss far above guessing and above what it was is told once, with remedies") {
+  Run run;
+  run.steps_with(20, [](std::int64_t) { return 0.7; });
+  CHECK(run.lines.empty());
+  run.steps_with(60, [](std::int64_t) { return 5.0; });
+  REQUIRE(run.lines.size() == 1);
+  CHECK(run.lines[0].find("over the last 20 steps is 5.000 at step 40") != std::string::npos);
+  CHECK(run.lines[0].find("guessing gives 0.693") != std::string::npos);
+  CHECK(run.lines[0].find("a lower learning rate") != std::string::npos);
+}
+
+TEST_CASE("divergence: a loss that starts high and falls, or is noisy near its end, is none") {
+  Run falls;
+  falls.steps_with(400, [](std::int64_t n) { return 50.0 / static_cast<double>(n); });
+  CHECK(falls.lines.empty());
+  Run noisy;
+  noisy.steps_with(400, [](std::int64_t n) { return n % 2 == 0 ? 1.9 : 0.01; });
+  CHECK(noisy.lines.empty());
+  Run overfit;  // tiny, and rising through an epoch
+  overfit.steps_with(40, [](std::int64_t n) { return 0.001 * static_cast<double>(n); });
+  CHECK(overfit.lines.empty());
+}
+
+TEST_CASE("divergence: a loss that rises through an epoch is told at its end") {
+  Run run;
+  run.steps_with(40, [](std::int64_t) { return 0.6; });
+  run.steps_with(39, [](std::int64_t n) { return 0.6 + 0.01 * static_cast<double>(n - 40); });
+  CHECK(run.lines.empty());
+  run.steps_with(1, [](std::int64_t) { return 1.0; });
+  REQUIRE(run.lines.size() == 1);
+  CHECK(run.lines[0].find("rose through the whole epoch that ends at step 80") !=
+        std::string::npos);
+}
+
+TEST_CASE("divergence: with stop_on_divergence the run ends with a failed check") {
+  Run run(true);
+  run.steps_with(20, [](std::int64_t) { return 0.7; });
+  CHECK_THROWS_WITH_AS(run.steps_with(20, [](std::int64_t) { return 9.0; }),
+                       doctest::Contains("train.stop_on_divergence"), CheckError);
+}
+
+TEST_CASE("divergence: what it knows survives a resume") {
+  Run run;
+  run.steps_with(20, [](std::int64_t) { return 0.7; });
+  Run next;
+  next.hook->restore(run.hook->save());
+  next.steps_with(20, [](std::int64_t) { return 5.0; });
+  CHECK(next.lines.size() == 1);
+  Run told;
+  told.hook->restore(next.hook->save());
+  told.steps_with(20, [](std::int64_t) { return 5.0; });
+  CHECK(told.lines.empty());
+  for (const char* text : {"", "x 0", "nan 0", "-1 0", "1.0", "1.0 2"}) {
+    CAPTURE(text);
+    CHECK_THROWS_AS(told.hook->restore(text), DataError);
+  }
+}
+
+}  // namespace trainer::hooks

@@ -1,0 +1,24 @@
+#include <doctest/doctest.h>
+
+#include "hooks/support.h"
+
+namespace trainer::hooks {
+
+using namespace test;
+
+TEST_CASE("stop at: an accuracy from below, a loss from above, other splits do not count") {
+  const auto hook = make_stop_at_hook({"validation/accuracy", 0.75, {}});
+  Evaluation e = evaluation(Split::kValidation, 1, 0.5);
+  e.metrics.accuracy = 0.7499;
+  CHECK(hook->on_evaluation(e) == Request::kContinue);
+  e.metrics.accuracy = 0.75;
+  CHECK(hook->on_evaluation(e) == Request::kStop);
+  e.split = Split::kTest;
+  CHECK(hook->on_evaluation(e) == Request::kContinue);
+
+  const auto loss = make_stop_at_hook({"validation/loss", 0.5, {}});
+  CHECK(loss->on_evaluation(evaluation(Split::kValidation, 1, 0.51)) == Request::kContinue);
+  CHECK(loss->on_evaluation(evaluation(Split::kValidation, 2, 0.5)) == Request::kStop);
+}
+
+}  // namespace trainer::hooks

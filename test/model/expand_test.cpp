@@ -1,0 +1,111 @@
+// What becomes of groups of layers.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "model/build.h"
+#include "support/model.h"
+
+namespace trainer::model {
+namespace {
+
+// "name <- input, input" a layer.
+std::vector<std::string> expanded(const std::string& layers) {
+  const config::Config config = trainer::test::config_of("{layers: [" + layers + "]}");
+  std::vector<Diagnostic> errors;
+  const NamedLayers result = expand_layers(config.model.layers, errors);
+  for (const Diagnostic& error : errors) FAIL(error.message);
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < result.layers.size(); ++i) {
+    lines.push_back(result.names[i] + " <- " + join(result.layers[i].inputs));
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+std::int64_t parameters_of(const graph::Graph& graph) {
+  std::int64_t count = 0;
+  for (const graph::LayerInfo& layer : graph.layers) {
+    for (const graph::ValueId id : layer.parameters) count += graph[id].shape.elements();
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("groups: plain layers take the one before") {
+  CHECK(expanded("flatten, dense: 3, {dense: {units: 2, name: a}}") ==
+        Lines{"flatten <- input", "dense <- flatten", "a <- dense"});
+}
+
+TEST_CASE("groups: a convolution with batch norm becomes three layers, named after it") {
+  CHECK(expanded("conv: {filters: 2, batch_norm: true, activation: relu}, "
+                 "{conv: {filters: 2, batch_norm: true, name: a}}, dropout") ==
+        Lines{"conv2d <- input", "batch_normalization <- conv2d",
+              "activation <- batch_normalization", "a <- activation", "a_bn <- a",
+              "dropout <- a_bn"});
+}
+
+TEST_CASE("groups: a residual adds its shortcut, or what it took") {
+  CHECK(expanded("flatten, residual: {layers: [dense: 4], activation: relu}, dense: 2") ==
+        Lines{"flatten <- input", "dense <- flatten", "add <- dense, flatten", "activation <- add",
+              "dense_1 <- activation"});
+  CHECK(expanded("residual: {layers: [{conv: {filters: 3}}], shortcut: [{conv: {filters: 3}}], "
+                 "name: block}, flatten, {dense: {units: 2, inputs: [block]}}") ==
+        Lines{"conv2d <- input", "conv2d_1 <- input", "block <- conv2d, conv2d_1",
+              "flatten <- block", "dense <- block"});
+}
+
+TEST_CASE("groups: rounds number the names inside, each round its own") {
+  CHECK(expanded("repeat: {times: 2, layers: [{dense: {units: 3, name: a}}, {dropout: {name: d, "
+                 "inputs: [a]}}]}, {add: {inputs: [a_1, d_2]}}") ==
+        Lines{"a_1 <- input", "d_1 <- a_1", "a_2 <- d_1", "d_2 <- a_2", "add <- a_1, d_2"});
+  CHECK(expanded("repeat: {times: 2, layers: [repeat: {times: 2, layers: [{dropout: {name: "
+                 "d}}]}], name: all}, {dense: {units: 1, inputs: [all]}}") ==
+        Lines{"d_1_1 <- input", "d_1_2 <- d_1_1", "d_2_1 <- d_1_2", "d_2_2 <- d_2_1",
+              "dense <- d_2_2"});
+}
+
+TEST_CASE("groups: outside, a name inside means the output of its whole layer") {
+  CHECK(expanded("repeat: {times: 1, layers: [{conv: {filters: 1, batch_norm: true, name: c}}]}, "
+                 "{max_pool: {inputs: [c_1]}}") ==
+        Lines{"c_1 <- input", "c_1_bn <- c_1", "max_pooling2d <- c_1_bn"});
+}
+
+TEST_CASE("groups: two equal names are a mistake") {
+  CHECK_THROWS_WITH_AS(
+      trainer::test::config_of(
+          "{layers: [repeat: {times: 2, layers: [{dropout: {name: d}}]}, {dropout: {name: d_2}}]}"),
+      doctest::Contains("another layer is named 'd_2'"), ConfigError);
+}
+
+// Keras's example cifar10_resnet prints "Total params: 274,442" for n = 3, version 1.
+TEST_CASE("ResNet-20 takes 25 lines and has the parameters of Keras's") {
+  const std::string path = PROJECT_SOURCE_DIR "/configs/cifar10_resnet20.yaml";
+  const std::string text = read_text_file(path);
+  CHECK(std::count(text.begin(), text.end(), '\n') <= 25);
+  const config::Config config = config::load_config(path, {}, {}).config;
+  const graph::Graph graph =
+      build_model(config.model, config.data, trainer::test::sample({32, 32, 3}, 10), config.seed);
+  CHECK(parameters_of(graph) == 274442);
+}
+
+TEST_CASE("groups: a shape that does not fit is reported at the residual") {
+  const config::Config config = trainer::test::config_of(
+      "{layers: [{conv: {filters: 2, padding: same}}, residual: {layers: [{conv: {filters: 4, "
+      "padding: same}}]}, flatten, dense: 10]}");
+  std::string text;
+  try {
+    build_model(config.model, config.data, trainer::test::sample({8, 8, 1}, 10), config.seed);
+  } catch (const ConfigError& error) {
+    text = error.what();
+  }
+  CHECK(text.find("test.yaml:1:") != std::string::npos);
+  CHECK(text.find("add: ") != std::string::npos);
+}
+
+}  // namespace trainer::model

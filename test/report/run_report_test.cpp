@@ -1,0 +1,95 @@
+#include <doctest/doctest.h>
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "report/page/html.h"
+#include "report/page/mistakes.h"
+
+namespace trainer::report {
+namespace {
+
+experiment::RunFiles run_on_gpus() {
+  experiment::RunFiles run;
+  run.name = "fake";
+  run.folder = "nowhere";
+  run.devices["gpu0_utilization"] = {{10, 0.5}, {20, 0.9}};
+  run.devices["gpu10_utilization"] = {{10, 0.25}, {20, 0.25}};
+  run.devices["gpu0_memory_bytes"] = {{10, 3.0 * (1 << 30)}, {20, 4.0 * (1 << 30)}};
+  run.devices["gpu0_energy_joules"] = {{10, 100}, {20, 150}};
+  return run;
+}
+
+std::string page_of(const experiment::RunFiles& run, const Mistakes& mistakes = {}) {
+  return run_report(run, mistakes);
+}
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as a table") {
+  const std::string page = page_of(run_on_gpus());
+  CHECK(has(page, "<svg class=\"chart\" id=\"device-utilization\""));
+  CHECK(has(page, "GPU utilisation (%)"));
+  CHECK(has(page, "GPU memory in use (GiB)"));
+  CHECK_FALSE(has(page, "device-power-watts"));
+  CHECK(
+      has(page,
+          "<tr><th scope=\"row\">gpu0</th><td class=\"n\">70 (90)</td><td class=\"n\">3.50 "
+          "(4.00)</td><td class=\"n\">-</td><td class=\"n\">-</td><td class=\"n\">250</td></tr>"));
+  CHECK(has(page,
+            "<tr><th scope=\"row\">gpu10</th><td class=\"n\">25 (25)</td><td class=\"n\">-</td>"));
+  CHECK(page.find(">gpu0</th>") < page.find(">gpu10</th>"));
+  CHECK_FALSE(has(page_of({}), "GPU utilisation"));
+}
+
+TEST_CASE("run report: what there is no time or data to look at is said") {
+  Mistakes mistakes;
+  mistakes.split = "test";
+  mistakes.samples = 10000;
+  mistakes.looked_at = 2500;
+  mistakes.wrong = 3;
+  CHECK(has(page_of({}, mistakes), "3 of 2,500 samples (of 10,000; there was no time for more)"));
+  mistakes.reason = "datasets/mnist: not <found>";
+  CHECK(has(page_of({}, mistakes), "No pictures: datasets/mnist: not &lt;found&gt;"));
+}
+
+TEST_CASE("run report: the splits with their smallest and largest class") {
+  experiment::RunFiles run;
+  run.folder = "nowhere";
+  run.classes = {"cat", "dog & co"};
+  run.splits = {{"train", 1500, {1000, 500}}, {"test", 7, {7, 0}}, {"validation", 3, {}}};
+  const std::string page = page_of(run);
+  CHECK(has(page,
+            "<th scope=\"row\">train</th><td class=\"n\">1,500</td><td class=\"n\">500</td><td "
+            "class=\"n\">1,000</td><td class=\"n\">0</td>"));
+  CHECK(has(page,
+            "<th scope=\"row\">test</th><td class=\"n\">7</td><td class=\"n\">0</td><td "
+            "class=\"n\">7</td><td class=\"n\">1</td>"));
+  CHECK(has(page, "<th scope=\"row\">validation</th><td class=\"n\">3</td><td class=\"n\">-</td>"));
+  CHECK(has(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
+}
+
+TEST_CASE("pictures: small ones are PNG, larger ones JPEG, and none is too large for a page") {
+  const auto picture = [](std::int64_t height, std::int64_t width, std::int64_t channels) {
+    const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * width * channels), 7);
+    return picture_of(pixels, {height, width, channels});
+  };
+  CHECK(picture(28, 28, 1).url.starts_with("data:image/png;base64,iVBORw0KGgo"));
+  CHECK(picture(64, 64, 3).url.starts_with("data:image/png;base64,"));
+  CHECK(picture(65, 64, 3).url.starts_with("data:image/jpeg;base64,/9j/"));
+  CHECK(picture(512, 300, 3).height == 256);
+  CHECK(picture(512, 300, 3).width == 150);
+  CHECK(picture(513, 300, 3).height == 171);
+  CHECK(picture(2, 1000, 3).height == 1);  // no side vanishes
+  CHECK(picture(28, 28, 5).width == 28);
+  for (const std::int64_t width : {1, 2, 3}) {
+    const std::string url = picture(1, width, 1).url;
+    CHECK((url.size() - std::string("data:image/png;base64,").size()) % 4 == 0);
+  }
+}
+
+}  // namespace trainer::report
