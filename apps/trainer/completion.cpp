@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "commands.h"
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 namespace trainer::app {
 namespace {

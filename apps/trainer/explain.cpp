@@ -1,4 +1,4 @@
-#include "config/explain.h"
+#include "config/describe/explain.h"
 
 #include <CLI/CLI.hpp>
 #include <iostream>

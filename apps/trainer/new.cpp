@@ -4,7 +4,7 @@
 #include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
-#include "config/commented.h"
+#include "config/describe/commented.h"
 #include "experiment/starter.h"
 
 namespace trainer::app {

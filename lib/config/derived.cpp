@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 namespace trainer::config {
 

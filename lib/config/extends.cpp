@@ -6,7 +6,7 @@
 
 #include "base/files.h"
 #include "base/text.h"
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 namespace trainer::config {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "config/schema.h"
+#include "config/describe/schema.h"
 #include "config/values.h"
 
 namespace trainer::config {

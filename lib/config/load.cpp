@@ -7,9 +7,9 @@
 #include "config/backbone.h"
 #include "config/checks/checks.h"
 #include "config/decode.h"
+#include "config/describe/schema.h"
 #include "config/extends.h"
 #include "config/pretrained.h"
-#include "config/schema.h"
 
 namespace trainer::config {
 namespace {

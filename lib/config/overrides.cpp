@@ -2,7 +2,7 @@
 #include <charconv>
 #include <variant>
 
-#include "config/schema.h"
+#include "config/describe/schema.h"
 #include "config/values.h"
 
 namespace trainer::config {

@@ -2,7 +2,7 @@
 #include <optional>
 #include <set>
 
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 namespace trainer::config {
 namespace {

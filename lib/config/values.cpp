@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "config/describe/rule_text.h"
 #include "config/hints.h"
-#include "config/rule_text.h"
 
 namespace trainer::config {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "config/backbone.h"
-#include "config/explain.h"
+#include "config/describe/explain.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
 

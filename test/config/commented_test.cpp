@@ -1,5 +1,5 @@
 // What `trainer new CONFIG` writes.
-#include "config/commented.h"
+#include "config/describe/commented.h"
 
 #include <doctest/doctest.h>
 

@@ -1,8 +1,8 @@
-#include "config/explain.h"
+#include "config/describe/explain.h"
 
 #include <doctest/doctest.h>
 
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 namespace trainer::config {
 namespace {

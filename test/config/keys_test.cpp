@@ -4,7 +4,7 @@
 #include <set>
 
 #include "base/files.h"
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 namespace trainer::config {
 

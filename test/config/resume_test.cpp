@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "config/schema.h"
+#include "config/describe/schema.h"
 #include "config/support.h"
 
 namespace trainer::config {

@@ -1,5 +1,5 @@
 // What the JSON Schema says, and what Python's jsonschema says with it.
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 #include <doctest/doctest.h>
 

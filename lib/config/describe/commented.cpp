@@ -1,7 +1,7 @@
-#include "config/commented.h"
+#include "config/describe/commented.h"
 
-#include "config/emit.h"
-#include "config/schema.h"
+#include "config/describe/emit.h"
+#include "config/describe/schema.h"
 
 namespace trainer::config {
 namespace {

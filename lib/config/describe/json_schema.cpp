@@ -1,7 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 namespace trainer::config {
 namespace {

@@ -1,8 +1,8 @@
-#include "config/schema.h"
+#include "config/describe/schema.h"
 
 #include <algorithm>
 
-#include "config/emit.h"
+#include "config/describe/emit.h"
 #include "config/fields.h"
 
 namespace trainer::config {

@@ -1,4 +1,4 @@
-#include "config/rule_text.h"
+#include "config/describe/rule_text.h"
 
 #include <cmath>
 

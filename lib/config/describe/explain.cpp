@@ -1,4 +1,4 @@
-#include "config/explain.h"
+#include "config/describe/explain.h"
 
 #include <algorithm>
 #include <deque>
@@ -8,8 +8,8 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "config/rule_text.h"
-#include "config/schema.h"
+#include "config/describe/rule_text.h"
+#include "config/describe/schema.h"
 #include "config/values.h"
 
 namespace trainer::config {

@@ -1,4 +1,4 @@
-#include "config/emit.h"
+#include "config/describe/emit.h"
 
 namespace trainer::config {
 namespace {
