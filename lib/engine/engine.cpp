@@ -2,14 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cmath>
-#include <map>
-#include <set>
 
-#include "base/error.h"
-#include "base/finite.h"
-#include "config/rule.h"
-#include "model/model.h"
+#include "engine/compile_options.h"
 #include "optim/optim.h"
 
 namespace trainer::engine {
@@ -20,111 +14,11 @@ using Clock = std::chrono::steady_clock;
 // Outputs of compile::training_graph; the logits come first.
 constexpr int kLosses = 1, kRanks = 2, kPenalty = 3;
 
-backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm algorithm) {
-  using Choice = backend::CompileOptions::Convolution;
-  switch (algorithm) {
-    case config::ConvolutionAlgorithm::kAuto:
-      return Choice::kAuto;
-    case config::ConvolutionAlgorithm::kDirect:
-      return Choice::kDirect;
-    case config::ConvolutionAlgorithm::kWinograd:
-      return Choice::kWinograd;
-  }
-  return Choice::kAuto;
-}
-
-backend::ReductionOptions reduction_of(const config::Parallel& parallel, const EngineGroup& group) {
-  backend::ReductionOptions options;
-  options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
-  options.micro_batches = parallel.micro_batches;
-  const double chosen = group.remote ? kRemoteBucketMb : 0;
-  options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(chosen) * (1 << 20));
-  return options;
-}
-
-// Statistics of a batch would differ with the micro-batches it is cut into.
-void check_no_batch_statistics(const graph::Graph& training) {
-  std::vector<Diagnostic> diagnostics;
-  for (const graph::Node& node : training.nodes) {
-    if (!std::holds_alternative<graph::BatchNorm>(node.op)) continue;
-    diagnostics.push_back(
-        {node.loc, concat("layer ", node.name,
-                          ": takes statistics over the batch, so that parallel.reduction: ordered "
-                          "cannot cut it up; freeze the layer, or use reduction: fast with "
-                          "parallel.batch_norm.sync")});
-  }
-  if (!diagnostics.empty()) throw ConfigError(diagnostics);
-}
-
 std::int64_t bytes_a_sample(const graph::Value& value) {
   return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
 }
 
-// Where a dynamic loss scale starts: the largest that float16's range leaves to gradients of 1, as
-// PyTorch's GradScaler and Keras's LossScaleOptimizer have it to within a factor of two.
-constexpr float kFirstLossScale = 65536;
-
-// The model with every layer's output as an output of the graph, in training form.
-graph::Graph probe_graph(const graph::Graph& model) {
-  graph::Graph probe = model;
-  probe.outputs.clear();
-  for (const graph::LayerInfo& layer : model.layers) {
-    if (layer.output != graph::kNoValue && model.producer(layer.output) >= 0) {
-      probe.outputs.push_back(layer.output);
-    }
-  }
-  return probe;
-}
-
 }  // namespace
-
-compile::Options compile_options(const config::Config& config, const backend::Backend& backend) {
-  compile::Options options;
-  options.capabilities = backend.capabilities();
-  options.update = optim::update_spec(config.optimizer).update;
-  options.recompute = config.train.recompute == config::Recompute::kBlocks;
-  bool supported = true;
-  switch (config.train.precision) {
-    case config::Precision::kFloat32:
-      break;
-    case config::Precision::kTf32:
-      supported = backend.has_tf32();
-      break;
-    case config::Precision::kBFloat16:
-      options.activations = DType::kBFloat16;
-      break;
-    case config::Precision::kFloat16:
-      options.activations = DType::kFloat16;
-      break;
-  }
-  if (!supported || !backend.supports(options.activations)) {
-    throw ConfigError(
-        config.train.loc,
-        concat("train.precision: ", config::spell(config.train.precision),
-               " is not supported by this device (", backend.describe(), "); use float32"));
-  }
-  return options;
-}
-
-backend::CompileOptions::LossScale loss_scale_of(const config::Train& train) {
-  if (train.precision != config::Precision::kFloat16) return {};
-  if (train.loss_scale && train.loss_scale->fixed) {
-    return {static_cast<float>(*train.loss_scale->fixed), false};
-  }
-  return {kFirstLossScale, true};
-}
-
-graph::Graph training_model(const graph::Graph& model, bool mixes_samples) {
-  graph::Graph trained = model;
-  if (!mixes_samples) return trained;
-  for (const graph::Node& node : trained.nodes) {
-    if (!std::holds_alternative<graph::Loss>(node.op)) continue;
-    graph::Value& labels = trained[node.inputs[1]];
-    labels.type = DType::kFloat32;
-    labels.shape = trained[node.inputs[0]].shape;
-  }
-  return trained;
-}
 
 Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
                Use use, const EngineGroup& group)
@@ -138,11 +32,8 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
       stream_(backend.make_stream()),
       prediction_(use == Use::kPredict),
       batch_(config.train.batch_size),
-      evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)) {
-  compile_.convolution = convolution_of(config.parallel.convolution);
-  compile_.tf32 = config.train.precision == config::Precision::kTf32;
-  compile_.loss_scale = loss_scale_of(config.train);
-  compile_.reduction = reduction_of(config.parallel, group);
+      evaluation_batch_(config.evaluate.batch_size.value_or(config.train.batch_size)),
+      compile_(executable_options(config, group.remote)) {
   if (group.gradients != nullptr) {
     gradients_ = backend_.make_collective(*group.gradients);
     compile_.reduction.gradients = gradients_.get();
@@ -207,7 +98,6 @@ void Engine::build() {
   train_.reset();
   if (use_ == Use::kTrain) {
     const graph::Graph trained = training_model(rest_, mixes_samples_);
-    probe_ = probe_graph(trained);
     const graph::Graph training = compile::training_graph(trained, options_);
     has_penalty_ = training.outputs.size() > kPenalty;
     target_bytes_ = bytes_a_sample(trained[trained.inputs[1]]);
@@ -255,80 +145,6 @@ std::optional<backend::LossScaleState> Engine::loss_scale() {
 
 void Engine::set_loss_scale(const backend::LossScaleState& scale) {
   if (train_ != nullptr && compile_.loss_scale.dynamic) train_->set_loss_scale(scale, *stream_);
-}
-
-void Engine::initialise(std::uint64_t seed) {
-  std::map<std::string, std::vector<float>> parameters;
-  for (const graph::Value& value : variables_->values()) {
-    std::vector<float> values = model::initial_values(value, seed);
-    // An average starts as a copy of what it averages.
-    const std::string suffix = "/average";
-    if (value.role == graph::Role::kSlot && value.name.ends_with(suffix)) {
-      values = parameters.at(value.name.substr(0, value.name.size() - suffix.size()));
-    }
-    variables_->write(value.name, values);
-    if (value.role == graph::Role::kParameter) parameters[value.name] = std::move(values);
-  }
-}
-
-void Engine::write(const std::vector<checkpoint::Tensor>& tensors) {
-  std::set<std::string> names;
-  for (const graph::Value& value : variables_->values()) names.insert(value.name);
-  for (const checkpoint::Tensor& tensor : tensors) {
-    if (names.contains(tensor.name)) variables_->write(tensor.name, tensor.values);
-    const std::string average = tensor.name + "/average";
-    if (names.contains(average)) variables_->write(average, tensor.values);
-  }
-}
-
-std::vector<checkpoint::Tensor> Engine::tensors() const {
-  std::vector<checkpoint::Tensor> tensors;
-  for (const graph::Value& value : variables_->values()) {
-    checkpoint::Tensor tensor{value.name, value.shape, {}};
-    tensor.values.resize(static_cast<std::size_t>(value.shape.elements()));
-    variables_->read(value.name, tensor.values);
-    tensors.push_back(std::move(tensor));
-  }
-  return tensors;
-}
-
-void Engine::load(const checkpoint::TensorFile& file, const std::string& path) {
-  std::map<std::string, const checkpoint::Tensor*> by_name;
-  for (const checkpoint::Tensor& tensor : file.tensors) by_name[tensor.name] = &tensor;
-  std::string problems;
-  for (const graph::Value& value : variables_->values()) {
-    const auto found = by_name.find(value.name);
-    if (found == by_name.end()) {
-      problems += concat("\n  ", value.name, " ", to_string(value.shape), " is missing");
-    } else if (found->second->shape != value.shape) {
-      problems += concat("\n  ", value.name, " has shape ", to_string(found->second->shape),
-                         ", the model needs ", to_string(value.shape));
-    }
-    if (found != by_name.end()) by_name.erase(found);
-  }
-  // An evaluation has no use for optimizer slots; everything else must have its place.
-  if (train_) {
-    for (const auto& [name, tensor] : by_name) {
-      problems += concat("\n  ", name, " ", to_string(tensor->shape), " has no place in the model");
-    }
-  }
-  if (!problems.empty()) {
-    throw DataError(path, "does not fit the model that the config describes:" + problems +
-                              "\nUse the config that the checkpoint was made with.");
-  }
-  for (const checkpoint::Tensor& tensor : file.tensors) {
-    if (!by_name.contains(tensor.name)) variables_->write(tensor.name, tensor.values);
-  }
-}
-
-std::string Engine::parameters_sha256() const {
-  std::vector<checkpoint::Tensor> kept;
-  std::map<std::string, graph::Role> roles;
-  for (const graph::Value& value : variables_->values()) roles[value.name] = value.role;
-  for (checkpoint::Tensor& tensor : tensors()) {
-    if (roles[tensor.name] != graph::Role::kSlot) kept.push_back(std::move(tensor));
-  }
-  return checkpoint::sha256_of(kept);
 }
 
 backend::Span Engine::bring(const void* host, std::size_t bytes, backend::Buffer& device) {
@@ -453,39 +269,8 @@ backend::MemoryReport Engine::memory() const {
   return report;
 }
 
-std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scalars& scalars) {
-  for (const checkpoint::Tensor& tensor : tensors()) {
-    if (!all_finite(tensor.values)) return "variable " + tensor.name;
-  }
-  // Of this rank alone, and layer by layer, so that the host never holds the outputs of all layers.
-  backend::CompileOptions options;
-  options.convolution = compile_.convolution;
-  options.max_samples = batch.samples;
-  backend::Scalars quiet = scalars;
-  quiet.apply = false;
-  quiet.all_samples = batch.samples;
-  const backend::Span inputs[] = {
-      input_of(batch, prefix_.get(), batch.samples),
-      bring(batch.labels, static_cast<std::size_t>(batch.samples * target_bytes_), device_labels_)};
-  const auto program = backend_.compile(probe_, *variables_, options);
-  for (std::size_t i = 0; i < probe_.outputs.size(); ++i) {
-    const graph::Value& value = probe_[probe_.outputs[i]];
-    std::vector<float> values(static_cast<std::size_t>(value.shape.elements() * batch.samples));
-    const backend::Buffer device = backend_.allocate(values.size() * sizeof(float));
-    std::vector<backend::Span> outputs(probe_.outputs.size());
-    outputs[i] = device.span();
-    program->launch({batch.samples, inputs, outputs, nullptr}, quiet, *stream_);
-    stream_->download(values.data(), device.span(), device.bytes());
-    stream_->synchronize();
-    if (all_finite(values)) continue;
-    for (const graph::LayerInfo& layer : rest_.layers) {
-      if (layer.output == probe_.outputs[i]) {
-        return concat("layer ", layer.name,
-                      layer.loc.known() ? " (" + to_string(layer.loc) + ")" : "");
-      }
-    }
-  }
-  return "";
+void Engine::load(const checkpoint::TensorFile& file, const std::string& path) {
+  load_all(*variables_, file, path, train_ ? UnknownTensors::kRefused : UnknownTensors::kIgnored);
 }
 
 }  // namespace trainer::engine

@@ -16,21 +16,10 @@
 #include "compile/compile.h"
 #include "config/config.h"
 #include "engine/frozen_prefix.h"
+#include "engine/variable_values.h"
 #include "graph/graph.h"
 
 namespace trainer::engine {
-
-// The compile options that a config asks of a backend. Throws ConfigError when the backend cannot
-// run the precision.
-compile::Options compile_options(const config::Config& config, const backend::Backend& backend);
-// The loss scale of a config: 1 unless activations are float16.
-backend::CompileOptions::LossScale loss_scale_of(const config::Train& train);
-// The model for training: with mixed samples its labels are float rows, while those of evaluation
-// stay class indices.
-graph::Graph training_model(const graph::Graph& model, bool mixes_samples);
-
-// The default of parallel.bucket_mb for several processes, in MiB.
-constexpr double kRemoteBucketMb = 4;
 
 // The ranks that an engine belongs to. Null for an engine that is alone.
 struct EngineGroup {
@@ -60,21 +49,18 @@ class Engine {
   // Waits for the work of the device, which uses the memory of this object.
   ~Engine();
 
-  // Fills all variables from their initialisers.
-  void initialise(std::uint64_t seed);
-  // Sets some variables, and the weight averages that start as copies of them.
-  void write(const std::vector<checkpoint::Tensor>& tensors);
+  // As the functions of variable_values.h, of all variables.
+  void initialise(std::uint64_t seed) { engine::initialise(*variables_, seed); }
+  void write(const std::vector<checkpoint::Tensor>& tensors) { write_known(*variables_, tensors); }
+  std::vector<checkpoint::Tensor> tensors() const { return read_all(*variables_); }
+  std::string parameters_sha256() const { return engine::parameters_sha256(*variables_); }
   const graph::Graph& model() const { return model_; }
   // Freezes other layers of the same model. Optimizer slots of parameters that were and are trained
   // keep their values; all other slots start anew.
   void change_frozen(const graph::Graph& model);
-  // All variables, in the order of the graph.
-  std::vector<checkpoint::Tensor> tensors() const;
   // Sets all variables. Throws DataError naming every tensor of `path` that is missing, has another
   // shape or, with kTrain, is unknown (evaluation and prediction ignore optimizer slots).
   void load(const checkpoint::TensorFile& file, const std::string& path);
-  // SHA-256 over parameters and statistics in name order.
-  std::string parameters_sha256() const;
   std::vector<graph::Value> variable_values() const { return variables_->values(); }
 
   // The frozen layers at the start of the model; null, with the reason, when there are none.
@@ -164,7 +150,6 @@ class Engine {
   std::unique_ptr<FrozenPrefix> prefix_, evaluation_prefix_;
   std::string no_prefix_;
   bool prediction_ = false, has_penalty_ = false;
-  graph::Graph probe_;  // of find_not_finite: the training model with all layers' outputs
   std::int64_t outputs_ = 0, image_bytes_ = 0, input_bytes_ = 0, label_bytes_ = 0;
   std::int64_t target_bytes_ = 0, batch_ = 0, evaluation_batch_ = 0;
   backend::CompileOptions compile_;

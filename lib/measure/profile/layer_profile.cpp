@@ -7,6 +7,7 @@
 #include <set>
 
 #include "compile/compile.h"
+#include "engine/compile_options.h"
 #include "engine/evaluate.h"
 #include "measure/batches.h"
 #include "measure/profile/idle_time.h"

@@ -12,6 +12,7 @@
 #include "base/files.h"
 #include "base/statistics.h"
 #include "cluster/communicator.h"
+#include "engine/compile_options.h"
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "measure/batches.h"

@@ -10,6 +10,7 @@
 #include "config/rule.h"
 #include "data/data.h"
 #include "data/splits.h"
+#include "engine/compile_options.h"
 #include "hooks/data_report.h"
 #include "optim/optim.h"
 #include "report/plan/resolved.h"

@@ -8,6 +8,7 @@
 #include "config/derived.h"
 #include "config/keys.h"
 #include "data/reading.h"
+#include "engine/compile_options.h"
 #include "train/run_dir.h"
 
 namespace trainer::report {

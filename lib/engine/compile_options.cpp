@@ -1,0 +1,112 @@
+#include "engine/compile_options.h"
+
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "config/rule.h"
+#include "optim/optim.h"
+
+namespace trainer::engine {
+namespace {
+
+// Where a dynamic loss scale starts: the largest that float16's range leaves to gradients of 1, as
+// PyTorch's GradScaler and Keras's LossScaleOptimizer have it to within a factor of two.
+constexpr float kFirstLossScale = 65536;
+
+backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm algorithm) {
+  using Choice = backend::CompileOptions::Convolution;
+  switch (algorithm) {
+    case config::ConvolutionAlgorithm::kAuto:
+      return Choice::kAuto;
+    case config::ConvolutionAlgorithm::kDirect:
+      return Choice::kDirect;
+    case config::ConvolutionAlgorithm::kWinograd:
+      return Choice::kWinograd;
+  }
+  return Choice::kAuto;
+}
+
+backend::ReductionOptions reduction_of(const config::Parallel& parallel, bool remote) {
+  backend::ReductionOptions options;
+  options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
+  options.micro_batches = parallel.micro_batches;
+  const double chosen = remote ? kRemoteBucketMb : 0;
+  options.bucket_bytes = static_cast<std::int64_t>(parallel.bucket_mb.value_or(chosen) * (1 << 20));
+  return options;
+}
+
+// The loss scale of a config: 1 unless activations are float16.
+backend::CompileOptions::LossScale loss_scale_of(const config::Train& train) {
+  if (train.precision != config::Precision::kFloat16) return {};
+  if (train.loss_scale && train.loss_scale->fixed) {
+    return {static_cast<float>(*train.loss_scale->fixed), false};
+  }
+  return {kFirstLossScale, true};
+}
+
+}  // namespace
+
+compile::Options compile_options(const config::Config& config, const backend::Backend& backend) {
+  compile::Options options;
+  options.capabilities = backend.capabilities();
+  options.update = optim::update_spec(config.optimizer).update;
+  options.recompute = config.train.recompute == config::Recompute::kBlocks;
+  bool supported = true;
+  switch (config.train.precision) {
+    case config::Precision::kFloat32:
+      break;
+    case config::Precision::kTf32:
+      supported = backend.has_tf32();
+      break;
+    case config::Precision::kBFloat16:
+      options.activations = DType::kBFloat16;
+      break;
+    case config::Precision::kFloat16:
+      options.activations = DType::kFloat16;
+      break;
+  }
+  if (!supported || !backend.supports(options.activations)) {
+    throw ConfigError(
+        config.train.loc,
+        concat("train.precision: ", config::spell(config.train.precision),
+               " is not supported by this device (", backend.describe(), "); use float32"));
+  }
+  return options;
+}
+
+backend::CompileOptions executable_options(const config::Config& config, bool remote) {
+  backend::CompileOptions options;
+  options.convolution = convolution_of(config.parallel.convolution);
+  options.tf32 = config.train.precision == config::Precision::kTf32;
+  options.loss_scale = loss_scale_of(config.train);
+  options.reduction = reduction_of(config.parallel, remote);
+  return options;
+}
+
+graph::Graph training_model(const graph::Graph& model, bool mixes_samples) {
+  graph::Graph trained = model;
+  if (!mixes_samples) return trained;
+  for (const graph::Node& node : trained.nodes) {
+    if (!std::holds_alternative<graph::Loss>(node.op)) continue;
+    graph::Value& labels = trained[node.inputs[1]];
+    labels.type = DType::kFloat32;
+    labels.shape = trained[node.inputs[0]].shape;
+  }
+  return trained;
+}
+
+void check_no_batch_statistics(const graph::Graph& training) {
+  std::vector<Diagnostic> diagnostics;
+  for (const graph::Node& node : training.nodes) {
+    if (!std::holds_alternative<graph::BatchNorm>(node.op)) continue;
+    diagnostics.push_back(
+        {node.loc, concat("layer ", node.name,
+                          ": takes statistics over the batch, so that parallel.reduction: ordered "
+                          "cannot cut it up; freeze the layer, or use reduction: fast with "
+                          "parallel.batch_norm.sync")});
+  }
+  if (!diagnostics.empty()) throw ConfigError(diagnostics);
+}
+
+}  // namespace trainer::engine
