@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <ostream>
 #include <span>
@@ -119,6 +120,9 @@ struct Numbers {
   // Whether an update was left out because a gradient overflowed under the loss scale
   // (CompileOptions::loss_scale); the losses were finite then.
   bool skipped = false;
+  // The L2 norm over all parameters of the gradient that this call's update was made from, with the
+  // gradient of the penalty and before clipping. Not a number when the call did not update here.
+  double gradient_norm = std::numeric_limits<double>::quiet_NaN();
   PhaseTimes times;
 };
 

@@ -279,6 +279,7 @@ StepResult Replicas::result() {
     sum.correct += own.correct;
     sum.finite = sum.finite && own.finite;
     sum.skipped = sum.skipped || own.skipped;
+    sum.gradient_norm = own.gradient_norm;  // the same for all: they update by one gradient
     if (!sum.penalty && partition(samples, count(), r).count > 0) sum.penalty = own.penalty;
   }
   // Other workers know only with the update.

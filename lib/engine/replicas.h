@@ -57,6 +57,7 @@ struct StepResult {
   bool finite = true;
   // Whether the update was left out because a gradient overflowed under the loss scale.
   bool skipped = false;
+  double gradient_norm = 0;  // as backend::Numbers has it
 };
 
 class Replicas {

@@ -26,6 +26,7 @@ class Ledger {
   bool at_end() const { return next_ == rows_.size(); }
   std::int64_t step() const { return rows_[next_].step; }
   const std::string& loss() const { return rows_[next_].loss; }
+  const std::string& gradient_norm() const { return rows_[next_].gradient_norm; }
   const std::string& learning_rate() const { return rows_[next_].learning_rate; }
   std::int64_t samples() const { return samples_ + rows_[next_].samples; }
   // The sum of the steps' hashes, as the ledger has it for the steps of one row; "" where a hash is
@@ -68,11 +69,14 @@ std::vector<RunDiff::Field> differences(const Ledger& a, const Ledger& b) {
   const auto check = [&](const char* name, const std::string& one, const std::string& other) {
     if (one != other) fields.push_back({name, one, other});
   };
+  const auto check_known = [&](const char* name, const std::string& one, const std::string& other) {
+    if (!one.empty() && !other.empty()) check(name, one, other);
+  };
   check("samples", std::to_string(a.samples()), std::to_string(b.samples()));
-  const std::string ids = a.sample_ids(), other_ids = b.sample_ids();
-  if (!ids.empty() && !other_ids.empty()) check("sample_ids", ids, other_ids);
+  check_known("sample_ids", a.sample_ids(), b.sample_ids());
   check("learning_rate", a.learning_rate(), b.learning_rate());
   check("loss", a.loss(), b.loss());
+  check_known("gradient_norm", a.gradient_norm(), b.gradient_norm());
   return fields;
 }
 
@@ -96,6 +100,7 @@ std::string likely_cause(const RunDiff& diff) {
   if (field == "samples") return "the batches are of different sizes";
   if (field == "sample_ids") return "the steps trained on other samples: data, seed or shuffling";
   if (field == "learning_rate") return "the schedules differ";
+  if (field == "gradient_norm") return "the losses were the same, the gradients were not";
   if (field == "parameters" && *diff.step == 0) return "the parameters differed from the start";
   return diff.settings.empty()
              ? "samples and learning rates were the same: the arithmetic was not, or a gradient"

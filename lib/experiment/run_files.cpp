@@ -97,7 +97,7 @@ void read_ledger(const Path& path, RunFiles& run) {
     }
     run.ledger.push_back({file.step(i), parse_integer(file(i, "samples")).value_or(0),
                           file(i, "loss"), file(i, "learning_rate"), file(i, "sample_ids"),
-                          parse_real(file(i, "seconds")).value_or(0),
+                          file(i, "gradient_norm"), parse_real(file(i, "seconds")).value_or(0),
                           parse_real(file(i, "wait_seconds")).value_or(0)});
   }
 }

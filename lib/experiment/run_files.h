@@ -25,7 +25,8 @@ struct MetricsRow {
 // A row of ledger.csv: one step.
 struct LedgerRow {
   std::int64_t step = 0, samples = 0;
-  std::string loss, learning_rate, sample_ids;  // as written; sample_ids "" where not known
+  // As written; sample_ids and gradient_norm "" where they are not known.
+  std::string loss, learning_rate, sample_ids, gradient_norm;
   double seconds = 0, wait_seconds = 0;
 };
 

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <ostream>
@@ -64,6 +65,8 @@ struct Progress {
   std::int64_t staleness = 0;
   // Whether the update was left out because a float16 gradient overflowed under the loss scale.
   bool skipped = false;
+  // As backend::Numbers has it; not a number where this process does not update.
+  double gradient_norm = std::numeric_limits<double>::quiet_NaN();
   // A hash of which samples this process trained on, in their order; 0 where that is not known.
   std::uint64_t sample_ids = 0;
 };

@@ -1,6 +1,7 @@
 // ledger.csv: what every step was, so that two runs can be compared step by step. After
 // kDenseSteps steps a row is of several steps: their samples and times, the sum of their samples'
-// hashes, and the last one's loss and learning rate.
+// hashes, and the last one's loss, learning rate and gradient norm.
+#include <cmath>
 #include <cstdio>
 
 #include "base/text.h"
@@ -12,13 +13,21 @@ namespace trainer::hooks {
 namespace {
 
 constexpr const char* kHeader =
-    "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters";
+    "step,samples,loss,learning_rate,sample_ids,gradient_norm,seconds,wait_seconds,parameters";
 constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
 constexpr double kFlushSeconds = 0.25;  // a write for every step would cost where steps are short
 
 std::string number(double value) {
   char text[40];
   std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+// To nine digits: the last bits depend on how many threads summed.
+std::string norm_text(double norm) {
+  if (!std::isfinite(norm)) return "";
+  char text[40];
+  std::snprintf(text, sizeof text, "%.9g", norm);
   return text;
 }
 
@@ -34,7 +43,7 @@ struct LedgerRows {
   std::optional<Row> operator()(const std::string& line) const {
     const std::vector<std::string> fields = split_text(line, ',');
     const std::optional<std::int64_t> step = parse_integer(fields.front());
-    if (fields.size() != 8 || !step) return std::nullopt;
+    if (fields.size() != 9 || !step) return std::nullopt;
     return Row{*step, fields.back().empty() ? "step" : "parameters", line};
   }
 };
@@ -73,7 +82,7 @@ class LedgerHook final : public Hook {
   void on_checkpoint(const Path&) override {
     if (last_.step != written_) write_row();
     file_->add({last_.step, "parameters",
-                concat(last_.step, ",,,,,,,", parameters_hash_().substr(0, 16))});
+                concat(last_.step, ",,,,,,,,", parameters_hash_().substr(0, 16))});
   }
 
   void on_finish(const Finish&) override {
@@ -85,10 +94,11 @@ class LedgerHook final : public Hook {
   // Of all steps since the last row.
   void write_row() {
     const std::int64_t step = last_.step;
-    file_->write({step, "step",
-                  concat(step, ',', samples_, ',', number(last_.loss), ',',
-                         number(last_.learning_rate), ',', has_ids_ ? hexadecimal(sample_ids_) : "",
-                         ',', number(seconds_), ',', number(wait_seconds_), ',')});
+    file_->write(
+        {step, "step",
+         concat(step, ',', samples_, ',', number(last_.loss), ',', number(last_.learning_rate), ',',
+                has_ids_ ? hexadecimal(sample_ids_) : "", ',', norm_text(last_.gradient_norm), ',',
+                number(seconds_), ',', number(wait_seconds_), ',')});
     written_ = step;
     samples_ = 0;
     seconds_ = wait_seconds_ = 0;

@@ -50,6 +50,16 @@ graph::Graph update_graph(const std::vector<std::int64_t>& lengths, const Update
   return b.graph;
 }
 
+// With an output that counts as the loss: relu of the first parameter's gradient.
+graph::Graph guarded_update_graph(const std::vector<std::int64_t>& lengths, const Update& update) {
+  graph::Graph graph = update_graph(lengths, update);
+  graph.outputs.push_back(graph.add1(graph::Activate{{graph::Activation::Kind::kRelu, 0}},
+                                     {graph.inputs[1]}, "guarded", {}));
+  std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
+                   [](const auto& a, const auto& b) { return a.phase < b.phase; });
+  return graph;
+}
+
 // The second is longer than a lane takes at once.
 const std::vector<std::int64_t> kLengths{5, 20000, 33};
 
@@ -205,11 +215,7 @@ TEST_CASE("gradients of several calls summed into one update") {
 }
 
 TEST_CASE("a guarded output that is not finite stops the update") {
-  graph::Graph graph = update_graph({4}, plain(SgdRule{}));
-  graph.outputs.push_back(graph.add1(graph::Activate{{graph::Activation::Kind::kRelu, 0}},
-                                     {graph.inputs[1]}, "guarded", {}));
-  std::stable_sort(graph.nodes.begin(), graph.nodes.end(),
-                   [](const auto& a, const auto& b) { return a.phase < b.phase; });
+  const graph::Graph graph = guarded_update_graph({4}, plain(SgdRule{}));
   for (const Setup& setup : all_setups()) {
     if (!is_float32(setup)) continue;
     backend::CompileOptions options;
@@ -238,6 +244,40 @@ TEST_CASE("a guarded output that is not finite stops the update") {
     runner.run(2, inputs, scalars);
     CHECK_FALSE(runner.numbers().finite);
     CHECK(runner.read("w0") == after_better);
+  }
+}
+
+TEST_CASE("the norm of the gradient of an update, before clipping and with that of the penalty") {
+  const double l2 = 0.05;
+  const auto gradients = inputs_of_step(1, 7);
+  for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kValue, Clip::Kind::kGlobalNorm}) {
+    Update update = plain(AdamRule{});
+    update.clip = {clip, 0.25f};
+    update.l2 = static_cast<float>(l2);
+    const graph::Graph graph = guarded_update_graph(kLengths, update);
+    const auto starting = starting_values(graph);
+    double squares = 0;
+    for (std::size_t i = 0; i < kLengths.size(); ++i) {
+      const std::vector<double>& w = starting.at(concat("w", i));
+      for (std::size_t k = 0; k < w.size(); ++k) {
+        squares += std::pow(gradients[i + 1][k] + 2 * l2 * w[k], 2);
+      }
+    }
+    for (const Setup& setup : all_setups()) {
+      if (!is_float32(setup)) continue;
+      CAPTURE(to_string(setup));
+      backend::CompileOptions options;
+      options.numbers.loss = 0;
+      Runner runner(open(setup), graph, options);
+      for (const auto& [name, values] : starting) runner.write(name, values);
+      backend::Scalars scalars = scalars_of_step(1);
+      scalars.apply = false;
+      runner.run(1, gradients, scalars);
+      CHECK(std::isnan(runner.numbers().gradient_norm));
+      scalars.apply = true;
+      runner.run(1, gradients, scalars);
+      CHECK(runner.numbers().gradient_norm == doctest::Approx(std::sqrt(squares)).epsilon(1e-6));
+    }
   }
 }
 

@@ -142,6 +142,17 @@ TEST_CASE("the first step at which runs part, and how") {
     REQUIRE(found.fields.size() == 2);
     CHECK(found.fields[0].name == "sample_ids");
   }
+  SUBCASE("the gradient, with the same losses") {
+    other.gradient_norm = "0.51";
+    const RunDiff found = Two({}, other).diffed();
+    CHECK(found.step == 1);
+    REQUIRE(found.fields.size() == 1);
+    CHECK(found.fields[0].name == "gradient_norm");
+  }
+  SUBCASE("a norm that one run does not have is no difference") {
+    other.gradient_norm = "";
+    CHECK_FALSE(Two({}, other).diffed().step);
+  }
   SUBCASE("the parameters, with the same losses") {
     other.parameters_hash = "beef";
     other.program = "trainer 2";

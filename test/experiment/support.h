@@ -25,7 +25,7 @@ struct FakeRun {
   std::function<std::string(std::int64_t)> loss = [](std::int64_t step) {
     return std::to_string(4 - step) + ".5";
   };
-  std::string samples_hash = "00000000000000aa";
+  std::string samples_hash = "00000000000000aa", gradient_norm = "0.5";
   std::string parameters_hash = "feed";
   Json step_times = nullptr;  // of run.json; null: the run does not tell
   // Of each session: seconds, energy and energy per image.
@@ -87,15 +87,16 @@ inline void write_run(const Path& folder, const FakeRun& run) {
       "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds,"
       "steps_per_second,top_k_accuracy\n";
   std::string ledger =
-      "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters\n0,,,,,,,start\n";
+      "step,samples,loss,learning_rate,sample_ids,gradient_norm,seconds,wait_seconds,parameters\n0,"
+      ",,,,,,,start\n";
   for (std::int64_t step = 1; step <= run.steps; ++step) {
     ledger += concat(step, ',', run.samples, ',', run.loss(step), ",0.001,", run.samples_hash, ',',
-                     run.seconds, ',', run.wait_seconds, ",\n");
+                     run.gradient_norm, ',', run.seconds, ',', run.wait_seconds, ",\n");
     metrics +=
         concat(step, ',', 0.5 * static_cast<double>(step), ",train,", run.loss(step), ",0.5,0.001,",
                static_cast<double>(run.samples) / run.seconds, ",0.2,", run.seconds, ",2,\n");
     if (step * 2 != run.steps && step != run.steps) continue;
-    ledger += concat(step, ",,,,,,,", run.parameters_hash, "\n");
+    ledger += concat(step, ",,,,,,,,", run.parameters_hash, "\n");
     metrics += concat(step, ",1,test,0.25,", step == run.steps ? accuracy : accuracy / 2, ",,,,",
                       run.evaluation_seconds, ",,\n");
   }

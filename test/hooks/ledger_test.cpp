@@ -21,6 +21,7 @@ std::unique_ptr<Hook> ledger() {
 Progress with_samples(std::int64_t step) {
   Progress p = after_step(step);
   p.sample_ids = 0x1234;
+  p.gradient_norm = 0.5;
   return p;
 }
 
@@ -39,12 +40,13 @@ TEST_CASE("the ledger has a row a step and one a checkpoint") {
   hook->on_finish(finish(FinishReason::kDone));
   const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
   REQUIRE(lines.size() == 5);
-  CHECK(lines[0] == "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters");
-  CHECK(lines[1] == "0,,,,,,,aaaaaaaaaaaaaaaa");
+  CHECK(lines[0] ==
+        "step,samples,loss,learning_rate,sample_ids,gradient_norm,seconds,wait_seconds,parameters");
+  CHECK(lines[1] == "0,,,,,,,,aaaaaaaaaaaaaaaa");
   CHECK(lines[2].starts_with("1,64,0.1000000000000000"));
-  CHECK(lines[2].find(",0000000000001234,0.02") != std::string::npos);
-  CHECK(lines[3].find(",,0.02") != std::string::npos);
-  CHECK(lines[4] == "2,,,,,,,aaaaaaaaaaaaaaaa");
+  CHECK(lines[2].find(",0000000000001234,0.5,0.02") != std::string::npos);
+  CHECK(lines[3].find(",,,0.02") != std::string::npos);
+  CHECK(lines[4] == "2,,,,,,,,aaaaaaaaaaaaaaaa");
 }
 
 TEST_CASE("a resumed ledger has every step once") {
@@ -83,7 +85,7 @@ Sums sums_of(const Path& folder) {
     if (!fields.back().empty()) continue;  // the hash of a checkpoint
     ++sums.rows;
     sums.samples += std::stoll(fields[1]);
-    sums.waited += std::llround(1000 * std::stod(fields[6]));
+    sums.waited += std::llround(1000 * std::stod(fields[7]));
     sums.ids += std::stoull(fields[4], nullptr, 16);
   }
   return sums;

@@ -17,6 +17,12 @@ namespace {
 
 using graph::ValueId;
 
+double root_of_squares(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
 std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
 
 template <class T>
@@ -343,7 +349,10 @@ void ReferenceExecutable::finish(Call& call) {
     }
     if (!has_ranks && ordered)
       accumulated_.assign(sum_.begin(), sum_.begin() + static_cast<std::ptrdiff_t>(count));
-    if (scalars.apply && finite) update(scalars);
+    if (scalars.apply && finite) {
+      call.result.gradient_norm = root_of_squares(gradient_norms());
+      update(scalars);
+    }
   }
   call.end_phase(&backend::PhaseTimes::update);
   call.result.finite = finite;
@@ -351,23 +360,27 @@ void ReferenceExecutable::finish(Call& call) {
   if (call.numbers != nullptr) *call.numbers = call.result;
 }
 
-std::vector<float> ReferenceExecutable::clip_scales() const {
-  using Kind = graph::Clip::Kind;
-  const backend::Flat& layout = variables_.layout();
+std::vector<double> ReferenceExecutable::gradient_norms() const {
   std::vector<double> norms;
-  double global = 0;
-  for (const backend::Segment& segment : layout.segments) {
+  for (const backend::Segment& segment : variables_.layout().segments) {
     const auto first = static_cast<std::size_t>(segment.offset);
     const auto count = static_cast<std::size_t>(segment.count);
     norms.push_back(norm_of(tensor_of(variables_.at(segment.parameter)),
                             tensor_of(std::span(sum_).subspan(first, count)), segment.update.l2));
-    global += norms.back() * norms.back();
   }
+  return norms;
+}
+
+std::vector<float> ReferenceExecutable::clip_scales() const {
+  using Kind = graph::Clip::Kind;
+  const backend::Flat& layout = variables_.layout();
+  const std::vector<double> norms = gradient_norms();
+  const double global = root_of_squares(norms);
   std::vector<float> scales(layout.segments.size(), 1.0f);
   for (std::size_t i = 0; i < scales.size(); ++i) {
     const graph::Clip& clip = layout.segments[i].update.clip;
     const bool clips = clip.kind == Kind::kNorm || clip.kind == Kind::kGlobalNorm;
-    const double norm = clip.kind == Kind::kNorm ? norms[i] : std::sqrt(global);
+    const double norm = clip.kind == Kind::kNorm ? norms[i] : global;
     const auto limit = static_cast<double>(clip.limit);
     if (clips && norm > limit) scales[i] = static_cast<float>(limit / norm);
   }

@@ -58,6 +58,7 @@ class ReferenceExecutable final : public backend::Executable {
   void compute(Call& call);
   void finish(Call& call);
   void update(const backend::Scalars& scalars);
+  std::vector<double> gradient_norms() const;  // with that of the penalty, one a segment
   std::vector<float> clip_scales() const;
 
   graph::Graph graph_;

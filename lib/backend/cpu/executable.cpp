@@ -48,7 +48,7 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
       whole_batch_(needs_whole_batch(graph)),
       shares_(workers.count(), whole_batch_ ? options.max_samples : kMicroBatch, options.reduction),
       states_(static_cast<std::size_t>(workers.count())),
-      update_(variables, *machine.kernels),
+      update_(variables, *machine.kernels, workers.count()),
       updates_(has_updates(graph)),
       ranks_(ranks_of(options.reduction.gradients)),
       statistics_ranks_(ranks_of(options.reduction.statistics)),
@@ -157,7 +157,7 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
   }
   lap(updates_ ? PhaseClock::Phase::kUpdate : PhaseClock::Phase::kForward);
   stopped_ = updates_ && scalars.stop_when_not_finite && !finite_;
-  if (bindings.numbers != nullptr) write_numbers(bindings);
+  if (bindings.numbers != nullptr) write_numbers(bindings, scalars);
   if (updates_ && finite_) variables_.changed_by_step();
 }
 
@@ -166,7 +166,7 @@ void CpuExecutable::lap(PhaseClock::Phase phase) {
 }
 
 // Sums in the order of the samples, so that they do not depend on the workers.
-void CpuExecutable::write_numbers(const Bindings& bindings) const {
+void CpuExecutable::write_numbers(const Bindings& bindings, const Scalars& scalars) const {
   const CompileOptions::NumberOutputs& outputs = options_.numbers;
   const auto values = [&]<class T>(int output, T) {
     const auto count = static_cast<std::size_t>(bindings.samples);
@@ -186,6 +186,7 @@ void CpuExecutable::write_numbers(const Bindings& bindings) const {
     numbers.penalty = static_cast<double>(*reinterpret_cast<const float*>(penalty.address));
   }
   numbers.finite = finite_;
+  if (updates_ && finite_ && scalars.apply) numbers.gradient_norm = update_.gradient_norm();
   numbers.times = times();
 }
 

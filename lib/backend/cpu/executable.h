@@ -68,7 +68,7 @@ class CpuExecutable : public Executable {
 
   void fold(int worker, const Call& call, std::int64_t batch, Slice slice);
 
-  void write_numbers(const Bindings& bindings) const;
+  void write_numbers(const Bindings& bindings, const Scalars& scalars) const;
   PhaseTimes times() const;
   void lap(PhaseClock::Phase phase);  // of worker 0
 

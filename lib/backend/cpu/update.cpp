@@ -36,8 +36,9 @@ void apply(const graph::AdamRule& rule, const simd::Kernels& kernels, const simd
 
 }  // namespace
 
-UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels)
+UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers)
     : variables_(variables), kernels_(kernels) {
+  gradient_squares_.resize(static_cast<std::size_t>(workers));
   const std::vector<Segment>& segments = variables.segments();
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Clip::Kind kind = segments[i].update.clip.kind;
@@ -62,14 +63,23 @@ void UpdatePhase::run(int worker, int workers, Barrier& barrier,
     barrier.wait(workers);
     clip_scales(worker, workers, barrier, gradients.front());
   }
+  double square = 0;
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
     const Segment& segment = variables_.segments()[i];
     const std::int64_t first = std::max(mine.first, segment.offset);
     const std::int64_t last = std::min(mine.last, segment.offset + segment.count);
     if (first < last) {
-      update_elements(kernels_, buffers_, segment, first, last, scales_[i], gradients, scalars);
+      update_elements(kernels_, buffers_, segment, first, last, scales_[i], gradients, scalars,
+                      &square);
     }
   }
+  gradient_squares_[static_cast<std::size_t>(worker)] = square;
+}
+
+double UpdatePhase::gradient_norm() const {
+  double sum = 0;
+  for (const double square : gradient_squares_) sum += square;
+  return std::sqrt(sum);
 }
 
 std::span<const float> UpdatePhase::clip_scales(const float* gradients) {
@@ -106,7 +116,7 @@ void UpdatePhase::clip_scales(int worker, int workers, Barrier& barrier, const f
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
                      float clip_scale, std::span<const float* const> gradients,
-                     const Scalars& scalars) {
+                     const Scalars& scalars, double* gradient_square) {
   const graph::Update& op = segment.update;
   const float* sources[64];
   simd::UpdateRun run;
@@ -122,6 +132,7 @@ void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
   run.clip_scale = clip_scale;
   run.learning_rate = scalars.learning_rate * op.learning_rate_multiplier;
   run.weight_decay = op.weight_decay;
+  run.gradient_square = gradient_square;
   // Keras starts the average as the weights after the first update.
   const std::uint64_t update = scalars.update - op.updates_before;
   run.ema = update == 1 ? 0 : op.ema;

@@ -20,15 +20,16 @@ struct UpdateBuffers {
 };
 
 // Updates elements [first, last) of the buffers, which belong to this segment. `gradients` are
-// summed in their order.
+// summed in their order. The sum of squares of the gradient, as UpdatePhase::gradient_norm() takes
+// it, is added to `gradient_square` unless that is null.
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
                      float clip_scale, std::span<const float* const> gradients,
-                     const Scalars& scalars);
+                     const Scalars& scalars, double* gradient_square = nullptr);
 
 class UpdatePhase {
  public:
-  UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels);
+  UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers);
 
   // Whether run() must be given one buffer: a norm of the whole gradient is needed first.
   bool needs_sum() const { return needs_norm_; }
@@ -37,6 +38,9 @@ class UpdatePhase {
   // order given. The parameters are the same bits whatever the number of workers.
   void run(int worker, int workers, Barrier& barrier, std::span<const float* const> gradients,
            const Scalars& scalars);
+  // Of the gradient of the last run(), once all workers have ended it: see Numbers::gradient_norm.
+  // Its last bits depend on the number of workers.
+  double gradient_norm() const;
   // What run() multiplies this gradient by, one a segment; only when needs_sum().
   std::span<const float> clip_scales(const float* gradients);
 
@@ -50,10 +54,11 @@ class UpdatePhase {
     std::size_t segment;
     std::int64_t first, last;
   };
-  std::vector<Chunk> chunks_;    // what the partial sums of squares are taken over
-  std::vector<double> squares_;  // one a chunk
-  std::vector<double> sums_;     // of squares, one a segment
-  std::vector<float> scales_;    // one a segment
+  std::vector<Chunk> chunks_;             // what the partial sums of squares are taken over
+  std::vector<double> squares_;           // one a chunk
+  std::vector<double> sums_;              // of squares, one a segment
+  std::vector<float> scales_;             // one a segment
+  std::vector<double> gradient_squares_;  // of the last run(), one a worker
 };
 
 }  // namespace trainer::backend::cpu

@@ -160,6 +160,7 @@ void SynchronousStrategy::read_oldest_call() {
   step.correct += result.correct;
   step.penalty = result.penalty;
   step.skipped = step.skipped || result.skipped;
+  step.gradient_norm = result.gradient_norm;
   const std::span<const backend::PhaseTimes> times = session().job.engine.times();
   step.times.resize(times.size());
   for (std::size_t i = 0; i < times.size(); ++i) step.times[i] += times[i];
@@ -205,6 +206,7 @@ std::optional<StepOutcome> SynchronousStrategy::result() {
   progress.accuracy = static_cast<double>(done.correct) / samples;
   progress.learning_rate = static_cast<double>(static_cast<float>(done.learning_rate));
   progress.skipped = done.skipped;
+  progress.gradient_norm = done.gradient_norm;
   return outcome;
 }
 

@@ -48,6 +48,7 @@ class SynchronousStrategy : public Strategy {
     std::optional<NotFinite> not_finite;
     bool has_bad_data = false;               // its samples are not finite
     bool skipped = false;                    // engine::StepResult::skipped
+    double gradient_norm = 0;                // of the newest call, the only one that updates
     std::vector<backend::PhaseTimes> times;  // one a replica
     bool is_broken() const { return not_finite || has_bad_data; }
   };

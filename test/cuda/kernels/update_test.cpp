@@ -68,6 +68,7 @@ struct Flat {
       const double norm = norm_of(part(0, segments[i]), part(1, segments[i]), updates[i].l2);
       all += norm * norm;
     }
+    expected_norm = std::sqrt(all);
     for (std::size_t i = 0; i < segments.size(); ++i) {
       const cuda::UpdateSegment& s = segments[i];
       std::vector<std::size_t> at = {0, 1};
@@ -102,9 +103,16 @@ struct Flat {
   }
 
   void update(const float* scales, cuda::StepScalars* scalars, cuda::StepState* state) {
-    cuda::update(segments.data(), chunks.data(), static_cast<std::int64_t>(chunks.size()),
-                 pointers(), scales, scalars, state, nullptr);
+    const auto count = static_cast<std::int64_t>(chunks.size());
+    std::vector<double> squares(chunks.size(), std::nan(""));
+    cuda::update(segments.data(), chunks.data(), count, pointers(), scales, scalars, state,
+                 squares.data(), nullptr);
+    numbers = {};
+    cuda::gradient_norm(squares.data(), count, state, &numbers, nullptr);
   }
+
+  cuda::StepNumbers numbers = {};  // of the last update()
+  double expected_norm = 0;        // of the last expect_update()
 
   void check(double tolerance = 2e-6) const {
     for (std::size_t i = 0; i < buffers.size(); ++i) {
@@ -165,6 +173,7 @@ TEST_CASE("cuda update: every rule with every option, segments of any size, thre
       flat.expect_update(*scalars.get(), 8);
       flat.update(nullptr, scalars.get(), state.get());
       flat.check(1e-5);
+      CHECK(flat.numbers.gradient_norm == doctest::Approx(flat.expected_norm).epsilon(1e-6));
     }
   }
 }
@@ -177,6 +186,7 @@ TEST_CASE("cuda update: nothing changes unless the state says so") {
   scalars->learning_rate = 1;
   scalars->update = 1;
   flat.update(nullptr, scalars.get(), state.get());
+  CHECK(flat.numbers.gradient_norm == 0);
   for (std::size_t i = 0; i < flat.buffers.size(); ++i) {
     check_equal(flat.buffers[i], flat.want[i]);
   }

@@ -123,6 +123,8 @@ struct UpdateRun {
   float* average = nullptr;  // null: none
   float l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1;
   float learning_rate = 0, weight_decay = 0, ema = 0;
+  // The sum of squares of the gradients before clipping is added to it; null: not wanted.
+  double* gradient_square = nullptr;
 };
 
 struct Kernels {

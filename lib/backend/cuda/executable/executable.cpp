@@ -19,6 +19,7 @@ static_assert(offsetof(StepNumbers, correct) == offsetof(Numbers, correct));
 static_assert(offsetof(StepNumbers, penalty) == offsetof(Numbers, penalty));
 static_assert(offsetof(StepNumbers, finite) == offsetof(Numbers, finite));
 static_assert(offsetof(StepNumbers, skipped) == offsetof(Numbers, skipped));
+static_assert(offsetof(StepNumbers, gradient_norm) == offsetof(Numbers, gradient_norm));
 
 // Of operands, as kernels, cuDNN and cublasLt read them: plans/convolution.h, plans/matmul.h.
 constexpr std::int64_t kInputAlignment = 16;

@@ -317,7 +317,7 @@ void CudaExecutable::decide_and_update(const Call& call) {
   const bool scaled = options_.loss_scale.dynamic;
   if (scaled && call.apply) check_gradients(gradients(), count, state(), call.stream);
   decide_update(reduced ? trailer() : nullptr, scaled, scalars(), state(), numbers(), call.stream);
-  if (call.apply) update_.enqueue(gradients(), scalars(), state(), call.stream);
+  if (call.apply) update_.enqueue(gradients(), scalars(), state(), numbers(), call.stream);
 }
 
 }  // namespace trainer::backend::cuda

@@ -23,8 +23,8 @@ UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   const int device = variables.device();
   segments_ = allocate_copy(device, segments.data(), segments.size() * sizeof(UpdateSegment));
   chunks_ = allocate_copy(device, chunks.data(), chunks.size() * sizeof(UpdateChunk));
-  if (!needs_norm_) return;
   squares_ = allocate_device(device, chunks.size() * sizeof(double));
+  if (!needs_norm_) return;
   scales_ = allocate_device(device, segments.size() * sizeof(float));
 }
 
@@ -55,11 +55,13 @@ const float* UpdatePhase::enqueue_clip_scales(const float* gradients, const Step
 }
 
 void UpdatePhase::enqueue(const float* gradients, const StepScalars* scalars,
-                          const StepState* state, cudaStream_t stream) {
+                          const StepState* state, StepNumbers* numbers, cudaStream_t stream) {
   if (chunk_count_ == 0) return;
   const float* scales = needs_norm_ ? enqueue_clip_scales(gradients, state, stream) : nullptr;
+  auto* squares = pointer_to<double>(squares_.span());
   update(pointer_to<UpdateSegment>(segments_.span()), pointer_to<UpdateChunk>(chunks_.span()),
-         chunk_count_, buffers(gradients), scales, scalars, state, stream);
+         chunk_count_, buffers(gradients), scales, scalars, state, squares, stream);
+  gradient_norm(squares, chunk_count_, state, numbers, stream);
 }
 
 }  // namespace trainer::backend::cuda

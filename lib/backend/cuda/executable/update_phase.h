@@ -13,9 +13,9 @@ class UpdatePhase {
   explicit UpdatePhase(CudaVariables& variables);
 
   // Enqueues the update by these flat gradients: what decide_update() left in the state says
-  // whether it changes anything.
+  // whether it changes anything. Sets numbers->gradient_norm if it does.
   void enqueue(const float* gradients, const StepScalars* scalars, const StepState* state,
-               cudaStream_t stream);
+               StepNumbers* numbers, cudaStream_t stream);
   // Whether some parameter's gradient is clipped by its norm.
   bool needs_norm() const { return needs_norm_; }
   // Enqueues the computation of the clip scales, one a segment, and returns where they will be.

@@ -43,6 +43,7 @@ struct StepNumbers {
   double penalty;
   bool finite;
   bool skipped;  // the update was left out because a scaled gradient overflowed
+  double gradient_norm;
   PhaseTimes times;
 };
 

@@ -56,6 +56,7 @@ __global__ void decide_update_kernel(const float* trailer, bool dynamic_loss_sca
   if (scalars->stop_when_not_finite != 0 && !finite) now.stopped = 1;
   numbers->finite = finite;
   numbers->skipped = apply && finite && overflowed;
+  numbers->gradient_norm = nan("");
   now.gradients_scale = now.loss_scale;
   if (dynamic_loss_scale && apply && finite) change_loss_scale(now);
   *state = now;
@@ -223,17 +224,19 @@ __device__ inline void adam(const UpdateSegment& s, const Rates& rates,
   if (s.amsgrad != 0) store<N>(second, left, buffers.slots[2] + i);
 }
 
-// Elements [i, i + N) of the flat buffers, of which `left` are the segment's.
+// Elements [i, i + N) of the flat buffers, of which `left` are the segment's. Returns the sum of
+// squares of their gradients before clipping.
 template <int N>
-__device__ inline void update_elements(const UpdateSegment& s, const Rates& rates,
-                                       const UpdateBuffers& buffers, std::int64_t i,
-                                       std::int64_t left) {
-  float g[N], w[N];
+__device__ inline float update_elements(const UpdateSegment& s, const Rates& rates,
+                                        const UpdateBuffers& buffers, std::int64_t i,
+                                        std::int64_t left) {
+  float g[N], w[N], square = 0;
   load<N>(buffers.gradients + i, left, g);
   load<N>(buffers.parameters + i, left, w);
   for (int k = 0; k < N; ++k) {
     g[k] *= rates.unscale;
     if (s.l2 != 0) g[k] += 2 * s.l2 * w[k];
+    if (k < left) square += g[k] * g[k];
     g[k] *= rates.clip_scale;
     if (s.clip == Clip::kValue) {
       const float limit = s.clip_limit;
@@ -251,33 +254,49 @@ __device__ inline void update_elements(const UpdateSegment& s, const Rates& rate
     for (int k = 0; k < N; ++k) average[k] = average[k] * rates.ema + w[k] * (1 - rates.ema);
     store<N>(average, left, buffers.average + i);
   }
+  return square;
 }
 
+// Returns the sum of update_elements() over this thread's elements.
 template <int N>
-__device__ inline void update_chunk(const UpdateSegment& s, const Rates& rates,
-                                    const UpdateBuffers& buffers, const UpdateChunk& chunk) {
+__device__ inline float update_chunk(const UpdateSegment& s, const Rates& rates,
+                                     const UpdateBuffers& buffers, const UpdateChunk& chunk) {
+  float square = 0;  // of few elements: a double would cost registers
   for (std::int64_t i = chunk.first + threadIdx.x * N; i < chunk.last; i += blockDim.x * N) {
-    update_elements<N>(s, rates, buffers, i, chunk.last - i);
+    square += update_elements<N>(s, rates, buffers, i, chunk.last - i);
   }
+  return square;
 }
 
 __global__ void __launch_bounds__(kThreads)
     update_kernel(const UpdateSegment* segments, const UpdateChunk* chunks, UpdateBuffers buffers,
-                  const float* clip_scales, const StepScalars* scalars, const StepState* state) {
+                  const float* clip_scales, const StepScalars* scalars, const StepState* state,
+                  double* squares) {
   if (state->updates_now == 0) return;
   const UpdateChunk chunk = chunks[blockIdx.x];
   const UpdateSegment& s = segments[chunk.segment];
-  Rates* rates = shared_memory<Rates>();
+  double* sums = shared_memory<double>();
+  Rates* rates = reinterpret_cast<Rates*>(sums + kWarp);
   if (threadIdx.x == 0) {
     const float scale = clip_scales != nullptr ? clip_scales[chunk.segment] : 1.0f;
     *rates = rates_of(s, scale, *scalars, *state);
   }
   __syncthreads();
-  if (chunk.first % 4 == 0) {
-    update_chunk<4>(s, *rates, buffers, chunk);
-  } else {
-    update_chunk<1>(s, *rates, buffers, chunk);
-  }
+  const float square = chunk.first % 4 == 0 ? update_chunk<4>(s, *rates, buffers, chunk)
+                                            : update_chunk<1>(s, *rates, buffers, chunk);
+  const double sum = over_block(static_cast<double>(square), 0.0, sums, Sum());
+  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
+}
+
+// One block.
+__global__ void __launch_bounds__(kClipThreads)
+    gradient_norm_kernel(const double* squares, std::int64_t count, const StepState* state,
+                         StepNumbers* numbers) {
+  if (state->updates_now == 0) return;
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += squares[i];
+  sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
+  if (threadIdx.x == 0) numbers->gradient_norm = sqrt(sum);
 }
 
 void assign(UpdateSegment& segment, const graph::SgdRule& rule) {
@@ -385,9 +404,16 @@ void clip_scales(const UpdateSegment* segments, std::int64_t segment_count,
 
 void update(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
             const UpdateBuffers& buffers, const float* clip_scales, const StepScalars* scalars,
-            const StepState* state, cudaStream_t stream) {
-  launch("update", update_kernel, static_cast<unsigned>(count), kThreads, sizeof(Rates), stream,
-         segments, chunks, buffers, clip_scales, scalars, state);
+            const StepState* state, double* squares, cudaStream_t stream) {
+  launch("update", update_kernel, static_cast<unsigned>(count), kThreads,
+         kWarp * sizeof(double) + sizeof(Rates), stream, segments, chunks, buffers, clip_scales,
+         scalars, state, squares);
+}
+
+void gradient_norm(const double* squares, std::int64_t count, const StepState* state,
+                   StepNumbers* numbers, cudaStream_t stream) {
+  launch("gradient_norm", gradient_norm_kernel, 1, kClipThreads, kWarp * sizeof(double), stream,
+         squares, count, state, numbers);
 }
 
 }  // namespace trainer::backend::cuda

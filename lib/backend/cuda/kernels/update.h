@@ -52,9 +52,9 @@ void check_gradients(const float* gradients, std::int64_t count, StepState* stat
 // Decides on the device what this call does. Without ranks `trailer` is null and the call's own
 // all_finite counts, otherwise trailer[0] (the number of ranks that are not finite) must be 0.
 // updates_now = scalars->apply and finite and not stopped and not overflowed; writes
-// numbers->finite and numbers->skipped; stopped as backend::Scalars::stop_when_not_finite says.
-// With `dynamic_loss_scale` the scale is halved (not below 1) after an overflow and doubled (up to
-// 2^24) after 2000 updates without one.
+// numbers->finite and numbers->skipped, and a gradient_norm that is not a number; stopped as
+// backend::Scalars::stop_when_not_finite says. With `dynamic_loss_scale` the scale is halved (not
+// below 1) after an overflow and doubled (up to 2^24) after 2000 updates without one.
 void decide_update(const float* trailer, bool dynamic_loss_scale, const StepScalars* scalars,
                    StepState* state, StepNumbers* numbers, cudaStream_t stream);
 // Begins a call: finite and all_finite from the numbers of its parts and from the calls before
@@ -71,10 +71,14 @@ void clip_scales(const UpdateSegment* segments, std::int64_t segment_count,
                  const UpdateChunk* chunks, std::int64_t chunk_count, const double* squares,
                  float* scales, cudaStream_t stream);
 // graph::Update of all chunks, if state->updates_now; gradients are divided by
-// state->gradients_scale first. clip_scales may be null: all 1. Formulas and the order of
-// operations are those of lib/backend/cpu/simd/update.inl.
+// state->gradients_scale first. clip_scales may be null: all 1. squares[i] becomes the sum over
+// chunk i of the squares that gradient_squares() takes, if state->updates_now. Formulas and the
+// order of operations are those of lib/backend/cpu/simd/update.inl.
 void update(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
             const UpdateBuffers& buffers, const float* clip_scales, const StepScalars* scalars,
-            const StepState* state, cudaStream_t stream);
+            const StepState* state, double* squares, cudaStream_t stream);
+// numbers->gradient_norm = sqrt(sum of squares), if state->updates_now.
+void gradient_norm(const double* squares, std::int64_t count, const StepState* state,
+                   StepNumbers* numbers, cudaStream_t stream);
 
 }  // namespace trainer::backend::cuda
