@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Installs what building trainer needs on Debian 12. Does nothing, and needs no network, when all of it is there.
 #
-#   scripts/install_deps.sh [--test] [--lint] [--fuzz]
+#   scripts/install_deps.sh [--test] [--lint] [--fuzz] [--package]
 #
-# --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy; --fuzz clang with libFuzzer.
+# --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy; --fuzz clang with libFuzzer;
+# --package what scripts/package/deb.sh needs.
 # Uses sudo only when not root.
 set -euo pipefail
 
@@ -23,8 +24,9 @@ for argument in "$@"; do
     --test) packages+=(python3 python3-venv git ccache zsh chromium) ;;
     --lint) packages+=(clang-format-14 clang-tidy-14) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
-    -h | --help) sed -n '2,7s/^# \{0,1\}//p' "$0"; exit 0 ;;
-    *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint and --fuzz are known" >&2; exit 2 ;;
+    --package) packages+=(dpkg-dev debootstrap) ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint, --fuzz and --package are known" >&2; exit 2 ;;
   esac
 done
 

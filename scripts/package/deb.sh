@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Builds the Debian package, and with --check installs it in a bare Debian 12 and trains there.
+#
+#   scripts/package/deb.sh [--build FOLDER] [--output FOLDER] [--check]
+#
+# --build takes a tree that is built (default: builds build/package); the package lies in --output (default: that tree).
+# --check needs root and the network: debootstrap makes the root folder, which is removed afterwards. Exits with 77 where
+# it cannot be made.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/../.." && pwd)
+build='' output='' check=''
+while (($#)); do
+  case $1 in
+    --build) build=$2; shift 2 ;;
+    --output) output=$2; shift 2 ;;
+    --check) check=1; shift ;;
+    -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) echo "deb.sh: unknown argument '$1'; --build, --output and --check are known" >&2; exit 2 ;;
+  esac
+done
+
+"$root/scripts/install_deps.sh" --package > /dev/null
+if [[ -z $build ]]; then
+  build=$root/build/package
+  cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DTRAINER_TESTS=OFF > /dev/null
+  cmake --build "$build" --target trainer
+fi
+output=${output:-$build}
+mkdir -p "$output"
+cpack -G DEB --config "$build/CPackConfig.cmake" -B "$output" > "$output/cpack.log" 2>&1 ||
+  { cat "$output/cpack.log" >&2; exit 1; }
+package=$(ls "$output"/trainer_*.deb)
+echo "deb.sh: $package ($(($(stat -c %s "$package") / 1024)) KiB)"
+[[ -n $check ]] || exit 0
+
+cannot() { echo "deb.sh: cannot make a bare root here: $1" >&2; exit 77; }
+((EUID == 0)) || cannot "not root"
+bare=$(mktemp -d)
+trap 'umount "$bare/proc" 2> /dev/null || true; rm -rf "$bare"' EXIT
+debootstrap --variant=minbase bookworm "$bare" > "$output/debootstrap.log" 2>&1 ||
+  cannot "debootstrap fails, see $output/debootstrap.log"
+mount -t proc proc "$bare/proc" || cannot "no /proc"
+cp "$package" "$bare/tmp/trainer.deb"
+cp /etc/resolv.conf "$bare/etc/resolv.conf"
+inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive chroot "$bare" "$@"; }
+inside apt-get install -y -qq --no-install-recommends /tmp/trainer.deb
+inside trainer --version
+inside trainer train /usr/share/trainer/configs/digits.yaml --epochs 1 --run-dir /root/run --set data.path=/root/digits
+inside trainer evaluate /root/run
+echo "deb.sh: the package trains in a bare Debian 12"

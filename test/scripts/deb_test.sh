@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# The Debian package of a built tree: its fields, what is in it, and that its program runs. `bare` as second argument
+# installs it in a bare Debian 12, where that can be made.
+set -euo pipefail
+
+build=$1
+source=$(sed -n 's/^CMAKE_HOME_DIRECTORY:INTERNAL=//p' "$build/CMakeCache.txt")
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() { echo "deb_test: $1" >&2; exit 1; }
+script=$source/scripts/package/deb.sh
+if [[ ${2:-} == bare ]]; then
+  "$script" --build "$build" --output "$work" --check
+  exit
+fi
+
+"$script" --build "$build" --output "$work"
+package=$(ls "$work"/trainer_*.deb)
+[[ $(dpkg-deb --field "$package" Package) == trainer ]] || fail "the package has another name"
+depends=$(dpkg-deb --field "$package" Depends)
+for library in libc6 libdnnl2 libyaml-cpp0.7 libgrpc++; do
+  [[ $depends == *"$library"* ]] || fail "does not depend on $library: $depends"
+done
+dpkg-deb --extract "$package" "$work/root"
+"$work/root/usr/bin/trainer" --version
+for file in share/trainer/configs/digits.yaml share/man/man1/trainer.1 share/doc/trainer/LICENSE \
+  share/bash-completion/completions/trainer; do
+  [[ -s $work/root/usr/$file ]] || fail "no $file in the package"
+done
+[[ -z $(find "$work/root" -name '*cuda*') ]] || fail "the CUDA plugin is in the package of the CPU"
+[[ -z $(find "$work/root" -path '*home*' -o -path '*build*') ]] || fail "a path of this machine is in the package"
+echo "ok"
