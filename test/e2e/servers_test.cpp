@@ -136,18 +136,36 @@ run: {checkpoint_every: 7 steps, log_every: 1 steps, summary_every: 1 steps}
     job.start_all(chief(config, work / "run"), others);
     check(job);
   }
+  const auto signal_at_13 = [&](Job& job, const std::string& name, int signal) {
+    job.start_all(chief(config, work / "run"), others);
+    REQUIRE(job["chief:0"].wait_for("\"step\":13,"));
+    job[name].signal(signal);
+  };
   const auto stop = [&](const std::string& name) {
     Job first(2, 0);
-    first.start_all(chief(config, work / "run"), others);
-    REQUIRE(first["chief:0"].wait_for("\"step\":13,"));
-    first[name].signal(SIGTERM);
+    signal_at_13(first, name, SIGTERM);
     CHECK(first.wait(75)["chief:0"].event("finished").at("reason") == "interrupted");
+  };
+  const auto check_resumed = [&] {
     Job second(2, 0);
     second.start_all(chief(config, work / "run", {"--resume"}), others);
     check(second);
   };
-  SUBCASE("SIGTERM to the chief") { stop("chief:0"); }
-  SUBCASE("SIGTERM to a server") { stop("ps:1"); }
+  SUBCASE("SIGTERM to the chief") {
+    stop("chief:0");
+    check_resumed();
+  }
+  SUBCASE("SIGTERM to a server") {
+    stop("ps:1");
+    check_resumed();
+  }
+  SUBCASE("a server is killed: the chief's averages and moments are not those of its step") {
+    Job first(2, 0);
+    signal_at_13(first, "ps:1", SIGKILL);
+    check_contains(first.wait(4, {"ps:1"})["chief:0"].err,
+                   {"has gone", "The job was at step ", "last checkpoint: ", "--resume"});
+    check_resumed();
+  }
   CHECK_FALSE(std::filesystem::exists(work / "others"));
 }
 

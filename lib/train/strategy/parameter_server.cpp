@@ -78,14 +78,16 @@ class ParameterServer final : public Strategy {
   }
 
   // A server has gone. What this process has of it is one global step's parameters, and the slots
-  // of its last checkpoint.
+  // of its last checkpoint. With one worker no step depends on time: the steps since then are made
+  // again rather than made of such a mixture.
   std::string rescue(Checkpointer& checkpointer) override {
     const std::int64_t step = session().state.step, slots = session().saved_step;
-    if (step <= slots) {
-      return concat("The job was at step ", step,
-                    "; last checkpoint: ", checkpointer.last_checkpoint());
-    }
     const bool exact = has_full_state_;
+    if (step <= slots || (!exact && servers_.workers() == 1)) {
+      return concat("The job was at step ", step,
+                    "; last checkpoint: ", checkpointer.last_checkpoint(),
+                    "; start the job again with --resume");
+    }
     has_full_state_ = true;  // as much as there will be
     checkpointer.save();
     return concat("The job was at step ", step, ", saved with the parameters of that step",
