@@ -28,15 +28,15 @@ RULES = [
 ]
 
 
-def sites(folder):
+def sites(root, folder):
     """Every place where a rule applies: file, line, column, rule."""
     found = []
-    for parent, _, names in sorted(os.walk(os.path.join(ROOT, "lib", folder))):
+    for parent, _, names in sorted(os.walk(os.path.join(root, "lib", folder))):
         for name in sorted(names):
-            path = os.path.relpath(os.path.join(parent, name), ROOT)
+            path = os.path.relpath(os.path.join(parent, name), root)
             if not name.endswith(".cpp") or "/cuda/" in path:
                 continue
-            with open(os.path.join(ROOT, path)) as file:
+            with open(os.path.join(root, path)) as file:
                 lines = file.read().split("\n")
             for number, line in enumerate(lines):
                 code = re.sub(r'"(\\.|[^"\\])*"', lambda match: '"' + "_" * (len(match.group()) - 2) + '"', line).split("//")[0]
@@ -45,6 +45,12 @@ def sites(folder):
                 for rule, (pattern, _) in enumerate(RULES):
                     found += [(path, number, match.start(), rule) for match in re.finditer(pattern, code)]
     return found
+
+
+def drawn(root, arguments):
+    draw = random.Random(arguments.seed)
+    everything = {folder: sites(root, folder) for folder in arguments.folders}
+    return [draw.choice(everything[folder]) for folder in (draw.choice(arguments.folders) for _ in range(arguments.count))]
 
 
 def planted(line, column, rule):
@@ -68,11 +74,8 @@ def main():
     parser.add_argument("--list", action="store_true", help="only say which mutants there would be")
     parser.add_argument("--build", default=os.path.join("build", "release"), help="folder of the build in the copy")
     arguments = parser.parse_args()
-    draw = random.Random(arguments.seed)
-    everything = {folder: sites(folder) for folder in arguments.folders}
-    mutants = [draw.choice(everything[folder]) for folder in (draw.choice(arguments.folders) for _ in range(arguments.count))]
     if arguments.list:
-        for path, number, _, rule in mutants:
+        for path, number, _, rule in drawn(ROOT, arguments):
             print(f"{path}:{number + 1}: {RULES[rule][0]!r} -> {RULES[rule][1]!r}")
         return 0
 
@@ -82,10 +85,11 @@ def main():
     subprocess.run(["git", "checkout", "--detach", "-f", subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, text=True,
                                                                         capture_output=True).stdout.strip()],
                    cwd=copy, check=True, capture_output=True)
+    mutants = drawn(copy, arguments)
     environment = dict(os.environ, CCACHE_BASEDIR=copy, CCACHE_NOHASHDIR="1")
     if not os.path.isfile(os.path.join(copy, arguments.build, "build.ninja")):
-        subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy,
-                       check=True, capture_output=True)
+        subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_WERROR=ON",
+                        "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
     folders = sorted({path.split("/")[1] for path, *_ in mutants})
     subprocess.run(["ninja", "-C", arguments.build, *(f"test_{folder}" for folder in folders)], cwd=copy, check=True, env=environment)
     for folder in folders:

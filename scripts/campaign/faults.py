@@ -10,6 +10,7 @@ and ends with 1 when one was lost. --writes N takes N calls that touch the run f
 that need mounts are left out without root.
 """
 import argparse
+import contextlib
 import glob
 import json
 import os
@@ -40,6 +41,8 @@ train: {epochs: 3, batch_size: 32}
 run: {checkpoint_every: 3 steps, log_every: 1 steps, evaluate_every: 20 steps}
 parallel: {threads: 1}
 """
+# Few steps, each kind of file: for a fault at every call.
+SMALL = CONFIG.replace("limit: 400", "limit: 64").replace("epochs: 3", "epochs: 2").replace("every: 20 steps", "every: 2 steps")
 # Images and features are kept on disk: a frozen backbone before a small head.
 CACHES = """name: caches
 seed: 7
@@ -206,17 +209,26 @@ class Campaign:
                 for number in range(images):
                     with open(f"{self.folder}/{split}/{label}/{number}.ppm", "wb") as file:
                         file.write(b"P6 36 40 255\n" + bytes(base + self.draw.randrange(100) for _ in range(36 * 40 * 3)))
-        before = self.config, self.whole, self.seconds
-        self.config = f"{self.folder}/caches.yaml"
-        with open(self.config, "w") as file:
-            file.write(CACHES.replace("FOLDER", self.folder))
-        self.measure()
-        shutil.rmtree(f"{self.folder}/cache")
-        self.kills(count, "caches on disk")
+        with self.another(CACHES.replace("FOLDER", self.folder)):
+            shutil.rmtree(f"{self.folder}/cache")
+            self.kills(count, "caches on disk")
         left = [name for _, _, names in os.walk(f"{self.folder}/cache") for name in names if LEFTOVER.search(name)]
         if left:
             self.count("caches on disk: left behind", 1, left)
+
+    @contextlib.contextmanager
+    def another(self, config):
+        """With another job than the usual one."""
+        before = self.config, self.whole, self.seconds
+        self.config = f"{self.folder}/another.yaml"
+        with open(self.config, "w") as file:
+            file.write(config)
+        self.measure()
+        yield
         self.config, self.whole, self.seconds = before
+
+    def small(self):
+        return self.another(SMALL % f"{self.folder}/digits")
 
     def faulty(self, run, at, kind):
         environment = {"LD_PRELOAD": self.layer, "FAULT_FOLDER": run, "FAULT_AT": str(at), "FAULT_KIND": kind}
@@ -228,6 +240,10 @@ class Campaign:
         self.codes[code] = self.codes.get(code, 0) + 1
 
     def writes(self, most):
+        with self.small():
+            self.fail_writes(most)
+
+    def fail_writes(self, most):
         run, log = f"{self.folder}/run", f"{self.folder}/calls"
         self.finish(run, environment={"LD_PRELOAD": self.layer, "FAULT_FOLDER": run, "FAULT_AT": "0", "FAULT_COUNT": log})
         shutil.rmtree(run)
@@ -243,6 +259,10 @@ class Campaign:
             print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
 
     def power(self, most):
+        with self.small():
+            self.lose_power_at(most)
+
+    def lose_power_at(self, most):
         """Killed before a call, and then everything that was not synced is lost, or all but the names, or all but the data."""
         box, log, shadow = f"{self.folder}/box", f"{self.folder}/calls", f"{self.folder}/shadow"
         run = f"{box}/run"
@@ -318,6 +338,53 @@ class Campaign:
         self.repeat("limits of 40 to 1,000 MiB of address space",
                     [lambda run, limit=limit: trial(run, limit) for limit in range(40, 1000, 32)])
         print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+
+    def group_memory(self, count):
+        """A control group whose memory ends at some moment: the kernel kills the run."""
+        groups = [entry.split(":", 2) for entry in open("/proc/self/cgroup").read().split()]
+        old = [path for _, controllers, path in groups if controllers == "memory"]
+        group = f"/sys/fs/cgroup/{'memory' if old else ''}/trainer-campaign-{os.getpid()}"
+        limit_file, most_file = (("memory.limit_in_bytes", "memory.max_usage_in_bytes") if old else ("memory.max", "memory.peak"))
+        try:
+            os.mkdir(group)
+            with open(f"{group}/{limit_file}", "w") as file:
+                file.write(str(1 << 30))
+        except OSError as error:
+            if os.path.isdir(group):
+                os.rmdir(group)
+            print(f"out of memory by a control group: left out ({error})")
+            return
+        run = f"{self.folder}/run"
+
+        def inside(limit):
+            def enter():
+                with open(f"{group}/{limit_file}", "w") as file:
+                    file.write(str(limit))
+                with open(f"{group}/cgroup.procs", "w") as file:
+                    file.write(str(os.getpid()))
+            process = subprocess.Popen(self.command(run), stdout=self.out, stderr=self.err, preexec_fn=enter)
+            return process.wait(600)
+
+        def trial(_, limit):
+            self.out, self.err = open(f"{self.folder}/out", "w+"), open(f"{self.folder}/err", "w+")
+            code = inside(limit)
+            self.codes[code] = self.codes.get(code, 0) + 1
+            if code not in (0, -signal.SIGKILL):
+                self.check_message(code)
+            self.check_checkpoints(run, self.announced())
+        try:
+            self.codes = {}
+            trial(run, 1 << 30)
+            with open(f"{group}/{most_file}") as file:
+                peak = int(file.read())
+            shutil.rmtree(run)
+            self.codes = {}
+            least = peak // 8
+            self.repeat(f"out of memory by a control group of {least >> 20} to {peak >> 20} MiB",
+                        [lambda run, limit=least + (peak - least) * i // count: trial(run, limit) for i in range(count)])
+            print("    exit codes: " + ", ".join(f"{code}: {n}" for code, n in sorted(self.codes.items())))
+        finally:
+            os.rmdir(group)
 
     def deleted(self):
         def trial(run):
@@ -530,6 +597,7 @@ def main():
             "writes": lambda: campaign.writes(arguments.writes),
             "power": lambda: campaign.power(arguments.writes),
             "memory": campaign.memory,
+            "group-memory": lambda: campaign.group_memory(40),
             "stops": lambda: campaign.stops(30),
             "stopped-workers": lambda: campaign.cluster("two workers", workers, 3, shared + timeout, in_order(), stop=30),
             "clock": campaign.clock,
