@@ -65,6 +65,16 @@ def run(command, where, seconds, environment=None):
         return -1
 
 
+def make_copy():
+    """(folder, environment of builds) of a copy of HEAD that keeps what is built in it."""
+    copy = os.path.join(ROOT, "build", "mutants")
+    if not os.path.isdir(copy):
+        subprocess.run(["git", "worktree", "add", "--detach", copy, "HEAD"], cwd=ROOT, check=True, capture_output=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, text=True, capture_output=True).stdout.strip()
+    subprocess.run(["git", "checkout", "--detach", "-f", head], cwd=copy, check=True, capture_output=True)
+    return copy, dict(os.environ, CCACHE_BASEDIR=copy, CCACHE_NOHASHDIR="1")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=30)
@@ -79,14 +89,8 @@ def main():
             print(f"{path}:{number + 1}: {RULES[rule][0]!r} -> {RULES[rule][1]!r}")
         return 0
 
-    copy = os.path.join(ROOT, "build", "mutants")
-    if not os.path.isdir(copy):
-        subprocess.run(["git", "worktree", "add", "--detach", copy, "HEAD"], cwd=ROOT, check=True, capture_output=True)
-    subprocess.run(["git", "checkout", "--detach", "-f", subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, text=True,
-                                                                        capture_output=True).stdout.strip()],
-                   cwd=copy, check=True, capture_output=True)
+    copy, environment = make_copy()
     mutants = drawn(copy, arguments)
-    environment = dict(os.environ, CCACHE_BASEDIR=copy, CCACHE_NOHASHDIR="1")
     if not os.path.isfile(os.path.join(copy, arguments.build, "build.ninja")):
         subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_WERROR=ON",
                         "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
