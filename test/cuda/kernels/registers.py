@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Holds the registers of the CUDA kernels against registers.txt.
+"""Holds the registers and shared memory of the CUDA kernels against registers.txt.
 
 Reads the GPU code in object files or libraries (not compressed: nvcc -Xfatbin=-compress=false) without CUDA's tools.
-Fails on a kernel that uses local memory, on one that needs more registers than the table's line for its name and GPU
-allows, and on kernels and lines that have no counterpart. A line is "KERNEL GPU REGISTERS", the most of all instances
-of a template. GPUs give registers in eights; one eight more is allowed, since versions of nvcc differ.
+Fails on a kernel that uses local memory (spilled registers lie there), on one that needs more registers or shared memory than
+the table's line for its name and GPU allows, and on kernels and lines that have no counterpart. A line is "KERNEL GPU REGISTERS
+SHARED", the most of all instances of a template; SHARED is the bytes that a kernel declares, without those that its launch adds
+and the 1024 that CUDA reserves from compute capability 9.0 on. GPUs give registers in eights; one eight more is allowed, since
+versions of nvcc differ.
 
     registers.py TABLE FILE...           checks
     registers.py --write TABLE FILE...   writes the table
@@ -15,6 +17,7 @@ import struct
 import sys
 
 CUDA_MACHINE = 190
+RESERVED_SHARED = 1024  # in the size of a section of shared memory
 REGISTERS, FRAME_SIZE = 0x2F, 0x11  # attributes of .nv.info
 WITH_PAYLOAD = 4
 
@@ -29,7 +32,7 @@ def images(data):
 
 
 def sections(image):
-    """(name, contents) of each section."""
+    """(name, contents, size) of each section."""
     start, = struct.unpack_from("<Q", image, 40)
     size, count, names = struct.unpack_from("<HHH", image, 58)
     headers = [struct.unpack_from("<IIQQQQIIQQ", image, start + i * size) for i in range(count)]
@@ -37,7 +40,7 @@ def sections(image):
     for name, kind, _, _, offset, length, *_ in headers:
         end = image.index(b"\0", name_offset + name)
         contents = b"" if kind == 8 else image[offset:offset + length]
-        yield image[name_offset + name:end].decode(), contents
+        yield image[name_offset + name:end].decode(), contents, length
 
 
 def architecture(image):
@@ -72,8 +75,11 @@ def plain_name(symbol):
 
 
 def kernels(image):
-    """(symbol, registers, bytes of local memory) of each kernel."""
-    parts = dict(sections(image))
+    """(symbol, registers, bytes of local memory, bytes of shared memory) of each kernel."""
+    parts, sizes = {}, {}
+    for section, contents, size in sections(image):
+        parts[section], sizes[section] = contents, size
+    reserved = RESERVED_SHARED if architecture(image) >= 90 else 0
     symbols, strings = parts[".symtab"], parts[".strtab"]
     found = {}
     for attribute, payload in attributes(parts.get(".nv.info", b"")):
@@ -85,22 +91,24 @@ def kernels(image):
         found.setdefault(symbol, {})[attribute] = value
     for symbol, values in found.items():
         if REGISTERS in values:
-            yield symbol, values[REGISTERS], values.get(FRAME_SIZE, 0)
+            shared = sizes.get(f".nv.shared.{symbol}", reserved) - reserved
+            yield symbol, values[REGISTERS], values.get(FRAME_SIZE, 0), shared
 
 
 def read_files(paths):
-    """The most registers by (kernel, GPU), and messages about local memory."""
+    """The most registers and shared memory by (kernel, GPU), and messages about local memory."""
     most, errors = {}, []
     for path in paths:
         with open(path, "rb") as file:
             data = file.read()
         for image in images(data):
             gpu = f"sm_{architecture(image)}"
-            for symbol, registers, frame in kernels(image):
+            for symbol, registers, frame, shared in kernels(image):
                 if frame > 0:
                     errors.append(f"{symbol} uses {frame} bytes of local memory on {gpu}")
                 key = plain_name(symbol), gpu
-                most[key] = max(most.get(key, 0), registers)
+                before = most.get(key, (0, 0))
+                most[key] = max(before[0], registers), max(before[1], shared)
     if not most:
         errors.append("no GPU code was found; compile with -Xfatbin=-compress=false")
     return most, errors
@@ -110,8 +118,8 @@ def read_table(path):
     table = {}
     with open(path) as file:
         for line in file:
-            kernel, gpu, registers = line.split()
-            table[kernel, gpu] = int(registers)
+            kernel, gpu, registers, shared = line.split()
+            table[kernel, gpu] = int(registers), int(shared)
     return table
 
 
@@ -122,13 +130,15 @@ def allowed(registers):
 def compare(table, most):
     """Kernels may be built for fewer GPUs than the table has, and for others."""
     known, built = {gpu for _, gpu in table}, {gpu for _, gpu in most}
-    for key, registers in sorted(most.items()):
+    for key, (registers, shared) in sorted(most.items()):
         if key[1] not in known:
             continue
         if key not in table:
             yield f"{key[0]} on {key[1]} has no line; add it with --write"
-        elif registers > allowed(table[key]):
-            yield f"{key[0]} needs {registers} registers on {key[1]}, not {table[key]} as before; if that is right, use --write"
+        elif registers > allowed(table[key][0]):
+            yield f"{key[0]} needs {registers} registers on {key[1]}, not {table[key][0]} as before; if that is right, use --write"
+        elif shared > table[key][1]:
+            yield f"{key[0]} declares {shared} bytes of shared memory on {key[1]}, not {table[key][1]}; if that is right, use --write"
     for key in sorted(set(table) - set(most)):
         if key[1] in built:
             yield f"{key[0]} on {key[1]} is gone; remove its line with --write"
@@ -140,7 +150,7 @@ def main(arguments):
     most, errors = read_files(paths)
     if write and most:
         with open(table, "w") as file:
-            file.writelines(f"{kernel} {gpu} {registers}\n" for (kernel, gpu), registers in sorted(most.items()))
+            file.writelines(f"{kernel} {gpu} {registers} {shared}\n" for (kernel, gpu), (registers, shared) in sorted(most.items()))
     elif most:
         errors += compare(read_table(table), most)
     for error in errors:
