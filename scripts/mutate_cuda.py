@@ -105,7 +105,10 @@ class Build:
         where = where or self.copy
         folder = os.path.join(where, "build", build)
         if not os.path.isfile(os.path.join(folder, "build.ninja")):
-            subprocess.run(["cmake", "--preset", build, "-DTRAINER_TESTS=ON", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"],
+            # As scripts/test.sh configures, so that ccache has most of it.
+            werror = "ON" if build == "release" else "OFF"
+            subprocess.run(["cmake", "--preset", build, "-DTRAINER_TESTS=ON", f"-DTRAINER_WERROR={werror}",
+                            "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"],
                            cwd=where, check=True, capture_output=True)
         environment = {**self.environment, "CCACHE_BASEDIR": where}
         return subprocess.run(["ninja", "-C", folder, target], capture_output=True, text=True, env=environment, check=False)

@@ -42,4 +42,17 @@ TEST_CASE("many calls in flight have the scalars and numbers of each") {
   }
 }
 
+TEST_CASE("variables are read behind the calls that were given before") {
+  for (const Setup& setup : setups()) {
+    if (setup.type != DType::kFloat32) continue;
+    CAPTURE(to_string(setup));
+    DeviceCalls calls(setup, kPlain, kSamples, kCalls);
+    for (std::size_t i = 0; i < kCalls; ++i) {
+      calls.launch(i, 0.001f * static_cast<float>(i % 7 + 1));
+    }
+    const std::vector<float> read = calls.trained_values();
+    CHECK(read == train(setup, kCalls).parameters);
+  }
+}
+
 }  // namespace trainer::test

@@ -109,4 +109,23 @@ TEST_CASE("float16: a fixed loss scale gives the update of float32 within roundi
   CHECK(distance(training.changes(), expected) < 2e-2);
 }
 
+TEST_CASE("float16: a gradient that is read has no loss scale") {
+  if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
+  const auto gradient_of = [](DType type, float loss_scale) {
+    const graph::Graph graph = training_graph(kPlain, type);
+    backend::CompileOptions options;
+    options.max_samples = kSamples;
+    options.loss_scale = {loss_scale, false};
+    Runner runner(open({1, "cuda", type}), graph, options);
+    start(runner, starting_values(graph));
+    backend::Scalars scalars = gradient_scalars(kSamples);
+    scalars.apply = false;
+    runner.run(kSamples, batch(graph, kSamples, kPlain, 3), scalars);
+    const auto values = runner.gradient().values;
+    return std::vector<float>(values.begin(), values.end());
+  };
+  const std::vector<float> expected = gradient_of(DType::kFloat32, 1);
+  CHECK(distance(gradient_of(DType::kFloat16, 1024), {expected.begin(), expected.end()}) < 2e-2);
+}
+
 }  // namespace trainer::test

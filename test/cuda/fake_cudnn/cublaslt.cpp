@@ -62,9 +62,12 @@ struct Algorithm {
   std::int64_t m = 0, n = 0, k = 0;
   std::uint32_t a = 0, b = 0, c = 0, d = 0;  // alignments that it counts on
   bool sums_in_result_type = false;          // it then leaves NaN
-  std::uint32_t index = 0;                   // in the heuristic's list
+  std::uint8_t bias = 1;                     // alignment of the address that the heuristic saw
+  std::uint16_t index = 0;                   // in the heuristic's list
 };
 constexpr int kAlgorithms = 3;  // for each product
+// Of vector loads; no algorithm counts on more.
+constexpr std::uint8_t kMostBiasAlignment = 64;
 constexpr std::uint64_t kMagic = 0x66616b65416c676f;
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 
@@ -254,7 +257,7 @@ void set_attribute(Preference& p, cublasLtMatmulPreferenceAttributes_t name, con
 // Each algorithm of the list needs half the workspace of the one before.
 Algorithm choose(const Product& p, const Preference& preference, int index) {
   Algorithm chosen{kMagic, static_cast<std::uint64_t>(settings().workspace_bytes), p.m, p.n, p.k};
-  chosen.index = static_cast<std::uint32_t>(index);
+  chosen.index = static_cast<std::uint16_t>(index);
   chosen.workspace >>= chosen.index;
   chosen.workspace = std::min(chosen.workspace, preference.workspace);
   constexpr std::uint32_t kInResultType =
@@ -265,6 +268,11 @@ Algorithm choose(const Product& p, const Preference& preference, int index) {
   chosen.b = preference.alignments.at(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES);
   chosen.c = preference.alignments.at(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES);
   chosen.d = preference.alignments.at(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES);
+  if (has_bias(p.how.epilogue)) {
+    while (chosen.bias < kMostBiasAlignment && is_aligned(p.how.bias, 2u * chosen.bias)) {
+      chosen.bias = static_cast<std::uint8_t>(2 * chosen.bias);
+    }
+  }
   return chosen;
 }
 
@@ -275,7 +283,8 @@ void check_pointers(const Product& p, const Algorithm& chosen, const Pointers& a
     refuse();
   }
   const auto element = static_cast<std::uint32_t>(size_of(number_of(p.d.type)));
-  if (has_bias(p.how.epilogue) && !is_aligned(p.how.bias, element)) refuse();
+  const auto bias = std::max<std::uint32_t>(element, chosen.bias);
+  if (has_bias(p.how.epilogue) && !is_aligned(p.how.bias, bias)) refuse();
 }
 
 }  // namespace

@@ -3,21 +3,17 @@
 #include <algorithm>
 
 namespace trainer::backend::cuda {
+
 UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   std::vector<UpdateSegment> segments;
-  std::vector<UpdateChunk> chunks;
   for (const Segment& segment : variables.placement().flat.segments) {
     const graph::Clip::Kind clip = segment.update.clip.kind;
     needs_norm_ =
         needs_norm_ || clip == graph::Clip::Kind::kNorm || clip == graph::Clip::Kind::kGlobalNorm;
-    const std::int64_t end = segment.offset + segment.count;
-    for (std::int64_t first = segment.offset; first < end; first += kUpdateChunk) {
-      chunks.push_back({static_cast<std::int32_t>(segments.size()), 0, first,
-                        std::min(end, first + kUpdateChunk)});
-    }
     segments.push_back(make_update_segment(segment.update, segment.offset, segment.count,
                                            segment.slots, segment.average));
   }
+  const std::vector<UpdateChunk> chunks = make_chunks(segments);
   segment_count_ = static_cast<std::int64_t>(segments.size());
   chunk_count_ = static_cast<std::int64_t>(chunks.size());
   const int device = variables.device();

@@ -105,9 +105,10 @@ struct Parts {
     set(description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue);
     if (epilogue == CUBLASLT_EPILOGUE_BIAS) {
       set(description, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, cuda_type(p.bias_type));
-      // The heuristic takes the alignment that it may count on from the address.
-      alignas(kAddressAlignment) static constexpr std::byte kAnyAddress{};
-      set_bias(&kAnyAddress);
+      // The heuristic takes the alignment that it may count on from the address: this one has what
+      // every bias has, and no more by chance.
+      alignas(2 * kAddressAlignment) static constexpr std::byte kPlace[2 * kAddressAlignment]{};
+      set_bias(kPlace + kAddressAlignment);
     }
   }
 
