@@ -1,6 +1,8 @@
 // The convolutions of whole models, in training and evaluation, of a full batch and a last one.
 #include <doctest/doctest.h>
 
+#include <array>
+
 #include "backend/cuda/plans/convolution_graph.h"
 #include "base/error.h"
 #include "compile/compile.h"
@@ -13,15 +15,14 @@ namespace {
 // Plans everything that training and evaluating a model asks for, for a full batch and a last one;
 // returns the number of problems of one batch in one precision.
 std::size_t plan_model(const std::string& model, const Shape& image) {
-  std::vector<std::int64_t> batches{64};
-  if (plans_everything()) batches.push_back(7);
+  constexpr std::array<std::int64_t, 2> kBatches{64, 7};
   std::size_t count = 0;
   for (const Precision& precision : precisions()) {
     compile::Options options;
     options.activations = precision.type;
     options.update.rule = graph::SgdRule{};
     const graph::Graph forward = build(model, sample(image, 10));
-    for (const std::int64_t samples : batches) {
+    for (const std::int64_t samples : kBatches) {
       for (const graph::Graph& graph : {compile::training_graph(forward, options),
                                         compile::evaluation_graph(forward, options)}) {
         for (const auto& problem : convolutions_of(graph, samples, precision.tf32)) {
@@ -31,7 +32,7 @@ std::size_t plan_model(const std::string& model, const Shape& image) {
       }
     }
   }
-  return count / batches.size() / precisions().size();
+  return count / kBatches.size() / precisions().size();
 }
 
 TEST_CASE("models: the CNN of the multi-GPU article") {

@@ -23,8 +23,6 @@ using Pass = ConvolutionProblem::Pass;
 // Channels of a group from which on an engine with tensor cores is expected.
 constexpr std::int64_t kTensorCoreChannels = 16;
 
-const char* device_list() { return std::getenv("TRAINER_PLAN_DEVICES"); }
-
 ConvolutionPlanner& planner_for(const std::string& device) {
   static std::map<std::string, std::unique_ptr<ConvolutionPlanner>> planners;
   auto& planner = planners[device];
@@ -91,10 +89,9 @@ ConvolutionProblem problem_of(Pass pass, const graph::Value& x, const Shape& ima
 
 }  // namespace
 
-bool plans_everything() { return device_list() != nullptr; }
-
 std::vector<std::string> plan_devices() {
-  std::istringstream in(device_list() == nullptr ? "h100" : device_list());
+  const char* list = std::getenv("TRAINER_PLAN_DEVICES");
+  std::istringstream in(list == nullptr ? "h100" : list);
   std::vector<std::string> devices;
   for (std::string device; std::getline(in, device, ',');) devices.push_back(device);
   return devices;

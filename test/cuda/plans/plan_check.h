@@ -1,8 +1,7 @@
 // Convolutions planned by the real cuDNN for GPUs that are not here.
 //
-// TRAINER_PLAN_DEVICES lists the GPUs, by the names of lib/backend/gpu_model.h. When it is not set,
-// a part is planned for h100: the models' full batches, and the conformance table in two
-// precisions.
+// TRAINER_PLAN_DEVICES lists the GPUs, by the names of lib/backend/gpu_model.h; h100 when it is not
+// set.
 #pragma once
 
 #include <string>
@@ -14,7 +13,6 @@
 namespace trainer::test {
 
 std::vector<std::string> plan_devices();
-bool plans_everything();
 
 // The options of a planner for a GPU model.
 backend::cuda::PlannerOptions planner_options(const std::string& device);
