@@ -1,7 +1,5 @@
 #include "backend/cuda/executable/update_phase.h"
 
-#include <algorithm>
-
 namespace trainer::backend::cuda {
 
 UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
