@@ -34,20 +34,20 @@ TESTS = {
     "races": [("tsan", "test_cuda_kernels", "test/cuda/kernels/test_cuda_kernels", "*", "", {})],
     "bounds": [("asan", "test_cuda_kernels", "test/cuda/kernels/test_cuda_kernels", "*", "", {})],
     "descriptors": [("release", "test_cuda_fake_cudnn", "test/cuda/fake_cudnn/test_cuda_fake_cudnn", "*", "", {})],
-    "not_finite": [("release", "trainer_cuda_fake", BACKEND, "activations: a NaN*", "", FAKE)],
     "collective": [("release", "test_cuda_collective", "test/cuda/collective/test_cuda_collective", "*", "", {})],
     "shared": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", SHARED)],
-    "host": [
-        ("release", "trainer_cuda_fake", BACKEND, "many calls*,a captured call*,two runs*,gradients of several*,a guarded*,"
-         "an evaluation graph*,float16*,every batch size*", "", FAKE),
-        ("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS),
+    "operations": [
         ("release", "trainer_cuda_fake", BACKEND, "preprocess,dense,pooling,global*,batch norm,add*,zero padding*,dropout*,"
          "recompute*,gradients of models*,convolution: activations,convolution: groups*,layers give*", "", FAKE),
-        ("release", "trainer_cuda_fake", "test/engine/test_engine", "*", "a sample's features do not depend*", SHARED),
     ],
+    "steps": [
+        ("release", "trainer_cuda_fake", BACKEND, "many calls*,variables are read*,a captured call*,two runs*,gradients of several*,"
+         "a guarded*,an evaluation graph*,float16*,every batch size*", "", FAKE),
+    ],
+    "ranks": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS)],
 }
 # Programs that hold no code of the CUDA backend, and their targets.
-PROGRAMS = {BACKEND: "test_backend", "test/engine/test_engine": "test_engine"}
+PROGRAMS = {BACKEND: "test_backend"}
 
 
 def read_list(name):

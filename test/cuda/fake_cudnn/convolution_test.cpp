@@ -1,6 +1,7 @@
 // The convolutions of lib/backend/cuda on the fake cuDNN against plain loops.
 #include <doctest/doctest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "base/error.h"
@@ -58,6 +59,34 @@ TEST_CASE("convolution: bias and relu, in the engine and as kernels after it") {
         CHECK((text.find("then bias") != std::string::npos) == own_bias);
         CHECK((text.find("then relu") != std::string::npos) == own_relu);
       }
+    }
+  }
+}
+
+TEST_CASE("convolution: a NaN goes through bias and relu, in the engine and as kernels after it") {
+  const fake::KeepSettings keep;
+  const auto planner = make_convolution_planner();
+  ConvolutionProblem problem;
+  problem.n = problem.h = problem.c = problem.out = 1;
+  problem.w = 3;
+  problem.bias = problem.relu = true;
+  for (const bool fuses : {true, false}) {
+    fake::settings().fuses = fuses;
+    for (const DType type : kTypes) {
+      CAPTURE(fuses);
+      CAPTURE(to_string(type));
+      problem.type = type;
+      DeviceArray x(type, 3), kernel(type, 1), bias(type, 1), y(type, 3);
+      const double values[3] = {-2, std::nan(""), 2};
+      for (std::int64_t i = 0; i < 3; ++i) x.set(i, values[i]);
+      kernel.set(0, 1);
+      bias.set(0, 1);
+      const auto plan = planner->plan(problem);
+      Workspace workspace(plan->workspace_bytes());
+      plan->run(x.data(), kernel.data(), y.data(), bias.data(), workspace.data(), nullptr);
+      CHECK(y[0] == 0);
+      CHECK(std::isnan(y[1]));
+      CHECK(y[2] == 3);
     }
   }
 }
