@@ -134,7 +134,7 @@ def fate_of(mutant, build):
         for test in TESTS[name]:
             made = build.make(test[0], test[1])
             if made.returncode != 0:
-                error = next((line for line in made.stdout.splitlines() if "error" in line), made.stdout[-200:])
+                error = next((line for line in made.stdout.splitlines() if "error:" in line), made.stdout[-200:])
                 return "stillborn", "", error
             code, output = build.run(test)
             if code != 0:
