@@ -71,7 +71,7 @@ if [[ -z $quick ]]; then
   configure asan
   mapfile -t unit_tests < <(ninja -C build/asan -t targets all | sed -n 's/^\(test_[a-z0-9_]*\): phony$/\1/p' | grep -v e2e)
   build asan "${unit_tests[@]}"
-  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow|cuda' --exclude-regex '^(e2e:|test_e2e|cuda_(collective|loading|telemetry):)'
+  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow|cuda' --exclude-regex '^(e2e:|test_e2e)'
 
   # OpenMP's own threads are not known to TSan, so layers run on one of them here. Of the backend, what runs on
   # lanes. Parameter servers use gRPC, which is not built with TSan.

@@ -1,4 +1,5 @@
 // Kernel launches of simt.h. This program has its own simt::run_grid, which calls each thread.
+#include <atomic>
 #include <string>
 
 #include "cuda/fake_runtime/test/support.h"
@@ -19,7 +20,7 @@ namespace trainer::test {
 TEST_CASE("fake launches: a kernel's threads run in its stream") {
   const FreshFake fake;
   const cudaStream_t stream = make_stream();
-  int threads = 0;
+  std::atomic<int> threads = 0;  // the host looks while the kernel may run
   simt::launch(stream, "a kernel", dim3(2, 3), dim3(4), 0, [&threads] { ++threads; });
   CUDA_CHECK(cudaGetLastError());
   CHECK(threads == 0);
