@@ -8,6 +8,8 @@ Graph inference(Graph graph, const Options&) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     if (std::holds_alternative<graph::BatchNorm>(graph.nodes[i].op)) {
       removed[static_cast<std::size_t>(use_moving_statistics(graph, static_cast<int>(i)))] = true;
+    } else if (auto* loss = std::get_if<graph::Loss>(&graph.nodes[i].op)) {
+      loss->class_weight.clear();  // weights are of training alone, as in Keras
     } else if (std::holds_alternative<graph::Dropout>(graph.nodes[i].op)) {
       removed[i] = true;
       replace_uses(graph, graph.nodes[i].outputs[0], graph.nodes[i].inputs[0]);

@@ -17,6 +17,7 @@ ValueId add_slot(Graph& graph, const Value& parameter, const graph::Slot& slot) 
   value.shape = parameter.shape;
   value.role = Role::kSlot;
   value.loc = parameter.loc;
+  value.initial = {graph::Initial::Kind::kConstant, slot.initial, 0};
   if (slot.copy) value.initial = parameter.initial;
   return graph.add_value(std::move(value));
 }

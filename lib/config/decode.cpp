@@ -205,6 +205,14 @@ class MapReader {
     }
   }
 
+  void decode_value(const Node& node, ClassWeight& value, const Where& where, const Rule& rule) {
+    if (!usable(node, where)) return;
+    refuse(node, where, read(node, value, rule));
+    for (const Entry& entry : node.entries) {
+      out_.origins[where.path + '.' + entry.key] = origin_of(entry.value);
+    }
+  }
+
   template <class T>
   void decode_value(const Node& node, std::optional<T>& value, const Where& where,
                     const Rule& rule) {

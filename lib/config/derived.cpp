@@ -35,6 +35,16 @@ Config with_replicas(const Config& config, std::int64_t replicas) {
   return made;
 }
 
+bool names_metric(const Config& config, std::string_view name) {
+  const std::string end = concat('/', name);
+  const auto* plateau = std::get_if<ReduceOnPlateauSchedule>(&config.schedule.kind);
+  const Train& train = config.train;
+  return config.run.best.ends_with(end) ||
+         (train.early_stop && train.early_stop->metric.ends_with(end)) ||
+         (train.stop_at && train.stop_at->metric.ends_with(end)) ||
+         (plateau != nullptr && plateau->metric.ends_with(end));
+}
+
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config,
                                                         std::string_view section) {
   std::vector<std::pair<std::string, std::string>> own = leaves(config);

@@ -16,6 +16,10 @@ namespace trainer::config {
 // automatic. Throws ConfigError when the global batch cannot be divided.
 Config with_replicas(const Config& config, std::int64_t replicas);
 
+// Whether run.best, train.early_stop, train.stop_at or the schedule goes by the metric of this name
+// ("auc"), of any split.
+bool names_metric(const Config& config, std::string_view name);
+
 // The leaves (config.h) of one section, such as "parallel" or "data.normalize".
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config,
                                                         std::string_view section);

@@ -179,6 +179,11 @@ inline const Spellings<OnError>& spellings(OnError) {
       {OnError::kFail, "fail"}, {OnError::kSkip, "skip"}, {OnError::kReplace, "replace"}};
   return kNames;
 }
+inline const Spellings<Sampling>& spellings(Sampling) {
+  static const Spellings<Sampling> kNames{{Sampling::kUniform, "uniform"},
+                                          {Sampling::kBalanced, "balanced"}};
+  return kNames;
+}
 inline const Spellings<ImageCache>& spellings(ImageCache) {
   static const Spellings<ImageCache> kNames{
       {ImageCache::kNone, "none"}, {ImageCache::kMemory, "memory"}, {ImageCache::kDisk, "disk"}};

@@ -291,6 +291,35 @@ std::string read(const Node& node, BatchSize& value, const Rule& rule) {
   return wrong;
 }
 
+std::string read(const Node& node, ParameterPattern& value, const Rule& rule) {
+  value.loc = node.loc;
+  return read(node, value.text, rule);
+}
+
+std::string read(const Node& node, ClassWeight& value, const Rule& rule) {
+  ClassWeight parsed;
+  parsed.loc = node.loc;
+  if (node.kind == Node::Kind::kScalar && node.text == "balanced") {
+    parsed.balanced = true;
+    value = parsed;
+    return "";
+  }
+  if (node.kind != Node::Kind::kMap || node.entries.empty()) {
+    return "expected balanced or a map of classes to weights such as {cat: 1, dog: 2.5}, found " +
+           describe(node) +
+           (node.kind == Node::Kind::kScalar ? suggestion(node.text, {"balanced"}) : "");
+  }
+  for (const Entry& entry : node.entries) {
+    double weight = 0;
+    if (const std::string wrong = read(entry.value, weight, rule); !wrong.empty()) {
+      return concat("'", entry.key, "': ", wrong);
+    }
+    parsed.weights.emplace_back(entry.key, weight);
+  }
+  value = parsed;
+  return "";
+}
+
 void BatchSize::fail() {
   throw ConfigError({},
                     "train.batch_size: auto is found by trainer train, plan, benchmark and "
@@ -326,6 +355,18 @@ Node write(const Gpus& value) {
 }
 Node write(const LossScale& value) {
   return value.fixed ? write(*value.fixed) : scalar_node("dynamic");
+}
+Node write(const ParameterPattern& value) { return write(value.text); }
+Node write(const ClassWeight& value) {
+  if (value.balanced) return scalar_node("balanced");
+  Node map;
+  map.kind = Node::Kind::kMap;
+  for (const auto& [name, weight] : value.weights) {
+    Entry& entry = map.entries.emplace_back();
+    entry.key = name;
+    entry.value = write(weight);
+  }
+  return map;
 }
 Node write(const BatchSize& value) {
   return value.is_automatic() ? scalar_node("auto") : write(static_cast<std::int64_t>(value));

@@ -24,6 +24,8 @@ std::string read(const Node& node, Gpus& value, const Rule& rule);  // the range
 std::string read(const Node& node, LossScale& value, const Rule& rule);
 std::string read(const Node& node, BatchSize& value, const Rule& rule);
 std::string read(const Node& node, LayerPattern& value, const Rule& rule);
+std::string read(const Node& node, ParameterPattern& value, const Rule& rule);
+std::string read(const Node& node, ClassWeight& value, const Rule& rule);
 std::string read(const Node& node, Freeze& value, const Rule& rule);  // unless is_pattern_list()
 
 // Whether a value of `freeze` is a list of LayerPatterns.
@@ -42,6 +44,8 @@ Node write(const Gpus& value);
 Node write(const LossScale& value);
 Node write(const BatchSize& value);
 Node write(const Freeze& value);
+Node write(const ParameterPattern& value);
+Node write(const ClassWeight& value);
 
 // The word that `typed` was probably meant to be, if one is close.
 std::optional<std::string> nearest(const std::string& typed, const std::vector<std::string>& words);

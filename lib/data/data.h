@@ -26,6 +26,8 @@ struct Datasets {
   DType image_type = DType::kUInt8;
   bool label_is_index = true;
   std::int64_t num_classes = 0;
+  // What the training loss of a sample of each class is multiplied by; all 1 when empty.
+  std::vector<float> class_weight;
 };
 // Opens what the config names; `only` (train, validation, test) opens just that split. Checks that
 // counts of images and labels agree and that labels lie in [0, classes).

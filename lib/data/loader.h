@@ -24,15 +24,22 @@ namespace trainer::data {
 class Sampler {
  public:
   Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
+  // Shuffled and balanced: an epoch has as many samples of each class, give or take one. Of a class
+  // with fewer samples than that all come equally often, give or take once; of one with more, other
+  // ones each epoch. `labels`: the class of each sample, at least 0.
+  Sampler(std::span<const std::int32_t> labels, std::uint64_t seed);
   std::int64_t size() const { return size_; }
   std::int64_t index(std::int64_t epoch, std::int64_t position) const;
   // The samples at positions first, first + 1, ...; cheaper than one by one.
   void indices(std::int64_t epoch, std::int64_t first, std::span<std::int64_t> out) const;
 
  private:
+  void balance(std::int64_t epoch, std::span<std::int64_t> out) const;
+
   std::int64_t size_;
   std::uint64_t seed_;
   bool shuffle_;
+  std::vector<std::vector<std::int64_t>> classes_;  // samples of each class that has any
 };
 
 // Which samples make up batch `step`: step / batches_per_epoch is the epoch; the last batch of an
@@ -71,6 +78,7 @@ struct LoaderOptions {
   std::int64_t repetitions = 1;
   std::uint64_t seed = 0;
   bool shuffle = false;
+  bool balance = false;                  // with shuffle; throws DataError for unknown classes
   bool augment = true;                   // whether random data sets get the epoch
   std::int64_t first_step = 0;           // batches before it are skipped without being read
   std::optional<std::int64_t> end_step;  // none: forever; otherwise next() gives null there

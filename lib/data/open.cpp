@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "data/arrays/augment_arrays.h"
 #include "data/arrays/open_arrays.h"
 #include "data/data.h"
 #include "data/images/open_image_splits.h"
@@ -158,6 +159,9 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed,
 
   Datasets result;
   open_splits(config, seed, needed, result);
+  if (!config::is_image_format(config.format)) {
+    result.train = augment_arrays(std::move(result.train), config, seed);
+  }
   divide_train(result, config, seed, wanted.validation);
   if (!wanted.train) {
     result.train.reset();

@@ -22,7 +22,8 @@ std::int64_t bytes_a_sample(const graph::Value& value) {
 
 Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
                Use use, const EngineGroup& group)
-    : model_(optim::scale_learning_rates(model, config.optimizer)),
+    : model_(optim::exclude_from_weight_decay(optim::scale_learning_rates(model, config.optimizer),
+                                              config.optimizer)),
       backend_(backend),
       options_(compile_options(config, backend)),
       optimizer_(config.optimizer),

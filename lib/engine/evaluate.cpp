@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "base/error.h"
 #include "base/partition.h"
+#include "config/derived.h"
 #include "data/not_finite.h"
 
 namespace trainer::engine {
@@ -72,6 +74,9 @@ EvaluateOptions evaluate_options(const config::Config& config) {
   options.loss = static_cast<graph::LossKind>(config.model.loss);
   options.top_k = config.evaluate.top_k;
   options.alone = !config.parallel.evaluate;
+  if (config::names_metric(config, "auc")) {
+    options.most_scores = std::numeric_limits<std::int64_t>::max();
+  }
   return options;
 }
 
@@ -171,7 +176,7 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
     (workers.broadcast(std::as_writable_bytes(std::span(&values, 1)), 0), ...);
   };
   broadcast_from_chief(metrics->count, metrics->loss, metrics->correct, metrics->accuracy,
-                       metrics->accuracy_interval, metrics->top_k_accuracy);
+                       metrics->accuracy_interval, metrics->top_k_accuracy, metrics->auc);
   workers.broadcast(std::as_writable_bytes(std::span(metrics->confusion)), 0);
   return metrics;
 }
@@ -184,7 +189,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     return evaluate_alone(engine, dataset, options, features);
   }
   MetricsAccumulator metrics(options.loss, engine.outputs(), options.top_k,
-                             has_classes(dataset, options.loss));
+                             has_classes(dataset, options.loss), options.most_scores);
   data::LoaderOptions loading;
   loading.batch_size = engine.evaluation_batch();
   std::optional<Gathered> gathered;

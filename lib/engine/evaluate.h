@@ -16,6 +16,7 @@ namespace trainer::engine {
 struct EvaluateOptions {
   graph::LossKind loss = graph::LossKind::kSoftmaxCrossEntropy;
   std::int64_t top_k = 0;
+  std::int64_t most_scores = kMostScores;  // kept for the AUC
   // Called with each batch's sample indices and the engine's logits, when set.
   std::function<void(const data::Batch&, std::span<const float> logits)> each_batch;
   // The processes that evaluate together, each a part of every batch; all get the same metrics.
@@ -27,7 +28,7 @@ struct EvaluateOptions {
   std::function<bool()> cancelled;
 };
 
-// The options of a config: its loss and top k.
+// The options of a config: its loss, top k, and whether it asks for the AUC of any split.
 EvaluateOptions evaluate_options(const config::Config& config);
 
 // Evaluates all samples; nullopt when cancelled. A DataError of one process cancels the evaluation

@@ -51,14 +51,72 @@ std::vector<Metrics::PerClass> Metrics::per_class() const {
   return rows;
 }
 
+namespace {
+
+// Of value(class), the classes having the weight weight(class).
+template <class Value, class Weight>
+double weighted_mean(const std::vector<Metrics::PerClass>& classes, const Value& value,
+                     const Weight& weight) {
+  double sum = 0, weights = 0;
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    sum += weight(i) * value(classes[i]);
+    weights += weight(i);
+  }
+  return weights > 0 ? sum / weights : std::numeric_limits<double>::quiet_NaN();
+}
+
+double f1_of(const Metrics::PerClass& row) { return row.f1; }
+double recall_of(const Metrics::PerClass& row) { return row.recall; }
+
+}  // namespace
+
+double Metrics::f1_macro() const {
+  const std::vector<PerClass> rows = per_class();
+  const auto occurs = [&](std::size_t c) {
+    std::int64_t predicted = 0;
+    for (std::size_t r = 0; r < rows.size(); ++r) predicted += confusion[r * rows.size() + c];
+    return rows[c].support + predicted > 0 ? 1.0 : 0.0;
+  };
+  return weighted_mean(rows, f1_of, occurs);
+}
+
+double Metrics::f1_weighted() const {
+  const std::vector<PerClass> rows = per_class();
+  return weighted_mean(rows, f1_of,
+                       [&](std::size_t c) { return static_cast<double>(rows[c].support); });
+}
+
+double Metrics::balanced_accuracy() const {
+  const std::vector<PerClass> rows = per_class();
+  return weighted_mean(rows, recall_of,
+                       [&](std::size_t c) { return rows[c].support > 0 ? 1.0 : 0.0; });
+}
+
+std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& metrics) {
+  std::vector<std::pair<std::string_view, double>> named{{"loss", metrics.loss}};
+  if (!std::isnan(metrics.accuracy)) named.emplace_back("accuracy", metrics.accuracy);
+  if (metrics.top_k > 0) named.emplace_back("top_k_accuracy", metrics.top_k_accuracy);
+  if (metrics.classes == 0) return named;
+  for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, double>>{
+           {"f1_macro", metrics.f1_macro()},
+           {"f1_weighted", metrics.f1_weighted()},
+           {"balanced_accuracy", metrics.balanced_accuracy()},
+           {"auc", metrics.auc}}) {
+    if (!std::isnan(value)) named.emplace_back(name, value);
+  }
+  return named;
+}
+
 MetricsAccumulator::MetricsAccumulator(graph::LossKind loss, std::int64_t outputs,
-                                       std::int64_t top_k, bool has_classes)
+                                       std::int64_t top_k, bool has_classes,
+                                       std::int64_t most_scores)
     : loss_(loss),
       outputs_(outputs),
       top_k_(top_k),
       classes_(!has_classes   ? 0
                : outputs == 1 ? 2
-                              : outputs) {
+                              : outputs),
+      auc_(loss, outputs, has_classes ? most_scores : 0) {
   if (top_k_ >= classes_ || top_k_ < 2) top_k_ = 0;
   sums_.classes = classes_;
   sums_.top_k = top_k_;
@@ -76,6 +134,7 @@ void MetricsAccumulator::add(std::span<const float> logits, std::span<const floa
     loss_sum_ += static_cast<double>(losses[s]);
     if (classes_ == 0) continue;
     sums_.correct += predicted == label ? 1 : 0;
+    auc_.add({row, static_cast<std::size_t>(outputs_)}, labels[s]);
     ++sums_.confusion[static_cast<std::size_t>(label * classes_ + predicted)];
     if (top_k_ > 0) {
       // The label's place: how many classes come before it.
@@ -100,6 +159,7 @@ Metrics MetricsAccumulator::result() const {
   metrics.accuracy = share(metrics.correct, metrics.count);
   metrics.accuracy_interval = wilson(metrics.correct, metrics.count);
   metrics.top_k_accuracy = share(top_k_correct_, metrics.count);
+  metrics.auc = auc_.area();
   return metrics;
 }
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "engine/roc_auc.h"
 #include "graph/op.h"
 
 namespace trainer::engine {
@@ -31,6 +34,7 @@ struct Metrics {
   Interval accuracy_interval;
   std::int64_t top_k = 0;  // 0 when not reported
   double top_k_accuracy = 0;
+  double auc = std::numeric_limits<double>::quiet_NaN();  // see RocAuc; NaN where it is not known
   std::vector<std::int64_t> confusion;  // classes x classes, row = true class, column = predicted
   std::int64_t classes = 0;
 
@@ -39,7 +43,20 @@ struct Metrics {
     std::int64_t support = 0;
   };
   std::vector<PerClass> per_class() const;
+  // scikit-learn's f1_score(average="macro" and "weighted") and balanced_accuracy_score: means over
+  // the classes, of F1 over those that are true or predicted for any sample, by support in
+  // f1_weighted, and of the recall over those that have samples. NaN without classes.
+  double f1_macro() const;
+  double f1_weighted() const;
+  double balanced_accuracy() const;
 };
+
+// The metrics of a split that have a number, by the names that configs and files know them by:
+// loss, accuracy, top_k_accuracy, f1_macro, f1_weighted, balanced_accuracy, auc.
+std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& metrics);
+
+// Scores that are kept for the AUC when nothing asks for it: 80 MB.
+inline constexpr std::int64_t kMostScores = 20'000'000;
 
 // Sums the metrics of batches.
 class MetricsAccumulator {
@@ -47,7 +64,7 @@ class MetricsAccumulator {
   // `outputs`: logits a sample; for a single one, classes is 2. `has_classes`: whether samples have
   // a class; otherwise labels are ignored.
   MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k,
-                     bool has_classes = true);
+                     bool has_classes = true, std::int64_t most_scores = kMostScores);
   void add(std::span<const float> logits, std::span<const float> losses,
            std::span<const std::int32_t> labels);
   Metrics result() const;
@@ -58,6 +75,7 @@ class MetricsAccumulator {
   Metrics sums_;
   std::int64_t top_k_correct_ = 0;
   double loss_sum_ = 0;
+  RocAuc auc_;
 };
 
 }  // namespace trainer::engine

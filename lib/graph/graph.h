@@ -118,10 +118,11 @@ int alias_of(const Op& op, int output);
 // A persistent value that an update needs beside its parameter, in the order of its inputs.
 // Its name is "<parameter>/<name>", its shape the parameter's.
 // `copy`: it starts as a copy of the parameter; otherwise
-// it starts as 0.
+// it starts as `initial`.
 struct Slot {
   std::string name;
   bool copy = false;
+  double initial = 0;
 };
 std::vector<Slot> slots_of(const Update& update);
 

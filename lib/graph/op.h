@@ -11,6 +11,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -201,10 +202,21 @@ enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredErr
 // Labels are int32 [batch] class indices, or float32 [batch, n] targets. Binary: n is 1 and the
 // label is 0 or 1, or n labels as targets. mean_squared_error takes the mean over n; int32 labels
 // mean one-hot.
+// Focal: each of the cross-entropy's terms -log p, p being the probability of its target, times
+// (1 - p)^gamma; softmax: all times alpha; binary: those of target 1 times alpha, those of target 0
+// times 1 - alpha, neither when alpha is negative.
+// class_weight: empty, or what the loss of a sample of each class is multiplied by; the class of
+// targets is the largest one's, of a single target 1 when it is > 0.5.
+struct Focal {
+  float gamma = 2;
+  float alpha = -1;
+};
 struct Loss {
   LossKind kind = LossKind::kSoftmaxCrossEntropy;
   float label_smoothing = 0;
   bool gradient = false;
+  std::optional<Focal> focal = {};
+  std::vector<float> class_weight = {};
 };
 // logits [batch, n], labels -> int32 [batch]: how many classes come before the label's, largest
 // logit first and the lower class first of equals; 0 is a correct prediction, < k a top-k one.
@@ -239,7 +251,25 @@ struct AdamRule {
   float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
   bool amsgrad = false;
 };
-using UpdateRule = std::variant<SgdRule, RmsPropRule, AdamRule>;
+// Keras Nadam: m and v as Adam; u_t = b1 (1 - 0.96^t / 2), U_t the product of u_1 ... u_t;
+// w -= lr (u_(t+1) m / (1 - U_(t+1)) + (1 - u_t) g / (1 - U_t)) / (sqrt(v / (1 - b2^t)) + eps)
+struct NadamRule {
+  float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
+};
+// The factors of m, g and v in update t, from 1.
+struct NadamFactors {
+  double mean, gradient, square;
+};
+NadamFactors factors_of(const NadamRule& rule, std::uint64_t t);
+// Keras Adagrad: a += g^2, from initial; w -= lr g / sqrt(a + eps)
+struct AdagradRule {
+  float initial = 0.1f, epsilon = 1e-7f;
+};
+// Keras Lion: w -= lr sign(b1 m + (1 - b1) g); m = b2 m + (1 - b2) g
+struct LionRule {
+  float beta_1 = 0.9f, beta_2 = 0.99f;
+};
+using UpdateRule = std::variant<SgdRule, RmsPropRule, AdamRule, NadamRule, AdagradRule, LionRule>;
 
 struct Clip {
   enum class Kind { kNone, kValue, kNorm, kGlobalNorm } kind = Kind::kNone;

@@ -45,7 +45,15 @@ class Quarters {
 class DivergenceHook : public Hook {
  public:
   DivergenceHook(const config::Config& config, std::function<void(const std::string&)> warn)
-      : loss_(config.model.loss), stops_(config.train.stop_on_divergence), warn_(std::move(warn)) {}
+      : loss_(config.model.loss),
+        focal_(config.model.focal),
+        stops_(config.train.stop_on_divergence),
+        warn_(std::move(warn)) {
+    if (!config.train.class_weight) return;
+    for (const auto& [name, weight] : config.train.class_weight->weights) {
+      largest_weight_ = std::max(largest_weight_, weight);
+    }
+  }
 
   std::string name() const override { return "divergence"; }
 
@@ -101,11 +109,17 @@ class DivergenceHook : public Hook {
  private:
   // The loss of a model that gives all classes the same chance; 0 where there is none.
   double loss_of_guessing(std::size_t classes) const {
-    if (loss_ == config::LossKind::kBinaryCrossEntropy) return std::log(2.0);
+    if (loss_ == config::LossKind::kBinaryCrossEntropy) return cross_entropy_of(0.5, 1);
     if (loss_ == config::LossKind::kSoftmaxCrossEntropy && classes > 1) {
-      return std::log(static_cast<double>(classes));
+      return cross_entropy_of(1 / static_cast<double>(classes), 0.25);
     }
     return 0;
+  }
+  // Of samples whose truth has this chance, with the largest weight of a class.
+  double cross_entropy_of(double chance, double alpha) const {
+    const double loss = -largest_weight_ * std::log(chance);
+    if (!focal_) return loss;
+    return loss * focal_->alpha.value_or(alpha) * std::pow(1 - chance, focal_->gamma);
   }
 
   void tell(const std::string& what) {
@@ -119,6 +133,8 @@ class DivergenceHook : public Hook {
   }
 
   config::LossKind loss_;
+  std::optional<config::Focal> focal_;
+  double largest_weight_ = 1;
   bool stops_;
   std::function<void(const std::string&)> warn_;
   std::int64_t per_epoch_ = 1;

@@ -68,10 +68,11 @@ std::optional<double> metric_of(const Evaluation& evaluation, const std::string&
   const std::string prefix = std::string(to_string(evaluation.split)) + "/";
   if (!name.starts_with(prefix)) return std::nullopt;
   const std::string metric = name.substr(prefix.size());
-  if (metric == "loss") return evaluation.metrics.loss;
+  // It may be not a number, of samples without classes.
   if (metric == "accuracy") return evaluation.metrics.accuracy;
-  if (metric == "top_k_accuracy" && evaluation.metrics.top_k > 0)
-    return evaluation.metrics.top_k_accuracy;
+  for (const auto& [key, value] : engine::named_metrics(evaluation.metrics)) {
+    if (key == metric) return value;
+  }
   return std::nullopt;
 }
 

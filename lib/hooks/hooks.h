@@ -110,6 +110,7 @@ struct Finish {
     double epoch = 0;
     std::int64_t step = 0;
     Path path;
+    bool restored = false;  // the run ends with its parameters (train.early_stop.restore_best)
   };
   std::optional<Best> best;
   // With parameter servers: of the gradients of all workers since the start of this process.

@@ -88,6 +88,9 @@ class JsonHook : public Hook {
       line["top_k"] = e.metrics.top_k;
       line["top_k_accuracy"] = e.metrics.top_k_accuracy;
     }
+    for (const auto& [key, value] : engine::named_metrics(e.metrics)) {
+      if (!line.contains(key)) line[key] = value;
+    }
     line["count"] = e.metrics.count;
     line["seconds"] = e.seconds;
     write(line);

@@ -34,6 +34,9 @@ const Columns& columns() {
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
       all.push_back(engine::column_of(phase));
     }
+    for (const char* metric : {"f1_macro", "f1_weighted", "balanced_accuracy", "auc"}) {
+      all.emplace_back(metric);
+    }
     return all;
   }();
   return kColumns;
@@ -200,17 +203,19 @@ class MetricsFilesHook : public Hook {
   }
 
   Request on_evaluation(const Evaluation& e) override {
-    write({{"step", e.step},
-           {"epoch", e.epoch},
-           {"split", to_string(e.split)},
-           {"loss", e.metrics.loss},
-           {"accuracy", e.metrics.accuracy},
-           {"learning_rate", nullptr},
-           {"images_per_second", nullptr},
-           {"wait_share", nullptr},
-           {"seconds", e.seconds},
-           {"steps_per_second", nullptr},
-           {"top_k_accuracy", e.metrics.top_k > 0 ? Json(e.metrics.top_k_accuracy) : Json()}});
+    Json row = {{"step", e.step},
+                {"epoch", e.epoch},
+                {"split", to_string(e.split)},
+                {"loss", e.metrics.loss},
+                {"accuracy", e.metrics.accuracy},
+                {"learning_rate", nullptr},
+                {"images_per_second", nullptr},
+                {"wait_share", nullptr},
+                {"seconds", e.seconds},
+                {"steps_per_second", nullptr},
+                {"top_k_accuracy", nullptr}};
+    for (const auto& [key, value] : engine::named_metrics(e.metrics)) row[key] = value;
+    write(row);
     return Request::kContinue;
   }
 

@@ -202,8 +202,9 @@ class ProgressHook : public Hook {
     }
     if (const auto& best = finish.best) {
       out_ << "best " << best->metric << " " << fixed(best->value, 4) << " after epoch "
-           << rate(best->epoch) << " (step " << best->step << "), in " << best->path.string()
-           << '\n';
+           << rate(best->epoch) << " (step " << best->step << ")"
+           << (best->restored ? ", whose parameters are restored" : "") << ", in "
+           << best->path.string() << '\n';
     }
     if (!quiet_) out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n";
     out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n"

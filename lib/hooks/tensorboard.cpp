@@ -54,7 +54,9 @@ class TensorBoardHook : public Hook {
     const std::string split = to_string(e.split);
     scalar(split + "/loss", e.step, e.metrics.loss);
     scalar(split + "/accuracy", e.step, e.metrics.accuracy);
-    if (e.metrics.top_k > 0) scalar(split + "/top_k_accuracy", e.step, e.metrics.top_k_accuracy);
+    for (const auto& [key, value] : engine::named_metrics(e.metrics)) {
+      if (key != "loss" && key != "accuracy") scalar(concat(split, "/", key), e.step, value);
+    }
     ++evaluations_;
     const bool draws = evaluations_ % row_spacing(evaluations_, kDensePictures) == 0;
     if (draws && e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {

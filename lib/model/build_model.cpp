@@ -269,8 +269,17 @@ class Builder {
     const ValueId logits = outputs_[names_.back()];
     if (logits == kNoValue || loss_repeats_activation(logits, last)) return;
     if (!logits_fit(logits, last) || !errors_.empty()) return;
-    const graph::Loss loss{loss_kind(), static_cast<float>(model_.label_smoothing), false};
+    graph::Loss loss{loss_kind(), static_cast<float>(model_.label_smoothing), false};
+    loss.focal = focal();
+    loss.class_weight = sample_.class_weight;
     graph_.outputs = {logits, graph_.add1(loss, {logits, labels_}, "loss", model_.loc)};
+  }
+
+  std::optional<graph::Focal> focal() const {
+    if (!model_.focal) return std::nullopt;
+    const bool softmax = model_.loss == config::LossKind::kSoftmaxCrossEntropy;
+    return graph::Focal{static_cast<float>(model_.focal->gamma),
+                        static_cast<float>(model_.focal->alpha.value_or(softmax ? 0.25 : -1))};
   }
 
   graph::LossKind loss_kind() const {

@@ -67,6 +67,32 @@ Rate rate(const config::CosineSchedule& s, const Start& start) {
   };
 }
 
+// Keras's CosineDecayRestarts: decay i begins at first (t_mul^i - 1) / (t_mul - 1), takes first *
+// t_mul^i and goes from base * m_mul^i down to alpha * base.
+Rate rate(const config::CosineRestartsSchedule& s, const Start& start) {
+  const double first = at_least_one(steps_of(s.first_decay, start.length));
+  return [=, base = start.base](double t) {
+    double number = 0, place = t / first;  // of the decay, and the share of it that is over
+    if (s.t_mul == 1) {
+      number = std::floor(place);
+      place -= number;
+    } else {
+      const auto begin = [&](double i) { return (std::pow(s.t_mul, i) - 1) / (s.t_mul - 1); };
+      number = std::floor(std::log(1 + place * (s.t_mul - 1)) / std::log(s.t_mul));
+      // The logarithm of a power may be rounded to just below the exponent.
+      if (place >= begin(number + 1) * (1 - 1e-12)) ++number;
+      place = std::max(0.0, (place - begin(number)) / std::pow(s.t_mul, number));
+    }
+    const double cosine = 0.5 * std::pow(s.m_mul, number) * (1 + std::cos(kPi * place));
+    return base * ((1 - s.alpha) * cosine + s.alpha);
+  };
+}
+
+// What evaluations make of it is not a function of progress; see train/session/plateau.h.
+Rate rate(const config::ReduceOnPlateauSchedule&, const Start& start) {
+  return [base = start.base](double) { return base; };
+}
+
 // (base - end) * (1 - t / decay_over)^power + end
 Rate rate(const config::PolynomialSchedule& s, const Start& start) {
   const double over = steps_or(s.decay_over, start);

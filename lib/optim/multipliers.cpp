@@ -23,4 +23,24 @@ graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& o
   return model;
 }
 
+graph::Graph exclude_from_weight_decay(graph::Graph model, const config::Optimizer& optimizer) {
+  std::vector<Diagnostic> errors;
+  for (const config::ParameterPattern& pattern : optimizer.exclude_from_weight_decay) {
+    bool any = false;
+    for (graph::Value& value : model.values) {
+      if (value.role != graph::Role::kParameter || !matches(pattern.text, value.name)) continue;
+      any = true;
+      value.decay = false;
+    }
+    if (any) continue;
+    errors.push_back({pattern.loc, concat("optimizer.exclude_from_weight_decay: no parameter is "
+                                          "named '",
+                                          pattern.text,
+                                          "'; names are those of layer and weight, such as "
+                                          "dense/bias or */gamma")});
+  }
+  if (!errors.empty()) throw ConfigError(std::move(errors));
+  return model;
+}
+
 }  // namespace trainer::optim

@@ -19,6 +19,10 @@ UpdateSpec update_spec(const config::Optimizer& optimizer);
 // matches no layer with parameters.
 graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& optimizer);
 
+// The model with weight decay taken from the parameters that the optimizer excludes from it. Throws
+// ConfigError when a pattern matches no parameter.
+graph::Graph exclude_from_weight_decay(graph::Graph model, const config::Optimizer& optimizer);
+
 // Length of a training, as far as schedules depend on it.
 struct Length {
   double steps_per_epoch = 1;  // optimizer updates

@@ -37,6 +37,34 @@ UpdateSpec spec(const config::AdamW& adam) {
   return result;
 }
 
+UpdateSpec spec(const config::Nadam& nadam) {
+  UpdateSpec spec;
+  spec.update.rule =
+      graph::NadamRule{static_cast<float>(nadam.beta_1), static_cast<float>(nadam.beta_2),
+                       static_cast<float>(nadam.epsilon)};
+  spec.update.weight_decay = static_cast<float>(nadam.weight_decay);
+  spec.learning_rate = nadam.learning_rate;
+  return spec;
+}
+
+UpdateSpec spec(const config::Adagrad& adagrad) {
+  UpdateSpec spec;
+  spec.update.rule = graph::AdagradRule{static_cast<float>(adagrad.initial_accumulator_value),
+                                        static_cast<float>(adagrad.epsilon)};
+  spec.update.weight_decay = static_cast<float>(adagrad.weight_decay);
+  spec.learning_rate = adagrad.learning_rate;
+  return spec;
+}
+
+UpdateSpec spec(const config::Lion& lion) {
+  UpdateSpec spec;
+  spec.update.rule =
+      graph::LionRule{static_cast<float>(lion.beta_1), static_cast<float>(lion.beta_2)};
+  spec.update.weight_decay = static_cast<float>(lion.weight_decay);
+  spec.learning_rate = lion.learning_rate;
+  return spec;
+}
+
 graph::Clip clip(const config::Optimizer& optimizer) {
   using Kind = graph::Clip::Kind;
   if (optimizer.clip_value) return {Kind::kValue, static_cast<float>(*optimizer.clip_value)};

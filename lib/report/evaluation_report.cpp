@@ -1,6 +1,7 @@
 #include "report/evaluation_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -34,6 +35,14 @@ void print_classes(const EvaluationReport& report, std::ostream& out) {
   }
   out << '\n';
   table.print(out);
+}
+
+void print_means(const engine::Metrics& metrics, std::ostream& out) {
+  out << "F1 macro " << fixed(metrics.f1_macro(), 4) << ", weighted "
+      << fixed(metrics.f1_weighted(), 4) << "; balanced accuracy "
+      << percent(metrics.balanced_accuracy());
+  if (!std::isnan(metrics.auc)) out << "; AUC " << fixed(metrics.auc, 4);
+  out << '\n';
 }
 
 void print_matrix(const EvaluationReport& report, std::ostream& out) {
@@ -97,6 +106,7 @@ void print_report(const EvaluationReport& report, bool brief, std::ostream& out)
   if (metrics.top_k > 0) out << ", top " << metrics.top_k << ' ' << percent(metrics.top_k_accuracy);
   out << ", step " << report.step << '\n';
   if (brief) return;
+  print_means(metrics, out);
   print_classes(report, out);
   if (metrics.classes <= kWholeMatrix) {
     print_matrix(report, out);
@@ -119,6 +129,9 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   if (metrics.top_k > 0) {
     json["top_k"] = metrics.top_k;
     json["top_k_accuracy"] = metrics.top_k_accuracy;
+  }
+  for (const auto& [key, value] : engine::named_metrics(metrics)) {
+    if (!json.contains(key)) json[key] = value;
   }
   Json classes = Json::array(), confusion = Json::array();
   const auto per_class = metrics.per_class();

@@ -28,6 +28,21 @@ void set_rule(const graph::AdamRule& rule, proto::Segment& message) {
   message.set_flag(rule.amsgrad);
 }
 
+void set_rule(const graph::NadamRule& rule, proto::Segment& message) {
+  message.set_rule(proto::Segment::NADAM);
+  for (const float number : {rule.beta_1, rule.beta_2, rule.epsilon}) message.add_numbers(number);
+}
+
+void set_rule(const graph::AdagradRule& rule, proto::Segment& message) {
+  message.set_rule(proto::Segment::ADAGRAD);
+  for (const float number : {rule.initial, rule.epsilon}) message.add_numbers(number);
+}
+
+void set_rule(const graph::LionRule& rule, proto::Segment& message) {
+  message.set_rule(proto::Segment::LION);
+  for (const float number : {rule.beta_1, rule.beta_2}) message.add_numbers(number);
+}
+
 graph::UpdateRule rule_of(const proto::Segment& message) {
   const auto number = [&](int i) {
     if (i >= message.numbers_size()) throw std::invalid_argument("a rule lacks numbers");
@@ -40,6 +55,12 @@ graph::UpdateRule rule_of(const proto::Segment& message) {
       return graph::RmsPropRule{number(0), number(1), number(2), message.flag()};
     case proto::Segment::ADAM:
       return graph::AdamRule{number(0), number(1), number(2), message.flag()};
+    case proto::Segment::NADAM:
+      return graph::NadamRule{number(0), number(1), number(2)};
+    case proto::Segment::ADAGRAD:
+      return graph::AdagradRule{number(0), number(1)};
+    case proto::Segment::LION:
+      return graph::LionRule{number(0), number(1)};
     default:
       throw std::invalid_argument("an unknown rule");
   }

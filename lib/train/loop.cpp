@@ -32,6 +32,7 @@ class Loop {
  private:
   void start();
   FinishReason train();
+  void restore_best();
   hooks::Finish finish(FinishReason reason);
 
   bool is_over() const { return state_.step >= job_.plan.total_steps || state_.stopped; }
@@ -172,6 +173,7 @@ bool Loop::read_step() {
   }
   hooks::Progress progress = outcome->progress;
   state_.step = progress.step;
+  state_.restored_step = 0;
   progress.elapsed = session_.elapsed();
   clock_.set_own(strategy_.first_rank(), outcome->times, strategy_.seconds_waited());
   due_.merge(agree(*outcome, progress));
@@ -216,12 +218,30 @@ std::optional<FinishReason> Loop::carry_out(DueActions due) {
   return std::nullopt;
 }
 
+// Frozen variables and kept features are those of the stage in which the best evaluation was.
+void Loop::restore_best() {
+  const auto& stop = job_.config.train.early_stop;
+  if (!stop || !stop->restore_best || state_.restored_step > 0) return;
+  // The last step may be the best.
+  if (!evaluator_.has_evaluated(state_.step)) evaluator_.evaluate_between();
+  if (state_.evaluation_due) return;
+  const bool other_stage =
+      stages_.stages().after(state_.best_step) != stages_.stages().after(state_.step);
+  stages_.check();
+  if (!checkpointer_.restore_best()) return;
+  evaluator_.forget_last();
+  if (!other_stage) return;
+  strategy_.close_feed();
+  stages_.begin();
+}
+
 hooks::Finish Loop::finish(FinishReason reason) {
   strategy_.pull_full_state();
   session_.failure.clear();  // discards a read error past the last step
   hooks::Finish finish;
   finish.reason = reason;
   if (reason != FinishReason::kInterrupted) {
+    restore_best();
     Evaluator::Final end = evaluator_.evaluate_at_end();
     finish.evaluations = std::move(end.evaluations);
     checkpointer_.save();

@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "data/mix.h"
 #include "engine/evaluate.h"
+#include "train/class_weight.h"
 #include "train/steps/stages.h"
 
 namespace trainer::train {
@@ -148,6 +149,9 @@ void check_stops(const config::Config& config, const data::Datasets& data) {
   };
   if (config.train.early_stop) refuse(config.train.early_stop->loc, "train.early_stop");
   if (config.train.stop_at) refuse(config.train.stop_at->loc, "train.stop_at");
+  if (std::holds_alternative<config::ReduceOnPlateauSchedule>(config.schedule.kind)) {
+    refuse(config.schedule.loc, "schedule.reduce_on_plateau");
+  }
 }
 
 struct Range {
@@ -196,6 +200,7 @@ data::Datasets open_training_data(const config::Config& config, std::optional<st
   check_labels(config, data);
   check_classes(config, data.num_classes, data.label_is_index);
   check_batch(config, sample_spec(data));
+  data.class_weight = class_weights(config, data);
   if (config::mixes_samples(config.data)) {
     const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
     data.train = data::mix_samples(std::move(data.train), config.data.train.augment,
@@ -205,7 +210,8 @@ data::Datasets open_training_data(const config::Config& config, std::optional<st
 }
 
 model::SampleSpec sample_spec(const data::Datasets& data) {
-  return {data.image_shape, data.image_type, data.label_is_index, data.num_classes};
+  return {data.image_shape, data.image_type, data.label_is_index, data.num_classes,
+          data.class_weight};
 }
 
 }  // namespace trainer::train

@@ -73,6 +73,28 @@ Number number(const checkpoint::Metadata& metadata, const std::string& key,
   return value;
 }
 
+void add_plateau(const PlateauState& plateau, checkpoint::Metadata& metadata) {
+  metadata["plateau_factor"] = exact(plateau.factor);
+  if (plateau.best) metadata["plateau_best"] = exact(*plateau.best);
+  metadata["plateau_waited"] = std::to_string(plateau.waited);
+  metadata["plateau_cooldown"] = std::to_string(plateau.cooldown);
+  metadata["plateau_counted"] = std::to_string(plateau.counted);
+}
+
+// A run that had another schedule starts with none of it.
+PlateauState plateau_of(const checkpoint::Metadata& metadata, const std::string& path) {
+  PlateauState plateau;
+  if (!metadata.contains("plateau_factor")) return plateau;
+  plateau.factor = number<double>(metadata, "plateau_factor", path);
+  if (metadata.contains("plateau_best")) {
+    plateau.best = number<double>(metadata, "plateau_best", path);
+  }
+  plateau.waited = number<std::int64_t>(metadata, "plateau_waited", path);
+  plateau.cooldown = number<std::int64_t>(metadata, "plateau_cooldown", path);
+  plateau.counted = number<std::int64_t>(metadata, "plateau_counted", path);
+  return plateau;
+}
+
 }  // namespace
 
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
@@ -88,6 +110,8 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
     metadata["loss_scale"] = exact(static_cast<double>(state.loss_scale->value));
     metadata["loss_scale_good_updates"] = std::to_string(state.loss_scale->good_updates);
   }
+  if (state.plateau) add_plateau(*state.plateau, metadata);
+  if (state.restored_step > 0) metadata["restored_step"] = std::to_string(state.restored_step);
   if (state.evaluation_due) metadata["evaluation_due"] = "true";
   if (state.stopped) metadata["stopped"] = "true";
   metadata["total_steps"] = std::to_string(plan.total_steps);
@@ -132,6 +156,12 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   if (metadata.contains("loss_scale")) {
     state.loss_scale = {static_cast<float>(number<double>(metadata, "loss_scale", path)),
                         number<std::uint32_t>(metadata, "loss_scale_good_updates", path)};
+  }
+  if (std::holds_alternative<config::ReduceOnPlateauSchedule>(config.schedule.kind)) {
+    state.plateau = plateau_of(metadata, path);
+  }
+  if (metadata.contains("restored_step")) {
+    state.restored_step = number<std::int64_t>(metadata, "restored_step", path);
   }
   state.evaluation_due = metadata.contains("evaluation_due");
   // Whoever takes early_stop or stop_at out of the config wants the run to go on.

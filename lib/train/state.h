@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "train/session/changes.h"
+#include "train/session/plateau.h"
 #include "train/steps/step_plan.h"
 
 namespace trainer::train {
@@ -23,6 +24,8 @@ struct RunState {
   std::optional<double> best;  // value of run.best so far
   std::int64_t best_step = 0;
   std::optional<backend::LossScaleState> loss_scale;  // where it is dynamic
+  std::optional<PlateauState> plateau;                // of schedule.reduce_on_plateau
+  std::int64_t restored_step = 0;            // whose parameters restore_best has brought back
   bool evaluation_due = false;               // a signal cut the evaluation of this step off
   bool stopped = false;                      // by a hook: early stop
   std::map<std::string, std::string> hooks;  // by hook name

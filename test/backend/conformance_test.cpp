@@ -384,6 +384,37 @@ TEST_CASE("losses") {
          {5}});
 }
 
+TEST_CASE("focal losses and weights of classes") {
+  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy}) {
+    for (const bool index : {true, false}) {
+      for (const std::int64_t n : {1, 10, 150}) {
+        if (index && (kind == LossKind::kBinaryCrossEntropy) != (n == 1)) continue;
+        if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;  // its chance is always 1
+        for (const int what : {0, 1, 2, 3}) {
+          graph::Loss loss{kind, what == 1 ? 0.2f : 0.0f, true};
+          if (what < 3) loss.focal = {what == 0 ? 2.0f : 0.5f, what == 2 ? 0.3f : 0.75f};
+          if (what < 2 && kind == LossKind::kBinaryCrossEntropy) loss.focal->alpha = -1;
+          for (std::int64_t c = 0; what > 1 && c < std::max<std::int64_t>(n, 2); ++c) {
+            loss.class_weight.push_back(0.5f + 0.25f * static_cast<float>(c % 5));
+          }
+          check({concat("loss ", static_cast<int>(kind), index ? " index " : " targets ", n,
+                        " variant ", what),
+                 [=](Builder& b) {
+                   const ValueId x = b.input({kBatch, n}, {-4, 4});
+                   const double classes = n == 1 ? 2 : static_cast<double>(n);
+                   const ValueId labels = index
+                                              ? b.input({kBatch}, DType::kInt32, {0, classes, true})
+                                              : b.input({kBatch, n}, DType::kFloat32, {0, 1});
+                   for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
+                 },
+                 {1, 5, 130},
+                 1e-4});
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("rank of the label's class") {
   const Fill few{-2, 3, true};  // equal logits are common
   check({"class indices",

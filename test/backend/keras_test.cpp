@@ -166,7 +166,16 @@ TEST_CASE("losses give Keras's numbers") {
     const ValueId labels =
         index ? b.input({kBatch}, DType::kInt32, {}) : b.input({kBatch, n}, DType::kFloat32, {});
     const float smoothing = c["label_smoothing"];
-    for (const ValueId id : b.add(graph::Loss{kinds.at(c["loss"]), smoothing, true}, {x, labels})) {
+    graph::Loss loss{kinds.at(c["loss"]), smoothing, true};
+    if (!c["focal"].is_null()) {
+      // Keras's defaults: a factor of 0.25 with softmax, no weight of the classes with binary.
+      const float alpha = loss.kind == graph::LossKind::kSoftmaxCrossEntropy ? 0.25f : -1.0f;
+      loss.focal = {c["focal"].value("gamma", 2.0f), c["focal"].value("alpha", alpha)};
+    }
+    if (!c["class_weight"].is_null()) {
+      loss.class_weight = c["class_weight"].get<std::vector<float>>();
+    }
+    for (const ValueId id : b.add(loss, {x, labels})) {
       b.output(id);
     }
     std::vector<std::vector<double>> inputs{numbers(c["logits"]), {}};

@@ -42,6 +42,7 @@ graph::Graph update_graph(const std::vector<std::int64_t>& lengths, const Update
       value.name = concat(b.graph[w].name, "/", slot.name);
       value.shape = b.graph[w].shape;
       value.role = Role::kSlot;
+      value.initial.a = slot.initial;
       inputs.push_back(b.graph.add_value(value));
     }
     b.graph.add(update, inputs, "update", {}, Phase::kUpdate);
@@ -77,7 +78,8 @@ std::map<std::string, std::vector<double>> starting_values(const graph::Graph& g
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     const graph::Value& value = graph.values[i];
     if (!graph::is_persistent(value.role)) continue;
-    starting.try_emplace(value.name, static_cast<std::size_t>(value.shape.elements()), 0.0);
+    starting.try_emplace(value.name, static_cast<std::size_t>(value.shape.elements()),
+                         value.initial.a);
     if (value.role != Role::kParameter) continue;
     starting[value.name] = content(value.shape, {-0.5, 0.5}, DType::kFloat32, i);
     // An average starts as its parameter, whose value comes before it.
@@ -109,7 +111,12 @@ std::vector<Run> runs() {
       {"centered rmsprop", plain(RmsPropRule{0.9f, 0, 1e-3f, true})},
       {"centered rmsprop with momentum", plain(RmsPropRule{0.9f, 0.5f, 1e-3f, true})},
       {"adam", plain(AdamRule{})},
-      {"amsgrad", plain(AdamRule{0.8f, 0.9f, 1e-4f, true})}};
+      {"amsgrad", plain(AdamRule{0.8f, 0.9f, 1e-4f, true})},
+      {"nadam", plain(graph::NadamRule{})},
+      {"nadam of other betas", plain(graph::NadamRule{0.8f, 0.9f, 1e-4f})},
+      {"adagrad", plain(graph::AdagradRule{})},
+      {"adagrad of another start", plain(graph::AdagradRule{2.5f, 1e-3f})},
+      {"lion", plain(graph::LionRule{0.875f, 0.75f})}};
   std::vector<Run> all;
   for (const Run& rule : rules) {
     all.push_back(rule);
@@ -291,6 +298,7 @@ TEST_CASE("optimizers give Keras's numbers") {
     const optim::UpdateSpec spec = optim::update_spec(config.optimizer);
     const graph::Graph graph = update_graph({5, 4}, spec.update);
     Runner runner(open(setups()[0]), graph, {});
+    for (const auto& [name, values] : starting_values(graph)) runner.write(name, values);
     for (std::size_t t = 0; t < 2; ++t) {
       const auto initial = fixture["initial"][t].get<std::vector<double>>();
       runner.write(concat("w", t), initial);

@@ -2,6 +2,11 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 using namespace trainer;
 using namespace trainer::engine;
 
@@ -53,4 +58,80 @@ TEST_CASE("metrics: one logit decides between two classes at zero") {
   CHECK(result.correct == 3);
   CHECK(result.top_k == 0);
   CHECK(result.confusion == std::vector<std::int64_t>{2, 1, 0, 1});
+}
+
+// test/keras/class_metrics.json: what scikit-learn computes, in double.
+TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
+  std::ifstream file(TEST_SOURCE_DIR "/keras/class_metrics.json");
+  REQUIRE(file);
+  const auto fixture = nlohmann::json::parse(file);
+  REQUIRE(fixture["cases"].size() > 0);
+  for (const auto& example : fixture["cases"]) {
+    const std::string name = example["name"];
+    CAPTURE(name);
+    const std::int64_t outputs = example["outputs"];
+    MetricsAccumulator metrics(
+        outputs == 1 ? graph::LossKind::kBinaryCrossEntropy : graph::LossKind::kSoftmaxCrossEntropy,
+        outputs, 0);
+    const auto labels = example["labels"].get<std::vector<std::int32_t>>();
+    // Batches whose last one is short.
+    for (std::size_t first = 0; first < labels.size(); first += 32) {
+      std::vector<float> scores;
+      const std::size_t last = std::min(first + 32, labels.size());
+      for (std::size_t s = first; s < last; ++s) {
+        for (const auto& score : example["scores"][s]) scores.push_back(score.get<float>());
+      }
+      const std::vector<float> losses(last - first, 1.0f);
+      metrics.add(scores, losses, std::span(labels).subspan(first, last - first));
+    }
+    const Metrics result = metrics.result();
+    const auto expected = [&](const char* key) {
+      return doctest::Approx(example[key].get<double>()).epsilon(1e-12);
+    };
+    CHECK(result.f1_macro() == expected("f1_macro"));
+    CHECK(result.f1_weighted() == expected("f1_weighted"));
+    CHECK(result.balanced_accuracy() == expected("balanced_accuracy"));
+    CHECK(result.auc == expected("auc"));
+  }
+}
+
+TEST_CASE("metrics: names of what has a number") {
+  MetricsAccumulator metrics(graph::LossKind::kSoftmaxCrossEntropy, 3, 2);
+  const float logits[] = {2, 1, 0, /**/ 0, 5, 4};
+  const float losses[] = {1, 3};
+  const std::int32_t labels[] = {0, 2};
+  metrics.add(logits, losses, labels);
+  std::vector<std::string> names;
+  for (const auto& [name, value] : named_metrics(metrics.result())) names.emplace_back(name);
+  CHECK(names == std::vector<std::string>{"loss", "accuracy", "top_k_accuracy", "f1_macro",
+                                          "f1_weighted", "balanced_accuracy", "auc"});
+  CHECK(named_metrics(MetricsAccumulator(graph::LossKind::kMeanSquaredError, 3, 0, false).result())
+            .size() == 1);
+}
+
+TEST_CASE("metrics: no AUC of one class alone, of numbers that are none, of too many scores") {
+  const float logits[] = {0.5f, -1.0f};
+  const float losses[] = {1, 1};
+  const auto auc = [&](std::vector<float> scores, std::vector<std::int32_t> labels,
+                       std::int64_t most) {
+    MetricsAccumulator metrics(graph::LossKind::kBinaryCrossEntropy, 1, 0, true, most);
+    metrics.add(scores, std::span(losses, labels.size()), labels);
+    return metrics.result().auc;
+  };
+  const std::vector<float> scores(logits, logits + 2);
+  CHECK(auc(scores, {1, 0}, kMostScores) == 1);
+  CHECK(auc(scores, {0, 1}, kMostScores) == 0);
+  CHECK(auc({0.5f, 0.5f}, {0, 1}, kMostScores) == 0.5);
+  CHECK(std::isnan(auc(scores, {1, 1}, kMostScores)));
+  CHECK(std::isnan(auc({NAN, 1}, {0, 1}, kMostScores)));
+  CHECK(std::isnan(auc(scores, {0, 1}, 1)));
+}
+
+TEST_CASE("metrics: AUC tells chances apart that a float rounds to 1") {
+  MetricsAccumulator metrics(graph::LossKind::kSoftmaxCrossEntropy, 2, 0);
+  const float logits[] = {0, 40, /**/ 0, 45, /**/ 50, 0};
+  const float losses[] = {1, 1, 1};
+  const std::int32_t labels[] = {0, 1, 0};
+  metrics.add(logits, losses, labels);
+  CHECK(metrics.result().auc == 1);
 }

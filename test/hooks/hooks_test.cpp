@@ -89,11 +89,18 @@ TEST_CASE("every: the answer at a step does not depend on where a run was resume
 }
 
 TEST_CASE("metric names") {
-  const Evaluation e = evaluation_of(0.5);
+  Evaluation e = evaluation_of(0.5);
   CHECK(metric_of(e, "validation/loss") == 0.5);
   CHECK(metric_of(e, "validation/accuracy") == 0.75);
   CHECK_FALSE(metric_of(e, "test/accuracy"));
   CHECK_FALSE(metric_of(e, "validation/top_k_accuracy"));
+  e.metrics.classes = 2;
+  e.metrics.confusion = {3, 1, 0, 4};
+  e.metrics.auc = 0.9;
+  CHECK(metric_of(e, "validation/balanced_accuracy") == 0.875);
+  CHECK(metric_of(e, "validation/f1_macro") == doctest::Approx((6.0 / 7 + 8.0 / 9) / 2));
+  CHECK(metric_of(e, "validation/auc") == 0.9);
+  CHECK(larger_is_better("validation/auc"));
   CHECK(larger_is_better("validation/accuracy"));
   CHECK_FALSE(larger_is_better("validation/loss"));
 }

@@ -46,10 +46,12 @@ TEST_CASE("json: every event, its keys in order") {
       R"("learning_rate":0.001,"images_per_second":3200.0,"steps_per_second":50.0,)"
       R"("wait_share":0.25,"elapsed":0.08})",
       R"({"event":"evaluation","split":"validation","step":4,"epoch":0.5,"loss":0.1,)"
-      R"("accuracy":0.75,"accuracy_low":0.25,"accuracy_high":0.875,"count":4,"seconds":1.25})",
+      R"("accuracy":0.75,"accuracy_low":0.25,"accuracy_high":0.875,"f1_macro":0.7333333333333334,)"
+      R"("f1_weighted":0.7333333333333334,"balanced_accuracy":0.75,"count":4,"seconds":1.25})",
       R"({"event":"evaluation","split":"validation","step":4,"epoch":0.5,"loss":0.1,)"
       R"("accuracy":0.75,"accuracy_low":0.25,"accuracy_high":0.875,"top_k":5,)"
-      R"("top_k_accuracy":0.875,"count":4,"seconds":1.25})",
+      R"("top_k_accuracy":0.875,"f1_macro":0.7333333333333334,)"
+      R"("f1_weighted":0.7333333333333334,"balanced_accuracy":0.75,"count":4,"seconds":1.25})",
       R"({"event":"checkpoint","path":"runs/digits/checkpoints/step-00000004.safetensors",)"
       R"("step":4})",
       // Exact: `evaluate` prints the same digits.

@@ -13,13 +13,22 @@ using namespace test;
 constexpr const char* kHeader =
     "step,epoch,split,loss,accuracy,learning_rate,images_per_second,wait_share,seconds,"
     "steps_per_second,top_k_accuracy,data_wait_seconds,copy_seconds,forward_seconds,"
-    "backward_seconds,all_reduce_seconds,hidden_all_reduce_seconds,update_seconds,other_seconds";
-// Steps whose times by phase are not known.
-constexpr const char* kNoTimes = ",,,,,,,,";
-constexpr const char* kNoTimesJson =
+    "backward_seconds,all_reduce_seconds,hidden_all_reduce_seconds,update_seconds,other_seconds,"
+    "f1_macro,f1_weighted,balanced_accuracy,auc";
+// Of a step whose times by phase are not known.
+constexpr const char* kNoPhases = ",,,,,,,,";
+constexpr const char* kNoPhasesJson =
     R"("data_wait_seconds":null,"copy_seconds":null,"forward_seconds":null,)"
     R"("backward_seconds":null,"all_reduce_seconds":null,"hidden_all_reduce_seconds":null,)"
-    R"("update_seconds":null,"other_seconds":null)";
+    R"("update_seconds":null,"other_seconds":null,)";
+// What follows them: metrics of classes, of evaluations alone.
+constexpr const char* kNoTimes = ",,,,,,,,,,,,";
+const std::string kNoTimesJson = concat(
+    kNoPhasesJson, R"("f1_macro":null,"f1_weighted":null,"balanced_accuracy":null,"auc":null)");
+constexpr const char* kOfClasses = ",0.7333333333333334,0.7333333333333334,0.75,";
+constexpr const char* kOfClassesJson =
+    R"("f1_macro":0.7333333333333334,"f1_weighted":0.7333333333333334,"balanced_accuracy":0.75,)"
+    R"("auc":null)";
 
 std::string csv(const TemporaryFolder& folder) {
   return read_text_file(folder.path() / "metrics.csv");
@@ -51,8 +60,8 @@ TEST_CASE("metric files: averages of training, exact evaluations") {
   run(folder, 0, 9);
   CHECK(csv(folder) == concat(kHeader, "\n4,0.5,train,0.25,0.5,0.001,3200.0,0.25,0.08,50.0,",
                               kNoTimes, "\n", "8,1.0,train,0.65,0.5,0.001,3200.0,0.25,0.08,50.0,",
-                              kNoTimes, "\n", "8,1.0,validation,0.1,0.75,,,,1.25,,", kNoTimes,
-                              "\n"));
+                              kNoTimes, "\n", "8,1.0,validation,0.1,0.75,,,,1.25,,", kNoPhases,
+                              kOfClasses, "\n"));
   const auto rows = lines_of(jsonl(folder));
   REQUIRE(rows.size() == 3);
   CHECK(
@@ -67,7 +76,7 @@ TEST_CASE("metric files: averages of training, exact evaluations") {
             R"({"step":8,"epoch":1.0,"split":"validation","loss":0.1,"accuracy":0.75,)"
             R"("learning_rate":null,"images_per_second":null,"wait_share":null,"seconds":1.25,)"
             R"("steps_per_second":null,"top_k_accuracy":null,)") +
-            kNoTimesJson + "}");
+            kNoPhasesJson + kOfClassesJson + "}");
 }
 
 TEST_CASE("metric files: samples weigh the averages, the last steps have a row, too") {
@@ -125,7 +134,7 @@ TEST_CASE("metric files: with servers the staleness of the chief's steps, mean a
   CHECK(rows[0] == header);
   CHECK(rows[1].ends_with(concat(",0.08,50.0,", kNoTimes, ",2.5,4")));
   CHECK(rows[2].ends_with(concat(",0.08,50.0,", kNoTimes, ",6.5,8")));
-  CHECK(rows[3].ends_with(concat(",1.25,,", kNoTimes, ",,")));
+  CHECK(rows[3].ends_with(concat(",1.25,,", kNoPhases, kOfClasses, ",,")));
   CHECK(lines_of(jsonl(folder))[1].ends_with(R"("staleness":6.5,"staleness_max":8})"));
   // Goes on in one process.
   const std::string before = csv(folder);
@@ -158,9 +167,9 @@ TEST_CASE("metric files: top-k accuracy where it is measured, and steps of other
   const auto rows = lines_of(csv(folder));
   REQUIRE(rows.size() == 3);
   CHECK(rows[1].ends_with(concat(",0.02,200.0,", kNoTimes)));
-  CHECK(rows[2].ends_with(concat(",1.25,,0.875", kNoTimes)));
+  CHECK(rows[2].ends_with(concat(",1.25,,0.875", kNoPhases, kOfClasses)));
   CHECK(lines_of(jsonl(folder))[1].ends_with(
-      concat(R"("top_k_accuracy":0.875,)", kNoTimesJson, "}")));
+      concat(R"("top_k_accuracy":0.875,)", kNoPhasesJson, kOfClassesJson, "}")));
 }
 
 TEST_CASE("metric files: where the time of steps went, over ranks, and who is the straggler") {
@@ -188,7 +197,7 @@ TEST_CASE("metric files: where the time of steps went, over ranks, and who is th
   const TemporaryFolder alone;
   go(alone, 0, 4, 1);
   CHECK(lines_of(csv(alone))[0] == kHeader);
-  CHECK(lines_of(csv(alone))[1].ends_with(",0.08,50.0,,0.0,0.0,0.001,0.0,0.0,0.25,0.0,0.0"));
+  CHECK(lines_of(csv(alone))[1].ends_with(",0.08,50.0,,0.0,0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,"));
   const TemporaryFolder folder;
   go(folder, 0, 8, 3);
   const auto rows = lines_of(csv(folder));
@@ -202,8 +211,8 @@ TEST_CASE("metric files: where the time of steps went, over ranks, and who is th
                                          "update_seconds_max,other_seconds_min,"
                                          "other_seconds_max,straggler"));
   CHECK(
-      rows[1].ends_with(",0.08,50.0,,0.0,0.0,0.002,0.0,0.0,0.25,0.0,0.0,0.0,0.0,0.0,0.0,0.001,"
-                        "0.016,0.0,0.0,0.0,0.0,0.25,0.25,0.0,0.0,0.0,0.0,2"));
+      rows[1].ends_with(",0.08,50.0,,0.0,0.0,0.002,0.0,0.0,0.25,0.0,0.0,,,,,0.0,0.0,0.0,0.0,"
+                        "0.001,0.016,0.0,0.0,0.0,0.0,0.25,0.25,0.0,0.0,0.0,0.0,2"));
   const auto row = nlohmann::json::parse(lines_of(jsonl(folder))[1]);
   CHECK(row["forward_seconds"] == 0.002);
   CHECK(row["forward_seconds_max"] == 0.016);
@@ -211,7 +220,7 @@ TEST_CASE("metric files: where the time of steps went, over ranks, and who is th
   // Goes on in one process, with the columns of before.
   go(folder, 8, 12, 1);
   CHECK(lines_of(csv(folder))[0] == rows[0]);
-  CHECK(lines_of(csv(folder))[3].ends_with(",0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,,,,,,,,,,,,,,"));
+  CHECK(lines_of(csv(folder))[3].ends_with(",0.0,0.001,0.0,0.0,0.25,0.0,0.0,,,,,,,,,,,,,,,,,,,,,"));
 }
 
 TEST_CASE("metric files: a file with fewer columns goes on with all") {

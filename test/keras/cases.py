@@ -30,8 +30,33 @@ OPTIMIZERS = [
     ("adam_ema", {"adam": {"learning_rate": 0.01}, "ema": 0.9}, 1.0),
     ("adamw", {"adamw": {"learning_rate": 0.01}}, 1.0),
     ("adamw_amsgrad", {"adamw": {"learning_rate": 0.01, "weight_decay": 0.1, "amsgrad": True}}, 1.0),
+    ("nadam", {"nadam": {"learning_rate": 0.01}}, 1.0),
+    ("nadam_betas", {"nadam": {"learning_rate": 0.01, "beta_1": 0.8, "beta_2": 0.95, "epsilon": 1e-4}}, 0.5),
+    ("nadam_weight_decay", {"nadam": {"learning_rate": 0.01, "weight_decay": 0.05}, "global_clip_norm": 1.0}, 1.0),
+    ("adagrad", {"adagrad": {"learning_rate": 0.1}}, 1.0),
+    ("adagrad_initial", {"adagrad": {"learning_rate": 0.1, "initial_accumulator_value": 1.5, "epsilon": 1e-3}}, 1.0),
+    ("adagrad_weight_decay_ema", {"adagrad": {"learning_rate": 0.1, "weight_decay": 0.02}, "ema": 0.9}, 1.0),
+    ("lion", {"lion": {"learning_rate": 0.003}}, 1.0),
+    ("lion_betas", {"lion": {"learning_rate": 0.003, "beta_1": 0.8, "beta_2": 0.9, "weight_decay": 0.1}}, 1.0),
     ("adamw_clip_ema", {"adamw": {"learning_rate": 0.01, "weight_decay": 0.05}, "global_clip_norm": 1.0, "ema": 0.99},
      1.0),
+]
+
+# name, options of reduce_on_plateau
+PLATEAUS = [
+    ("loss", {"metric": "validation/loss", "factor": 0.5, "patience": 2}),
+    ("cooldown", {"metric": "validation/loss", "factor": 0.5, "patience": 2, "cooldown": 3, "min_delta": 0.01}),
+    ("least", {"metric": "validation/loss", "factor": 0.2, "patience": 1, "min_learning_rate": 0.003}),
+    ("accuracy", {"metric": "validation/accuracy", "factor": 0.3, "patience": 3, "min_delta": 0.02}),
+]
+
+# name, samples, outputs, decimals of the scores (few: many are equal), classes that labels have
+METRICS = [
+    ("one logit", 200, 1, 1, 2),
+    ("two logits", 150, 2, 3, 2),
+    ("five classes", 300, 5, 3, 5),
+    ("equal scores", 240, 4, 0, 4),
+    ("absent class", 100, 6, 2, 5),
 ]
 
 IMAGE = (2, 5, 6, 2)
@@ -67,13 +92,20 @@ LAYERS = [
     for name in ("relu", "relu6", "leaky_relu", "elu", "sigmoid", "tanh", "gelu", "swish", "softmax")
 ]
 
-# name, loss, label smoothing, shape of the logits
+# name, loss, label smoothing, shape of the logits, focal section, weights of the classes
 LOSSES = [
-    ("softmax", "softmax_cross_entropy", 0.0, (5, 4)),
-    ("softmax_smoothing", "softmax_cross_entropy", 0.1, (5, 4)),
-    ("binary", "binary_cross_entropy", 0.0, (6, 1)),
-    ("binary_smoothing", "binary_cross_entropy", 0.2, (6, 1)),
-    ("mean_squared_error", "mean_squared_error", 0.0, (4, 3)),
+    ("softmax", "softmax_cross_entropy", 0.0, (5, 4), None, None),
+    ("softmax_smoothing", "softmax_cross_entropy", 0.1, (5, 4), None, None),
+    ("binary", "binary_cross_entropy", 0.0, (6, 1), None, None),
+    ("binary_smoothing", "binary_cross_entropy", 0.2, (6, 1), None, None),
+    ("mean_squared_error", "mean_squared_error", 0.0, (4, 3), None, None),
+    ("softmax_focal", "softmax_cross_entropy", 0.0, (5, 4), {}, None),
+    ("softmax_focal_options", "softmax_cross_entropy", 0.1, (5, 4), {"gamma": 0.7, "alpha": 0.6}, None),
+    ("binary_focal", "binary_cross_entropy", 0.0, (6, 1), {}, None),
+    ("binary_focal_alpha", "binary_cross_entropy", 0.2, (6, 1), {"gamma": 3.0, "alpha": 0.3}, None),
+    ("softmax_weights", "softmax_cross_entropy", 0.1, (5, 4), None, [0.5, 2.0, 1.0, 3.5]),
+    ("binary_weights", "binary_cross_entropy", 0.0, (6, 1), None, [0.25, 4.0]),
+    ("softmax_focal_weights", "softmax_cross_entropy", 0.0, (5, 4), {}, [0.5, 2.0, 1.0, 3.5]),
 ]
 
 # ---- Whole training runs -------------------------------------------------------------------------
@@ -111,6 +143,7 @@ NORMALISED = {
     "loss": "softmax_cross_entropy",
     "label_smoothing": 0.1,
 }
+WEIGHTED = {**PLAIN, "focal": {"gamma": 1.5, "alpha": 0.5}}
 BINARY = {
     "input": [8, 8, 1],
     "layers": [
@@ -125,6 +158,9 @@ SGD = {"sgd": {"learning_rate": 0.05}}
 MOMENTUM = {"sgd": {"learning_rate": 0.02, "momentum": 0.9}}
 ADAM = {"adam": {"learning_rate": 0.002}}
 
+# By class: name -> weights that Keras's fit(class_weight=...) takes too.
+CLASS_WEIGHTS = {"class_weight_sgd": [0.5, 2.0, 1.0, 3.5, 0.25], "class_weight_focal_adam": [0.5, 2.0, 1.0, 3.5, 0.25]}
+
 # name, model section, optimizer section
 TRAINING = [
     ("plain_sgd", PLAIN, SGD),
@@ -134,6 +170,8 @@ TRAINING = [
     ("batch_norm_momentum", NORMALISED, MOMENTUM),
     ("batch_norm_adam", NORMALISED, ADAM),
     ("binary_adam", BINARY, ADAM),
+    ("class_weight_sgd", PLAIN, SGD),
+    ("class_weight_focal_adam", WEIGHTED, ADAM),
 ]
 
 

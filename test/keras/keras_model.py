@@ -76,21 +76,32 @@ def make_optimizer(config):
         shared.update(use_ema=True, ema_momentum=config.pop("ema"))
     (kind, options), = config.items()
     classes = {"sgd": keras.optimizers.SGD, "rmsprop": keras.optimizers.RMSprop, "adam": keras.optimizers.Adam,
-               "adamw": keras.optimizers.AdamW}
+               "adamw": keras.optimizers.AdamW, "nadam": keras.optimizers.Nadam,
+               "adagrad": keras.optimizers.Adagrad, "lion": keras.optimizers.Lion}
     options = dict(options or {})
     if kind == "sgd":
         options.setdefault("learning_rate", 0.01)
     return classes[kind](**options, **shared)
 
 
-def make_loss(kind, label_smoothing, classes):
-    """(labels, logits) -> mean loss."""
+def make_loss(kind, label_smoothing, classes, focal=None, class_weight=None):
+    """(labels, logits) -> mean loss, weighted as Model.fit weights it by class_weight."""
+    if class_weight is not None:
+        plain = make_loss(kind, label_smoothing, classes, focal)
+        weights = keras.ops.convert_to_tensor(class_weight, "float32")
+        return lambda labels, logits: plain(labels, logits, keras.ops.take(weights, keras.ops.cast(labels, "int32")))
+    if focal is not None:
+        if kind == "binary_cross_entropy":
+            return keras.losses.BinaryFocalCrossentropy(
+                apply_class_balancing="alpha" in focal, from_logits=True, label_smoothing=label_smoothing, **focal)
+        loss = keras.losses.CategoricalFocalCrossentropy(from_logits=True, label_smoothing=label_smoothing, **focal)
+        return lambda labels, logits, weights=None: loss(keras.ops.one_hot(labels, classes), logits, weights)
     if kind == "binary_cross_entropy":
         return keras.losses.BinaryCrossentropy(from_logits=True, label_smoothing=label_smoothing)
     if kind == "mean_squared_error":
         return keras.losses.MeanSquaredError()
     loss = keras.losses.CategoricalCrossentropy(from_logits=True, label_smoothing=label_smoothing)
-    return lambda labels, logits: loss(keras.ops.one_hot(labels, classes), logits)
+    return lambda labels, logits, weights=None: loss(keras.ops.one_hot(labels, classes), logits, weights)
 
 
 def weight_names(model):

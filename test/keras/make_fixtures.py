@@ -3,12 +3,14 @@
 
     optimizers.json   parameters over 200 updates with gradients of a formula
     schedules.json    learning rates at 200 steps
+    plateaus.json     learning rates that ReduceLROnPlateau makes of metrics
+    class_metrics.json   F1, balanced accuracy, AUC and balanced class weights (scikit-learn)
     layers.json       outputs and gradients of single layers, losses
     training/*.json   losses of 50 training steps of small models
 
 Run it after a change of the cases, not of Keras:
 
-    scripts/python_env.sh keras -- test/keras/make_fixtures.py
+    scripts/python_env.sh keras scikit-learn -- test/keras/make_fixtures.py
 
 Option and layer names are those of a trainer config. Each file states its formulas.
 """
@@ -102,6 +104,12 @@ def schedules():
         ("cosine_warm_up_alpha",
          {"cosine": {"decay_over": "120 steps", "alpha": 0.2}, "warm_up": {"over": "1 epoch", "start_factor": 0.1}},
          s.CosineDecay(0.1 * base, 120, alpha=0.2, warmup_target=base, warmup_steps=25)),
+        ("cosine_restarts", {"cosine_restarts": {"first_decay": "20 steps"}}, s.CosineDecayRestarts(base, 20)),
+        ("cosine_restarts_options",
+         {"cosine_restarts": {"first_decay": "1 epoch", "t_mul": 1.5, "m_mul": 0.8, "alpha": 0.1}},
+         s.CosineDecayRestarts(base, 25, t_mul=1.5, m_mul=0.8, alpha=0.1)),
+        ("cosine_restarts_equal", {"cosine_restarts": {"first_decay": "30 steps", "t_mul": 1.0, "m_mul": 0.5}},
+         s.CosineDecayRestarts(base, 30, t_mul=1.0, m_mul=0.5)),
         ("polynomial", {"polynomial": {"decay_over": "150 steps", "end_learning_rate": 0.001}},
          s.PolynomialDecay(base, 150, 0.001)),
         ("polynomial_square", {"polynomial": {"decay_over": "6 epochs", "power": 2.0}},
@@ -126,6 +134,77 @@ def schedules():
             {"name": f"ramp_up_{by}", "schedule": {"ramp_up": {**article_w, "by": by}}, "values": digits(values)}
         )
     write("schedules.json", content)
+
+
+def plateaus():
+    """Keras's ReduceLROnPlateau over made-up losses, and the learning rate after each epoch."""
+    about = "learning rate after each value; mode max for accuracy; Keras keeps the rate in float32"
+    content = {"keras": keras.__version__, "about": about, "learning_rate": 0.05, "cases": []}
+    for name, options in cases.PLATEAUS:
+        largest = options["metric"].endswith("accuracy")
+        values = [round(0.6 + (1 if largest else -1) * 0.3 * (1 - 0.9**i) + 0.02 * math.sin(2.1 * i * i), 6)
+                  for i in range(40)]
+        given = {key: value for key, value in options.items() if key != "metric"}
+        if "min_learning_rate" in given:
+            given["min_lr"] = given.pop("min_learning_rate")
+        callback = keras.callbacks.ReduceLROnPlateau(monitor="value", mode="max" if largest else "min", **given)
+        model = make_model((1,), [{"dense": 1}])
+        model.compile(optimizer=keras.optimizers.SGD(0.05), loss="mse")
+        callback.set_model(model)
+        callback.on_train_begin()
+        rates = []
+        for epoch, value in enumerate(values):
+            callback.on_epoch_end(epoch, {"value": value})
+            rates.append(float(model.optimizer.learning_rate.numpy()))
+        content["cases"].append({"name": name, "schedule": options, "values": values, "rates": digits(rates)})
+    write("plateaus.json", content)
+
+
+def class_metrics():
+    """scikit-learn's numbers for predictions of a formula; test/keras/README.md names its version's package."""
+    import sklearn
+    from sklearn import metrics
+
+    content = {"scikit-learn": sklearn.__version__,
+               "about": "scores[s][c] are logits; predicted: the largest, or > 0 of a single one; auc of softmax "
+                        "probabilities, one class against the rest",
+               "cases": []}
+    for name, samples, outputs, digits_kept, classes in cases.METRICS:
+        scores = np.round([[2.5 * math.sin(1.3 * s + 2.1 * c + 0.01 * s * s) for c in range(outputs)]
+                           for s in range(samples)], digits_kept)
+        labels = np.array([(3 * s + s * s % 7) % classes for s in range(samples)])
+        for s in range(samples):  # so that scores tell something of the labels
+            if outputs == 1:
+                scores[s, 0] += 1 if labels[s] else -1
+            else:
+                scores[s, labels[s]] += 1
+        scores = np.round(scores, digits_kept)
+        if outputs == 1:
+            predicted = (scores[:, 0] > 0).astype(int)
+            auc = metrics.roc_auc_score(labels, scores[:, 0])
+        else:
+            predicted = scores.argmax(axis=1)
+            p = np.exp(scores - scores.max(axis=1, keepdims=True))
+            # The same logits in another order give the same chances but for rounding.
+            p = np.round(p / p.sum(axis=1, keepdims=True), 13)
+            present = [c for c in range(outputs) if (labels == c).any()]
+            auc = np.mean([metrics.roc_auc_score(labels == c, p[:, c]) for c in present])
+            if len(present) == outputs and outputs > 2:
+                assert abs(auc - metrics.roc_auc_score(labels, p, multi_class="ovr", average="macro")) < 1e-12
+            if outputs == 2:
+                auc = metrics.roc_auc_score(labels, p[:, 1])
+        content["cases"].append({
+            "name": name, "outputs": outputs, "scores": scores.tolist(), "labels": labels.tolist(),
+            "f1_macro": metrics.f1_score(labels, predicted, average="macro", zero_division=0),
+            "f1_weighted": metrics.f1_score(labels, predicted, average="weighted", zero_division=0),
+            "balanced_accuracy": metrics.balanced_accuracy_score(labels, predicted),
+            "auc": auc,
+            "class_weight": {
+                str(c): w for c, w in zip(
+                    np.unique(labels).tolist(),
+                    sklearn.utils.class_weight.compute_class_weight("balanced", classes=np.unique(labels), y=labels))},
+        })
+    write("class_metrics.json", content)
 
 
 def formula(shape, scale, phase):
@@ -173,7 +252,7 @@ def layers():
             flat["statistics"] = statistics
         content["cases"].append(flat)
 
-    for name, kind, smoothing, logits_shape in cases.LOSSES:
+    for name, kind, smoothing, logits_shape, focal, class_weight in cases.LOSSES:
         logits = tf.constant(formula(logits_shape, 3.0, 2), tf.float32)
         if kind == "softmax_cross_entropy":
             labels = [(2 * i + 1) % logits_shape[1] for i in range(logits_shape[0])]
@@ -191,12 +270,21 @@ def layers():
                 targets, logits, from_logits=True, label_smoothing=smoothing),
             "mean_squared_error": lambda: keras.losses.mean_squared_error(targets, logits),
         }[kind]
+        if focal is not None and kind == "softmax_cross_entropy":
+            function = lambda: keras.losses.categorical_focal_crossentropy(
+                targets, logits, from_logits=True, label_smoothing=smoothing, **focal)
+        elif focal is not None:
+            function = lambda: keras.losses.binary_focal_crossentropy(
+                targets, logits, apply_class_balancing="alpha" in focal, from_logits=True, label_smoothing=smoothing,
+                **focal)
+        weights = 1.0 if class_weight is None else tf.constant([class_weight[label] for label in labels], tf.float32)
         with tf.GradientTape() as tape:
             tape.watch(logits)
-            values = function()
+            values = function() * weights
             mean = tf.reduce_mean(values)
         content["losses"].append({
-            "name": name, "loss": kind, "label_smoothing": smoothing, "shape": list(logits_shape),
+            "name": name, "loss": kind, "label_smoothing": smoothing, "focal": focal, "class_weight": class_weight,
+            "shape": list(logits_shape),
             "logits": digits(logits.numpy().ravel()), "labels": labels, "losses": digits(values.numpy()),
             "dlogits": digits(tape.gradient(mean, logits).numpy().ravel()),
         })
@@ -214,11 +302,16 @@ def training():
             values = cases.weight_values(weight.shape, number, scale, offset)
             weight.assign(values)
             weights.append({"name": weight_name, "shape": list(weight.shape), "scale": scale, "offset": offset})
-        loss = make_loss(model_config["loss"], model_config.get("label_smoothing", 0.0), classes)
+        weight = cases.CLASS_WEIGHTS.get(name)
+        loss = make_loss(model_config["loss"], model_config.get("label_smoothing", 0.0), classes,
+                         model_config.get("focal"), weight)
         batches = [cases.batch(shape, step, model_config["loss"], classes) for step in range(cases.STEPS)]
         losses = train(model, make_optimizer(optimizer_config), loss, batches)
         images, labels = batches[0]
-        evaluation = float(loss(labels, model(images, training=False)))
+        # Evaluation takes no weights.
+        unweighted = make_loss(model_config["loss"], model_config.get("label_smoothing", 0.0), classes,
+                               model_config.get("focal"))
+        evaluation = float(unweighted(labels, model(images, training=False)))
         final = {n: digits(w.numpy().ravel()) for n, w in weight_names(model) if w.numpy().size <= 16}
         write(f"training/{name}.json", {
             "keras": keras.__version__,
@@ -227,6 +320,7 @@ def training():
                       "s modulo samples",
             "initial": "element i of weight number n is float32(offset + scale * sin(i + 1 + n)) computed in double",
             "model": model_config, "optimizer": optimizer_config,
+            "class_weight": weight,
             "classes": classes, "samples": cases.SAMPLES, "batch_size": cases.BATCH, "steps": cases.STEPS,
             "weights": weights, "losses": digits(losses),
             "evaluation_loss_of_first_batch": digits(evaluation), "final": final,
@@ -236,5 +330,7 @@ def training():
 if __name__ == "__main__":
     optimizers()
     schedules()
+    plateaus()
+    class_metrics()
     layers()
     training()

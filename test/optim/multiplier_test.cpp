@@ -1,5 +1,7 @@
 #include <doctest/doctest.h>
 
+#include <map>
+
 #include "compile/compile.h"
 #include "optim/optim.h"
 #include "support/model.h"
@@ -26,6 +28,39 @@ TEST_CASE(
     CHECK(update->learning_rate_multiplier == expected);
   }
   CHECK(updates == 6);
+}
+
+TEST_CASE("excluded parameters have no weight decay") {
+  const auto config = test::config_of(
+      "{layers: [conv: {filters: 2}, batch_norm, flatten, {dense: {units: 3}}]}",
+      "optimizer: {adamw: {weight_decay: 0.1}, exclude_from_weight_decay: ['*/bias', "
+      "'batch_normalization/*']}\n");
+  graph::Graph graph = model::build_model(config.model, config.data, test::sample({4, 4, 1}, 3), 1);
+  graph = exclude_from_weight_decay(std::move(graph), config.optimizer);
+  compile::Options options;
+  options.update = update_spec(config.optimizer).update;
+  std::map<std::string, float> decays;
+  const graph::Graph training = compile::training_graph(graph, options);
+  for (const graph::Node& node : training.nodes) {
+    if (const auto* update = std::get_if<graph::Update>(&node.op)) {
+      decays[training[node.inputs[0]].name] = update->weight_decay;
+    }
+  }
+  const std::map<std::string, float> expected{{"batch_normalization/beta", 0.0f},
+                                              {"batch_normalization/gamma", 0.0f},
+                                              {"conv2d/bias", 0.0f},
+                                              {"conv2d/kernel", 0.1f},
+                                              {"dense/bias", 0.0f},
+                                              {"dense/kernel", 0.1f}};
+  CHECK(decays == expected);
+}
+
+TEST_CASE("an exclusion that matches no parameter is a mistake") {
+  const auto config = test::config_of("{layers: [flatten, dense: 3]}",
+                                      "optimizer: {adamw: , exclude_from_weight_decay: [bias]}\n");
+  const auto graph = model::build_model(config.model, config.data, test::sample({2, 2, 1}, 3), 1);
+  CHECK_THROWS_WITH_AS(exclude_from_weight_decay(graph, config.optimizer),
+                       doctest::Contains("no parameter is named 'bias'"), ConfigError);
 }
 
 TEST_CASE("a multiplier that matches no layer is a mistake") {

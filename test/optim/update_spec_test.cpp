@@ -35,6 +35,29 @@ TEST_CASE("each optimizer becomes its rule") {
   CHECK(rule.amsgrad);
   CHECK(adam.update.weight_decay == 0);
 
+  const auto nadam = spec(config::Nadam{0.2, 0.8, 0.99, 1e-6, 0.03});
+  const auto& nadam_rule = std::get<graph::NadamRule>(nadam.update.rule);
+  CHECK(nadam.learning_rate == 0.2);
+  CHECK(nadam_rule.beta_1 == 0.8f);
+  CHECK(nadam_rule.beta_2 == 0.99f);
+  CHECK(nadam_rule.epsilon == 1e-6f);
+  CHECK(nadam.update.weight_decay == 0.03f);
+
+  const auto adagrad = spec(config::Adagrad{0.3, 0.5, 1e-5, 0.02});
+  const auto& adagrad_rule = std::get<graph::AdagradRule>(adagrad.update.rule);
+  CHECK(adagrad.learning_rate == 0.3);
+  CHECK(adagrad_rule.initial == 0.5f);
+  CHECK(adagrad_rule.epsilon == 1e-5f);
+  CHECK(adagrad.update.weight_decay == 0.02f);
+  CHECK(graph::slots_of(adagrad.update).front().initial == 0.5);
+
+  const auto lion = spec(config::Lion{0.4, 0.7, 0.6, 0.01});
+  const auto& lion_rule = std::get<graph::LionRule>(lion.update.rule);
+  CHECK(lion.learning_rate == 0.4);
+  CHECK(lion_rule.beta_1 == 0.7f);
+  CHECK(lion_rule.beta_2 == 0.6f);
+  CHECK(lion.update.weight_decay == 0.01f);
+
   const auto adamw = spec(config::AdamW{});
   CHECK(std::holds_alternative<graph::AdamRule>(adamw.update.rule));
   CHECK(adamw.update.weight_decay == 4e-3f);

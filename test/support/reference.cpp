@@ -323,6 +323,35 @@ void evaluate(const graph::Crop& op, const Site& s) {
             [&](std::int64_t small, std::int64_t large) { s.out(0)[small] = s.in(0)[large]; });
 }
 
+namespace {
+
+// Focal terms and their derivatives by the logit, from the probabilities p of a row.
+struct Slope {
+  double loss = 0, slope = 0;
+};
+
+// Of -alpha t (1 - p)^gamma log p by every logit: `at` is the place of the term, `by` the logit's.
+Slope softmax_focal(const graph::Focal& focal, const std::vector<double>& p, double t,
+                    std::size_t at, std::size_t by) {
+  const double gamma = number(focal.gamma), alpha = number(focal.alpha), q = p[at];
+  const double by_p = gamma * std::pow(1 - q, gamma - 1) * std::log(q) - std::pow(1 - q, gamma) / q;
+  return {-alpha * t * std::pow(1 - q, gamma) * std::log(q),
+          alpha * t * by_p * q * ((at == by ? 1 : 0) - p[by])};
+}
+
+// Of w q^gamma b, q being the share that p misses t by and b the cross-entropy.
+Slope binary_focal(const graph::Focal& focal, double p, double t) {
+  const double gamma = number(focal.gamma), alpha = number(focal.alpha);
+  const double weight = alpha < 0 ? 1 : t * alpha + (1 - t) * (1 - alpha);
+  const double q = t * (1 - p) + (1 - t) * p;
+  const double b = -t * std::log(p) - (1 - t) * std::log(1 - p);
+  const double b_by_p = (p - t) / (p * (1 - p)), q_by_p = 1 - 2 * t;
+  const double by_p = gamma * std::pow(q, gamma - 1) * q_by_p * b + std::pow(q, gamma) * b_by_p;
+  return {weight * std::pow(q, gamma) * b, weight * by_p * p * (1 - p)};
+}
+
+}  // namespace
+
 void evaluate(const graph::Loss& op, const Site& s) {
   const Tensor &x = s.in(0), &labels = s.in(1);
   const std::int64_t n = x.channels();
@@ -342,10 +371,34 @@ void evaluate(const graph::Loss& op, const Site& s) {
       return t;
     };
     for (std::int64_t i = 0; i < n; ++i) mass += target(i);
+    std::vector<double> chances(static_cast<std::size_t>(n));
+    for (std::int64_t i = 0; i < n; ++i) {
+      chances[static_cast<std::size_t>(i)] = std::exp(x[row * n + i]) / sum;
+    }
+    double weight = 1;
+    if (!op.class_weight.empty()) {
+      std::int64_t label = index ? static_cast<std::int64_t>(labels[row]) : 0;
+      if (!index && n == 1) label = labels[row] > 0.5 ? 1 : 0;
+      for (std::int64_t i = 1; !index && i < n; ++i) {
+        if (labels[row * n + i] > labels[row * n + label]) label = i;
+      }
+      weight = number(op.class_weight[static_cast<std::size_t>(label)]);
+    }
     for (std::int64_t i = 0; i < n; ++i) {
       const double v = x[row * n + i], t = target(i);
       double loss = 0, slope = 0;
-      if (op.kind == graph::LossKind::kSoftmaxCrossEntropy) {
+      if (op.focal && op.kind == graph::LossKind::kSoftmaxCrossEntropy) {
+        const auto by = static_cast<std::size_t>(i);
+        loss = softmax_focal(*op.focal, chances, t, by, by).loss;
+        for (std::size_t at = 0; at < chances.size(); ++at) {
+          slope += softmax_focal(*op.focal, chances, target(static_cast<std::int64_t>(at)), at, by)
+                       .slope;
+        }
+      } else if (op.focal && op.kind == graph::LossKind::kBinaryCrossEntropy) {
+        const Slope focal = binary_focal(*op.focal, 1 / (1 + std::exp(-v)), t);
+        loss = focal.loss / count;
+        slope = focal.slope / count;
+      } else if (op.kind == graph::LossKind::kSoftmaxCrossEntropy) {
         loss = -t * std::log(std::exp(v) / sum);
         slope = std::exp(v) / sum * mass - t;
       } else if (op.kind == graph::LossKind::kBinaryCrossEntropy) {
@@ -356,8 +409,8 @@ void evaluate(const graph::Loss& op, const Site& s) {
         loss = (v - t) * (v - t) / count;
         slope = 2 * (v - t) / count;
       }
-      s.out(0)[row] += loss;
-      if (op.gradient) s.out(1)[row * n + i] = slope * s.scalars.loss_scale;
+      s.out(0)[row] += weight * loss;
+      if (op.gradient) s.out(1)[row * n + i] = weight * slope * s.scalars.loss_scale;
     }
   }
 }

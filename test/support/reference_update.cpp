@@ -44,6 +44,32 @@ double step(const graph::AdamRule& r, double g, double w, double rate, double t,
   return w - a * m / (std::sqrt(second) + number(r.epsilon));
 }
 
+double step(const graph::NadamRule& r, double g, double w, double rate, double t, double** slot) {
+  const double b1 = number(r.beta_1), b2 = number(r.beta_2);
+  double &m = *slot[0], &v = *slot[1];
+  m += (g - m) * (1 - b1);
+  v += (g * g - v) * (1 - b2);
+  const auto momentum = [b1](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
+  double product = 1;
+  for (double i = 1; i <= t; ++i) product *= momentum(i);
+  const double next = momentum(t + 1);
+  const double mean = next * m / (1 - product * next) + (1 - momentum(t)) * g / (1 - product);
+  return w - rate * mean / (std::sqrt(v / (1 - std::pow(b2, t))) + number(r.epsilon));
+}
+
+double step(const graph::AdagradRule& r, double g, double w, double rate, double, double** slot) {
+  double& sum = *slot[0];
+  sum += g * g;
+  return w - rate * g / std::sqrt(sum + number(r.epsilon));
+}
+
+double step(const graph::LionRule& r, double g, double w, double rate, double, double** slot) {
+  double& m = *slot[0];
+  const double direction = number(r.beta_1) * m + (1 - number(r.beta_1)) * g;
+  m = number(r.beta_2) * m + (1 - number(r.beta_2)) * g;
+  return w - rate * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
+}
+
 }  // namespace
 
 double norm_of(const Tensor& w, const Tensor& gradient, float l2) {

@@ -20,7 +20,8 @@ struct Subject {
     engine.initialise(1);
     job.run = trial.folder.path() / "run";
     job.warn = [this](const std::string& line) { trial.warnings.push_back(line); };
-    job.hooks.push_back(std::make_unique<RecordingHook>(trial.events, trial.ranks, nullptr));
+    job.hooks.push_back(
+        std::make_unique<RecordingHook>(trial.events, trial.ranks, trial.rates, nullptr));
     prepare_run_folder(job.run, trial.config, Start::kFresh);
   }
 

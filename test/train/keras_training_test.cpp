@@ -82,6 +82,9 @@ void compare(const json& run, int lanes) {
   model::SampleSpec spec;
   spec.image = Shape(shape);
   spec.classes = run["classes"].get<std::int64_t>();
+  if (run.contains("class_weight") && !run["class_weight"].is_null()) {
+    spec.class_weight = run["class_weight"].get<std::vector<float>>();
+  }
   backend::cpu::CpuOptions options;
   options.threads = options.lanes = lanes;
   const auto backend = backend::cpu::open_backend(options);

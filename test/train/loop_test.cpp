@@ -9,6 +9,7 @@
 #include "checkpoint/checkpoint.h"
 #include "support.h"
 #include "support/skip.h"
+#include "train/state.h"
 
 namespace trainer::train {
 namespace {
@@ -309,6 +310,65 @@ TEST_CASE("the best checkpoint is that of run.best") {
   CHECK(trial.count("save 1") == 1);
   CHECK(trial.count("save 3") == 0);
   CHECK(std::filesystem::exists(trial.folder.path() / "run" / "checkpoints" / "best.safetensors"));
+}
+
+TEST_CASE("restore_best ends the run with the parameters of the best evaluation") {
+  Trial trial(run_config(
+      "run: {evaluate_every: 1 steps, checkpoint_every: 1000 steps, best: validation/loss}\n"));
+  trial.config.train.early_stop = config::EarlyStop{"validation/loss", 2, 0, true, {}};
+  trial.add_split(Split::kValidation);
+  std::vector<checkpoint::Tensor> best;
+  trial.at_step = [&](std::int64_t step) {
+    if (step == 2) best = trial.replicas->tensors();
+    if (step == 3) write_number(*trial.replicas, "dense/bias", 50);  // as bad as can be
+    return Request::kContinue;
+  };
+  const hooks::Finish finish = trial.run();
+  REQUIRE(finish.best);
+  CHECK(finish.best->step == 2);
+  CHECK(finish.best->restored);
+  CHECK(finish.evaluations[0].metrics.loss == finish.best->value);
+  const Path folder = trial.folder.path() / "run" / "checkpoints";
+  const auto last = checkpoint::read_safetensors(checkpoint::list_checkpoints(folder).back().path);
+  CHECK(step_of(last.metadata, "") == finish.steps);
+  CHECK(finish.steps > 2);
+  for (const checkpoint::Tensor& tensor : last.tensors) {
+    const auto same = std::find_if(best.begin(), best.end(), [&](const checkpoint::Tensor& each) {
+      return each.name == tensor.name;
+    });
+    REQUIRE(same != best.end());
+    const bool is_slot = tensor.name.ends_with("/momentum");
+    CHECK_MESSAGE((tensor.values == same->values) != is_slot, tensor.name);
+  }
+  // There is nothing more to restore.
+  const std::string sha = finish.parameters_sha256;
+  CHECK(trial.run(Start::kResume).parameters_sha256 == sha);
+}
+
+TEST_CASE("reduce_on_plateau multiplies the rate, also of a resumed run") {
+  const auto rates_of = [&](std::int64_t stop_after) {
+    Trial trial(run_config("run: {evaluate_every: 1 steps, checkpoint_every: 1 steps}\n"));
+    trial.config.train.epochs = 2;
+    // An improvement by 1 never comes.
+    trial.config.schedule.kind =
+        config::ReduceOnPlateauSchedule{"validation/accuracy", 0.5, 2, 1, 0, 0};
+    trial.add_split(Split::kValidation);
+    trial.at_step = [&](std::int64_t step) {
+      return step == stop_after ? Request::kStop : Request::kContinue;
+    };
+    trial.run();
+    if (stop_after > 0) trial.run(Start::kResume);
+    return trial.rates;
+  };
+  const std::vector<double> rates = rates_of(0);
+  // Evaluated after every step: the first is the best, then two are waited for.
+  const std::vector<double> expected{0.1,   0.1,    0.1,    0.05,    0.05,    0.025,
+                                     0.025, 0.0125, 0.0125, 0.00625, 0.00625, 0.003125};
+  REQUIRE(rates.size() == expected.size());
+  for (std::size_t i = 0; i < rates.size(); ++i) {
+    CHECK(rates[i] == doctest::Approx(expected[i]).epsilon(1e-6));
+  }
+  CHECK(rates_of(5) == rates);
 }
 
 TEST_CASE("a run is not resumed with what it would not go on with") {

@@ -94,6 +94,38 @@ TEST_CASE("workers: one checkpoint and one set of hooks, the same variables on b
   CHECK(ended[0].finish.evaluations[0].metrics.loss == ended[1].finish.evaluations[0].metrics.loss);
 }
 
+TEST_CASE("workers: metrics, reduced rates and restored parameters are the same on both") {
+  config::Config config = worker_config(
+      "run: {evaluate_every: 1 steps, checkpoint_every: 1000 steps, best: validation/auc}\n");
+  config.train.epochs = 2;
+  config.train.early_stop = config::EarlyStop{"validation/auc", 100, 0, true, {}};
+  config.schedule.kind = config::ReduceOnPlateauSchedule{"validation/f1_macro", 0.5, 1, 1, 0, 0};
+  SUBCASE("both evaluate") {}
+  SUBCASE("the chief evaluates alone") { config.parallel.evaluate = false; }
+  Workers workers(config);
+  for (Trial& trial : workers.trials) trial.add_split(Split::kValidation, 7);
+  const auto ended = workers.run();
+  CHECK(ended[0].error == "");
+  CHECK(ended[1].error == "");
+  CHECK(ended[0].finish.parameters_sha256 == ended[1].finish.parameters_sha256);
+  const auto metrics_of = [](const hooks::Finish& finish) {
+    return engine::named_metrics(finish.evaluations.at(0).metrics);
+  };
+  CHECK(metrics_of(ended[0].finish) == metrics_of(ended[1].finish));
+  CHECK(metrics_of(ended[0].finish).size() == 6);
+  REQUIRE(ended[0].finish.best);
+  CHECK(metrics_of(ended[0].finish).back().second == ended[0].finish.best->value);
+  CHECK(workers.trials[0].rates.back() < 0.01);
+  // As of one process with the same global batch.
+  config.train.batch_size = 4;
+  Trial alone(config);
+  alone.add_split(Split::kValidation, 7);
+  const hooks::Finish one = alone.run();
+  CHECK(alone.rates == workers.trials[0].rates);
+  CHECK(one.best->step == ended[0].finish.best->step);
+  CHECK(one.best->value == ended[0].finish.best->value);
+}
+
 TEST_CASE("workers: with ordered sums they end with the bits of one process") {
   config::Config config =
       worker_config("", "{layers: [conv: {filters: 2}, flatten, dense: {units: 2}]}");

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "compile/compile.h"
 #include "engine/evaluate.h"
 #include "measure/benchmark.h"
 #include "model/model.h"
@@ -220,6 +221,43 @@ TEST_CASE("test images that are not numbers are named when their loss is none") 
                   "8 test samples") == 0);
   CHECK(why("/images", nan).find("its samples are finite, so the model has diverged") !=
         std::string::npos);
+}
+
+TEST_CASE("weights of classes: by name or number, or balanced as scikit-learn's") {
+  Floats floats(0.1f, ", classes: [cat, dog, bird]");  // labels 0 1 2 0 1 2 0 1
+  const auto weights = [&](const config::ClassWeight& weight) {
+    floats.config.train.class_weight = weight;
+    return open_training_data(floats.config).class_weight;
+  };
+  CHECK(open_training_data(floats.config).class_weight.empty());
+  const std::vector<float> named{1, 2.5f, 0.5f};
+  CHECK(weights({false, {{"dog", 2.5}, {"2", 0.5}}, {}}) == named);
+  const std::vector<float> balanced{8.0f / 9, 8.0f / 9, 8.0f / 6};
+  CHECK(weights({true, {}, {}}) == balanced);
+  CHECK_THROWS_WITH_AS(weights({false, {{"dgo", 2}}, {}}),
+                       doctest::Contains("the data has no class 'dgo', did you mean 'dog'?"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(weights({false, {{"3", 2}}, {}}), doctest::Contains("no class '3'"),
+                       ConfigError);
+  CHECK_THROWS_WITH_AS(weights({false, {{"dog", 2}, {"1", 3}}, {}}),
+                       doctest::Contains("names class 1 twice"), ConfigError);
+}
+
+TEST_CASE("weights of classes reach the training loss alone") {
+  Floats floats(0.1f);
+  floats.config.train.class_weight = config::ClassWeight{false, {{"1", 3}}, {}};
+  const data::Datasets data = open_training_data(floats.config);
+  const graph::Graph model = model::build_model(floats.config.model, floats.config.data,
+                                                sample_spec(data), floats.config.seed);
+  const auto weights_of = [](const graph::Graph& graph) {
+    for (const graph::Node& node : graph.nodes) {
+      if (const auto* loss = std::get_if<graph::Loss>(&node.op)) return loss->class_weight;
+    }
+    return std::vector<float>{-1};
+  };
+  const std::vector<float> expected{1, 3, 1};
+  CHECK(weights_of(compile::training_graph(model, {})) == expected);
+  CHECK(weights_of(compile::evaluation_graph(model, {}, false)).empty());
 }
 
 }  // namespace trainer::train

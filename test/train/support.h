@@ -62,6 +62,9 @@ class FloatImages final : public data::Dataset {
     const auto is_odd = static_cast<std::int32_t>(index % 2);
     std::memcpy(label, &is_odd, sizeof is_odd);
   }
+  std::int32_t label_of(std::int64_t index) const override {
+    return static_cast<std::int32_t>(index % 2);
+  }
   std::string fingerprint() const override { return concat(size_, " x ", name_); }
 
  private:
@@ -74,8 +77,9 @@ class FloatImages final : public data::Dataset {
 class RecordingHook final : public hooks::Hook {
  public:
   using AtStep = std::function<Request(std::int64_t)>;
-  RecordingHook(std::vector<std::string>& events, std::vector<std::string>& ranks, AtStep at_step)
-      : events_(events), ranks_(ranks), at_step_(std::move(at_step)) {}
+  RecordingHook(std::vector<std::string>& events, std::vector<std::string>& ranks,
+                std::vector<double>& rates, AtStep at_step)
+      : events_(events), ranks_(ranks), rates_(rates), at_step_(std::move(at_step)) {}
 
   std::string name() const override { return "recording"; }
   void on_start(const hooks::RunInfo& info) override {
@@ -84,6 +88,7 @@ class RecordingHook final : public hooks::Hook {
   }
   Request on_step(const hooks::Progress& progress) override {
     events_.push_back(concat("step ", progress.step));
+    rates_.push_back(progress.learning_rate);
     return at_step_ ? at_step_(progress.step) : Request::kContinue;
   }
   Request on_evaluation(const hooks::Evaluation& evaluation) override {
@@ -101,6 +106,7 @@ class RecordingHook final : public hooks::Hook {
  private:
   std::vector<std::string>& events_;
   std::vector<std::string>& ranks_;
+  std::vector<double>& rates_;
   AtStep at_step_;
 };
 
@@ -158,7 +164,7 @@ struct Trial {
     job.clock = [&] { return seconds; };
     if (strategy.is_chief()) {
       prepare_run_folder(job.run, config, start);
-      job.hooks.push_back(std::make_unique<RecordingHook>(events, ranks, at_step));
+      job.hooks.push_back(std::make_unique<RecordingHook>(events, ranks, rates, at_step));
     }
     return train::train(job);
   }
@@ -184,6 +190,7 @@ struct Trial {
   engine::Replicas* replicas = nullptr;  // during a run
   std::vector<std::string> events, warnings;
   std::vector<std::string> ranks;  // the names of the ranks
+  std::vector<double> rates;       // the learning rate of every step
 };
 
 using Events = std::vector<std::string>;

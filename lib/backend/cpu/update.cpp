@@ -34,6 +34,23 @@ void apply(const graph::AdamRule& rule, const simd::Kernels& kernels, const simd
   kernels.adam(run, rule.beta_1, rule.beta_2, rule.epsilon, rule.amsgrad, static_cast<float>(rate));
 }
 
+void apply(const graph::NadamRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
+           std::uint64_t update) {
+  const graph::NadamFactors factors = graph::factors_of(rule, update);
+  kernels.nadam(run, rule.beta_1, rule.beta_2, rule.epsilon, static_cast<float>(factors.mean),
+                static_cast<float>(factors.gradient), static_cast<float>(factors.square));
+}
+
+void apply(const graph::AdagradRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
+           std::uint64_t) {
+  kernels.adagrad(run, rule.epsilon);
+}
+
+void apply(const graph::LionRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
+           std::uint64_t) {
+  kernels.lion(run, rule.beta_1, rule.beta_2);
+}
+
 }  // namespace
 
 UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers)

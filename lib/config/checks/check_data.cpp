@@ -17,11 +17,6 @@ void check_split(Checks& checks, const char* name, const Split& split) {
   if (!split.glob.empty() && checks.config().data.format != DataFormat::kImageFolder) {
     checks.report(path + ".glob", "belongs to format: image_folder only");
   }
-  const bool single = !std::all_of(split.augment.begin(), split.augment.end(), is_mixing);
-  if (single && !is_image_format(checks.config().data.format)) {
-    checks.report(path + ".augment",
-                  "works with the formats image_folder and csv only, but for mixup and cutmix");
-  }
 }
 
 bool ordered(const std::vector<double>& range) { return range.size() != 2 || range[0] <= range[1]; }
@@ -180,6 +175,10 @@ void check_data(Checks& checks) {
     checks.report("data.validation_split", "cannot be given beside data.validation; choose one");
   }
   check_classes(checks);
+  if (data.sampling == Sampling::kBalanced && !data.shuffle) {
+    checks.report("data.sampling",
+                  "balanced draws the order of the samples; remove shuffle: false");
+  }
   const Normalize normalize = data.normalize.value_or(Normalize{});
   const std::size_t means = normalize.mean.size(), deviations = normalize.std.size();
   if (means > 1 && deviations > 1 && means != deviations) {

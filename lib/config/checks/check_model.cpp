@@ -165,6 +165,9 @@ void check_model(Checks& checks) {
     checks.report("model.label_smoothing",
                   "works with softmax_cross_entropy and binary_cross_entropy only");
   }
+  if (model.focal && model.loss == LossKind::kMeanSquaredError) {
+    checks.report("model.focal", "works with softmax_cross_entropy and binary_cross_entropy only");
+  }
   check_backbone(checks);
   for (const auto& [list, layers] :
        {std::pair{"model.layers", &model.layers}, std::pair{"model.head", &model.head}}) {

@@ -8,10 +8,28 @@ namespace trainer::config {
 namespace {
 
 void check_metric(Checks& checks, const std::string& path, const std::string& metric) {
-  static const std::vector<std::string> kMetrics{"validation/loss", "validation/accuracy",
-                                                 "validation/top_k_accuracy"};
+  static const std::vector<std::string> kMetrics{
+      "validation/loss",     "validation/accuracy",    "validation/top_k_accuracy",
+      "validation/f1_macro", "validation/f1_weighted", "validation/balanced_accuracy",
+      "validation/auc"};
   if (std::find(kMetrics.begin(), kMetrics.end(), metric) != kMetrics.end()) return;
   checks.report(path, unknown("metric", metric, "Expected one of", kMetrics));
+}
+
+void check_restore_best(Checks& checks) {
+  const auto& stop = checks.config().train.early_stop;
+  const std::string& best = checks.config().run.best;
+  if (!stop || !stop->restore_best) return;
+  if (checks.config().parallel.strategy == Parallel::Strategy::kParameterServer) {
+    checks.report("train.early_stop.restore_best",
+                  "does not work with parallel.strategy: parameter_server, whose servers hold the "
+                  "parameters; take the best checkpoint of the run folder instead");
+  }
+  if (stop->metric == best) return;
+  checks.report("train.early_stop.restore_best",
+                concat("restores the checkpoint that run.best keeps, which goes by ",
+                       best.empty() ? "no metric" : best, ", but early_stop watches ", stop->metric,
+                       "; set run.best: ", stop->metric));
 }
 
 // The folder data.path of image files may hold a split of validation; train/ checks that.
@@ -22,6 +40,16 @@ void check_validation(Checks& checks, const char* path) {
   checks.report(path,
                 "needs validation samples: give data.validation or "
                 "data.validation_split");
+}
+
+void check_plateau(Checks& checks, const ReduceOnPlateauSchedule& plateau) {
+  check_metric(checks, "schedule.reduce_on_plateau.metric", plateau.metric);
+  check_validation(checks, "schedule.reduce_on_plateau");
+  if (checks.config().parallel.strategy == Parallel::Strategy::kParameterServer) {
+    checks.report("schedule.reduce_on_plateau",
+                  "workers of parallel.strategy: parameter_server do not wait for evaluations; use "
+                  "another schedule, or strategy: all_reduce");
+  }
 }
 
 void check_cache_features(Checks& checks) {
@@ -180,6 +208,10 @@ void check_training(Checks& checks) {
     check_metric(checks, "train.stop_at.metric", stop->metric);
     check_validation(checks, "train.stop_at");
   }
+  if (const auto* plateau = std::get_if<ReduceOnPlateauSchedule>(&schedule.kind)) {
+    check_plateau(checks, *plateau);
+  }
+  check_restore_best(checks);
   check_precision(checks);
   check_cache_features(checks);
   check_parallel(checks);

@@ -79,6 +79,9 @@ std::string value_of(const Schema& schema) {
       return with_range("a whole number or [top, bottom, left, right]", schema);
     case Kind::kBatchSize:
       return with_range("a whole number or auto", schema);
+    case Kind::kClassWeight:
+      return "balanced, or a map of classes to numbers" +
+             (range_text(schema.rule).empty() ? "" : ' ' + range_text(schema.rule));
     case Kind::kFreeze:
       return "a slice, a number, names, all or none";
     case Kind::kGpus:

@@ -120,6 +120,11 @@ std::vector<Json> Writer::forms(const Schema& schema) {
       return {{{"enum", {"dynamic"}}}, number(schema, "number")};
     case Kind::kBatchSize:
       return {{{"enum", {"auto"}}}, number(schema, "integer")};
+    case Kind::kClassWeight: {
+      const Json weight{{"anyOf", {number(schema, "number"), reference("environment")}}};
+      return {{{"enum", {"balanced"}}},
+              {{"type", "object"}, {"additionalProperties", weight}, {"minProperties", 1}}};
+    }
     case Kind::kList: {
       std::vector<Json> forms{list(schema)};
       if (schema.bare_item) forms.push_back(value(schema.item.front()));

@@ -53,6 +53,8 @@ class Describer {
   static Kind kind_of(const Gpus&) { return Kind::kGpus; }
   static Kind kind_of(const LossScale&) { return Kind::kLossScale; }
   static Kind kind_of(const BatchSize&) { return Kind::kBatchSize; }
+  static Kind kind_of(const ClassWeight&) { return Kind::kClassWeight; }
+  static Kind kind_of(const ParameterPattern&) { return Kind::kText; }
 
   template <class T>
   static Schema schema_of(T& value, const Rule& rule) {

@@ -24,6 +24,7 @@ struct Schema {
     kGpus,
     kLossScale,
     kBatchSize,
+    kClassWeight,
     kList,
     kMap
   };

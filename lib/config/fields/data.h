@@ -207,6 +207,10 @@ void fields(V& v, Data& s) {
   v("max_file_size", s.max_file_size, "Largest image file in bytes.",
     at_least(1).on_resume(Resume::kFree));
   v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", same());
+  v("sampling", s.sampling,
+    "uniform: an epoch has each training sample once; balanced: as many samples of each class, of "
+    "a rare class repeatedly, of a frequent one not all.",
+    same());
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
     Rule{.low = 0, .limit = kMostSamples}.on_resume(Resume::kFree));

@@ -57,6 +57,16 @@ void fields(V& v, Backbone& s) {
 }
 
 template <class V>
+void fields(V& v, Focal& s) {
+  v.shorthand("gamma");
+  v("gamma", s.gamma, "Power of the share that the truth is missed by.", at_least(0));
+  v("alpha", s.alpha,
+    "softmax_cross_entropy: a factor of the loss, 0.25 when left out. binary_cross_entropy: the "
+    "weight of class 1, class 0 having 1 - alpha; none when left out.",
+    within(0, 1));
+}
+
+template <class V>
 void fields(V& v, Model& s) {
   v.located(s.loc);
   v("input", s.input,
@@ -78,6 +88,10 @@ void fields(V& v, Model& s) {
   v("loss", s.loss, "What training minimizes, on logits.", any());
   v("label_smoothing", s.label_smoothing, "Share of the label spread over all classes, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
+  v("focal", s.focal,
+    "Focal loss: the cross-entropy times (1 - p)^gamma, so that easy samples count less; none when "
+    "left out.",
+    warn());
 }
 
 }  // namespace trainer::config

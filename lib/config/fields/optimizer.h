@@ -44,6 +44,32 @@ void fields(V& v, AdamW& s) {
 }
 
 template <class V>
+void fields(V& v, Nadam& s) {
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
+  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
+  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
+  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+}
+
+template <class V>
+void fields(V& v, Adagrad& s) {
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("initial_accumulator_value", s.initial_accumulator_value,
+    "What the sum of squares starts from.", at_least(0).on_resume(Resume::kWarn));
+  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
+  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+}
+
+template <class V>
+void fields(V& v, Lion& s) {
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("beta_1", s.beta_1, "Share of the mean in the direction of a step.", below(0, 1));
+  v("beta_2", s.beta_2, "Decay of the mean.", below(0, 1));
+  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+}
+
+template <class V>
 void fields(V& v, LearningRateMultiplier& s) {
   v.located(s.loc);
   v("match", s.match, "Name of a layer, with * and ?.", any().must());
@@ -58,6 +84,9 @@ void fields(V& v, Optimizer& s) {
   kind<RmsProp>(v, s.kind, "rmsprop", "RMSprop.");
   kind<Adam>(v, s.kind, "adam", "Adam.");
   kind<AdamW>(v, s.kind, "adamw", "Adam with decoupled weight decay.");
+  kind<Nadam>(v, s.kind, "nadam", "Adam with Nesterov's momentum.");
+  kind<Adagrad>(v, s.kind, "adagrad", "Adagrad.");
+  kind<Lion>(v, s.kind, "lion", "Lion: steps of one size, in the direction of a sign.");
   v("clip_value", s.clip_value,
     "Each gradient element is kept within [-v, v]; no clip when left out.", above(0));
   v("clip_norm", s.clip_norm, "Largest norm of each gradient tensor; no clip when left out.",
@@ -69,6 +98,10 @@ void fields(V& v, Optimizer& s) {
     at_least(1).on_resume(Resume::kSame));
   v("learning_rate_multiplier", s.learning_rate_multiplier,
     "Learning rates of layers, as a list of {match, value}; the last match counts.", any());
+  v("exclude_from_weight_decay", s.exclude_from_weight_decay,
+    "Parameters without weight decay, by layer and weight with * and ?, such as [\"*/bias\", "
+    "\"*/gamma\", \"*/beta\"]; none when left out.",
+    warn());
   v("ema", s.ema,
     "Momentum of the weight average used by evaluation, e.g. 0.99; none when left out.",
     inside(0, 1));
@@ -102,6 +135,24 @@ void fields(V& v, CosineSchedule& s) {
   v("decay_over", s.decay_over, "Steps or epochs of the decay; the whole training when left out.",
     no_seconds());
   v("alpha", s.alpha, "Share of the rate left at the end.", within(0, 1));
+}
+
+template <class V>
+void fields(V& v, CosineRestartsSchedule& s) {
+  v("first_decay", s.first_decay, "Steps or epochs of the first decay.", no_seconds().must());
+  v("t_mul", s.t_mul, "Each decay is this many times as long as the one before.", at_least(1));
+  v("m_mul", s.m_mul, "Each decay starts this many times as high as the one before.", above(0));
+  v("alpha", s.alpha, "Share of the rate left at the end of a decay.", within(0, 1));
+}
+
+template <class V>
+void fields(V& v, ReduceOnPlateauSchedule& s) {
+  v("metric", s.metric, "Metric of an evaluation that has to improve.", any());
+  v("factor", s.factor, "The rate is multiplied by this.", inside(0, 1));
+  v("patience", s.patience, "Evaluations without improvement before it is.", at_least(1));
+  v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
+  v("cooldown", s.cooldown, "Evaluations after a reduction that are not counted.", at_least(0));
+  v("min_learning_rate", s.min_learning_rate, "The rate is not reduced below this.", at_least(0));
 }
 
 template <class V>
@@ -150,10 +201,14 @@ void fields(V& v, Schedule& s) {
   kind<MilestonesSchedule>(v, s.kind, "milestones", "Multiplied by factor at given times.");
   kind<ExponentialSchedule>(v, s.kind, "exponential", "rate * decay_rate^(t / decay_every).");
   kind<CosineSchedule>(v, s.kind, "cosine", "Half a cosine down to alpha * rate.");
+  kind<CosineRestartsSchedule>(v, s.kind, "cosine_restarts",
+                               "Half a cosine down, again and again, each longer.");
   kind<PolynomialSchedule>(v, s.kind, "polynomial", "A polynomial down to end_learning_rate.");
   kind<OneCycleSchedule>(v, s.kind, "one_cycle",
                          "From a small rate up to the optimizer's and down to almost nothing.");
   kind<RampUpSchedule>(v, s.kind, "ramp_up", "Linear from start to peak, then decay to floor.");
+  kind<ReduceOnPlateauSchedule>(v, s.kind, "reduce_on_plateau",
+                                "Reduced when a metric of the evaluations no longer improves.");
   v("warm_up", s.warm_up, "Linear rise before the schedule; none when left out.", any());
 }
 

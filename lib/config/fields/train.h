@@ -11,6 +11,10 @@ void fields(V& v, EarlyStop& s) {
   v("metric", s.metric, "Metric that has to improve.", any());
   v("patience", s.patience, "Evaluations without improvement before it stops.", at_least(1));
   v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
+  v("restore_best", s.restore_best,
+    "Whether the run ends with the parameters of its best evaluation, those of run.best, in place "
+    "of the last ones.",
+    any());
 }
 
 template <class V>
@@ -48,6 +52,11 @@ void fields(V& v, Train& s) {
     "for "
     "less memory and the same result; none: all are kept.",
     free());
+  v("class_weight", s.class_weight,
+    "What the training loss of a sample is multiplied by, by its class: a map of classes, by name "
+    "or number, to weights, or balanced: samples / (classes * samples of the class). 1 when left "
+    "out.",
+    at_least(0));
   v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
     any());
   v("stop_at", s.stop_at, "Stop when a metric reaches a value; never when left out.", any());

@@ -91,6 +91,9 @@ enum class DataFormat { kIdx, kNpz, kSynthetic, kDigits, kImageFolder, kCsv };
 enum class Interpolation { kBilinear, kBicubic };
 enum class Fit { kStretch, kCrop };
 enum class OnError { kFail, kSkip, kReplace };
+// Which training samples an epoch has. kBalanced: as many of each class, so that a rare class's
+// samples come several times and a frequent class's not all.
+enum class Sampling { kUniform, kBalanced };
 enum class ImageCache { kNone, kMemory, kDisk };
 // What keras.applications calls `mode` of preprocess_input: tf is [-1, 1], caffe is BGR without the
 // mean of ImageNet, torch is [0, 1] without mean and divided by deviation; scale is [0, 1].
@@ -141,6 +144,7 @@ struct Data {
   std::int64_t max_pixels = 100'000'000;
   std::int64_t max_file_size = 256 << 20;  // bytes
   bool shuffle = true;
+  Sampling sampling = Sampling::kUniform;
   std::optional<std::int64_t> prefetch;  // batches ready ahead; chosen when left out
   std::optional<std::int64_t> threads;   // loader threads; chosen when left out
   SourceLoc loc;

@@ -14,6 +14,15 @@ namespace trainer::config {
 
 enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredError };
 
+// Weighs a cross-entropy by (1 - p)^gamma, p being the probability of the truth, so that easy
+// samples count less (Keras's CategoricalFocalCrossentropy and BinaryFocalCrossentropy).
+struct Focal {
+  double gamma = 2;
+  // softmax: a factor, Keras's 0.25 when left out. binary: the weight of class 1, class 0 having
+  // 1 - alpha; none when left out.
+  std::optional<double> alpha;
+};
+
 // The articles' DNNClassifier: flatten, hidden dense layers, one logit per class.
 struct DenseClassifier {
   std::vector<std::int64_t> hidden_units;  // required
@@ -74,6 +83,7 @@ struct Model {
   std::vector<std::string> allow_missing;          // of `weights`
   LossKind loss = LossKind::kSoftmaxCrossEntropy;  // softmax and binary take logits
   double label_smoothing = 0;                      // in [0, 1), softmax and binary cross-entropy
+  std::optional<Focal> focal;                      // likewise
   SourceLoc loc;
 };
 

@@ -41,12 +41,37 @@ struct AdamW {
   double epsilon = 1e-7;
   bool amsgrad = false;
 };
-using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW>;
+struct Nadam {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  double weight_decay = 0;
+};
+struct Adagrad {
+  double learning_rate = 1e-3;
+  double initial_accumulator_value = 0.1;
+  double epsilon = 1e-7;
+  double weight_decay = 0;
+};
+struct Lion {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.99;
+  double weight_decay = 0;
+};
+using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW, Nadam, Adagrad, Lion>;
 
 // The learning rate of the layers whose name matches; the last match counts.
 struct LearningRateMultiplier {
   std::string match;  // with * and ?
   double value = 1;
+  SourceLoc loc;
+};
+
+// Parameters, by "layer/weight" with * and ?, that weight decay leaves alone.
+struct ParameterPattern {
+  std::string text;
   SourceLoc loc;
 };
 
@@ -58,6 +83,7 @@ struct Optimizer {
   std::optional<double> global_clip_norm;  // all by the common norm (global_clipnorm)
   std::int64_t accumulate = 1;             // batches summed into one update
   std::vector<LearningRateMultiplier> learning_rate_multiplier;
+  std::vector<ParameterPattern> exclude_from_weight_decay;
   std::optional<double> ema;  // momentum of the weight average used by evaluation (Keras: 0.99)
   SourceLoc loc;
 };
@@ -82,6 +108,14 @@ struct CosineSchedule {
   std::optional<Duration> decay_over;
   double alpha = 0;
 };  // Keras CosineDecay; the whole training when left out
+// Keras CosineDecayRestarts: half a cosine, again and again, each t_mul times as long as the one
+// before and starting m_mul times as high.
+struct CosineRestartsSchedule {
+  Duration first_decay{1, Duration::Unit::kEpochs};  // required
+  double t_mul = 2;
+  double m_mul = 1;
+  double alpha = 0;
+};
 struct PolynomialSchedule {
   std::optional<Duration> decay_over;
   double end_learning_rate = 1e-4;
@@ -114,9 +148,20 @@ struct RampUpSchedule {
     kSqrt
   } scale = Scale::kNone;  // of the peak, by the number of replicas
 };
+// Keras ReduceLROnPlateau: the rate is multiplied by factor when the metric of the evaluations has
+// not improved by min_delta for `patience` of them. The only schedule that depends on results.
+struct ReduceOnPlateauSchedule {
+  std::string metric = "validation/loss";
+  double factor = 0.1;
+  std::int64_t patience = 10;
+  double min_delta = 1e-4;
+  std::int64_t cooldown = 0;  // evaluations after a reduction that are not counted
+  double min_learning_rate = 0;
+};
 using ScheduleKind =
     std::variant<ConstantSchedule, StepSchedule, MilestonesSchedule, ExponentialSchedule,
-                 CosineSchedule, PolynomialSchedule, OneCycleSchedule, RampUpSchedule>;
+                 CosineSchedule, CosineRestartsSchedule, PolynomialSchedule, OneCycleSchedule,
+                 RampUpSchedule, ReduceOnPlateauSchedule>;
 struct WarmUp {
   Duration over{1, Duration::Unit::kEpochs};
   double start_factor = 0;

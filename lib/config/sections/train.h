@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 
@@ -18,10 +20,20 @@ struct LossScale {
   std::optional<double> fixed;  // dynamic when left out: halved on overflow, doubled after a while
 };
 
+// What the loss of a training sample is multiplied by, by its class.
+struct ClassWeight {
+  // scikit-learn's "balanced": samples / (classes * samples of the class).
+  bool balanced = false;
+  // By name or number, in the order of the file; 1 for classes that are not named.
+  std::vector<std::pair<std::string, double>> weights;
+  SourceLoc loc;
+};
+
 struct EarlyStop {
   std::string metric = "validation/loss";
   std::int64_t patience = 3;  // evaluations without improvement
   double min_delta = 0;
+  bool restore_best = false;  // the run ends with the parameters of its best evaluation
   SourceLoc loc;
 };
 
@@ -67,6 +79,7 @@ struct Train {
   std::optional<LossScale> loss_scale;  // with kFloat16 only; dynamic when left out
   CacheFeatures cache_features = CacheFeatures::kAuto;
   Recompute recompute = Recompute::kNone;
+  std::optional<ClassWeight> class_weight;
   std::optional<EarlyStop> early_stop;
   std::optional<StopAt> stop_at;
   bool stop_on_divergence = false;  // ends the run where a diverging loss is only a warning

@@ -2,13 +2,31 @@
 
 #include <algorithm>
 
+#include "base/error.h"
 #include "base/partition.h"
 
 namespace trainer::data {
 
+namespace {
+
+Sampler make_sampler(const Dataset& dataset, const LoaderOptions& options) {
+  if (!options.balance) return {dataset.size(), options.seed, options.shuffle};
+  std::vector<std::int32_t> labels(static_cast<std::size_t>(dataset.size()));
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto index = static_cast<std::int64_t>(i);
+    labels[i] = dataset.label_of(index);
+    if (labels[i] >= 0) continue;
+    throw DataError(concat("sample ", dataset.describe(index)),
+                    "has no class, which data.sampling: balanced needs; use uniform");
+  }
+  return {labels, options.seed};
+}
+
+}  // namespace
+
 BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
     : dataset_(dataset),
-      sampler_(dataset.size(), options.seed, options.shuffle),
+      sampler_(make_sampler(dataset, options)),
       batch_size_(options.batch_size),
       rank_(options.rank),
       ranks_(options.ranks),

@@ -42,7 +42,7 @@ void check(const Dataset& dataset, const LoaderOptions& options) {
 // For data in memory, copying a batch costs less than waking a thread that competes with the
 // computation for the same cores.
 Reading choose_reading(const Dataset& dataset, const LoaderOptions& options) {
-  const bool in_memory = dataset.spec().in_memory;
+  const bool in_memory = dataset.spec().in_memory && !dataset.spec().is_random;
   const bool chosen = options.threads || options.prefetch;
   const bool none = options.threads.value_or(1) < 1 || options.prefetch.value_or(1) < 1;
   if (chosen ? none : in_memory) return {0, 0};

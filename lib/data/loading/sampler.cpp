@@ -22,36 +22,78 @@ std::uint64_t mix(std::uint64_t x, std::uint64_t key) {
   return x ^ x >> 33;
 }
 
+// A bijection of [0, size), of at least two places, for each state of `random`.
+class Permutation {
+ public:
+  Permutation(std::int64_t size, Random random)
+      : size_(static_cast<std::uint64_t>(size)),
+        // At least 256 places, so that small sets are mixed well too.
+        bits_(std::max(8, static_cast<int>(std::bit_width(size_ - 1)))) {
+    for (auto& key : keys_) key = random.next_u64();
+  }
+  std::int64_t operator()(std::int64_t place) const {
+    const int low_bits = bits_ / 2;
+    const std::uint64_t low_mask = (std::uint64_t{1} << low_bits) - 1;
+    const std::uint64_t high_mask = (std::uint64_t{1} << (bits_ - low_bits)) - 1;
+    auto x = static_cast<std::uint64_t>(place);
+    do {
+      std::uint64_t low = x & low_mask;
+      std::uint64_t high = x >> low_bits;
+      for (std::size_t round = 0; round < kRounds; round += 2) {
+        high ^= mix(low, keys_[round]) & high_mask;
+        low ^= mix(high, keys_[round + 1]) & low_mask;
+      }
+      x = high << low_bits | low;
+    } while (x >= size_);
+    return static_cast<std::int64_t>(x);
+  }
+
+ private:
+  std::uint64_t size_;
+  int bits_;
+  std::array<std::uint64_t, kRounds> keys_;
+};
+
 }  // namespace
 
 Sampler::Sampler(std::int64_t size, std::uint64_t seed, bool shuffle)
     : size_(size), seed_(seed), shuffle_(shuffle) {}
 
+Sampler::Sampler(std::span<const std::int32_t> labels, std::uint64_t seed)
+    : Sampler(static_cast<std::int64_t>(labels.size()), seed, true) {
+  for (std::size_t i = 0; i < labels.size(); ++i) {
+    const auto label = static_cast<std::size_t>(labels[i]);
+    if (label >= classes_.size()) classes_.resize(label + 1);
+    classes_[label].push_back(static_cast<std::int64_t>(i));
+  }
+  std::erase_if(classes_, [](const auto& samples) { return samples.empty(); });
+}
+
 void Sampler::indices(std::int64_t epoch, std::int64_t first, std::span<std::int64_t> out) const {
   std::iota(out.begin(), out.end(), first);
   if (!shuffle_ || size_ < 2) return;
-  Random random(seed_, Stream::kShuffle, static_cast<std::uint64_t>(epoch));
-  std::array<std::uint64_t, kRounds> keys;
-  for (auto& key : keys) key = random.next_u64();
+  const Permutation permutation(size_,
+                                {seed_, Stream::kShuffle, static_cast<std::uint64_t>(epoch)});
+  for (std::int64_t& index : out) index = permutation(index);
+  if (!classes_.empty()) balance(epoch, out);
+}
 
-  const auto size = static_cast<std::uint64_t>(size_);
-  // At least 256 places, so that small sets are mixed well too.
-  const int bits = std::max(8, static_cast<int>(std::bit_width(size - 1)));
-  const int low_bits = bits / 2;
-  const std::uint64_t low_mask = (std::uint64_t{1} << low_bits) - 1;
-  const std::uint64_t high_mask = (std::uint64_t{1} << (bits - low_bits)) - 1;
+// Place p of the permuted epoch is the p / k-th of class p % k, of k classes, each in rounds
+// through all its samples.
+void Sampler::balance(std::int64_t epoch, std::span<std::int64_t> out) const {
+  const auto count = static_cast<std::int64_t>(classes_.size());
   for (std::int64_t& index : out) {
-    auto x = static_cast<std::uint64_t>(index);
-    do {
-      std::uint64_t low = x & low_mask;
-      std::uint64_t high = x >> low_bits;
-      for (std::size_t round = 0; round < kRounds; round += 2) {
-        high ^= mix(low, keys[round]) & high_mask;
-        low ^= mix(high, keys[round + 1]) & low_mask;
-      }
-      x = high << low_bits | low;
-    } while (x >= size);
-    index = static_cast<std::int64_t>(x);
+    const std::int64_t own = index % count, turn = index / count;
+    const std::vector<std::int64_t>& samples = classes_[static_cast<std::size_t>(own)];
+    const auto size = static_cast<std::int64_t>(samples.size());
+    std::int64_t place = turn % size;
+    if (size > 1) {
+      const auto round = static_cast<std::uint64_t>(turn / size);
+      const auto stream = round << 32 | static_cast<std::uint64_t>(own + 1);
+      place = Permutation(
+          size, {seed_, Stream::kShuffle, static_cast<std::uint64_t>(epoch), stream})(place);
+    }
+    index = samples[static_cast<std::size_t>(place)];
   }
 }
 

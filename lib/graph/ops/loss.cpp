@@ -18,7 +18,8 @@ std::string loss_text(const Loss& op) {
       break;
   }
   if (op.label_smoothing > 0) result += concat(" smoothing ", op.label_smoothing);
-  return words({result, flag(op.gradient, "gradient")});
+  if (op.focal) result += concat(" focal gamma ", op.focal->gamma, " alpha ", op.focal->alpha);
+  return words({result, flag(!op.class_weight.empty(), "weighted"), flag(op.gradient, "gradient")});
 }
 
 }  // namespace
@@ -44,6 +45,11 @@ Outputs infer(const Loss& op, const Site& site) {
   } else {
     fail(site, "labels are ", to_string(labels.type),
          ", expected int32 class indices or float32 targets");
+  }
+  const std::size_t classes = n == 1 ? 2 : static_cast<std::size_t>(n);
+  if (!op.class_weight.empty() && op.class_weight.size() != classes) {
+    fail(site, "has weights for ", op.class_weight.size(), " classes, but the model gives ", n,
+         n == 1 ? " number" : " numbers");
   }
   Outputs outputs{{{kBatch}, DType::kFloat32}};
   if (op.gradient) outputs.push_back(logits);

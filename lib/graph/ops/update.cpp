@@ -1,3 +1,7 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+
 #include "graph/op_text.h"
 #include "graph/rules.h"
 
@@ -22,7 +26,39 @@ std::vector<Slot> rule_slots(const AdamRule& rule) {
   return slots;
 }
 
+std::vector<Slot> rule_slots(const NadamRule&) { return {{"m", false}, {"v", false}}; }
+
+std::vector<Slot> rule_slots(const AdagradRule& rule) {
+  return {{"accumulator", false, static_cast<double>(rule.initial)}};
+}
+
+std::vector<Slot> rule_slots(const LionRule&) { return {{"m", false}}; }
+
+// prod over i = 1 ... t of (1 - 0.96^i / 2), whose factors are 1 in double from some i on.
+double momentum_schedule(std::uint64_t t) {
+  constexpr std::size_t kFactors = 1024;
+  static const std::array<double, kFactors> kProducts = [] {
+    std::array<double, kFactors> products{};
+    double product = 1;
+    for (std::size_t i = 0; i < kFactors; ++i) {
+      products[i] = product;
+      product *= 1 - 0.5 * std::pow(0.96, static_cast<double>(i + 1));
+    }
+    return products;
+  }();
+  return kProducts[std::min<std::uint64_t>(t, kFactors - 1)];
+}
+
 }  // namespace
+
+NadamFactors factors_of(const NadamRule& rule, std::uint64_t t) {
+  const auto b1 = static_cast<double>(rule.beta_1), n = static_cast<double>(t);
+  const auto momentum = [&](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
+  const double now = momentum(n), next = momentum(n + 1);
+  const double product = momentum_schedule(t) * std::pow(b1, n);
+  return {next / (1 - product * next), (1 - now) / (1 - product),
+          1 / (1 - std::pow(static_cast<double>(rule.beta_2), n))};
+}
 
 std::vector<Slot> slots_of(const Update& update) {
   std::vector<Slot> slots =
@@ -48,6 +84,18 @@ std::string rule_text(const RmsPropRule& rule) {
 std::string rule_text(const AdamRule& rule) {
   return words({concat("adam beta ", rule.beta_1, ",", rule.beta_2, " epsilon ", rule.epsilon),
                 flag(rule.amsgrad, "amsgrad")});
+}
+
+std::string rule_text(const NadamRule& rule) {
+  return concat("nadam beta ", rule.beta_1, ",", rule.beta_2, " epsilon ", rule.epsilon);
+}
+
+std::string rule_text(const AdagradRule& rule) {
+  return concat("adagrad initial ", rule.initial, " epsilon ", rule.epsilon);
+}
+
+std::string rule_text(const LionRule& rule) {
+  return concat("lion beta ", rule.beta_1, ",", rule.beta_2);
 }
 
 std::string clip_text(const Clip& clip) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/error.h"
 #include "train/session/not_finite.h"
@@ -71,12 +72,40 @@ void Checkpointer::mark_best() {
   if (store_) store_->mark_best(session_.state.step);
 }
 
+bool Checkpointer::restore_best() {
+  Job& job = session_.job;
+  RunState& state = session_.state;
+  if (!state.best || state.best_step == state.step) return false;
+  std::map<std::string, graph::Role> roles;
+  for (const graph::Value& value : job.engine.variable_values()) roles[value.name] = value.role;
+  std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  std::erase_if(tensors, [&](const checkpoint::Tensor& tensor) {
+    return roles.at(tensor.name) == graph::Role::kSlot && !tensor.name.ends_with("/average");
+  });
+  if (store_) {
+    std::map<std::string, checkpoint::Tensor> best;
+    for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(store_->best_path()).tensors) {
+      best[tensor.name] = std::move(tensor);
+    }
+    // The average of a parameter that was frozen then is not in it.
+    for (checkpoint::Tensor& tensor : tensors) {
+      const auto found = best.find(tensor.name);
+      if (found != best.end() && found->second.shape == tensor.shape) tensor = found->second;
+    }
+  }
+  job.strategy.broadcast_from_chief(tensors);
+  job.engine.write(tensors);
+  state.restored_step = state.best_step;
+  return true;
+}
+
 std::optional<hooks::Finish::Best> Checkpointer::best() const {
   const RunState& state = session_.state;
   if (!store_ || !state.best) return std::nullopt;
   const Job& job = session_.job;
-  return hooks::Finish::Best{job.config.run.best, *state.best, job.plan.epoch(state.best_step),
-                             state.best_step, store_->best_path()};
+  return hooks::Finish::Best{
+      job.config.run.best, *state.best,         job.plan.epoch(state.best_step),
+      state.best_step,     store_->best_path(), state.restored_step == state.best_step};
 }
 
 std::string Checkpointer::last_checkpoint() const {

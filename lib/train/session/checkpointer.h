@@ -28,6 +28,9 @@ class Checkpointer {
   void save();
   // The newest checkpoint is the best so far.
   void mark_best();
+  // Sets parameters, statistics and averages to those of the best checkpoint, on all ranks; slots
+  // stay. False when there is no better one than the session's state. Collective.
+  bool restore_best();
   // The chief's best so far.
   std::optional<hooks::Finish::Best> best() const;
   // For messages: its path, "none", or what other ranks know of it.

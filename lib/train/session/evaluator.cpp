@@ -98,8 +98,20 @@ Request Evaluator::evaluate_between() {
 }
 
 Request Evaluator::record_evaluation(const hooks::Evaluation& evaluation) {
+  update_rate(evaluation);
   return session_.job.strategy.broadcast_from_chief(
       session_.notify_hooks([&](hooks::Hook& hook) { return hook.on_evaluation(evaluation); }));
+}
+
+void Evaluator::update_rate(const hooks::Evaluation& evaluation) {
+  const Job& job = session_.job;
+  const auto* plateau = std::get_if<config::ReduceOnPlateauSchedule>(&job.config.schedule.kind);
+  if (plateau == nullptr) return;
+  const auto value = hooks::metric_of(evaluation, plateau->metric);
+  if (!value) return;
+  RunState& state = session_.state;
+  state.plateau = after_evaluation(state.plateau.value_or(PlateauState{}), *plateau,
+                                   evaluation.step, *value, session_.scheduled_rate(state.step));
 }
 
 void Evaluator::save_if_best(const hooks::Evaluation& evaluation) {

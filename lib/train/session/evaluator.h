@@ -30,10 +30,19 @@ class Evaluator {
   };
   Final evaluate_at_end();
 
+  // Whether evaluate_between() has been called at the step by this process, and ended.
+  bool has_evaluated(std::int64_t step) const {
+    return last_evaluation_ && last_evaluation_->step == step;
+  }
+  // The parameters are no longer those of the last evaluation.
+  void forget_last() { last_evaluation_.reset(); }
+
  private:
   std::optional<hooks::Evaluation> evaluate(hooks::Split split);
   // Notifies the hooks; returns what they ask for.
   hooks::Request record_evaluation(const hooks::Evaluation& evaluation);
+  // Of schedule.reduce_on_plateau; all ranks have the same evaluation.
+  void update_rate(const hooks::Evaluation& evaluation);
   void save_if_best(const hooks::Evaluation& evaluation);
 
   Session& session_;

@@ -17,12 +17,16 @@ struct Session {
   explicit Session(Job& run);
 
   Job& job;
-  optim::LearningRate rate;  // of update number i, from 0
+  optim::LearningRate scheduled_rate;  // of update number i, from 0, before reductions
   RunState state;
   std::int64_t saved_step = 0;  // of the last checkpoint
   ReadFailure failure;
   double start_seconds;  // of the job's clock
 
+  // The learning rate of update number `step`, from 0, as the evaluations so far have it.
+  double rate(std::int64_t step) const {
+    return scheduled_rate(step) * (state.plateau ? state.plateau->factor : 1);
+  }
   double elapsed() const { return job.clock() - start_seconds; }
   // "training, step 12, last checkpoint at step 10", for the messages of other processes.
   std::string phase(const std::string& what) const;

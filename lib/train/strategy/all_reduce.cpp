@@ -93,6 +93,9 @@ class AllReduce final : public SynchronousStrategy {
     return stop ? Request::kStop : save ? Request::kSave : Request::kContinue;
   }
   bool broadcast_from_chief(bool value) override { return group_.broadcast_from_chief(value); }
+  void broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors) override {
+    group_.broadcast_from_chief(tensors);
+  }
   // Only the chief has hooks; the others learn of their requests with the next step.
   Request submit(Request request) override {
     pending_request_ = request;

@@ -95,6 +95,9 @@ class Strategy {
   // Collective: returns the chief's value.
   virtual hooks::Request broadcast_from_chief(hooks::Request request) { return request; }
   virtual bool broadcast_from_chief(bool value) { return value; }
+  virtual void broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors) {
+    static_cast<void>(tensors);
+  }
   // Takes the request of the hooks after a step; returns the part that agree() need not confirm.
   virtual hooks::Request submit(hooks::Request request) { return request; }
   // Whether a signal, or a server, asks this process to stop.

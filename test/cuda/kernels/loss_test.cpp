@@ -2,8 +2,10 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "cuda/kernels/array.h"
 
@@ -41,12 +43,17 @@ Array labels_of(DType type, std::int64_t rows, std::int64_t n, bool binary) {
   return labels;
 }
 
-void check_loss(LossKind kind, DType type, DType label_type, std::int64_t n) {
+void check_loss(const graph::Loss& op, DType type, DType label_type, std::int64_t n) {
   const std::int64_t rows = 9;
-  graph::Loss op;
-  op.kind = kind;
-  op.label_smoothing = kind == LossKind::kMeanSquaredError ? 0 : 0.1f;
-  op.gradient = true;
+  const LossKind kind = op.kind;
+  std::optional<Array> weights;
+  if (!op.class_weight.empty()) {
+    const auto classes = static_cast<std::int64_t>(op.class_weight.size());
+    weights.emplace(
+        kF32,
+        Tensor{{classes}, std::vector<double>(op.class_weight.begin(), op.class_weight.end())});
+  }
+  const float* class_weight = weights ? weights->as<float>() : nullptr;
   Array x = Array::random(type, {rows, n}, 20, -5, 5);
   Array labels = labels_of(label_type, rows, n, kind == LossKind::kBinaryCrossEntropy);
   auto scalars = scalars_of(0.125f);
@@ -60,17 +67,25 @@ void check_loss(LossKind kind, DType type, DType label_type, std::int64_t n) {
       std::vector<Array> made;
       made.emplace_back(kF32, Shape{rows});
       made.emplace_back(gradient_type, Shape{rows, n});
-      cuda::loss(op, x.data(), type, labels.data(), label_type, made[0].as<float>(), made[1].data(),
-                 gradient_type, scalars.get(), state.get(), rows, n, nullptr);
+      cuda::loss(op, x.data(), type, labels.data(), label_type, class_weight, made[0].as<float>(),
+                 made[1].data(), gradient_type, scalars.get(), state.get(), rows, n, nullptr);
       return made;
     });
     check_close(got[0], want[0], 2e-5);
     check_close(got[1], want[1], gradient_type == kF32 ? 1e-5 : 1e-4);
   }
   Array alone(kF32, Shape{rows});
-  cuda::loss(op, x.data(), type, labels.data(), label_type, alone.as<float>(), nullptr, kF32,
-             nullptr, nullptr, rows, n, nullptr);
+  cuda::loss(op, x.data(), type, labels.data(), label_type, class_weight, alone.as<float>(),
+             nullptr, kF32, nullptr, nullptr, rows, n, nullptr);
   check_close(alone, want[0], 2e-5);
+}
+
+void check_loss(LossKind kind, DType type, DType label_type, std::int64_t n) {
+  graph::Loss op;
+  op.kind = kind;
+  op.label_smoothing = kind == LossKind::kMeanSquaredError ? 0 : 0.1f;
+  op.gradient = true;
+  check_loss(op, type, label_type, n);
 }
 
 }  // namespace
@@ -124,13 +139,35 @@ TEST_CASE("cuda loss: mean squared error") {
   }
 }
 
+TEST_CASE("cuda loss: focal terms and weights of classes") {
+  for (const LossKind kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy}) {
+    for (const std::int64_t n : {1, 7, 300}) {
+      if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;  // its chance is always 1
+      for (const bool is_focal : {true, false}) {
+        graph::Loss op;
+        op.kind = kind;
+        op.gradient = true;
+        if (is_focal) op.focal = {n == 7 ? 0.5f : 2.0f, n == 1 ? -1.0f : 0.3f};
+        if (!is_focal || n > 1) {
+          for (std::int64_t c = 0; c < std::max<std::int64_t>(n, 2); ++c) {
+            op.class_weight.push_back(0.5f + 0.25f * static_cast<float>(c % 5));
+          }
+        }
+        check_loss(op, kF32, kF32, n);
+        const bool takes_index = (kind == LossKind::kBinaryCrossEntropy) == (n == 1);
+        if (takes_index) check_loss(op, kF32, DType::kInt32, n);
+      }
+    }
+  }
+}
+
 TEST_CASE("cuda loss: NaN and infinite logits make losses that are not finite") {
   for (const double bad : {std::nan(""), std::numeric_limits<double>::infinity()}) {
     Array x = Array::random(kF32, {3, 40}, 1);
     x.set(40 + 33, bad);
     Array labels = Array::random(DType::kInt32, {3}, 2, 0, 40), losses(kF32, Shape{3});
-    cuda::loss({}, x.data(), kF32, labels.data(), DType::kInt32, losses.as<float>(), nullptr, kF32,
-               nullptr, nullptr, 3, 40, nullptr);
+    cuda::loss({}, x.data(), kF32, labels.data(), DType::kInt32, nullptr, losses.as<float>(),
+               nullptr, kF32, nullptr, nullptr, 3, 40, nullptr);
     CHECK(std::isfinite(losses[0]));
     CHECK_FALSE(std::isfinite(losses[1]));
     CHECK(std::isfinite(losses[2]));

@@ -18,7 +18,9 @@ int slots_of(const graph::UpdateRule& rule) {
   if (const auto* rms = std::get_if<graph::RmsPropRule>(&rule)) {
     return 1 + (rms->momentum > 0 ? 1 : 0) + (rms->centered ? 1 : 0);
   }
-  return std::get<graph::AdamRule>(rule).amsgrad ? 3 : 2;
+  if (std::holds_alternative<graph::NadamRule>(rule)) return 2;
+  if (const auto* adam = std::get_if<graph::AdamRule>(&rule)) return adam->amsgrad ? 3 : 2;
+  return 1;  // Adagrad, Lion
 }
 
 // Flat buffers of some parameters: on the device, and as the reference has them.
@@ -138,7 +140,10 @@ std::vector<graph::UpdateRule> all_rules() {
           graph::RmsPropRule{0.9f, 0, 2.0f, true},
           graph::RmsPropRule{0.9f, 0.8f, 2.0f, true},
           graph::AdamRule{0.9f, 0.99f, 1e-5f, false},
-          graph::AdamRule{0.9f, 0.99f, 1e-5f, true}};
+          graph::AdamRule{0.9f, 0.99f, 1e-5f, true},
+          graph::NadamRule{0.9f, 0.99f, 1e-5f},
+          graph::AdagradRule{0.1f, 1e-5f},
+          graph::LionRule{0.875f, 0.75f}};
 }
 
 }  // namespace

@@ -46,6 +46,45 @@ TEST_CASE("many positions at once are the same as one by one") {
   }
 }
 
+TEST_CASE("a balanced epoch has as many samples of each class") {
+  std::vector<std::int32_t> labels;
+  for (const auto& [label, count] : {std::pair{0, 900}, {1, 90}, {3, 10}, {4, 1}}) {
+    labels.insert(labels.end(), static_cast<std::size_t>(count), label);
+  }
+  const Sampler sampler(labels, 7);
+  const auto size = static_cast<std::int64_t>(labels.size());
+  std::vector<std::int64_t> first;
+  for (const std::int64_t epoch : {0, 1}) {
+    std::vector<std::int64_t> order(labels.size());
+    sampler.indices(epoch, 0, order);
+    std::map<std::int32_t, std::int64_t> of_class;
+    std::map<std::int64_t, std::int64_t> of_sample;
+    for (const std::int64_t index : order) {
+      REQUIRE(index >= 0);
+      REQUIRE(index < size);
+      ++of_class[labels[static_cast<std::size_t>(index)]];
+      ++of_sample[index];
+    }
+    REQUIRE(of_class.size() == 4);
+    for (const auto& [label, count] : of_class) CHECK(std::abs(count - size / 4) <= 1);
+    for (const auto& [index, count] : of_sample) {
+      const std::int32_t label = labels[static_cast<std::size_t>(index)];
+      if (label == 0) CHECK(count == 1);
+      if (label == 1) CHECK((count == 2 || count == 3));
+      if (label == 3) CHECK((count == 25 || count == 26));
+    }
+    // Neither by class nor the same every epoch.
+    CHECK(of_class.size() == 4);
+    CHECK(order != first);
+    first = order;
+    for (const std::int64_t at : {0, 13, 500}) {
+      CHECK(sampler.index(epoch, at) == order[static_cast<std::size_t>(at)]);
+    }
+  }
+  CHECK(Sampler(labels, 7).index(1, 5) == first[5]);
+  CHECK(Sampler(labels, 8).index(1, 5) != first[5]);
+}
+
 // Chi-squared tests at six standard deviations: a wrong permutation fails, a fair one never does.
 TEST_CASE("over epochs, every sample comes to every place equally often") {
   constexpr std::int64_t kSize = 50;

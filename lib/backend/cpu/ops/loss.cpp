@@ -36,16 +36,60 @@ struct Targets {
   }
 };
 
+// The class of a sample: the index, or the place of the largest target, the first of equals.
+std::size_t class_of(const Targets& t, std::int64_t s) {
+  if (t.index != nullptr) return static_cast<std::size_t>(t.index[s]);
+  const float* row = t.numbers + s * t.n;
+  if (t.n == 1) return row[0] > 0.5f ? 1 : 0;
+  return static_cast<std::size_t>(std::max_element(row, row + t.n) - row);
+}
+
+// With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
+struct FocalTerm {
+  float value, slope;
+};
+FocalTerm focal_term(float l, float gamma) {
+  const float missed = -std::expm1(l);
+  const float factor = std::pow(missed, gamma);
+  if (missed <= 0) return {factor * l, -factor};
+  return {factor * l, gamma * std::exp(l) * (factor / missed) * l - factor};
+}
+
+// -alpha sum t (1 - p)^gamma log p; d/dx_j = alpha (t_j h_j - p_j sum(t h)), h_j being the
+// derivative of -(1 - p)^gamma log p by log p.
+template <class T>
+float softmax_focal(const T* x, T* dx, const Targets& t, std::int64_t s, const graph::Loss& op,
+                    float log_sum, float scale) {
+  const std::int64_t n = t.n;
+  const float smoothing = op.label_smoothing, gamma = op.focal->gamma, alpha = op.focal->alpha;
+  float loss = 0, pull = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
+    const FocalTerm term = focal_term(value(x[i]) - log_sum, gamma);
+    loss -= target * term.value;
+    pull += target * term.slope;
+  }
+  for (std::int64_t i = 0; dx != nullptr && i < n; ++i) {
+    const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
+    const float l = value(x[i]) - log_sum;
+    const float gradient = target * focal_term(l, gamma).slope - std::exp(l) * pull;
+    assign(dx[i], alpha * gradient * scale);
+  }
+  return alpha * loss;
+}
+
 // -sum t log p; d/dx = p * sum(t) - t.
 template <class T>
-float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s, float smoothing,
-                            float scale) {
+float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
+                            const graph::Loss& op, float scale) {
+  const float smoothing = op.label_smoothing;
   const std::int64_t n = t.n;
   float most = value(x[0]);
   for (std::int64_t i = 1; i < n; ++i) most = std::max(most, value(x[i]));
   float sum = 0;
   for (std::int64_t i = 0; i < n; ++i) sum += std::exp(value(x[i]) - most);
   const float log_sum = std::log(sum) + most;
+  if (op.focal) return softmax_focal(x, dx, t, s, op, log_sum, scale);
   float loss = 0, mass = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
@@ -61,23 +105,47 @@ float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
   return loss;
 }
 
+// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
+// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
+struct BinaryFocal {
+  float loss, gradient;
+};
+BinaryFocal binary_focal(float x, float target, float cross_entropy, const graph::Focal& focal) {
+  const float p = 1 / (1 + std::exp(-x)), rest = 1 / (1 + std::exp(x));
+  const float missed = target * rest + (1 - target) * p;
+  const float factor = std::pow(missed, focal.gamma);
+  const float weight =
+      focal.alpha < 0 ? 1 : target * focal.alpha + (1 - target) * (1 - focal.alpha);
+  const float turn = missed > 0 ? focal.gamma * (factor / missed) * cross_entropy : 0;
+  return {weight * factor * cross_entropy,
+          weight * (turn * p * rest * (1 - 2 * target) + factor * (p - target))};
+}
+
 // mean of max(x, 0) - x t + log(1 + exp(-|x|)); d/dx = sigmoid(x) - t.
 template <class T>
-float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s, float smoothing,
-                           float scale) {
-  const float share = 1.0f / static_cast<float>(t.n);
+float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
+                           const graph::Loss& op, float scale) {
+  const float share = 1.0f / static_cast<float>(t.n), smoothing = op.label_smoothing;
   float loss = 0;
   for (std::int64_t i = 0; i < t.n; ++i) {
     const float v = value(x[i]);
     const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
-    loss += (v < 0 ? 0 : v) - v * target + std::log1p(std::exp(-std::abs(v)));
+    const float one = (v < 0 ? 0 : v) - v * target + std::log1p(std::exp(-std::abs(v)));
+    if (op.focal) {
+      const BinaryFocal focal = binary_focal(v, target, one, *op.focal);
+      loss += focal.loss;
+      if (dx != nullptr) assign(dx[i], focal.gradient * share * scale);
+      continue;
+    }
+    loss += one;
     if (dx != nullptr) assign(dx[i], (1 / (1 + std::exp(-v)) - target) * share * scale);
   }
   return loss * share;
 }
 
 template <class T>
-float mean_squared_error(const T* x, T* dx, const Targets& t, std::int64_t s, float, float scale) {
+float mean_squared_error(const T* x, T* dx, const Targets& t, std::int64_t s, const graph::Loss&,
+                         float scale) {
   const float share = 1.0f / static_cast<float>(t.n);
   float loss = 0;
   for (std::int64_t i = 0; i < t.n; ++i) {
@@ -100,7 +168,7 @@ void lower(const graph::Loss& op, Lowering& l) {
     const auto one = op.kind == LossKind::kSoftmaxCrossEntropy  ? softmax_cross_entropy<T>
                      : op.kind == LossKind::kBinaryCrossEntropy ? binary_cross_entropy<T>
                                                                 : mean_squared_error<T>;
-    l.step("rows", [=, smoothing = op.label_smoothing](const RunContext& c) {
+    l.step("rows", [=](const RunContext& c) {
       Targets targets;
       targets.n = n;
       if (labels.type == DType::kInt32) {
@@ -112,8 +180,9 @@ void lower(const graph::Loss& op, Lowering& l) {
       const T* in = c.at<T>(x.buffer);
       T* out = dx >= 0 ? c.at<T>(dx) : nullptr;
       for (std::int64_t s = 0; s < c.samples; ++s) {
-        c.at<float>(loss)[s] =
-            one(in + s * n, out != nullptr ? out + s * n : nullptr, targets, s, smoothing, scale);
+        const float weight = op.class_weight.empty() ? 1.0f : op.class_weight[class_of(targets, s)];
+        c.at<float>(loss)[s] = weight * one(in + s * n, out != nullptr ? out + s * n : nullptr,
+                                            targets, s, op, weight * scale);
       }
     });
   });

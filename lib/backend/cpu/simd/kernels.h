@@ -154,6 +154,11 @@ struct Kernels {
   // `rate` is learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
   void (*adam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, bool amsgrad,
                float rate);
+  // `mean`, `gradient` and `square` are graph::factors_of() the update.
+  void (*nadam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, float mean,
+                float gradient, float square);
+  void (*adagrad)(const UpdateRun&, float epsilon);
+  void (*lion)(const UpdateRun&, float beta_1, float beta_2);
 };
 
 // The best table this processor can run, or null when there is none (x86-64-v3 is the least).

@@ -143,3 +143,41 @@ void adam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, bool am
     }
   });
 }
+
+// Slots: m, v. `mean`, `gradient` and `square` are graph::factors_of() the update.
+void nadam(const UpdateRun& r, float beta_1, float beta_2, float epsilon, float mean, float gradient,
+           float square) {
+  each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
+    const float rate = r.learning_rate;
+    const Floats m = r.slot[0] + first, v = r.slot[1] + first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      m[i] += (g[i] - m[i]) * (1 - beta_1);
+      v[i] += (g[i] * g[i] - v[i]) * (1 - beta_2);
+      const float step = mean * m[i] + gradient * g[i];
+      w[i] -= rate * step / (__builtin_sqrtf(v[i] * square) + epsilon);
+    }
+  });
+}
+
+void adagrad(const UpdateRun& r, float epsilon) {
+  each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
+    const float rate = r.learning_rate;
+    const Floats sum = r.slot[0] + first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      sum[i] += g[i] * g[i];
+      w[i] -= rate * g[i] / __builtin_sqrtf(sum[i] + epsilon);
+    }
+  });
+}
+
+void lion(const UpdateRun& r, float beta_1, float beta_2) {
+  each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
+    const float rate = r.learning_rate;
+    const Floats m = r.slot[0] + first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const float direction = m[i] * beta_1 + g[i] * (1 - beta_1);
+      w[i] -= direction > 0 ? rate : direction < 0 ? -rate : 0.0f;
+      m[i] = m[i] * beta_2 + g[i] * (1 - beta_2);
+    }
+  });
+}

@@ -21,6 +21,9 @@ const Kernels kTable = {B,
                         gradient_square,
                         sgd,
                         rms_prop,
-                        adam};
+                        adam,
+                        nadam,
+                        adagrad,
+                        lion};
 
 }  // namespace trainer::backend::cpu::simd::v4

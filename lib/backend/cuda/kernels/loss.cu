@@ -68,6 +68,12 @@ struct Targets {
   }
 };
 
+// graph::Focal; gamma and alpha have no meaning when it is off.
+struct LossFocal {
+  bool on;
+  float gamma, alpha;
+};
+
 template <class T, class G>
 struct LossRow {
   const T* x;
@@ -75,7 +81,56 @@ struct LossRow {
   Targets targets;
   std::int64_t row, n;
   float smoothing, scale;
+  LossFocal focal;
 };
+
+// With log p = l: (1 - p)^gamma l, and its derivative by log p, which is finite where p is 1.
+struct FocalTerm {
+  float value, slope;
+};
+__device__ inline FocalTerm focal_term(float l, float gamma) {
+  const float missed = -expm1f(l);
+  const float factor = powf(missed, gamma);
+  if (missed <= 0) return {factor * l, -factor};
+  return {factor * l, gamma * expf(l) * (factor / missed) * l - factor};
+}
+
+// -alpha sum t (1 - p)^gamma log p; d/dx_j = alpha (t_j h_j - p_j sum(t h)), h_j being the
+// derivative of -(1 - p)^gamma log p by log p.
+template <class T, class G, class Target>
+__device__ inline float softmax_focal(const LossRow<T, G>& r, const Target& target, float log_sum,
+                                      float* shared) {
+  const float gamma = r.focal.gamma, alpha = r.focal.alpha;
+  const auto term = [&](std::int64_t i) { return focal_term(to_float(r.x[i]) - log_sum, gamma); };
+  const float loss =
+      sum_of_row(r.n, shared, [&](std::int64_t i) { return -target(i) * term(i).value; });
+  const float pull =
+      sum_of_row(r.n, shared, [&](std::int64_t i) { return target(i) * term(i).slope; });
+  if (r.dx != nullptr) {
+    for_row(r.n, [&](std::int64_t i) {
+      const float p = expf(to_float(r.x[i]) - log_sum);
+      assign(r.dx[i], alpha * (target(i) * term(i).slope - p * pull) * r.scale);
+    });
+  }
+  return alpha * loss;
+}
+
+// w q^gamma b with the cross-entropy b and q = t (1 - p) + (1 - t) p, the share that p misses t by;
+// d/dx = w (gamma q^(gamma - 1) b p (1 - p) (1 - 2 t) + q^gamma (p - t)).
+struct BinaryFocal {
+  float loss, gradient;
+};
+__device__ inline BinaryFocal binary_focal(float x, float target, float cross_entropy,
+                                           const LossFocal& focal) {
+  const float p = 1 / (1 + expf(-x)), rest = 1 / (1 + expf(x));
+  const float missed = target * rest + (1 - target) * p;
+  const float factor = powf(missed, focal.gamma);
+  const float weight =
+      focal.alpha < 0 ? 1.0f : target * focal.alpha + (1 - target) * (1 - focal.alpha);
+  const float turn = missed > 0 ? focal.gamma * (factor / missed) * cross_entropy : 0.0f;
+  return {weight * factor * cross_entropy,
+          weight * (turn * p * rest * (1 - 2 * target) + factor * (p - target))};
+}
 
 // -sum t log p; d/dx = p * sum(t) - t.
 template <class T, class G>
@@ -87,6 +142,7 @@ __device__ inline float softmax_cross_entropy(const LossRow<T, G>& r, float* sha
   const float sum =
       sum_of_row(r.n, shared, [&](std::int64_t i) { return expf(to_float(r.x[i]) - most); });
   const float log_sum = logf(sum) + most;
+  if (r.focal.on) return softmax_focal(r, target, log_sum, shared);
   const float mass = sum_of_row(r.n, shared, target);
   const float loss = sum_of_row(
       r.n, shared, [&](std::int64_t i) { return target(i) * (log_sum - to_float(r.x[i])); });
@@ -106,8 +162,14 @@ __device__ inline float binary_cross_entropy(const LossRow<T, G>& r, float* shar
   const float loss = sum_of_row(r.n, shared, [&](std::int64_t i) {
     const float v = to_float(r.x[i]);
     const float target = r.targets.at(r.row, r.n, i) * (1 - r.smoothing) + 0.5f * r.smoothing;
+    const float one = (v < 0 ? 0 : v) - v * target + log1pf(expf(-fabsf(v)));
+    if (r.focal.on) {
+      const BinaryFocal focal = binary_focal(v, target, one, r.focal);
+      if (r.dx != nullptr) assign(r.dx[i], focal.gradient * share * r.scale);
+      return focal.loss;
+    }
     if (r.dx != nullptr) assign(r.dx[i], (1 / (1 + expf(-v)) - target) * share * r.scale);
-    return (v < 0 ? 0 : v) - v * target + log1pf(expf(-fabsf(v)));
+    return one;
   });
   return loss * share;
 }
@@ -123,26 +185,6 @@ __device__ inline float mean_squared_error(const LossRow<T, G>& r, float* shared
   return loss * share;
 }
 
-template <LossKind kind, class T, class G>
-__global__ void __launch_bounds__(kThreads)
-    loss_kernel(const T* logits, Targets targets, float smoothing, float* losses, G* dlogits,
-                const StepScalars* scalars, const StepState* state, std::int64_t n) {
-  float* shared = shared_memory<float>();
-  LossRow<T, G> r;
-  r.row = blockIdx.x;
-  r.n = n;
-  r.x = logits + r.row * n;
-  r.dx = dlogits != nullptr ? dlogits + r.row * n : nullptr;
-  r.targets = targets;
-  r.smoothing = smoothing;
-  r.scale = dlogits != nullptr ? scalars->gradient_scale * state->loss_scale : 0.0f;
-  float loss = 0;
-  if constexpr (kind == LossKind::kSoftmaxCrossEntropy) loss = softmax_cross_entropy(r, shared);
-  if constexpr (kind == LossKind::kBinaryCrossEntropy) loss = binary_cross_entropy(r, shared);
-  if constexpr (kind == LossKind::kMeanSquaredError) loss = mean_squared_error(r, shared);
-  if (threadIdx.x == 0) losses[r.row] = loss;
-}
-
 // The place of the largest number of a row, the first of equals.
 __device__ inline std::int64_t largest_of_row(const float* row, std::int64_t n, double* shared) {
   float most = -INFINITY;
@@ -154,6 +196,39 @@ __device__ inline std::int64_t largest_of_row(const float* row, std::int64_t n, 
   });
   const auto least = [](std::int64_t a, std::int64_t b) { return a < b ? a : b; };
   return over_block(first, n - 1, reinterpret_cast<std::int64_t*>(shared), least);
+}
+
+// What the loss of a row is multiplied by: the weight of its class.
+__device__ inline float weight_of_row(const Targets& targets, std::int64_t row, std::int64_t n,
+                                      const float* class_weight, double* shared) {
+  if (targets.index != nullptr) return class_weight[targets.index[row]];
+  if (n == 1) return class_weight[targets.numbers[row] > 0.5f ? 1 : 0];
+  return class_weight[largest_of_row(targets.numbers + row * n, n, shared)];
+}
+
+template <LossKind kind, class T, class G>
+__global__ void __launch_bounds__(kThreads)
+    loss_kernel(const T* logits, Targets targets, const float* class_weight, float smoothing,
+                LossFocal focal, float* losses, G* dlogits, const StepScalars* scalars,
+                const StepState* state, std::int64_t n) {
+  float* shared = shared_memory<float>();
+  LossRow<T, G> r;
+  r.row = blockIdx.x;
+  r.n = n;
+  r.x = logits + r.row * n;
+  r.dx = dlogits != nullptr ? dlogits + r.row * n : nullptr;
+  r.targets = targets;
+  r.smoothing = smoothing;
+  r.focal = focal;
+  const float weight = class_weight != nullptr
+                           ? weight_of_row(targets, r.row, n, class_weight, shared_memory<double>())
+                           : 1.0f;
+  r.scale = dlogits != nullptr ? weight * (scalars->gradient_scale * state->loss_scale) : 0.0f;
+  float loss = 0;
+  if constexpr (kind == LossKind::kSoftmaxCrossEntropy) loss = softmax_cross_entropy(r, shared);
+  if constexpr (kind == LossKind::kBinaryCrossEntropy) loss = binary_cross_entropy(r, shared);
+  if constexpr (kind == LossKind::kMeanSquaredError) loss = mean_squared_error(r, shared);
+  if (threadIdx.x == 0) losses[r.row] = weight * loss;
 }
 
 template <class T>
@@ -273,14 +348,17 @@ void softmax_backward(const void* y, const void* dy, void* dx, DType type, std::
 }
 
 void loss(const graph::Loss& op, const void* logits, DType type, const void* labels,
-          DType label_type, float* losses, void* dlogits, DType gradient_type,
-          const StepScalars* scalars, const StepState* state, std::int64_t rows, std::int64_t n,
-          cudaStream_t stream) {
+          DType label_type, const float* class_weight, float* losses, void* dlogits,
+          DType gradient_type, const StepScalars* scalars, const StepState* state,
+          std::int64_t rows, std::int64_t n, cudaStream_t stream) {
+  const LossFocal focal =
+      op.focal ? LossFocal{true, op.focal->gamma, op.focal->alpha} : LossFocal{false, 0, 0};
   with_type(type, [&]<class T>() {
     with_type(gradient_type, [&]<class G>() {
       launch("loss", loss_kernel_of<T, G>(op.kind), static_cast<unsigned>(rows), row_threads(n),
              kShared, stream, static_cast<const T*>(logits), make_targets(labels, label_type),
-             op.label_smoothing, losses, static_cast<G*>(dlogits), scalars, state, n);
+             class_weight, op.label_smoothing, focal, losses, static_cast<G*>(dlogits), scalars,
+             state, n);
     });
   });
 }

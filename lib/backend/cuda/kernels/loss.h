@@ -17,11 +17,12 @@ void softmax_backward(const void* y, const void* dy, void* dx, DType type, std::
                       std::int64_t n, cudaStream_t stream);
 // graph::Loss with the formulas of lib/backend/cpu/loss.cpp. labels: int32 [rows] or float32
 // [rows, n]. dlogits (null: not wanted) are of `gradient_type` and multiplied by
-// scalars->gradient_scale * state->loss_scale.
+// scalars->gradient_scale * state->loss_scale. class_weight: op.class_weight in device memory, null
+// when there are none.
 void loss(const graph::Loss& op, const void* logits, DType type, const void* labels,
-          DType label_type, float* losses, void* dlogits, DType gradient_type,
-          const StepScalars* scalars, const StepState* state, std::int64_t rows, std::int64_t n,
-          cudaStream_t stream);
+          DType label_type, const float* class_weight, float* losses, void* dlogits,
+          DType gradient_type, const StepScalars* scalars, const StepState* state,
+          std::int64_t rows, std::int64_t n, cudaStream_t stream);
 // graph::ClassRank.
 void class_rank(const graph::ClassRank& op, const void* logits, DType type, const void* labels,
                 DType label_type, std::int32_t* ranks, std::int64_t rows, std::int64_t n,

@@ -136,11 +136,30 @@ __global__ void __launch_bounds__(kClipThreads)
 // What an update knows of its segment, besides the segment.
 struct Rates {
   float learning_rate;
-  float adam;  // learning_rate, corrected for moments that start at 0
+  float adam;                    // learning_rate, corrected for moments that start at 0
+  float mean, gradient, square;  // graph::NadamFactors
   float ema;
   float unscale;  // 1 / loss scale
   float clip_scale;
 };
+
+// As graph::factors_of(). The product of 1 - 0.96^i / 2 no longer changes in float from
+// kNadamFactors on.
+__device__ inline void set_nadam_factors(const UpdateSegment& s, std::uint64_t update,
+                                         Rates& rates) {
+  constexpr std::uint64_t kNadamFactors = 512;
+  const double b1 = static_cast<double>(s.beta_1), t = static_cast<double>(update);
+  const double share = 0.5 * pow(0.96, t);
+  const double now = b1 * (1 - share), next = b1 * (1 - 0.96 * share);
+  double product = pow(b1, t), power = 1;
+  for (std::uint64_t i = 0; i < update && i < kNadamFactors; ++i) {
+    power *= 0.96;
+    product *= 1 - 0.5 * power;
+  }
+  rates.mean = static_cast<float>(next / (1 - product * next));
+  rates.gradient = static_cast<float>((1 - now) / (1 - product));
+  rates.square = static_cast<float>(1 / (1 - pow(static_cast<double>(s.beta_2), t)));
+}
 
 __device__ inline Rates rates_of(const UpdateSegment& s, float scale, const StepScalars& scalars,
                                  const StepState& state) {
@@ -154,6 +173,8 @@ __device__ inline Rates rates_of(const UpdateSegment& s, float scale, const Step
                                     sqrt(1 - pow(static_cast<double>(s.beta_2), t)) /
                                     (1 - pow(static_cast<double>(s.beta_1), t)));
   }
+  rates.mean = rates.gradient = rates.square = 0;
+  if (s.rule == Rule::kNadam) set_nadam_factors(s, update, rates);
   // Keras starts the average as the weights after the first update.
   rates.ema = update == 1 ? 0.0f : s.ema;
   rates.unscale = 1.0f / state.gradients_scale;
@@ -224,6 +245,50 @@ __device__ inline void adam(const UpdateSegment& s, const Rates& rates,
   if (s.amsgrad != 0) store<N>(second, left, buffers.slots[2] + i);
 }
 
+template <int N>
+__device__ inline void nadam(const UpdateSegment& s, const Rates& rates,
+                             const UpdateBuffers& buffers, std::int64_t i, std::int64_t left,
+                             const float (&g)[N], float (&w)[N]) {
+  float m[N], v[N];
+  load<N>(buffers.slots[0] + i, left, m);
+  load<N>(buffers.slots[1] + i, left, v);
+  for (int k = 0; k < N; ++k) {
+    m[k] += (g[k] - m[k]) * (1 - s.beta_1);
+    v[k] += (g[k] * g[k] - v[k]) * (1 - s.beta_2);
+    const float step = rates.mean * m[k] + rates.gradient * g[k];
+    w[k] -= rates.learning_rate * step / (sqrtf(v[k] * rates.square) + s.epsilon);
+  }
+  store<N>(m, left, buffers.slots[0] + i);
+  store<N>(v, left, buffers.slots[1] + i);
+}
+
+template <int N>
+__device__ inline void adagrad(const UpdateSegment& s, const Rates& rates,
+                               const UpdateBuffers& buffers, std::int64_t i, std::int64_t left,
+                               const float (&g)[N], float (&w)[N]) {
+  float sum[N];
+  load<N>(buffers.slots[0] + i, left, sum);
+  for (int k = 0; k < N; ++k) {
+    sum[k] += g[k] * g[k];
+    w[k] -= rates.learning_rate * g[k] / sqrtf(sum[k] + s.epsilon);
+  }
+  store<N>(sum, left, buffers.slots[0] + i);
+}
+
+template <int N>
+__device__ inline void lion(const UpdateSegment& s, const Rates& rates,
+                            const UpdateBuffers& buffers, std::int64_t i, std::int64_t left,
+                            const float (&g)[N], float (&w)[N]) {
+  float m[N];
+  load<N>(buffers.slots[0] + i, left, m);
+  for (int k = 0; k < N; ++k) {
+    const float direction = m[k] * s.beta_1 + g[k] * (1 - s.beta_1);
+    w[k] -= direction > 0 ? rates.learning_rate : direction < 0 ? -rates.learning_rate : 0.0f;
+    m[k] = m[k] * s.beta_2 + g[k] * (1 - s.beta_2);
+  }
+  store<N>(m, left, buffers.slots[0] + i);
+}
+
 // Elements [i, i + N) of the flat buffers, of which `left` are the segment's. Returns the sum of
 // squares of their gradients before clipping.
 template <int N>
@@ -247,6 +312,9 @@ __device__ inline float update_elements(const UpdateSegment& s, const Rates& rat
   if (s.rule == Rule::kSgd) sgd<N>(s, rates, buffers, i, left, g, w);
   if (s.rule == Rule::kRmsProp) rms_prop<N>(s, rates, buffers, i, left, g, w);
   if (s.rule == Rule::kAdam) adam<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == Rule::kNadam) nadam<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == Rule::kAdagrad) adagrad<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == Rule::kLion) lion<N>(s, rates, buffers, i, left, g, w);
   store<N>(w, left, buffers.parameters + i);
   if (s.average != 0) {
     float average[N];
@@ -317,6 +385,22 @@ void assign(UpdateSegment& segment, const graph::AdamRule& rule) {
   segment.beta_2 = rule.beta_2;
   segment.epsilon = rule.epsilon;
   segment.amsgrad = rule.amsgrad ? 1 : 0;
+}
+
+void assign(UpdateSegment& segment, const graph::NadamRule& rule) {
+  segment.rule = Rule::kNadam;
+  segment.beta_1 = rule.beta_1;
+  segment.beta_2 = rule.beta_2;
+  segment.epsilon = rule.epsilon;
+}
+void assign(UpdateSegment& segment, const graph::AdagradRule& rule) {
+  segment.rule = Rule::kAdagrad;
+  segment.epsilon = rule.epsilon;
+}
+void assign(UpdateSegment& segment, const graph::LionRule& rule) {
+  segment.rule = Rule::kLion;
+  segment.beta_1 = rule.beta_1;
+  segment.beta_2 = rule.beta_2;
 }
 
 Clip clip_of(graph::Clip::Kind kind) {

@@ -15,7 +15,14 @@ namespace trainer::backend::cuda {
 // One parameter of the flat buffers, in device memory; built by the host from backend::Segment.
 struct UpdateSegment {
   std::int64_t offset = 0, count = 0;
-  enum class Rule : std::int32_t { kSgd, kRmsProp, kAdam } rule = Rule::kSgd;
+  enum class Rule : std::int32_t {
+    kSgd,
+    kRmsProp,
+    kAdam,
+    kNadam,
+    kAdagrad,
+    kLion
+  } rule = Rule::kSgd;
   float momentum = 0, rho = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
   std::int32_t nesterov = 0, centered = 0, amsgrad = 0;  // 0 or 1
   float l2 = 0, weight_decay = 0, learning_rate_multiplier = 1, ema = 0;

@@ -15,10 +15,12 @@ void lower(const graph::Loss& op, Lowering& l) {
   const BufferId losses = l.output(0).buffer;
   const BufferId gradient = op.gradient ? l.output(1).buffer : -1;
   const DType gradient_type = op.gradient ? l.output_type(1) : logits.type;
+  const BufferId weights = op.class_weight.empty() ? -1 : l.constant(op.class_weight);
   l.step("kernel", [=](const StepContext& c) {
     loss(op, c.at(logits.buffer), logits.type, c.at(labels.buffer), labels.type,
-         c.at<float>(losses), gradient < 0 ? nullptr : c.at(gradient), gradient_type, c.scalars,
-         c.state, logits.n(), logits.c(), c.stream);
+         weights < 0 ? nullptr : c.at<float>(weights), c.at<float>(losses),
+         gradient < 0 ? nullptr : c.at(gradient), gradient_type, c.scalars, c.state, logits.n(),
+         logits.c(), c.stream);
   });
 }
 

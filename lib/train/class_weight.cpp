@@ -1,0 +1,79 @@
+#include "train/class_weight.h"
+
+#include <algorithm>
+#include <charconv>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/values.h"
+
+namespace trainer::train {
+namespace {
+
+// Two for a single logit.
+std::size_t count_classes(const data::Datasets& data) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(data.num_classes, 2));
+}
+
+// By its name, or by its number where no class has that name.
+std::size_t index_of(const std::string& name, const data::Datasets& data, const SourceLoc& loc) {
+  const auto found = std::find(data.classes.begin(), data.classes.end(), name);
+  if (found != data.classes.end()) {
+    return static_cast<std::size_t>(found - data.classes.begin());
+  }
+  std::size_t index = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
+  const bool whole = error == std::errc() && end == name.data() + name.size();
+  if (whole && index < count_classes(data)) return index;
+  throw ConfigError(loc, concat("train.class_weight: the data has no class '", name, "'",
+                                config::suggestion(name, data.classes),
+                                data.classes.empty()
+                                    ? concat("; its classes are 0 to ", count_classes(data) - 1)
+                                    : "; its classes: " + join(data.classes)));
+}
+
+// scikit-learn's compute_class_weight("balanced"); 1 for classes without samples.
+std::vector<float> balanced(const data::Dataset& train, std::size_t classes, const SourceLoc& loc) {
+  std::vector<std::int64_t> counts(classes);
+  for (std::int64_t i = 0; i < train.size(); ++i) {
+    const std::int32_t label = train.label_of(i);
+    if (label < 0) {
+      throw ConfigError(loc,
+                        concat("train.class_weight: balanced counts the samples of each class, but "
+                               "sample ",
+                               train.describe(i),
+                               " has no class that is an index; give a map of classes to weights"));
+    }
+    ++counts.at(static_cast<std::size_t>(label));
+  }
+  const auto present = static_cast<double>(
+      std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; }));
+  std::vector<float> weights;
+  for (const std::int64_t count : counts) {
+    const double share = present * static_cast<double>(count) / static_cast<double>(train.size());
+    weights.push_back(count > 0 ? static_cast<float>(1 / share) : 1.0f);
+  }
+  return weights;
+}
+
+}  // namespace
+
+std::vector<float> class_weights(const config::Config& config, const data::Datasets& data) {
+  const auto& wanted = config.train.class_weight;
+  if (!wanted) return {};
+  if (wanted->balanced) return balanced(*data.train, count_classes(data), wanted->loc);
+  std::vector<float> weights(count_classes(data), 1.0f);
+  std::set<std::size_t> named;
+  for (const auto& [name, weight] : wanted->weights) {
+    const std::size_t index = index_of(name, data, wanted->loc);
+    if (!named.insert(index).second) {
+      throw ConfigError(wanted->loc, concat("train.class_weight: names class ", index,
+                                            " twice, by its name and by its number"));
+    }
+    weights[index] = static_cast<float>(weight);
+  }
+  return weights;
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,15 @@
+// train.class_weight as a number for each class.
+#pragma once
+
+#include <vector>
+
+#include "config/config.h"
+#include "data/data.h"
+
+namespace trainer::train {
+
+// What the loss of a sample of each class is multiplied by; empty when the config says nothing.
+// Throws ConfigError for a class that the data does not have, and for samples without classes.
+std::vector<float> class_weights(const config::Config& config, const data::Datasets& data);
+
+}  // namespace trainer::train
