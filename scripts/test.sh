@@ -74,12 +74,14 @@ if [[ -z $quick ]]; then
   UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow|cuda' --exclude-regex '^(e2e:|test_e2e)'
 
   # OpenMP's own threads are not known to TSan, so layers run on one of them here. Of the backend, what runs on
-  # lanes. Parameter servers use gRPC, which is not built with TSan.
+  # lanes. Parameter servers use gRPC, which is not built with TSan. The fake of the CUDA runtime treats each stream as
+  # a thread: its mistakes on purpose are races.
   configure tsan
-  build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure
+  mapfile -t fake_runtime < <(ninja -C build/tsan -t targets all | sed -n 's/^\(test_cuda_fake_runtime\): phony$/\1/p')
+  build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure "${fake_runtime[@]}"
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$root/test/tsan.supp" \
     run_tests tsan --exclude-regex '^train: ?servers' --tests-regex \
-    '^(base|cluster|data|engine|train|measure):|^backend:.*(lane|batch|runs|calls|update|rank)'
+    '^(base|cluster|data|engine|train|measure|cuda_fake_runtime):|^backend:.*(lane|batch|runs|calls|update|rank)'
 fi
 
 say "test release"
