@@ -116,8 +116,10 @@ std::string place_hint(const std::string& key, const std::string& path) {
     if (!path.empty() && one.starts_with(path + '.')) below.push_back(one);
   }
   if (!below.empty()) places = below;
-  if (places.empty() || places.size() > kMostPlaces) return "";
-  return concat(", did you mean ", join(places, " or "), "?");
+  if (places.empty() || (below.empty() && places.size() > kMostPlaces)) return "";
+  const bool more = places.size() > kMostPlaces;
+  places.resize(std::min(places.size(), kMostPlaces));
+  return concat(", did you mean ", join(places, " or "), more ? " or another's?" : "?");
 }
 
 std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::string>& choices,

@@ -11,8 +11,8 @@ namespace {
 // Logarithms of p / (1 - p) for the softmax's p: in the order of p, but no two become equal by
 // rounding where p is close to 1.
 void append_log_odds(std::span<const float> logits, std::vector<float>& scores) {
-  const auto top = static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) -
-                                            logits.begin());
+  const auto top =
+      static_cast<std::size_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
   const auto power = [&](std::size_t i) {
     return std::exp(static_cast<double>(logits[i]) - static_cast<double>(logits[top]));
   };

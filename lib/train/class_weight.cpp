@@ -26,11 +26,11 @@ std::size_t index_of(const std::string& name, const data::Datasets& data, const 
   const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
   const bool whole = error == std::errc() && end == name.data() + name.size();
   if (whole && index < count_classes(data)) return index;
-  throw ConfigError(loc, concat("train.class_weight: the data has no class '", name, "'",
-                                config::suggestion(name, data.classes),
-                                data.classes.empty()
-                                    ? concat("; its classes are 0 to ", count_classes(data) - 1)
-                                    : "; its classes: " + join(data.classes)));
+  throw ConfigError(
+      loc, concat("train.class_weight: the data has no class '", name, "'",
+                  config::suggestion(name, data.classes),
+                  data.classes.empty() ? concat("; its classes are 0 to ", count_classes(data) - 1)
+                                       : "; its classes: " + join(data.classes)));
 }
 
 // scikit-learn's compute_class_weight("balanced"); 1 for classes without samples.

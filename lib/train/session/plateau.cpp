@@ -15,9 +15,9 @@ PlateauState after_evaluation(PlateauState state, const config::ReduceOnPlateauS
     --state.cooldown;
     state.waited = 0;
   }
-  const double gain =
-      hooks::larger_is_better(schedule.metric) ? value - state.best.value_or(-HUGE_VAL)
-                                               : state.best.value_or(HUGE_VAL) - value;
+  const double gain = hooks::larger_is_better(schedule.metric)
+                          ? value - state.best.value_or(-HUGE_VAL)
+                          : state.best.value_or(HUGE_VAL) - value;
   if (gain > schedule.min_delta) {
     state.best = value;
     state.waited = 0;
