@@ -32,7 +32,7 @@ BAD = {
     "unknown layer option": lambda c: c["model"]["layers"].append({"conv": {"filters": 3, "stride": 2}}),
     "two kinds in one layer": lambda c: c["model"]["layers"].append({"conv": {"filters": 3}, "dense": {"units": 2}}),
     "unknown activation": lambda c: c["model"]["layers"].append({"activation": "relu7"}),
-    "unknown optimizer": lambda c: c.update(optimizer={"adagrad": {}}),
+    "unknown optimizer": lambda c: c.update(optimizer={"descent": {}}),
     "unknown loss": lambda c: c["model"].update(loss="hinge"),
     "unknown precision": lambda c: c["train"].update(precision="float8"),
     "unknown data format": lambda c: c["data"].update(format="tfrecord"),
