@@ -11,6 +11,7 @@
 #include "train/session/device_watch.h"
 #include "train/session/evaluator.h"
 #include "train/session/not_finite.h"
+#include "train/session/restore_best.h"
 #include "train/session/schedule.h"
 #include "train/session/session.h"
 #include "train/session/stage_control.h"
@@ -32,7 +33,6 @@ class Loop {
  private:
   void start();
   FinishReason train();
-  void restore_best();
   hooks::Finish finish(FinishReason reason);
 
   bool is_over() const { return state_.step >= job_.plan.total_steps || state_.stopped; }
@@ -116,8 +116,7 @@ void Loop::start() {
 }
 
 FinishReason Loop::train() {
-  const bool was_cut_short = state_.evaluation_due && state_.step < job_.plan.total_steps;
-  if (was_cut_short) {
+  if (state_.evaluation_due && state_.step < job_.plan.total_steps) {  // one was cut short
     evaluator_.evaluate_between();
     checkpointer_.save();
     if (state_.evaluation_due) return FinishReason::kInterrupted;
@@ -210,29 +209,11 @@ std::optional<FinishReason> Loop::carry_out(DueActions due) {
   // An evaluation may have been cut short.
   due.interrupted = due.interrupted || strategy_.may_stop_now() || state_.evaluation_due;
   state_.stopped = state_.stopped || due.request == hooks::Request::kStop;
-  const bool asks = due.request != hooks::Request::kContinue;
-  if (due.save || asks || due.interrupted) checkpointer_.save();
+  if (due.save || due.interrupted || due.request != hooks::Request::kContinue) checkpointer_.save();
   if (due.interrupted) return FinishReason::kInterrupted;
   if (state_.stopped) return FinishReason::kEarlyStop;
   if (session_.failure.any_rank()) stop_for_unreadable_data(session_, checkpointer_);
   return std::nullopt;
-}
-
-// Frozen variables and kept features are those of the stage in which the best evaluation was.
-void Loop::restore_best() {
-  const auto& stop = job_.config.train.early_stop;
-  if (!stop || !stop->restore_best || state_.restored_step > 0) return;
-  // The last step may be the best.
-  if (!evaluator_.has_evaluated(state_.step)) evaluator_.evaluate_between();
-  if (state_.evaluation_due) return;
-  const bool other_stage =
-      stages_.stages().after(state_.best_step) != stages_.stages().after(state_.step);
-  stages_.check();
-  if (!checkpointer_.restore_best()) return;
-  evaluator_.forget_last();
-  if (!other_stage) return;
-  strategy_.close_feed();
-  stages_.begin();
 }
 
 hooks::Finish Loop::finish(FinishReason reason) {
@@ -241,7 +222,7 @@ hooks::Finish Loop::finish(FinishReason reason) {
   hooks::Finish finish;
   finish.reason = reason;
   if (reason != FinishReason::kInterrupted) {
-    restore_best();
+    restore_best(session_, checkpointer_, evaluator_, stages_);
     Evaluator::Final end = evaluator_.evaluate_at_end();
     finish.evaluations = std::move(end.evaluations);
     checkpointer_.save();

@@ -11,7 +11,7 @@
 #include "config/config.h"
 #include "data/data.h"
 #include "train/session/changes.h"
-#include "train/session/plateau.h"
+#include "train/steps/plateau.h"
 #include "train/steps/step_plan.h"
 
 namespace trainer::train {

@@ -1,4 +1,4 @@
-#include "train/session/plateau.h"
+#include "train/steps/plateau.h"
 
 #include <algorithm>
 #include <cmath>
