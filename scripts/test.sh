@@ -50,7 +50,7 @@ run_tests() {  # PRESET CTEST_ARGS...
 }
 
 say "install"
-scripts/install_deps.sh --test --lint
+scripts/install_deps.sh --test --lint --package
 scripts/check_layers.py
 scripts/format.sh --check
 if [[ -z ${TRAINER_SHARED_DATA:-} && -d ../shared/data ]]; then
