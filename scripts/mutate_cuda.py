@@ -26,7 +26,7 @@ PLUGIN = "test/cuda/plugin/libtrainer_cuda_fake.so"
 FAKE = {"TRAINER_TEST_BACKEND": "cuda"}
 GPUS = {**FAKE, "TRAINER_FAKE_CUDA_DEVICES": "4"}
 SHARED = {**FAKE, "TRAINER_TEST_SHARED_GPU": "1"}
-BACKEND = "test/backend/test_backend"
+BACKEND, ENGINE = "test/backend/test_backend", "test/engine/test_engine"
 RANKS = "ranks*,ordered sums behind*,*of one rank*,one rank*,without synchronous*,batch statistics over the ranks*"
 # (build, target, program, cases, cases left out, environment) of each set.
 TESTS = {
@@ -45,9 +45,10 @@ TESTS = {
          "a guarded*,an evaluation graph*,float16*,every batch size*", "", FAKE),
     ],
     "ranks": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS)],
+    "engine": [("release", "trainer_cuda_fake", ENGINE, "replicas*,inputs travel*,a loss of one*", "", SHARED)],
 }
 # Programs that hold no code of the CUDA backend, and their targets.
-PROGRAMS = {BACKEND: "test_backend"}
+PROGRAMS = {BACKEND: "test_backend", ENGINE: "test_engine"}
 
 
 def read_list(name):

@@ -27,6 +27,10 @@ configure() {  # PRESET
     { cat "build/$preset/configure.log"; return 1; }
 }
 
+targets() {  # PRESET REGEX
+  ninja -C "build/$1" -t targets all | sed -nE "s/^($2): phony\$/\1/p"
+}
+
 build() {  # PRESET [TARGETS...]
   local preset=$1
   shift
@@ -67,21 +71,23 @@ say "lint"
 scripts/lint.sh --changed --newest 40
 
 if [[ -z $quick ]]; then
-  # End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost.
+  # End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost. Of the CUDA
+  # backend: its kernels, and small cases of its host code on the fakes of CUDA's libraries (test/cuda/plugin).
   configure asan
-  mapfile -t unit_tests < <(ninja -C build/asan -t targets all | sed -n 's/^\(test_[a-z0-9_]*\): phony$/\1/p' | grep -v e2e)
+  mapfile -t unit_tests < <(targets asan 'test_[a-z0-9_]*|trainer_cuda_fake' | grep -v e2e)
   build asan "${unit_tests[@]}"
-  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow|cuda' --exclude-regex '^(e2e:|test_e2e)'
+  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow' --exclude-regex '^(e2e:|test_e2e)'
 
   # OpenMP's own threads are not known to TSan, so layers run on one of them here. Of the backend, what runs on
-  # lanes. Parameter servers use gRPC, which is not built with TSan. The fake of the CUDA runtime treats each stream as
-  # a thread: its mistakes on purpose are races.
+  # lanes. Parameter servers use gRPC, which is not built with TSan. The fake of the CUDA runtime treats each stream, and
+  # the kernels' CPU each thread of a block, as a thread: their mistakes on purpose are races.
   configure tsan
-  mapfile -t fake_runtime < <(ninja -C build/tsan -t targets all | sed -n 's/^\(test_cuda_fake_runtime\): phony$/\1/p')
-  build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure "${fake_runtime[@]}"
+  mapfile -t cuda < <(targets tsan 'test_cuda_(fake_runtime|kernels|collective)|trainer_cuda_fake')
+  build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure "${cuda[@]}"
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$root/test/tsan.supp" \
-    run_tests tsan --exclude-regex '^train: ?servers' --tests-regex \
-    '^(base|cluster|data|engine|train|measure|cuda_fake_runtime):|^backend:.*(lane|batch|runs|calls|update|rank)'
+    run_tests tsan --label-exclude 'e2e|slow' --exclude-regex '^train: ?servers' --tests-regex \
+    '^(base|cluster|data|engine|train|measure|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
+'^backend:.*(lane|batch|runs|calls|update|rank)'
 fi
 
 say "test release"

@@ -35,6 +35,7 @@ void add_verify(CLI::App& app, int& code);
 void add_validate(CLI::App& app, int& code);
 void add_schema(CLI::App& app, int& code);
 void add_explain(CLI::App& app, int& code);
+void add_models(CLI::App& app, int& code);
 void add_man(CLI::App& app, int& code);
 void add_completion(CLI::App& app, int& code);
 void add_devices(CLI::App& app, int& code);

@@ -87,6 +87,9 @@ constexpr struct {
     {"completion",
      "  source <(trainer completion bash)\n"
      "  trainer completion fish | source\n"},
+    {"models",
+     "  trainer models\n"
+     "  trainer models --json\n"},
     {"devices",
      "  trainer devices\n"
      "  trainer devices --json\n"},

@@ -1,4 +1,6 @@
 // The command line: a list of commands, one file each, and the exit codes of what they throw.
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cerrno>
@@ -104,6 +106,7 @@ int run(int argc, char** argv) {
   add_explain(app, code);
   add_man(app, code);
   add_completion(app, code);
+  add_models(app, code);
   add_devices(app, code);
   add_examples(app);
 
@@ -134,6 +137,17 @@ int run(int argc, char** argv) {
   return code;
 }
 
+// Files of features and of decoded images are mapped; nothing else here meets this signal.
+void on_lost_mapping(int) {
+  constexpr char kMessage[] =
+      "error: a mapped file has lost its end, or its disk fails: were files of cached images or of "
+      "features changed while this process used them? Leave them alone, and continue with "
+      "--resume\n";
+  const ssize_t written = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  static_cast<void>(written);  // who closed it does not want to know
+  ::_exit(kExitData);
+}
+
 }  // namespace
 }  // namespace trainer::app
 
@@ -142,6 +156,7 @@ int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   // A write beyond the limit on file sizes then fails with a reason, as on a full disk.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGBUS, trainer::app::on_lost_mapping);
   try {
     const int code = trainer::app::run(argc, argv);
     errno = 0;

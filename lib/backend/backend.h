@@ -179,9 +179,9 @@ class Executable {
 struct ReductionOptions {
   // Sums over the ranks, made by the same backend; null: one rank. Must outlive the executable.
   Collective* gradients = nullptr;
-  // A second collective of the same ranks: batch norm takes its statistics over all ranks. Null:
-  // each rank takes them over its own samples, and an update sets the moving statistics of all
-  // ranks to their mean.
+  // A collective of the same ranks: batch norm takes its statistics over all ranks. It is
+  // `gradients` where Backend::shares_collectives(), a second one elsewhere. Null: each rank takes
+  // them over its own samples, and an update sets the moving statistics of all ranks to their mean.
   Collective* statistics = nullptr;
   // Whether results are the same bits for any number of ranks that is a power of two: the batch of
   // all ranks is cut into the `micro_batches` parts of base/partition.h, each part runs by itself,
@@ -220,6 +220,7 @@ struct CompileOptions {
 // A key of the config with its value: {"parallel.threads", "2"}.
 struct Setting {
   std::string key, value;
+  std::string reason = {};  // why a backend has chosen it, where that is no matter of course
 };
 
 // The binding of a thread to a device or core (Backend::bind_thread()). Destroy it on that thread.
@@ -232,12 +233,15 @@ class ThreadBinding {
 class Backend {
  public:
   virtual ~Backend() = default;
-  virtual std::string describe() const = 0;  // "cpu, 2 threads, avx512_core_bf16, oneDNN 2.6.3"
+  // "cpu, 2 lanes x 1 thread, x86-64-v4, oneDNN 2.6.3": as training programs compiled so far use
+  // it.
+  virtual std::string describe() const = 0;
   // The devices of a run with `replicas` replicas, for its closing lines: "1 CPU(s)", "4 replicas".
   virtual std::string describe_devices(std::int64_t replicas) const {
     return std::to_string(replicas) + (replicas == 1 ? " device" : " replicas");
   }
-  virtual std::vector<Setting> chosen_settings() const { return {}; }  // of the backend's own keys
+  // Of the backend's own keys, as for describe().
+  virtual std::vector<Setting> chosen_settings() const { return {}; }
   virtual compile::Capabilities capabilities() const = 0;
   virtual bool supports(DType activations) const = 0;
   // Whether the device supports CompileOptions::tf32.
@@ -266,6 +270,9 @@ class Backend {
                                               const CompileOptions& options) = 0;
   // Joins the devices of the ranks of `ranks`, which must outlive the result. Collective.
   virtual std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) = 0;
+  // Whether one collective sums an executable's gradients and its batch statistics: the calls of
+  // both are made in one order.
+  virtual bool shares_collectives() const { return false; }
   // Reads what the device says of its load and power; null where devices say nothing. It must not
   // outlive the backend. Throws DeviceError saying what this machine lacks for it.
   virtual std::unique_ptr<Telemetry> make_telemetry() { return nullptr; }

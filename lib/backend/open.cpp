@@ -121,11 +121,28 @@ GpuList list_gpus() {
   return list;
 }
 
+namespace {
+
+// The config's number or list of GPUs; "" where it takes those that are there, or none.
+std::string asked_gpus(const DeviceOptions& options) {
+  for (const Setting& setting : options.settings) {
+    if (setting.key != "parallel.gpus") continue;
+    return setting.value == "all" || setting.value == "0" ? "" : setting.value;
+  }
+  return "";
+}
+
+}  // namespace
+
 std::string device_warning(const DeviceOptions& options) {
   if (options.kind == Kind::kCuda || !planned_gpu().empty()) return "";
   if (options.kind == Kind::kAuto) {
     const GpuList list = list_gpus();
     if (!list.gpus.empty()) return "";
+    const std::string gpus = asked_gpus(options);
+    if (!gpus.empty()) {
+      return concat("parallel.gpus: ", gpus, ", but device: auto uses the CPU: ", list.reason);
+    }
     if (list.broken) return "parallel.device: auto uses the CPU: " + list.reason;
   }
   return cpu::core_warning(options);

@@ -7,7 +7,7 @@ namespace trainer::backend {
 // backend that cannot tell leaves `measured` false and everything 0.
 struct PhaseTimes {
   bool measured = false;
-  double copy = 0;     // of inputs to the device
+  double copy = 0;     // of inputs to the device, as far as it waits for them
   double forward = 0;  // packing of weights included
   // Until all threads of the device are done with backward, their gradients summed.
   double backward = 0;

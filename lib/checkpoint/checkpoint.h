@@ -53,8 +53,12 @@ class Store {
   // removes temporary files of killed writers, so only the process that holds the run's lock may
   // construct a Store.
   Store(Path folder, std::int64_t keep);
+  ~Store();
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
   // Writes a checkpoint. Removes checkpoints of later steps, which a run leaves behind when it is
-  // resumed from an earlier one.
+  // resumed from an earlier one. Throws DataError once the path names another folder than at the
+  // start: the run was moved, and what lies there now may be another run's.
   Path save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata);
   // Makes best.safetensors a hard link to (or copy of) the checkpoint of `step`, which must exist.
   void mark_best(std::int64_t step);
@@ -65,8 +69,11 @@ class Store {
   std::optional<TensorFile> load_latest(std::vector<std::string>& warnings) const;
 
  private:
+  void check_in_place() const;
+
   Path folder_;
   std::int64_t keep_;
+  int open_folder_ = -1;  // keeps the inode of the folder from being given to another
 };
 
 // The checkpoints that a folder holds now, by step, oldest first, for readers that hold no lock. A

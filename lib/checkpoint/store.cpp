@@ -1,6 +1,7 @@
 // A run's folder of checkpoints. A save is: write the new file, sync, rename, sync the folder, then
 // remove the old ones; so a kill at any moment leaves a complete set.
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -111,9 +112,26 @@ Store::Store(Path folder, std::int64_t keep)
   std::filesystem::create_directories(folder_, error);
   if (error) throw DataError(folder_, "cannot create: " + error.message());
   remove_leftovers(folder_);
+  open_folder_ = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (open_folder_ < 0) throw DataError(folder_, concat("cannot open: ", std::strerror(errno)));
+}
+
+Store::~Store() { ::close(open_folder_); }
+
+void Store::check_in_place() const {
+  struct stat held {
+  }, named{};
+  if (::fstat(open_folder_, &held) == 0 && ::stat(folder_.c_str(), &named) == 0 &&
+      held.st_dev == named.st_dev && held.st_ino == named.st_ino) {
+    return;
+  }
+  throw DataError(folder_,
+                  "was moved, removed or replaced while the run went on, which ends without "
+                  "another checkpoint; if it was moved, resume it with --run-dir where it is now");
 }
 
 Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata) {
+  check_in_place();
   const Path path = path_of(folder_, step);
   write_safetensors(path, tensors, metadata);
   // Later steps are of a future that did not happen: the run was resumed before them.
@@ -131,6 +149,7 @@ Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Me
 Path Store::best_path() const { return folder_ / kBest; }
 
 void Store::mark_best(std::int64_t step) {
+  check_in_place();
   const Path path = path_of(folder_, step);
   if (!std::filesystem::exists(path)) {
     throw DataError(path, "no such checkpoint, so it cannot be kept as the best");

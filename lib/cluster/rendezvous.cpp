@@ -71,6 +71,7 @@ Rendezvous::Rendezvous(const Identity& identity, const RendezvousOptions& option
                                    beat_of(options.timeout)};
     coordinator.secret = options.secret;
     coordinator.warn = options.warn;
+    coordinator.greeting = options.greeting;
     for (int r = 0; r < identity.size; ++r) coordinator.names.push_back(rank_name(identity, r));
     coordinator_ = std::make_unique<Coordinator>(std::move(coordinator));
   }

@@ -34,6 +34,8 @@ struct RendezvousOptions {
   std::string secret{};
   // Called on rank 0, from another thread, with a line about each stranger that connects.
   std::function<void(const std::string&)> warn{};
+  // In which a connection to rank 0 must say which rank it is.
+  std::chrono::milliseconds greeting{10'000};
 };
 
 // One a process and job of two or more ranks, from the start of the job to its end. Rank 0 listens

@@ -29,7 +29,7 @@ Graph fuse_activation(Graph graph, const Options& options) {
     if (before < 0 || only_consumer(graph, x) < 0) continue;
     Node& target = node_at(graph, before);
     Activation* activation = fusable(target.op);
-    if (activation == nullptr || !activation->linear()) continue;
+    if (activation == nullptr || !activation->linear() || !activate->activation.fusable()) continue;
     // The gradient of a fused activation sees only the output.
     if (differentiated[index(x)] && !activate->activation.differentiable_from_output()) continue;
     *activation = activate->activation;

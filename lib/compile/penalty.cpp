@@ -15,8 +15,9 @@ Graph penalty(Graph graph, const Options&) {
   const std::size_t count = graph.values.size();
   for (std::size_t i = 0; i < count; ++i) {
     const Value value = graph.values[i];
-    if (value.role != Role::kParameter || !value.trainable || value.l2 <= 0) continue;
-    terms.push_back(graph.add1(graph::L2Penalty{value.l2}, {static_cast<ValueId>(i)},
+    if (value.role != Role::kParameter || !value.trainable) continue;
+    if (value.l2 <= 0 && value.l1 <= 0) continue;
+    terms.push_back(graph.add1(graph::L2Penalty{value.l2, value.l1}, {static_cast<ValueId>(i)},
                                layer_of(value.name), value.loc));
   }
   if (terms.empty()) return graph;

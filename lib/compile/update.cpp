@@ -25,6 +25,7 @@ ValueId add_slot(Graph& graph, const Value& parameter, const graph::Slot& slot) 
 void add_update(Graph& graph, ValueId id, ValueId gradient, graph::Update update) {
   const Value parameter = graph[id];
   update.l2 = parameter.l2;
+  update.l1 = parameter.l1;
   update.learning_rate_multiplier = parameter.learning_rate_multiplier;
   update.updates_before = static_cast<std::uint64_t>(parameter.updates_before);
   if (!parameter.decay) update.weight_decay = 0;

@@ -117,9 +117,10 @@ std::string place_hint(const std::string& key, const std::string& path) {
   }
   if (!below.empty()) places = below;
   if (places.empty() || (below.empty() && places.size() > kMostPlaces)) return "";
-  const bool more = places.size() > kMostPlaces;
-  places.resize(std::min(places.size(), kMostPlaces));
-  return concat(", did you mean ", join(places, " or "), more ? " or another's?" : "?");
+  const std::size_t more = places.size() - std::min(places.size(), kMostPlaces);
+  places.resize(places.size() - more);
+  return concat(", did you mean ", join(places, " or "),
+                more > 0 ? concat(" or one of ", more, " others?") : "?");
 }
 
 std::optional<NamedChoice> named_choice(const Node& map, const std::vector<std::string>& choices,

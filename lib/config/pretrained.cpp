@@ -58,7 +58,7 @@ std::string conversion(const std::string& folder) {
 
 }  // namespace
 
-std::string keras_weight_file(const Backbone& backbone) {
+std::string imagenet_weight_file(const Backbone& backbone) {
   const bool top = backbone.include_top;
   switch (backbone.name) {
     case Name::kVgg16:
@@ -69,8 +69,34 @@ std::string keras_weight_file(const Backbone& backbone) {
       return concat("mobilenet_v2_weights_tf_dim_ordering_tf_kernels_",
                     backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_224",
                     top ? "" : "_no_top", ".h5");
+    case Name::kResNet101:
+      return concat("resnet101_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
+    case Name::kDenseNet121:
+      return concat("densenet121_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
+    case Name::kEfficientNetB0:
+    case Name::kEfficientNetB1:
+    case Name::kEfficientNetB2:
+    case Name::kEfficientNetB3:
+      return concat("efficientnetb", std::string(keras_class(backbone.name)).back(),
+                    top ? "" : "_notop", ".h5");
+    case Name::kMobileNetV3Small:
+    case Name::kMobileNetV3Large:
+      return concat("weights_mobilenet_v3_",
+                    backbone.name == Name::kMobileNetV3Small ? "small" : "large", "_224_",
+                    backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_float",
+                    top ? "" : "_no_top_v2", ".h5");
+    case Name::kConvNeXtTiny:
+      return concat("convnext_tiny", top ? "" : "_notop", ".h5");
+    case Name::kResNet18:
+      return "resnet18-f37072fd.safetensors";
+    case Name::kResNet34:
+      return "resnet34-b627a593.safetensors";
   }
   return "";
+}
+
+bool is_of_torchvision(Backbone::Name name) {
+  return name == Backbone::Name::kResNet18 || name == Backbone::Name::kResNet34;
 }
 
 const char* keras_class(Backbone::Name name) {
@@ -81,6 +107,28 @@ const char* keras_class(Backbone::Name name) {
       return "ResNet50";
     case Name::kMobileNetV2:
       return "MobileNetV2";
+    case Name::kResNet18:
+      return "ResNet18";
+    case Name::kResNet34:
+      return "ResNet34";
+    case Name::kResNet101:
+      return "ResNet101";
+    case Name::kDenseNet121:
+      return "DenseNet121";
+    case Name::kEfficientNetB0:
+      return "EfficientNetB0";
+    case Name::kEfficientNetB1:
+      return "EfficientNetB1";
+    case Name::kEfficientNetB2:
+      return "EfficientNetB2";
+    case Name::kEfficientNetB3:
+      return "EfficientNetB3";
+    case Name::kMobileNetV3Small:
+      return "MobileNetV3Small";
+    case Name::kMobileNetV3Large:
+      return "MobileNetV3Large";
+    case Name::kConvNeXtTiny:
+      return "ConvNeXtTiny";
   }
   return "";
 }
@@ -100,7 +148,7 @@ std::vector<std::string> weight_folders(const Environment& environment) {
 void find_imagenet_weights(Config& config, const Environment& environment) {
   if (!config.model.backbone || config.model.backbone->weights != kImagenet) return;
   Backbone& backbone = *config.model.backbone;
-  const std::string file = keras_weight_file(backbone);
+  const std::string file = imagenet_weight_file(backbone);
   for (const std::string& folder : weight_folders(environment)) {
     if (!is_file(in_folder(folder, file))) continue;
     backbone.weights = in_folder(folder, file);
@@ -118,9 +166,17 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   std::vector<std::string> folders = weight_folders(environment);
   const std::string torch = torch_folder(backbone, environment);
   if (!torch.empty()) folders.push_back(torch);
+  if (is_of_torchvision(backbone.name)) {
+    const std::string name(spell(backbone.name)), file = imagenet_weight_file(backbone);
+    return concat("model.backbone.weights: ", file, " is in none of ", join(folders, ", "),
+                  ". torchvision's file is a pickle; this saves it in a form that is read:\n  "
+                  "python3 -c \"import torchvision, safetensors.torch as s; "
+                  "s.save_file(torchvision.models.",
+                  name, "(weights='IMAGENET1K_V1').state_dict(), 'weights/", file, "')\"");
+  }
   const bool has_script = !backbone.include_top && backbone.alpha == 1;
   const bool has_pickle = !torch.empty() && is_file(in_folder(torch, concat(kTorchVgg16, ".pth")));
-  return concat("model.backbone.weights: ", keras_weight_file(backbone), " is in none of ",
+  return concat("model.backbone.weights: ", imagenet_weight_file(backbone), " is in none of ",
                 join(folders, ", "), ". ",
                 has_script ? concat("This fetches it, into `weights` or $WEIGHTS_DIR:\n  "
                                     "datasets/weights.sh ",

@@ -11,8 +11,11 @@ namespace trainer::config {
 // The value of model.backbone.weights that stands for such a file.
 inline constexpr const char* kImagenet = "imagenet";
 
-// The name of the file that keras.applications fetches for a backbone.
-std::string keras_weight_file(const Backbone& backbone);
+// Whether a backbone is torchvision's, with its names and weights; Keras has none of these.
+bool is_of_torchvision(Backbone::Name name);
+// The name of the file that keras.applications fetches for a backbone, or of torchvision's weights
+// saved as safetensors.
+std::string imagenet_weight_file(const Backbone& backbone);
 // Its spelling in Python: "VGG16" of keras.applications.VGG16.
 const char* keras_class(Backbone::Name name);
 // Where weight files are looked for: $WEIGHTS_DIR, ./weights and ~/.keras/models.

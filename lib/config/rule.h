@@ -108,12 +108,19 @@ template <class E>
 using Spellings = std::vector<std::pair<E, std::string_view>>;
 
 inline const Spellings<Activation>& spellings(Activation) {
-  static const Spellings<Activation> kNames{
-      {Activation::kLinear, "linear"}, {Activation::kRelu, "relu"},
-      {Activation::kRelu6, "relu6"},   {Activation::kLeakyRelu, "leaky_relu"},
-      {Activation::kElu, "elu"},       {Activation::kSigmoid, "sigmoid"},
-      {Activation::kTanh, "tanh"},     {Activation::kGelu, "gelu"},
-      {Activation::kSwish, "swish"},   {Activation::kSoftmax, "softmax"}};
+  static const Spellings<Activation> kNames{{Activation::kLinear, "linear"},
+                                            {Activation::kRelu, "relu"},
+                                            {Activation::kRelu6, "relu6"},
+                                            {Activation::kLeakyRelu, "leaky_relu"},
+                                            {Activation::kElu, "elu"},
+                                            {Activation::kSigmoid, "sigmoid"},
+                                            {Activation::kTanh, "tanh"},
+                                            {Activation::kGelu, "gelu"},
+                                            {Activation::kSwish, "swish"},
+                                            {Activation::kSoftmax, "softmax"},
+                                            {Activation::kHardSigmoid, "hard_sigmoid"},
+                                            {Activation::kHardSwish, "hard_swish"},
+                                            {Activation::kSelu, "selu"}};
   return kNames;
 }
 inline const Spellings<Initializer::Kind>& spellings(Initializer::Kind) {
@@ -140,8 +147,25 @@ inline const Spellings<LossKind>& spellings(LossKind) {
 }
 inline const Spellings<Backbone::Name>& spellings(Backbone::Name) {
   using Name = Backbone::Name;
-  static const Spellings<Name> kNames{
-      {Name::kVgg16, "vgg16"}, {Name::kMobileNetV2, "mobilenet_v2"}, {Name::kResNet50, "resnet50"}};
+  static const Spellings<Name> kNames{{Name::kVgg16, "vgg16"},
+                                      {Name::kMobileNetV2, "mobilenet_v2"},
+                                      {Name::kResNet50, "resnet50"},
+                                      {Name::kResNet18, "resnet18"},
+                                      {Name::kResNet34, "resnet34"},
+                                      {Name::kResNet101, "resnet101"},
+                                      {Name::kDenseNet121, "densenet121"},
+                                      {Name::kEfficientNetB0, "efficientnet_b0"},
+                                      {Name::kEfficientNetB1, "efficientnet_b1"},
+                                      {Name::kEfficientNetB2, "efficientnet_b2"},
+                                      {Name::kEfficientNetB3, "efficientnet_b3"},
+                                      {Name::kMobileNetV3Small, "mobilenet_v3_small"},
+                                      {Name::kMobileNetV3Large, "mobilenet_v3_large"},
+                                      {Name::kConvNeXtTiny, "convnext_tiny"}};
+  return kNames;
+}
+inline const Spellings<UpSamplingLayer::Interpolation>& spellings(UpSamplingLayer::Interpolation) {
+  using Kind = UpSamplingLayer::Interpolation;
+  static const Spellings<Kind> kNames{{Kind::kNearest, "nearest"}, {Kind::kBilinear, "bilinear"}};
   return kNames;
 }
 inline const Spellings<Backbone::Pooling>& spellings(Backbone::Pooling) {

@@ -24,9 +24,9 @@ namespace trainer::data {
 class Sampler {
  public:
   Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
-  // Shuffled and balanced: an epoch has as many samples of each class, give or take one. Of a class
-  // with fewer samples than that all come equally often, give or take once; of one with more, other
-  // ones each epoch. `labels`: the class of each sample, at least 0.
+  // Shuffled and balanced: the numbers of samples of two classes in an epoch differ by at most one.
+  // The samples of a small class repeat, their counts differing by at most one; of a large class
+  // each epoch has a random subset. `labels`: the class of each sample, at least 0.
   Sampler(std::span<const std::int32_t> labels, std::uint64_t seed);
   std::int64_t size() const { return size_; }
   std::int64_t index(std::int64_t epoch, std::int64_t position) const;

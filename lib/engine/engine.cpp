@@ -40,8 +40,10 @@ Engine::Engine(const graph::Graph& model, const config::Config& config, backend:
     compile_.reduction.gradients = gradients_.get();
   }
   if (group.statistics != nullptr) {
-    statistics_ = backend_.make_collective(*group.statistics);
-    compile_.reduction.statistics = statistics_.get();
+    if (!backend_.shares_collectives()) {
+      statistics_ = backend_.make_collective(*group.statistics);
+    }
+    compile_.reduction.statistics = statistics_ ? statistics_.get() : gradients_.get();
   }
   image_bytes_ = bytes_a_sample(model_[model_.inputs[0]]);
   label_bytes_ = bytes_a_sample(model_[model_.inputs[1]]);
@@ -55,7 +57,10 @@ void Engine::abort(const std::string& reason) noexcept {
   if (statistics_) statistics_->abort(reason);
 }
 
-Engine::~Engine() { stream_.reset(); }
+Engine::~Engine() {
+  upload_stream_.reset();
+  stream_.reset();
+}
 
 void Engine::allocate_calls() {
   const auto samples = static_cast<std::size_t>(batch_);
@@ -67,20 +72,24 @@ void Engine::allocate_calls() {
     call.ranks = backend_.allocate(samples * sizeof(std::int32_t));
     call.penalty = backend_.allocate(sizeof(float));
     call.done = backend_.make_event();
+    call.uploaded = backend_.make_event();
   }
 }
 
 // For the largest call, so that no step allocates.
 void Engine::allocate_staging() {
-  const bool trains = use_ == Use::kTrain;
-  const std::int64_t most = trains ? std::max(batch_, evaluation_batch_) : evaluation_batch_;
   const auto reserve = [&](backend::Buffer& buffer, std::int64_t bytes) {
     const auto wanted = static_cast<std::size_t>(bytes);
     if (buffer.bytes() < wanted) buffer = backend_.allocate(wanted);
   };
-  reserve(device_input_, most * std::max(image_bytes_, input_bytes_));
-  const std::int64_t targets = trains ? batch_ * target_bytes_ : 0;
-  reserve(device_labels_, std::max(targets, prediction_ ? 0 : evaluation_batch_ * label_bytes_));
+  const std::int64_t input_bytes = std::max(image_bytes_, input_bytes_);
+  reserve(evaluated_.input, evaluation_batch_ * input_bytes);
+  if (!prediction_) reserve(evaluated_.labels, evaluation_batch_ * label_bytes_);
+  for (Call& call : calls_) {
+    reserve(call.inputs.input, batch_ * input_bytes);
+    reserve(call.inputs.labels, batch_ * target_bytes_);
+  }
+  if (!upload_stream_ && !calls_.empty()) upload_stream_ = backend_.make_stream();
   const auto floats = static_cast<std::int64_t>(sizeof(float));
   reserve(device_logits_, evaluation_batch_ * outputs_ * floats);
   if (!prediction_) reserve(device_losses_, evaluation_batch_ * floats);
@@ -148,7 +157,8 @@ void Engine::set_loss_scale(const backend::LossScaleState& scale) {
   if (train_ != nullptr && compile_.loss_scale.dynamic) train_->set_loss_scale(scale, *stream_);
 }
 
-backend::Span Engine::bring(const void* host, std::size_t bytes, backend::Buffer& device) {
+backend::Span Engine::bring(const void* host, std::size_t bytes, backend::Buffer& device,
+                            backend::Stream& stream) {
   if (backend_.reads_host_memory() || bytes == 0) {
     return {static_cast<std::byte*>(const_cast<void*>(host)), bytes};
   }
@@ -156,7 +166,7 @@ backend::Span Engine::bring(const void* host, std::size_t bytes, backend::Buffer
     stream_->synchronize();
     device = backend_.allocate(bytes);
   }
-  stream_->upload(device.span(), host, bytes);
+  stream.upload(device.span(), host, bytes);
   return device.span();
 }
 
@@ -168,13 +178,18 @@ backend::Span Engine::place(std::span<float> host, backend::Buffer& device) {
   return device.span();
 }
 
-backend::Span Engine::input_of(const HostBatch& batch, FrozenPrefix* prefix,
+std::array<backend::Span, 2> Engine::bring(const HostBatch& batch, std::int64_t label_bytes,
+                                           DeviceInputs& device, backend::Stream& stream) {
+  const std::int64_t bytes = batch.is_features ? input_bytes_ : image_bytes_;
+  return {bring(batch.input, static_cast<std::size_t>(batch.samples * bytes), device.input, stream),
+          bring(batch.labels, static_cast<std::size_t>(batch.samples * label_bytes), device.labels,
+                stream)};
+}
+
+backend::Span Engine::input_of(const HostBatch& batch, backend::Span given, FrozenPrefix* prefix,
                                std::int64_t all_samples) {
-  const bool computes = prefix != nullptr && !batch.is_features;
-  const std::int64_t bytes = prefix == nullptr || computes ? image_bytes_ : input_bytes_;
-  const backend::Span given =
-      bring(batch.input, static_cast<std::size_t>(batch.samples * bytes), device_input_);
   last_prefix_ = prefix;
+  const bool computes = prefix != nullptr && !batch.is_features;
   return computes ? prefix->launch(batch.samples, given, all_samples, *stream_) : given;
 }
 
@@ -182,9 +197,13 @@ void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   Call& call = calls_[launched_++ % calls_.size()];
   call.samples = batch.samples;
   const Clock::time_point start = Clock::now();
-  const backend::Span inputs[] = {
-      input_of(batch, prefix_.get(), scalars.all_samples),
-      bring(batch.labels, static_cast<std::size_t>(batch.samples * target_bytes_), device_labels_)};
+  // The call that was here before is done: its result was read.
+  backend::Stream& uploads = upload_stream_ ? *upload_stream_ : *stream_;
+  const auto [given, labels] = bring(batch, target_bytes_, call.inputs, uploads);
+  uploads.record(*call.uploaded);
+  stream_->wait_for(*call.uploaded);
+  const backend::Span inputs[] = {input_of(batch, given, prefix_.get(), scalars.all_samples),
+                                  labels};
   call.input_seconds = std::chrono::duration<double>(Clock::now() - start).count();
   const backend::Span outputs[] = {{}, call.losses.span(), call.ranks.span(), call.penalty.span()};
   auto* numbers = reinterpret_cast<backend::Numbers*>(call.numbers.data());
@@ -219,10 +238,8 @@ std::span<const float> Engine::losses() {
 void Engine::evaluate(const HostBatch& batch, std::int64_t all_samples, std::span<float> logits,
                       std::span<float> losses) {
   FrozenPrefix* prefix = evaluation_prefix_ ? evaluation_prefix_.get() : prefix_.get();
-  const backend::Span inputs[] = {
-      input_of(batch, prefix, all_samples),
-      bring(batch.labels, static_cast<std::size_t>(prediction_ ? 0 : batch.samples * label_bytes_),
-            device_labels_)};
+  const auto [given, labels] = bring(batch, prediction_ ? 0 : label_bytes_, evaluated_, *stream_);
+  const backend::Span inputs[] = {input_of(batch, given, prefix, all_samples), labels};
   const backend::Span outputs[] = {place(logits, device_logits_), place(losses, device_losses_)};
   const std::size_t count = prediction_ ? 1 : 2;
   backend::Scalars scalars;
@@ -259,11 +276,12 @@ backend::MemoryReport Engine::memory() const {
     report.staging += static_cast<std::int64_t>(buffer.bytes());
   };
   for (const backend::Buffer* buffer :
-       {&device_input_, &device_labels_, &device_logits_, &device_losses_}) {
+       {&evaluated_.input, &evaluated_.labels, &device_logits_, &device_losses_}) {
     staged(*buffer);
   }
   for (const Call& call : calls_) {
-    for (const backend::Buffer* buffer : {&call.losses, &call.ranks, &call.penalty}) {
+    for (const backend::Buffer* buffer :
+         {&call.inputs.input, &call.inputs.labels, &call.losses, &call.ranks, &call.penalty}) {
       staged(*buffer);
     }
   }

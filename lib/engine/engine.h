@@ -3,6 +3,7 @@
 // two take features.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -118,10 +119,16 @@ class Engine {
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 
  private:
+  // Copies of a call's inputs, on devices that do not read host memory.
+  struct DeviceInputs {
+    backend::Buffer input, labels;
+  };
   // A launched call whose result was not read: its numbers and outputs.
   struct Call {
     std::int64_t samples = 0;
     double input_seconds = 0;  // that launch() took for the inputs
+    DeviceInputs inputs;
+    std::unique_ptr<backend::Event> uploaded;
     HostBuffer numbers;
     backend::Buffer losses, ranks, penalty;
     std::unique_ptr<backend::Event> done;
@@ -130,9 +137,15 @@ class Engine {
   void build();
   void allocate_calls();
   void allocate_staging();
-  // Where the device finds host memory: there, or in `device` after a copy.
-  backend::Span bring(const void* host, std::size_t bytes, backend::Buffer& device);
-  backend::Span input_of(const HostBatch& batch, FrozenPrefix* prefix, std::int64_t all_samples);
+  // Where the device finds host memory: there, or in `device` after a copy in the stream's order.
+  backend::Span bring(const void* host, std::size_t bytes, backend::Buffer& device,
+                      backend::Stream& stream);
+  // As bring(), of the images or features of a batch, and of its labels.
+  std::array<backend::Span, 2> bring(const HostBatch& batch, std::int64_t label_bytes,
+                                     DeviceInputs& device, backend::Stream& stream);
+  // What the programs read for `given`, a batch's images or features on the device.
+  backend::Span input_of(const HostBatch& batch, backend::Span given, FrozenPrefix* prefix,
+                         std::int64_t all_samples);
   // Where the device puts an output that goes to host memory: there, or in `device` for a copy.
   backend::Span place(std::span<float> host, backend::Buffer& device);
 
@@ -142,7 +155,9 @@ class Engine {
   config::Optimizer optimizer_;
   Use use_;
   bool mixes_samples_ = false, evaluates_alone_ = false;
-  std::unique_ptr<backend::Stream> stream_;
+  // Inputs of training go to the device on a stream of their own, while it works on the call
+  // before.
+  std::unique_ptr<backend::Stream> stream_, upload_stream_;
   std::unique_ptr<backend::Collective> gradients_, statistics_;
   std::unique_ptr<backend::Variables> variables_;
   std::unique_ptr<backend::Executable> train_, evaluate_;
@@ -157,8 +172,9 @@ class Engine {
   std::uint64_t launched_ = 0, read_ = 0;
   FrozenPrefix* last_prefix_ = nullptr;  // that made the features of the last call
   std::vector<float> losses_;
-  // Copies of what the host gives and gets, on devices that do not read host memory.
-  backend::Buffer device_input_, device_labels_, device_logits_, device_losses_;
+  // On devices that do not read host memory: what the host gives and gets in evaluation.
+  DeviceInputs evaluated_;
+  backend::Buffer device_logits_, device_losses_;
 };
 
 }  // namespace trainer::engine

@@ -32,9 +32,8 @@ std::string Engine::find_not_finite(const HostBatch& batch, const backend::Scala
   backend::Scalars quiet = scalars;
   quiet.apply = false;
   quiet.all_samples = batch.samples;
-  const backend::Span inputs[] = {
-      input_of(batch, prefix_.get(), batch.samples),
-      bring(batch.labels, static_cast<std::size_t>(batch.samples * target_bytes_), device_labels_)};
+  const auto [given, labels] = bring(batch, target_bytes_, calls_.front().inputs, *stream_);
+  const backend::Span inputs[] = {input_of(batch, given, prefix_.get(), batch.samples), labels};
   const graph::Graph probe = probe_graph(training_model(rest_, mixes_samples_));
   const auto program = backend_.compile(probe, *variables_, options);
   for (std::size_t i = 0; i < probe.outputs.size(); ++i) {

@@ -161,9 +161,11 @@ std::string describe(const Straggler& straggler, const std::vector<std::string>&
   const std::string name = straggler.rank < ranks.size()
                                ? ranks[straggler.rank]
                                : concat("rank ", static_cast<std::int64_t>(straggler.rank));
-  return concat("straggler: ", name, " takes ", fixed(1e3 * straggler.seconds, 2),
-                " ms a step of its own, the others ", fixed(1e3 * straggler.others, 2),
-                "; it loses most in ", name_of(straggler.phase));
+  return concat(
+      "straggler: ", name, " takes ", fixed(1e3 * straggler.seconds, 2),
+      " ms a step of its own, the others ", fixed(1e3 * straggler.others, 2), "; it loses most ",
+      straggler.phase == StepPhase::kOther ? std::string("outside the phases that are timed")
+                                           : concat("in ", name_of(straggler.phase)));
 }
 
 }  // namespace trainer::engine

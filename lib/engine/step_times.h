@@ -84,8 +84,8 @@ class StepTimes {
 // "data wait 0.3, forward 14.1, backward 24.0 ms": the medians over the ranks, phases without
 // time left out; of several ranks, each with the smallest and largest.
 std::string describe(const StepTimes& times);
-// "rank 1 (worker 1 on b) is the straggler: 83.1 ms a step of its own where others take 41.0, most
-// of it in backward". `ranks` are the names of all.
+// "straggler: rank 1 (worker 1 on b) takes 83.10 ms a step of its own, the others 41.00; it loses
+// most in backward". `ranks` are the names of all.
 std::string describe(const Straggler& straggler, const std::vector<std::string>& ranks);
 
 }  // namespace trainer::engine

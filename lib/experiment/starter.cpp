@@ -245,7 +245,7 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
   for (const Name name : names) {
     config::Backbone backbone;
     backbone.name = name;
-    const std::string file = config::keras_weight_file(backbone);
+    const std::string file = config::imagenet_weight_file(backbone);
     for (const Path& folder : weights.searched) {
       if (!fs::exists(folder / file)) continue;
       weights.backbone = config::spell(name);

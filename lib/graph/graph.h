@@ -51,6 +51,7 @@ struct Value {
   float learning_rate_multiplier = 1;  // kParameter
   bool decay = true;                   // kParameter: takes part in weight decay
   std::int64_t updates_before = 0;     // kParameter: updates of the run before it was trained
+  float l1 = 0;                        // kParameter: as l2, of the absolute values
 };
 
 struct Node {
@@ -117,8 +118,8 @@ int alias_of(const Op& op, int output);
 
 // A persistent value that an update needs beside its parameter, in the order of its inputs.
 // Its name is "<parameter>/<name>", its shape the parameter's.
-// `copy`: it starts as a copy of the parameter; otherwise
-// it starts as `initial`.
+// `copy`: it starts as a copy of the parameter;
+// otherwise it starts as `initial`.
 struct Slot {
   std::string name;
   bool copy = false;

@@ -24,6 +24,14 @@ const char* to_string(Activation::Kind kind) {
       return "gelu";
     case Activation::Kind::kSwish:
       return "swish";
+    case Activation::Kind::kHardSigmoid:
+      return "hard_sigmoid";
+    case Activation::Kind::kHardSwish:
+      return "hard_swish";
+    case Activation::Kind::kSelu:
+      return "selu";
+    case Activation::Kind::kNegativePart:
+      return "negative_part";
   }
   return "?";
 }

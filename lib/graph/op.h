@@ -20,17 +20,36 @@
 
 namespace trainer::graph {
 
-// Element-wise functions. `alpha` is the slope of leaky_relu or the scale of elu.
+// Element-wise functions. `alpha` is the slope of leaky_relu or the scale of elu. hard_sigmoid is
+// relu6(x + 3) / 6, hard_swish x * hard_sigmoid(x), negative_part min(x, 0).
 struct Activation {
-  enum class Kind { kLinear, kRelu, kRelu6, kLeakyRelu, kElu, kSigmoid, kTanh, kGelu, kSwish };
+  enum class Kind {
+    kLinear,
+    kRelu,
+    kRelu6,
+    kLeakyRelu,
+    kElu,
+    kSigmoid,
+    kTanh,
+    kGelu,
+    kSwish,
+    kHardSigmoid,
+    kHardSwish,
+    kSelu,
+    kNegativePart
+  };
   Kind kind = Kind::kLinear;
   float alpha = 0;
   bool operator==(const Activation&) const = default;
   bool linear() const { return kind == Kind::kLinear; }
   // Whether the derivative can be computed from the output alone; only then can it be fused into
   // the op before it in a training graph.
-  bool differentiable_from_output() const { return kind != Kind::kGelu && kind != Kind::kSwish; }
+  constexpr bool differentiable_from_output() const { return kind < Kind::kGelu; }
+  // Whether backends apply it inside of the op before it.
+  bool fusable() const { return kind <= Kind::kSwish; }
 };
+// Keras's SELU: scale * (x > 0 ? x : alpha * (e^x - 1)).
+inline constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
 const char* to_string(Activation::Kind kind);
 
 // A sliding window with its padding resolved to pixels. Index 0 is height, 1 is width.
@@ -172,13 +191,52 @@ struct FoldBatchNorm {
   bool bias = false;
 };
 
-// x -> y, and dy -> dx: the same op with the same `layer` draws the same mask. Elements are kept
-// with probability 1 - rate and divided by it; the draw is a function of (seed, layer, step,
-// position of the sample in the global batch, element).
+// x, gamma, beta -> y. The channels, in `groups` equal parts, are normalised with the mean and the
+// biased variance of their part in the sample, or in the pixel with `of_pixels` (Keras's
+// LayerNormalization: one group of each pixel); then y = normalised * gamma + beta.
+struct GroupNorm {
+  std::int64_t groups = 1;
+  bool of_pixels = false;
+  float epsilon = 1e-3f;
+};
+// x, dy, gamma -> dx, dgamma, dbeta
+struct GroupNormBackward {
+  std::int64_t groups = 1;
+  bool of_pixels = false;
+  float epsilon = 1e-3f;
+};
+
+// x -> y, and dy -> dx: the same op with the same `layer` draws the same mask. Units are kept with
+// probability 1 - rate and divided by it; the draw is a function of (seed, layer, step, position of
+// the sample in the global batch, unit). A unit is an element, a channel, or the whole sample.
 struct Dropout {
+  enum class Unit { kElement, kChannel, kSample };
   float rate = 0.5f;
   std::uint32_t layer = 0;
   std::uint64_t seed = 0;
+  Unit unit = Unit::kElement;
+};
+
+// x, factor -> x * factor. The factor has the shape of x, or is [batch, 1, 1, channels], or has no
+// batch and the last dimensions of x.
+struct Multiply {};
+struct AddBias {};  // x, bias with the last dimensions of x -> x + bias
+// a, [b] -> the sum of a * b (of a alone) over what a factor or bias of this shape is repeated for.
+struct SumProduct {
+  Shape shape;
+};
+
+// x [batch, h, w, c] -> [batch, h * height, w * width, c]; bilinear with half-pixel centres, pixels
+// outside being the nearest inside (Keras's UpSampling2D).
+struct UpSample {
+  enum class Kind { kNearest, kBilinear };
+  Kind kind = Kind::kNearest;
+  std::int64_t height = 2, width = 2;
+};
+// dy -> dx
+struct UpSampleBackward {
+  UpSample::Kind kind = UpSample::Kind::kNearest;
+  std::int64_t height = 2, width = 2;
 };
 
 struct Add {};     // n inputs of one shape -> sum
@@ -225,9 +283,10 @@ struct Loss {
 struct ClassRank {
   float threshold = 0;
 };
-// w -> [1]: factor * sum(w^2)
+// w -> [1]: factor * sum(w^2) + l1 * sum(|w|)
 struct L2Penalty {
   float factor = 0;
+  float l1 = 0;
 };
 
 // ---- Optimizer rules ---------------------------------------------------------------------------
@@ -276,11 +335,12 @@ struct Clip {
   float limit = 0;
 };
 
-// parameter, gradient, slots... [, average] -> in place. In this order: g += 2 * l2 * w (the
-// gradient of L2Penalty), clip, w -= lr * weight_decay * w (decoupled, as Keras), the rule, then
-// the average: average = ema * average + (1 - ema) * w when ema > 0 (at the first update average =
-// w, as Keras). The learning rate is multiplied by learning_rate_multiplier. A parameter that was
-// frozen at first counts its own updates from 1: Adam corrects the bias of slots that start at 0.
+// parameter, gradient, slots... [, average] -> in place. In this order: g += 2 * l2 * w + l1 *
+// sign(w) (the gradient of L2Penalty; sign(0) is 0), clip, w -= lr * weight_decay * w (decoupled,
+// as Keras), the rule, then the average: average = ema * average + (1 - ema) * w when ema > 0 (at
+// the first update average = w, as Keras). The learning rate is multiplied by
+// learning_rate_multiplier. A parameter that was frozen at first counts its own updates from 1:
+// Adam corrects the bias of slots that start at 0.
 struct Update {
   UpdateRule rule;
   Clip clip;
@@ -289,15 +349,17 @@ struct Update {
   float learning_rate_multiplier = 1;
   float ema = 0;
   std::uint64_t updates_before = 0;  // of the run, before this parameter was trained
+  float l1 = 0;
 };
 
-using Op =
-    std::variant<Preprocess, Conv, ConvBackwardData, ConvBackwardWeights, ConvMaxPool,
-                 ConvMaxPoolBackwardWeights, Dense, DenseBackwardData, DenseBackwardWeights, Pool,
-                 PoolBackward, GlobalPool, GlobalPoolBackward, Activate, ActivateBackward, Softmax,
-                 SoftmaxBackward, BatchNorm, BatchNormBackward, UpdateStatistics,
-                 BatchNormInference, BatchNormInferenceBackward, FoldBatchNorm, Dropout, Add,
-                 Concat, Slice, Reshape, ZeroPad, Crop, Loss, ClassRank, L2Penalty, Update>;
+using Op = std::variant<Preprocess, Conv, ConvBackwardData, ConvBackwardWeights, ConvMaxPool,
+                        ConvMaxPoolBackwardWeights, Dense, DenseBackwardData, DenseBackwardWeights,
+                        Pool, PoolBackward, GlobalPool, GlobalPoolBackward, Activate,
+                        ActivateBackward, Softmax, SoftmaxBackward, BatchNorm, BatchNormBackward,
+                        UpdateStatistics, BatchNormInference, BatchNormInferenceBackward,
+                        FoldBatchNorm, GroupNorm, GroupNormBackward, Dropout, Multiply, AddBias,
+                        SumProduct, UpSample, UpSampleBackward, Add, Concat, Slice, Reshape,
+                        ZeroPad, Crop, Loss, ClassRank, L2Penalty, Update>;
 
 const char* name_of(const Op& op);   // "conv", "conv_backward_data", ...
 std::string describe(const Op& op);  // attributes, for printing: "3x3 stride 2 relu"

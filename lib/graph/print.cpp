@@ -68,6 +68,7 @@ void print_value(const Value& value, std::ostream& out) {
   if (is_persistent(value.role)) out << " " << initial_text(value.initial);
   if (value.role == Role::kParameter) {
     if (!value.trainable) out << " frozen";
+    if (value.l1 > 0) out << " l1 " << value.l1;
     if (value.l2 > 0) out << " l2 " << value.l2;
     if (value.learning_rate_multiplier != 1) out << " lr x" << value.learning_rate_multiplier;
     if (!value.decay) out << " no decay";

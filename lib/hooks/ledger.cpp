@@ -1,10 +1,12 @@
 // ledger.csv: what every step was, so that two runs can be compared step by step. After
 // kDenseSteps steps a row is of several steps: their samples and times, the sum of their samples'
 // hashes, and the last one's loss, learning rate and gradient norm.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 
 #include "base/text.h"
+#include "hooks/csv_columns.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
 #include "hooks/row_file.h"
@@ -12,8 +14,9 @@
 namespace trainer::hooks {
 namespace {
 
-constexpr const char* kHeader =
-    "step,samples,loss,learning_rate,sample_ids,gradient_norm,seconds,wait_seconds,parameters";
+const std::vector<std::string> kColumns{"step",          "samples",      "loss",
+                                        "learning_rate", "sample_ids",   "gradient_norm",
+                                        "seconds",       "wait_seconds", "parameters"};
 constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
 constexpr double kFlushSeconds = 0.25;  // a write for every step would cost where steps are short
 
@@ -38,13 +41,19 @@ std::string hexadecimal(std::uint64_t value) {
 }
 
 struct LedgerRows {
-  std::string header() const { return kHeader; }
-  bool is_header(const std::string& line) const { return line == kHeader; }
+  CsvColumns columns;
+
+  std::string header() const { return columns.header(); }
+  bool is_header(const std::string& line) const { return columns.is_header(line); }
   std::optional<Row> operator()(const std::string& line) const {
-    const std::vector<std::string> fields = split_text(line, ',');
-    const std::optional<std::int64_t> step = parse_integer(fields.front());
-    if (fields.size() != 9 || !step) return std::nullopt;
-    return Row{*step, fields.back().empty() ? "step" : "parameters", line};
+    const auto fields = columns.fields(line);
+    if (!fields || !fields->contains("step") || !fields->contains("parameters")) {
+      return std::nullopt;
+    }
+    const std::optional<std::int64_t> step = parse_integer(fields->at("step"));
+    if (!step) return std::nullopt;
+    const bool is_step = fields->at("parameters").empty();
+    return Row{*step, is_step ? "step" : "parameters", columns.line_of(*fields)};
   }
 };
 
@@ -57,7 +66,11 @@ class LedgerHook final : public Hook {
 
   void on_start(const RunInfo& info) override {
     last_.step = written_ = info.first_step;
-    file_.emplace(info.dir / "ledger.csv", info.first_step, LedgerRows());
+    const Path path = info.dir / "ledger.csv";
+    const auto known = [](const std::string& name) {
+      return std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end();
+    };
+    file_.emplace(path, info.first_step, LedgerRows{CsvColumns(path, kColumns, known)});
   }
 
   Request on_step(const Progress& p) override {

@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <charconv>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "hooks/csv_columns.h"
 #include "hooks/device_window.h"
 #include "hooks/hooks.h"
 #include "hooks/interval.h"
@@ -82,78 +82,28 @@ bool is_device_column(const std::string& name) {
   return std::find(own.begin(), own.end(), name) != own.end();
 }
 
-Columns fields_of(const std::string& line) {
-  Columns fields(1);
-  for (const char letter : line) {
-    if (letter == ',') {
-      fields.emplace_back();
-    } else {
-      fields.back() += letter;
-    }
-  }
-  return fields;
-}
-
-std::string line_of(const Columns& fields) {
-  std::string line = fields.front();
-  for (std::size_t i = 1; i < fields.size(); ++i) line += ',' + fields[i];
-  return line;
-}
-
 bool contains(const Columns& all, const std::string& name) {
   return std::find(all.begin(), all.end(), name) != all.end();
 }
 
-// Reads rows of the columns that a file has and puts them under those it shall have. Without a
-// header of ours nothing is a row.
-class CsvRows {
- public:
-  CsvRows(const Path& path, Columns wanted) : wanted_(std::move(wanted)) {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    const Columns found = fields_of(line);
-    const bool ours = std::all_of(found.begin(), found.end(), [](const std::string& name) {
-      return contains(columns(), name) || contains(rank_columns(), name) ||
-             contains(server_columns(), name) || name == kGap || name == kTime ||
-             is_device_column(name);
-    });
-    if (ours && contains(found, "step") && contains(found, "split")) found_ = found;
-  }
+bool is_column(const std::string& name) {
+  return contains(columns(), name) || contains(rank_columns(), name) ||
+         contains(server_columns(), name) || name == kGap || name == kTime ||
+         is_device_column(name);
+}
 
-  const Columns& found() const { return found_; }
-  const Columns& wanted() const { return wanted_; }
-  // Those that are not there yet.
-  void add(const Columns& more) {
-    for (const std::string& name : more) {
-      if (!contains(wanted_, name)) wanted_.push_back(name);
-    }
-  }
-  std::string header() const { return line_of(wanted_); }
-  bool is_header(const std::string& line) const {
-    return !found_.empty() && line == line_of(found_);
-  }
+struct CsvRows {
+  CsvColumns columns;
 
+  std::string header() const { return columns.header(); }
+  bool is_header(const std::string& line) const { return columns.is_header(line); }
   std::optional<Row> operator()(const std::string& line) const {
-    const Columns fields = fields_of(line);
-    if (found_.empty() || fields.size() != found_.size()) return std::nullopt;
-    Columns kept(wanted_.size());
-    Row row;
-    for (std::size_t i = 0; i < fields.size(); ++i) {
-      const auto to = std::find(wanted_.begin(), wanted_.end(), found_[i]);
-      if (to != wanted_.end()) kept[static_cast<std::size_t>(to - wanted_.begin())] = fields[i];
-      if (found_[i] == "split") row.split = fields[i];
-      if (found_[i] != "step") continue;
-      const char* end = fields[i].data() + fields[i].size();
-      const auto [after, error] = std::from_chars(fields[i].data(), end, row.step);
-      if (error != std::errc() || after != end) return std::nullopt;
-    }
-    row.line = line_of(kept);
-    return row;
+    const auto fields = columns.fields(line);
+    if (!fields || !fields->contains("step") || !fields->contains("split")) return std::nullopt;
+    const std::optional<std::int64_t> step = parse_integer(fields->at("step"));
+    if (!step) return std::nullopt;
+    return Row{*step, fields->at("split"), columns.line_of(*fields)};
   }
-
- private:
-  Columns wanted_, found_;
 };
 
 struct JsonRows {
@@ -182,15 +132,15 @@ class MetricsFilesHook : public Hook {
     const Path csv = info.dir / "metrics.csv";
     has_servers_ = !info.servers.empty();
     devices_.start(info);
-    CsvRows rows(csv, columns());
-    if (info.ranks.size() > 1) rows.add(rank_columns());
-    if (has_servers_) rows.add(server_columns());
-    if (devices_.has_gaps()) rows.add({kGap});
-    rows.add(device_columns(devices_.devices()));
-    if (clock_) rows.add({kTime});
-    if (info.first_step > 0) rows.add(rows.found());
-    columns_ = rows.wanted();
-    csv_.emplace(csv, info.first_step, rows);
+    CsvColumns own(csv, columns(), is_column);
+    if (info.ranks.size() > 1) own.add(rank_columns());
+    if (has_servers_) own.add(server_columns());
+    if (devices_.has_gaps()) own.add({kGap});
+    own.add(device_columns(devices_.devices()));
+    if (clock_) own.add({kTime});
+    if (info.first_step > 0) own.add(own.found());
+    columns_ = own.wanted();
+    csv_.emplace(csv, info.first_step, CsvRows{own});
     jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows());
   }
 
@@ -283,7 +233,7 @@ class MetricsFilesHook : public Hook {
       const std::string field = value.is_string() ? value.get<std::string>() : value.dump();
       fields.push_back(field == "null" ? "" : field);
     }
-    csv_->add({step, split, line_of(fields)});
+    csv_->add({step, split, join(fields, ",")});
     jsonl_->add({step, split, row.dump()});
   }
 

@@ -51,10 +51,13 @@ struct BatchSizes {
     double images_per_second = 0, low = 0, high = 0;
     std::int64_t bytes = 0;  // that the engine holds, of all replicas
   };
-  std::vector<Point> points;              // by rising batch size
-  std::int64_t available_bytes = 0;       // of the host, when it began
-  std::int64_t largest = 0;               // the largest tried size that fits
-  std::optional<std::int64_t> too_large;  // the first that does not fit
+  std::vector<Point> points;         // by rising batch size
+  std::int64_t available_bytes = 0;  // of the host, when it began
+  // The largest that fits all replicas, by a plan of their memory up to 1024, beyond that measured;
+  // what it takes of what, or "measured".
+  std::int64_t largest = 0;
+  std::string fit;
+  std::optional<std::int64_t> too_large;  // the first to be measured that does not fit
   // The smallest with 95 % of the best throughput; 0 without points.
   std::int64_t knee = 0;
 };
@@ -63,8 +66,8 @@ struct BatchSizeOptions {
   double seconds = 1;                   // to measure each
 };
 // Measures the training step on random images of the config's shape for growing batch sizes, until
-// the next would not fit or the throughput has fallen. What the next takes is foreseen from those
-// before it, because a host without memory kills programs.
+// the next would not fit or the throughput has fallen. What fits is planned, because a host without
+// memory kills programs. Throws ConfigError when not one sample fits.
 BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions& options);
 // The choice among points in order of rising batch size.
 std::int64_t knee_of(const std::vector<BatchSizes::Point>& points);

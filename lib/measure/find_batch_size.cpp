@@ -15,9 +15,10 @@
 namespace trainer::measure {
 namespace {
 
-constexpr double kNearlyBest = 0.95;  // of the best throughput, for the knee
-constexpr double kFallen = 0.8;       // of it: larger batches are not worth a try
-constexpr double kUsable = 0.9;       // of the memory that is available
+constexpr double kNearlyBest = 0.95;     // of the best throughput, for the knee
+constexpr double kFallen = 0.8;          // of it: larger batches are not worth a try
+constexpr double kUsable = 0.9;          // of the memory that is available
+constexpr std::int64_t kPlanned = 1024;  // train::settle_batch_size() looks no further
 
 BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, double seconds) {
   config.train.batch_size = batch_size;
@@ -37,11 +38,32 @@ BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, do
           engine.memory().total() + batch_bytes};
 }
 
+// The largest batch that the devices have room for, by a plan of their memory.
+void plan_largest(const config::Config& config, BatchSizes& sizes) {
+  config::Config planned = config;
+  planned.data.synthetic.train_samples = 2 * config.parallel.replicas;
+  planned.train.batch_size = 1;
+  const data::Datasets data = train::open_training_data(planned, "train");
+  const graph::Graph model =
+      model::build_model(planned.model, planned.data, train::sample_spec(data), planned.seed);
+  planned.train.batch_size = config::BatchSize::automatic();
+  sizes.fit = train::settle_batch_size(planned, model, 0);
+  sizes.fit = sizes.fit.substr(sizes.fit.rfind(": ") + 2);
+  sizes.largest = planned.train.batch_size;
+}
+
 // Bytes of the next, twice as large batch: what grew with the last one grows twice as much.
 std::int64_t foreseen_bytes(const std::vector<BatchSizes::Point>& points) {
   const BatchSizes::Point& last = points.back();
   if (points.size() < 2) return 2 * last.bytes;
   return last.bytes + 2 * std::max<std::int64_t>(0, last.bytes - points[points.size() - 2].bytes);
+}
+
+bool fits(std::int64_t size, const BatchSizes& sizes) {
+  if (size <= sizes.largest) return true;
+  if (sizes.largest < kPlanned || sizes.points.empty() || sizes.available_bytes == 0) return false;
+  return static_cast<double>(foreseen_bytes(sizes.points)) <=
+         kUsable * static_cast<double>(sizes.available_bytes);
 }
 
 bool has_fallen(const std::vector<BatchSizes::Point>& points) {
@@ -67,12 +89,9 @@ BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions
   synthetic.model.weights.clear();
   BatchSizes sizes;
   sizes.available_bytes = available_memory();
-  const auto usable =
-      static_cast<std::int64_t>(kUsable * static_cast<double>(sizes.available_bytes));
+  plan_largest(synthetic, sizes);
   for (std::int64_t size = options.first; size <= options.most; size *= 2) {
-    const bool fits = sizes.available_bytes == 0 || sizes.points.empty() ||
-                      foreseen_bytes(sizes.points) <= usable;
-    if (!fits) {
+    if (!fits(size, sizes)) {
       sizes.too_large = size;
       break;
     }
@@ -86,8 +105,13 @@ BatchSizes find_batch_sizes(const config::Config& config, const BatchSizeOptions
       sizes.too_large = size;
       break;
     }
-    sizes.largest = size;
+    if (size > sizes.largest) sizes.largest = size, sizes.fit = "measured";
     if (has_fallen(sizes.points)) break;
+  }
+  // Where the plan was wrong, what ran is right.
+  if (sizes.too_large && *sizes.too_large <= sizes.largest) {
+    sizes.largest = sizes.points.empty() ? 0 : sizes.points.back().batch_size;
+    sizes.fit = "measured";
   }
   sizes.knee = knee_of(sizes.points);
   return sizes;
@@ -100,9 +124,9 @@ void print_batch_sizes(const BatchSizes& sizes, std::ostream& out) {
                fixed(point.low, 1), fixed(point.high, 1), std::to_string(point.bytes >> 20)});
   }
   table.print(out);
-  out << "largest tried that fits: " << sizes.largest;
-  if (sizes.too_large) out << "; " << *sizes.too_large << " does not fit";
-  out << "\nsuggestion: --set train.batch_size=" << sizes.knee
+  out << "largest that fits: " << sizes.largest << ": " << sizes.fit << '\n';
+  if (sizes.knee == 0) return;
+  out << "suggestion: --set train.batch_size=" << sizes.knee
       << " (the smallest with 95 % of the best throughput)\n";
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/glob.h"
+#include "config/pretrained.h"
 #include "config/values.h"
 
 namespace trainer::model {
@@ -20,14 +21,37 @@ std::vector<config::Layer> features(const config::Backbone& backbone, Image imag
       return mobilenet_v2_features(image, backbone.alpha);
     case Name::kResNet50:
       return resnet50_features();
+    case Name::kResNet18:
+      return resnet18_features({2, 2, 2, 2});
+    case Name::kResNet34:
+      return resnet18_features({3, 4, 6, 3});
+    case Name::kResNet101:
+      return resnet101_features();
+    case Name::kDenseNet121:
+      return densenet121_features();
+    case Name::kEfficientNetB0:
+      return efficientnet_features(image, 1.0, 1.0);
+    case Name::kEfficientNetB1:
+      return efficientnet_features(image, 1.0, 1.1);
+    case Name::kEfficientNetB2:
+      return efficientnet_features(image, 1.1, 1.2);
+    case Name::kEfficientNetB3:
+      return efficientnet_features(image, 1.2, 1.4);
+    case Name::kMobileNetV3Small:
+      return mobilenet_v3_features(image, backbone.alpha, false);
+    case Name::kMobileNetV3Large:
+      return mobilenet_v3_features(image, backbone.alpha, true);
+    case Name::kConvNeXtTiny:
+      return convnext_tiny_features();
   }
   return {};
 }
 
-// Keras gives only ResNet50's pooling a name of its own.
+// Keras gives most poolings a name of their own.
 config::Layer pooling_layer(Name backbone, Pooling pooling) {
   const bool average = pooling == Pooling::kAverage;
-  const bool own_name = backbone == Name::kResNet50;
+  const bool own_name =
+      backbone != Name::kVgg16 && backbone != Name::kMobileNetV2 && backbone != Name::kConvNeXtTiny;
   if (average) return named(own_name ? "avg_pool" : "", config::GlobalAveragePoolLayer{});
   return named(own_name ? "max_pool" : "", config::GlobalMaxPoolLayer{});
 }
@@ -39,16 +63,49 @@ config::Layer dense(const std::string& name, std::int64_t units, config::Activat
   return named(name, layer);
 }
 
+config::Layer layer_norm(const std::string& name) {
+  config::LayerNormLayer layer;
+  layer.epsilon = 1e-6;
+  return named(name, layer);
+}
+
+bool is_mobilenet_v3(Name name) {
+  return name == Name::kMobileNetV3Small || name == Name::kMobileNetV3Large;
+}
+
+// Of EfficientNet's classifier.
+double top_dropout(Name name) {
+  if (name == Name::kEfficientNetB0 || name == Name::kEfficientNetB1) return 0.2;
+  return name == Name::kEfficientNetB2 || name == Name::kEfficientNetB3 ? 0.3 : 0;
+}
+
 void add_top(const config::Backbone& backbone, std::int64_t classes,
              std::vector<config::Layer>& layers) {
+  if (is_mobilenet_v3(backbone.name)) {
+    const bool large = backbone.name == Name::kMobileNetV3Large;
+    for (config::Layer& layer : mobilenet_v3_top(backbone.alpha, large, classes)) {
+      layers.push_back(std::move(layer));
+    }
+    return;
+  }
+  if (backbone.name == Name::kConvNeXtTiny) {
+    layers.push_back(named("convnext_tiny_head_gap", config::GlobalAveragePoolLayer{}));
+    layers.push_back(layer_norm("convnext_tiny_head_layernorm"));
+    layers.push_back(dense("convnext_tiny_head_dense", classes, config::Activation::kLinear));
+    return;
+  }
   if (backbone.name == Name::kVgg16) {
     layers.push_back(named("flatten", config::FlattenLayer{}));
     layers.push_back(dense("fc1", 4096, config::Activation::kRelu));
     layers.push_back(dense("fc2", 4096, config::Activation::kRelu));
   } else {
     layers.push_back(pooling_layer(backbone.name, Pooling::kAverage));
+    if (const double rate = top_dropout(backbone.name); rate > 0) {
+      layers.push_back(named("top_dropout", config::DropoutLayer{rate}));
+    }
   }
-  layers.push_back(dense("predictions", classes, config::Activation::kLinear));
+  const bool torch = config::is_of_torchvision(backbone.name);
+  layers.push_back(dense(torch ? "fc" : "predictions", classes, config::Activation::kLinear));
 }
 
 // "did you mean 'x'?", or which names there are, of many the first and last.
@@ -67,6 +124,9 @@ std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Ima
     add_top(backbone, classes, layers);
   } else if (backbone.pooling != Pooling::kNone) {
     layers.push_back(pooling_layer(backbone.name, backbone.pooling));
+  }
+  if (!backbone.include_top && backbone.name == Name::kConvNeXtTiny) {
+    layers.push_back(layer_norm("layer_normalization"));
   }
   for (config::Layer& layer : layers) layer.loc = backbone.loc;
   return layers;

@@ -4,6 +4,7 @@
 // `model.layers`, without the input layer), shapes and paddings are Keras's.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -20,6 +21,13 @@ struct Image {
 std::vector<config::Layer> vgg16_features();
 std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha);
 std::vector<config::Layer> resnet50_features();
+std::vector<config::Layer> resnet101_features();
+std::vector<config::Layer> resnet18_features(const std::array<int, 4>& blocks);  // of the stages
+std::vector<config::Layer> densenet121_features();
+std::vector<config::Layer> efficientnet_features(Image image, double width, double depth);
+std::vector<config::Layer> mobilenet_v3_features(Image image, double alpha, bool large);
+std::vector<config::Layer> mobilenet_v3_top(double alpha, bool large, std::int64_t classes);
+std::vector<config::Layer> convnext_tiny_features();
 
 // All layers of a backbone for this image; with the top, the last gives `classes` logits.
 std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Image image,

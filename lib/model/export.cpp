@@ -9,9 +9,21 @@ namespace {
 
 using checkpoint::Tensor;
 
-// Keras's shape of a depthwise kernel: [kh, kw, in, multiplier], the same bytes as ours.
+// Whether a slope is PReLU's of a channel of images, which Keras has as [1, 1, channels].
+bool is_shared_slope(const graph::Graph& graph, graph::ValueId id) {
+  if (!graph[id].name.ends_with("/alpha") || graph[id].shape.rank() != 1) return false;
+  for (const int user : graph.consumers(id)) {
+    const graph::Node& node = graph.nodes[static_cast<std::size_t>(user)];
+    if (graph[node.inputs[0]].shape.rank() == 4) return true;
+  }
+  return false;
+}
+
+// Keras's shape of a parameter, the same bytes as ours: of a depthwise kernel [kh, kw, in,
+// multiplier].
 Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
   const graph::Value& value = graph[id];
+  if (is_shared_slope(graph, id)) return {1, 1, value.shape[0]};
   if (!value.name.ends_with("/depthwise_kernel")) return value.shape;
   for (const int user : graph.consumers(id)) {
     const auto* conv = std::get_if<graph::Conv>(&graph.nodes[static_cast<std::size_t>(user)].op);

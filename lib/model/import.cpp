@@ -22,10 +22,12 @@ std::string last_two(const std::string& name) {
   return before == std::string::npos ? name : name.substr(before + 1);
 }
 
-// Keras has a depthwise kernel as [kh, kw, in, multiplier], we as [kh, kw, 1, in * multiplier]: the
-// same bytes.
+// Keras has a depthwise kernel as [kh, kw, in, multiplier], we as [kh, kw, 1, in * multiplier],
+// some 1x1 convolutions as dense layers, and shared slopes as [1, 1, channels]: the same bytes.
 bool fits(const Shape& file, const Shape& model) {
   if (file == model) return true;
+  if (file.rank() == 3 && file[0] == 1 && file[1] == 1) return model == Shape{file[2]};
+  if (file.rank() == 2) return model == Shape{1, 1, file[0], file[1]};
   return file.rank() == 4 && model.rank() == 4 && file[0] == model[0] && file[1] == model[1] &&
          model[2] == 1 && file[2] * file[3] == model[3];
 }
@@ -46,6 +48,14 @@ class Matcher {
       // The name of a depthwise kernel since Keras 3.
       if (found == by_name_.end() && value.name == layer.name + "/depthwise_kernel") {
         found = by_name_.find(layer.name + "/kernel");
+      }
+      // Keras gives the factors of ConvNeXt's LayerScale no name but "variable" or "Variable_3".
+      for (const char* unnamed : {"/variable", "/Variable"}) {
+        if (found != by_name_.end() || value.name != layer.name + "/gamma") break;
+        found = by_name_.lower_bound(layer.name + unnamed);
+        if (found != by_name_.end() && !found->first.starts_with(layer.name + unnamed)) {
+          found = by_name_.end();
+        }
       }
       if (found == by_name_.end()) {
         (may_be_missing(value.name) ? report().initialised : report().missing)
@@ -111,7 +121,10 @@ std::string guess(const ImportReport& report, const config::Model& model) {
   if (!model.backbone || report.ill_shaped.size() + report.missing.size() <= report.loaded.size()) {
     return "";
   }
-  const bool mobile = model.backbone->name == config::Backbone::Name::kMobileNetV2;
+  using Name = config::Backbone::Name;
+  const Name name = model.backbone->name;
+  const bool mobile = name == Name::kMobileNetV2 || name == Name::kMobileNetV3Small ||
+                      name == Name::kMobileNetV3Large;
   const std::string alpha = mobile ? concat(" with alpha: ", model.backbone->alpha,
                                             " (the 1.0 in ..._1.0_224... of a "
                                             "Keras file's name)")
@@ -172,7 +185,7 @@ std::string complaint(const config::Model& model, const config::Environment& env
   const std::string alpha =
       backbone.alpha == 1 ? "" : concat(top.empty() ? "" : ", ", "alpha=", backbone.alpha);
   return concat("there is no such file; it is named by model.backbone.weights.\nKeras's file is ",
-                config::keras_weight_file(backbone), ": calling keras.applications.",
+                config::imagenet_weight_file(backbone), ": calling keras.applications.",
                 config::keras_class(backbone.name), '(', top, alpha,
                 ") once fetches it into ~/.keras/models, where `weights: imagenet` finds it. Or "
                 "give its place with --set model.backbone.weights=FILE; remove the key to start "

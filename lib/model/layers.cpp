@@ -44,11 +44,12 @@ Value persistent_value(const LayerSite& site, const char* suffix, Shape shape, R
 }
 
 ValueId parameter(LayerSite& site, const char* suffix, Shape shape, const Fans& fans,
-                  const config::Initializer& initializer, double l2 = 0) {
+                  const config::Initializer& initializer, const config::Regularizer& penalty = {}) {
   Value value = persistent_value(site, suffix, std::move(shape), Role::kParameter);
   value.initial = resolve_initializer(initializer, fans);
   value.trainable = true;
-  value.l2 = static_cast<float>(l2);
+  value.l1 = static_cast<float>(penalty.l1);
+  value.l2 = static_cast<float>(penalty.l2);
   const ValueId id = site.graph.add_value(std::move(value));
   site.info.parameters.push_back(id);
   return id;
@@ -90,7 +91,7 @@ ValueId add(const config::ConvLayer& layer, LayerSite& site) {
   std::vector<ValueId> inputs{
       x, parameter(site, "kernel",
                    {layer.kernel_size.height, layer.kernel_size.width, channels, layer.filters},
-                   fans, layer.kernel_initializer, layer.kernel_regularizer.l2)};
+                   fans, layer.kernel_initializer, layer.kernel_regularizer)};
   if (layer.use_bias) {
     inputs.push_back(vector_parameter(site, "bias", layer.filters, layer.bias_initializer));
   }
@@ -102,11 +103,11 @@ ValueId add(const config::ConvLayer& layer, LayerSite& site) {
 // that shape.
 ValueId depthwise_kernel(LayerSite& site, const config::Pair& size, std::int64_t channels,
                          std::int64_t multiplier, const config::Initializer& initializer,
-                         double l2) {
+                         const config::Regularizer& penalty) {
   const Fans fans{area(size) * static_cast<double>(channels),
                   area(size) * static_cast<double>(multiplier)};
   return parameter(site, "depthwise_kernel", {size.height, size.width, 1, channels * multiplier},
-                   fans, initializer, l2);
+                   fans, initializer, penalty);
 }
 
 ValueId add(const config::DepthwiseConvLayer& layer, LayerSite& site) {
@@ -117,7 +118,7 @@ ValueId add(const config::DepthwiseConvLayer& layer, LayerSite& site) {
                                      layer.padding, site.graph[x].shape);
   std::vector<ValueId> inputs{
       x, depthwise_kernel(site, layer.kernel_size, channels, layer.depth_multiplier,
-                          layer.depthwise_initializer, layer.depthwise_regularizer.l2)};
+                          layer.depthwise_initializer, layer.depthwise_regularizer)};
   if (layer.use_bias) {
     inputs.push_back(
         vector_parameter(site, "bias", channels * layer.depth_multiplier, layer.bias_initializer));
@@ -136,10 +137,10 @@ ValueId add(const config::SeparableConvLayer& layer, LayerSite& site) {
                                      layer.padding, site.graph[x].shape);
   const ValueId depthwise =
       depthwise_kernel(site, layer.kernel_size, channels, layer.depth_multiplier,
-                       layer.depthwise_initializer, layer.depthwise_regularizer.l2);
+                       layer.depthwise_initializer, layer.depthwise_regularizer);
   const Fans fans{static_cast<double>(middle), static_cast<double>(layer.filters)};
   const ValueId pointwise = parameter(site, "pointwise_kernel", {1, 1, middle, layer.filters}, fans,
-                                      layer.pointwise_initializer, layer.pointwise_regularizer.l2);
+                                      layer.pointwise_initializer, layer.pointwise_regularizer);
   const ValueId between = emit(site, graph::Conv{window, channels, false, {}}, {x, depthwise});
   std::vector<ValueId> inputs{between, pointwise};
   if (layer.use_bias) {
@@ -165,12 +166,19 @@ ValueId add(const config::AveragePoolLayer& layer, LayerSite& site) {
   return pool(site, graph::Pool::Kind::kAverage, layer.pool_size, layer.strides, layer.padding);
 }
 
-ValueId add(const config::GlobalAveragePoolLayer&, LayerSite& site) {
-  return emit(site, graph::GlobalPool{graph::Pool::Kind::kAverage}, {only_input(site)});
+ValueId global_pool(LayerSite& site, graph::Pool::Kind kind, bool keepdims) {
+  const ValueId x = only_input(site);
+  const ValueId y = emit(site, graph::GlobalPool{kind}, {x});
+  if (!keepdims) return y;
+  return emit(site, graph::Reshape{{kBatch, 1, 1, channels_of(site, x)}}, {y});
 }
 
-ValueId add(const config::GlobalMaxPoolLayer&, LayerSite& site) {
-  return emit(site, graph::GlobalPool{graph::Pool::Kind::kMax}, {only_input(site)});
+ValueId add(const config::GlobalAveragePoolLayer& layer, LayerSite& site) {
+  return global_pool(site, graph::Pool::Kind::kAverage, layer.keepdims);
+}
+
+ValueId add(const config::GlobalMaxPoolLayer& layer, LayerSite& site) {
+  return global_pool(site, graph::Pool::Kind::kMax, layer.keepdims);
 }
 
 ValueId add(const config::DenseLayer& layer, LayerSite& site) {
@@ -179,7 +187,7 @@ ValueId add(const config::DenseLayer& layer, LayerSite& site) {
   const std::int64_t features = channels_of(site, x);
   const Fans fans{static_cast<double>(features), static_cast<double>(layer.units)};
   std::vector<ValueId> inputs{x, parameter(site, "kernel", {features, layer.units}, fans,
-                                           layer.kernel_initializer, layer.kernel_regularizer.l2)};
+                                           layer.kernel_initializer, layer.kernel_regularizer)};
   if (layer.use_bias) {
     inputs.push_back(vector_parameter(site, "bias", layer.units, layer.bias_initializer));
   }
@@ -211,11 +219,23 @@ ValueId add(const config::ReshapeLayer& layer, LayerSite& site) {
   return emit(site, graph::Reshape{Shape(std::move(dims))}, {x});
 }
 
-ValueId add(const config::DropoutLayer& layer, LayerSite& site) {
-  const graph::Dropout op{static_cast<float>(layer.rate), site.dropouts, site.seed};
+ValueId drop(LayerSite& site, double rate, graph::Dropout::Unit unit) {
+  const graph::Dropout op{static_cast<float>(rate), site.dropouts, site.seed, unit};
   const ValueId y = emit(site, op, {only_input(site)});
   ++site.dropouts;
   return y;
+}
+
+ValueId add(const config::DropoutLayer& layer, LayerSite& site) {
+  return drop(site, layer.rate, graph::Dropout::Unit::kElement);
+}
+
+ValueId add(const config::SpatialDropoutLayer& layer, LayerSite& site) {
+  return drop(site, layer.rate, graph::Dropout::Unit::kChannel);
+}
+
+ValueId add(const config::DropPathLayer& layer, LayerSite& site) {
+  return drop(site, layer.rate, graph::Dropout::Unit::kSample);
 }
 
 // gamma or beta; a constant where the layer has none, so that the ops need no second form.
@@ -250,6 +270,109 @@ ValueId add(const config::BatchNormLayer& layer, LayerSite& site) {
   site.graph.add(graph::UpdateStatistics{static_cast<float>(layer.momentum), epsilon},
                  {mean, variance, made[1], made[2]}, site.info.name, site.info.loc);
   return made[0];
+}
+
+ValueId group_norm(const config::GroupNormLayer& layer, bool of_pixels, LayerSite& site) {
+  const ValueId x = only_input(site);
+  const std::int64_t channels = channels_of(site, x);
+  const ValueId gamma =
+      scale_or_shift(site, "gamma", layer.scale, channels, layer.gamma_initializer, 1);
+  const ValueId beta =
+      scale_or_shift(site, "beta", layer.center, channels, layer.beta_initializer, 0);
+  const std::int64_t groups = layer.groups == -1 ? channels : layer.groups;
+  return emit(site, graph::GroupNorm{groups, of_pixels, static_cast<float>(layer.epsilon)},
+              {x, gamma, beta});
+}
+
+ValueId add(const config::GroupNormLayer& layer, LayerSite& site) {
+  return group_norm(layer, false, site);
+}
+
+ValueId add(const config::LayerNormLayer& layer, LayerSite& site) {
+  return group_norm({1, layer.epsilon, layer.center, layer.scale, layer.beta_initializer,
+                     layer.gamma_initializer},
+                    true, site);
+}
+
+// The extent that a transposed convolution makes, as Keras's: "same" pads what the window is larger
+// than the stride.
+std::int64_t enlarged(std::int64_t input, std::int64_t size, std::int64_t stride, bool same) {
+  return input * stride + (same ? 0 : std::max<std::int64_t>(size - stride, 0));
+}
+
+ValueId add(const config::ConvTransposeLayer& layer, LayerSite& site) {
+  expect_positive(site, "filters", layer.filters);
+  const ValueId x = only_input(site);
+  const Shape input = site.graph[x].shape;
+  if (input.rank() != 4) {
+    fail(site, "expects an image [batch, height, width, channels], but its input is ",
+         to_string(input), "; move it before the layer that flattens, or add a reshape");
+  }
+  if (layer.padding.kind == config::Padding::Kind::kExplicit) {
+    fail(site, "padding is a list, expected valid or same");
+  }
+  const bool same = layer.padding.kind == config::Padding::Kind::kSame;
+  const Shape output{
+      kBatch, enlarged(input[1], layer.kernel_size.height, layer.strides.height, same),
+      enlarged(input[2], layer.kernel_size.width, layer.strides.width, same), layer.filters};
+  // The window of the convolution whose input's gradient this is.
+  const auto window =
+      resolve_window(layer.kernel_size, layer.strides, {1, 1}, layer.padding, output);
+  const double pixels = area(layer.kernel_size);
+  // Keras takes the fans from the kernel's shape, [height, width, filters, channels].
+  const Fans fans{pixels * static_cast<double>(layer.filters),
+                  pixels * static_cast<double>(input[3])};
+  const ValueId kernel = parameter(
+      site, "kernel", {layer.kernel_size.height, layer.kernel_size.width, layer.filters, input[3]},
+      fans, layer.kernel_initializer, layer.kernel_regularizer);
+  ValueId y = emit(site, graph::ConvBackwardData{window, 1, output}, {x, kernel});
+  if (layer.use_bias) {
+    const ValueId bias = vector_parameter(site, "bias", layer.filters, layer.bias_initializer);
+    y = emit(site, graph::AddBias{}, {y, bias});
+  }
+  return activated(site, y, layer.activation);
+}
+
+ValueId add(const config::UpSamplingLayer& layer, LayerSite& site) {
+  using Interpolation = config::UpSamplingLayer::Interpolation;
+  const auto kind = layer.interpolation == Interpolation::kBilinear
+                        ? graph::UpSample::Kind::kBilinear
+                        : graph::UpSample::Kind::kNearest;
+  return emit(site, graph::UpSample{kind, layer.size.height, layer.size.width}, {only_input(site)});
+}
+
+ValueId add(const config::MultiplyLayer&, LayerSite& site) {
+  return emit(site, graph::Multiply{}, site.inputs);
+}
+
+// max(x, 0) + alpha * min(x, 0)
+ValueId add(const config::PreluLayer& layer, LayerSite& site) {
+  using Kind = graph::Activation::Kind;
+  const ValueId x = only_input(site);
+  std::vector<std::int64_t> dims = site.graph[x].shape.dims();
+  dims.erase(dims.begin());
+  if (layer.shared) dims = {dims.back()};
+  const Shape shape{dims};
+  // Keras takes the fans of [height, width, channels] for those of a window of so many pixels.
+  const auto last = static_cast<double>(dims.back());
+  Fans fans{last, last};
+  if (dims.size() == 3) {
+    const auto rows = static_cast<double>(dims[0]);
+    fans = {rows * static_cast<double>(dims[1]), rows * last};
+  }
+  const ValueId alpha =
+      parameter(site, "alpha", shape, fans, layer.alpha_initializer, layer.alpha_regularizer);
+  const ValueId above = emit(site, graph::Activate{{Kind::kRelu, 0}}, {x});
+  const ValueId below = emit(site, graph::Activate{{Kind::kNegativePart, 0}}, {x});
+  return emit(site, graph::Add{}, {above, emit(site, graph::Multiply{}, {below, alpha})});
+}
+
+ValueId add(const config::LayerScaleLayer& layer, LayerSite& site) {
+  const ValueId x = only_input(site);
+  config::Initializer initializer{config::Initializer::Kind::kConstant};
+  initializer.value = layer.initial;
+  const ValueId gamma = vector_parameter(site, "gamma", channels_of(site, x), initializer);
+  return emit(site, graph::Multiply{}, {x, gamma});
 }
 
 ValueId add(const config::ActivationLayer& layer, LayerSite& site) {
@@ -311,6 +434,12 @@ graph::Activation resolve_activation(config::Activation function, std::optional<
       return {Kind::kGelu, 0};
     case config::Activation::kSwish:
       return {Kind::kSwish, 0};
+    case config::Activation::kHardSigmoid:
+      return {Kind::kHardSigmoid, 0};
+    case config::Activation::kHardSwish:
+      return {Kind::kHardSwish, 0};
+    case config::Activation::kSelu:
+      return {Kind::kSelu, 0};
   }
   return {};
 }

@@ -35,6 +35,23 @@ KindNames names(const config::ReluLayer&) { return {"ReLU", "re_lu"}; }
 KindNames names(const config::ZeroPadLayer&) { return {"ZeroPadding2D", "zero_padding2d"}; }
 KindNames names(const config::AddLayer&) { return {"Add", "add"}; }
 KindNames names(const config::ConcatenateLayer&) { return {"Concatenate", "concatenate"}; }
+KindNames names(const config::MultiplyLayer&) { return {"Multiply", "multiply"}; }
+KindNames names(const config::LayerNormLayer&) {
+  return {"LayerNormalization", "layer_normalization"};
+}
+KindNames names(const config::GroupNormLayer&) {
+  return {"GroupNormalization", "group_normalization"};
+}
+KindNames names(const config::UpSamplingLayer&) { return {"UpSampling2D", "up_sampling2d"}; }
+KindNames names(const config::ConvTransposeLayer&) {
+  return {"Conv2DTranspose", "conv2d_transpose"};
+}
+KindNames names(const config::PreluLayer&) { return {"PReLU", "p_re_lu"}; }
+KindNames names(const config::SpatialDropoutLayer&) {
+  return {"SpatialDropout2D", "spatial_dropout2d"};
+}
+KindNames names(const config::DropPathLayer&) { return {"StochasticDepth", "stochastic_depth"}; }
+KindNames names(const config::LayerScaleLayer&) { return {"LayerScale", "layer_scale"}; }
 // Never in a model; see expand_layers().
 KindNames names(const config::RepeatLayer&) { return {"Repeat", "repeat"}; }
 KindNames names(const config::ResidualLayer&) { return {"Residual", "residual"}; }

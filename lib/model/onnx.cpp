@@ -14,14 +14,18 @@ using graph::ValueId;
 using Ints = std::vector<std::int64_t>;
 
 constexpr int kIrVersion = 7, kOpset = 13;
-constexpr int kFloat = 1, kInt64 = 7;                                      // TensorProto.DataType
-constexpr int kAttributeFloat = 1, kAttributeInt = 2, kAttributeInts = 7;  // AttributeProto.Type
+constexpr int kFloat = 1, kInt64 = 7;  // TensorProto.DataType
+constexpr int kAttributeFloat = 1, kAttributeInt = 2, kAttributeString = 3,
+              kAttributeInts = 7;  // AttributeProto.Type
 
 ProtoMessage attribute(const char* name, std::int64_t value) {
   return ProtoMessage().text(1, name).number(3, value).number(20, kAttributeInt);
 }
 ProtoMessage attribute(const char* name, float value) {
   return ProtoMessage().text(1, name).real(2, value).number(20, kAttributeFloat);
+}
+ProtoMessage attribute(const char* name, const char* value) {
+  return ProtoMessage().text(1, name).text(4, value).number(20, kAttributeString);
 }
 ProtoMessage attribute(const char* name, const Ints& values) {
   ProtoMessage message;
@@ -145,6 +149,10 @@ class Writer {
         attribute("pads", Ints{w.pad_before[0], w.pad_before[1], w.pad_after[0], w.pad_after[1]})};
   }
 
+  std::string hard_sigmoid(const std::string& x) {
+    return emit("HardSigmoid", {x}, {attribute("alpha", 1.0f / 6), attribute("beta", 0.5f)});
+  }
+
   std::string activated(const graph::Activation& function, const std::string& x) {
     using Kind = graph::Activation::Kind;
     switch (function.kind) {
@@ -164,6 +172,15 @@ class Writer {
         return emit("Tanh", {x});
       case Kind::kSwish:
         return emit("Mul", {x, emit("Sigmoid", {x})});
+      case Kind::kHardSigmoid:
+        return hard_sigmoid(x);
+      case Kind::kHardSwish:
+        return emit("Mul", {x, hard_sigmoid(x)});
+      case Kind::kSelu:
+        return emit("Selu", {x},
+                    {attribute("alpha", graph::kSeluAlpha), attribute("gamma", graph::kSeluScale)});
+      case Kind::kNegativePart:
+        return emit("Min", {x, constant({}, {0})});
       case Kind::kGelu: {
         const std::string erf =
             emit("Erf", {emit("Mul", {x, constant({}, {static_cast<float>(std::sqrt(0.5))})})});
@@ -241,6 +258,83 @@ class Writer {
 
   void add(const graph::Dropout&) { set(name(in(0))); }
 
+  // A factor or bias, which is a parameter or another layer, in the order of images.
+  std::string repeated(ValueId id) {
+    const Shape& shape = graph_[id].shape;
+    if (shape.batched()) return name(id);
+    const checkpoint::Tensor& tensor = tensors_.at(graph_[id].name);
+    if (!image(in(0))) return persistent(id);
+    const std::int64_t channels = shape[shape.rank() - 1], pixels = shape.elements() / channels;
+    std::vector<float> values(tensor.values.size());
+    for (std::int64_t p = 0; p < pixels; ++p) {
+      for (std::int64_t c = 0; c < channels; ++c) {
+        values[static_cast<std::size_t>(c * pixels + p)] =
+            tensor.values[static_cast<std::size_t>(p * channels + c)];
+      }
+    }
+    const bool of_pixels = shape.rank() == 3;
+    return initializer(graph_[id].name,
+                       {channels, of_pixels ? shape[0] : 1, of_pixels ? shape[1] : 1}, kFloat,
+                       values.data(), values.size() * sizeof(float));
+  }
+
+  void add(const graph::Multiply&) { set(emit("Mul", {name(in(0)), repeated(in(1))})); }
+  void add(const graph::AddBias&) { set(emit("Add", {name(in(0)), repeated(in(1))})); }
+
+  // With the means of the channels of a pixel, or of the numbers of a group as [batch, groups,
+  // all].
+  void add(const graph::GroupNorm& op) {
+    std::string x = name(in(0));
+    Ints shape = graph_[in(0)].shape.dims();
+    if (image(in(0))) shape = {0, shape[3], shape[1], shape[2]};
+    if (op.of_pixels && op.groups > 1) refuse();
+    const bool split = !op.of_pixels;
+    const Ints axes{split ? 2 : 1};
+    if (split) x = emit("Reshape", {x, integers({0, op.groups, -1})});
+    const auto mean = [&](const std::string& of) {
+      return emit("ReduceMean", {of}, {attribute("axes", axes)});
+    };
+    const std::string centred = emit("Sub", {x, mean(x)});
+    const std::string variance = mean(emit("Mul", {centred, centred}));
+    const std::string deviation =
+        emit("Sqrt", {emit("Add", {variance, constant({}, {op.epsilon})})});
+    std::string y = emit("Div", {centred, deviation});
+    shape[0] = 0;
+    if (split) y = emit("Reshape", {y, integers(shape)});
+    set(emit("Add", {emit("Mul", {y, repeated(in(1))}), repeated(in(2))}));
+  }
+
+  void add(const graph::UpSample& op) {
+    const bool nearest = op.kind == graph::UpSample::Kind::kNearest;
+    const std::string scales =
+        constant({4}, {1, 1, static_cast<float>(op.height), static_cast<float>(op.width)});
+    Attributes attributes{
+        attribute("mode", nearest ? "nearest" : "linear"),
+        attribute("coordinate_transformation_mode", nearest ? "asymmetric" : "half_pixel")};
+    if (nearest) attributes.push_back(attribute("nearest_mode", "floor"));
+    set(emit("Resize", {name(in(0)), "", scales}, attributes));
+  }
+
+  // In a forward graph it is the transposed convolution.
+  void add(const graph::ConvBackwardData& op) {
+    const Shape& shape = graph_[in(1)].shape;
+    const std::vector<float> values = to_oihw(shape, tensors_.at(graph_[in(1)].name).values);
+    const std::string kernel =
+        initializer(graph_[in(1)].name, {shape[3], shape[2], shape[0], shape[1]}, kFloat,
+                    values.data(), values.size() * sizeof(float));
+    Attributes attributes = window(op.window);
+    attributes.push_back(attribute("group", op.groups));
+    Ints more;  // rows and columns that the last window leaves out
+    for (std::size_t axis = 0; axis < 2; ++axis) {
+      const graph::Window& w = op.window;
+      const std::int64_t reached = (graph_[in(0)].shape[axis + 1] - 1) * w.stride[axis] +
+                                   w.size[axis] - w.pad_before[axis] - w.pad_after[axis];
+      more.push_back(op.input[axis + 1] - reached);
+    }
+    attributes.push_back(attribute("output_padding", more));
+    set(emit("ConvTranspose", {name(in(0)), kernel}, attributes));
+  }
+
   void add(const graph::Add&) {
     std::string sum = name(in(0));
     for (std::size_t i = 1; i < at().inputs.size(); ++i) sum = emit("Add", {sum, name(in(i))});
@@ -277,7 +371,9 @@ class Writer {
   void add(const graph::Crop&) { refuse(); }
   void add(const graph::BatchNormInference&) { refuse(); }
   void add(const graph::FoldBatchNorm&) { refuse(); }
-  void add(const graph::ConvBackwardData&) { refuse(); }
+  void add(const graph::SumProduct&) { refuse(); }
+  void add(const graph::GroupNormBackward&) { refuse(); }
+  void add(const graph::UpSampleBackward&) { refuse(); }
   void add(const graph::ConvBackwardWeights&) { refuse(); }
   void add(const graph::ConvMaxPool&) { refuse(); }
   void add(const graph::ConvMaxPoolBackwardWeights&) { refuse(); }

@@ -1,5 +1,5 @@
-// keras.applications.ResNet50, version 1 (He et al., arXiv:1512.03385): the stride is in the first
-// 1x1 convolution of a block, not in the 3x3 as in torchvision.
+// keras.applications.ResNet50 and ResNet101, version 1 (He et al., arXiv:1512.03385): the stride is
+// in the first 1x1 convolution of a block, not in the 3x3 as in torchvision.
 #include "model/backbone.h"
 
 namespace trainer::model {
@@ -7,12 +7,13 @@ namespace {
 
 class Builder {
  public:
-  std::vector<config::Layer> build() && {
+  // `blocks` are the blocks of the third stage, which alone differ.
+  std::vector<config::Layer> build(int blocks) && {
     struct Stage {
       std::int64_t filters;
       int blocks, stride;
     };
-    constexpr Stage kStages[] = {{64, 3, 1}, {128, 4, 2}, {256, 6, 2}, {512, 3, 2}};
+    const Stage stages[] = {{64, 3, 1}, {128, 4, 2}, {256, blocks, 2}, {512, 3, 2}};
     add("conv1_pad", config::ZeroPadLayer{{3, 3, 3, 3}});
     convolution("conv1_conv", 64, 7, 2, config::Padding::Kind::kValid);
     normalise("conv1_bn");
@@ -20,7 +21,7 @@ class Builder {
     add("pool1_pad", config::ZeroPadLayer{{1, 1, 1, 1}});
     add("pool1_pool", config::MaxPoolLayer{{3, 3}, config::Pair{2, 2}, {}});
     int stage_number = 1;
-    for (const Stage& stage : kStages) {
+    for (const Stage& stage : stages) {
       ++stage_number;
       for (int i = 1; i <= stage.blocks; ++i) {
         bottleneck(concat("conv", stage_number, "_block", i), stage.filters,
@@ -78,6 +79,7 @@ class Builder {
 
 }  // namespace
 
-std::vector<config::Layer> resnet50_features() { return Builder().build(); }
+std::vector<config::Layer> resnet50_features() { return Builder().build(6); }
+std::vector<config::Layer> resnet101_features() { return Builder().build(23); }
 
 }  // namespace trainer::model

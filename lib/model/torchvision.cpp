@@ -1,4 +1,4 @@
-// torchvision's state dicts of VGG16 and ResNet50, as saved with safetensors, in Keras's words.
+// torchvision's state dicts of VGG16 and the ResNets, as saved with safetensors, in Keras's words.
 //
 // Convolutions are [out, in, kh, kw] there and [kh, kw, in, out] here; linear layers [out, in] and
 // [in, out]. The first linear layer of VGG16 reads channels x height x width, ours height x width x
@@ -6,6 +6,7 @@
 #include <map>
 #include <optional>
 
+#include "config/pretrained.h"
 #include "model/import.h"
 
 namespace trainer::model {
@@ -63,11 +64,29 @@ Names vgg16_names() {
   return names;
 }
 
-Names resnet50_names() {
-  constexpr int kBlocks[] = {3, 4, 6, 3};
+// ResNet18's and 34's layers have the names of torchvision's modules.
+Names own_names(const std::vector<Tensor>& file) {
+  Names names;
+  for (const Tensor& tensor : file) {
+    const std::size_t dot = tensor.name.rfind('.');
+    if (dot == std::string::npos || tensor.name.find('/') != std::string::npos) continue;
+    names[tensor.name.substr(0, dot)] = tensor.name.substr(0, dot);
+  }
+  return names;
+}
+
+bool is_norm(const std::string& layer) {
+  const std::size_t dot = layer.rfind('.');
+  const std::string last = layer.substr(dot == std::string::npos ? 0 : dot + 1);
+  return layer.ends_with("_bn") || last.starts_with("bn") || layer.ends_with("downsample.1");
+}
+
+// ResNet50 and 101 differ in the blocks of the third stage.
+Names bottleneck_names(int third_stage) {
+  const int stages[] = {3, 4, third_stage, 3};
   Names names{{"conv1", "conv1_conv"}, {"bn1", "conv1_bn"}, {"fc", "predictions"}};
   int layer = 0;
-  for (const int blocks : kBlocks) {
+  for (const int blocks : stages) {
     ++layer;
     for (int i = 0; i < blocks; ++i) {
       const std::string from = concat("layer", layer, '.', i, '.');
@@ -97,9 +116,13 @@ constexpr std::int64_t kVgg16Pixels = 7 * 7;  // of the features that its classi
 
 std::vector<Tensor> from_torchvision(config::Backbone::Name backbone, std::vector<Tensor> file) {
   using Name = config::Backbone::Name;
-  if (backbone == Name::kMobileNetV2) return file;
   const bool vgg16 = backbone == Name::kVgg16;
-  const Names names = vgg16 ? vgg16_names() : resnet50_names();
+  const bool own = config::is_of_torchvision(backbone);
+  const bool bottlenecks = backbone == Name::kResNet50 || backbone == Name::kResNet101;
+  if (!vgg16 && !own && !bottlenecks) return file;
+  const Names names = vgg16 ? vgg16_names()
+                      : own ? own_names(file)
+                            : bottleneck_names(backbone == Name::kResNet50 ? 6 : 23);
   std::vector<Tensor> result;
   std::vector<std::string> convolutions;
   for (Tensor& tensor : file) {
@@ -109,7 +132,7 @@ std::vector<Tensor> from_torchvision(config::Backbone::Name backbone, std::vecto
     if (weight == "num_batches_tracked") continue;
     const auto found = names.find(module);
     if (found != names.end()) {
-      const auto name = weight_name(weight, found->second.ends_with("_bn"));
+      const auto name = weight_name(weight, is_norm(found->second));
       if (name) tensor.name = found->second + '/' + *name;
       if (weight == "weight" && tensor.shape.rank() == 4) {
         transpose_convolution(tensor);
@@ -122,7 +145,7 @@ std::vector<Tensor> from_torchvision(config::Backbone::Name backbone, std::vecto
     }
     result.push_back(std::move(tensor));
   }
-  if (vgg16) return result;
+  if (!bottlenecks) return result;
   // torchvision's convolutions have no bias before batch norm, Keras's have one: zero is the same.
   for (const std::string& layer : convolutions) {
     for (std::size_t i = 0; i < result.size(); ++i) {

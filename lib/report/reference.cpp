@@ -5,6 +5,7 @@
 #include "config/describe/explain.h"
 #include "config/pretrained.h"
 #include "config/rule.h"
+#include "report/models.h"
 
 namespace trainer::report {
 namespace {
@@ -54,10 +55,9 @@ std::string backbones() {
   for (const auto& [name, word] : config::spellings(config::Backbone::Name{})) {
     config::Backbone backbone;
     backbone.name = name;
-    rows.push_back({code(std::string(word)),
-                    code(concat("keras.applications.", config::keras_class(name))),
+    rows.push_back({code(std::string(word)), code(backbone_source(name)),
                     code(std::string(config::spell(config::default_preprocess(name)))),
-                    code(config::keras_weight_file(backbone))});
+                    code(config::imagenet_weight_file(backbone))});
   }
   return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
          "`weights` or "

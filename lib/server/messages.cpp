@@ -77,6 +77,7 @@ backend::Segment segment_of(const proto::Segment& message) {
   // A norm is the worker's affair, which has the whole gradient.
   if (message.clip_value() > 0) update.clip = {graph::Clip::Kind::kValue, message.clip_value()};
   update.l2 = message.l2();
+  update.l1 = message.l1();
   update.weight_decay = message.weight_decay();
   update.learning_rate_multiplier = message.learning_rate_multiplier();
   update.ema = message.ema();
@@ -97,6 +98,7 @@ proto::Layout to_message(const Start& start) {
     std::visit([&](const auto& rule) { set_rule(rule, message); }, update.rule);
     if (update.clip.kind == graph::Clip::Kind::kValue) message.set_clip_value(update.clip.limit);
     message.set_l2(update.l2);
+    message.set_l1(update.l1);
     message.set_weight_decay(update.weight_decay);
     message.set_learning_rate_multiplier(update.learning_rate_multiplier);
     message.set_ema(update.ema);

@@ -11,7 +11,7 @@
 namespace trainer::train {
 namespace {
 
-// Two for a single logit.
+// The number of classes; 2 for a single logit.
 std::size_t count_classes(const data::Datasets& data) {
   return static_cast<std::size_t>(std::max<std::int64_t>(data.num_classes, 2));
 }

@@ -46,6 +46,6 @@ cp /etc/resolv.conf "$bare/etc/resolv.conf"
 inside() { env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive chroot "$bare" "$@"; }
 inside apt-get install -y -qq --no-install-recommends /tmp/trainer.deb
 inside trainer --version
-inside trainer train /usr/share/trainer/configs/digits.yaml --epochs 1 --run-dir /root/run --set data.path=/root/digits
-inside trainer evaluate /root/run
+inside trainer train /usr/share/trainer/configs/digits.yaml --epochs 1 --run-dir /tmp/run --set data.path=/tmp/digits
+inside trainer evaluate /tmp/run
 echo "deb.sh: the package trains in a bare Debian 12"

@@ -1,4 +1,4 @@
-#include "backend/cpu/batch_shares.h"
+#include "backend/cpu/lanes/batch_shares.h"
 
 #include <doctest/doctest.h>
 

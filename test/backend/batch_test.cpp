@@ -8,6 +8,7 @@
 #include "backend/model_runs.h"
 #include "backend/nets.h"
 #include "compile/compile.h"
+#include "support/source_files.h"
 
 namespace trainer::test {
 namespace {
@@ -45,6 +46,7 @@ TEST_CASE("every batch size gives its own update, with any lanes") {
     if (setup.type != DType::kFloat32) continue;
     check_batches(kPlain, setup, 7, {7, 1, 2, 3, 4, 5, 6, 7});
     check_batches(kNormalised, setup, 7, {7, 4, 5, 6, 3});
+    check_batches(kWide, setup, 7, {7, 1, 2, 6});
   }
 }
 
@@ -53,6 +55,26 @@ TEST_CASE("a batch larger than a piece") {
     if (setup.type != DType::kFloat32) continue;
     check_batches(kPlain, setup, 200, {200, 64, 65, 129, 200});
     check_batches(kNormalised, setup, 200, {200, 150});
+    check_batches(kWide, setup, 200, {200, 129, 3});
+  }
+}
+
+TEST_CASE("lanes compute dense layers of many parameters together, and hold their gradient once") {
+  const graph::Graph graph = training_graph(kWide);
+  const Setup one = setups().front();
+  backend::CompileOptions options;
+  options.max_samples = 16;
+  std::int64_t single = 0;
+  for (const Setup& setup : setups()) {
+    if (setup.type != DType::kFloat32 || setup.instruction_set != one.instruction_set) continue;
+    Runner runner(open(setup), graph, options);
+    std::ostringstream program;
+    runner.print(program);
+    const bool joint = program.str().find("dense joint sgemm") != std::string::npos;
+    CHECK(joint == (setup.lanes > 1));
+    const std::int64_t gradients = runner.memory().gradients;
+    if (setup.lanes == 1) single = gradients;
+    CHECK(gradients < single + single / 100);
   }
 }
 
@@ -216,8 +238,7 @@ TEST_CASE("an evaluation graph reads what training wrote") {
 TEST_CASE("no step of the usual models falls back to a slow implementation") {
   std::vector<std::pair<std::string, config::Model>> models;
   for (const char* name : {"mnist", "mnist_dense", "fashion_mnist", "digits"}) {
-    const auto loaded =
-        config::load_config(concat(PROJECT_SOURCE_DIR "/configs/", name, ".yaml"), {}, {});
+    const auto loaded = config::load_config(concat(source_file("configs/"), name, ".yaml"), {}, {});
     models.emplace_back(name, loaded.config.model);
   }
   models.emplace_back("convolutions", config_of(R"({layers: [conv: {filters: 24, padding: same},

@@ -11,6 +11,36 @@
 namespace trainer::test {
 namespace {
 
+// Of layers that GPUs refuse.
+const std::vector<Net>& cpu_nets() {
+  static const std::vector<Net> all{
+      {"squeeze and excite", R"({layers: [conv: {filters: 18, name: a},
+          global_average_pool: {keepdims: true}, conv: {filters: 4, kernel_size: 1,
+          activation: relu}, conv: {filters: 18, kernel_size: 1, activation: hard_sigmoid, name: s},
+          multiply: {inputs: [a, s]}, flatten, dense: 4]})"},
+      {"products of equal shapes", R"({layers: [conv: {filters: 6, name: a},
+          conv: {filters: 6, name: b, inputs: input, activation: sigmoid},
+          multiply: {inputs: [a, b]}, layer_scale: 0.7, flatten, dense: 4]})"},
+      {"normalization within samples", R"({layers: [conv: {filters: 6}, group_norm: 2,
+          activation: relu, conv: {filters: 17}, layer_norm: {center: false}, activation: tanh,
+          flatten, dense: 6, layer_norm, dense: 4]})"},
+      {"enlarged images", R"({layers: [conv: {filters: 5, strides: 2}, up_sampling: 2,
+          conv: {filters: 4}, up_sampling: {size: [1, 3], interpolation: bilinear}, flatten,
+          dense: 4]})"},
+      {"prelu", R"({layers: [conv: {filters: 5}, prelu, conv: {filters: 6},
+          prelu: {shared: true}, flatten, dense: 6, prelu, dense: 4]})"},
+      {"transposed convolutions with a bias", R"({layers: [conv: {filters: 5, strides: 2},
+          conv_transpose: {filters: 18, kernel_size: 4, strides: 2, padding: same,
+          activation: relu}, flatten, dense: 4]})"},
+      {"dropped channels and samples", R"({layers: [conv: {filters: 6, padding: same, name: a},
+          spatial_dropout: 0.3, conv: {filters: 6, padding: same}, drop_path: {rate: 0.4, name: b},
+          add: {inputs: [a, b]}, flatten, dense: 4]})"},
+      {"penalties of absolute values", R"({layers: [
+          conv: {filters: 6, kernel_regularizer: {l1: 0.03, l2: 0.05}}, global_average_pool,
+          dense: {units: 5, kernel_regularizer: {l1: 0.1}, activation: sigmoid}, dense: 4]})"}};
+  return all;
+}
+
 const std::vector<Net>& nets() {
   static const std::vector<Net> all = [] {
     std::vector<Net> made{
@@ -71,14 +101,21 @@ const std::vector<Net>& nets() {
          {8, 8, 3},
          4,
          false},
+        {"transposed convolutions",
+         R"({layers: [conv: {filters: 5, kernel_size: 3, strides: 2},
+            conv_transpose: {filters: 4, kernel_size: 3, strides: 2, padding: same,
+            use_bias: false}, activation: tanh, conv_transpose: {filters: 3, kernel_size: 2,
+            strides: 3, use_bias: false}, flatten, dense: 4]})"},
         {"dense classifier", "{dense_classifier: {hidden_units: [9, 6], dropout: 0.2}}"}};
-    for (const std::string activation :
-         {"relu", "relu6", "leaky_relu", "elu", "sigmoid", "tanh", "gelu", "swish"}) {
+    for (const std::string activation : {"relu", "relu6", "leaky_relu", "elu", "sigmoid", "tanh",
+                                         "gelu", "swish", "hard_swish", "hard_sigmoid", "selu"}) {
+      if (uses_gpus() && (activation.starts_with("hard") || activation == "selu")) continue;
       made.push_back({"conv and dense with " + activation,
                       "{layers: [conv: {filters: 5, activation: " + activation +
                           "}, max_pool: 2, flatten, dense: {units: 6, activation: " + activation +
                           "}, dense: 5, batch_norm, activation: " + activation + ", dense: 4]}"});
     }
+    if (!uses_gpus()) made.insert(made.end(), cpu_nets().begin(), cpu_nets().end());
     return made;
   }();
   return all;
@@ -98,8 +135,11 @@ class Objective {
     double total = 0;
     for (const double loss : outputs[1]) total += loss / static_cast<double>(kSamples);
     for (const graph::Value& value : graph_.values) {
-      if (value.role != graph::Role::kParameter || value.l2 == 0) continue;
-      for (const double w : values.at(value.name)) total += static_cast<double>(value.l2) * w * w;
+      if (value.role != graph::Role::kParameter || (value.l1 == 0 && value.l2 == 0)) continue;
+      for (const double w : values.at(value.name)) {
+        total +=
+            static_cast<double>(value.l2) * w * w + static_cast<double>(value.l1) * std::abs(w);
+      }
     }
     return total;
   }

@@ -91,6 +91,7 @@ class Runner {
   // Of the last run; CompileOptions::numbers must name the loss.
   const backend::Numbers& numbers() const;
   void print(std::ostream& out) const { executable_->print(out); }
+  backend::MemoryReport memory() const { return executable_->memory(); }
   backend::Gradient gradient() { return executable_->gradient(*stream_); }
   backend::LossScaleState loss_scale() { return executable_->loss_scale(*stream_); }
   void set_loss_scale(const backend::LossScaleState& scale) {

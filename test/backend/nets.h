@@ -1,4 +1,5 @@
-// Two small models: of what most models have, and with batch norm of both kinds.
+// Small models: of what most models have, with batch norm of both kinds, and with so many
+// parameters for so few activations that several lanes compute its dense layers together.
 #pragma once
 
 #include "backend/model_runs.h"
@@ -13,5 +14,13 @@ inline const Net kNormalised{"normalised",
                              R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
     activation: relu, flatten, dense: {units: 10}, batch_norm, dense: 4]})",
                              {6, 6, 1}};
+inline const Net kWide{"wide",
+                       R"({layers: [conv: {filters: 8, activation: relu}, flatten,
+    dense: {units: 640, activation: elu}, dense: {units: 80, use_bias: false}, dense: 4]})",
+                       {10, 10, 1}};
+inline const Net kWideNormalised{"wide and normalised",
+                                 R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
+    activation: relu, flatten, dense: {units: 640}, dense: 4]})",
+                                 {10, 10, 1}};
 
 }  // namespace trainer::test

@@ -81,9 +81,7 @@ class Ranks {
         gradients_[rank] = backends_[rank]->make_collective(*communicators_[rank]);
         options.reduction.gradients = gradients_[rank].get();
         if (group.sync) {
-          duplicates_[rank] = communicators_[rank]->duplicate();
-          statistics_[rank] = backends_[rank]->make_collective(*duplicates_[rank]);
-          options.reduction.statistics = statistics_[rank].get();
+          options.reduction.statistics = statistics_collective(rank);
         }
       }
       options.max_samples =
@@ -151,6 +149,13 @@ class Ranks {
   std::vector<char> finite;
 
  private:
+  backend::Collective* statistics_collective(std::size_t rank) {
+    if (backends_[rank]->shares_collectives()) return gradients_[rank].get();
+    duplicates_[rank] = communicators_[rank]->duplicate();
+    statistics_[rank] = backends_[rank]->make_collective(*duplicates_[rank]);
+    return statistics_[rank].get();
+  }
+
   graph::Graph graph_;
   Net net_;
   bool guards_;
@@ -322,6 +327,36 @@ TEST_CASE("ranks give the update of one, whatever their number, lanes and bucket
   }
 }
 
+bool captures_ranks() { return uses_gpus() && std::getenv("TRAINER_TEST_SHARED_GPU") == nullptr; }
+
+// In what an executable prints.
+int graphs_launched_twice(const std::string& printed) {
+  const std::string graph = "captured graph of a call of all ranks, 2 times launched\n";
+  int graphs = 0;
+  for (std::size_t at = printed.find(graph); at != std::string::npos;
+       at = printed.find(graph, at + 1)) {
+    ++graphs;
+  }
+  return graphs;
+}
+
+TEST_CASE("ranks whose lanes compute layers together give the update of one") {
+  const std::vector<Step> steps{{23}, {1}, {200}, {7, false, false}, {23, true, true}, {2}};
+  graph::Update update = plain_sgd();
+  update.clip = {graph::Clip::Kind::kGlobalNorm, 0.02f};
+  for (const graph::Update& rule : {plain_sgd(), update}) {
+    const Kept expected = train(kWide, rule, group_of({1}), steps);
+    for (const auto& lanes : std::vector<std::vector<int>>{{2}, {3}, {2, 3}, {1, 2}}) {
+      for (const std::int64_t bucket : {0, 1000}) {
+        Group group = group_of(lanes);
+        group.reduction.bucket_bytes = bucket;
+        const double d = relative(train(kWide, rule, group, steps), expected);
+        CHECK_MESSAGE(d < 1e-5, lanes.size(), " ranks, bucket ", bucket, ": ", d);
+      }
+    }
+  }
+}
+
 // Batches of which some ranks have nothing, or as much as of another batch: all ranks must capture
 // the same calls all the same.
 TEST_CASE("ranks capture the same calls, whatever their shares, and replay them") {
@@ -331,7 +366,6 @@ TEST_CASE("ranks capture the same calls, whatever their shares, and replay them"
     steps.insert(steps.end(), {{10, false, false}, {9, true, true}});
   }
   const Kept expected = train(kPlain, plain_sgd(), group_of({1}), steps);
-  const bool share_gpu = std::getenv("TRAINER_TEST_SHARED_GPU") != nullptr;
   for (const auto& lanes : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}}) {
     for (const std::int64_t bucket : {0, 1000}) {
       for (const bool ordered : {false, true}) {
@@ -341,17 +375,29 @@ TEST_CASE("ranks capture the same calls, whatever their shares, and replay them"
         std::string printed;
         const Kept trained = train(kPlain, plain_sgd(), group, steps, 0.05f, nullptr, &printed);
         CHECK(relative(trained, expected) < 1e-5);
-        if (!uses_gpus() || share_gpu) continue;  // nothing is captured
         // Seven ways of being called, each first as it is and then twice from its graph.
-        std::size_t graphs = 0;
-        const std::string graph = "captured graph of a call of all ranks, 2 times launched\n";
-        for (std::size_t at = printed.find(graph); at != std::string::npos;
-             at = printed.find(graph, at + 1)) {
-          ++graphs;
-        }
-        CHECK_MESSAGE(graphs == 7, printed);
+        if (captures_ranks()) CHECK_MESSAGE(graphs_launched_twice(printed) == 7, printed);
       }
     }
+  }
+}
+
+// A rank without samples takes part in the statistics of the others.
+TEST_CASE("ranks capture calls with batch statistics over all of them, and replay them") {
+  std::vector<Step> steps;
+  for (int i = 0; i < 3; ++i) {
+    for (const std::int64_t samples : {24, 3, 17}) steps.push_back({samples});
+  }
+  const Kept expected = train(kNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
+  for (const auto& lanes : std::vector<std::vector<int>>{{1, 1}, {1, 1, 1, 1}}) {
+    Group group = group_of(lanes);
+    group.sync = true;
+    group.reduction.bucket_bytes = 300;
+    std::string printed;
+    const Kept trained = train(kNormalised, plain_sgd(), group, steps, 0.01f, nullptr, &printed);
+    const double d = relative(trained, expected);
+    CHECK_MESSAGE(d < 2e-6, lanes.size(), " ranks: ", d);
+    if (captures_ranks()) CHECK_MESSAGE(graphs_launched_twice(printed) == 3, printed);
   }
 }
 
@@ -387,6 +433,18 @@ TEST_CASE("batch statistics over the ranks are those of one big batch") {
         CHECK_MESSAGE(d < 2e-6, lanes.size(), " ranks, bucket ", bucket, ": ", d);
       }
     }
+  }
+}
+
+TEST_CASE("ranks without samples take part in layers that their lanes compute together") {
+  const std::vector<Step> steps{{24}, {3}, {5}, {24}};
+  const Kept expected = train(kWideNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
+  for (const std::int64_t bucket : {0, 300}) {
+    Group group = group_of({2, 2, 2, 2});
+    group.sync = true;
+    group.reduction.bucket_bytes = bucket;
+    const double d = relative(train(kWideNormalised, plain_sgd(), group, steps, 0.01f), expected);
+    CHECK_MESSAGE(d < 1e-5, "bucket ", bucket, ": ", d);
   }
 }
 

@@ -11,11 +11,12 @@
 #include "checkpoint/hdf5/writer.h"
 #include "checkpoint/keras.h"
 #include "checkpoint/weights.h"
+#include "support/source_files.h"
 
 namespace trainer::checkpoint {
 namespace {
 
-Path file(const std::string& name) { return Path(TEST_SOURCE_DIR) / "checkpoint" / "hdf5" / name; }
+Path file(const std::string& name) { return test::source_file("test/checkpoint/hdf5/") + name; }
 
 // What make_hdf5_files.py stores in dataset k.
 std::vector<float> values_of(int k, std::size_t count, bool integers) {

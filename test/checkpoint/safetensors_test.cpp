@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "support/write_unsynced.h"
 
 namespace trainer::checkpoint {
 namespace {
@@ -115,17 +116,17 @@ TEST_CASE("every flipped byte and every cut is noticed") {
   for (std::size_t i = 0; i < whole.size(); ++i) {
     Bytes damaged = whole;
     damaged[i] ^= 0x41;
-    write_file_atomic(path, damaged);
+    test::write_unsynced(path, damaged);
     CAPTURE(i);
     CHECK_THROWS_AS(read_safetensors(path), DataError);
   }
   for (std::size_t size = 0; size < whole.size(); ++size) {
-    write_file_atomic(path, std::span(whole).first(size));
+    test::write_unsynced(path, std::span(whole).first(size));
     CHECK_THROWS_AS(read_safetensors(path), DataError);
   }
   Bytes longer = whole;
   longer.push_back(0);
-  write_file_atomic(path, longer);
+  test::write_unsynced(path, longer);
   CHECK_THROWS_WITH_AS(read_safetensors(path), doctest::Contains("end at byte"), DataError);
 }
 

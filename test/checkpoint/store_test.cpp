@@ -137,6 +137,28 @@ TEST_CASE("a run folder and its checkpoints folder both name the run") {
                        doctest::Contains("no such file"), DataError);
 }
 
+TEST_CASE("a run whose folder was moved writes nothing to another run's that has taken its place") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "checkpoints";
+  Store first(path, 2);
+  save(first, 5);
+  std::filesystem::rename(path, folder.path() / "moved");
+  CHECK_THROWS_WITH_AS(save(first, 6), doctest::Contains("was moved, removed or replaced"),
+                       DataError);
+  CHECK_FALSE(std::filesystem::exists(path));
+  Store second(path, 2);
+  for (const int step : {3, 7}) save(second, step);
+  second.mark_best(3);
+  CHECK_THROWS_AS(save(first, 6), DataError);
+  CHECK_THROWS_AS(first.mark_best(7), DataError);
+  CHECK(steps(second) == std::vector<std::int64_t>{3, 7});
+  std::vector<std::string> warnings;
+  CHECK(load(path, true, warnings).metadata.at("step") == "3");
+  std::filesystem::remove_all(path);  // a new folder must not be given the old one's inode
+  std::filesystem::create_directory(path);
+  CHECK_THROWS_AS(save(second, 8), DataError);
+}
+
 TEST_CASE("leftovers of a killed write go when the store opens") {
   const TemporaryFolder folder;
   const Path leftover = folder.path() / "step-00000007.safetensors.tmp.4711";

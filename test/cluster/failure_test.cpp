@@ -2,6 +2,7 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <array>
 #include <chrono>
 #include <random>
 #include <thread>
@@ -78,33 +79,44 @@ TEST_CASE("a rank that is killed at a random moment is named by all others, rank
   }
 }
 
+// The jobs run side by side, since each waits for most of its time.
 TEST_CASE("a rank that is stopped is named by all others within the deadline") {
-  for (std::size_t round = 0; round < 4; ++round) {
-    const std::size_t victim = round % 2;
+  constexpr std::size_t kRounds = 4;
+  std::array<ReservedPort, kRounds> ports;
+  std::array<Processes, kRounds> jobs;
+  for (std::size_t round = 0; round < kRounds; ++round) {
     const Way& way = kWays[round / 2];
+    jobs[round] = start_ranks(way.size, ports[round].number(),
+                              loop({"--timeout", "6000", "--algorithm", way.algorithm}));
+  }
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    REQUIRE(jobs[round][round % 2]->prints("step 1"));
+    jobs[round][round % 2]->signal(SIGSTOP);
+  }
+  for (std::size_t round = 0; round < kRounds; ++round) {
+    const std::size_t victim = round % 2;
     CAPTURE(round);
-    const ReservedPort port;
-    Processes ranks = start_ranks(way.size, port.number(),
-                                  loop({"--timeout", "6000", "--algorithm", way.algorithm}));
-    REQUIRE(ranks[victim]->prints("step 1"));
-    ranks[victim]->signal(SIGSTOP);
-    expect_named(ranks, victim, "has been silent for");
+    expect_named(jobs[round], victim, "has been silent for");
     // When it goes on it finds that it is alone.
-    ranks[victim]->signal(SIGCONT);
-    CHECK(ranks[victim]->wait() == 4);
+    jobs[round][victim]->signal(SIGCONT);
+    CHECK(jobs[round][victim]->wait() == 4);
   }
 }
 
 TEST_CASE("a rank that lives but does not take part is named when the deadline is over") {
-  for (const Way& way : kWays) {
-    CAPTURE(way.size);
-    const ReservedPort port;
-    const int victim = way.size - 1;
-    Processes ranks = start_ranks(
-        way.size, port.number(),
-        loop({"--timeout", "5000", "--algorithm", way.algorithm, "--shared-memory",
-              way.shared_memory, "--hang-at", "3", "--which", std::to_string(victim).c_str()}));
-    expect_named(ranks, static_cast<std::size_t>(victim), "is alive, but has made only");
+  std::array<ReservedPort, std::size(kWays)> ports;
+  std::array<Processes, std::size(kWays)> jobs;
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    const Way& way = kWays[job];
+    jobs[job] = start_ranks(way.size, ports[job].number(),
+                            loop({"--timeout", "5000", "--algorithm", way.algorithm,
+                                  "--shared-memory", way.shared_memory, "--hang-at", "3", "--which",
+                                  std::to_string(way.size - 1).c_str()}));
+  }
+  for (std::size_t job = 0; job < jobs.size(); ++job) {
+    CAPTURE(kWays[job].size);
+    expect_named(jobs[job], static_cast<std::size_t>(kWays[job].size - 1),
+                 "is alive, but has made only");
   }
 }
 

@@ -293,6 +293,7 @@ TEST_CASE("connections that say nothing are closed, named once, and the job star
   std::mutex mutex;
   std::vector<std::string> warnings;
   RendezvousOptions options = kPatient;
+  options.greeting = milliseconds(500);
   options.warn = [&](const std::string& line) {
     const std::lock_guard lock(mutex);
     warnings.push_back(line);

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Ranks under Slurm: a cluster of two nodes on this host, srun's variables, and the job file of scripts/cluster.
+"""Slurm: a cluster of two nodes on this host, srun's variables, the job file of scripts/cluster, and the job array of a
+sweep.
 
-    test/cluster/slurm_test.py build/cluster_rank
+    test/cluster/slurm_test.py build/cluster_rank build/trainer
 
 Ends with 77, which ctest takes for a skip, where Slurm is not installed or this is not root.
 """
 import contextlib
+import json
 import os
 import pathlib
 import shutil
@@ -114,6 +116,31 @@ def expect(condition, done):
         raise SystemExit(f"{done.args} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}")
 
 
+SWEPT = """
+name: swept
+model: {layers: [flatten, dense: 2]}
+data: {format: synthetic, synthetic: {shape: [4, 4, 1], classes: 2, train_samples: 64, test_samples: 16}}
+train: {max_steps: 4, batch_size: "${BATCH_SIZE:-8}"}
+"""
+
+
+def sweep(cluster, trainer, folder):
+    """A point of the sweep a task; one fails, which the table says."""
+    config = folder / "swept.yaml"
+    config.write_text(SWEPT)
+    command = [str(ROOT / "scripts/sweep.sh"), str(config), "--dir", str(folder / "sweep"), "--over",
+               "optimizer.sgd.learning_rate=0.1,3e38", "--set", "parallel.device=cpu", "--json"]
+    more = {"TRAINER": trainer, "LAUNCHER": "slurm", "BATCH_SIZE": "8 16"}
+    done = cluster.run(*command, **more)
+    expect(done.returncode == 0, done)
+    points = {point["name"]: point["state"] for point in json.loads(done.stdout.splitlines()[-1])["points"]}
+    states = {f"learning_rate={rate}_batch_size={size}": state for rate, state in (("0.1", "finished earlier"), ("3e38", "failed"))
+              for size in (8, 16)}
+    expect(points == states, done)
+    jobs = cluster.run("scontrol", "show", "jobs", "-o")
+    expect({"NodeList=n1", "NodeList=n2"} <= set(jobs.stdout.split()), jobs)
+
+
 def main():
     rank = str(pathlib.Path(sys.argv[1]).resolve())
     missing = [name for name in ("munged", "slurmctld", "slurmd", "srun") if not shutil.which(name)]
@@ -131,7 +158,8 @@ def main():
             done = cluster.run("sbatch", "--wait", "--time=5", f"--output={output}", str(ROOT / "scripts/cluster/slurm.sbatch"),
                                "small.yaml", MASTER_ADDR="127.0.0.1", TRAINER=rank)
             expect(done.returncode == 0 and output.read_text().count("done") == 2, done)
-    print("ranks under srun and the job file: right")
+            sweep(cluster, str(pathlib.Path(sys.argv[2]).resolve()), pathlib.Path(name))
+    print("ranks under srun, the job file and the job array of a sweep: right")
     return 0
 
 

@@ -8,6 +8,7 @@
 
 #include "compile/compile.h"
 #include "support/model.h"
+#include "support/source_files.h"
 
 namespace trainer::compile {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 void check_golden(const graph::Graph& graph, const std::string& name) {
   std::ostringstream printed;
   print(graph, printed);
-  const std::string path = std::string(TEST_SOURCE_DIR) + "/golden/compile_" + name + ".txt";
+  const std::string path = test::source_file("test/golden/compile_") + name + ".txt";
   if (std::getenv("TRAINER_UPDATE_GOLDEN")) std::ofstream(path) << printed.str();
   std::ifstream file(path);
   std::ostringstream expected;

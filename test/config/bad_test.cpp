@@ -9,6 +9,7 @@
 
 #include "base/files.h"
 #include "config/support.h"
+#include "support/source_files.h"
 
 namespace trainer::config {
 namespace {
@@ -43,7 +44,7 @@ void check_messages(const std::filesystem::path& file) {
 
 TEST_CASE("every bad config yields exactly its messages") {
   std::set<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(TEST_SOURCE_DIR "/bad")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("test/bad"))) {
     if (entry.path().extension() == ".yaml") files.insert(entry.path());
   }
   CHECK(files.size() >= 20);
@@ -53,7 +54,7 @@ TEST_CASE("every bad config yields exactly its messages") {
 }
 
 TEST_CASE("a config with five mistakes yields five located errors") {
-  const std::string file = TEST_SOURCE_DIR "/bad/five_mistakes.yaml";
+  const std::string file = test::source_file("test/bad/five_mistakes.yaml");
   try {
     load_config(file, {}, {});
     FAIL("the config was taken");

@@ -5,11 +5,13 @@
 
 #include <filesystem>
 
+#include "support/source_files.h"
+
 namespace trainer::config {
 namespace {
 
 TEST_CASE("a config with comments reads back to the same config") {
-  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() != ".yaml") continue;
     INFO(entry.path().string());
     const Config config = load_config(entry.path(), {}, {}).config;

@@ -5,11 +5,12 @@
 
 #include "base/files.h"
 #include "config/describe/schema.h"
+#include "support/source_files.h"
 
 namespace trainer::config {
 
 TEST_CASE("the constants of config/keys.h are keys or sections of a config, each once") {
-  const std::string text = read_text_file(PROJECT_SOURCE_DIR "/lib/config/keys.h");
+  const std::string text = read_text_file(test::source_file("lib/config/keys.h"));
   const std::vector<std::string> settable = settable_keys();
   const std::set<std::string> known(settable.begin(), settable.end());
   const std::regex constant("char (\\w+)\\[\\] =\\s*\"([^\"]*)\"");

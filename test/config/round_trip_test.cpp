@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "config/support.h"
+#include "support/source_files.h"
 
 namespace trainer::config {
 namespace {
@@ -77,7 +78,7 @@ TEST_CASE("leaves are values by dotted path, in schema order") {
 
 TEST_CASE("every config of the project loads and reads back") {
   int count = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() != ".yaml") continue;
     ++count;
     SUBCASE(entry.path().filename().c_str()) {

@@ -11,6 +11,8 @@
 #include "base/files.h"
 #include "config/support.h"
 #include "support/skip.h"
+#include "support/source_files.h"
+#include "support/write_unsynced.h"
 
 namespace trainer::config {
 namespace {
@@ -105,15 +107,15 @@ TEST_CASE("a validator from outside agrees with the reader") {
   const Path valid = folder.path() / "valid", invalid = folder.path() / "invalid";
   std::filesystem::create_directories(valid);
   std::filesystem::create_directories(invalid);
-  write_file_atomic(folder.path() / "schema.json", json_schema());
+  test::write_unsynced(folder.path() / "schema.json", json_schema());
 
   int count = 0;
   const auto add_valid = [&](const std::string& text) {
     const Config config = parse(text, {}, {{"SET", "s"}}).config;
-    write_file_atomic(valid / concat(count++, ".yaml"), text);
-    write_file_atomic(valid / concat(count++, ".yaml"), to_yaml(config));
+    test::write_unsynced(valid / concat(count++, ".yaml"), text);
+    test::write_unsynced(valid / concat(count++, ".yaml"), to_yaml(config));
   };
-  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() == ".yaml") add_valid(read_text_file(entry.path()));
   }
   add_valid(kSmall);
@@ -166,11 +168,11 @@ TEST_CASE("a validator from outside agrees with the reader") {
         kModel + "data: {format: image_folders, path: d}\n" + kTrain,
         kModel + "data: {format: idx, path: d, validation_split: 1}\n" + kTrain}) {
     CHECK(!mistakes(text).empty());
-    write_file_atomic(invalid / concat(count++, ".yaml"), text);
+    test::write_unsynced(invalid / concat(count++, ".yaml"), text);
   }
   const std::string command =
-      concat("'", PROJECT_SOURCE_DIR, "/scripts/python_env.sh' jsonschema pyyaml -- '",
-             TEST_SOURCE_DIR, "/config/check_schema.py' '", folder.path().string(), "'");
+      concat("'", test::source_file("scripts/python_env.sh"), "' jsonschema pyyaml -- '",
+             test::source_file("test/config/check_schema.py"), "' '", folder.path().string(), "'");
   const int status = std::system(command.c_str());
   if (WEXITSTATUS(status) == test::kSkippedExitCode) {
     TRAINER_SKIP("the Python packages jsonschema and PyYAML cannot be had");

@@ -4,13 +4,14 @@
 #include <filesystem>
 
 #include "config/config.h"
+#include "support/source_files.h"
 
 namespace trainer::config {
 namespace {
 
 std::vector<std::string> shipped() {
   std::vector<std::string> paths;
-  for (const auto& entry : std::filesystem::directory_iterator(PROJECT_SOURCE_DIR "/configs")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
   }
   return paths;

@@ -31,7 +31,18 @@ model:
     - reshape: {target_shape: [2, 2, -1]}
     - dropout: 0.25
     - dropout
-    - global_average_pool: {inputs: [e]}
+    - layer_norm: {epsilon: 0.5, center: false, name: l}
+    - group_norm: 4
+    - up_sampling: {size: [1, 2], interpolation: bilinear}
+    - conv_transpose: {filters: 8, kernel_size: 2, strides: [2, 1], padding: same, activation: selu,
+                       kernel_regularizer: {l1: 0.25, l2: 0.5}}
+    - prelu: {shared: true, alpha_initializer: ones}
+    - spatial_dropout: 0.3
+    - drop_path: {rate: 0.2, name: d}
+    - layer_scale: 0.5
+    - activation: hard_swish
+    - multiply: {inputs: [d, l]}
+    - global_average_pool: {inputs: [e], keepdims: true}
     - global_max_pool
     - flatten
     - dense: 7

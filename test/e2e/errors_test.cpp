@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "program.h"
+#include "support/source_files.h"
 
 namespace trainer::e2e {
 namespace {
@@ -34,7 +35,7 @@ void write_npy(const Path& path, const std::string& type, const std::vector<int>
 }  // namespace
 
 TEST_CASE("a config with five mistakes gives five lines") {
-  const std::string config = std::string(TEST_SOURCE_DIR) + "/bad/five_mistakes.yaml";
+  const std::string config = test::source_file("test/bad/five_mistakes.yaml");
   for (const char* command : {"train", "plan", "validate", "benchmark"}) {
     CAPTURE(command);
     const Result result = run({command, config});
@@ -46,11 +47,11 @@ TEST_CASE("a config with five mistakes gives five lines") {
 }
 
 TEST_CASE("validate looks at every config") {
-  const std::string configs = std::string(PROJECT_SOURCE_DIR) + "/configs/";
+  const std::string configs = test::source_file("configs/");
   const Result good = run({"validate", configs + "mnist.yaml", configs + "digits.yaml"});
   CHECK(good.code == 0);
   CHECK(std::count(good.out.begin(), good.out.end(), '\n') == 2);
-  const std::string bad = std::string(TEST_SOURCE_DIR) + "/bad/five_mistakes.yaml";
+  const std::string bad = test::source_file("test/bad/five_mistakes.yaml");
   const Result mixed = run({"validate", bad, configs + "mnist.yaml"});
   CHECK(mixed.code == 2);
   CHECK(has(mixed.out, "mnist.yaml: ok"));
@@ -64,8 +65,8 @@ TEST_CASE("a wrong command line is a config error") {
         {"train", "x.yaml", "--no-such"},
         {"evaluate", "x", "--split", "tset"},
         {"predict", "x", "--format", "xml"},
-        {"plan", std::string(PROJECT_SOURCE_DIR) + "/configs/mnist.yaml", "--print-after", "fsue"},
-        {"train", std::string(PROJECT_SOURCE_DIR) + "/configs/mnist.yaml", "--set", "train"}}) {
+        {"plan", test::source_file("configs/mnist.yaml"), "--print-after", "fsue"},
+        {"train", test::source_file("configs/mnist.yaml"), "--set", "train"}}) {
     const Result result = run(arguments);
     CHECK(result.code == 2);
     CHECK_FALSE(result.err.empty());

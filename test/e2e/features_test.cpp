@@ -81,6 +81,20 @@ TEST_CASE("files of features serve later runs, unless they are damaged or of oth
     check_same(reference, pictures.finished("run", "disk", {"--overwrite"}));
     CHECK(content(files[0]) == good);
   }
+  SUBCASE("files that were cut are filled again") {
+    for (const Path& path : files) std::filesystem::resize_file(path, 100);
+    check_same(reference, pictures.finished("run", "disk", {"--overwrite"}));
+    CHECK(content(files[0]) == good);
+  }
+  SUBCASE("files that are cut while a run reads them end it with the reason") {
+    Program running(pictures.train("run", "disk", {"--overwrite", "--epochs", "1000000"}));
+    REQUIRE(running.wait_for("\"event\":\"evaluation\"", 3));
+    for (const Path& path : files) std::filesystem::resize_file(path, 0);
+    const Result result = running.wait();
+    CHECK(result.code == kExitData);
+    CHECK(result.err.find("a mapped file has lost its end") != std::string::npos);
+    CHECK(result.err.find("continue with --resume") != std::string::npos);
+  }
   SUBCASE("other weights have files of their own") {
     const Json other = pictures.finished("other", "off", {"--set", "seed=8"});
     check_same(other, pictures.finished("run", "disk", {"--overwrite", "--set", "seed=8"}));

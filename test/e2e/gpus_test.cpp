@@ -63,6 +63,13 @@ TEST_CASE("device: cuda without a GPU ends with the reason, and auto trains on t
   const Result old = run({"train", config, "--overwrite"}, crafted("35 11040 0"));
   CHECK(old.code == 0);
   CHECK(has(old.err, "warning: parallel.device: auto uses the CPU: the NVIDIA driver is too old"));
+  for (const char* finds : {"35 0 0", "35 11040 0"}) {
+    const Result asked = run({"train", config, "--overwrite", "--gpus", "1"}, crafted(finds));
+    CHECK(asked.code == 0);
+    CHECK(has(asked.err, "warning: parallel.gpus: 1, but device: auto uses the CPU: th"));
+  }
+  CHECK_FALSE(has(run({"train", config, "--overwrite", "--gpus", "0"}, crafted("35 0 0")).err,
+                  "parallel.gpus"));
 }
 
 TEST_CASE("--gpus and NUM_GPUS choose the GPUs") {

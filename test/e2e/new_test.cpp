@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "pictures.h"
+#include "support/source_files.h"
 
 namespace trainer::e2e {
 namespace {
@@ -90,7 +91,7 @@ TEST_CASE("folders that are no images of classes are refused with a reason") {
 
 TEST_CASE("the values of a config are written out with what they mean") {
   const Folder folder;
-  const std::string source = PROJECT_SOURCE_DIR "/configs/mnist.yaml";
+  const std::string source = test::source_file("configs/mnist.yaml");
   REQUIRE(folder.create(source).code == 0);
   CHECK(has(read_text_file(folder.config),
             "  # Samples a step and replica; auto: the most that fit the device's memory, up to "
@@ -124,6 +125,18 @@ TEST_CASE("find suggests a learning rate and a batch size") {
   CHECK(measured["points"][0]["images_per_second"].get<double>() > 0);
   CHECK(measured["points"][0]["bytes"].get<std::int64_t>() > 0);
   CHECK(measured["suggestion"].get<std::int64_t>() >= 4);
+  CHECK(measured["largest"] == 1024);
+  CHECK(measured["too_large"].is_null());
+  // Not tried, but known to be too large.
+  const Result bounded = run({"find", "batch-size", config, "--json", "--first", "4", "--seconds",
+                              "0.05", "--set", "train.memory_mb=2"});
+  INFO(bounded.err);
+  REQUIRE(bounded.code == 0);
+  const Json few = bounded.event("found");
+  const auto largest = few["largest"].get<std::int64_t>();
+  CHECK(largest >= 4);
+  CHECK(largest < 512);
+  for (const Json& point : few["points"]) CHECK(point["batch_size"].get<std::int64_t>() <= largest);
 }
 
 TEST_CASE("weights: imagenet that is nowhere is told before and by training") {

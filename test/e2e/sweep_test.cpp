@@ -4,10 +4,8 @@
 
 #include <cstdlib>
 #include <map>
-#include <thread>
 
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
 #include "program.h"
 
 namespace trainer::e2e {
@@ -44,15 +42,6 @@ std::map<std::string, std::string> states(const Result& result) {
     if (line.at("event") == "point") found[line.at("name")] = line.at("state");
   }
   return found;
-}
-
-// What a killed sweep was training dies with it.
-bool comes_free(const Path& run) {
-  for (int tries = 0; tries < 10'000; ++tries) {
-    if (!std::filesystem::exists(run) || !checkpoint::is_in_use(run)) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
 }
 
 }  // namespace
@@ -94,9 +83,6 @@ TEST_CASE("a sweep that was killed repeats no finished point") {
     program.wait();
   }
   const std::string before = read_text_file(first);
-  for (const char* point : {"batch_size=16", "batch_size=24"}) {
-    REQUIRE(comes_free(small.folder() / point));
-  }
   const Result again = run(arguments);
   INFO(again.err);
   CHECK(again.code == 0);
@@ -105,6 +91,23 @@ TEST_CASE("a sweep that was killed repeats no finished point") {
   CHECK(found["batch_size=24"] == "finished");
   CHECK(read_text_file(first) == before);
   CHECK(again.event("sweep")["rows"].size() == 3);
+}
+
+TEST_CASE("two sweeps do not train in one folder") {
+  const Small small(150);
+  const Arguments arguments = small.sweep({"--over", "train.batch_size=8,16"});
+  Program program(arguments);
+  REQUIRE(program.wait_for("\"event\":\"point\""));
+  program.signal(SIGSTOP);
+  const Result second = run(arguments);
+  CHECK(second.code == 2);
+  CHECK(has(second.err, "another process trains this sweep"));
+  // Its table may be looked at.
+  Arguments collect = arguments;
+  collect.push_back("--collect");
+  CHECK(run(collect).event("sweep")["points"][0]["state"] == "finished earlier");
+  program.signal(SIGKILL);
+  program.wait();
 }
 
 TEST_CASE("a sweep that is asked to stop saves its point and goes on with it later") {

@@ -8,6 +8,7 @@
 #include "base/threads/cores.h"
 #include "pictures.h"
 #include "program.h"
+#include "support/source_files.h"
 
 namespace trainer::e2e {
 namespace {
@@ -81,7 +82,7 @@ TEST_CASE("every command's help ends with examples of its own, whose options it 
     }
     CHECK(count > 0);
   }
-  CHECK(commands == 22);
+  CHECK(commands == 23);
 }
 
 TEST_CASE("validate --json: one object a config, its mistakes with their places") {
@@ -405,7 +406,7 @@ TEST_CASE("more threads than cores are told of") {
 }
 
 TEST_CASE("command lines that cannot be meant") {
-  const std::string config = std::string(PROJECT_SOURCE_DIR) + "/configs/mnist.yaml";
+  const std::string config = test::source_file("configs/mnist.yaml");
   const auto error = [](const Arguments& arguments) {
     const Result result = run(arguments);
     CHECK(result.code == 2);

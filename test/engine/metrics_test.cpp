@@ -7,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/source_files.h"
+
 using namespace trainer;
 using namespace trainer::engine;
 
@@ -62,7 +64,7 @@ TEST_CASE("metrics: one logit decides between two classes at zero") {
 
 // test/keras/class_metrics.json: what scikit-learn computes, in double.
 TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
-  std::ifstream file(TEST_SOURCE_DIR "/keras/class_metrics.json");
+  std::ifstream file(test::source_file("test/keras/class_metrics.json"));
   REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   REQUIRE(fixture["cases"].size() > 0);

@@ -13,6 +13,7 @@
 #include "support/backend.h"
 #include "support/fake_gpus.h"
 #include "support/model.h"
+#include "support/skip.h"
 #include "train/state.h"
 
 namespace trainer::engine {
@@ -218,6 +219,41 @@ TEST_CASE(
       }
     }
   }
+}
+
+TEST_CASE("inputs travel to the device while it works on the call before") {
+  constexpr std::int64_t kCount = 16;
+  const auto config = config_of(1, kCount, false);
+  Replicas engine(model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1),
+                  config, open_backends_of(config), Engine::Use::kTrain);
+  engine.initialise(3);
+  if (engine.launches_in_flight() < 2) TRAINER_SKIP("a launch blocks until the call is done");
+  const std::int64_t bytes = kCount * engine.engine(0).image_bytes();
+  const HostAllocator allocate = engine.host_allocator();
+  constexpr std::uint64_t kCalls = 8;
+  std::vector<HostBuffer> images;
+  const std::vector<std::int32_t> labels(static_cast<std::size_t>(kCount), 1);
+  for (std::uint64_t call = 0; call < kCalls; ++call) {
+    images.push_back(allocate(static_cast<std::size_t>(bytes)));
+    std::fill_n(images.back().data(), bytes, static_cast<std::byte>(call));
+  }
+  const auto launch = [&](std::uint64_t call) {
+    engine.launch({kCount, images[call].data(), false, labels.data()},
+                  scalars_of(kCount, call + 1));
+  };
+  launch(0);
+  std::vector<double> copies;  // that the device waited for
+  for (std::uint64_t call = 0; call < kCalls; ++call) {
+    if (call + 1 < kCalls) launch(call + 1);
+    CHECK(engine.result().finite);
+    copies.push_back(engine.times()[0].copy);
+  }
+  if (!test::uses_fake_gpus()) return;
+  // The model copies 25 GB a second; its calls take longer than the copies of these batches.
+  const double seconds = static_cast<double>(bytes) / 25e9;
+  CHECK(copies.front() > seconds);
+  for (std::uint64_t call = 2; call < kCalls; ++call)
+    CHECK(copies[call] < copies.front() - seconds / 2);
 }
 
 TEST_CASE("the time of frozen layers is of the forward phase") {

@@ -91,6 +91,23 @@ TEST_CASE("step times: a straggler is far above the others, in time of its own")
   CHECK(describe(*second, {"rank 0 (a)", "rank 1 (b)", "rank 2 (c)"}) ==
         "straggler: rank 1 (b) takes 900.00 ms a step of its own, the others 525.00; it loses most "
         "in backward");
+  Straggler starting = *second;
+  starting.phase = StepPhase::kOther;
+  CHECK(describe(starting, {}) ==
+        "straggler: rank 1 takes 900.00 ms a step of its own, the others 525.00; it loses most "
+        "outside the phases that are timed");
+  // What is lost must matter in the step.
+  const auto of_two = [](double seconds) {
+    backend::PhaseTimes device;
+    device.all_reduce = 1 - seconds;
+    device.forward = 0.01;
+    StepTimes times;
+    const RankTimes ranks[] = {rank_times(1, 0, device), {}};
+    times.add(ranks);
+    return times;
+  };
+  CHECK_FALSE(of_two(0.04).straggler());
+  CHECK(of_two(0.06).straggler());
   // Of two ranks the other is the median.
   REQUIRE(straggler({0.5, 0.1}));
   CHECK(straggler({0.5, 0.1})->rank == 0);

@@ -87,6 +87,16 @@ TEST_CASE("compare shows what differs, curves at common steps, and results") {
         std::string::npos);
 }
 
+TEST_CASE("a long curve is shown at ten steps, the last one among them") {
+  FakeRun run;
+  run.steps = 25;
+  std::vector<std::int64_t> steps;
+  for (const auto& point : Two(run, run).compared().curve) {
+    if (point.metric == "train loss") steps.push_back(point.step);
+  }
+  CHECK(steps == std::vector<std::int64_t>{2, 5, 7, 10, 12, 15, 17, 20, 22, 25});
+}
+
 TEST_CASE("stored predictions are compared sample by sample") {
   const Two two({}, {});
   store(two.a(), "rrrrrrrrww");
@@ -152,6 +162,14 @@ TEST_CASE("the first step at which runs part, and how") {
   SUBCASE("a norm that one run does not have is no difference") {
     other.gradient_norm = "";
     CHECK_FALSE(Two({}, other).diffed().step);
+  }
+  SUBCASE("the parameters come before the loss that follows from them") {
+    other.parameters_hash = "beef";
+    other.loss = [](std::int64_t step) { return step < 3 ? FakeRun().loss(step) : "9.5"; };
+    const RunDiff found = Two({}, other).diffed();
+    CHECK(found.step == 2);
+    REQUIRE(found.fields.size() == 1);
+    CHECK(found.fields[0].name == "parameters");
   }
   SUBCASE("the parameters, with the same losses") {
     other.parameters_hash = "beef";

@@ -146,7 +146,7 @@ TEST_CASE("a verdict says what limits a point") {
   scales.on_cpu = false;
   sweep.write("batch_size=64_gpus=2", scales);
   const Summary summary = sweep.summary();
-  CHECK(has(summary.rows[0].verdict, "input: 50.00 % of a step waits for data"));
+  CHECK(has(summary.rows[0].verdict, "input: 50 % of a step waits for data"));
   CHECK(has(summary.rows[0].verdict, "batch too small: a global batch of 64 does 4.00x"));
   CHECK(summary.rows[2].verdict == "compute: the step itself takes the time");
   CHECK(summary.rows[3].verdict == "scales: 2 replicas gain 2.00x");
@@ -161,7 +161,7 @@ TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits f
        test::rank_times("rank 1 (b)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}})});
   sweep.write("gpus=2", two);
   Summary summary = sweep.summary();
-  CHECK(summary.rows[1].verdict == "2 replicas gain 1.11x: 75.00 % of a step is all-reduce");
+  CHECK(summary.rows[1].verdict == "2 replicas gain 1.11x: 75 % of a step is all-reduce");
   REQUIRE(summary.rows[1].all_reduce_share);
   CHECK(*summary.rows[1].all_reduce_share == doctest::Approx(0.75));
   CHECK(has(table_csv(summary), ",all_reduce_share,"));
@@ -186,10 +186,10 @@ TEST_CASE("a verdict of one rank: launching and updating, where the device tells
     return sweep.summary().rows[0].verdict;
   };
   CHECK(verdict({{"forward_seconds", 0.3}, {"other_seconds", 0.1}}) ==
-        "launch: 25.00 % of a step goes into starting the work and reading its results");
+        "launch: 25 % of a step goes into starting the work and reading its results");
   CHECK(verdict({{"other_seconds", 0.5}}) == "compute: the step itself takes the time");
   CHECK(verdict({{"forward_seconds", 0.3}, {"update_seconds", 0.2}}) ==
-        "batch too small: 40.00 % of a step is the update, which takes as long for a larger one");
+        "batch too small: 40 % of a step is the update, which takes as long for a larger one");
 }
 
 TEST_CASE("accuracy has an interval over seeds") {
@@ -237,13 +237,78 @@ TEST_CASE("the table as CSV, Markdown and JSON has the same numbers") {
   CHECK(has(csv, "\n2,0,,,"));
   CHECK(has(csv, ",not started\n"));
   const std::string markdown = table_markdown(summary);
-  CHECK(markdown.starts_with("| gpus | runs | replicas | images/s |"));
-  CHECK(has(markdown, "| 1 | 1 | 1 | 64.0 | 2.00 |"));
+  CHECK(markdown.starts_with("| gpus | images/s |"));
+  CHECK(has(markdown, "| 1 | 64.0 | 2.00 |"));
   const auto json = nlohmann::json::parse(table_json(summary));
   CHECK(json["rows"][0]["images_per_second"] == 64);
   CHECK(json["rows"][1]["images_per_second"].is_null());
   CHECK(json["points"][0]["accuracy"] == 0.9);
   CHECK(json["points"][1]["state"] == "not started");
+}
+
+TEST_CASE("for people a table repeats nothing, has intervals in one column and shares in percent") {
+  const Sweep sweep({"parallel.gpus=1,2", "seed=1,2"});
+  sweep.write("gpus=1_seed=1", with(1, 0.5, 80));
+  sweep.write("gpus=1_seed=2", with(1, 0.5, 90));
+  FakeRun two = with(2, 0.9, 85);
+  two.wait_seconds = 0.225;
+  sweep.write("gpus=2_seed=1", two);
+  const auto cells = cells_of(sweep.summary());
+  const auto cell = [&](std::size_t row, const std::string& heading) {
+    const auto found = std::find(cells[0].begin(), cells[0].end(), heading);
+    return found == cells[0].end() ? "no column"
+                                   : cells[row][static_cast<std::size_t>(found - cells[0].begin())];
+  };
+  CHECK(cell(1, "runs") == "2");  // not one of each row
+  CHECK(cell(1, "replicas") == "no column");
+  CHECK(cell(1, "accuracy") == "0.8500");
+  CHECK(cell(1, "95 % interval") == "0.2147-1.0000");
+  CHECK(cell(2, "data wait") == "25 %");
+  CHECK(cell(2, "efficiency") == "56 %");
+  CHECK(cell(1, "efficiency") == "-");
+  std::ostringstream out;
+  print_table(sweep.summary(), out);
+  CHECK(has(out.str(), "\ngpus=2  input: 25 % of a step waits for data"));
+  // Where the values do not say how many replicas there are, a column does.
+  const Sweep all({"parallel.gpus=all"});
+  all.write("gpus=all", with(2, 0.5));
+  CHECK(cells_of(all.summary())[0][1] == "replicas");
+}
+
+// Writes down what a sweep tells.
+struct Told : SweepObserver {
+  std::vector<std::string> lines;
+  void on_start(std::size_t, const Point& point) override { lines.push_back(point.name); }
+  void on_progress(std::size_t, std::int64_t step, std::int64_t total,
+                   std::optional<double> eta) override {
+    lines.push_back(concat(step, " of ", total, eta ? concat(", eta ", *eta) : ""));
+  }
+  void on_end(std::size_t, const PointState& state, std::optional<double> eta) override {
+    lines.push_back(concat(state.message, eta ? concat(", eta ", *eta) : ""));
+  }
+};
+
+TEST_CASE("a sweep reads the events of its runs, which know one value of each variable") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.environment = {{"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "8 16"}};
+  sweep.plan.points[0].environment = {{"BATCH_SIZE", "8"}};
+  const Path program = sweep.folder.path() / "program";
+  write_file_atomic(program,
+                    "#!/bin/sh\n"
+                    "echo '{\"event\":\"start\",\"total_steps\":4,\"first_step\":1}'\n"
+                    "echo '{\"event\":\"step\",\"step\":1}'\n"
+                    "echo 'no event'\n"
+                    "echo '{\"event\":\"step\",\"step\":4}'\n"
+                    "echo \"error: gpus ${NUM_GPUS-none}, batch $BATCH_SIZE\" >&2\nexit 4\n");
+  std::filesystem::permissions(program, std::filesystem::perms::owner_all);
+  Told told;
+  const auto states = run_sweep(sweep.plan, program, told);
+  REQUIRE(states.size() == 1);
+  CHECK(states[0].kind == PointState::Kind::kFailed);
+  CHECK(states[0].code == 4);
+  // Nothing is left behind the last step of the last point, whatever the time.
+  CHECK(told.lines ==
+        std::vector<std::string>{"gpus=1", "1 of 4", "4 of 4, eta 0", "gpus none, batch 8, eta 0"});
 }
 
 TEST_CASE("a Slurm job array has a task a point") {

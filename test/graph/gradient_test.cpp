@@ -237,6 +237,37 @@ TEST_CASE("ops that move values move gradients back") {
   }
 }
 
+TEST_CASE("gradients of products, biases, groups and transposed convolutions") {
+  Rule rule;
+  const ValueId x = rule.value("x", kImage);
+  SUBCASE("multiply") {
+    rule.run(Multiply{}, {x, rule.parameter("factor", {4})});
+    CHECK(rule.emitted() == "multiply sum_product");
+  }
+  SUBCASE("add bias") {
+    rule.run(AddBias{}, {x, rule.parameter("bias", {4})});
+    CHECK(rule.emitted() == "sum_product");
+    CHECK(rule.graph[rule.gradients[0]].name == "dy");
+  }
+  SUBCASE("group norm, of which gamma alone is trained") {
+    rule.run(GroupNorm{2}, {x, rule.parameter("gamma", {4}), rule.parameter("beta", {4})},
+             {false, true, false});
+    CHECK(rule.emitted() == "group_norm_backward");
+    CHECK(rule.gradients[0] == kNoValue);
+    CHECK(rule.gradients[1] != kNoValue);
+  }
+  SUBCASE("up sample") {
+    rule.run(UpSample{UpSample::Kind::kBilinear, 2, 3}, {x});
+    CHECK(rule.emitted() == "up_sample_backward");
+  }
+  SUBCASE("transposed convolution") {
+    const Window window{{2, 2}, {2, 2}, {1, 1}, {0, 0}, {0, 0}};
+    rule.run(ConvBackwardData{window, 1, {kBatch, 12, 12, 3}},
+             {x, rule.parameter("kernel", {2, 2, 3, 4})});
+    CHECK(rule.emitted() == "conv conv_backward_weights");
+  }
+}
+
 TEST_CASE("the loss gives the gradient of its logits itself") {
   Graph graph;
   Value logits, labels;

@@ -43,6 +43,11 @@ TEST_CASE("attributes print short, defaults not at all") {
         "softmax_cross_entropy smoothing 0.1 gradient");
   CHECK(describe(Update{SgdRule{0.9f, true}, {Clip::Kind::kNorm, 2}, 0.5f, 0, 1, 0, 0}) ==
         "sgd momentum 0.9 nesterov clip norm 2 l2 0.5");
+  CHECK(describe(Dropout{0.5f, 1, 0, Dropout::Unit::kChannel}) == "rate 0.5 layer 1 of channels");
+  CHECK(describe(GroupNorm{4, false, 0.5f}) == "groups 4 epsilon 0.5");
+  CHECK(describe(GroupNorm{1, true, 0.5f}) == "of pixels epsilon 0.5");
+  CHECK(describe(UpSample{UpSample::Kind::kNearest, 2, 3}) == "nearest 2x3");
+  CHECK(describe(L2Penalty{0.5f, 0.25f}) == "factor 0.5 l1 0.25");
 }
 
 TEST_CASE("only updates alias their inputs") {

@@ -111,6 +111,47 @@ TEST_CASE("pooling shapes") {
               {f32({kBatch, 4}), kImage, f32({kBatch, 4})}) == "[batch, 8, 9, 4] float32");
 }
 
+TEST_CASE("a factor or bias is repeated for what it lacks") {
+  const Typed channels = f32({kBatch, 1, 1, 4}), vector = f32({4}), pixels = f32({8, 9, 4});
+  for (const Typed& factor : {kImage, channels, vector, pixels}) {
+    CHECK(shape(Multiply{}, {kImage, factor}) == "[batch, 8, 9, 4] float32");
+  }
+  CHECK(shape(Multiply{}, {f32({kBatch, 5}), f32({5})}) == "[batch, 5] float32");
+  CHECK(shape(AddBias{}, {bf16(kImage.shape), vector}) == "[batch, 8, 9, 4] bfloat16");
+  CHECK(shape(SumProduct{vector.shape}, {bf16(kImage.shape)}) == "[4] float32");
+  CHECK(shape(SumProduct{channels.shape}, {bf16(kImage.shape), bf16(kImage.shape)}) ==
+        "[batch, 1, 1, 4] bfloat16");
+  for (const Shape& other : {Shape{kBatch, 1, 1, 3}, Shape{kBatch, 4}, Shape{3}, Shape{9, 4, 1}}) {
+    CHECK(wrong(Multiply{}, {kImage, f32(other)}).find("keepdims: true} makes") !=
+          std::string::npos);
+    CHECK_FALSE(wrong(SumProduct{other}, {kImage}).empty());
+  }
+  CHECK(wrong(Multiply{}, {kImage}).find("multiplies two inputs, got 1") != std::string::npos);
+  CHECK(wrong(AddBias{}, {kImage, f32({5})}).find("bias is [5]") != std::string::npos);
+}
+
+TEST_CASE("groups divide the channels") {
+  const Typed gamma = f32({4});
+  CHECK(shape(GroupNorm{2}, {bf16(kImage.shape), gamma, gamma}) == "[batch, 8, 9, 4] bfloat16");
+  CHECK(shape(GroupNorm{1, true}, {f32({kBatch, 4}), gamma, gamma}) == "[batch, 4] float32");
+  CHECK(shape(GroupNormBackward{2}, {kImage, bf16(kImage.shape), gamma}) ==
+        "[batch, 8, 9, 4] bfloat16 [4] float32 [4] float32");
+  for (const std::int64_t groups : {0, 3, 8}) {
+    CHECK(wrong(GroupNorm{groups}, {kImage, gamma, gamma}).find("does not divide the 4 channels") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("enlarged images") {
+  const UpSample op{UpSample::Kind::kBilinear, 2, 3};
+  CHECK(shape(op, {kImage}) == "[batch, 16, 27, 4] float32");
+  CHECK(shape(UpSampleBackward{op.kind, 2, 3}, {f32({kBatch, 16, 27, 4})}) ==
+        "[batch, 8, 9, 4] float32");
+  CHECK(wrong(op, {f32({kBatch, 4})}).find("expects an image") != std::string::npos);
+  CHECK_FALSE(wrong(UpSample{op.kind, 0, 1}, {kImage}).empty());
+  CHECK_FALSE(wrong(UpSampleBackward{op.kind, 3, 3}, {kImage}).empty());
+}
+
 TEST_CASE("element-wise ops keep the shape") {
   const Typed x = bf16({kBatch, 7});
   for (const Op& op : {Op{Activate{kRelu}}, Op{Softmax{}}, Op{Dropout{}}}) {
@@ -193,6 +234,12 @@ TEST_CASE("shape errors say what was expected and what to do") {
   CHECK(wrong(Pool{Pool::Kind::kMax, window(2, 2, 2), false}, {tiny}) ==
         "layer: padding of 2 and 2 pixels leaves windows of 2 without a pixel of the image; pad by "
         "less than the pool size");
+  graph::Window one_sided = window(2, 2);
+  one_sided.pad_before = {0, 3};
+  CHECK(wrong(Pool{Pool::Kind::kMax, one_sided, false}, {tiny})
+            .starts_with("layer: padding of 3 and 0 pixels leaves windows of 2"));
+  CHECK(shape(Pool{Pool::Kind::kMax, window(16, 16), false}, {f32({kBatch, 20, 20, 1})}) ==
+        "[batch, 1, 1, 1] float32");
   CHECK(
       wrong(Pool{Pool::Kind::kMax, window(17, 17), false}, {f32({kBatch, 20, 20, 1})}) ==
       "layer: a max pooling window of 17x17 is larger than 256 pixels; use global_max_pooling, or "

@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -124,6 +125,12 @@ TEST_CASE("the terminal, the events and the metric files have the same numbers o
                                       "  accuracy ", fixed(row.at("accuracy").get<double>(), 4),
                                       "  ")) != std::string::npos);
   }
+}
+
+TEST_CASE("times are in UTC with all three digits of the milliseconds") {
+  const std::chrono::system_clock::time_point time{std::chrono::milliseconds(1'700'000'000'042)};
+  CHECK(utc_time(time) == "2023-11-14T22:13:20.042Z");
+  CHECK(utc_time(time + std::chrono::milliseconds(900)) == "2023-11-14T22:13:20.942Z");
 }
 
 TEST_CASE("json: what is not finite is null, what is not UTF-8 does not break a line") {

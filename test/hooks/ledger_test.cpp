@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "hooks/csv_columns.h"
 #include "hooks/run_record.h"
 #include "hooks/support.h"
 
@@ -49,6 +50,17 @@ TEST_CASE("the ledger has a row a step and one a checkpoint") {
   CHECK(lines[4] == "2,,,,,,,,aaaaaaaaaaaaaaaa");
 }
 
+TEST_CASE("a row of a CSV file has as many fields as its header") {
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "rows.csv";
+  write_file_atomic(file, "step,loss\n");
+  const CsvColumns columns(file, {"loss", "step", "time"}, [](const std::string&) { return true; });
+  REQUIRE(columns.fields("1,0.5"));
+  CHECK(columns.line_of(*columns.fields("1,0.5")) == "0.5,1,");
+  CHECK_FALSE(columns.fields("1"));
+  CHECK_FALSE(columns.fields("1,0.5,3"));
+}
+
 TEST_CASE("a resumed ledger has every step once") {
   const TemporaryFolder folder;
   {
@@ -68,6 +80,27 @@ TEST_CASE("a resumed ledger has every step once") {
     steps += line.substr(0, line.find(',')) + " ";
   }
   CHECK(steps == "step 1 2 2 3 ");
+}
+
+TEST_CASE("a run goes on with the ledger of a version that did not know the gradient's norm") {
+  const TemporaryFolder folder;
+  const std::string old =
+      "step,samples,loss,learning_rate,sample_ids,seconds,wait_seconds,parameters\n"
+      "1,64,2.5,0.001,00aa,0.02,0.001,\n1,,,,,,,beef\n";
+  write_file_atomic(folder.path() / "ledger.csv", old);
+  const auto hook = ledger();
+  hook->on_start(run_info(folder.path(), 1));
+  hook->on_step(with_samples(2));
+  hook->on_finish(finish(FinishReason::kDone));
+  const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
+  REQUIRE(lines.size() == 4);
+  CHECK(lines[1] == "1,64,2.5,0.001,00aa,,0.02,0.001,");
+  CHECK(lines[2] == "1,,,,,,,,beef");
+  CHECK(lines[3].find(",0.5,") != std::string::npos);
+  SUBCASE("a file with an unknown column is not a ledger") {
+    write_file_atomic(folder.path() / "ledger.csv", "step,colour,parameters\n1,red,\n");
+    CHECK_THROWS_AS(ledger()->on_start(run_info(folder.path(), 1)), DataError);
+  }
 }
 
 // Sums over the rows of a ledger: rows, samples, waiting in ms, hashes.

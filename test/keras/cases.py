@@ -92,6 +92,30 @@ LAYERS = [
     for name in ("relu", "relu6", "leaky_relu", "elu", "sigmoid", "tanh", "gelu", "swish", "softmax")
 ]
 
+# Likewise, in a file of their own.
+MORE_LAYERS = [
+    ("layer_norm", "layer_norm", IMAGE),
+    ("layer_norm_options", {"layer_norm": {"epsilon": 0.1, "center": False}}, (5, 7)),
+    ("group_norm", {"group_norm": {"groups": 2}}, (2, 3, 4, 6)),
+    ("group_norm_of_channels", {"group_norm": {"groups": -1, "epsilon": 0.05, "scale": False}}, (2, 3, 4, 3)),
+    ("up_sampling_nearest", {"up_sampling": {"size": [2, 3]}}, (2, 3, 4, 2)),
+    ("up_sampling_bilinear", {"up_sampling": {"size": 2, "interpolation": "bilinear"}}, (2, 3, 4, 2)),
+    ("up_sampling_bilinear_3", {"up_sampling": {"size": [3, 4], "interpolation": "bilinear"}}, (1, 4, 3, 2)),
+    ("conv_transpose_same",
+     {"conv_transpose": {"filters": 3, "kernel_size": 3, "strides": 2, "padding": "same"}}, IMAGE),
+    ("conv_transpose_valid",
+     {"conv_transpose": {"filters": 3, "kernel_size": [3, 2], "strides": [2, 1], "activation": "relu"}}, IMAGE),
+    ("conv_transpose_gaps", {"conv_transpose": {"filters": 2, "kernel_size": 2, "strides": 3, "use_bias": False}},
+     IMAGE),
+    ("conv_transpose_even", {"conv_transpose": {"filters": 2, "kernel_size": 4, "strides": 2, "padding": "same"}},
+     IMAGE),
+    ("prelu", "prelu", IMAGE),
+    ("prelu_shared", {"prelu": {"shared": True}}, IMAGE),
+    ("global_average_pool_keepdims", {"global_average_pool": {"keepdims": True}}, IMAGE),
+] + [
+    (f"activation_{name}", {"activation": name}, (4, 9)) for name in ("hard_sigmoid", "hard_swish", "selu")
+]
+
 # name, loss, label smoothing, shape of the logits, focal section, weights of the classes
 LOSSES = [
     ("softmax", "softmax_cross_entropy", 0.0, (5, 4), None, None),
@@ -154,8 +178,28 @@ BINARY = {
     ],
     "loss": "binary_cross_entropy",
 }
+GROUPED = {
+    "input": [8, 8, 1],
+    "layers": [
+        {"conv": {"filters": 6, "kernel_size": 3, "strides": 2, "padding": "same",
+                  "kernel_regularizer": {"l1": 0.002, "l2": 0.001}}},
+        {"group_norm": {"groups": 2}},
+        {"prelu": {"shared": True}},
+        {"conv_transpose": {"filters": 4, "kernel_size": 3, "strides": 2, "padding": "same"}},
+        "layer_norm",
+        {"activation": "hard_swish"},
+        {"max_pool": {"pool_size": 2}},
+        {"up_sampling": {"size": 2, "interpolation": "bilinear"}},
+        {"conv": {"filters": 4, "kernel_size": 3, "activation": "selu"}},
+        "flatten",
+        {"dense": {"units": CLASSES, "kernel_regularizer": {"l1": 0.001}}},
+    ],
+    "loss": "softmax_cross_entropy",
+}
 SGD = {"sgd": {"learning_rate": 0.05}}
 MOMENTUM = {"sgd": {"learning_rate": 0.02, "momentum": 0.9}}
+# At a larger rate rounding grows into other losses within 50 steps.
+SLOW_MOMENTUM = {"sgd": {"learning_rate": 0.004, "momentum": 0.9}}
 ADAM = {"adam": {"learning_rate": 0.002}}
 
 # By class: name -> weights that Keras's fit(class_weight=...) takes too.
@@ -172,6 +216,7 @@ TRAINING = [
     ("binary_adam", BINARY, ADAM),
     ("class_weight_sgd", PLAIN, SGD),
     ("class_weight_focal_adam", WEIGHTED, ADAM),
+    ("grouped_momentum", GROUPED, SLOW_MOMENTUM),
 ]
 
 
@@ -206,7 +251,7 @@ def weight_formula(name, shape):
         return 0.0, 1.0
     if kind == "gamma":
         return 0.1, 1.0
-    if kind in ("bias", "beta"):
+    if kind in ("bias", "beta", "alpha"):
         return 0.05, 0.0
     fan_in = int(np.prod(shape[:-1])) if kind != "depthwise_kernel" else int(np.prod(shape[:2]))
     return round(1.5 / math.sqrt(fan_in), 3), 0.0

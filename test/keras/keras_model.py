@@ -12,13 +12,13 @@ ACTIVATIONS = {
     "leaky_relu": lambda options: keras.layers.LeakyReLU(options["alpha"]),
     "elu": lambda options: keras.layers.ELU(options["alpha"]),
 }
-SHORT = {"max_pool": "pool_size", "average_pool": "pool_size", "dense": "units", "reshape": "target_shape"}
+SHORT = {"group_norm": "groups", "up_sampling": "size", "max_pool": "pool_size", "average_pool": "pool_size", "dense": "units", "reshape": "target_shape"}
 
 
 def pop_regularizers(options):
     """Config `{l2: 1e-4}` -> Keras regulariser."""
     return {
-        key: keras.regularizers.L2(value["l2"]) if key.endswith("_regularizer") else value
+        key: keras.regularizers.L1L2(l1=value.get("l1", 0.0), l2=value.get("l2", 0.0)) if key.endswith("_regularizer") else value
         for key, value in options.items()
     }
 
@@ -50,11 +50,20 @@ def make_layer(entry):
         "flatten": keras.layers.Flatten,
         "reshape": keras.layers.Reshape,
         "batch_norm": keras.layers.BatchNormalization,
+        "layer_norm": keras.layers.LayerNormalization,
+        "group_norm": keras.layers.GroupNormalization,
+        "up_sampling": keras.layers.UpSampling2D,
+        "conv_transpose": keras.layers.Conv2DTranspose,
+        "prelu": keras.layers.PReLU,
     }
     if kind not in classes:
         raise SystemExit(f"layer '{kind}' has no counterpart in keras_model.py")
     if options is not None and not isinstance(options, dict):  # `dense: 10`, `max_pool: 2`
         options = {SHORT[kind]: options}
+    if kind == "prelu" and options:
+        options = dict(options)
+        if options.pop("shared", False):
+            options["shared_axes"] = [1, 2]
     return classes[kind](**pop_regularizers(options or {}))
 
 

@@ -5,7 +5,7 @@
     schedules.json    learning rates at 200 steps
     plateaus.json     learning rates that ReduceLROnPlateau makes of metrics
     class_metrics.json   F1, balanced accuracy, AUC and balanced class weights (scikit-learn)
-    layers.json       outputs and gradients of single layers, losses
+    layers.json, more_layers.json   outputs and gradients of single layers, losses
     training/*.json   losses of 50 training steps of small models
 
 Run it after a change of the cases, not of Keras:
@@ -213,17 +213,12 @@ def formula(shape, scale, phase):
     return np.round([scale * math.sin(1.7 * i + phase + 0.01 * i * i) for i in range(count)], 3).reshape(shape)
 
 
-def layers():
+def layer_cases(layers):
+    """Rows of layers.json."""
     import tensorflow as tf
 
-    content = {
-        "keras": keras.__version__,
-        "about": "y = layer(x); dx and dweights are the gradients of sum(y * dy). Flat, in Keras's order; training mode. "
-                 "statistics: the moving ones after the one call. losses: each sample's, and the gradient of their mean",
-        "cases": [],
-        "losses": [],
-    }
-    for name, entry, shape in cases.LAYERS:
+    rows = []
+    for name, entry, shape in layers:
         model = make_model(shape[1:], [entry])
         for number, (weight_name, weight) in enumerate(weight_names(model)):
             if "moving" not in weight_name:
@@ -250,8 +245,20 @@ def layers():
         statistics = {n.split("/")[1]: digits(w.numpy()) for n, w in weight_names(model) if "moving" in n}
         if statistics:
             flat["statistics"] = statistics
-        content["cases"].append(flat)
+        rows.append(flat)
+    return rows
 
+
+def layers():
+    import tensorflow as tf
+
+    content = {
+        "keras": keras.__version__,
+        "about": "y = layer(x); dx and dweights are the gradients of sum(y * dy). Flat, in Keras's order; training mode. "
+                 "statistics: the moving ones after the one call. losses: each sample's, and the gradient of their mean",
+        "cases": layer_cases(cases.LAYERS),
+        "losses": [],
+    }
     for name, kind, smoothing, logits_shape, focal, class_weight in cases.LOSSES:
         logits = tf.constant(formula(logits_shape, 3.0, 2), tf.float32)
         if kind == "softmax_cross_entropy":
@@ -291,8 +298,16 @@ def layers():
     write("layers.json", content)
 
 
-def training():
+def more_layers():
+    write("more_layers.json", {"keras": keras.__version__, "about": "as layers.json",
+                               "cases": layer_cases(cases.MORE_LAYERS)})
+
+
+def training(only=None):
+    """All runs, or the one of this name."""
     for name, model_config, optimizer_config in cases.TRAINING:
+        if only not in (None, name):
+            continue
         shape = model_config["input"]
         classes = cases.CLASSES if model_config["loss"] != "binary_cross_entropy" else 2
         model = make_model(shape, model_config["layers"])
@@ -333,4 +348,5 @@ if __name__ == "__main__":
     plateaus()
     class_metrics()
     layers()
+    more_layers()
     training()

@@ -152,6 +152,25 @@ TEST_CASE(
   CHECK(layers > 0);
 }
 
+TEST_CASE("profile: in the trace each thread of the loader has a line of its own") {
+  const ProfileTimeline::Clock::time_point start{};
+  LayerProfile profile;
+  for (const int thread : {0, 1, -1}) {
+    profile.timeline.reads.push_back({thread + 5, thread, start, start});
+  }
+  std::map<std::string, int> lines;  // by what is read
+  std::map<int, std::string> names;
+  const Json trace = Json::parse(trace_json(profile));
+  for (const Json& event : trace.at("traceEvents")) {
+    const std::string name = event.at("name");
+    if (event.at("ph") == "X") lines[name] = event.at("tid");
+    if (name == "thread_name") names[event.at("tid")] = event.at("args").at("name");
+  }
+  CHECK(names[lines["read batch 5"]] == "loader thread 0");
+  CHECK(names[lines["read batch 6"]] == "loader thread 1");
+  CHECK(names[lines["read batch 4"]] == "training loop");
+}
+
 TEST_CASE("profile: in words and as an event") {
   const Profiled profiled(config_of(1), 2);
   Profile profile{profiled.layers, {}, 1e9};
@@ -221,6 +240,11 @@ TEST_CASE("profile: the stages of the input, what it feeds, and how many threads
   // 1000 images a second of at least 3 ms each.
   CHECK(profile.suggested_threads >= 3);
   CHECK(profile.suggested_threads == std::ceil(1000 * profile.seconds_a_sample()));
+}
+
+TEST_CASE("profile: samples in memory need no thread") {
+  const Profiled profiled(config_of(1), 1);
+  CHECK(profile_input(*profiled.data.train, config_of(1), 0.01, 500, 2).suggested_threads == 0);
 }
 
 TEST_CASE("profile: the peak of a device does not depend on the config's model") {

@@ -7,6 +7,7 @@
 
 #include "compile/compile.h"
 #include "support/model.h"
+#include "support/source_files.h"
 
 namespace trainer::model {
 namespace {
@@ -48,7 +49,7 @@ void check_table(const std::string& file, const std::string& backbone, const Sha
   const auto graph =
       test::build("{backbone: " + backbone + head + "}", test::sample(image, classes));
   const auto rows = layer_table(graph);
-  std::ifstream in(std::string(TEST_SOURCE_DIR) + "/keras/backbones/" + file + ".txt");
+  std::ifstream in(test::source_file("test/keras/backbones/") + file + ".txt");
   REQUIRE(in.good());
   std::size_t i = 0;
   for (std::string line; std::getline(in, line); ++i) {
@@ -101,6 +102,27 @@ TEST_CASE("backbones have Keras's layers, in its order, with its shapes and numb
               {160, 160, 3}, 7);
   check_table("resnet50", "{name: resnet50}", {224, 224, 3}, 4);
   check_table("resnet50_top", "{name: resnet50, include_top: true}", {97, 64, 3}, 5);
+}
+
+// Keras's count_params() of the networks for 1000 classes; torchvision's and the statistics of
+// batch norm for resnet18 and 34.
+TEST_CASE("backbones with their classifiers have Keras's number of parameters") {
+  const std::map<std::string, std::int64_t> parameters{
+      {"resnet18", 11689512 + 9600},    {"resnet34", 21797672 + 17024},
+      {"resnet101", 44707176},          {"densenet121", 8062504},
+      {"efficientnet_b0", 5330571 - 7}, {"efficientnet_b1", 7856239 - 7},
+      {"efficientnet_b2", 9177569 - 7}, {"efficientnet_b3", 12320535 - 7},
+      {"mobilenet_v3_small", 2554968},  {"mobilenet_v3_large", 5507432},
+      {"convnext_tiny", 28589128}};
+  for (const auto& [name, expected] : parameters) {
+    CAPTURE(name);
+    const auto graph = test::build("{backbone: {name: " + name + ", include_top: true}}",
+                                   test::sample({64, 64, 3}, 1000));
+    std::int64_t count = 0;
+    for (const LayerRow& row : layer_table(graph)) count += row.parameters;
+    CHECK(count == expected);
+    CHECK(graph[graph.outputs[0]].shape == Shape{kBatch, 1000});
+  }
 }
 
 TEST_CASE("freeze counts as Python slices Keras's layer list") {

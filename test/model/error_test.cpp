@@ -113,6 +113,24 @@ TEST_CASE("options that do not fit the input") {
   }
 }
 
+TEST_CASE("layers that do not fit their inputs") {
+  const auto message = [](const std::string& layers) {
+    return mistakes("{layers: [" + layers + ", flatten, dense: {units: 10}]}", kDigits);
+  };
+  CHECK(message("group_norm: 32").find("groups: 32 does not divide the 1 channels") !=
+        std::string::npos);
+  CHECK(message("flatten, up_sampling: 2").find("expects an image") != std::string::npos);
+  CHECK(message("flatten, conv_transpose: {filters: 3}").find("expects an image") !=
+        std::string::npos);
+  CHECK(message("conv_transpose: {filters: 3, padding: [1, 1, 1, 1]}")
+            .find("padding is a list, expected valid or same") != std::string::npos);
+  CHECK(message("multiply: {inputs: [input, input, input]}").find("multiplies two inputs, got 3") !=
+        std::string::npos);
+  CHECK(message("{conv: {filters: 3, name: c}}, multiply: {inputs: [c, input]}")
+            .find("the second must have the first's shape or be [batch, 1, 1, 3]") !=
+        std::string::npos);
+}
+
 // The reader refuses these already; models may also be written in C++.
 TEST_CASE("models that no config file can hold") {
   const config::Config config = test::config_of("{layers: [flatten, dense: {units: 10}]}");

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "model/build.h"
 #include "support/model.h"
+#include "support/source_files.h"
 
 namespace trainer::model {
 namespace {
@@ -85,7 +86,7 @@ TEST_CASE("groups: two equal names are a mistake") {
 
 // Keras's example cifar10_resnet prints "Total params: 274,442" for n = 3, version 1.
 TEST_CASE("ResNet-20 takes 25 lines and has the parameters of Keras's") {
-  const std::string path = PROJECT_SOURCE_DIR "/configs/cifar10_resnet20.yaml";
+  const std::string path = test::source_file("configs/cifar10_resnet20.yaml");
   const std::string text = read_text_file(path);
   CHECK(std::count(text.begin(), text.end(), '\n') <= 25);
   const config::Config config = config::load_config(path, {}, {}).config;

@@ -11,6 +11,7 @@
 #include "model/export.h"
 #include "support/model.h"
 #include "support/skip.h"
+#include "support/source_files.h"
 
 namespace trainer::model {
 namespace {
@@ -37,7 +38,7 @@ Model model_of(const std::string& weights, const std::string& layers = kLayers,
 }
 
 std::string fixture(const std::string& name) {
-  return std::string(TEST_SOURCE_DIR) + "/keras/weights/" + name;
+  return test::source_file("test/keras/weights/") + name;
 }
 
 std::vector<std::string> names_of(const graph::Graph& graph) {
@@ -345,6 +346,58 @@ TEST_CASE("a whole state dict of torchvision's ResNet50 fills Keras's network") 
   CHECK(import.report.complete());
   CHECK(import.report.extra.empty());
   CHECK(import.report.loaded.size() == 53 * 2 + 53 * 4 + 2);
+}
+
+TEST_CASE("ConvNeXt's dense layers and nameless factors find their places") {
+  const auto config = test::config_of(
+      "{backbone: {name: convnext_tiny, weights: w}, head: [global_average_pool, dense: 2]}");
+  const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 2), 1);
+  const std::string block = "convnext_tiny_stage_0_block_1_";
+  const Import import = match_weights(
+      graph,
+      {{block + "layer_scale/" + block + "layer_scale/Variable_1", {96}, std::vector<float>(96, 2)},
+       {block + "pointwise_conv_1/kernel", {96, 384}, std::vector<float>(96 * 384, 3)}},
+      {"*"});
+  CHECK(import.report.loaded ==
+        std::vector<std::string>{block + "pointwise_conv_1/kernel", block + "layer_scale/gamma"});
+  CHECK(import.report.extra.empty());
+}
+
+TEST_CASE("a whole state dict of torchvision's ResNet18 keeps its names") {
+  const auto config =
+      test::config_of("{backbone: {name: resnet18, include_top: true, weights: w}}");
+  const auto graph = build_model(config.model, config.data, test::sample({32, 32, 3}, 10), 1);
+  std::vector<Tensor> file;
+  const auto add = [&](const std::string& name, const Shape& shape) {
+    file.push_back(
+        {name, shape, std::vector<float>(static_cast<std::size_t>(shape.elements()), 0.5f)});
+  };
+  const auto norm = [&](const std::string& name, std::int64_t n) {
+    for (const char* suffix : {".weight", ".bias", ".running_mean", ".running_var"})
+      add(name + suffix, {n});
+    add(name + ".num_batches_tracked", {});
+  };
+  add("conv1.weight", {64, 3, 7, 7});
+  norm("bn1", 64);
+  for (int l = 0; l < 4; ++l) {
+    const std::int64_t w = std::int64_t{64} << l, in = l == 0 ? w : w / 2;
+    for (int b = 0; b < 2; ++b) {
+      const std::string p = concat("layer", l + 1, '.', b, '.');
+      add(p + "conv1.weight", {w, b == 0 ? in : w, 3, 3});
+      add(p + "conv2.weight", {w, w, 3, 3});
+      norm(p + "bn1", w);
+      norm(p + "bn2", w);
+      if (b == 0 && l > 0) add(p + "downsample.0.weight", {w, in, 1, 1});
+      if (b == 0 && l > 0) norm(p + "downsample.1", w);
+    }
+  }
+  add("fc.weight", {10, 512});
+  add("fc.bias", {10});
+  const Import import =
+      match_weights(graph, from_torchvision(config::Backbone::Name::kResNet18, file), {});
+  CHECK(import.report.complete());
+  CHECK(import.report.extra.empty());
+  CHECK(import.report.loaded.size() == 20 + 20 * 4 + 2);
 }
 
 TEST_CASE("the real MobileNetV2 of Keras loads whole") {

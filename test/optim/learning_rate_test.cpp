@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "optim/optim.h"
+#include "support/source_files.h"
 
 namespace trainer::optim {
 namespace {
@@ -141,7 +142,7 @@ TEST_CASE("schedules equal Keras's and PyTorch's over 200 steps") {
   const char* name = "";
   SUBCASE("Keras") { name = "schedules.json"; }
   SUBCASE("PyTorch") { name = "torch_schedules.json"; }
-  std::ifstream file(std::string(TEST_SOURCE_DIR) + "/keras/" + name);
+  std::ifstream file(test::source_file("test/keras/") + name);
   REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   const Length length{fixture["steps_per_epoch"].get<double>(),

@@ -366,7 +366,7 @@ std::vector<double> ReferenceExecutable::gradient_norms() const {
     const auto first = static_cast<std::size_t>(segment.offset);
     const auto count = static_cast<std::size_t>(segment.count);
     norms.push_back(norm_of(tensor_of(variables_.at(segment.parameter)),
-                            tensor_of(std::span(sum_).subspan(first, count)), segment.update.l2));
+                            tensor_of(std::span(sum_).subspan(first, count)), segment.update));
   }
   return norms;
 }
@@ -408,11 +408,12 @@ void ReferenceExecutable::update(const backend::Scalars& scalars) {
       // The norms are those of before any update.
       const double scale = static_cast<double>(scales[next]);
       for (std::size_t i = 0; i < operands[1].data.size(); ++i) {
-        const double penalty = 2 * static_cast<double>(op.l2) * operands[0].data[i];
+        const double penalty = penalty_slope(op, operands[0].data[i]);
         operands[1].data[i] = (operands[1].data[i] + penalty) * scale;
       }
       op.clip = {};
       op.l2 = 0;
+      op.l1 = 0;
     }
     Site site{{}, {}, own, 0};
     for (Tensor& operand : operands) site.inputs.push_back(&operand);

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "support/source_files.h"
 
 namespace trainer::report {
 namespace {
@@ -41,7 +42,7 @@ PlannedData as_named(const config::Config& config) {
 
 TEST_CASE("plans of all configs") {
   std::vector<fs::path> paths;
-  for (const auto& entry : fs::directory_iterator(std::string(PROJECT_SOURCE_DIR) + "/configs")) {
+  for (const auto& entry : fs::directory_iterator(test::source_file("configs"))) {
     if (entry.path().extension() == ".yaml") paths.push_back(entry.path());
   }
   REQUIRE(paths.size() >= 4);
@@ -54,7 +55,7 @@ TEST_CASE("plans of all configs") {
     if (!loaded.config.model.input.empty()) data.sample->image = Shape(loaded.config.model.input);
     std::ostringstream printed;
     print_plan(make_plan(loaded, data, plan_model(loaded.config, data)), printed);
-    const std::string golden = std::string(TEST_SOURCE_DIR) + "/golden/plan_" + name + ".txt";
+    const std::string golden = test::source_file("test/golden/plan_") + name + ".txt";
     if (std::getenv("TRAINER_UPDATE_GOLDEN")) std::ofstream(golden) << printed.str();
     std::ifstream file(golden);
     std::ostringstream expected;

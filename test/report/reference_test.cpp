@@ -5,11 +5,12 @@
 #include <cstdlib>
 
 #include "base/files.h"
+#include "support/source_files.h"
 
 namespace trainer::report {
 
 TEST_CASE("configs/reference.md is what the field lists say") {
-  const Path file = std::string(PROJECT_SOURCE_DIR) + "/configs/reference.md";
+  const Path file = test::source_file("configs/reference.md");
   const std::string text = reference();
   if (std::getenv("TRAINER_UPDATE_GOLDEN") != nullptr) write_file_atomic(file, text);
   INFO("run with TRAINER_UPDATE_GOLDEN=1, or trainer explain --all > configs/reference.md");

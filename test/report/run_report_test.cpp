@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "report/page/html.h"
 #include "report/page/mistakes.h"
+#include "report/page/svg.h"
 
 namespace trainer::report {
 namespace {
@@ -46,6 +47,55 @@ TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as
   CHECK_FALSE(has(page_of({}), "GPU utilisation"));
 }
 
+TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {
+  experiment::RunFiles run;
+  experiment::MetricsRow row;
+  row.split = "train";
+  row.step = 3;
+  row.loss = 2;
+  row.learning_rate = 0.5;
+  row.images_per_second = 80;
+  run.metrics.push_back(row);
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    run.ledger.push_back({step, 32, concat(step, ".5"), "0.5", "", "", 0.25, 0});
+  }
+  const auto points = [&](const char* id) {
+    for (const Chart& chart : run_charts(run)) {
+      if (chart.id == id) return chart.series.front().points;
+    }
+    return decltype(Series::points){};
+  };
+  using Points = decltype(Series::points);
+  CHECK(points("loss") == Points{{1, 1.5}, {2, 2.5}, {3, 3.5}});
+  CHECK(points("throughput") == Points{{1, 128}, {2, 128}, {3, 128}});
+  CHECK(points("accuracy") == Points{{3, 0}});
+  run.metrics.insert(run.metrics.end(), 4, row);
+  CHECK(points("loss").front() == std::pair<double, double>(3, 2));
+}
+
+TEST_CASE("sweep report: the ideal time is that of the row's own samples") {
+  experiment::Summary summary;
+  summary.keys = {"parallel.gpus"};
+  summary.short_names = {"gpus"};
+  for (const std::int64_t replicas : {1, 2}) {
+    experiment::SummaryRow row;
+    row.values = {{"parallel.gpus", std::to_string(replicas)}};
+    row.runs = 1;
+    row.replicas = replicas;
+    row.images_per_second = replicas == 1 ? 100 : 150;
+    row.total_seconds = replicas == 1 ? 10 : 8;
+    summary.rows.push_back(row);
+  }
+  const std::vector<Chart> charts = sweep_charts(summary);
+  REQUIRE(charts.size() == 2);
+  using Points = decltype(Series::points);
+  REQUIRE(charts[1].series.size() == 2);
+  CHECK(charts[0].series[1].points == Points{{1, 100}, {2, 200}});
+  CHECK(charts[1].series[0].points == Points{{1, 10}, {2, 8}});
+  CHECK(charts[1].series[1].points == Points{{1, 10}, {2, 6}});  // 1200 images
+  CHECK(charts[1].series[1].is_reference);
+}
+
 TEST_CASE("run report: what there is no time or data to look at is said") {
   Mistakes mistakes;
   mistakes.split = "test";
@@ -71,6 +121,17 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
             "class=\"n\">7</td><td class=\"n\">1</td>"));
   CHECK(has(page, "<th scope=\"row\">validation</th><td class=\"n\">3</td><td class=\"n\">-</td>"));
   CHECK(has(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
+}
+
+TEST_CASE("line chart: values that lie one rounding apart have some ticks") {
+  Chart chart;
+  chart.id = "loss";
+  chart.series.push_back({"loss", {{0, 1e17}, {1, 1e17 + 16}}});
+  const std::string svg = line_chart(chart);
+  std::size_t ticks = 0;
+  for (std::size_t at = 0; (at = svg.find("tick y-tick", at)) != std::string::npos; ++at) ++ticks;
+  CHECK(ticks > 2);
+  CHECK(ticks < 50);
 }
 
 TEST_CASE("pictures: small ones are PNG, larger ones JPEG, and none is too large for a page") {

@@ -21,12 +21,12 @@ depends=$(dpkg-deb --field "$package" Depends)
 for library in libc6 libdnnl2 libyaml-cpp0.7 libgrpc++; do
   [[ $depends == *"$library"* ]] || fail "does not depend on $library: $depends"
 done
-dpkg-deb --extract "$package" "$work/root"
-"$work/root/usr/bin/trainer" --version
+dpkg-deb --extract "$package" "$work/unpacked"
+"$work/unpacked/usr/bin/trainer" --version
 for file in share/trainer/configs/digits.yaml share/man/man1/trainer.1 share/doc/trainer/LICENSE \
   share/bash-completion/completions/trainer; do
-  [[ -s $work/root/usr/$file ]] || fail "no $file in the package"
+  [[ -s $work/unpacked/usr/$file ]] || fail "no $file in the package"
 done
-[[ -z $(find "$work/root" -name '*cuda*') ]] || fail "the CUDA plugin is in the package of the CPU"
-[[ -z $(find "$work/root" -path '*home*' -o -path '*build*') ]] || fail "a path of this machine is in the package"
+[[ -z $(find "$work/unpacked" -name '*cuda*') ]] || fail "the CUDA plugin is in the package of the CPU"
+[[ -z $(find "$work/unpacked" -path '*home*' -o -path '*build*') ]] || fail "a path of this machine is in the package"
 echo "ok"

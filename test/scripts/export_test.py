@@ -33,6 +33,28 @@ LAYERS = """
     - dense: {units: 16, activation: elu, name: e1}
     - dense: {units: 5, name: e2}
 """
+MORE_LAYERS = """
+    - conv: {filters: 8, strides: 2, padding: same, name: c1}
+    - group_norm: {groups: 4, name: g1}
+    - prelu: {alpha_initializer: {constant: {value: 0.2}}, name: r1}
+    - global_average_pool: {keepdims: true, name: p1}
+    - conv: {filters: 8, kernel_size: 1, activation: hard_sigmoid, name: c2}
+    - multiply: {inputs: [r1, c2], name: m1}
+    - layer_norm: {name: l1}
+    - spatial_dropout: {rate: 0.2, name: o1}
+    - conv_transpose: {filters: 6, kernel_size: 3, strides: 2, padding: same, activation: hard_swish, name: t1}
+    - conv_transpose: {filters: 4, kernel_size: 2, strides: 3, name: t2}
+    - prelu: {shared: true, alpha_initializer: {constant: {value: 0.1}}, name: r2}
+    - average_pool: {name: p2}
+    - up_sampling: {size: [2, 1], name: u1}
+    - up_sampling: {size: 2, interpolation: bilinear, name: u2}
+    - drop_path: {rate: 0.2, name: o2}
+    - max_pool: {pool_size: 4, name: p3}
+    - flatten: {name: f1}
+    - dense: {units: 16, activation: selu, name: e1}
+    - layer_norm: {name: l2}
+    - dense: {units: 5, name: e2}
+"""
 CONFIG = """name: exported
 model:
   {model}
@@ -82,6 +104,24 @@ def plain_model(keras, size):
     return keras.Model(images, x)
 
 
+def model_of_more_layers(keras, size):
+    layers = keras.layers
+    images = keras.Input((size, size, 3))
+    x = layers.Conv2D(8, 3, strides=2, padding="same", name="c1")(images)
+    x = layers.PReLU(name="r1")(layers.GroupNormalization(4, name="g1")(x))
+    s = layers.Conv2D(8, 1, activation="hard_sigmoid", name="c2")(layers.GlobalAveragePooling2D(keepdims=True, name="p1")(x))
+    x = layers.LayerNormalization(name="l1")(layers.Multiply(name="m1")([x, s]))
+    x = layers.SpatialDropout2D(0.2, name="o1")(x)
+    x = layers.Conv2DTranspose(6, 3, strides=2, padding="same", activation="hard_swish", name="t1")(x)
+    x = layers.Conv2DTranspose(4, 2, strides=3, name="t2")(x)
+    x = layers.AveragePooling2D(2, name="p2")(layers.PReLU(shared_axes=[1, 2], name="r2")(x))
+    x = layers.UpSampling2D((2, 1), name="u1")(x)
+    x = layers.UpSampling2D(2, interpolation="bilinear", name="u2")(x)
+    x = layers.Flatten(name="f1")(layers.MaxPooling2D(4, name="p3")(x))
+    x = layers.LayerNormalization(name="l2")(layers.Dense(16, activation="selu", name="e1")(x))
+    return keras.Model(images, layers.Dense(5, name="e2")(x))
+
+
 def backbone_model(keras, size):
     backbone = keras.applications.MobileNetV2(weights=None, include_top=False, input_shape=(size, size, 3))
     x = keras.layers.GlobalAveragePooling2D(name="pool")(backbone.output)
@@ -93,6 +133,7 @@ SHARED = os.environ.get("TRAINER_SHARED_DATA")
 WEIGHTS = f", weights: {SHARED}/weights/mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5" if SHARED else ""
 CASES = {
     "plain": ("layers:" + LAYERS, 33, True, plain_model),
+    "more": ("layers:" + MORE_LAYERS, 33, False, model_of_more_layers),
     "backbone": ("backbone: {name: mobilenet_v2, batch_norm: eval" + WEIGHTS + "}\n  head: [{global_average_pool: "
                  "{name: pool}}, {dense: {units: 5, name: e2}}]", 64, False, backbone_model),
 }

@@ -112,6 +112,24 @@ class ReportBrowserTest(unittest.TestCase):
                 self.browser.press("Enter", 13, "\r")
                 self.assertTrue(self.browser.run("document.querySelector('details').open"))
 
+    def test_pictures_are_there_without_scrolling(self):
+        """So that a print of the page has them, too."""
+        self.browser.show(NARROW)
+        self.browser.open(self.pages.files["run"].as_uri())
+        shown = self.browser.run("[...document.querySelectorAll('img')].map(e => e.complete && e.naturalWidth > 0)")
+        self.assertGreater(len(shown), 4)
+        self.assertTrue(all(shown))
+
+    def test_numbers_are_not_broken(self):
+        self.browser.show(NARROW)
+        for file in self.pages.files.values():
+            self.browser.open(file.as_uri())
+            broken = self.browser.run("""[...document.querySelectorAll("td.n")].filter(e => e.checkVisibility()).filter(e => {
+                const range = document.createRange(); range.selectNodeContents(e);
+                return new Set([...range.getClientRects()].map(box => Math.round(box.top))).size > 1; })
+                .map(e => e.textContent)""")
+            self.assertEqual(broken, [])
+
     def test_wide_tables_scroll_by_keyboard(self):
         self.browser.show(NARROW)
         self.browser.open(self.pages.files["sweep"].as_uri())

@@ -79,10 +79,34 @@ void evaluate(const graph::PoolBackward& op, const Site& s);
 void evaluate(const graph::GlobalPool& op, const Site& s);
 void evaluate(const graph::GlobalPoolBackward& op, const Site& s);
 
+// Batch norm in all its forms (reference_batch_norm.cpp).
+void evaluate(const graph::BatchNorm& op, const Site& s);
+void evaluate(const graph::BatchNormBackward& op, const Site& s);
+void evaluate(const graph::BatchNormInference& op, const Site& s);
+void evaluate(const graph::BatchNormInferenceBackward& op, const Site& s);
+void evaluate(const graph::FoldBatchNorm& op, const Site& s);
+void evaluate(const graph::UpdateStatistics& op, const Site& s);
+
+// Losses, penalties and ranks (reference_loss.cpp).
+void evaluate(const graph::Loss& op, const Site& s);
+void evaluate(const graph::L2Penalty& op, const Site& s);
+void evaluate(const graph::ClassRank& op, const Site& s);
+
+// Repeated factors, groups and enlarged images (reference_repeated.cpp).
+void evaluate(const graph::Multiply& op, const Site& s);
+void evaluate(const graph::AddBias& op, const Site& s);
+void evaluate(const graph::SumProduct& op, const Site& s);
+void evaluate(const graph::GroupNorm& op, const Site& s);
+void evaluate(const graph::GroupNormBackward& op, const Site& s);
+void evaluate(const graph::UpSample& op, const Site& s);
+void evaluate(const graph::UpSampleBackward& op, const Site& s);
+
 // Optimizer rules (reference_update.cpp).
 void evaluate(const graph::Update& op, const Site& s);
+// The gradient of the penalty of an update at w.
+double penalty_slope(const graph::Update& op, double w);
 // The norm of a parameter's gradient, with that of its penalty.
-double norm_of(const Tensor& w, const Tensor& gradient, float l2);
+double norm_of(const Tensor& w, const Tensor& gradient, const graph::Update& op);
 
 // The derivative of an activation that can be told from its output.
 double slope_at_output(const graph::Activation& activation, double y);

@@ -72,10 +72,14 @@ double step(const graph::LionRule& r, double g, double w, double rate, double, d
 
 }  // namespace
 
-double norm_of(const Tensor& w, const Tensor& gradient, float l2) {
+double penalty_slope(const graph::Update& op, double w) {
+  return 2 * number(op.l2) * w + number(op.l1) * (w > 0 ? 1 : w < 0 ? -1 : 0);
+}
+
+double norm_of(const Tensor& w, const Tensor& gradient, const graph::Update& op) {
   double sum = 0;
   for (std::int64_t i = 0; i < w.size(); ++i) {
-    const double g = gradient[i] + 2 * number(l2) * w[i];
+    const double g = gradient[i] + penalty_slope(op, w[i]);
     sum += g * g;
   }
   return std::sqrt(sum);
@@ -90,12 +94,12 @@ void evaluate(const graph::Update& op, const Site& s) {
   double scale = 1;
   if (op.clip.kind == Kind::kNorm || op.clip.kind == Kind::kGlobalNorm) {
     const double norm =
-        op.clip.kind == Kind::kNorm ? norm_of(parameter, s.in(1), op.l2) : s.gradient_norm;
+        op.clip.kind == Kind::kNorm ? norm_of(parameter, s.in(1), op) : s.gradient_norm;
     if (norm > limit) scale = limit / norm;
   }
   for (std::int64_t i = 0; i < parameter.size(); ++i) {
     double& w = parameter[i];
-    double g = (s.in(1)[i] + 2 * number(op.l2) * w) * scale;
+    double g = (s.in(1)[i] + penalty_slope(op, w)) * scale;
     if (op.clip.kind == Kind::kValue) g = std::clamp(g, -limit, limit);
     w -= rate * number(op.weight_decay) * w;
     double* slot[4] = {};

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "model/model.h"
 #include "optim/optim.h"
+#include "support/source_files.h"
 
 using namespace trainer;
 using nlohmann::json;
@@ -129,7 +130,8 @@ void compare(const json& run, int lanes) {
 
 TEST_CASE("fifty steps of training give Keras's losses") {
   int runs = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(TEST_SOURCE_DIR "/keras/training")) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(test::source_file("test/keras/training"))) {
     const json run = json::parse(std::ifstream(entry.path()));
     INFO(entry.path().filename().string());
     compare(run, 1);

@@ -15,6 +15,7 @@
 #include "measure/benchmark.h"
 #include "model/model.h"
 #include "report/plan/plan_report.h"
+#include "support/source_files.h"
 
 namespace trainer::train {
 namespace {
@@ -60,7 +61,7 @@ struct Floats {
 };
 
 config::Config shipped(const std::string& name) {
-  const std::string root = PROJECT_SOURCE_DIR;
+  const std::string root = test::source_file("");
   return config::load_config(root + "/configs/" + name + ".yaml", {},
                              {{"CATS_DOGS_DIR", "/nowhere"},
                               {"OCTDL_DIR", "/nowhere"},

@@ -7,10 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/source_files.h"
+
 namespace trainer::train {
 
 TEST_CASE("reduce_on_plateau gives the rates of Keras's ReduceLROnPlateau") {
-  std::ifstream file(TEST_SOURCE_DIR "/keras/plateaus.json");
+  std::ifstream file(test::source_file("test/keras/plateaus.json"));
   REQUIRE(file);
   const auto fixture = nlohmann::json::parse(file);
   REQUIRE(fixture["cases"].size() > 0);

@@ -1,22 +1,21 @@
 #include "backend/cpu/cpu.h"
 
 #include <algorithm>
+#include <map>
 
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/executable.h"
+#include "backend/cpu/lanes/lanes.h"
 #include "backend/cpu/stream.h"
 #include "backend/host_collective.h"
+#include "backend/placement.h"
 #include "base/threads/cores.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-// More workers than this have never been of use, and the update sums at most so many gradients.
-constexpr int kMostWorkers = 64;
-
-Machine inspect(const std::string& instruction_set, int threads_per_worker) {
+Machine inspect(const std::string& instruction_set) {
   Machine machine;
-  machine.threads = threads_per_worker;
   const bool amx = instruction_set == "amx";
   if (amx || instruction_set.empty()) machine.amx = simd::amx_kernels();
   if (!amx || machine.amx != nullptr) {
@@ -44,20 +43,33 @@ class PinnedThread final : public ThreadBinding {
   Pinned pinned_;
 };
 
+// The workers of programs with one number of lanes.
+struct LaneWorkers {
+  LaneWorkers(Machine machine_of_all, int lanes, int threads, const std::vector<int>& cores)
+      : machine(std::move(machine_of_all)), workers(lanes, threads / lanes, cores) {
+    machine.threads = workers.threads_per_worker();
+  }
+
+  Machine machine;
+  WorkerThreads workers;
+};
+
 class CpuBackend : public Backend {
  public:
-  CpuBackend(int threads, int workers, const CpuOptions& options)
-      : machine_(inspect(options.instruction_set, threads / workers)),
+  CpuBackend(int threads, const CpuOptions& options)
+      : machine_(inspect(options.instruction_set)),
+        threads_(threads),
         all_threads_(options.all_threads > 0 ? options.all_threads : threads),
+        given_lanes_(std::min(options.lanes, kMostLanes)),
         cores_(options.cores),
-        workers_(workers, threads / workers, options.cores),
-        arenas_(workers) {}
+        lanes_{given_lanes_ > 0 ? given_lanes_ : std::min(threads, kMostLanes), ""},
+        arenas_(kMostLanes) {}
 
   std::string describe() const override {
     const dnnl_version_t* version = dnnl_version();
-    return concat("cpu, ", workers_.count(), workers_.count() == 1 ? " lane" : " lanes", " x ",
-                  workers_.threads_per_worker(),
-                  workers_.threads_per_worker() == 1 ? " thread" : " threads", ", ", machine_.isa,
+    const int threads = threads_ / lanes_.count;
+    return concat("cpu, ", lanes_.count, lanes_.count == 1 ? " lane" : " lanes", " x ", threads,
+                  threads == 1 ? " thread" : " threads", ", ", machine_.isa,
                   machine_.amx != nullptr ? " with bf16 on AMX"
                   : machine_.bf16         ? " with bf16"
                                           : "",
@@ -70,7 +82,7 @@ class CpuBackend : public Backend {
   }
 
   std::vector<Setting> chosen_settings() const override {
-    return {{kLanesKey, std::to_string(workers_.count())},
+    return {{kLanesKey, std::to_string(lanes_.count), lanes_.reason},
             {kThreadsKey, std::to_string(all_threads_)}};
   }
 
@@ -104,8 +116,13 @@ class CpuBackend : public Backend {
 
   std::unique_ptr<Executable> compile(const graph::Graph& graph, Variables& variables,
                                       const CompileOptions& options) override {
-    return std::make_unique<CpuExecutable>(graph, dynamic_cast<CpuVariables&>(variables), workers_,
-                                           arenas_, machine_, options);
+    auto& own = dynamic_cast<CpuVariables&>(variables);
+    Lanes lanes{given_lanes_, ""};
+    if (given_lanes_ == 0) lanes = choose_lanes(graph, own, options, threads_);
+    if (has_updates(graph)) lanes_ = lanes;
+    LaneWorkers& with = workers_of(lanes.count);
+    return std::make_unique<CpuExecutable>(graph, own, with.workers, arenas_, with.machine,
+                                           options);
   }
 
   std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
@@ -113,10 +130,19 @@ class CpuBackend : public Backend {
   }
 
  private:
+  LaneWorkers& workers_of(int lanes) {
+    std::unique_ptr<LaneWorkers>& workers = workers_[lanes];
+    if (!workers) workers = std::make_unique<LaneWorkers>(machine_, lanes, threads_, cores_);
+    return *workers;
+  }
+
   Machine machine_;
+  int threads_;
   int all_threads_;
+  int given_lanes_;  // 0: chosen for each program
   std::vector<int> cores_;
-  WorkerThreads workers_;
+  Lanes lanes_;  // of the training program compiled last; the most before there is one
+  std::map<int, std::unique_ptr<LaneWorkers>> workers_;  // by lanes
   Arenas arenas_;
 };
 
@@ -125,8 +151,8 @@ class CpuBackend : public Backend {
 std::unique_ptr<Backend> open_backend(const CpuOptions& options) {
   const int threads =
       options.threads > 0 ? options.threads : static_cast<int>(available_cores().size());
-  const int workers = std::min(options.lanes > 0 ? options.lanes : threads, kMostWorkers);
-  return std::make_unique<CpuBackend>(std::max(threads, workers), workers, options);
+  return std::make_unique<CpuBackend>(std::max(threads, std::min(options.lanes, kMostLanes)),
+                                      options);
 }
 
 }  // namespace trainer::backend::cpu

@@ -1,6 +1,7 @@
 #include "backend/cpu/dnnl.h"
 
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <unordered_map>
 
@@ -148,6 +149,13 @@ algorithm dnnl_eltwise(const graph::Activation& activation, bool from_output) {
       return algorithm::eltwise_gelu_erf;
     case Kind::kSwish:
       return algorithm::eltwise_swish;
+    case Kind::kHardSwish:
+      return algorithm::eltwise_hardswish;
+    case Kind::kNegativePart:
+      return algorithm::eltwise_clip_v2;
+    case Kind::kHardSigmoid:
+    case Kind::kSelu:
+      break;  // our own kernels (ops/activation.cpp)
   }
   throw std::logic_error("unknown activation");
 }
@@ -161,6 +169,8 @@ float dnnl_alpha(const graph::Activation& activation) {
     case Kind::kLeakyRelu:
     case Kind::kElu:
       return activation.alpha;
+    case Kind::kNegativePart:
+      return std::numeric_limits<float>::lowest();
     default:
       return 0;
   }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cpu/lanes/lanes.h"
 #include "backend/placement.h"
 #include "base/error.h"
 #include "base/finite.h"
@@ -16,17 +17,6 @@ namespace {
 
 // Off only in builds that show what measuring costs: scripts/bench/step_times.
 constexpr bool kStepTimes = TRAINER_STEP_TIMES;
-
-// Samples that a worker computes at once. Larger micro-batches gain nothing and leave the caches;
-// smaller ones pay for more calls of every primitive.
-constexpr std::int64_t kMicroBatch = 64;
-
-// Batch norm takes its statistics over the whole batch, so that a worker's share may not be cut.
-bool needs_whole_batch(const graph::Graph& graph) {
-  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const graph::Node& node) {
-    return std::holds_alternative<graph::BatchNorm>(node.op);
-  });
-}
 
 // What the end of a program belongs to.
 PhaseClock::Phase last_phase(const Lowered& lowered) {
@@ -56,28 +46,46 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
   if (options.reduction.ordered && (workers.threads_per_worker() != 1 || whole_batch_)) {
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
   }
-  const ReductionOptions& reduction = options.reduction;
-  if (updates_) {
-    const bool has_ranks = ranks_ != nullptr;
-    if (has_ranks) trailer_ = Trailer(moving_statistics(graph), statistics_ranks_ == nullptr);
-    const auto trailer = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
-    for (WorkerState& state : states_) {
-      state.gradients =
-          Memory((variables.flat_count() + trailer) * static_cast<std::int64_t>(sizeof(float)));
-    }
-    if (has_ranks) {
-      reduction_ =
-          std::make_unique<Reduction>(variables, *machine.kernels, reduction, trailer_.size());
-    }
-  }
+  if (updates_) allocate_gradients();
   // The usual size now, other sizes (the last batch of an epoch) when they come.
-  const std::int64_t all = options.max_samples * ranks_in(reduction);
+  const std::int64_t all = options.max_samples * ranks_in(options.reduction);
   const std::span<const WorkerShare> shares = shares_.of(options.max_samples, all);
+  if (updates_) allocate_partial_sums(shares);
   for (int worker = 0; worker < workers.count(); ++worker) {
     const WorkerShare& share = shares[static_cast<std::size_t>(worker)];
     for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
       if (share.micro_batch_count(i) > 0) program(worker, share.micro_batch_count(i));
     }
+  }
+}
+
+void CpuExecutable::allocate_gradients() {
+  const bool has_ranks = ranks_ != nullptr;
+  if (has_ranks) trailer_ = Trailer(moving_statistics(graph_), statistics_ranks_ == nullptr);
+  if (!options_.reduction.ordered) {
+    const int lanes = workers_.count();
+    joint_ = JointLayers(graph_, variables_, lanes, samples_at_once(graph_, options_, lanes));
+    if (!joint_.empty()) joint_.allocate();
+  }
+  const auto trailer = static_cast<std::int64_t>(has_ranks ? trailer_.size() : 0);
+  const std::int64_t own = variables_.flat_count() - joint_.gradient_count() + trailer;
+  for (WorkerState& state : states_) {
+    state.gradients = Memory(own * static_cast<std::int64_t>(sizeof(float)));
+  }
+  if (!has_ranks) return;
+  reduction_ = std::make_unique<Reduction>(variables_, *machine_.kernels, options_.reduction,
+                                           trailer_.size());
+}
+
+// What the micro-batches of these shares are added up in.
+void CpuExecutable::allocate_partial_sums(std::span<const WorkerShare> shares) {
+  for (std::size_t worker = 0; worker < states_.size(); ++worker) {
+    const auto batches = static_cast<std::uint64_t>(shares[worker].micro_batches());
+    if (batches < 2) continue;
+    const std::size_t sums =
+        options_.reduction.ordered ? static_cast<std::size_t>(std::bit_width(batches) - 1) : 1;
+    WorkerState& state = states_[worker];
+    while (state.partial.size() < sums) state.partial.emplace_back(state.gradients.bytes());
   }
 }
 
@@ -87,7 +95,8 @@ Lowered& CpuExecutable::program(int worker, std::int64_t samples) {
   if (!lowered) {
     // Primitives plan for the number of threads that they will run with.
     omp_set_num_threads(workers_.threads_per_worker());
-    Lowering lowering(graph_, samples, machine_, variables_, state.gradients.as<float>(), options_);
+    const GradientPlaces gradients{state.gradients.as<float>(), joint_.empty() ? nullptr : &joint_};
+    Lowering lowering(graph_, samples, machine_, variables_, gradients, options_);
     lowered = std::make_unique<Lowered>(lowering.lower());
     lowered->bind(arenas_.get(worker, lowered->arena_bytes));
     find_bucket_steps(*lowered);
@@ -229,17 +238,9 @@ void CpuExecutable::prepare(Call& call) {
   prepare_sums(call);
 }
 
-// Allocates partial sums on first use.
 void CpuExecutable::prepare_sums(Call& call) {
   if (!updates_) return;
-  const std::int64_t bytes = states_[0].gradients.bytes();
-  for (std::size_t worker = 0; worker < states_.size(); ++worker) {
-    const auto batches = static_cast<std::uint64_t>(call.shares[worker].micro_batches());
-    if (batches < 2) continue;
-    const std::size_t sums =
-        options_.reduction.ordered ? static_cast<std::size_t>(std::bit_width(batches) - 1) : 1;
-    while (states_[worker].partial.size() < sums) states_[worker].partial.emplace_back(bytes);
-  }
+  allocate_partial_sums(call.shares);
   const Scalars& scalars = call.scalars;
   const bool one_call = scalars.apply && !scalars.accumulate;
   const bool tree = options_.reduction.ordered && states_.size() > 2;
@@ -247,16 +248,17 @@ void CpuExecutable::prepare_sums(Call& call) {
     reduction_ = std::make_unique<Reduction>(variables_, *machine_.kernels, options_.reduction, 0);
   }
   const bool has_ranks = ranks_ != nullptr;
-  if (has_ranks && options_.reduction.ordered && !one_call && accumulated_.bytes() == 0) {
-    accumulated_ = Memory(bytes);
-  }
+  const bool accumulates = has_ranks && options_.reduction.ordered && !one_call;
+  if (accumulates && accumulated_.bytes() == 0) accumulated_ = Memory(states_[0].gradients.bytes());
   if (!scalars.accumulate) all_finite_ = true;
   call.overlap = has_ranks && reduction_->overlaps() && reduces(scalars);
-  if (has_ranks) {
-    // The only source of a sum that no later call adds to needs no copy.
-    const bool in_place = states_.size() == 1 && call.shares[0].micro_batches() > 0 &&
+  if (reduction_) {
+    // A sum that no later call adds to needs no buffer of its own.
+    const bool in_place = has_ranks && joint_.empty() && call.shares[0].micro_batches() > 0 &&
                           reduces(scalars) && (!scalars.accumulate || options_.reduction.ordered);
     reduction_->sum_in(in_place ? source(0, call) : nullptr);
+    const float* sum = accumulates ? accumulated_.as<float>() : reduction_->values();
+    summed_.own.assign(1, sum);
   }
   find_sources(call);
   if (call.overlap) {
@@ -308,20 +310,24 @@ void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice
   const std::int64_t batches = call.shares[static_cast<std::size_t>(worker)].micro_batches();
   if (batches < 2) return;
   const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
-  float* gradients = state.gradients.as<float>() + slice.first;
+  // Joint layers add up their rounds themselves.
+  slice.first = std::max(slice.first, joint_.gradient_count());
+  if (slice.count() <= 0) return;
+  const std::int64_t first = slice.first - joint_.gradient_count();
+  float* gradients = state.gradients.as<float>() + first;
   const float* sources[32] = {gradients};
   if (!options_.reduction.ordered) {
-    machine_.kernels->sum(state.partial[0].as<float>() + slice.first, sources, 1, slice.count(),
+    machine_.kernels->sum(state.partial[0].as<float>() + first, sources, 1, slice.count(),
                           batch > 0);
     return;
   }
   const int waiting = std::countr_one(static_cast<std::uint64_t>(batch));
   for (int k = 0; k < waiting; ++k) {
-    sources[k + 1] = state.partial[static_cast<std::size_t>(k)].as<float>() + slice.first;
+    sources[k + 1] = state.partial[static_cast<std::size_t>(k)].as<float>() + first;
   }
   const bool last = batch + 1 == batches;
   float* to =
-      last ? gradients : state.partial[static_cast<std::size_t>(waiting)].as<float>() + slice.first;
+      last ? gradients : state.partial[static_cast<std::size_t>(waiting)].as<float>() + first;
   machine_.kernels->sum(to, sources, waiting + 1, slice.count(), false);
 }
 
@@ -342,10 +348,23 @@ void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t b
   context.first_sample += static_cast<std::uint64_t>(first);
   // The first samples of the call, empty micro-batches before them left aside.
   context.first = worker == call.first_active && first == share.bounds.front();
+  if (!joint_.empty()) context.round = round_of(worker, call, batch);
   run_steps(worker, call, batch, context, lowered);
   copy_outputs(call, first, context, lowered);
   if (worker == 0) lap(last_phase(lowered));
   if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(worker, call, batch, lowered);
+}
+
+JointRound CpuExecutable::round_of(int worker, const Call& call, std::int64_t batch) const {
+  JointRound round;
+  round.add = batch > 0;
+  for (int other = 0; other < call.active; ++other) {
+    const std::int64_t samples =
+        call.shares[static_cast<std::size_t>(other)].micro_batch_count(batch);
+    if (other < worker) round.first += samples;
+    round.samples += samples;
+  }
+  return round;
 }
 
 // This rank has no samples, but the others wait for its share of the batch statistics: a sample of
@@ -362,6 +381,7 @@ void CpuExecutable::run_idle(const Call& call) {
   }
   RunContext context = context_of(0, call, lowered);
   context.samples = context.workers = 1;
+  context.round = {0, 1, false};
   for (std::size_t i = 0; i < lowered.update_begin; ++i) lowered.steps[i].run(context);
 }
 
@@ -442,8 +462,9 @@ MemoryReport CpuExecutable::memory() const {
     report.gradients += state.gradients.bytes();
     for (const Memory& sum : state.partial) report.gradients += sum.bytes();
   }
-  report.gradients += accumulated_.bytes() + (reduction_ ? reduction_->bytes() : 0);
-  report.activations = arenas_.bytes();
+  report.gradients +=
+      joint_.gradient_bytes() + accumulated_.bytes() + (reduction_ ? reduction_->bytes() : 0);
+  report.activations = arenas_.bytes() + joint_.exchanged_bytes();
   return report;
 }
 

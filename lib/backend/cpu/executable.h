@@ -6,11 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "backend/cpu/arenas.h"
-#include "backend/cpu/batch_shares.h"
+#include "backend/cpu/gradients/reduction.h"
+#include "backend/cpu/gradients/update.h"
+#include "backend/cpu/lanes/arenas.h"
+#include "backend/cpu/lanes/batch_shares.h"
+#include "backend/cpu/lanes/joint_layers.h"
 #include "backend/cpu/lowering.h"
-#include "backend/cpu/reduction.h"
-#include "backend/cpu/update.h"
 
 namespace trainer::backend::cpu {
 
@@ -28,8 +29,8 @@ class CpuExecutable : public Executable {
 
  private:
   struct WorkerState {
-    // Of one micro-batch; with an ordered sum, of all micro-batches after the last. Behind it, room
-    // for the trailer.
+    // Of one micro-batch, but for joint layers; with an ordered sum, of all micro-batches after the
+    // last. Behind it, room for the trailer.
     Memory gradients;
     // Sums of earlier micro-batches. Ordered: number k is of 2^k micro-batches, waiting for the
     // next 2^k. As large.
@@ -47,6 +48,8 @@ class CpuExecutable : public Executable {
     bool overlap = false;  // gradients are reduced over ranks while backward runs
   };
 
+  void allocate_gradients();
+  void allocate_partial_sums(std::span<const WorkerShare> shares);
   std::vector<std::span<float>> moving_statistics(const graph::Graph& graph) const;
   Lowered& program(int worker, std::int64_t samples);
   void find_bucket_steps(Lowered& lowered) const;
@@ -76,6 +79,7 @@ class CpuExecutable : public Executable {
   void finish_alone(int worker, const Call& call);
   void finish_with_ranks(int worker, const Call& call);
   void find_sources(const Call& call);
+  JointRound round_of(int worker, const Call& call, std::int64_t batch) const;
   float* source(std::size_t worker, const Call& call) const;
   bool reduces(const Scalars& scalars) const;
   void write_trailer(const Call& call);
@@ -104,8 +108,9 @@ class CpuExecutable : public Executable {
   cluster::Communicator* statistics_ranks_;  // that batch statistics are taken over; null likewise
   Trailer trailer_;                          // with the moving statistics that are averaged
   Barrier barrier_, active_barrier_;
-  std::vector<const float*>
-      sources_;  // the flat buffers that make up a call's gradient, in worker order
+  JointLayers joint_;
+  GradientSources sources_;  // of the call
+  GradientSources summed_;   // the one buffer that holds their sum
   std::vector<void*> exchange_;
   std::vector<double> numbers_;
   std::vector<char> idle_input_;

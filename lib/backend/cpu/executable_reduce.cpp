@@ -29,20 +29,17 @@ bool CpuExecutable::reduces(const Scalars& scalars) const {
 void CpuExecutable::finish_alone(int worker, const Call& call) {
   if (!finite_) return;
   if (worker == 0) update_statistics(call);
-  std::span<const float* const> gradients = sources_;
-  const float* sum = nullptr;
   const Scalars& scalars = call.scalars;
-  const bool tree = options_.reduction.ordered && gradients.size() > 2;
-  if (update_.needs_sum() || scalars.accumulate || !scalars.apply || tree) {
+  const bool tree = options_.reduction.ordered && sources_.own.size() > 2;
+  const bool sums = update_.needs_sum() || scalars.accumulate || !scalars.apply || tree;
+  if (sums) {
     const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
-    reduction_->sum(worker_slice(variables_.flat_count(), worker, workers_.count()), gradients,
+    reduction_->sum(worker_slice(variables_.flat_count(), worker, workers_.count()), sources_,
                     scalars.accumulate);
-    sum = reduction_->values();
-    gradients = {&sum, 1};
   }
   if (!scalars.apply) return;
   const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, worker);
-  update_.run(worker, workers_.count(), barrier_, gradients, scalars);
+  update_.run(worker, workers_.count(), barrier_, sums ? summed_ : sources_, scalars);
 }
 
 void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
@@ -85,21 +82,21 @@ void CpuExecutable::finish_with_ranks(int worker, const Call& call) {
   }
   if (!finite_) return;
   const RecordedWork work(recorder_, WorkRecord::Kind::kUpdate, worker);
-  const float* gradient = reduction_->values();
   if (ordered && (scalars.accumulate || !scalars.apply)) {
-    const float* source = gradient + mine.first;
+    const float* source = reduction_->values() + mine.first;
     machine_.kernels->sum(accumulated_.as<float>() + mine.first, &source, 1, mine.count(),
                           scalars.accumulate);
-    gradient = accumulated_.as<float>();
   }
-  if (scalars.apply) update_.run(worker, workers, barrier_, {&gradient, 1}, scalars);
+  if (scalars.apply) update_.run(worker, workers, barrier_, summed_, scalars);
 }
 
 void CpuExecutable::find_sources(const Call& call) {
-  sources_.clear();
+  sources_.own.clear();
   for (std::size_t worker = 0; worker < states_.size(); ++worker) {
-    if (call.shares[worker].micro_batches() > 0) sources_.push_back(source(worker, call));
+    if (call.shares[worker].micro_batches() > 0) sources_.own.push_back(source(worker, call));
   }
+  sources_.joint_count = joint_.gradient_count();
+  sources_.joint = sources_.own.empty() ? nullptr : joint_.gradient();
 }
 
 float* CpuExecutable::source(std::size_t worker, const Call& call) const {

@@ -47,7 +47,8 @@ void Lowered::bind(char* arena) {
 }
 
 Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
-                   CpuVariables& variables, float* gradients, const CompileOptions& options)
+                   CpuVariables& variables, const GradientPlaces& gradients,
+                   const CompileOptions& options)
     : graph_(graph),
       samples_(samples),
       machine_(machine),
@@ -86,7 +87,7 @@ Lowered Lowering::lower() {
 }
 
 void Lowering::find_gradient_steps(Lowered& lowered) const {
-  if (gradients_ == nullptr) return;
+  if (gradients_.own == nullptr) return;
   for (const auto& [id, places] : placed_) {
     if (graph_[id].role != Role::kGradient) continue;
     const std::int64_t offset = variables_.gradient_offset(parameter_of(graph_[id].name));
@@ -160,6 +161,13 @@ Buffer Lowering::zeros(std::int64_t bytes) {
   return buffer;
 }
 
+JointLayer* Lowering::joint_layer() const {
+  if (gradients_.joint == nullptr) return nullptr;
+  const bool of_weights = std::holds_alternative<graph::DenseBackwardWeights>(node_->op);
+  return gradients_.joint->find(of_weights ? parameter_of(graph_[node_->outputs[0]].name)
+                                           : graph_[node_->inputs[1]].name);
+}
+
 Shape Lowering::shape_of_input(std::size_t i) const {
   return graph_[node_->inputs[i]].shape.with_batch(samples_);
 }
@@ -191,9 +199,9 @@ Operand Lowering::place(ValueId id, Layout layout) {
   } else {
     const std::int64_t offset =
         value.role == Role::kGradient ? variables_.gradient_offset(parameter_of(value.name)) : -1;
-    if (offset >= 0 && gradients_ != nullptr) {
+    if (offset >= 0 && gradients_.own != nullptr) {
       operand.layout = Layout::kPlain;
-      operand.buffer = fixed_buffer(gradients_ + offset);
+      operand.buffer = fixed_buffer(gradients_.at(offset));
     } else {
       operand.buffer = new_buffer(padded_elements(operand.shape, layout) *
                                   static_cast<std::int64_t>(size_of(value.type)));

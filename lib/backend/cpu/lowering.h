@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cpu/phase_clock.h"
+#include "backend/cpu/lanes/joint_layers.h"
+#include "backend/cpu/lanes/phase_clock.h"
+#include "backend/cpu/lanes/worker_threads.h"
 #include "backend/cpu/simd/amx.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
-#include "backend/cpu/worker_threads.h"
 #include "graph/graph.h"
 
 namespace trainer::backend::cpu {
@@ -27,6 +28,13 @@ const char* to_string(Layout layout);
 
 // Index into a program's table of pointers.
 using Buffer = int;
+
+// The rows of a joint layer: the micro-batches that all workers run at once, in worker order.
+struct JointRound {
+  std::int64_t first = 0;    // row of this worker's first sample
+  std::int64_t samples = 0;  // of all workers
+  bool add = false;          // to the gradient of the rounds before
+};
 
 // What steps see while running.
 struct RunContext {
@@ -47,6 +55,7 @@ struct RunContext {
   cluster::Communicator* statistics = nullptr;  // batch statistics of all ranks; used by worker 0
   std::vector<double>* numbers = nullptr;       // of all workers, what worker 0 got from the ranks
   PhaseClock* clock = nullptr;                  // worker 0's
+  JointRound round;
 
   template <class T>
   T* at(Buffer buffer) const {
@@ -112,10 +121,21 @@ struct Lowered {
   void bind(char* arena);
 };
 
+// A worker's gradients: of element i of the flat gradient.
+struct GradientPlaces {
+  float* own = nullptr;          // of all but the joint layers; null: no place in a flat buffer
+  JointLayers* joint = nullptr;  // of all workers; null: none
+
+  float* at(std::int64_t i) const {
+    const std::int64_t joined = joint == nullptr ? 0 : joint->gradient_count();
+    return i < joined ? joint->gradient() + i : own + (i - joined);
+  }
+};
+
 class Lowering {
  public:
   Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
-           CpuVariables& variables, float* gradients, const CompileOptions& options);
+           CpuVariables& variables, const GradientPlaces& gradients, const CompileOptions& options);
 
   // Lowers the forward and backward phases.
   Lowered lower();
@@ -138,6 +158,8 @@ class Lowering {
   // Output i is the same memory as `operand` (reshapes).
   void alias_output(std::size_t i, const Operand& operand);
   bool output_wanted(std::size_t i) const;
+  // The joint layer that the op, one of a dense layer, is a pass of; null: none.
+  JointLayer* joint_layer() const;
   Shape shape_of_input(std::size_t i) const;  // logical, with the number of samples filled in
   DType type_of_output(std::size_t i) const;
   // Memory used by the next step, and by later ones that name it in reuse().
@@ -178,7 +200,7 @@ class Lowering {
   std::int64_t samples_;
   const Machine& machine_;
   CpuVariables& variables_;
-  float* gradients_;  // this worker's flat gradient buffer
+  GradientPlaces gradients_;
   CompileOptions options_;
 
   const graph::Node* node_ = nullptr;
@@ -222,6 +244,13 @@ void lower(const graph::BatchNormInference& op, Lowering& l);
 void lower(const graph::BatchNormInferenceBackward& op, Lowering& l);
 void lower(const graph::FoldBatchNorm& op, Lowering& l);
 void lower(const graph::Dropout& op, Lowering& l);
+void lower(const graph::GroupNorm& op, Lowering& l);
+void lower(const graph::GroupNormBackward& op, Lowering& l);
+void lower(const graph::Multiply& op, Lowering& l);
+void lower(const graph::AddBias& op, Lowering& l);
+void lower(const graph::SumProduct& op, Lowering& l);
+void lower(const graph::UpSample& op, Lowering& l);
+void lower(const graph::UpSampleBackward& op, Lowering& l);
 void lower(const graph::Add& op, Lowering& l);
 void lower(const graph::Concat& op, Lowering& l);
 void lower(const graph::Slice& op, Lowering& l);

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <stdexcept>
 
+#include "backend/cpu/gradients/update.h"
 #include "backend/cpu/memory.h"
-#include "backend/cpu/update.h"
 #include "base/error.h"
 
 namespace trainer::backend {
@@ -67,11 +67,11 @@ std::span<float> ParameterShard::values(FlatBuffer buffer) {
 }
 
 void ParameterShard::update(const Gradient& gradient, const Scalars& scalars) {
-  const std::vector<const float*> gradients{gradient.values.data()};
   for (const State::Chunk& chunk : state_->chunks) {
+    const float* from = gradient.values.data() + chunk.first;
     const float scale = gradient.clip_scales.empty() ? 1.0f : gradient.clip_scales[chunk.index];
     cpu::update_elements(*state_->kernels, state_->buffers, chunk.segment, chunk.first, chunk.last,
-                         scale, gradients, scalars);
+                         scale, {&from, 1}, scalars);
   }
 }
 

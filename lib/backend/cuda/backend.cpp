@@ -239,6 +239,8 @@ class CudaBackend final : public Backend, public MemoryPlanner {
     return std::make_unique<CudaExecutable>(graph, dynamic_cast<CudaVariables&>(variables),
                                             machine_, options);
   }
+  // Graphs of two of NCCL's communicators that a thread launches may wait for each other for ever.
+  bool shares_collectives() const override { return true; }
   std::unique_ptr<Collective> make_collective(cluster::Communicator& ranks) override {
     if (machine_.device == kPlannedDevice) return std::make_unique<PlannedCollective>(ranks);
     const DeviceGuard guard(machine_.device);

@@ -65,13 +65,16 @@ CudaStream::~CudaStream() {
   if (stream_) cudaStreamSynchronize(stream_.get());
 }
 
+void CudaStream::begin_uploads() {
+  if (copies_) return;
+  start_clock(clock(), !continues_, stream_.get());
+  copies_ = continues_ = true;
+}
+
 void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
   const DeviceGuard guard(device_);
-  if (!copies_) {
-    start_clock(clock(), !continues_, stream_.get());
-    copies_ = continues_ = true;
-  }
+  begin_uploads();
   cuda::check(cudaMemcpyAsync(to.address, from, bytes, cudaMemcpyHostToDevice, stream_.get()),
               "cudaMemcpyAsync to the device");
 }
@@ -95,6 +98,7 @@ void CudaStream::record(Event& event) {
 void CudaStream::wait_for(const Event& event) {
   if (!own(event).recorded) return;
   const DeviceGuard guard(device_);
+  begin_uploads();  // on the stream that is waited for
   cuda::check(cudaStreamWaitEvent(stream_.get(), own(event).handle(), 0), "cudaStreamWaitEvent");
 }
 

@@ -46,13 +46,16 @@ class CudaStream : public Stream {
   cudaStream_t handle() const { return stream_.get(); }
   // Told of every program that is launched on the stream.
   GapClock& gap_clock() { return gap_clock_; }
-  // Told of every program once its uploads were given: their time is in the clock then.
+  // Told of every program once its uploads were given: their time is in the clock then, and that
+  // of the waits for other streams' uploads.
   void end_uploads();
   // In device memory: what uploads, and programs without numbers of their own, have taken since a
   // program took it over.
   StepClock* clock() const { return pointer_to<StepClock>(clock_.span()); }
 
  private:
+  void begin_uploads();
+
   int device_;
   WaitCheck check_;
   StreamHandle stream_;

@@ -63,7 +63,8 @@ void check_group(Checks& checks, const ResidualLayer& residual, const std::strin
 void check_layer(Checks& checks, const Layer& layer, const std::string& path,
                  std::vector<std::string>& known, const std::vector<std::string>& all) {
   const bool joins = std::holds_alternative<AddLayer>(layer.kind) ||
-                     std::holds_alternative<ConcatenateLayer>(layer.kind);
+                     std::holds_alternative<ConcatenateLayer>(layer.kind) ||
+                     std::holds_alternative<MultiplyLayer>(layer.kind);
   if (joins && layer.inputs.size() < 2) {
     checks.report(path, "needs 'inputs' with the names of two layers or more");
   }
@@ -124,6 +125,12 @@ void check_unfreeze(Checks& checks, const Backbone& backbone) {
   }
 }
 
+bool has_alpha(Backbone::Name name) {
+  using Name = Backbone::Name;
+  return name == Name::kMobileNetV2 || name == Name::kMobileNetV3Small ||
+         name == Name::kMobileNetV3Large;
+}
+
 void check_backbone(Checks& checks) {
   const Model& model = checks.config().model;
   if (!model.allow_missing.empty() && model.weights.empty()) {
@@ -136,8 +143,8 @@ void check_backbone(Checks& checks) {
   }
   const Backbone& backbone = *model.backbone;
   const bool named = !checks.broken("model.backbone.name");
-  if (named && backbone.alpha != 1 && backbone.name != Backbone::Name::kMobileNetV2) {
-    checks.report("model.backbone.alpha", "belongs to mobilenet_v2 only");
+  if (named && backbone.alpha != 1 && !has_alpha(backbone.name)) {
+    checks.report("model.backbone.alpha", "belongs to mobilenet_v2 and mobilenet_v3 only");
   }
   if (backbone.include_top && backbone.pooling != Backbone::Pooling::kNone) {
     checks.report("model.backbone.pooling",

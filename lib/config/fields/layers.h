@@ -33,6 +33,7 @@ void fields(V& v, Initializer& s) {
 template <class V>
 void fields(V& v, Regularizer& s) {
   v.definition("regularizer");
+  v("l1", s.l1, "The penalty l1 * sum(|w|) is added to the loss.", at_least(0));
   v("l2", s.l2, "The penalty l2 * sum(w^2) is added to the loss.", at_least(0));
 }
 
@@ -129,15 +130,21 @@ void fields(V& v, AveragePoolLayer& s) {
 }
 
 template <class V>
-void fields(V&, GlobalAveragePoolLayer&) {}
+void fields(V& v, GlobalAveragePoolLayer& s) {
+  v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].", any());
+}
 template <class V>
-void fields(V&, GlobalMaxPoolLayer&) {}
+void fields(V& v, GlobalMaxPoolLayer& s) {
+  v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].", any());
+}
 template <class V>
 void fields(V&, FlattenLayer&) {}
 template <class V>
 void fields(V&, AddLayer&) {}
 template <class V>
 void fields(V&, ConcatenateLayer&) {}
+template <class V>
+void fields(V&, MultiplyLayer&) {}
 
 template <class V>
 void fields(V& v, DenseLayer& s) {
@@ -183,6 +190,76 @@ void fields(V& v, ZeroPadLayer& s) {
   v.shorthand("padding");
   v("padding", s.padding, "Zeros added, in pixels: one number or [top, bottom, left, right].",
     at_least(0).must());
+}
+
+template <class V, class L>
+void norm_fields(V& v, L& s) {
+  v("epsilon", s.epsilon, "Added to the variance.", above(0));
+  v("center", s.center, "Whether there is a beta.", any());
+  v("scale", s.scale, "Whether there is a gamma.", any());
+  v("beta_initializer", s.beta_initializer, "Start of beta.", warn());
+  v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
+}
+
+template <class V>
+void fields(V& v, LayerNormLayer& s) {
+  norm_fields(v, s);
+}
+
+template <class V>
+void fields(V& v, GroupNormLayer& s) {
+  v.shorthand("groups");
+  v("groups", s.groups, "Groups that the channels are normalised in; -1: one a channel.",
+    at_least(-1));
+  norm_fields(v, s);
+}
+
+template <class V>
+void fields(V& v, UpSamplingLayer& s) {
+  v.shorthand("size");
+  v("size", s.size, "Factor of the extents, one number or [height, width].", pixels(1));
+  v("interpolation", s.interpolation, "How pixels between are made.", any());
+}
+
+template <class V>
+void fields(V& v, ConvTransposeLayer& s) {
+  v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
+  v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
+  v("strides", s.strides, "Factor of the extents.", pixels(1));
+  v("padding", s.padding, "valid or same.", pixels(0));
+  output_fields(v, s);
+  v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
+    warn());
+}
+
+template <class V>
+void fields(V& v, PreluLayer& s) {
+  v("alpha_initializer", s.alpha_initializer, "Start of the slopes.", warn());
+  v("alpha_regularizer", s.alpha_regularizer, "Penalty on the slopes; none when left out.", warn());
+  v("shared", s.shared, "One slope a channel, as Keras's shared_axes [1, 2]; else one an element.",
+    any());
+}
+
+template <class V>
+void fields(V& v, SpatialDropoutLayer& s) {
+  v.shorthand("rate");
+  v("rate", s.rate, "Fraction of the channels set to zero in training, in [0, 1).",
+    below(0, 1).on_resume(Resume::kWarn));
+}
+
+template <class V>
+void fields(V& v, DropPathLayer& s) {
+  v.shorthand("rate");
+  v("rate", s.rate, "Fraction of the samples set to zero in training, in [0, 1).",
+    below(0, 1).on_resume(Resume::kWarn));
+}
+
+template <class V>
+void fields(V& v, LayerScaleLayer& s) {
+  v.shorthand("initial");
+  v("initial", s.initial, "Start of the factors.", any().on_resume(Resume::kWarn));
 }
 
 template <class V>
@@ -233,6 +310,23 @@ LayerName layer_name() {
   if constexpr (std::is_same_v<T, AddLayer>) return {"add", "Sum of the inputs."};
   if constexpr (std::is_same_v<T, ConcatenateLayer>)
     return {"concatenate", "The inputs side by side, along the channels."};
+  if constexpr (std::is_same_v<T, MultiplyLayer>)
+    return {"multiply", "Product of two inputs; the second may be [1, 1, channels]."};
+  if constexpr (std::is_same_v<T, LayerNormLayer>)
+    return {"layer_norm", "Normalises the channels of each pixel."};
+  if constexpr (std::is_same_v<T, GroupNormLayer>)
+    return {"group_norm", "Normalises groups of channels of each sample."};
+  if constexpr (std::is_same_v<T, UpSamplingLayer>) return {"up_sampling", "Enlarges the image."};
+  if constexpr (std::is_same_v<T, ConvTransposeLayer>)
+    return {"conv_transpose", "Transposed convolution, which enlarges the image."};
+  if constexpr (std::is_same_v<T, PreluLayer>)
+    return {"prelu", "ReLU with a slope below 0 that is trained."};
+  if constexpr (std::is_same_v<T, SpatialDropoutLayer>)
+    return {"spatial_dropout", "Sets random channels to zero in training."};
+  if constexpr (std::is_same_v<T, DropPathLayer>)
+    return {"drop_path", "Sets random samples to zero in training (stochastic depth)."};
+  if constexpr (std::is_same_v<T, LayerScaleLayer>)
+    return {"layer_scale", "Multiplies each channel with a number that is trained."};
   if constexpr (std::is_same_v<T, RepeatLayer>) return {"repeat", "Layers several times in a row."};
   if constexpr (std::is_same_v<T, ResidualLayer>)
     return {"residual", "Layers and a shortcut past them, added."};

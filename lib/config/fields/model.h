@@ -30,13 +30,14 @@ template <class V>
 void fields(V& v, Backbone& s) {
   v.located(s.loc);
   v.shorthand("name");
-  v("name", s.name, "The network of Keras's applications: vgg16, mobilenet_v2 or resnet50.",
+  v("name", s.name,
+    "The network, of Keras's applications or torchvision; `trainer models` lists them.",
     any().must());
   v("weights", s.weights,
     "imagenet, or a file with its weights: Keras .h5, .weights.h5 or .keras, .safetensors or .npz; "
     "random when left out.",
     free());
-  v("alpha", s.alpha, "mobilenet_v2: factor of the number of channels.", above(0));
+  v("alpha", s.alpha, "mobilenet_v2 and mobilenet_v3: factor of the number of channels.", above(0));
   v("include_top", s.include_top, "Whether its classifier is included.", any());
   v("pooling", s.pooling, "Global pooling at its end: none, avg or max; none when left out.",
     any());

@@ -38,7 +38,10 @@ enum class Activation {
   kTanh,
   kGelu,
   kSwish,
-  kSoftmax
+  kSoftmax,
+  kHardSigmoid,
+  kHardSwish,
+  kSelu
 };
 
 // Keras's initialisers of the same names. The variance-scaling ones use fan-in and fan-out as Keras
@@ -65,8 +68,9 @@ struct Initializer {
   bool operator==(const Initializer&) const = default;
 };
 
-// The penalty factor * sum(w^2) is added to the loss (Keras's regularizers.L2).
+// The penalty l1 * sum(|w|) + l2 * sum(w^2) is added to the loss (Keras's regularizers.L1L2).
 struct Regularizer {
+  double l1 = 0;
   double l2 = 0;
   bool operator==(const Regularizer&) const = default;
 };
@@ -131,8 +135,12 @@ struct AveragePoolLayer {
   std::optional<Pair> strides;
   Padding padding;  // padded pixels are not counted in the average, as in Keras
 };
-struct GlobalAveragePoolLayer {};
-struct GlobalMaxPoolLayer {};
+struct GlobalAveragePoolLayer {
+  bool keepdims = false;  // [1, 1, channels] instead of [channels]
+};
+struct GlobalMaxPoolLayer {
+  bool keepdims = false;
+};
 struct DenseLayer {
   std::int64_t units = 0;  // required, > 0
   Activation activation = Activation::kLinear;
@@ -160,6 +168,55 @@ struct ZeroPadLayer {
 };
 struct AddLayer {};
 struct ConcatenateLayer {};  // along the channels
+struct MultiplyLayer {};     // of two inputs; the second may be [1, 1, channels]
+
+// Keras's LayerNormalization over the channels.
+struct LayerNormLayer {
+  double epsilon = 1e-3;
+  bool center = true;  // has beta
+  bool scale = true;   // has gamma
+  Initializer beta_initializer{Initializer::Kind::kZeros};
+  Initializer gamma_initializer{Initializer::Kind::kOnes};
+};
+struct GroupNormLayer {
+  std::int64_t groups = 32;  // -1: one a channel
+  double epsilon = 1e-3;
+  bool center = true;
+  bool scale = true;
+  Initializer beta_initializer{Initializer::Kind::kZeros};
+  Initializer gamma_initializer{Initializer::Kind::kOnes};
+};
+struct UpSamplingLayer {
+  Pair size{2, 2};
+  enum class Interpolation { kNearest, kBilinear } interpolation = Interpolation::kNearest;
+};
+// "same" makes the input times the stride; "valid" every pixel that the kernel reaches.
+struct ConvTransposeLayer {
+  std::int64_t filters = 0;  // required, > 0
+  Pair kernel_size{3, 3};
+  Pair strides{1, 1};
+  Padding padding;  // valid or same
+  Activation activation = Activation::kLinear;
+  bool use_bias = true;
+  Initializer kernel_initializer;
+  Initializer bias_initializer{Initializer::Kind::kZeros};
+  Regularizer kernel_regularizer;
+};
+// x where x > 0, else alpha * x with an alpha that is trained.
+struct PreluLayer {
+  Initializer alpha_initializer{Initializer::Kind::kZeros};
+  Regularizer alpha_regularizer;
+  bool shared = false;  // one alpha a channel, Keras's shared_axes [1, 2]; else one an element
+};
+struct SpatialDropoutLayer {
+  double rate = 0.5;  // fraction of the channels of each sample
+};
+struct DropPathLayer {
+  double rate = 0.5;  // fraction of the samples
+};
+struct LayerScaleLayer {  // multiplies each channel with a number that is trained, as in ConvNeXt
+  double initial = 1e-6;
+};
 
 // Groups of layers: the model holds what model/expand_layers.cpp makes of them.
 struct Layer;
@@ -179,7 +236,9 @@ using LayerKind =
     std::variant<ConvLayer, DepthwiseConvLayer, SeparableConvLayer, MaxPoolLayer, AveragePoolLayer,
                  GlobalAveragePoolLayer, GlobalMaxPoolLayer, DenseLayer, FlattenLayer, ReshapeLayer,
                  DropoutLayer, BatchNormLayer, ActivationLayer, ReluLayer, ZeroPadLayer, AddLayer,
-                 ConcatenateLayer, RepeatLayer, ResidualLayer>;
+                 ConcatenateLayer, MultiplyLayer, LayerNormLayer, GroupNormLayer, UpSamplingLayer,
+                 ConvTransposeLayer, PreluLayer, SpatialDropoutLayer, DropPathLayer,
+                 LayerScaleLayer, RepeatLayer, ResidualLayer>;
 
 // One entry of a layer list: `- conv: {filters: 32}`, `- flatten`, `- dropout: 0.5`.
 struct Layer {

@@ -58,10 +58,25 @@ struct Unfreeze {
 
 // A network of Keras's applications, with its layer names, up to the features.
 struct Backbone {
-  enum class Name { kVgg16, kMobileNetV2, kResNet50 };
+  enum class Name {
+    kVgg16,
+    kMobileNetV2,
+    kResNet50,
+    kResNet18,
+    kResNet34,
+    kResNet101,
+    kDenseNet121,
+    kEfficientNetB0,
+    kEfficientNetB1,
+    kEfficientNetB2,
+    kEfficientNetB3,
+    kMobileNetV3Small,
+    kMobileNetV3Large,
+    kConvNeXtTiny
+  };
   Name name = Name::kVgg16;  // required
   std::string weights;       // a file; the initialisers when empty
-  double alpha = 1;          // mobilenet_v2: factor of the number of channels
+  double alpha = 1;          // mobilenet: factor of the number of channels
   bool include_top = false;  // the classifier too, without its softmax, for the data set's classes
   enum class Pooling { kNone, kAverage, kMax } pooling = Pooling::kNone;  // without the top
   Freeze freeze;

@@ -45,7 +45,7 @@ class AugmentedArrays final : public Dataset {
   }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
-  // What is drawn from them does not make other samples of them, as with image files.
+  // Random changes do not change which samples these are.
   std::string fingerprint() const override { return base_->fingerprint(); }
   std::string content_key() const override { return base_->content_key(); }
   std::string common_content() const override { return base_->common_content(); }

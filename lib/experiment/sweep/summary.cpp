@@ -67,6 +67,9 @@ std::optional<Estimate> accuracy_of(const Runs& runs) {
     accuracy.low = interval.low;
     accuracy.high = interval.high;
   }
+  // Student's interval of few seeds reaches beyond what an accuracy can be.
+  accuracy.low = std::max(accuracy.low, 0.0);
+  accuracy.high = std::min(accuracy.high, 1.0);
   return accuracy;
 }
 
@@ -154,7 +157,7 @@ const SummaryRow* larger_batch(const SummaryRow& row, const std::vector<SummaryR
 std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& rows, bool on_cpu) {
   std::vector<std::string> found;
   if (row.wait_share >= kMuchWaiting) {
-    found.push_back(concat("input: ", percent(row.wait_share),
+    found.push_back(concat("input: ", whole_percent(row.wait_share),
                            " of a step waits for data; raise data.threads or data.cache"));
   }
   if (row.straggler) found.push_back(engine::describe(*row.straggler, row.ranks));
@@ -162,7 +165,7 @@ std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& row
   const bool knows_phases = row.step_times.share(StepPhase::kForward) > 0;
   const double launching = row.step_times.share(StepPhase::kOther);
   if (knows_phases && launching >= kMuchLaunching) {
-    found.push_back(concat("launch: ", percent(launching),
+    found.push_back(concat("launch: ", whole_percent(launching),
                            " of a step goes into starting the work and reading its results"));
   }
   const SummaryRow* larger = larger_batch(row, rows);
@@ -172,7 +175,7 @@ std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& row
                            "x the images/second"));
   } else if (const double updating = row.step_times.share(StepPhase::kUpdate);
              updating >= kMuchUpdating) {
-    found.push_back(concat("batch too small: ", percent(updating),
+    found.push_back(concat("batch too small: ", whole_percent(updating),
                            " of a step is the update, which takes as long for a larger one"));
   }
   if (row.efficiency) {
@@ -181,7 +184,7 @@ std::string verdict_of(const SummaryRow& row, const std::vector<SummaryRow>& row
     if (*row.efficiency >= kScalesWell) {
       found.push_back("scales: " + gain);
     } else if (share >= kMuchReducing && !row.straggler) {
-      found.push_back(concat(gain, ": ", percent(share), " of a step is all-reduce"));
+      found.push_back(concat(gain, ": ", whole_percent(share), " of a step is all-reduce"));
     } else {
       found.push_back(gain + (on_cpu ? ": they share this machine's cores" : ""));
     }
@@ -267,6 +270,8 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
   if (wanted_accuracy) summary.cheapest = cheapest_of(summary.rows);
   return summary;
 }
+
+std::string whole_percent(double share) { return fixed(100 * share, 0) + " %"; }
 
 std::string label_of(const Summary& summary, const SummaryRow& row) {
   std::vector<std::string> words;

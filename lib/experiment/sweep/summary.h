@@ -54,6 +54,7 @@ Summary summarize(const SweepPlan& plan, std::vector<PointState> points,
 
 // The row's values as "gpus=2 batch_size=32".
 std::string label_of(const Summary& summary, const SummaryRow& row);
+std::string whole_percent(double share);  // "71 %"
 // What became of the wanted accuracy, in a sentence; "" when none is wanted.
 std::string accuracy_sentence(const Summary& summary);
 

@@ -4,10 +4,12 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
+#include <thread>
 
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/text.h"
+#include "checkpoint/checkpoint.h"
 #include "experiment/child.h"
 
 namespace trainer::experiment {
@@ -59,6 +61,33 @@ void check_same_config(const SweepPlan& plan, const Point& point, const Path& fo
   throw ConfigError({}, concat(folder.string(), " holds a run of another config (", first.key,
                                " was ", first.before, ", is ", first.now,
                                "): choose another folder with --dir, or remove this one"));
+}
+
+constexpr double kPatience = 5;  // seconds
+
+// What a sweep that was killed was training dies with it, but not in the same moment. The run says
+// itself who else holds its folder.
+void wait_until_free(const Path& folder) {
+  for (const Clock::time_point start = Clock::now(); seconds_since(start) < kPatience;) {
+    try {
+      const checkpoint::RunLock lock(folder);
+      return;
+    } catch (const Error&) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  }
+}
+
+// Held while a sweep trains, so that two of them do not train its points.
+checkpoint::RunLock lock_sweep(const Path& folder) {
+  try {
+    return checkpoint::RunLock(folder);
+  } catch (const Error& error) {
+    if (error.code() != kExitConfig) throw;
+    throw ConfigError({}, concat(folder.string(),
+                                 ": another process trains this sweep; wait for it to end, stop "
+                                 "it, or choose another folder with --dir"));
+  }
 }
 
 // Predicts the end from the points that were trained and the share of the present one.
@@ -116,6 +145,7 @@ class SweepRunner {
  private:
   bool train(std::size_t index, const Path& folder, PointState& state) {
     std::filesystem::create_directories(folder);
+    wait_until_free(folder);
     eta_.start();
     observer_.on_start(index, state.point);
     ChildOptions child;
@@ -255,6 +285,7 @@ std::vector<std::string> arguments_of(const SweepPlan& plan, const Point& point)
 
 std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
                                   SweepObserver& observer) {
+  const checkpoint::RunLock lock = lock_sweep(plan.folder);
   std::vector<PointState> states = states_of(plan);
   SweepRunner runner(plan, program, observer);
   SignalGuard signals;

@@ -72,7 +72,7 @@ class SweepObserver {
 
 // Trains the points that have not finished, one after the other, each with --resume. A point that
 // fails does not end the sweep; a signal does, after the point in training has saved. `program`:
-// the path of this program.
+// the path of this program. Throws ConfigError while another process runs the sweep.
 std::vector<PointState> run_sweep(const SweepPlan& plan, const Path& program,
                                   SweepObserver& observer);
 // The points as their folders say, without training.

@@ -15,6 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr double kMebibyte = 1 << 20;
+constexpr const char* kIntervalLow = "accuracy_low";
+constexpr const char* kIntervalHigh = "accuracy_high";
 
 std::vector<Column> all_columns() {
   using Row = SummaryRow;
@@ -47,14 +49,14 @@ std::vector<Column> all_columns() {
           {"total_seconds", "total time, s", 2, real(&Row::total_seconds)},
           {"wall_seconds", "wall time, s", 2, real(&Row::wall_seconds)},
           {"speed_up", "speed-up", 2, maybe(&Row::speed_up)},
-          {"efficiency", "efficiency", 2, maybe(&Row::efficiency)},
+          {"efficiency", "efficiency", 0, maybe(&Row::efficiency), true},
           {"accuracy", "accuracy", 4, accuracy(&Estimate::mean)},
-          {"accuracy_low", "95 % from", 4, accuracy(&Estimate::low)},
-          {"accuracy_high", "to", 4, accuracy(&Estimate::high)},
+          {kIntervalLow, "95 % interval", 4, accuracy(&Estimate::low)},
+          {kIntervalHigh, "", 4, accuracy(&Estimate::high)},
           {"loss", "loss", 4, real(&Row::loss)},
           {"peak_memory_mib", "peak memory, MiB", 0, real(&Row::peak_memory_bytes, kMebibyte)},
-          {"wait_share", "data wait", 2, real(&Row::wait_share)},
-          {"all_reduce_share", "all-reduce", 2, maybe(&Row::all_reduce_share)},
+          {"wait_share", "data wait", 0, real(&Row::wait_share), true},
+          {"all_reduce_share", "all-reduce", 0, maybe(&Row::all_reduce_share), true},
           {"cost", "cost", 4, maybe(&Row::cost)},
           {"energy_joules", "energy, J", 0, maybe(&Row::energy_joules)},
           {"joules_per_image", "J/image", 4, maybe(&Row::joules_per_image)},
@@ -80,6 +82,26 @@ std::string value_of(const SummaryRow& row, const std::string& key) {
     if (name == key) return value;
   }
   return "";
+}
+
+// Of runs, where each row is one; of replicas, where the values have them.
+bool repeats_a_value(const Column& column, const Summary& summary) {
+  return std::all_of(summary.rows.begin(), summary.rows.end(), [&](const SummaryRow& row) {
+    if (column.key == "runs") return row.runs + row.missing == 1;
+    if (column.key != "replicas") return false;
+    const std::string given =
+        value_of(row, "parallel.gpus") + value_of(row, "parallel.replicas");  // never both
+    return row.runs == 0 || given == std::to_string(row.replicas);
+  });
+}
+
+std::string cell_of(const Column& column, const SummaryRow& row) {
+  const std::optional<double> value = column.value(row);
+  if (!value) return "-";
+  if (column.key == kIntervalLow) {
+    return concat(fixed(*value, column.decimals), "-", fixed(row.accuracy->high, column.decimals));
+  }
+  return column.is_share ? whole_percent(*value) : fixed(*value, column.decimals);
 }
 
 Json json_of(const PointState& point) {
@@ -109,17 +131,17 @@ std::vector<Column> columns_of(const Summary& summary) {
 }
 
 std::vector<std::vector<std::string>> cells_of(const Summary& summary) {
-  const std::vector<Column> columns = columns_of(summary);
+  std::vector<Column> columns = columns_of(summary);
+  std::erase_if(columns, [&](const Column& column) {
+    return column.key == kIntervalHigh || repeats_a_value(column, summary);
+  });
   std::vector<std::vector<std::string>> cells{summary.short_names};
   for (const Column& column : columns) cells.front().push_back(column.heading);
   cells.front().push_back("verdict");
   for (const SummaryRow& row : summary.rows) {
     std::vector<std::string> line;
     for (const std::string& key : summary.keys) line.push_back(value_of(row, key));
-    for (const Column& column : columns) {
-      const std::optional<double> value = column.value(row);
-      line.push_back(value ? fixed(*value, column.decimals) : "-");
-    }
+    for (const Column& column : columns) line.push_back(cell_of(column, row));
     line.push_back(row.verdict);
     cells.push_back(std::move(line));
   }
@@ -127,12 +149,17 @@ std::vector<std::vector<std::string>> cells_of(const Summary& summary) {
 }
 
 void print_table(const Summary& summary, std::ostream& out) {
-  const auto cells = cells_of(summary);
+  auto cells = cells_of(summary);
+  for (std::vector<std::string>& line : cells) line.pop_back();  // the verdict, a sentence
   std::vector<std::size_t> right;
-  for (std::size_t i = 0; i + 1 < cells.front().size(); ++i) right.push_back(i);
+  for (std::size_t i = 0; i < cells.front().size(); ++i) right.push_back(i);
   Table table(cells.front(), right);
   for (std::size_t i = 1; i < cells.size(); ++i) table.add(cells[i]);
   table.print(out);
+  Table verdicts({"point", "verdict"});
+  for (const SummaryRow& row : summary.rows) verdicts.add({label_of(summary, row), row.verdict});
+  out << '\n';
+  verdicts.print(out);
 }
 
 std::string table_csv(const Summary& summary) {

@@ -17,14 +17,17 @@ struct Column {
   std::string heading;  // for people
   int decimals = 0;
   std::function<std::optional<double>(const SummaryRow&)> value;  // nothing: there is none
+  bool is_share = false;  // in percent for people, whole ones
 };
 // The columns for which some row has a number.
 std::vector<Column> columns_of(const Summary& summary);
-// The heading and the rows as text: the values, the columns and the verdict.
+// For people, the heading and the rows as text: the values, the columns and the verdict. Columns
+// that repeat a value are left out, and an interval is one column.
 std::vector<std::vector<std::string>> cells_of(const Summary& summary);
 
-void print_table(const Summary& summary, std::ostream& out);  // aligned columns
-std::string table_csv(const Summary& summary);                // numbers in full
+// Aligned columns, the verdicts below them.
+void print_table(const Summary& summary, std::ostream& out);
+std::string table_csv(const Summary& summary);  // numbers in full
 std::string table_markdown(const Summary& summary);
 // {"event":"sweep",...} with rows and points, one line.
 std::string table_json(const Summary& summary);

@@ -157,7 +157,21 @@ Outputs infer(const ConvMaxPoolBackwardWeights& op, const Site& site) {
   return weight_gradients(op.kernel, op.conv.bias);
 }
 
-Gradients differentiate(const ConvBackwardData&, GradientSite& site) { no_gradient(site); }
+// In a forward graph it is the transposed convolution, whose gradients are a convolution and its
+// kernel's gradient with both images exchanged.
+Gradients differentiate(const ConvBackwardData& op, GradientSite& site) {
+  Gradients gradients(2, kNoValue);
+  if (site.dy() == kNoValue) return gradients;
+  if (site.wants(0)) {
+    gradients[0] = site.emit1(Conv{op.window, op.groups, false, {}}, {site.dy(), site.x(1)});
+  }
+  if (site.wants(1)) {
+    gradients[1] =
+        site.emit1(ConvBackwardWeights{op.window, op.groups, false, site.shape_of(site.x(1))},
+                   {site.dy(), site.x(0)});
+  }
+  return gradients;
+}
 Gradients differentiate(const ConvBackwardWeights&, GradientSite& site) { no_gradient(site); }
 Gradients differentiate(const ConvMaxPoolBackwardWeights&, GradientSite& site) {
   no_gradient(site);

@@ -54,7 +54,12 @@ Outputs infer(const Preprocess& op, const Site& site) {
 }
 
 const char* name(const Dropout&) { return "dropout"; }
-std::string text(const Dropout& op) { return concat("rate ", op.rate, " layer ", op.layer); }
+std::string text(const Dropout& op) {
+  const char* unit = op.unit == Dropout::Unit::kChannel  ? " of channels"
+                     : op.unit == Dropout::Unit::kSample ? " of samples"
+                                                         : "";
+  return concat("rate ", op.rate, " layer ", op.layer, unit);
+}
 std::int64_t flops(const Dropout&, const Operands&) { return 0; }
 int alias(const Dropout&, int) { return -1; }
 

@@ -68,7 +68,10 @@ Gradients differentiate(const Loss& op, GradientSite& site) {
 }
 
 const char* name(const L2Penalty&) { return "l2_penalty"; }
-std::string text(const L2Penalty& op) { return concat("factor ", op.factor); }
+std::string text(const L2Penalty& op) {
+  return words({op.factor > 0 || op.l1 <= 0 ? concat("factor ", op.factor) : "",
+                op.l1 > 0 ? concat("l1 ", op.l1) : ""});
+}
 std::int64_t flops(const L2Penalty&, const Operands&) { return 0; }
 int alias(const L2Penalty&, int) { return -1; }
 
@@ -77,7 +80,7 @@ Outputs infer(const L2Penalty&, const Site& site) {
   return {{{1}, DType::kFloat32}};
 }
 
-// Update adds the penalty's gradient, 2 * l2 * w, where it reads w anyway.
+// Update adds the penalty's gradient, 2 * l2 * w + l1 * sign(w), where it reads w anyway.
 Gradients differentiate(const L2Penalty&, GradientSite& site) { no_gradient(site); }
 
 }  // namespace trainer::graph::rules

@@ -114,7 +114,8 @@ std::string clip_text(const Clip& clip) {
 
 std::string update_text(const Update& op) {
   return words({std::visit([](const auto& rule) { return rule_text(rule); }, op.rule),
-                clip_text(op.clip), op.l2 > 0 ? concat("l2 ", op.l2) : "",
+                clip_text(op.clip), op.l1 > 0 ? concat("l1 ", op.l1) : "",
+                op.l2 > 0 ? concat("l2 ", op.l2) : "",
                 op.weight_decay > 0 ? concat("decay ", op.weight_decay) : "",
                 op.learning_rate_multiplier != 1 ? concat("lr x", op.learning_rate_multiplier) : "",
                 op.ema > 0 ? concat("ema ", op.ema) : ""});

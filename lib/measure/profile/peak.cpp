@@ -13,6 +13,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kChannels = 128, kSide = 28, kLayers = 4, kSamples = 16;
+// A short call is over before other processes of a busy machine interrupt it.
+constexpr std::int64_t kFewSamples = 2;
 
 config::Config convolutions(const config::Config& config) {
   config::Config peak = config;
@@ -53,17 +55,18 @@ double measure_peak(const config::Config& config, double seconds) {
   engine.initialise(1);
   const std::vector<float> images(static_cast<std::size_t>(kSamples * kSide * kSide * kChannels),
                                   1);
-  const double flops = 2.0 * 9 * kChannels * kChannels * kSide * kSide * kLayers * kSamples;
+  const double flops = 2.0 * 9 * kChannels * kChannels * kSide * kSide * kLayers;  // of a sample
   double best = 0;
   const Clock::time_point begin = Clock::now();
   const auto is_over = [&] {
     return std::chrono::duration<double>(Clock::now() - begin).count() >= seconds;
   };
-  for (int i = 0; i < 2 || !is_over(); ++i) {
+  for (int i = 0; i < 4 || !is_over(); ++i) {
+    const std::int64_t samples = i % 2 == 0 ? kSamples : kFewSamples;
     const Clock::time_point start = Clock::now();
-    engine.evaluate({kSamples, images.data(), false, nullptr});
+    engine.evaluate({samples, images.data(), false, nullptr});
     const std::chrono::duration<double> passed = Clock::now() - start;
-    best = std::max(best, flops / passed.count());
+    best = std::max(best, flops * static_cast<double>(samples) / passed.count());
   }
   return best;
 }

@@ -16,7 +16,7 @@ std::string picture(const Mistake& mistake) {
   const int side = std::max(mistake.width, mistake.height);
   const int factor = std::max(1, kShownSide / side);
   return concat("<img src=\"", mistake.picture, "\" width=\"", mistake.width * factor,
-                "\" height=\"", mistake.height * factor, "\" loading=\"lazy\"",
+                "\" height=\"", mistake.height * factor, "\"",
                 factor > 1 ? " class=\"pixels\"" : "", " alt=\"Sample ",
                 escape_markup(mistake.sample), ": ", escape_markup(mistake.label), " taken for ",
                 escape_markup(mistake.predicted), "\"/>");

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "engine/metrics.h"
 #include "report/page/html.h"
 #include "report/page/page.h"
@@ -18,6 +19,7 @@ using experiment::RunFiles;
 
 constexpr std::size_t kWholeMatrix = 30;  // classes whose matrix fits a page
 constexpr std::size_t kConfusions = 30;
+constexpr std::size_t kFewRows = 5;  // of training metrics: less is no curve
 
 // A series a split that has the metric.
 std::vector<Series> series_of(const RunFiles& run, double MetricsRow::*value, bool train_only) {
@@ -32,6 +34,28 @@ std::vector<Series> series_of(const RunFiles& run, double MetricsRow::*value, bo
     if (!series.points.empty()) all.push_back(std::move(series));
   }
   return all;
+}
+
+// Of a run too short for a curve of its metrics, those of every step.
+RunFiles with_steps_as_metrics(RunFiles run) {
+  const auto is_train = [](const MetricsRow& row) { return row.split == "train"; };
+  const auto rows =
+      static_cast<std::size_t>(std::count_if(run.metrics.begin(), run.metrics.end(), is_train));
+  if (rows >= kFewRows || run.ledger.size() <= rows) return run;
+  for (MetricsRow& row : run.metrics) {
+    if (is_train(row)) row.loss = row.learning_rate = row.images_per_second = NAN;
+  }
+  for (const experiment::LedgerRow& step : run.ledger) {
+    MetricsRow row;
+    row.step = step.step;
+    row.split = "train";
+    row.loss = parse_real(step.loss).value_or(NAN);
+    row.learning_rate = parse_real(step.learning_rate).value_or(NAN);
+    row.images_per_second = static_cast<double>(step.samples) / step.seconds;
+    row.accuracy = NAN;
+    run.metrics.push_back(row);
+  }
+  return run;
 }
 
 // A cell is the darker the larger its share of the row; right ones are blue, wrong ones red.
@@ -149,7 +173,8 @@ std::string classes_section(const RunFiles& run) {
 
 }  // namespace
 
-std::vector<Chart> run_charts(const RunFiles& run) {
+std::vector<Chart> run_charts(const RunFiles& whole_run) {
+  const RunFiles run = with_steps_as_metrics(whole_run);
   std::vector<Chart> charts{{"loss", "Loss", "step", "loss (mean over samples)",
                              series_of(run, &MetricsRow::loss, false), true},
                             {"accuracy", "Accuracy", "step", "accuracy (share of samples)",

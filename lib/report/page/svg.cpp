@@ -56,6 +56,10 @@ struct Scale {
   }
 };
 
+// More than a range of five steps has; numbers whose neighbours lie further apart than a step have
+// no end.
+constexpr int kMostTicks = 20;
+
 // `whole`: no ticks between whole numbers.
 Scale linear_scale(double low, double high, double from, double to, bool round, bool whole) {
   if (!(high > low)) {
@@ -69,8 +73,11 @@ Scale linear_scale(double low, double high, double from, double to, bool round, 
     high = step * std::ceil(high / step - 1e-9);
   }
   Scale scale{low, high, from, to};
-  for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-6; ++i) {
-    scale.ticks.push_back(i == 0 ? 0 : i * step);
+  const double first = std::ceil(low / step - 1e-9);
+  for (int i = 0; i < kMostTicks; ++i) {
+    const double tick = (first + i) * step;
+    if (tick > high + step * 1e-6) break;
+    scale.ticks.push_back(tick == 0 ? 0 : tick);
   }
   return scale;
 }
@@ -79,7 +86,7 @@ Scale log_scale(double low, double high, double from, double to) {
   if (!(high > low)) high = low * 10;
   Scale scale{low, high, from, to, true};
   const double top = std::log10(high) + 1e-9;
-  for (double power = std::ceil(std::log10(low) - 1e-9); power <= top; ++power) {
+  for (int power = static_cast<int>(std::ceil(std::log10(low) - 1e-9)); power <= top; ++power) {
     scale.ticks.push_back(std::pow(10, power));
   }
   if (scale.ticks.size() < 2) scale.ticks = {low, high};

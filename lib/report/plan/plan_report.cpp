@@ -269,6 +269,8 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   const auto start = std::chrono::steady_clock::now();
   device.engine = std::make_unique<engine::Replicas>(*model, config, std::move(backends),
                                                      engine::Engine::Use::kTrain);
+  device.backend = device.engine->describe();
+  device.chosen = device.engine->chosen_settings();
   device.compile_seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   take_larger(device, device.engine->memory(), "the start");

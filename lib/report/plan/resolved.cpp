@@ -72,7 +72,8 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
 ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan& device) {
   ResolvedValues values;
   for (const backend::Setting& setting : device.chosen) {
-    values[setting.key] = {setting.value, "machine"};
+    const std::string& reason = setting.reason;
+    values[setting.key] = {setting.value, reason.empty() ? "machine" : concat("machine: ", reason)};
   }
   if (config::is_image_format(config.data.format)) {
     const data::Reading reading =

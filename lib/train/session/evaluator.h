@@ -30,11 +30,11 @@ class Evaluator {
   };
   Final evaluate_at_end();
 
-  // Whether evaluate_between() has been called at the step by this process, and ended.
+  // Whether the last evaluation of this process was at this step and complete.
   bool has_evaluated(std::int64_t step) const {
     return last_evaluation_ && last_evaluation_->step == step;
   }
-  // The parameters are no longer those of the last evaluation.
+  // For when the parameters have changed since the last evaluation.
   void forget_last() { last_evaluation_.reset(); }
 
  private:

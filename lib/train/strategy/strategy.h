@@ -95,6 +95,7 @@ class Strategy {
   // Collective: returns the chief's value.
   virtual hooks::Request broadcast_from_chief(hooks::Request request) { return request; }
   virtual bool broadcast_from_chief(bool value) { return value; }
+  // The tensors have the same names and shapes on all ranks.
   virtual void broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors) {
     static_cast<void>(tensors);
   }

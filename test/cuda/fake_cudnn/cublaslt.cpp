@@ -16,6 +16,7 @@
 
 #include "cuda/fake_cudnn/fake_cudnn.h"
 #include "cuda/fake_cudnn/values.h"
+#include "cuda/fake_runtime/tsan.h"
 
 struct cublasLtContext {
   int unused = 0;
@@ -408,6 +409,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
     const std::size_t bytes = chosen.workspace;
     if (bytes > workspace_bytes || (bytes > 0 && !is_aligned(workspace, 256))) refuse();
     const auto run = [=] {
+      const Unwatched unwatched;  // the library's own work
       // All bits of the workspace are set: NaN for whoever reads it afterwards.
       if (bytes > 0) std::memset(workspace, 0xff, bytes);
       multiply(product, at, chosen.sums_in_result_type);

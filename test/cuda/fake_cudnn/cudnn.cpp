@@ -12,6 +12,7 @@
 #include "cuda/fake_cudnn/descriptor.h"
 #include "cuda/fake_cudnn/execute.h"
 #include "cuda/fake_cudnn/fake_cudnn.h"
+#include "cuda/fake_runtime/tsan.h"
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
@@ -316,6 +317,7 @@ void run_plan(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pa
                                     ? Arithmetic::kTf32  // changes nothing in a 16-bit number
                                     : Arithmetic::kExact;
   const auto run = [=] {
+    const Unwatched unwatched;  // the library's own work
     // All bits of the workspace are set: NaN for whoever reads it afterwards.
     if (bytes > 0) std::memset(workspace, 0xff, static_cast<std::size_t>(bytes));
     execute(*graph, addresses, arithmetic);

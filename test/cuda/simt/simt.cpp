@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fake_runtime/tsan.h"
 #include "simt/device.h"
 
 #undef threadIdx
@@ -21,12 +22,6 @@
 
 // Present when the program is built with the sanitizer they belong to.
 extern "C" {
-__attribute__((weak)) void* __tsan_create_fiber(unsigned);
-__attribute__((weak)) void __tsan_destroy_fiber(void*);
-__attribute__((weak)) void __tsan_switch_to_fiber(void*, unsigned);
-__attribute__((weak)) void* __tsan_get_current_fiber();
-__attribute__((weak)) void __tsan_acquire(void*);
-__attribute__((weak)) void __tsan_release(void*);
 __attribute__((weak)) void __sanitizer_start_switch_fiber(void**, const void*, std::size_t);
 __attribute__((weak)) void __sanitizer_finish_switch_fiber(void*, const void**, std::size_t*);
 
@@ -156,8 +151,15 @@ class Scheduler {
 Scheduler& scheduler() {
   // A pointer: what an OS thread finds without a call (place) must be small in a library that is
   // opened later.
-  static thread_local const auto scheduler = std::make_unique<Scheduler>();
-  return *scheduler;
+  struct Owner {
+    std::unique_ptr<Scheduler> owned = std::make_unique<Scheduler>();
+    ~Owner() {
+      const fake::Unwatched unwatched;
+      owned.reset();
+    }
+  };
+  static thread_local const Owner owner;
+  return *owner.owned;
 }
 
 void Scheduler::fail(const char* what, Site at) const {
@@ -381,6 +383,7 @@ void Scheduler::run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t 
       grid.x > 0x7fffffffu || grid.y > 65535 || grid.z > 65535 || shared_bytes > 48 << 10) {
     throw Error(std::string("kernel ") + kernel + ": cudaErrorInvalidConfiguration");
   }
+  const fake::Unwatched unwatched;  // the threads are others to ThreadSanitizer
   number_threads(block);
   place.grid_dim = grid;
   place.block_dim = block;

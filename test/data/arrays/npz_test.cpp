@@ -9,6 +9,7 @@
 #include "base/files.h"
 #include "data/arrays/array.h"
 #include "data/data.h"
+#include "support/write_unsynced.h"
 
 namespace trainer::data {
 namespace {
@@ -104,7 +105,7 @@ Bytes zip_bytes(const std::vector<Member>& members) {
 }
 
 Path write(const TemporaryFolder& folder, const std::string& name, const Bytes& bytes) {
-  write_file_atomic(folder.path() / name, bytes);
+  test::write_unsynced(folder.path() / name, bytes);
   return folder.path() / name;
 }
 

@@ -12,6 +12,7 @@
 #include "data/decode/encoded_jpeg.h"
 #include "data/decode/image_file.h"
 #include "support/skip.h"
+#include "support/source_files.h"
 
 namespace trainer::data {
 namespace {
@@ -27,7 +28,7 @@ struct Expected {
 
 std::vector<Expected> pillow_table() {
   std::vector<Expected> table;
-  std::istringstream lines(read_text_file(TEST_SOURCE_DIR "/data/decode/pillow_decode.tsv"));
+  std::istringstream lines(read_text_file(test::source_file("test/data/decode/pillow_decode.tsv")));
   for (std::string line; std::getline(lines, line);) {
     const auto tab = line.find('\t');
     Expected expected{line.substr(0, tab), line.substr(tab + 1) != "error", 0, 0, {}};

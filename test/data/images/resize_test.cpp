@@ -11,6 +11,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "data/images/resize/rows.h"
+#include "support/source_files.h"
 
 namespace trainer::data {
 namespace {
@@ -43,7 +44,7 @@ std::vector<std::uint8_t> resized(const Pixels& image, const Geometry& geometry,
 }  // namespace
 
 TEST_CASE("resizing is Pillow's, within one level") {
-  std::istringstream table(read_text_file(TEST_SOURCE_DIR "/data/images/pillow_resize.txt"));
+  std::istringstream table(read_text_file(test::source_file("test/data/images/pillow_resize.txt")));
   std::string name;
   int channels = 0, height = 0, width = 0, out_height = 0, out_width = 0, cases = 0;
   while (table >> name >> channels >> height >> width >> out_height >> out_width) {

@@ -52,6 +52,14 @@ TEST_CASE("a file of records has its disk space from the start, and keeps what i
     CHECK(std::equal(first.begin(), first.end(), found));
     CHECK(records.find(6) == nullptr);
   }
+  // Of a file that was cut the records are missing, and can be kept again.
+  std::filesystem::resize_file(file, 10'000);
+  {
+    Records records(file, kCount, kRecord, "");
+    for (std::int64_t index = 0; index < kCount; ++index) CHECK(records.find(index) == nullptr);
+    records.store(99, first.data());
+    CHECK(records.find(99) != nullptr);
+  }
   // A sparse file, as one whose disk was full, is filled up.
   std::filesystem::resize_file(file, 10'000);
   std::filesystem::resize_file(file, kCount * (kRecord + 8));

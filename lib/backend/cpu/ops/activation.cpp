@@ -1,4 +1,5 @@
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/ops/kernel_helpers.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -39,12 +40,44 @@ void activate_backward(Lowering& l, const graph::Activation& activation, const O
              {DNNL_ARG_DIFF_SRC, desc, dx.buffer}});
 }
 
+namespace {
+
+using Kind = graph::Activation::Kind;
+
+bool has_own_kernel(Kind kind) { return kind == Kind::kHardSigmoid || kind == Kind::kSelu; }
+
+}  // namespace
+
 void lower(const graph::Activate& op, Lowering& l) {
+  if (has_own_kernel(op.activation.kind)) {
+    // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
+    const Operand x = l.input(0, Layout::kPlain), y = l.output(0, Layout::kPlain);
+    with_type(x.type, [&]<class T>() {
+      const bool selu = op.activation.kind == Kind::kSelu;
+      const auto run = selu ? typed<T>(l).selu : typed<T>(l).hard_sigmoid;
+      l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
+        run(c.at<T>(x.buffer), c.at<T>(y.buffer), elements);
+      });
+    });
+    return;
+  }
   const Operand x = l.input_as_is(0);
   activate(l, op.activation, x, l.output(0, x.layout));
 }
 
 void lower(const graph::ActivateBackward& op, Lowering& l) {
+  if (has_own_kernel(op.activation.kind)) {
+    const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
+    const Operand dx = l.output(0, Layout::kPlain);
+    with_type(x.type, [&]<class T>() {
+      const bool selu = op.activation.kind == Kind::kSelu;
+      const auto run = selu ? typed<T>(l).selu_backward : typed<T>(l).hard_sigmoid_backward;
+      l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
+        run(c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(dx.buffer), elements);
+      });
+    });
+    return;
+  }
   const Operand dy = l.input_as_is(1);
   const Operand saved = l.input(0, dy.layout);
   activate_backward(l, op.activation, saved, dy, l.output(0, dy.layout));

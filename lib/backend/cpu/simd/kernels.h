@@ -63,6 +63,20 @@ struct PlaneShape {
   std::int64_t n, blocks, pixels;  // samples, channel blocks, h * w
 };
 
+// x as [outer, pixels, groups * channels], normalised over the pixels and channels of a group.
+struct GroupShape {
+  std::int64_t outer, pixels, groups, channels;
+  float epsilon;
+};
+
+// Images as [planes, h, w, lanes]. Pixel y, x of the larger is a mean of four of the smaller, of
+// rows above[y] and below[y] with weights 1 - down[y] and down[y], and likewise of columns.
+struct UpSampleShape {
+  std::int64_t planes, h, w, large_h, large_w, lanes;
+  const std::int32_t *above, *below, *left, *right;
+  const float *down, *across;
+};
+
 // Kernels on activations of element type T.
 template <class T>
 struct Typed {
@@ -111,6 +125,30 @@ struct Typed {
                   std::uint64_t seed, std::uint32_t layer, std::uint64_t step,
                   std::uint64_t first_sample);
   void (*to_f32)(const T* x, float* y, std::int64_t elements);
+
+  // y = x * factor and y = x + bias; x and y are [outer, rows, width], the factor [outer, width],
+  // the bias [width]. `a`, `b` and their sums likewise; b may be null, `scratch` is [2, width].
+  void (*multiply)(const T* x, const T* factor, T* y, std::int64_t outer, std::int64_t rows,
+                   std::int64_t width);
+  void (*multiply_f32)(const T* x, const float* factor, T* y, std::int64_t rows,
+                       std::int64_t width);
+  void (*add_bias)(const T* x, const float* bias, T* y, std::int64_t rows, std::int64_t width);
+  void (*sum_product)(const T* a, const T* b, T* sum, float* scratch, std::int64_t outer,
+                      std::int64_t rows, std::int64_t width);
+  void (*sum_product_f32)(const T* a, const T* b, float* sum, float* scratch, std::int64_t rows,
+                          std::int64_t width);
+  // graph::Activation of the kinds that oneDNN lacks; dx = dy * the derivative at x.
+  void (*hard_sigmoid)(const T* x, T* y, std::int64_t elements);
+  void (*hard_sigmoid_backward)(const T* x, const T* dy, T* dx, std::int64_t elements);
+  void (*selu)(const T* x, T* y, std::int64_t elements);
+  void (*selu_backward)(const T* x, const T* dy, T* dx, std::int64_t elements);
+  // graph::GroupNorm; dgamma and dbeta are set, `scratch` is [2 * channels].
+  void (*group_norm)(const GroupShape&, const T* x, const float* gamma, const float* beta, T* y);
+  void (*group_norm_backward)(const GroupShape&, const T* x, const T* dy, const float* gamma, T* dx,
+                              float* dgamma, float* dbeta, float* scratch);
+  // graph::UpSample; `plane` is [h, w, lanes] floats.
+  void (*up_sample)(const UpSampleShape&, const T* x, T* y);
+  void (*up_sample_backward)(const UpSampleShape&, const T* dy, T* dx, float* plane);
 };
 
 // One contiguous run of elements of the flat buffers under one rule.
@@ -121,7 +159,7 @@ struct UpdateRun {
   int gradient_count = 0;
   float* slot[3] = {};
   float* average = nullptr;  // null: none
-  float l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1;
+  float l1 = 0, l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1;
   float learning_rate = 0, weight_decay = 0, ema = 0;
   // The sum of squares of the gradients before clipping is added to it; null: not wanted.
   double* gradient_square = nullptr;
@@ -147,8 +185,11 @@ struct Kernels {
   void (*sum)(float* out, const float* const* sources, int count, std::int64_t elements, bool add);
   // factor-free sum over w^2
   double (*sum_of_squares)(const float* w, std::int64_t elements);
-  // sum over (g + 2 l2 w)^2
-  double (*gradient_square)(const float* g, const float* w, float l2, std::int64_t elements);
+  // sum over |w|
+  double (*sum_of_absolutes)(const float* w, std::int64_t elements);
+  // sum over (g + 2 l2 w + l1 sign(w))^2
+  double (*gradient_square)(const float* g, const float* w, float l2, float l1,
+                            std::int64_t elements);
   void (*sgd)(const UpdateRun&, float momentum, bool nesterov);
   void (*rms_prop)(const UpdateRun&, float rho, float momentum, float epsilon, bool centered);
   // `rate` is learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)

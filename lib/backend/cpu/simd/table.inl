@@ -7,6 +7,10 @@
 #include "backend/cpu/simd/pool.inl"
 #include "backend/cpu/simd/norm.inl"
 #include "backend/cpu/simd/memory.inl"
+#include "backend/cpu/simd/multiply.inl"
+#include "backend/cpu/simd/activation.inl"
+#include "backend/cpu/simd/group_norm.inl"
+#include "backend/cpu/simd/up_sample.inl"
 #include "backend/cpu/simd/update.inl"
 
 template <class T>
@@ -29,5 +33,18 @@ constexpr Typed<T> typed() {
           norm_backward<T>,
           add<T>,
           dropout<T>,
-          to_f32<T>};
+          to_f32<T>,
+          multiply<T>,
+          multiply_f32<T>,
+          add_bias<T>,
+          sum_product<T>,
+          sum_product_f32<T>,
+          hard_sigmoid<T>,
+          hard_sigmoid_backward<T>,
+          selu<T>,
+          selu_backward<T>,
+          group_norm<T>,
+          group_norm_backward<T>,
+          up_sample<T>,
+          up_sample_backward<T>};
 }

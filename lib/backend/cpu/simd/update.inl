@@ -17,10 +17,18 @@ double sum_of_squares(const float* x, std::int64_t elements) {
   return total;
 }
 
-double gradient_square(const float* g, const float* w, float l2, std::int64_t elements) {
+double sum_of_absolutes(const float* x, std::int64_t elements) {
+  double total = 0;
+  for (std::int64_t i = 0; i < elements; ++i) total += static_cast<double>(__builtin_fabsf(x[i]));
+  return total;
+}
+
+inline float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f; }
+
+double gradient_square(const float* g, const float* w, float l2, float l1, std::int64_t elements) {
   double total = 0;
   for (std::int64_t i = 0; i < elements; ++i) {
-    const float v = g[i] + 2 * l2 * w[i];
+    const float v = g[i] + 2 * l2 * w[i] + l1 * sign(w[i]);
     total += static_cast<double>(v) * static_cast<double>(v);
   }
   return total;
@@ -59,6 +67,8 @@ inline void each(const UpdateRun& r, const Rule& rule) {
     }
     if (r.l2 != 0)
       for (std::int64_t i = 0; i < count; ++i) g[i] += 2 * r.l2 * w[i];
+    if (r.l1 != 0)
+      for (std::int64_t i = 0; i < count; ++i) g[i] += r.l1 * sign(w[i]);
     if (r.gradient_square != nullptr) *r.gradient_square += chunk_square(g, count);
     if (r.clip_scale != 1)
       for (std::int64_t i = 0; i < count; ++i) g[i] *= r.clip_scale;

@@ -105,6 +105,9 @@ void CudaExecutable::check_options() const {
     throw std::logic_error("a graph that sums over samples cannot be padded to any batch");
   }
   const ReductionOptions& reduction = options_.reduction;
+  if (reduction.statistics != nullptr && reduction.statistics != reduction.gradients) {
+    throw std::logic_error("batch statistics over another collective than the gradients");
+  }
   if (!reduction.ordered) return;
   const std::int64_t parts = reduction.micro_batches;
   if ((parts & (parts - 1)) != 0 || parts % rank_count() != 0) {
@@ -264,7 +267,6 @@ void CudaExecutable::launch(const Bindings& bindings, const Scalars& scalars, St
     // The other ranks would wait for this one's part of the sum.
     const std::string reason = handled_message();
     if (ranks_ != nullptr) ranks_->abort(reason);
-    if (options_.reduction.statistics != nullptr) options_.reduction.statistics->abort(reason);
     throw;
   }
 }
@@ -281,8 +283,9 @@ void CudaExecutable::launch_call(const Bindings& bindings, const Scalars& scalar
   if (call.has_numbers) hand_over_clock(own.clock(), clock(), call.stream);
   make_stale(call);
   update_number_ = scalars.update;
-  if (CudaCollective* statistics = cuda_collective(options_.reduction.statistics)) {
-    statistics->name_work("batch statistics", update_number_);
+  if (ranks_ != nullptr) {
+    const bool statistics = batch_statistics_ && options_.reduction.statistics != nullptr;
+    ranks_->name_work(statistics ? "gradients and batch statistics" : "gradients", update_number_);
   }
   recorder_ == nullptr ? run(call, scalars.all_samples) : run_recorded(call, own);
   if (call.has_numbers) {
@@ -310,7 +313,6 @@ void CudaExecutable::run(const Call& call, std::int64_t all_samples) {
 }
 
 void CudaExecutable::run_recorded(const Call& call, CudaStream& stream) {
-  if (ranks_ != nullptr && updates_) ranks_->name_work("gradients", update_number_);
   stream.synchronize();
   timed_.start(call.stream);
   enqueue(call);

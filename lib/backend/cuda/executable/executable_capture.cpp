@@ -49,16 +49,11 @@ void CudaExecutable::replay(const Call& call) {
   captured.graph->launch(call.stream);
 }
 
-// Graphs of two of NCCL's communicators that a thread launches may wait for each other for ever, so
-// that calls with batch statistics over the ranks are not captured.
-bool CudaExecutable::captures_ranks() const {
-  return ranks_ != nullptr && ranks_->capturable() && options_.reduction.statistics == nullptr;
-}
+bool CudaExecutable::captures_ranks() const { return ranks_ != nullptr && ranks_->capturable(); }
 
 // Either all ranks capture a call or none does, and their graphs are those of the same capture:
 // which call this is follows from numbers that all ranks have, and from no address or share.
 void CudaExecutable::replay_with_ranks(const Call& call, std::int64_t all_samples) {
-  ranks_->name_work("gradients", update_number_);
   if (!captures_ranks() || all_samples == 0) return enqueue(call);
   std::vector<std::int64_t> known{all_samples};
   for (const Span& output : call.outputs) known.push_back(output ? 1 : 0);

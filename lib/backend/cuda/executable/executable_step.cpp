@@ -94,8 +94,8 @@ bool CudaExecutable::reduces(const Call& call) const {
   return ranks_ != nullptr && (call.apply || options_.reduction.ordered);
 }
 
-// Buckets are reduced while backward runs where nothing is added to the gradients after it. Two
-// groups of NCCL must not be at work at once, which batch statistics would need.
+// Buckets are reduced while backward runs where nothing is added to the gradients after it. Batch
+// statistics would wait for the buckets before them: a collective does one call at a time.
 bool CudaExecutable::overlaps(const Call& call) const {
   return reduces(call) && !buckets_.empty() && !options_.reduction.ordered && !call.accumulate &&
          options_.reduction.statistics == nullptr;

@@ -36,6 +36,11 @@ __device__ inline void activate(const graph::Activation& activation, float (&v)[
       return each([](float x) { return 0.5f * x * (1.0f + erff(x * 0.70710678f)); });
     case Kind::kSwish:
       return each([](float x) { return x * sigmoid(x); });
+    case Kind::kHardSigmoid:
+    case Kind::kHardSwish:
+    case Kind::kSelu:
+    case Kind::kNegativePart:
+      return;  // refused by lower/activation.cpp
   }
 }
 
@@ -53,6 +58,10 @@ __device__ inline void activate_backward_from_output(const graph::Activation& ac
     case Kind::kLinear:
     case Kind::kGelu:
     case Kind::kSwish:
+    case Kind::kHardSigmoid:
+    case Kind::kHardSwish:
+    case Kind::kSelu:
+    case Kind::kNegativePart:
       return;
     case Kind::kRelu:
       return each([](float d, float v) { return v > 0 ? d : 0.0f; });

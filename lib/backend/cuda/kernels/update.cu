@@ -8,131 +8,6 @@ namespace {
 using Rule = UpdateSegment::Rule;
 using Clip = UpdateSegment::Clip;
 
-constexpr float kMostLossScale = 16777216.0f;
-constexpr std::uint32_t kUpdatesUntilDoubled = 2000;
-constexpr unsigned kClipThreads = 1024;
-
-__global__ void clear_overflow_kernel(StepState* state) { state->overflowed = 0; }
-
-// Blocks that find one all store the same 1.
-template <int N>
-__global__ void __launch_bounds__(kThreads)
-    check_gradients_kernel(const float* gradients, std::int64_t count, StepState* state) {
-  const std::int64_t i = first_element<N>();
-  std::int32_t not_finite = 0;
-  if (i < count) {
-    float g[N];
-    load<N>(gradients + i, count - i, g);
-    for (int k = 0; k < N; ++k) not_finite += isfinite(g[k]) ? 0 : 1;
-  }
-  not_finite = over_block(not_finite, 0, shared_memory<std::int32_t>(), Sum());
-  if (not_finite > 0 && threadIdx.x == 0) state->overflowed = 1;
-}
-
-__device__ inline void change_loss_scale(StepState& state) {
-  if (state.overflowed != 0) {
-    state.loss_scale = fmaxf(state.loss_scale * 0.5f, 1.0f);
-    state.good_updates = 0;
-  } else if (++state.good_updates >= kUpdatesUntilDoubled) {
-    state.loss_scale = fminf(state.loss_scale * 2.0f, kMostLossScale);
-    state.good_updates = 0;
-  }
-}
-
-// One thread.
-__global__ void decide_update_kernel(const float* trailer, bool dynamic_loss_scale,
-                                     const StepScalars* scalars, StepState* state,
-                                     StepNumbers* numbers) {
-  StepState now = *state;
-  const bool all_finite = trailer != nullptr ? trailer[0] == 0.0f : now.all_finite != 0;
-  const bool apply = scalars->apply != 0;
-  // A call that does not update answers for itself alone.
-  const bool finite =
-      (apply || trailer != nullptr ? all_finite : now.finite != 0) && now.stopped == 0;
-  now.finite = finite ? 1 : 0;
-  now.all_finite = now.all_finite != 0 && finite ? 1 : 0;
-  const bool overflowed = now.overflowed != 0;
-  now.updates_now = apply && finite && !overflowed ? 1 : 0;
-  if (scalars->stop_when_not_finite != 0 && !finite) now.stopped = 1;
-  numbers->finite = finite;
-  numbers->skipped = apply && finite && overflowed;
-  numbers->gradient_norm = nan("");
-  now.gradients_scale = now.loss_scale;
-  if (dynamic_loss_scale && apply && finite) change_loss_scale(now);
-  *state = now;
-}
-
-// One thread.
-__global__ void settle_finite_kernel(const StepNumbers* numbers, const StepScalars* scalars,
-                                     StepState* state) {
-  const bool finite = numbers->finite && state->stopped == 0;
-  const bool before = scalars->accumulate == 0 || state->all_finite != 0;
-  state->finite = finite ? 1 : 0;
-  state->all_finite = finite && before ? 1 : 0;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    gradient_squares_kernel(const UpdateSegment* segments, const UpdateChunk* chunks,
-                            UpdateBuffers buffers, const StepState* state, double* squares) {
-  const UpdateChunk chunk = chunks[blockIdx.x];
-  const float l2 = segments[chunk.segment].l2, unscale = 1.0f / state->gradients_scale;
-  double sum = 0;
-  for (std::int64_t i = chunk.first + threadIdx.x; i < chunk.last; i += blockDim.x) {
-    const float v = buffers.gradients[i] * unscale + 2 * l2 * buffers.parameters[i];
-    sum += static_cast<double>(v) * static_cast<double>(v);
-  }
-  sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
-  if (threadIdx.x == 0) squares[blockIdx.x] = sum;
-}
-
-// The first chunk of a segment or of one after it; chunks are in the order of the segments.
-__device__ inline std::int64_t first_chunk_of(const UpdateChunk* chunks, std::int64_t count,
-                                              std::int64_t segment) {
-  std::int64_t first = 0, last = count;
-  while (first < last) {
-    const std::int64_t middle = (first + last) / 2;
-    if (chunks[middle].segment < segment) {
-      first = middle + 1;
-    } else {
-      last = middle;
-    }
-  }
-  return first;
-}
-
-__device__ inline float clip_scale(double squares, float limit) {
-  const double norm = sqrt(squares), most = static_cast<double>(limit);
-  return static_cast<float>(norm > most ? most / norm : 1.0);
-}
-
-// One block. A warp takes every 32nd segment; its lanes add up the squares of the chunks.
-__global__ void __launch_bounds__(kClipThreads)
-    clip_scales_kernel(const UpdateSegment* segments, std::int64_t segment_count,
-                       const UpdateChunk* chunks, std::int64_t chunk_count, const double* squares,
-                       float* scales) {
-  double* shared = shared_memory<double>();
-  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  double all = 0;  // of this warp's segments
-  for (std::int64_t s = warp; s < segment_count; s += blockDim.x / kWarp) {
-    const std::int64_t last = first_chunk_of(chunks, chunk_count, s + 1);
-    double sum = 0;
-    for (std::int64_t i = first_chunk_of(chunks, chunk_count, s) + lane; i < last; i += kWarp) {
-      sum += squares[i];
-    }
-    for (int d = kWarp / 2; d > 0; d /= 2) sum += __shfl_xor_sync(~0u, sum, d);
-    all += sum;
-    if (lane == 0) scales[s] = clip_scale(sum, segments[s].clip_limit);
-  }
-  all = over_block(lane == 0 ? all : 0.0, 0.0, shared, Sum());
-  for (std::int64_t s = threadIdx.x; s < segment_count; s += blockDim.x) {
-    if (segments[s].clip == Clip::kGlobalNorm) {
-      scales[s] = clip_scale(all, segments[s].clip_limit);
-    } else if (segments[s].clip != Clip::kNorm) {
-      scales[s] = 1.0f;
-    }
-  }
-}
-
 // What an update knows of its segment, besides the segment.
 struct Rates {
   float learning_rate;
@@ -336,7 +211,8 @@ __device__ inline float update_chunk(const UpdateSegment& s, const Rates& rates,
   return square;
 }
 
-__global__ void __launch_bounds__(kThreads)
+// Four blocks a multiprocessor: at most 64 registers.
+__global__ void __launch_bounds__(kThreads, 4)
     update_kernel(const UpdateSegment* segments, const UpdateChunk* chunks, UpdateBuffers buffers,
                   const float* clip_scales, const StepScalars* scalars, const StepState* state,
                   double* squares) {
@@ -354,17 +230,6 @@ __global__ void __launch_bounds__(kThreads)
                                             : update_chunk<1>(s, *rates, buffers, chunk);
   const double sum = over_block(static_cast<double>(square), 0.0, sums, Sum());
   if (threadIdx.x == 0) squares[blockIdx.x] = sum;
-}
-
-// One block.
-__global__ void __launch_bounds__(kClipThreads)
-    gradient_norm_kernel(const double* squares, std::int64_t count, const StepState* state,
-                         StepNumbers* numbers) {
-  if (state->updates_now == 0) return;
-  double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += squares[i];
-  sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
-  if (threadIdx.x == 0) numbers->gradient_norm = sqrt(sum);
 }
 
 void assign(UpdateSegment& segment, const graph::SgdRule& rule) {
@@ -452,52 +317,12 @@ std::vector<UpdateChunk> make_chunks(std::span<const UpdateSegment> segments) {
   return chunks;
 }
 
-void check_gradients(const float* gradients, std::int64_t count, StepState* state,
-                     cudaStream_t stream) {
-  const bool vectors = aligned({gradients});
-  launch("clear_overflow", clear_overflow_kernel, 1, 1, 0, stream, state);
-  launch("check_gradients", vectors ? check_gradients_kernel<4> : check_gradients_kernel<1>,
-         grid_over(count, vectors ? 4 : 1), kThreads, kWarp * sizeof(std::int32_t), stream,
-         gradients, count, state);
-}
-
-void decide_update(const float* trailer, bool dynamic_loss_scale, const StepScalars* scalars,
-                   StepState* state, StepNumbers* numbers, cudaStream_t stream) {
-  launch("decide_update", decide_update_kernel, 1, 1, 0, stream, trailer, dynamic_loss_scale,
-         scalars, state, numbers);
-}
-
-void settle_finite(const StepNumbers* numbers, const StepScalars* scalars, StepState* state,
-                   cudaStream_t stream) {
-  launch("settle_finite", settle_finite_kernel, 1, 1, 0, stream, numbers, scalars, state);
-}
-
-void gradient_squares(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
-                      const UpdateBuffers& buffers, const StepState* state, double* squares,
-                      cudaStream_t stream) {
-  launch("gradient_squares", gradient_squares_kernel, static_cast<unsigned>(count), kThreads,
-         kWarp * sizeof(double), stream, segments, chunks, buffers, state, squares);
-}
-
-void clip_scales(const UpdateSegment* segments, std::int64_t segment_count,
-                 const UpdateChunk* chunks, std::int64_t chunk_count, const double* squares,
-                 float* scales, cudaStream_t stream) {
-  launch("clip_scales", clip_scales_kernel, 1, kClipThreads, kWarp * sizeof(double), stream,
-         segments, segment_count, chunks, chunk_count, squares, scales);
-}
-
 void update(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
             const UpdateBuffers& buffers, const float* clip_scales, const StepScalars* scalars,
             const StepState* state, double* squares, cudaStream_t stream) {
   launch("update", update_kernel, static_cast<unsigned>(count), kThreads,
          kWarp * sizeof(double) + sizeof(Rates), stream, segments, chunks, buffers, clip_scales,
          scalars, state, squares);
-}
-
-void gradient_norm(const double* squares, std::int64_t count, const StepState* state,
-                   StepNumbers* numbers, cudaStream_t stream) {
-  launch("gradient_norm", gradient_norm_kernel, 1, kClipThreads, kWarp * sizeof(double), stream,
-         squares, count, state, numbers);
 }
 
 }  // namespace trainer::backend::cuda

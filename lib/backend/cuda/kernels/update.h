@@ -73,7 +73,7 @@ void settle_finite(const StepNumbers* numbers, const StepScalars* scalars, StepS
 void gradient_squares(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
                       const UpdateBuffers& buffers, const StepState* state, double* squares,
                       cudaStream_t stream);
-// clip_scales[s] of each segment from the squares, as lib/backend/cpu/update.cpp.
+// clip_scales[s] of each segment from the squares, as lib/backend/cpu/gradients/update.cpp.
 void clip_scales(const UpdateSegment* segments, std::int64_t segment_count,
                  const UpdateChunk* chunks, std::int64_t chunk_count, const double* squares,
                  float* scales, cudaStream_t stream);

@@ -1,6 +1,7 @@
 #include "backend/cuda/kernels/loss.h"
 
 #include "backend/cuda/program.h"
+#include "base/error.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -34,6 +35,10 @@ void lower(const graph::ClassRank& op, Lowering& l) {
 }
 
 void lower(const graph::L2Penalty& op, Lowering& l) {
+  if (op.l1 > 0) {
+    throw ConfigError(l.node().loc, concat(l.node().name, ": an l1 penalty does not run on GPUs ",
+                                           "yet; set parallel.device: cpu, or use l2 alone"));
+  }
   const BufferId w = l.input(0).buffer, y = l.output(0).buffer;
   const std::int64_t count = l.input_shape(0).elements();
   const BufferId scratch = l.scratch(kPenaltyScratch);

@@ -36,8 +36,8 @@ class BatchShares {
   BatchShares(int workers, std::int64_t micro_batch_size, const ReductionOptions& reduction);
 
   // Of a call with so many samples, of `all_samples` of all ranks: a share for each worker, those
-  // with samples first unless sums are ordered. Valid as long as this object. Not for several
-  // threads at once.
+  // with samples first unless sums are ordered, all of these with equally many micro-batches. Valid
+  // as long as this object. Not for several threads at once.
   std::span<const WorkerShare> of(std::int64_t samples, std::int64_t all_samples);
 
  private:

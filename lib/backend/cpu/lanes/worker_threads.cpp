@@ -1,4 +1,4 @@
-#include "backend/cpu/worker_threads.h"
+#include "backend/cpu/lanes/worker_threads.h"
 
 #include <omp.h>
 

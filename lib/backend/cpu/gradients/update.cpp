@@ -1,10 +1,10 @@
-#include "backend/cpu/update.h"
+#include "backend/cpu/gradients/update.h"
 
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cpu/gradients/reduction.h"
 #include "backend/cpu/lowering.h"
-#include "backend/cpu/reduction.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -73,22 +73,23 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, 
   scales_.assign(segments.size(), 1.0f);
 }
 
-void UpdatePhase::run(int worker, int workers, Barrier& barrier,
-                      std::span<const float* const> gradients, const Scalars& scalars) {
+void UpdatePhase::run(int worker, int workers, Barrier& barrier, const GradientSources& gradients,
+                      const Scalars& scalars) {
   const Slice mine = worker_slice(variables_.flat_count(), worker, workers);
   if (needs_norm_) {
     barrier.wait(workers);
-    clip_scales(worker, workers, barrier, gradients.front());
+    clip_scales(worker, workers, barrier, gradients.own.front());
   }
   double square = 0;
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
     const Segment& segment = variables_.segments()[i];
     const std::int64_t first = std::max(mine.first, segment.offset);
     const std::int64_t last = std::min(mine.last, segment.offset + segment.count);
-    if (first < last) {
-      update_elements(kernels_, buffers_, segment, first, last, scales_[i], gradients, scalars,
-                      &square);
-    }
+    if (first >= last) continue;
+    gradients.for_each_part({first, last}, [&](Slice part, Summands summands) {
+      update_elements(kernels_, buffers_, segment, part.first, part.last, scales_[i], summands,
+                      scalars, &square);
+    });
   }
   gradient_squares_[static_cast<std::size_t>(worker)] = square;
 }
@@ -112,7 +113,8 @@ void UpdatePhase::clip_scales(int worker, int workers, Barrier& barrier, const f
     const Segment& segment = segments[chunks_[p].segment];
     const std::int64_t at = segment.offset + chunks_[p].first;
     squares_[p] = kernels_.gradient_square(gradients + at, variables_.flat_parameters() + at,
-                                           segment.update.l2, chunks_[p].last - chunks_[p].first);
+                                           segment.update.l2, segment.update.l1,
+                                           chunks_[p].last - chunks_[p].first);
   }
   barrier.wait(workers);
   if (worker == 0) {
@@ -132,19 +134,18 @@ void UpdatePhase::clip_scales(int worker, int workers, Barrier& barrier, const f
 
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
-                     float clip_scale, std::span<const float* const> gradients,
-                     const Scalars& scalars, double* gradient_square) {
+                     float clip_scale, Summands gradients, const Scalars& scalars,
+                     double* gradient_square) {
   const graph::Update& op = segment.update;
-  const float* sources[64];
   simd::UpdateRun run;
   run.gradient_count = static_cast<int>(gradients.size());
-  for (std::size_t i = 0; i < gradients.size(); ++i) sources[i] = gradients[i] + first;
-  run.gradients = sources;
+  run.gradients = gradients.data();
   run.count = last - first;
   run.w = buffers.parameters + first;
   for (int slot = 0; slot < segment.slots; ++slot) run.slot[slot] = buffers.slot[slot] + first;
   run.average = segment.average ? buffers.average + first : nullptr;
   run.l2 = op.l2;
+  run.l1 = op.l1;
   run.clip_value = op.clip.kind == Clip::Kind::kValue ? op.clip.limit : 0;
   run.clip_scale = clip_scale;
   run.learning_rate = scalars.learning_rate * op.learning_rate_multiplier;

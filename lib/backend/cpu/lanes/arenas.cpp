@@ -1,4 +1,4 @@
-#include "backend/cpu/arenas.h"
+#include "backend/cpu/lanes/arenas.h"
 
 #include <algorithm>
 

@@ -6,9 +6,10 @@
 #include <span>
 #include <vector>
 
+#include "backend/cpu/gradients/gradient_sources.h"
+#include "backend/cpu/lanes/worker_threads.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
-#include "backend/cpu/worker_threads.h"
 
 namespace trainer::backend::cpu {
 
@@ -19,24 +20,25 @@ struct UpdateBuffers {
   float* average = nullptr;
 };
 
-// Updates elements [first, last) of the buffers, which belong to this segment. `gradients` are
-// summed in their order. The sum of squares of the gradient, as UpdatePhase::gradient_norm() takes
-// it, is added to `gradient_square` unless that is null.
+// Updates elements [first, last) of the buffers, which belong to this segment, by the sum of
+// `gradients`, each of which points to its number of element `first`. The sum of squares of the
+// gradient, as UpdatePhase::gradient_norm() takes it, is added to `gradient_square` unless that is
+// null.
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
-                     float clip_scale, std::span<const float* const> gradients,
-                     const Scalars& scalars, double* gradient_square = nullptr);
+                     float clip_scale, Summands gradients, const Scalars& scalars,
+                     double* gradient_square = nullptr);
 
 class UpdatePhase {
  public:
   UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers);
 
-  // Whether run() must be given one buffer: a norm of the whole gradient is needed first.
+  // Whether run() must be given the sum: a norm of the whole gradient is needed first.
   bool needs_sum() const { return needs_norm_; }
   // Called by every worker at once, after all have written their worker_slice() of the gradients,
-  // or all of them before the last barrier. `gradients` are flat buffers that are summed in the
-  // order given. The parameters are the same bits whatever the number of workers.
-  void run(int worker, int workers, Barrier& barrier, std::span<const float* const> gradients,
+  // or all of them before the last barrier. The parameters are the same bits whatever the number of
+  // workers.
+  void run(int worker, int workers, Barrier& barrier, const GradientSources& gradients,
            const Scalars& scalars);
   // Of the gradient of the last run(), once all workers have ended it: see Numbers::gradient_norm.
   // Its last bits depend on the number of workers.

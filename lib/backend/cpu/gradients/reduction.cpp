@@ -1,4 +1,4 @@
-#include "backend/cpu/reduction.h"
+#include "backend/cpu/gradients/reduction.h"
 
 #include <algorithm>
 #include <utility>
@@ -44,10 +44,7 @@ Reduction::Reduction(const CpuVariables& variables, const simd::Kernels& kernels
       ordered_(options.ordered),
       ranks_(ranks_of(options.gradients)),
       count_(variables.flat_count()),
-      trailer_size_(trailer_size),
-      sum_((variables.flat_count() + static_cast<std::int64_t>(trailer_size)) *
-           static_cast<std::int64_t>(sizeof(float))),
-      values_(sum_.as<float>()) {
+      trailer_size_(trailer_size) {
   if (ranks_ == nullptr || options.bucket_bytes <= 0) return;
   buckets_ = make_buckets(variables.segments(), count_, options.bucket_bytes);
   // The last bucket has no backward to hide behind.
@@ -66,28 +63,39 @@ Reduction::~Reduction() {
   thread_.join();
 }
 
-void Reduction::sum(Slice slice, std::span<const float* const> sources, bool add) const {
-  const int count = static_cast<int>(sources.size());
+void Reduction::sum_in(float* first_source) {
+  hidden_seconds_ = 0;
+  values_ = first_source;
+  if (first_source != nullptr) return;
+  if (sum_.bytes() == 0) {
+    sum_ = Memory((count_ + static_cast<std::int64_t>(trailer_size_)) *
+                  static_cast<std::int64_t>(sizeof(float)));
+  }
+  values_ = sum_.as<float>();
+}
+
+void Reduction::sum(Slice slice, const GradientSources& sources, bool add) const {
+  sources.for_each_part(slice, [&](Slice part, Summands summands) { sum(part, summands, add); });
+}
+
+void Reduction::sum(Slice slice, Summands summands, bool add) const {
+  const int count = static_cast<int>(summands.size());
   float* out = values() + slice.first;
-  if (slice.count() <= 0 || (count == 1 && sources[0] == values())) return;
+  if (count == 1 && summands[0] == out) return;
   if (count == 0) {
     if (!add) std::fill(out, out + slice.count(), 0.0f);
     return;
   }
   if (!ordered_ || count <= 2) {
-    const float* shifted[64];
-    for (int i = 0; i < count; ++i) {
-      shifted[i] = sources[static_cast<std::size_t>(i)] + slice.first;
-    }
-    kernels_.sum(out, shifted, count, slice.count(), add);
+    kernels_.sum(out, summands.data(), count, slice.count(), add);
     return;
   }
-  for (std::int64_t i = slice.first; i < slice.last; i += kChunk) {
-    const std::int64_t n = std::min(kChunk, slice.last - i);
+  for (std::int64_t i = 0; i < slice.count(); i += kChunk) {
+    const std::int64_t n = std::min(kChunk, slice.count() - i);
     float total[kChunk];
     const float* from = total;
-    tree_sum(kernels_, sources.data(), count, i, n, total);
-    kernels_.sum(values() + i, &from, 1, n, add);
+    tree_sum(kernels_, summands.data(), count, i, n, total);
+    kernels_.sum(out + i, &from, 1, n, add);
   }
 }
 
@@ -95,9 +103,9 @@ void Reduction::reduce() const {
   ranks_->all_reduce(std::span(values(), static_cast<std::size_t>(count_) + trailer_size_));
 }
 
-void Reduction::begin(std::span<const float* const> sources, bool add) {
+void Reduction::begin(const GradientSources& sources, bool add) {
   const std::lock_guard lock(mutex_);
-  sources_.assign(sources.begin(), sources.end());
+  sources_ = sources;
   add_ = add;
   trailer_written_ = aborted_ = false;
   busy_ = true;
@@ -109,7 +117,7 @@ void Reduction::begin(std::span<const float* const> sources, bool add) {
 
 void Reduction::arrive(std::size_t bucket) {
   const std::lock_guard lock(mutex_);
-  if (++arrived_[bucket] == sources_.size()) changed_.notify_all();
+  if (++arrived_[bucket] == sources_.own.size()) changed_.notify_all();
 }
 
 void Reduction::trailer_written() {
@@ -160,7 +168,7 @@ void Reduction::reduce_buckets() {
     {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] {
-        return aborted_ || (arrived_[i] >= sources_.size() && (!last || trailer_written_));
+        return aborted_ || (arrived_[i] >= sources_.own.size() && (!last || trailer_written_));
       });
       if (aborted_) return;
     }

@@ -1,4 +1,4 @@
-#include "backend/cpu/batch_shares.h"
+#include "backend/cpu/lanes/batch_shares.h"
 
 #include <algorithm>
 #include <bit>
@@ -39,13 +39,15 @@ std::span<const WorkerShare> BatchShares::of(std::int64_t samples, std::int64_t 
 
 std::vector<WorkerShare> BatchShares::divide(std::int64_t samples) const {
   std::vector<WorkerShare> shares(static_cast<std::size_t>(workers_));
+  const std::int64_t most = (samples + workers_ - 1) / workers_;
+  const std::int64_t each = (most + micro_batch_size_ - 1) / micro_batch_size_;
   for (std::int64_t worker = 0; worker < workers_; ++worker) {
     WorkerShare& share = shares[static_cast<std::size_t>(worker)];
     // Earlier workers take what does not divide, so that the workers with work are the first ones.
     const std::int64_t rest = samples % workers_;
     const std::int64_t count = samples / workers_ + (worker < rest ? 1 : 0);
     const std::int64_t first = samples / workers_ * worker + std::min(worker, rest);
-    const std::int64_t batches = (count + micro_batch_size_ - 1) / micro_batch_size_;
+    const std::int64_t batches = count == 0 ? 0 : each;
     share.bounds.assign(1, first);
     for (std::int64_t i = 0; i < batches; ++i) {
       share.bounds.push_back(first + count * (i + 1) / batches);

@@ -11,6 +11,7 @@
 #include <thread>
 #include <vector>
 
+#include "backend/cpu/gradients/gradient_sources.h"
 #include "backend/cpu/memory.h"
 #include "backend/cpu/simd/kernels.h"
 #include "backend/cpu/variables.h"
@@ -35,12 +36,10 @@ class Reduction {
   Reduction(const Reduction&) = delete;
   Reduction& operator=(const Reduction&) = delete;
 
-  // Where the next call's sum lies: in a buffer of its own, or, given one that is the call's only
-  // source and has room for the trailer behind it, there.
-  void sum_in(float* only_source) {
-    values_ = only_source ? only_source : sum_.as<float>();
-    hidden_seconds_ = 0;
-  }
+  // Where the next call's sum lies: in the buffer of its first source, which must hold all elements
+  // and have room for the trailer behind them, or, given null, in a buffer of its own, which is
+  // allocated the first time.
+  void sum_in(float* first_source);
 
   float* values() const { return values_; }
   std::span<float> trailer() const { return {values() + count_, trailer_size_}; }
@@ -48,7 +47,7 @@ class Reduction {
 
   // values = (add ? values : 0) + the sources, in their order; with ReductionOptions::ordered, in
   // the order of a binary tree over them. No sources: zeros.
-  void sum(Slice slice, std::span<const float* const> sources, bool add) const;
+  void sum(Slice slice, const GradientSources& sources, bool add) const;
 
   // Sums values and trailer over the ranks.
   void reduce() const;
@@ -61,8 +60,8 @@ class Reduction {
   // Whether calls may be reduced so.
   bool overlaps() const { return thread_.joinable(); }
   // Before a call: `sources` are what workers will have written, each into every bucket.
-  void begin(std::span<const float* const> sources, bool add);
-  // By each source's worker, when it has written a bucket.
+  void begin(const GradientSources& sources, bool add);
+  // By each worker with samples, when it has written its part of a bucket.
   void arrive(std::size_t bucket);
   // Called when the trailer is written.
   void trailer_written();
@@ -74,6 +73,7 @@ class Reduction {
   void abort() noexcept;
 
  private:
+  void sum(Slice slice, Summands summands, bool add) const;
   void serve();
   void reduce_buckets();
 
@@ -83,7 +83,7 @@ class Reduction {
   std::int64_t count_;
   std::size_t trailer_size_;
   Memory sum_;  // gradients, then the trailer
-  float* values_;
+  float* values_ = nullptr;
   std::vector<Slice> buckets_;
   WorkRecorder* recorder_ = nullptr;
 
@@ -91,7 +91,7 @@ class Reduction {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<const float*> sources_;
+  GradientSources sources_;
   bool add_ = false, trailer_written_ = false, busy_ = false, stop_ = false, aborted_ = false;
   std::vector<std::size_t> arrived_;  // a bucket
   std::exception_ptr error_;

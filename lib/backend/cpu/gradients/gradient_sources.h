@@ -1,0 +1,40 @@
+// Where the gradient of a call lies before its parts are added up: the gradients of joint layers
+// (lanes/joint_layers.h) exist once, those of all others once a worker.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "backend/cpu/lanes/lanes.h"
+#include "backend/exchange.h"
+
+namespace trainer::backend::cpu {
+
+// Buffers whose elements are added up in their order, element by element.
+using Summands = std::span<const float* const>;
+
+struct GradientSources {
+  std::int64_t joint_count = 0;  // elements [0, joint_count) of the flat gradient are joint layers'
+  const float* joint = nullptr;  // null: no worker had samples
+  std::vector<const float*> own;  // of each worker that had samples, from element joint_count on
+
+  // Calls add(part, summands) for the parts of `slice` that have the same summands; each summand
+  // points to its number of the part's first element.
+  template <class Add>
+  void for_each_part(Slice slice, const Add& add) const {
+    const Slice shared{slice.first, std::min(slice.last, joint_count)};
+    if (shared.count() > 0) {
+      const float* from = joint == nullptr ? nullptr : joint + shared.first;
+      add(shared, Summands(&from, joint == nullptr ? 0 : 1));
+    }
+    const Slice rest{std::max(slice.first, joint_count), slice.last};
+    if (rest.count() <= 0) return;
+    const float* from[kMostLanes];
+    for (std::size_t i = 0; i < own.size(); ++i) from[i] = own[i] + (rest.first - joint_count);
+    add(rest, Summands(from, own.size()));
+  }
+};
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,129 @@
+#include "backend/cpu/lanes/joint_layers.h"
+
+#include <variant>
+#include <vector>
+
+namespace trainer::backend::cpu {
+namespace {
+
+// Below this a kernel and its gradient stay in the caches, and meeting the other workers costs more
+// than moving them.
+constexpr std::int64_t kFewestParameters = 1 << 18;
+
+// A dense layer that could be joint.
+struct Candidate {
+  std::int64_t inputs = 0, units = 0;
+  std::vector<std::string> parameters;  // the kernel first
+  int forward = 0, gradients = 0;       // nodes that compute with its kernel
+  bool fits = true;
+};
+
+using Candidates = std::map<std::string, Candidate>;  // by kernel
+
+bool is_float(const graph::Graph& graph, graph::ValueId id) {
+  return graph[id].type == DType::kFloat32;
+}
+
+// Dense layers by their kernels, float32, each computed once forward and once backward.
+Candidates candidates_in(const graph::Graph& graph, const CpuVariables& variables) {
+  Candidates all;
+  for (const graph::Node& node : graph.nodes) {
+    if (!std::holds_alternative<graph::Dense>(node.op)) continue;
+    const graph::Value& kernel = graph[node.inputs[1]];
+    Candidate& layer = all[kernel.name];
+    ++layer.forward;
+    layer.inputs = kernel.shape[0];
+    layer.units = kernel.shape[1];
+    layer.fits = layer.fits && is_float(graph, node.inputs[0]) && is_float(graph, node.outputs[0]);
+    layer.parameters.clear();
+    for (std::size_t i = 1; i < node.inputs.size(); ++i) {
+      layer.parameters.push_back(graph[node.inputs[i]].name);
+      layer.fits = layer.fits && variables.gradient_offset(layer.parameters.back()) >= 0;
+    }
+  }
+  for (const graph::Node& node : graph.nodes) {
+    if (!std::holds_alternative<graph::DenseBackwardWeights>(node.op)) continue;
+    const std::string& gradient = graph[node.outputs[0]].name;
+    const auto layer = all.find(gradient.substr(0, gradient.rfind('/')));
+    if (layer == all.end()) continue;
+    ++layer->second.gradients;
+    if (!is_float(graph, node.inputs[1])) layer->second.fits = false;
+  }
+  std::erase_if(all, [](const auto& entry) {
+    const Candidate& layer = entry.second;
+    return !layer.fits || layer.forward != 1 || layer.gradients != 1;
+  });
+  return all;
+}
+
+// Workers on their own move the kernel and its gradient once each; together they move the
+// activations of all samples instead, in and out.
+bool pays(const Candidate& layer, int workers, std::int64_t samples) {
+  const std::int64_t parameters = layer.inputs * layer.units;
+  return parameters >= kFewestParameters &&
+         (workers - 1) * parameters > 2 * samples * (layer.inputs + layer.units);
+}
+
+}  // namespace
+
+JointLayers::JointLayers(const graph::Graph& graph, const CpuVariables& variables, int workers,
+                         std::int64_t samples)
+    : samples_(samples) {
+  if (workers < 2) return;
+  const Candidates candidates = candidates_in(graph, variables);
+  std::map<std::string, const Candidates::value_type*> layer_of;  // by parameter
+  for (const auto& candidate : candidates) {
+    for (const std::string& parameter : candidate.second.parameters) {
+      layer_of[parameter] = &candidate;
+    }
+  }
+  // The layers of the longest range from the start whose last layer pays.
+  const std::vector<Segment>& segments = variables.segments();
+  std::vector<const Candidates::value_type*> range;
+  std::size_t taken = 0;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const auto found = layer_of.find(segments[i].parameter);
+    if (found == layer_of.end()) break;
+    if (range.empty() || range.back() != found->second) range.push_back(found->second);
+    const bool ends = i + 1 == segments.size() || !layer_of.contains(segments[i + 1].parameter) ||
+                      layer_of.at(segments[i + 1].parameter) != found->second;
+    if (!ends || !pays(found->second->second, workers, samples)) continue;
+    taken = range.size();
+    gradient_count_ = i + 1 < segments.size() ? segments[i + 1].offset : variables.flat_count();
+  }
+  for (std::size_t i = 0; i < taken; ++i) {
+    JointLayer& layer = layers_[range[i]->first];
+    layer.inputs = range[i]->second.inputs;
+    layer.units = range[i]->second.units;
+  }
+}
+
+JointLayer* JointLayers::find(std::string_view kernel) {
+  const auto found = layers_.find(kernel);
+  return found == layers_.end() ? nullptr : &found->second;
+}
+
+void JointLayers::allocate() {
+  constexpr auto kFloat = static_cast<std::int64_t>(sizeof(float));
+  gradient_ = Memory(gradient_count_ * kFloat);
+  for (auto& [kernel, layer] : layers_) {
+    const std::int64_t inputs = samples_ * layer.inputs * kFloat;
+    const std::int64_t units = samples_ * layer.units * kFloat;
+    layer.x = Memory(inputs);
+    layer.dx = Memory(inputs);
+    layer.y = Memory(units);
+    layer.dy_of_data = Memory(units);
+    layer.dy_of_weights = Memory(units);
+  }
+}
+
+std::int64_t JointLayers::exchanged_bytes() const {
+  std::int64_t bytes = 0;
+  for (const auto& [kernel, layer] : layers_) {
+    bytes += layer.x.bytes() + layer.y.bytes() + layer.dx.bytes() + layer.dy_of_data.bytes() +
+             layer.dy_of_weights.bytes();
+  }
+  return bytes;
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,43 @@
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+template <class Op>
+simd::GroupShape group_shape(const Op& op, const Shape& x) {
+  const std::int64_t channels = x[x.rank() - 1], pixels = x.elements() / (x[0] * channels);
+  if (op.of_pixels) return {x[0] * pixels, 1, op.groups, channels / op.groups, op.epsilon};
+  return {x[0], pixels, op.groups, channels / op.groups, op.epsilon};
+}
+
+}  // namespace
+
+void lower(const graph::GroupNorm& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain);
+  const Buffer gamma = l.input(1, Layout::kPlain).buffer, beta = l.input(2, Layout::kPlain).buffer;
+  const Operand y = l.output(0, Layout::kPlain);
+  const simd::GroupShape shape = group_shape(op, x.shape);
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).group_norm](const RunContext& c) {
+      run(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<T>(y.buffer));
+    });
+  });
+}
+
+void lower(const graph::GroupNormBackward& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
+  const Buffer gamma = l.input(2, Layout::kPlain).buffer;
+  const Operand dx = l.output(0, Layout::kPlain);
+  const Buffer dgamma = l.output(1, Layout::kPlain).buffer;
+  const Buffer dbeta = l.output(2, Layout::kPlain).buffer;
+  const simd::GroupShape shape = group_shape(op, x.shape);
+  const Buffer scratch = l.scratch(2 * x.c() * static_cast<std::int64_t>(sizeof(float)));
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).group_norm_backward](const RunContext& c) {
+      run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma), c.at<T>(dx.buffer),
+          c.at<float>(dgamma), c.at<float>(dbeta), c.at<float>(scratch));
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

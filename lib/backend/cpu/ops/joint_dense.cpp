@@ -1,0 +1,123 @@
+// The passes of a joint layer (joint_layers.h): workers copy the rows of their own samples to where
+// all can read them, meet, and each multiplies for its part of the units or inputs.
+#include "backend/cpu/ops/joint_dense.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "backend/cpu/dnnl.h"
+#include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/exchange.h"
+#include "base/partition.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// A worker's part of `count` units or inputs: whole cache lines.
+Slice part_of(std::int64_t count, const RunContext& context) {
+  const Partition part = aligned_partition(count, context.workers, context.worker, 16);
+  return {part.first, part.first + part.count};
+}
+
+// Rows of this worker's samples from and to the array of all.
+void copy_in(const RunContext& context, const float* own, std::int64_t columns, const Memory& all) {
+  std::memcpy(all.as<float>() + context.round.first * columns, own,
+              static_cast<std::size_t>(context.samples * columns) * sizeof(float));
+}
+void copy_out(const RunContext& context, const Memory& all, std::int64_t columns, float* own) {
+  std::memcpy(own, all.as<float>() + context.round.first * columns,
+              static_cast<std::size_t>(context.samples * columns) * sizeof(float));
+}
+
+void meet(const RunContext& context) { context.barrier->wait(context.workers); }
+
+// c[m, n] = op(a) op(b) + (add ? c : 0), row-major; a "T" transposes.
+void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n, std::int64_t k,
+              const float* a, std::int64_t a_row, const float* b, std::int64_t b_row, bool add,
+              float* c, std::int64_t c_row) {
+  if (m == 0 || n == 0) return;
+  const dnnl_status_t status = dnnl_sgemm(transpose_a, transpose_b, m, n, k, 1.0f, a, a_row, b,
+                                          b_row, add ? 1.0f : 0.0f, c, c_row);
+  if (status != dnnl_success) throw std::logic_error("dnnl_sgemm refused a product");
+}
+
+void add_bias(float* rows, std::int64_t samples, std::int64_t units, const float* bias) {
+  for (std::int64_t i = 0; i < samples; ++i) {
+    for (std::int64_t j = 0; j < units; ++j) rows[i * units + j] += bias[j];
+  }
+}
+
+// dbias[j] = (add ? dbias[j] : 0) + the sum over the rows.
+void sum_rows(const float* rows, std::int64_t samples, std::int64_t units, Slice part, bool add,
+              float* dbias) {
+  if (!add) std::fill(dbias + part.first, dbias + part.last, 0.0f);
+  for (std::int64_t i = 0; i < samples; ++i) {
+    for (std::int64_t j = part.first; j < part.last; ++j) dbias[j] += rows[i * units + j];
+  }
+}
+
+}  // namespace
+
+void lower_joint(const graph::Dense& op, JointLayer& layer, Lowering& l) {
+  const Buffer x = l.input(0, Layout::kPlain).buffer;
+  const Buffer kernel = l.input(1, Layout::kPlain).buffer;
+  const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
+  const Operand y = l.output(0, Layout::kPlain);
+  l.step("joint sgemm", [&layer, x, kernel, bias, y = y.buffer](const RunContext& context) {
+    // The others may still read what they had of the micro-batch before.
+    meet(context);
+    copy_in(context, context.at<float>(x), layer.inputs, layer.x);
+    meet(context);
+    const Slice units = part_of(layer.units, context);
+    multiply('N', 'N', context.round.samples, units.count(), layer.inputs, layer.x.as<float>(),
+             layer.inputs, context.at<float>(kernel) + units.first, layer.units, false,
+             layer.y.as<float>() + units.first, layer.units);
+    meet(context);
+    float* own = context.at<float>(y);
+    copy_out(context, layer.y, layer.units, own);
+    if (bias >= 0) add_bias(own, context.samples, layer.units, context.at<float>(bias));
+  });
+  if (!op.activation.linear()) {
+    l.reuse(y.buffer);
+    activate(l, op.activation, y, y);
+  }
+}
+
+void lower_joint(const graph::DenseBackwardData&, JointLayer& layer, Lowering& l) {
+  const Buffer dy = l.input(0, Layout::kPlain).buffer;
+  const Buffer kernel = l.input(1, Layout::kPlain).buffer;
+  const Buffer dx = l.output(0, Layout::kPlain).buffer;
+  l.step("joint sgemm", [&layer, dy, kernel, dx](const RunContext& context) {
+    copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_data);
+    meet(context);
+    const Slice inputs = part_of(layer.inputs, context);
+    multiply('N', 'T', context.round.samples, inputs.count(), layer.units,
+             layer.dy_of_data.as<float>(), layer.units,
+             context.at<float>(kernel) + inputs.first * layer.units, layer.units, false,
+             layer.dx.as<float>() + inputs.first, layer.inputs);
+    meet(context);
+    copy_out(context, layer.dx, layer.inputs, context.at<float>(dx));
+  });
+}
+
+void lower_joint(const graph::DenseBackwardWeights& op, JointLayer& layer, Lowering& l) {
+  // The input lies in layer.x since forward.
+  const Buffer dy = l.input(1, Layout::kPlain).buffer;
+  const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
+  const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
+  l.step("joint sgemm", [&layer, dy, dkernel, dbias](const RunContext& context) {
+    copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_weights);
+    meet(context);
+    const float* all = layer.dy_of_weights.as<float>();
+    const Slice inputs = part_of(layer.inputs, context);
+    multiply('T', 'N', inputs.count(), layer.units, context.round.samples,
+             layer.x.as<float>() + inputs.first, layer.inputs, all, layer.units, context.round.add,
+             context.at<float>(dkernel) + inputs.first * layer.units, layer.units);
+    if (dbias < 0) return;
+    sum_rows(all, context.round.samples, layer.units, part_of(layer.units, context),
+             context.round.add, context.at<float>(dbias));
+  });
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,95 @@
+// Products and sums with a factor or bias that is repeated.
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// How a factor or bias of shape `part` is repeated over x: [outer, rows, width] and [outer, width].
+struct Repeated {
+  std::int64_t outer, rows, width;
+};
+
+// Whether there is one number a sample and channel.
+bool is_of_channels(const Shape& x, const Shape& part) {
+  return x.rank() == 4 && part.rank() == 4 && part != x;
+}
+
+// A factor of one number a sample and channel is repeated for the pixels of a block of channels.
+Repeated of_channels(const Shape& x, const Lowering& l) {
+  const std::int64_t block = l.machine().block;
+  return {x[0] * ((x[3] + block - 1) / block), x[1] * x[2], block};
+}
+
+Repeated trailing(const Shape& x, const Shape& part) {
+  return {1, x.elements() / part.elements(), part.elements()};
+}
+
+}  // namespace
+
+void lower(const graph::Multiply&, Lowering& l) {
+  const Shape shape = l.shape_of_input(0), part = l.shape_of_input(1);
+  const bool channels = is_of_channels(shape, part);
+  if (channels || shape == part) {
+    Layout layout = channels ? Layout::kBlocked : l.input_as_is(0).layout;
+    if (layout == Layout::kPlanar) layout = Layout::kBlocked;
+    const Operand x = l.input(0, layout), factor = l.input(1, layout), y = l.output(0, layout);
+    const Repeated r =
+        channels ? of_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
+    with_type(x.type, [&]<class T>() {
+      l.step(l.kernels().name, [=, run = typed<T>(l).multiply](const RunContext& c) {
+        run(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer, r.rows, r.width);
+      });
+    });
+    return;
+  }
+  const Operand x = l.input(0, Layout::kPlain), factor = l.input(1, Layout::kPlain);
+  const Operand y = l.output(0, Layout::kPlain);
+  const Repeated r = trailing(shape, part);
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).multiply_f32](const RunContext& c) {
+      run(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer), r.rows, r.width);
+    });
+  });
+}
+
+void lower(const graph::AddBias&, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain), bias = l.input(1, Layout::kPlain);
+  const Operand y = l.output(0, Layout::kPlain);
+  const Repeated r = trailing(x.shape, bias.shape);
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).add_bias](const RunContext& c) {
+      run(c.at<T>(x.buffer), c.at<float>(bias.buffer), c.at<T>(y.buffer), r.rows, r.width);
+    });
+  });
+}
+
+void lower(const graph::SumProduct& op, Lowering& l) {
+  const Shape shape = l.shape_of_input(0);
+  const Shape part = op.shape.batched() ? op.shape.with_batch(l.samples()) : op.shape;
+  const bool two = l.input_count() == 2;
+  const bool channels = is_of_channels(shape, part), whole = shape == part;
+  Layout layout = channels ? Layout::kBlocked : Layout::kPlain;
+  if (whole) layout = l.input_as_is(0).layout;
+  if (whole && layout == Layout::kPlanar) layout = Layout::kBlocked;
+  const Operand a = l.input(0, layout);
+  const Buffer b = two ? l.input(1, layout).buffer : -1;
+  const Operand sum = l.output(0, layout);
+  Repeated r = channels ? of_channels(shape, l) : trailing(shape, part);
+  if (whole) r = {1, 1, l.padded_elements(shape, layout)};
+  const Buffer scratch = l.scratch(2 * r.width * static_cast<std::int64_t>(sizeof(float)));
+  with_type(a.type, [&]<class T>() {
+    l.step(l.kernels().name,
+           [=, of_values = typed<T>(l).sum_product, of_parameters = typed<T>(l).sum_product_f32,
+            batched = op.shape.batched()](const RunContext& c) {
+             const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
+             float* sums = c.at<float>(scratch);
+             if (batched) {
+               of_values(first, second, c.at<T>(sum.buffer), sums, r.outer, r.rows, r.width);
+             } else {
+               of_parameters(first, second, c.at<float>(sum.buffer), sums, r.rows, r.width);
+             }
+           });
+  });
+}
+
+}  // namespace trainer::backend::cpu

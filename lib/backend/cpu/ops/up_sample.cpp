@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+#include "backend/cpu/ops/kernel_helpers.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// Along one axis: the two pixels that each pixel of the larger image lies between.
+struct Axis {
+  std::vector<std::int32_t> before, after;
+  std::vector<float> weight;  // of the pixel after
+};
+
+Axis axis_of(graph::UpSample::Kind kind, std::int64_t size, std::int64_t factor) {
+  Axis axis;
+  for (std::int64_t i = 0; i < size * factor; ++i) {
+    if (kind == graph::UpSample::Kind::kNearest) {
+      axis.before.push_back(static_cast<std::int32_t>(i / factor));
+      axis.after.push_back(axis.before.back());
+      axis.weight.push_back(0);
+      continue;
+    }
+    const double at = (static_cast<double>(i) + 0.5) / static_cast<double>(factor) - 0.5;
+    const auto before = static_cast<std::int64_t>(std::floor(at));
+    const auto inside = [size](std::int64_t pixel) {
+      return static_cast<std::int32_t>(std::clamp<std::int64_t>(pixel, 0, size - 1));
+    };
+    axis.before.push_back(inside(before));
+    axis.after.push_back(inside(before + 1));
+    axis.weight.push_back(static_cast<float>(at - static_cast<double>(before)));
+  }
+  return axis;
+}
+
+struct Tables {
+  Axis rows, columns;
+  simd::UpSampleShape shape;
+};
+
+// `x` is the smaller image.
+template <class Op>
+std::shared_ptr<const Tables> tables_of(const Op& op, const Shape& x, const Lowering& l) {
+  const std::int64_t block = l.machine().block;
+  auto tables = std::make_shared<Tables>();
+  Tables& t = *tables;
+  t.rows = axis_of(op.kind, x[1], op.height);
+  t.columns = axis_of(op.kind, x[2], op.width);
+  t.shape = {x[0] * ((x[3] + block - 1) / block),
+             x[1],
+             x[2],
+             x[1] * op.height,
+             x[2] * op.width,
+             block,
+             t.rows.before.data(),
+             t.rows.after.data(),
+             t.columns.before.data(),
+             t.columns.after.data(),
+             t.rows.weight.data(),
+             t.columns.weight.data()};
+  return tables;
+}
+
+}  // namespace
+
+void lower(const graph::UpSample& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand y = l.output(0, Layout::kBlocked);
+  const auto tables = tables_of(op, x.shape, l);
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).up_sample](const RunContext& c) {
+      run(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
+    });
+  });
+}
+
+void lower(const graph::UpSampleBackward& op, Lowering& l) {
+  const Operand dy = l.input(0, Layout::kBlocked);
+  const Operand dx = l.output(0, Layout::kBlocked);
+  const auto tables = tables_of(op, dx.shape, l);
+  const Buffer plane =
+      l.scratch(dx.h() * dx.w() * tables->shape.lanes * static_cast<std::int64_t>(sizeof(float)));
+  with_type(dy.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).up_sample_backward](const RunContext& c) {
+      run(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

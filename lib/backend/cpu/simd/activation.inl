@@ -1,0 +1,36 @@
+// Activations that oneDNN lacks.
+
+template <class T>
+void hard_sigmoid(const T* x, T* y, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float v = get(x + i) + 3.0f;
+    put(y + i, (v < 0 ? 0.0f : v > 6 ? 6.0f : v) * (1.0f / 6));
+  }
+}
+
+template <class T>
+void hard_sigmoid_backward(const T* x, const T* dy, T* dx, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float v = get(x + i);
+    put(dx + i, v > -3 && v < 3 ? get(dy + i) * (1.0f / 6) : 0.0f);
+  }
+}
+
+// As graph::kSeluAlpha and graph::kSeluScale, whose header has inline functions.
+constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
+
+template <class T>
+void selu(const T* x, T* y, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float v = get(x + i);
+    put(y + i, kSeluScale * (v > 0 ? v : kSeluAlpha * __builtin_expm1f(v)));
+  }
+}
+
+template <class T>
+void selu_backward(const T* x, const T* dy, T* dx, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    const float v = get(x + i);
+    put(dx + i, get(dy + i) * kSeluScale * (v >= 0 ? 1.0f : kSeluAlpha * __builtin_expf(v)));
+  }
+}

@@ -1,0 +1,46 @@
+// Images enlarged by whole factors: each pixel a mean of four neighbours.
+
+template <class T>
+void up_sample(const UpSampleShape& s, const T* x, T* y) {
+  for (std::int64_t p = 0; p < s.planes; ++p, x += s.h * s.w * s.lanes) {
+    for (std::int64_t i = 0; i < s.large_h; ++i) {
+      const T* above = x + s.above[i] * s.w * s.lanes;
+      const T* below = x + s.below[i] * s.w * s.lanes;
+      const float down = s.down[i];
+      for (std::int64_t j = 0; j < s.large_w; ++j, y += s.lanes) {
+        const std::int64_t left = s.left[j] * s.lanes, right = s.right[j] * s.lanes;
+        const float across = s.across[j];
+        for (std::int64_t k = 0; k < s.lanes; ++k) {
+          const float a = get(above + left + k) * (1 - across) + get(above + right + k) * across;
+          const float b = get(below + left + k) * (1 - across) + get(below + right + k) * across;
+          put(y + k, a * (1 - down) + b * down);
+        }
+      }
+    }
+  }
+}
+
+template <class T>
+void up_sample_backward(const UpSampleShape& s, const T* dy, T* dx, float* plane) {
+  const std::int64_t elements = s.h * s.w * s.lanes;
+  for (std::int64_t p = 0; p < s.planes; ++p, dx += elements) {
+    for (std::int64_t i = 0; i < elements; ++i) plane[i] = 0;
+    for (std::int64_t i = 0; i < s.large_h; ++i) {
+      float* above = plane + s.above[i] * s.w * s.lanes;
+      float* below = plane + s.below[i] * s.w * s.lanes;
+      const float down = s.down[i];
+      for (std::int64_t j = 0; j < s.large_w; ++j, dy += s.lanes) {
+        const std::int64_t left = s.left[j] * s.lanes, right = s.right[j] * s.lanes;
+        const float across = s.across[j];
+        for (std::int64_t k = 0; k < s.lanes; ++k) {
+          const float d = get(dy + k), a = d * (1 - down), b = d * down;
+          above[left + k] += a * (1 - across);
+          above[right + k] += a * across;
+          below[left + k] += b * (1 - across);
+          below[right + k] += b * across;
+        }
+      }
+    }
+    for (std::int64_t i = 0; i < elements; ++i) put(dx + i, plane[i]);
+  }
+}

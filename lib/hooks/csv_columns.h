@@ -1,0 +1,39 @@
+// The columns of a CSV file that a resumed run goes on with. Another version of the program, or a
+// run with other devices, may have written other columns: rows are moved under those wanted now.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+
+namespace trainer::hooks {
+
+class CsvColumns {
+ public:
+  using Names = std::vector<std::string>;
+
+  // Reads the header of the file at `path`. A file without one, or with a column that is not
+  // `known`, has no columns.
+  CsvColumns(const Path& path, Names wanted, const std::function<bool(const std::string&)>& known);
+
+  const Names& found() const { return found_; }
+  const Names& wanted() const { return wanted_; }
+  // Wants those as well that are not wanted yet.
+  void add(const Names& more);
+
+  std::string header() const;  // of the columns wanted
+  bool is_header(const std::string& line) const;
+  // The fields of a row by the columns found; nothing for a line with more or fewer.
+  std::optional<std::map<std::string, std::string>> fields(const std::string& line) const;
+  // A row of the columns wanted; a field that is not there is empty.
+  std::string line_of(const std::map<std::string, std::string>& fields) const;
+
+ private:
+  Names wanted_, found_;
+};
+
+}  // namespace trainer::hooks

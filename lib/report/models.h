@@ -1,0 +1,32 @@
+// The backbones that a config may name, and what they cost.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+
+namespace trainer::report {
+
+// The model that a backbone is, and whose weight files it takes: "keras.applications.VGG16".
+std::string backbone_source(config::Backbone::Name name);
+
+struct BackboneRow {
+  std::string name;
+  std::vector<std::int64_t> input;  // the image that the numbers are of
+  std::int64_t parameters = 0;      // without the classifier, with batch norm's moving statistics
+  std::int64_t flops = 0;           // of one image, forward
+  std::int64_t features = 0;        // channels at its end
+  std::string preprocess;           // the preset of data.preprocess
+  std::string weights;              // the file of `weights: imagenet`
+  std::string source;               // backbone_source()
+};
+std::vector<BackboneRow> backbone_rows();
+
+void print_backbones(std::ostream& out);
+// One object: {"event": "models", "backbones": [...]}.
+void print_backbones_json(std::ostream& out);
+
+}  // namespace trainer::report

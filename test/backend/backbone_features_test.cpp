@@ -1,0 +1,144 @@
+// Backbones give Keras's features, with weights that a formula makes of their names. Fixture:
+// test/keras/make_backbone_features.py.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "backend/harness.h"
+#include "compile/compile.h"
+#include "support/backend.h"
+#include "support/model.h"
+#include "support/source_files.h"
+
+namespace trainer::test {
+namespace {
+
+using nlohmann::json;
+
+const json& fixture() {
+  static const json content =
+      json::parse(std::ifstream(source_file("test/keras/backbones/features.json")));
+  return content;
+}
+
+// Numbers in [-1, 1] of integers alone: chaos() of the script.
+std::vector<double> chaos(std::int64_t count, std::int64_t number) {
+  std::vector<double> values;
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::int64_t i = k % 100003;
+    values.push_back(static_cast<double>((i * i * 31 + i * 17 + number * 101) % 10007) / 5003.0 -
+                     1);
+  }
+  return values;
+}
+
+std::int64_t sum_of(const std::string& text) {
+  return std::accumulate(text.begin(), text.end(), std::int64_t{0});
+}
+
+std::vector<double> value_of(const std::string& name, const Shape& shape) {
+  const std::size_t slash = name.rfind('/');
+  const std::string layer = name.substr(0, slash), kind = name.substr(slash + 1);
+  std::vector<double> values = chaos(shape.elements(), sum_of(layer) + sum_of(kind));
+  const double inputs = static_cast<double>(shape.elements() / shape[shape.rank() - 1]);
+  for (double& value : values) {
+    if (kind == "gamma" || kind == "moving_variance") {
+      value = 0.75 + 0.25 * value;
+    } else if (kind == "beta" || kind == "bias" || kind == "moving_mean") {
+      value *= 0.1;
+    } else {
+      value *= std::sqrt(6 / inputs);
+    }
+  }
+  return values;
+}
+
+graph::Graph model_of(const std::string& name, std::int64_t features) {
+  const auto image = fixture()["image"].get<std::vector<std::int64_t>>();
+  model::SampleSpec spec = sample(Shape(image), features);
+  spec.label_is_index = false;
+  spec.image_type = DType::kFloat32;
+  return build("{backbone: {name: " + name + "}, head: [{flatten: {name: features}}], " +
+                   "loss: mean_squared_error}",
+               spec, "data: {format: synthetic, normalize: {scale: 1}}\n");
+}
+
+// The layers with weights, in order, and the number of all numbers.
+void check_layers(const std::string& name, const json& c, const graph::Graph& graph) {
+  std::vector<std::string> ours, keras;
+  std::int64_t count = 0;
+  for (const graph::LayerInfo& layer : graph.layers) {
+    if (layer.parameters.empty()) continue;
+    std::string weights = layer.name;
+    for (const graph::ValueId id : layer.parameters) {
+      const graph::Value& value = graph[id];
+      weights += value.name.substr(value.name.rfind('/'));
+      count += value.shape.elements();
+    }
+    ours.push_back(weights);
+  }
+  for (const auto& row : c["layers"]) {
+    std::string weights = row[0];
+    for (const auto& weight : row[1]) weights += "/" + weight[0].get<std::string>();
+    keras.push_back(weights);
+  }
+  // Keras sorts by depth, so that a shortcut may stand between the layers beside it.
+  std::sort(ours.begin(), ours.end());
+  std::sort(keras.begin(), keras.end());
+  CHECK_MESSAGE(ours == keras, name);
+  CHECK_MESSAGE(count == c["parameters"].get<std::int64_t>(), name);
+}
+
+void check_backbone(const std::string& name) {
+  const json& c = fixture()[name];
+  const graph::Graph model = model_of(name, c["count"]);
+  check_layers(name, c, model);
+  const Setup setup = setups()[0];
+  compile::Options options;
+  options.capabilities = open(setup).capabilities();
+  const graph::Graph graph = compile::evaluation_graph(model, options, true);
+  Runner runner(open(setup), graph, {});
+  for (const graph::Value& value : graph.values) {
+    // Constants of layers without a gamma or beta keep their number.
+    if (value.role == graph::Role::kParameter || value.role == graph::Role::kStatistic) {
+      runner.write(value.name, value_of(value.name, value.shape));
+    }
+  }
+  const auto image = fixture()["image"].get<std::vector<std::int64_t>>();
+  const auto got = runner.run(1, {chaos(Shape(image).elements(), 7)});
+  REQUIRE(got[0].size() == c["count"].get<std::size_t>());
+  double squares = 0;
+  std::vector<float> chosen;
+  const auto step = c["step"].get<std::size_t>();
+  for (std::size_t i = 0; i < got[0].size(); ++i) {
+    squares += static_cast<double>(got[0][i]) * static_cast<double>(got[0][i]);
+    if (i % step == 0) chosen.push_back(got[0][i]);
+  }
+  const double norm = c["norm"], error = distance(chosen, c["features"].get<std::vector<double>>());
+  MESSAGE(name, ": features ", error, " from Keras's in float64, norm ",
+          std::abs(std::sqrt(squares) - norm) / norm);
+  CHECK_MESSAGE(error < 2e-5, name, ": ", error);
+  CHECK_MESSAGE(std::abs(std::sqrt(squares) - norm) < 2e-5 * norm, name);
+}
+
+}  // namespace
+
+TEST_CASE("backbones of convolutions give Keras's features") {
+  for (const char* name : {"resnet18", "resnet34", "resnet101", "densenet121"})
+    check_backbone(name);
+}
+
+TEST_CASE("backbones that GPUs lack give Keras's features") {
+  if (uses_gpus()) return;
+  for (const char* name :
+       {"efficientnet_b0", "efficientnet_b1", "efficientnet_b2", "efficientnet_b3",
+        "mobilenet_v3_small", "mobilenet_v3_large", "convnext_tiny"}) {
+    check_backbone(name);
+  }
+}
+
+}  // namespace trainer::test

@@ -1,0 +1,126 @@
+// How many lanes the CPU backend takes for a model, a batch and a number of threads, and that any
+// of them give the same update.
+#include "backend/cpu/lanes/lanes.h"
+
+#include <doctest/doctest.h>
+
+#include <map>
+
+#include "backend/cpu/cpu.h"
+#include "backend/model_runs.h"
+#include "backend/nets.h"
+
+namespace trainer::test {
+namespace {
+
+using backend::cpu::choose_lanes;
+using backend::cpu::CpuVariables;
+
+int lanes(const Net& net, int threads, std::int64_t samples) {
+  const graph::Graph graph = training_graph(net);
+  backend::CompileOptions options;
+  options.max_samples = samples;
+  return choose_lanes(graph, CpuVariables(graph), options, threads).count;
+}
+
+std::unique_ptr<backend::Backend> open_with(int threads) {
+  backend::cpu::CpuOptions options;
+  options.threads = threads;
+  return backend::cpu::open_backend(options);
+}
+
+std::map<std::string, backend::Setting> chosen(const backend::Backend& backend) {
+  std::map<std::string, backend::Setting> all;
+  for (const backend::Setting& setting : backend.chosen_settings()) all[setting.key] = setting;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("lanes are as many as threads while their gradients are few") {
+  for (const int threads : {1, 2, 3, 4}) CHECK(lanes(kPlain, threads, 64) == threads);
+  // Several micro-batches a lane are added up in a second buffer of each.
+  CHECK(lanes(kPlain, 2, 512) == 2);
+  CHECK(lanes(kPlain, 4, 512) == 2);
+  CHECK(lanes(kPlain, 4, 256) == 4);
+  CHECK(lanes(kNormalised, 4, 512) == 4);
+}
+
+TEST_CASE("many threads share few lanes, and few of them are idle") {
+  CHECK(lanes(kPlain, 64, 64) == 4);
+  CHECK(lanes(kPlain, 6, 64) == 3);
+  CHECK(lanes(kPlain, 5, 64) == 4);
+  CHECK(lanes(kPlain, 7, 64) == 3);
+  CHECK(lanes(kPlain, 64, 2) == 2);
+}
+
+TEST_CASE("a gradient that exists once allows more lanes") {
+  CHECK(lanes(kWide, 16, 16) == 16);
+  CHECK(lanes(kWide, 64, 64) == 64);
+}
+
+TEST_CASE("a program that does not train has a lane a thread") {
+  compile::Options options;
+  const graph::Graph graph = compile::evaluation_graph(forward_graph(kPlain), options, false);
+  CHECK(choose_lanes(graph, CpuVariables(graph), {}, 8).count == 8);
+}
+
+TEST_CASE("gradients take at most four times the parameters, on any number of threads") {
+  for (const Net& net : {kPlain, kNormalised, kWide}) {
+    const graph::Graph graph = training_graph(net);
+    const std::int64_t parameters = CpuVariables(graph).flat_count() * 4;
+    for (const int threads : {1, 2, 8, 16, 64}) {
+      for (const std::int64_t samples : {3, 64, 300}) {
+        const auto backend = open_with(threads);
+        backend::CompileOptions options;
+        options.max_samples = samples;
+        Runner runner(*backend, graph, options);
+        const std::int64_t gradients = runner.memory().gradients;
+        CHECK_MESSAGE(gradients <= 4 * parameters, net.name, ", ", threads, " threads, batch ",
+                      samples);
+        start(runner, starting_values(graph));
+        runner.run(samples, batch(graph, samples, net), gradient_scalars(samples));
+        CHECK(runner.memory().gradients == gradients);
+      }
+    }
+  }
+}
+
+TEST_CASE("more threads than cores give the update of the reference") {
+  for (const Net& net : {kPlain, kNormalised, kWide}) {
+    const graph::Graph graph = training_graph(net);
+    const auto values = starting_values(graph);
+    for (const int threads : {3, 7, 16}) {
+      const auto backend = open_with(threads);
+      backend::CompileOptions options;
+      options.max_samples = 40;
+      Runner runner(*backend, graph, options);
+      for (const std::int64_t samples : {40, 9, 1}) {
+        start(runner, values);
+        Reference reference(graph);
+        reference.kept = values;
+        const auto inputs = batch(graph, samples, net);
+        const auto scalars = gradient_scalars(samples);
+        const auto expected = reference.run(samples, inputs, scalars);
+        const auto got = runner.run(samples, inputs, scalars);
+        const auto names = trained(graph);
+        CHECK(distance(got[1], expected[1]) < 5e-5);
+        CHECK(distance(lost(runner, values, names), lost(reference, values, names)) < 5e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("the backend says how many lanes it took, and why not more") {
+  const auto backend = open_with(16);
+  const graph::Graph graph = training_graph(kPlain);
+  backend::CompileOptions options;
+  options.max_samples = 64;
+  const Runner runner(*backend, graph, options);
+  CHECK(backend->describe().starts_with("cpu, 4 lanes x 4 threads, "));
+  const backend::Setting setting = chosen(*backend).at("parallel.lanes");
+  CHECK(setting.value == "4");
+  CHECK(setting.reason == "16 lanes would hold gradients of more than 4 times the parameters");
+}
+
+}  // namespace trainer::test

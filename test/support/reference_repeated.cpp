@@ -1,0 +1,143 @@
+// The ops of multiply.cpp, group_norm.cpp and up_sample.cpp of lib/graph/ops.
+#include <algorithm>
+#include <cmath>
+
+#include "support/reference.h"
+
+namespace trainer::test {
+namespace {
+
+double number(float x) { return static_cast<double>(x); }
+
+// The element of a factor or bias of shape `part` that element i of x goes with.
+std::int64_t repeated(const Shape& x, const Shape& part, std::int64_t i) {
+  if (part.rank() == 4 && part != x) {
+    return i / (x[1] * x[2] * x[3]) * x[3] + i % x[3];
+  }
+  return i % part.elements();
+}
+
+// Calls f(group, channel, element) for every element of x.
+template <class Op, class F>
+void each_of_groups(const Op& op, const Tensor& x, const F& f) {
+  const std::int64_t channels = x.channels(), width = channels / op.groups;
+  const std::int64_t rows = op.of_pixels ? 1 : x.size() / channels / x.shape[0];
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    const std::int64_t c = i % channels;
+    f(static_cast<std::size_t>(i / channels / rows * op.groups + c / width), c, i);
+  }
+}
+
+// (x - mean) / std of each element, and 1 / std of each group.
+template <class Op>
+std::vector<double> normalised(const Op& op, const Tensor& x, std::vector<double>& inverse_std) {
+  const auto all = static_cast<std::size_t>(x.size());
+  std::vector<double> mean(all, 0), variance(all, 0), count(all, 0), n(all);
+  each_of_groups(op, x, [&](std::size_t g, std::int64_t, std::int64_t i) {
+    mean[g] += x[i];
+    count[g] += 1;
+  });
+  each_of_groups(op, x, [&](std::size_t g, std::int64_t, std::int64_t i) {
+    const double d = x[i] - mean[g] / count[g];
+    n[static_cast<std::size_t>(i)] = d;
+    variance[g] += d * d / count[g];
+  });
+  inverse_std.assign(all, 0);
+  for (std::size_t g = 0; g < all; ++g)
+    inverse_std[g] = 1 / std::sqrt(variance[g] + number(op.epsilon));
+  each_of_groups(op, x, [&](std::size_t g, std::int64_t, std::int64_t i) {
+    n[static_cast<std::size_t>(i)] *= inverse_std[g];
+  });
+  return n;
+}
+
+// Calls f(element of the smaller image, element of the larger, weight).
+template <class Op, class F>
+void each_of_enlarged(const Op& op, const Shape& small, const Shape& large, const F& f) {
+  const bool nearest = op.kind == graph::UpSample::Kind::kNearest;
+  const auto neighbours = [nearest](std::int64_t at, std::int64_t factor, std::int64_t size) {
+    if (nearest) return std::vector<std::pair<std::int64_t, double>>{{at / factor, 1.0}};
+    const double place = (static_cast<double>(at) + 0.5) / static_cast<double>(factor) - 0.5;
+    const auto before = static_cast<std::int64_t>(std::floor(place));
+    const double share = place - static_cast<double>(before);
+    return std::vector<std::pair<std::int64_t, double>>{
+        {std::clamp<std::int64_t>(before, 0, size - 1), 1 - share},
+        {std::clamp<std::int64_t>(before + 1, 0, size - 1), share}};
+  };
+  for (std::int64_t i = 0; i < large.elements(); ++i) {
+    const std::int64_t c = i % large[3], x = i / large[3] % large[2];
+    const std::int64_t y = i / (large[3] * large[2]) % large[1];
+    const std::int64_t n = i / (large[3] * large[2] * large[1]);
+    for (const auto& [row, down] : neighbours(y, op.height, small[1])) {
+      for (const auto& [column, across] : neighbours(x, op.width, small[2])) {
+        f(((n * small[1] + row) * small[2] + column) * small[3] + c, i, down * across);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void evaluate(const graph::Multiply&, const Site& s) {
+  const Tensor &x = s.in(0), &factor = s.in(1);
+  for (std::int64_t i = 0; i < x.size(); ++i) {
+    s.out(0)[i] = x[i] * factor[repeated(x.shape, factor.shape, i)];
+  }
+}
+
+void evaluate(const graph::AddBias&, const Site& s) {
+  const Tensor &x = s.in(0), &bias = s.in(1);
+  for (std::int64_t i = 0; i < x.size(); ++i) s.out(0)[i] = x[i] + bias[i % bias.size()];
+}
+
+void evaluate(const graph::SumProduct&, const Site& s) {
+  const Tensor& a = s.in(0);
+  for (std::int64_t i = 0; i < a.size(); ++i) {
+    const double b = s.inputs.size() == 2 ? s.in(1)[i] : 1;
+    s.out(0)[repeated(a.shape, s.out(0).shape, i)] += a[i] * b;
+  }
+}
+
+void evaluate(const graph::GroupNorm& op, const Site& s) {
+  std::vector<double> inverse_std;
+  const std::vector<double> n = normalised(op, s.in(0), inverse_std);
+  for (std::int64_t i = 0; i < s.in(0).size(); ++i) {
+    const std::int64_t c = i % s.in(0).channels();
+    s.out(0)[i] = n[static_cast<std::size_t>(i)] * s.in(1)[c] + s.in(2)[c];
+  }
+}
+
+void evaluate(const graph::GroupNormBackward& op, const Site& s) {
+  const Tensor &x = s.in(0), &dy = s.in(1), &gamma = s.in(2);
+  std::vector<double> inverse_std;
+  const std::vector<double> n = normalised(op, x, inverse_std);
+  std::vector<double> sum(n.size(), 0), sum_n(n.size(), 0), count(n.size(), 0);
+  each_of_groups(op, x, [&](std::size_t g, std::int64_t c, std::int64_t i) {
+    const double each = n[static_cast<std::size_t>(i)];
+    sum[g] += dy[i] * gamma[c];
+    sum_n[g] += dy[i] * gamma[c] * each;
+    count[g] += 1;
+    s.out(1)[c] += dy[i] * each;
+    s.out(2)[c] += dy[i];
+  });
+  each_of_groups(op, x, [&](std::size_t g, std::int64_t c, std::int64_t i) {
+    const double each = n[static_cast<std::size_t>(i)];
+    s.out(0)[i] = (dy[i] * gamma[c] - (sum[g] + each * sum_n[g]) / count[g]) * inverse_std[g];
+  });
+}
+
+void evaluate(const graph::UpSample& op, const Site& s) {
+  each_of_enlarged(op, s.in(0).shape, s.out(0).shape,
+                   [&s](std::int64_t small, std::int64_t large, double weight) {
+                     s.out(0)[large] += weight * s.in(0)[small];
+                   });
+}
+
+void evaluate(const graph::UpSampleBackward& op, const Site& s) {
+  each_of_enlarged(op, s.out(0).shape, s.in(0).shape,
+                   [&s](std::int64_t small, std::int64_t large, double weight) {
+                     s.out(0)[small] += weight * s.in(0)[large];
+                   });
+}
+
+}  // namespace trainer::test
