@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plants mistakes in lib/, one at a time, and looks whether the tests of the folder notice.
+"""Plants mistakes in lib/, one at a time, and looks whether the tests of the folder, or of a folder on top of it, notice.
 
     scripts/mutate.py [--count 30] [--seed 1] [--folders base cluster ...] [--least 90] [--list]
 
@@ -18,6 +18,9 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Folders whose tests run without a device, data or other programs, in about a minute.
 FOLDERS = ["base", "checkpoint", "cluster", "compile", "config", "data", "graph", "hooks", "optim"]
+# Whose tests look at a folder through its use, where its own see nothing: a rule of an optimizer in the updates of a step.
+USERS = {"base": "data", "checkpoint": "train", "cluster": "engine", "compile": "engine", "config": "model", "data": "train",
+         "graph": "model", "hooks": "train", "optim": "backend"}
 # What is replaced, in code alone: not in comments, texts, includes or templates' brackets.
 RULES = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
@@ -75,6 +78,15 @@ def notice(copy, build, folder):
     return code == TIMEOUT or code not in PASSED and run(test, copy, 300) not in PASSED
 
 
+def judged(copy, build, folders, environment):
+    for folder in folders:
+        if run(["ninja", "-C", build, f"test_{folder}"], copy, 900, environment) != 0:
+            return "stillborn"
+        if notice(copy, build, folder):
+            return "killed"
+    return "SURVIVED"
+
+
 def make_copy():
     """(folder, environment of builds) of a copy of HEAD that keeps what is built in it."""
     copy = os.path.join(ROOT, "build", "mutants")
@@ -104,7 +116,8 @@ def main():
     if not os.path.isfile(os.path.join(copy, arguments.build, "build.ninja")):
         subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_WERROR=ON",
                         "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
-    folders = sorted({path.split("/")[1] for path, *_ in mutants})
+    folders = {path.split("/")[1] for path, *_ in mutants}
+    folders = sorted(folders | {USERS[folder] for folder in folders})
     subprocess.run(["ninja", "-C", arguments.build, *(f"test_{folder}" for folder in folders)], cwd=copy, check=True, env=environment)
     for folder in folders:
         if notice(copy, arguments.build, folder):
@@ -121,10 +134,7 @@ def main():
         try:
             with open(full, "w") as file:
                 file.write("\n".join(lines))
-            if run(["ninja", "-C", arguments.build, f"test_{folder}"], copy, 900, environment) != 0:
-                fate = "stillborn"
-            else:
-                fate = "killed" if notice(copy, arguments.build, folder) else "SURVIVED"
+            fate = judged(copy, arguments.build, (folder, USERS[folder]), environment)
         finally:
             with open(full, "w") as file:
                 file.write(whole)

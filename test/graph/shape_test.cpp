@@ -71,6 +71,8 @@ TEST_CASE("convolution shapes, forward and backward") {
   const Typed kernel = f32({3, 3, 2, 6}), bias = f32({6}), y = f32({kBatch, 4, 5, 6});
   CHECK(shape(op, {kImage, kernel, bias}) == "[batch, 4, 5, 6] float32");
   CHECK(shape(op, {bf16(kImage.shape), kernel, bias}) == "[batch, 4, 5, 6] bfloat16");
+  CHECK(shape(Conv{window(1), 1, false, kRelu}, {kImage, f32({1, 1, 4, 6})}) ==
+        "[batch, 8, 9, 6] float32");
   CHECK(shape(ConvBackwardData{op.window, 2, kImage.shape}, {y, kernel}) ==
         "[batch, 8, 9, 4] float32");
   CHECK(shape(ConvBackwardWeights{op.window, 2, true, kernel.shape}, {kImage, bf16(y.shape)}) ==
