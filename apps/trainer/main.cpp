@@ -63,6 +63,18 @@ void check_options(const CLI::App& app, int argc, char** argv) {
   }
 }
 
+// A second KEY=VALUE behind one --set would be taken for a file.
+void check_settings(int argc, char** argv) {
+  for (int i = 3; i < argc; ++i) {
+    const std::string_view setting = argv[i], before = argv[i - 1], option = argv[i - 2];
+    if (option != "--set" || setting.starts_with("-")) continue;
+    const std::string_view key = setting.substr(0, setting.find('='));
+    if (key == setting || key.empty() || std::filesystem::exists(setting)) continue;
+    throw ConfigError(
+        {}, concat("--set takes one KEY=VALUE; write --set ", before, " --set ", setting));
+  }
+}
+
 // Where choices of parallel.autotune are kept; "" without a home.
 std::string tuning_cache(const config::Environment& variables) {
   const auto folder = [&](const char* name, const char* inner) -> std::string {
@@ -118,6 +130,7 @@ int run(int argc, char** argv) {
   }
   check_command(app, argc, argv);
   check_options(app, argc, argv);
+  check_settings(argc, argv);
   const config::Environment variables = environment();
   if (const auto plugin = variables.find("TRAINER_CUDA_PLUGIN"); plugin != variables.end()) {
     backend::use_cuda_plugin(plugin->second);

@@ -102,10 +102,9 @@ backend::Collective* Ranks::statistics_collective(std::size_t rank) {
 }
 
 void Ranks::run(const std::function<void(std::size_t)>& work) {
-  team_.run([&](int rank) { work(static_cast<std::size_t>(rank)); },
-            [&](int rank) {
-              communicators_[static_cast<std::size_t>(rank)]->abort(handled_message());
-            });
+  team_.run(
+      [&](int rank) { work(static_cast<std::size_t>(rank)); },
+      [&](int rank) { communicators_[static_cast<std::size_t>(rank)]->abort(handled_message()); });
 }
 
 std::vector<float> Ranks::step(const Step& step, const backend::Scalars& scalars,
@@ -165,7 +164,8 @@ std::int64_t samples_of(const std::vector<Step>& steps, std::size_t i) {
 }  // namespace
 
 Kept train(const Net& net, const graph::Update& update, const Group& group,
-           const std::vector<Step>& steps, float rate, std::vector<float>* losses, std::string* printed) {
+           const std::vector<Step>& steps, float rate, std::vector<float>* losses,
+           std::string* printed) {
   const graph::Graph graph = graph_of(net, update);
   std::int64_t most = 0;
   for (const Step& step : steps) most = std::max(most, step.samples);

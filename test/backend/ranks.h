@@ -1,4 +1,5 @@
-// The ranks of one group: an executable, a backend and a thread each, with their parts of every batch.
+// The ranks of one group: an executable, a backend and a thread each, with their parts of every
+// batch.
 #pragma once
 
 #include <cstdint>
@@ -71,8 +72,8 @@ class Ranks {
   std::vector<std::unique_ptr<Runner>> runners_;
 };
 
-// All steps by one group, whose ranks must end with equal values: rank 0's. Appends to the losses, in sample order, and
-// gives what rank 0's executable prints, where asked.
+// All steps by one group, whose ranks must end with equal values: rank 0's. Appends to the losses,
+// in sample order, and gives what rank 0's executable prints, where asked.
 Kept train(const Net& net, const graph::Update& update, const Group& group,
            const std::vector<Step>& steps, float rate = 0.05f, std::vector<float>* losses = nullptr,
            std::string* printed = nullptr);

@@ -414,6 +414,8 @@ TEST_CASE("command lines that cannot be meant") {
   };
   CHECK(has(error({"trian", config}), "unknown command 'trian', did you mean 'train'?"));
   CHECK(has(error({"train", config, "--resume", "--overwrite"}), " excludes --"));
+  CHECK(has(error({"train", config, "--set", "seed=1", "train.epochs=2"}),
+            "--set takes one KEY=VALUE; write --set seed=1 --set train.epochs=2"));
   CHECK(has(error({"predict", "x", "--top", "0"}), "a whole number of at least 1, found 0"));
   CHECK(has(error({"predict", "x", "--limit", "0"}), "a whole number of at least 1, found 0"));
   for (const char* replicas : {"0", "1,0", "many"}) {
