@@ -19,9 +19,11 @@ struct ProfileArguments : ConfigArguments {
   std::int64_t steps = 10;
   double seconds = 4;  // for the input
   std::string trace = "trace.json";
+  bool overwrite = false;  // a trace that exists
 };
 
 int profile(const ProfileArguments& arguments) {
+  check_output_path("--trace", arguments.trace, arguments.overwrite);
   const config::Config config = load_for_devices(arguments).config;
   warn(backend::device_warning(engine::device_options(config.parallel)));
   measure::Profile profile;
@@ -62,6 +64,7 @@ void add_profile(CLI::App& app, int& code) {
   command->add_option("--steps", arguments->steps, "Steps to record, after a warm-up")
       ->check(at_least_one());
   command->add_option("--trace", arguments->trace, "File for Perfetto or chrome://tracing");
+  command->add_flag("--overwrite", arguments->overwrite, "Replace a trace that exists");
   command->callback([arguments, &code] { code = profile(*arguments); });
 }
 

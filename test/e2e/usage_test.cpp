@@ -354,6 +354,16 @@ TEST_CASE("export replaces no file unasked") {
   CHECK(has(folder.err, "is a folder"));
 }
 
+TEST_CASE("profile replaces no trace unasked") {
+  const Workspace work;
+  const Path trace = work / "trace.json";
+  std::ofstream(trace) << "precious";
+  const Result refused = run({"profile", small_config(work), "--trace", trace});
+  CHECK(refused.code == 2);
+  CHECK(has(refused.err, trace.string() + " exists; replace it with --overwrite"));
+  CHECK(read_text_file(trace) == "precious");
+}
+
 TEST_CASE("freezing that is hardly meant is told of by validate, plan and train alike") {
   const auto warnings = [](const std::string& freeze) {
     const Pictures pictures(freeze);
