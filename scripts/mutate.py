@@ -118,7 +118,7 @@ def main():
                         "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
     folders = {path.split("/")[1] for path, *_ in mutants}
     folders = sorted(folders | {USERS[folder] for folder in folders})
-    subprocess.run(["ninja", "-C", arguments.build, *(f"test_{folder}" for folder in folders)], cwd=copy, check=True, env=environment)
+    subprocess.run(["ninja", "--quiet", "-C", arguments.build, *(f"test_{folder}" for folder in folders)], cwd=copy, check=True, env=environment)
     for folder in folders:
         if notice(copy, arguments.build, folder):
             sys.exit(f"the tests of {folder} fail without a mutant")

@@ -60,6 +60,7 @@ def images():
     save("images", "one.png", encoded(grey.convert("1"), "PNG"))
     save("images", "cmyk.jpg", encoded(image("CMYK"), "JPEG", quality=50))
     save("images", "text.ppm", "P3\n# a comment\n3 2\n255\n" + "1 2 3 " * 6 + "\n")
+    save("images", "wide.ppm", "P6\n" + "2" * 13 + "\0")  # ten times the width was more than an int
     rows = b"".join(bytes([value]) * 17 for value in range(13))
     header = b"8BPS" + struct.pack(">HxxxxxxHIIHH", 1, 1, 13, 17, 8, 1) + struct.pack(">III", 0, 0, 0)
     save("images", "grey.psd", header + struct.pack(">H", 0) + rows)

@@ -24,13 +24,13 @@ int header_number(ByteReader& reader, int most, const char* what) {
     c = reader.u8("the header");
   }
   if (c < '0' || c > '9') reader.fail(concat("the header's ", what, " is not a number"));
-  int value = 0;
+  std::int64_t value = 0;  // holds ten times `most`
   for (; c >= '0' && c <= '9'; c = reader.u8("the header")) {
-    value = value * 10 + static_cast<int>(c - '0');
+    value = value * 10 + (c - '0');
     if (value > most) reader.fail(concat("the header's ", what, " is more than ", most));
   }
   if (!is_space(c)) reader.fail(concat("the header's ", what, " is not a number"));
-  return value;
+  return static_cast<int>(value);
 }
 
 }  // namespace

@@ -249,6 +249,8 @@ TEST_CASE("PNM: comments, ranges of numbers, and every truncation") {
   CHECK(decoded(bytes_of("P5 2 x 255\nabcd")) == "PNM: the header's height is not a number");
   CHECK(decoded(bytes_of("P5 99999999999 1 255\n")).find("width is more than") !=
         std::string::npos);
+  CHECK(decoded(bytes_of("P5 2222222222 1 255\nab")) ==
+        "PNM: the header's width is more than 268435456");
   CHECK(decoded(bytes_of("P5 2 1 0\nab")) == "PNM: the header's largest value is 0");
 }
 
