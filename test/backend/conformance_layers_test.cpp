@@ -1,9 +1,8 @@
 // The conformance table: repeated factors, groups, enlarged images, transposed convolutions,
-// dropped units and activations that are not fused. GPUs lack some of them yet, and say so.
+// dropped units and activations that are not fused.
 #include <doctest/doctest.h>
 
 #include "backend/harness.h"
-#include "support/backend.h"
 
 namespace trainer::test {
 namespace {
@@ -12,20 +11,6 @@ using graph::Activation;
 using graph::ValueId;
 using graph::Window;
 using Kind = Activation::Kind;
-
-// As check(), or on GPUs that the graph is refused where it is compiled, with a reason.
-void check_or_refused(const Case& c) {
-  if (!uses_gpus()) return check(c);
-  for (const Setup& setup : setups()) {
-    Builder b(setup.type);
-    c.build(b);
-    backend::CompileOptions options;
-    options.max_samples = 3;
-    CHECK_THROWS_WITH_AS(Runner(open(setup), b.graph, options),
-                         doctest::Contains("not run on GPUs yet; set parallel.device: cpu"),
-                         ConfigError);
-  }
-}
 
 const std::vector<Shape>& images() {
   static const std::vector<Shape> all{{kBatch, 3, 4, 1},  {kBatch, 3, 4, 5},  {kBatch, 1, 1, 16},
@@ -39,50 +24,49 @@ TEST_CASE("activations with a flat part") {
   for (const Kind kind : {Kind::kHardSigmoid, Kind::kHardSwish, Kind::kSelu, Kind::kNegativePart}) {
     for (const Shape& shape : {Shape{kBatch, 13}, Shape{kBatch, 4, 5, 3}, Shape{kBatch, 4, 5, 20},
                                Shape{kBatch, 3, 3, 32}}) {
-      check_or_refused({concat("activation ", graph::to_string(kind), " of ", to_string(shape)),
-                        [=](Builder& b) {
-                          const Activation activation{kind, 0};
-                          const ValueId x = b.input(shape, {-5, 5}), dy = b.input(shape);
-                          b.output(b.add1(graph::Activate{activation}, {x}));
-                          b.output(b.add1(graph::ActivateBackward{activation}, {x, dy}));
-                        },
-                        {1, 3}});
+      check({concat("activation ", graph::to_string(kind), " of ", to_string(shape)),
+             [=](Builder& b) {
+               const Activation activation{kind, 0};
+               const ValueId x = b.input(shape, {-5, 5}), dy = b.input(shape);
+               b.output(b.add1(graph::Activate{activation}, {x}));
+               b.output(b.add1(graph::ActivateBackward{activation}, {x, dy}));
+             },
+             {1, 3}});
     }
   }
 }
 
 TEST_CASE("an activation that is not 0 at 0 leaves the padding of channels out") {
-  check_or_refused(
-      {"convolution, hard_sigmoid, convolution", [](Builder& b) {
-         const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-         const ValueId y = b.add1(graph::Conv{window, 1, false, {}},
-                                  {b.input({kBatch, 4, 4, 3}), b.parameter({3, 3, 3, 5})});
-         const ValueId s = b.add1(graph::Activate{{Kind::kHardSigmoid, 0}}, {y});
-         b.output(b.add1(graph::Conv{window, 1, false, {}}, {s, b.parameter({3, 3, 5, 7})}));
-       }});
+  check({"convolution, hard_sigmoid, convolution", [](Builder& b) {
+           const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
+           const ValueId y = b.add1(graph::Conv{window, 1, false, {}},
+                                    {b.input({kBatch, 4, 4, 3}), b.parameter({3, 3, 3, 5})});
+           const ValueId s = b.add1(graph::Activate{{Kind::kHardSigmoid, 0}}, {y});
+           b.output(b.add1(graph::Conv{window, 1, false, {}}, {s, b.parameter({3, 3, 5, 7})}));
+         }});
 }
 
 TEST_CASE("products") {
   for (const Shape& shape : images()) {
     const Shape channels{kBatch, 1, 1, shape[3]};
     for (const Shape& factor : {shape, channels}) {
-      check_or_refused({concat("product of ", to_string(shape), " and ", to_string(factor)),
-                        [=](Builder& b) {
-                          const ValueId x = b.input(shape), f = b.input(factor);
-                          const ValueId dy = b.input(shape);
-                          b.output(b.add1(graph::Multiply{}, {x, f}));
-                          b.output(b.add1(graph::SumProduct{factor}, {dy, x}));
-                          b.output(b.add1(graph::SumProduct{factor}, {dy}));
-                        },
-                        {1, 3}});
+      check({concat("product of ", to_string(shape), " and ", to_string(factor)),
+             [=](Builder& b) {
+               const ValueId x = b.input(shape), f = b.input(factor);
+               const ValueId dy = b.input(shape);
+               b.output(b.add1(graph::Multiply{}, {x, f}));
+               b.output(b.add1(graph::SumProduct{factor}, {dy, x}));
+               b.output(b.add1(graph::SumProduct{factor}, {dy}));
+             },
+             {1, 3}});
     }
   }
-  check_or_refused({"product of rows", [](Builder& b) {
-                      const Shape shape{kBatch, 19};
-                      const ValueId x = b.input(shape), f = b.input(shape);
-                      b.output(b.add1(graph::Multiply{}, {x, f}));
-                      b.output(b.add1(graph::SumProduct{shape}, {x, f}));
-                    }});
+  check({"product of rows", [](Builder& b) {
+           const Shape shape{kBatch, 19};
+           const ValueId x = b.input(shape), f = b.input(shape);
+           b.output(b.add1(graph::Multiply{}, {x, f}));
+           b.output(b.add1(graph::SumProduct{shape}, {x, f}));
+         }});
 }
 
 TEST_CASE("factors and biases that are parameters") {
@@ -90,16 +74,16 @@ TEST_CASE("factors and biases that are parameters") {
     std::vector<Shape> parts{{shape[shape.rank() - 1]}};
     if (shape.rank() == 4) parts.push_back({shape[1], shape[2], shape[3]});
     for (const Shape& part : parts) {
-      check_or_refused({concat("parameter ", to_string(part), " of ", to_string(shape)),
-                        [=](Builder& b) {
-                          const ValueId x = b.input(shape), dy = b.input(shape);
-                          const ValueId w = b.parameter(part);
-                          b.output(b.add1(graph::Multiply{}, {x, w}));
-                          b.output(b.add1(graph::AddBias{}, {x, w}));
-                          b.output(b.add1(graph::SumProduct{part}, {dy, x}));
-                          b.output(b.add1(graph::SumProduct{part}, {dy}));
-                        },
-                        {1, 3, 33}});
+      check({concat("parameter ", to_string(part), " of ", to_string(shape)),
+             [=](Builder& b) {
+               const ValueId x = b.input(shape), dy = b.input(shape);
+               const ValueId w = b.parameter(part);
+               b.output(b.add1(graph::Multiply{}, {x, w}));
+               b.output(b.add1(graph::AddBias{}, {x, w}));
+               b.output(b.add1(graph::SumProduct{part}, {dy, x}));
+               b.output(b.add1(graph::SumProduct{part}, {dy}));
+             },
+             {1, 3, 33}});
     }
   }
 }
@@ -115,23 +99,23 @@ TEST_CASE("normalization of groups and of pixels") {
                            Spec{{kBatch, 3, 4, 6}, 2, false}, Spec{{kBatch, 9, 9, 20}, 5, false},
                            Spec{{kBatch, 4, 4, 7}, 7, false}, Spec{{kBatch, 4, 4, 7}, 1, false}}) {
     for (const float epsilon : {1e-3f, 0.5f}) {
-      check_or_refused({concat(spec.groups, spec.of_pixels ? " of pixels " : " of images ",
-                               to_string(spec.shape), " epsilon ", epsilon),
-                        [=](Builder& b) {
-                          const std::int64_t channels = spec.shape[spec.shape.rank() - 1];
-                          const ValueId x = b.input(spec.shape, {-1, 3}), dy = b.input(spec.shape);
-                          const ValueId gamma = b.parameter({channels}, {0.5, 1.5});
-                          const ValueId beta = b.parameter({channels});
-                          b.output(b.add1(graph::GroupNorm{spec.groups, spec.of_pixels, epsilon},
-                                          {x, gamma, beta}));
-                          for (const ValueId id :
-                               b.add(graph::GroupNormBackward{spec.groups, spec.of_pixels, epsilon},
-                                     {x, dy, gamma})) {
-                            b.output(id);
-                          }
-                        },
-                        {1, 3, 33},
-                        3e-5});
+      check({concat(spec.groups, spec.of_pixels ? " of pixels " : " of images ",
+                    to_string(spec.shape), " epsilon ", epsilon),
+             [=](Builder& b) {
+               const std::int64_t channels = spec.shape[spec.shape.rank() - 1];
+               const ValueId x = b.input(spec.shape, {-1, 3}), dy = b.input(spec.shape);
+               const ValueId gamma = b.parameter({channels}, {0.5, 1.5});
+               const ValueId beta = b.parameter({channels});
+               b.output(b.add1(graph::GroupNorm{spec.groups, spec.of_pixels, epsilon},
+                               {x, gamma, beta}));
+               for (const ValueId id :
+                    b.add(graph::GroupNormBackward{spec.groups, spec.of_pixels, epsilon},
+                          {x, dy, gamma})) {
+                 b.output(id);
+               }
+             },
+             {1, 3, 33},
+             3e-5});
     }
   }
 }
@@ -142,15 +126,14 @@ TEST_CASE("enlarged images") {
     for (const auto& [height, width] :
          std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 2}, {1, 3}, {4, 1}, {5, 3}}) {
       for (const std::int64_t channels : {1, 5, 16, 20}) {
-        check_or_refused(
-            {concat(kind == Up::Kind::kNearest ? "nearest " : "bilinear ", height, "x", width,
-                    " of ", channels),
-             [=, height = height, width = width](Builder& b) {
-               const Shape large{kBatch, 3 * height, 4 * width, channels};
-               b.output(b.add1(Up{kind, height, width}, {b.input({kBatch, 3, 4, channels})}));
-               b.output(b.add1(graph::UpSampleBackward{kind, height, width}, {b.input(large)}));
-             },
-             {1, 3}});
+        check({concat(kind == Up::Kind::kNearest ? "nearest " : "bilinear ", height, "x", width,
+                      " of ", channels),
+               [=, height = height, width = width](Builder& b) {
+                 const Shape large{kBatch, 3 * height, 4 * width, channels};
+                 b.output(b.add1(Up{kind, height, width}, {b.input({kBatch, 3, 4, channels})}));
+                 b.output(b.add1(graph::UpSampleBackward{kind, height, width}, {b.input(large)}));
+               },
+               {1, 3}});
       }
     }
   }
@@ -161,12 +144,12 @@ TEST_CASE("dropped channels and samples") {
   for (const Unit unit : {Unit::kChannel, Unit::kSample}) {
     for (const Shape& shape : {Shape{kBatch, 19}, Shape{kBatch, 3, 4, 1}, Shape{kBatch, 3, 4, 20},
                                Shape{kBatch, 2, 5, 32}}) {
-      check_or_refused({concat("units ", static_cast<int>(unit), " of ", to_string(shape)),
-                        [=](Builder& b) {
-                          const graph::Dropout op{0.4f, 3, 0x123456789abcdefull, unit};
-                          b.output(b.add1(op, {b.input(shape)}));
-                        },
-                        {1, 3, 50}});
+      check({concat("units ", static_cast<int>(unit), " of ", to_string(shape)),
+             [=](Builder& b) {
+               const graph::Dropout op{0.4f, 3, 0x123456789abcdefull, unit};
+               b.output(b.add1(op, {b.input(shape)}));
+             },
+             {1, 3, 50}});
     }
   }
 }
@@ -175,8 +158,8 @@ TEST_CASE("penalty of absolute values") {
   const auto penalty = [](const graph::L2Penalty& op) {
     return [op](Builder& b) { b.output(b.add1(op, {b.parameter({3, 3, 5, 7})})); };
   };
-  check_or_refused({"l1", penalty({0, 0.02f})});
-  check_or_refused({"l1 and l2", penalty({0.01f, 0.02f})});
+  check({"l1", penalty({0, 0.02f})});
+  check({"l1 and l2", penalty({0.01f, 0.02f})});
 }
 
 }  // namespace trainer::test

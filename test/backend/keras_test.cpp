@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "backend/harness.h"
-#include "support/backend.h"
 #include "support/model.h"
 #include "support/source_files.h"
 
@@ -152,28 +151,16 @@ void check_layer(const json& c, const Setup& setup) {
 }  // namespace
 
 TEST_CASE("layers give Keras's numbers") {
-  for (const auto& c : fixture()["cases"]) {
-    for (const Setup& setup : setups()) {
-      if (setup.type != DType::kFloat32 || setup.lanes != 1) continue;
-      try {
-        check_layer(c, setup);
-      } catch (const std::exception& error) {
-        FAIL_CHECK(c["name"].get<std::string>(), ": ", std::string(error.what()));
-      }
-    }
-  }
-}
-
-TEST_CASE("layers that GPUs lack give Keras's numbers") {
-  if (uses_gpus()) return;
-  const json layers = read("more_layers.json");
-  for (const auto& c : layers["cases"]) {
-    for (const Setup& setup : setups()) {
-      if (setup.type != DType::kFloat32 || setup.lanes != 1) continue;
-      try {
-        check_layer(c, setup);
-      } catch (const std::exception& error) {
-        FAIL_CHECK(c["name"].get<std::string>(), ": ", std::string(error.what()));
+  const json more = read("more_layers.json");
+  for (const json& cases : {fixture()["cases"], more["cases"]}) {
+    for (const auto& c : cases) {
+      for (const Setup& setup : setups()) {
+        if (setup.type != DType::kFloat32 || setup.lanes != 1) continue;
+        try {
+          check_layer(c, setup);
+        } catch (const std::exception& error) {
+          FAIL_CHECK(c["name"].get<std::string>(), ": ", std::string(error.what()));
+        }
       }
     }
   }

@@ -159,6 +159,23 @@ TEST_CASE("a GPU that is planned for takes what one takes") {
   }
 }
 
+TEST_CASE("a GPU that is planned for takes backbones of every layer") {
+  if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
+  const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
+  REQUIRE(plugin != nullptr);
+  for (const char* name : {"efficientnet_b0", "mobilenet_v3_small", "convnext_tiny"}) {
+    CAPTURE(name);
+    const config::Config config = test::config_of(
+        concat("{backbone: {name: ", name, "}, head: [global_average_pool, dense: 3]}"));
+    const graph::Graph model =
+        model::build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1);
+    const Planned planned("h100", plugin);
+    Replicas replicas(model, config, open_backends(config), Engine::Use::kTrain);
+    CHECK(replicas.memory().activations > 0);
+    CHECK(replicas.engine(0).training_steps().size() > 200);
+  }
+}
+
 TEST_CASE("the largest batch: exact while small, in steps of 8 above, never more than asked for") {
   const auto linear = [](std::int64_t samples) { return 100 + 10 * samples; };
   const auto most = [&](std::int64_t limit, std::int64_t bound) {

@@ -5,7 +5,7 @@
 
 #include <functional>
 
-#include "backend/cuda/kernels/clock.h"
+#include "backend/cuda/kernels/step/clock.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/telemetry/gap_clock.h"
 #include "backend/device.h"

@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/clock.h"
+#include "backend/cuda/kernels/step/clock.h"
 
 #include <doctest/doctest.h>
 

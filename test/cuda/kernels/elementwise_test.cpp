@@ -16,9 +16,11 @@ namespace cuda = backend::cuda;
 using Kind = graph::Activation::Kind;
 
 const std::vector<graph::Activation> kActivations = {
-    {Kind::kLinear, 0},       {Kind::kRelu, 0},   {Kind::kRelu6, 0},
-    {Kind::kLeakyRelu, 0.2f}, {Kind::kElu, 0.7f}, {Kind::kSigmoid, 0},
-    {Kind::kTanh, 0},         {Kind::kGelu, 0},   {Kind::kSwish, 0}};
+    {Kind::kLinear, 0},       {Kind::kRelu, 0},      {Kind::kRelu6, 0},
+    {Kind::kLeakyRelu, 0.2f}, {Kind::kElu, 0.7f},    {Kind::kSigmoid, 0},
+    {Kind::kTanh, 0},         {Kind::kGelu, 0},      {Kind::kSwish, 0},
+    {Kind::kHardSigmoid, 0},  {Kind::kHardSwish, 0}, {Kind::kSelu, 0},
+    {Kind::kNegativePart, 0}};
 
 // Less than a vector, a block and a tail, several blocks.
 constexpr std::int64_t kCounts[] = {1, 7, 256, 2051, 6001};
@@ -106,6 +108,8 @@ TEST_CASE("cuda activate: all functions and their derivatives") {
         Array x = Array::random(type, {count}, 5, -8, 8, shift);
         x.set(0, 0);
         x.set(1, 6);
+        x.set(2, 3);
+        x.set(3, -3);
         Array y(type, Shape{count}, shift);
         cuda::activate(activation, x.data(), y.data(), type, count, nullptr);
         check_close(y, evaluate_op(graph::Activate{activation}, {x.tensor()}, {{count}})[0]);
@@ -123,8 +127,9 @@ TEST_CASE("cuda activate: all functions and their derivatives") {
   }
 }
 
-TEST_CASE("cuda activate: NaN stays NaN in relu, relu6 and leaky_relu") {
-  for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu}) {
+TEST_CASE("cuda activate: NaN stays NaN where a part is flat or a line") {
+  for (const Kind kind : {Kind::kRelu, Kind::kRelu6, Kind::kLeakyRelu, Kind::kHardSigmoid,
+                          Kind::kHardSwish, Kind::kSelu, Kind::kNegativePart}) {
     Array x(kF32, Tensor{{1}, {std::nan("")}}), y(kF32, Shape{1});
     y.set(0, 1);
     cuda::activate({kind, 0.1f}, x.data(), y.data(), kF32, 1, nullptr);
@@ -173,6 +178,38 @@ TEST_CASE("cuda dropout: the CPU's masks and values bit for bit") {
         cuda::dropout(op, x.data(), y.data(), type, samples, elements, 20, scalars.get(), nullptr);
         const Array want = dropout_on_cpu(op, x, samples, elements, scalars->update, 1020);
         CHECK((y.bytes() == want.bytes()));
+      }
+    }
+  }
+}
+
+TEST_CASE("cuda drop_units: the draws of dropout, a channel or a sample at once") {
+  using Unit = graph::Dropout::Unit;
+  for (const DType type : kFloatTypes) {
+    for (const Unit unit : {Unit::kChannel, Unit::kSample}) {
+      for (const std::int64_t c : {1, 3, 8, 36, 272}) {
+        for (const std::int64_t shift : {0, 1}) {
+          const graph::Dropout op{0.4f, 7, 0x123456789abcdefull, unit};
+          const std::int64_t samples = 9, rows = c == 3 ? 300 : 5;
+          Array x = Array::random(type, {samples, rows, 1, c}, 9, -2, 2, shift);
+          Array y(type, Shape{samples, rows, 1, c}, shift);
+          Device<cuda::StepScalars> scalars({});
+          scalars->update = (std::uint64_t{3} << 32) + 11;
+          scalars->first_sample = 1000;
+          cuda::drop_units(op, x.data(), y.data(), type, samples, rows, c, 20, scalars.get(),
+                           nullptr);
+          // The factors are what dropout makes of ones.
+          const std::int64_t units = unit == Unit::kChannel ? c : 1;
+          Array ones(kF32, Shape{samples, units});
+          for (std::int64_t i = 0; i < ones.size(); ++i) ones.set(i, 1);
+          const Array factor = dropout_on_cpu(op, ones, samples, units, scalars->update, 1020);
+          Array want(type, Shape{samples, rows, 1, c});
+          for (std::int64_t i = 0; i < want.size(); ++i) {
+            const double f = factor[i / (rows * c) * units + i % c % units];
+            want.set(i, static_cast<double>(static_cast<float>(x[i]) * static_cast<float>(f)));
+          }
+          CHECK((y.bytes() == want.bytes()));
+        }
       }
     }
   }

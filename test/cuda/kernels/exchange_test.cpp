@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/exchange.h"
+#include "backend/cuda/kernels/step/exchange.h"
 
 #include <doctest/doctest.h>
 

@@ -198,17 +198,20 @@ TEST_CASE("cuda class_rank: ties, indices, targets and single logits") {
   }
 }
 
-TEST_CASE("cuda l2_penalty: few and many numbers, the same bits in any order") {
+TEST_CASE("cuda penalty: few and many numbers, squares and absolutes, the same bits in any order") {
   for (const std::int64_t count : {1, 255, 4096, 100003}) {
-    Array w = Array::random(kF32, {count}, 3);
-    const std::vector<Array> got = check_repeats([&] {
-      std::vector<double> scratch(1024, std::nan(""));
-      std::vector<Array> made;
-      made.emplace_back(kF32, Shape{1});
-      cuda::l2_penalty(w.as<float>(), count, 0.3f, made[0].as<float>(), scratch.data(), nullptr);
-      return made;
-    });
-    check_close(got[0], evaluate_op(graph::L2Penalty{0.3f}, {w.tensor()}, {{1}})[0]);
+    for (const graph::L2Penalty& op :
+         {graph::L2Penalty{0.3f, 0}, graph::L2Penalty{0, 0.2f}, graph::L2Penalty{0.3f, 0.2f}}) {
+      Array w = Array::random(kF32, {count}, 3);
+      const std::vector<Array> got = check_repeats([&] {
+        std::vector<double> scratch(1024, std::nan(""));
+        std::vector<Array> made;
+        made.emplace_back(kF32, Shape{1});
+        cuda::penalty(op, w.as<float>(), count, made[0].as<float>(), scratch.data(), nullptr);
+        return made;
+      });
+      check_close(got[0], evaluate_op(op, {w.tensor()}, {{1}})[0]);
+    }
   }
 }
 

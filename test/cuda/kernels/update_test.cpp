@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/step/update.h"
 
 #include <doctest/doctest.h>
 
@@ -158,6 +158,7 @@ TEST_CASE("cuda update: every rule with every option, segments of any size, thre
       plain.rule = rule;
       updates.push_back(plain);
       graph::Update rich = plain;
+      rich.l1 = 0.03f;
       rich.l2 = 0.01f;
       rich.weight_decay = 0.05f;
       rich.learning_rate_multiplier = 0.5f;
@@ -170,6 +171,9 @@ TEST_CASE("cuda update: every rule with every option, segments of any size, thre
       counts.back() += static_cast<std::int64_t>(counts.size() * 100);
     }
     Flat flat(updates, counts, gap);
+    const std::int64_t first = flat.segments[5].offset;  // of l1's slope at 0
+    flat.buffers[0].set(first, 0);
+    flat.want[0][first] = 0;
     Device<cuda::StepState> state(ready_state(8));
     Device<cuda::StepScalars> scalars({});
     scalars->learning_rate = 0.05f;
@@ -219,6 +223,7 @@ TEST_CASE("cuda update: clipping by norms of segments and of all") {
     for (std::int64_t i = 0; i < 40; ++i) {
       graph::Update update;
       update.rule = graph::SgdRule{0.5f, false};
+      update.l1 = 0.04f;
       update.l2 = 0.02f;
       update.clip = {kind, i == 7 ? 1000.0f : 0.5f};
       updates.push_back(update);

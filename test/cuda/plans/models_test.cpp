@@ -58,6 +58,17 @@ TEST_CASE("models: ResNet50") {
                    {224, 224, 3}) > 20 * 3);
 }
 
+// Depthwise convolutions are kernels of ours: what is left are the 1x1 ones, the stem and, of
+// squeeze-and-excite, those of one pixel.
+TEST_CASE("models: backbones of products and normalised pixels") {
+  for (const char* name : {"efficientnet_b0", "mobilenet_v3_large", "convnext_tiny"}) {
+    CAPTURE(name);
+    const std::string model =
+        concat("{backbone: {name: ", name, "}, head: [global_average_pool, dense: 10]}");
+    CHECK(plan_model(model, {224, 224, 3}) > 4 * 3);
+  }
+}
+
 TEST_CASE("plan cache: cuDNN reads the plans that it wrote") {
   const TemporaryFolder folder;
   auto options = planner_options("h100");

@@ -11,7 +11,7 @@
 #include "backend/cuda/executable/fixed_io.h"
 #include "backend/cuda/executable/gradient_sum.h"
 #include "backend/cuda/executable/update_phase.h"
-#include "backend/cuda/kernels/clock.h"
+#include "backend/cuda/kernels/step/clock.h"
 #include "backend/cuda/program.h"
 #include "backend/cuda/stream.h"
 #include "backend/cuda/telemetry/timed_work.h"

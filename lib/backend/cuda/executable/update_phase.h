@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/step/update.h"
 #include "backend/cuda/variables.h"
 
 namespace trainer::backend::cuda {

@@ -8,8 +8,13 @@
 namespace trainer::backend::cuda {
 
 __device__ inline float sigmoid(float x) { return 1.0f / (1.0f + expf(-x)); }
+__device__ inline float hard_sigmoid(float x) {
+  const float v = x + 3;
+  return (v < 0 ? 0.0f : v > 6 ? 6.0f : v) * (1.0f / 6);
+}
 
-// The switch is outside of the loops, since all threads of a kernel take the same branch.
+// Those that ops apply (graph::Activation::fusable). The switch is outside of the loops, since all
+// threads of a kernel take the same branch.
 template <int N>
 __device__ inline void activate(const graph::Activation& activation, float (&v)[N]) {
   using Kind = graph::Activation::Kind;
@@ -40,7 +45,29 @@ __device__ inline void activate(const graph::Activation& activation, float (&v)[
     case Kind::kHardSwish:
     case Kind::kSelu:
     case Kind::kNegativePart:
-      return;  // refused by lower/activation.cpp
+      return;  // activate_alone()
+  }
+}
+
+// All of them.
+template <int N>
+__device__ inline void activate_alone(const graph::Activation& activation, float (&v)[N]) {
+  using Kind = graph::Activation::Kind;
+  const auto each = [&v](const auto& f) {
+    for (int k = 0; k < N; ++k) v[k] = f(v[k]);
+  };
+  switch (activation.kind) {
+    case Kind::kHardSigmoid:
+      return each([](float x) { return hard_sigmoid(x); });
+    case Kind::kHardSwish:
+      return each([](float x) { return x * hard_sigmoid(x); });
+    case Kind::kSelu:
+      return each(
+          [](float x) { return graph::kSeluScale * (x > 0 ? x : graph::kSeluAlpha * expm1f(x)); });
+    case Kind::kNegativePart:
+      return each([](float x) { return x > 0 ? 0.0f : x; });
+    default:
+      return activate(activation, v);
   }
 }
 
@@ -78,23 +105,39 @@ __device__ inline void activate_backward_from_output(const graph::Activation& ac
   }
 }
 
-// g *= the derivative where the saved value is s: the input for gelu and swish, else the output.
+// g *= the derivative where the saved value is s: the output, or the input of the others.
 template <int N>
 __device__ inline void activate_backward(const graph::Activation& activation, const float (&s)[N],
                                          float (&g)[N]) {
   using Kind = graph::Activation::Kind;
-  if (activation.kind == Kind::kGelu) {
-    for (int k = 0; k < N; ++k) {
-      const float density = 0.39894228f * expf(-0.5f * s[k] * s[k]);
-      g[k] *= 0.5f * (1.0f + erff(s[k] * 0.70710678f)) + s[k] * density;
-    }
-  } else if (activation.kind == Kind::kSwish) {
-    for (int k = 0; k < N; ++k) {
-      const float share = sigmoid(s[k]);
-      g[k] *= share + s[k] * share * (1.0f - share);
-    }
-  } else {
-    activate_backward_from_output(activation, s, g);
+  const auto each = [&g, &s](const auto& f) {
+    for (int k = 0; k < N; ++k) g[k] = f(g[k], s[k]);
+  };
+  switch (activation.kind) {
+    case Kind::kGelu:
+      return each([](float d, float x) {
+        const float density = 0.39894228f * expf(-0.5f * x * x);
+        return d * (0.5f * (1.0f + erff(x * 0.70710678f)) + x * density);
+      });
+    case Kind::kSwish:
+      return each([](float d, float x) {
+        const float share = sigmoid(x);
+        return d * (share + x * share * (1.0f - share));
+      });
+    case Kind::kHardSigmoid:
+      return each([](float d, float x) { return x > -3 && x < 3 ? d * (1.0f / 6) : 0.0f; });
+    case Kind::kHardSwish:
+      return each([](float d, float x) {
+        return x <= -3 ? 0.0f : x >= 3 ? d : d * (x * (1.0f / 3) + 0.5f);
+      });
+    case Kind::kSelu:
+      return each([](float d, float x) {
+        return d * graph::kSeluScale * (x >= 0 ? 1.0f : graph::kSeluAlpha * expf(x));
+      });
+    case Kind::kNegativePart:
+      return each([](float d, float x) { return x < 0 ? d : 0.0f; });
+    default:
+      return activate_backward_from_output(activation, s, g);
   }
 }
 

@@ -38,6 +38,12 @@ void dropout(const graph::Dropout& op, const void* x, void* y, DType type, std::
              std::int64_t elements, std::int64_t offset, const StepScalars* scalars,
              cudaStream_t stream);
 
+// The same on [samples][rows][c], with a draw for each channel of a sample or for the sample:
+// dropped units are multiplied by 0.
+void drop_units(const graph::Dropout& op, const void* x, void* y, DType type, std::int64_t samples,
+                std::int64_t rows, std::int64_t c, std::int64_t offset, const StepScalars* scalars,
+                cudaStream_t stream);
+
 // graph::Preprocess: y = x * a[c] + b[c] with a = scale / std, b = -mean / std (float32, device),
 // from uint8 or float32 pixels of `channels` channels; `count` pixels of all images.
 void preprocess(const void* x, DType from, void* y, DType to, const float* a, const float* b,

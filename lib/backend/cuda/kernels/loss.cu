@@ -257,25 +257,27 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) ranks[row] = before;
 }
 
-// The sum of a block's share of w^2; shares are of equal size.
+// The penalty of a block's share of w; shares are of equal size.
 __global__ void __launch_bounds__(kThreads)
-    square_sums_kernel(const float* w, std::int64_t count, std::int64_t share, double* sums) {
+    penalty_sums_kernel(const float* w, std::int64_t count, std::int64_t share, float squares,
+                        float absolutes, double* sums) {
   const std::int64_t first = blockIdx.x * share;
   const std::int64_t last = first + share < count ? first + share : count;
   double sum = 0;
   for (std::int64_t i = first + threadIdx.x; i < last; i += blockDim.x) {
-    sum += static_cast<double>(w[i]) * static_cast<double>(w[i]);
+    const auto v = static_cast<double>(w[i]);
+    sum += v * v * static_cast<double>(squares) + fabs(v) * static_cast<double>(absolutes);
   }
   sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
   if (threadIdx.x == 0) sums[blockIdx.x] = sum;
 }
 
 __global__ void __launch_bounds__(kThreads)
-    penalty_kernel(const double* sums, std::int64_t count, float factor, float* y) {
+    penalty_kernel(const double* sums, std::int64_t count, float* y) {
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
   sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
-  if (threadIdx.x == 0) y[0] = static_cast<float>(static_cast<double>(factor) * sum);
+  if (threadIdx.x == 0) y[0] = static_cast<float>(sum);
 }
 
 // One block. Its threads bring losses to shared memory, from where the first adds them up in order.
@@ -373,14 +375,14 @@ void class_rank(const graph::ClassRank& op, const void* logits, DType type, cons
   });
 }
 
-void l2_penalty(const float* w, std::int64_t count, float factor, float* y, double* scratch,
-                cudaStream_t stream) {
+void penalty(const graph::L2Penalty& op, const float* w, std::int64_t count, float* y,
+             double* scratch, cudaStream_t stream) {
   const std::int64_t least = kThreads * 16;  // numbers of a block
   const std::int64_t share = std::max(least, divide_up(count, kPenaltyBlocks));
   const std::int64_t blocks = divide_up(count, share);
-  launch("square_sums", square_sums_kernel, static_cast<unsigned>(blocks), kThreads, kShared,
-         stream, w, count, share, scratch);
-  launch("penalty", penalty_kernel, 1, kThreads, kShared, stream, scratch, blocks, factor, y);
+  launch("penalty_sums", penalty_sums_kernel, static_cast<unsigned>(blocks), kThreads, kShared,
+         stream, w, count, share, op.factor, op.l1, scratch);
+  launch("penalty", penalty_kernel, 1, kThreads, kShared, stream, scratch, blocks, y);
 }
 
 void add_numbers(const float* losses, const std::int32_t* ranks, const float* penalty,

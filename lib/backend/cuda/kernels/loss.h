@@ -1,4 +1,5 @@
-// Softmax, losses, ranks of classes, the L2 penalty and the numbers of a call. Rows of n numbers.
+// Softmax, losses, ranks of classes, penalties of parameters and the numbers of a call. Rows of n
+// numbers.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,10 +28,10 @@ void loss(const graph::Loss& op, const void* logits, DType type, const void* lab
 void class_rank(const graph::ClassRank& op, const void* logits, DType type, const void* labels,
                 DType label_type, std::int32_t* ranks, std::int64_t rows, std::int64_t n,
                 cudaStream_t stream);
-// graph::L2Penalty: y[0] = factor * sum(w^2), summed in double in an order that depends on the
-// count alone. `scratch` holds 1024 doubles.
-void l2_penalty(const float* w, std::int64_t count, float factor, float* y, double* scratch,
-                cudaStream_t stream);
+// graph::L2Penalty, summed in double in an order that depends on the count alone. `scratch` holds
+// 1024 doubles.
+void penalty(const graph::L2Penalty& op, const float* w, std::int64_t count, float* y,
+             double* scratch, cudaStream_t stream);
 
 // Adds a part of a call to its numbers, in sample order and double: sums of losses, ranks of 0,
 // whether all losses are finite. Null pointers are not counted. With `first` the numbers start

@@ -19,20 +19,23 @@ struct Maximum {
   __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
 };
 
+// combine(..) over the threads of a warp; all of them get the result.
+template <class T, class Combine>
+__device__ inline T over_warp(T value, const Combine& combine) {
+  for (int d = kWarp / 2; d > 0; d /= 2) value = combine(value, __shfl_xor_sync(~0u, value, d));
+  return value;
+}
+
 // combine(..) over the threads of a one-dimensional block of whole warps; all threads get the
 // result. `shared` holds 32 values of T and may be used again by the next call.
 template <class T, class Combine>
 __device__ inline T over_block(T value, T identity, T* shared, const Combine& combine) {
-  const auto over_warp = [&combine](T v) {
-    for (int d = kWarp / 2; d > 0; d /= 2) v = combine(v, __shfl_xor_sync(~0u, v, d));
-    return v;
-  };
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp;
-  value = over_warp(value);
+  value = over_warp(value, combine);
   __syncthreads();  // earlier readers of `shared` are done
   if (lane == 0) shared[warp] = value;
   __syncthreads();
-  return over_warp(lane < blockDim.x / kWarp ? shared[lane] : identity);
+  return over_warp(lane < blockDim.x / kWarp ? shared[lane] : identity, combine);
 }
 
 // How blocks cover [rows, c]: threadIdx.x runs over groups of N channels, threadIdx.y over rows;

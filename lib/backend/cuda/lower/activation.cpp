@@ -1,24 +1,10 @@
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/program.h"
-#include "base/error.h"
 
 namespace trainer::backend::cuda {
-namespace {
-
-void expect_kernel(const graph::Activation& activation, const Lowering& l) {
-  if (activation.fusable()) return;
-  const bool part = activation.kind == graph::Activation::Kind::kNegativePart;
-  throw ConfigError(
-      l.node().loc,
-      concat(l.node().name, ": ", part ? "prelu" : graph::to_string(activation.kind),
-             " does not run on GPUs yet; set parallel.device: cpu, or use another ", "activation"));
-}
-
-}  // namespace
 
 void lower(const graph::Activate& op, Lowering& l) {
-  expect_kernel(op.activation, l);
   const Operand x = l.input(0);
   const Operand y = l.output(0);
   l.step("kernel", [=, activation = op.activation](const StepContext& c) {
@@ -27,7 +13,6 @@ void lower(const graph::Activate& op, Lowering& l) {
 }
 
 void lower(const graph::ActivateBackward& op, Lowering& l) {
-  expect_kernel(op.activation, l);
   const Operand dx = l.output(0);
   const Operand s = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
   l.step("kernel", [=, activation = op.activation](const StepContext& c) {
@@ -54,14 +39,15 @@ void lower(const graph::SoftmaxBackward&, Lowering& l) {
 }
 
 void lower(const graph::Dropout& op, Lowering& l) {
-  if (op.unit != graph::Dropout::Unit::kElement) {
-    throw ConfigError(l.node().loc,
-                      concat(l.node().name, ": spatial_dropout and drop_path do not run on GPUs ",
-                             "yet; set parallel.device: cpu, or leave the layer out"));
-  }
   const Operand y = l.output(0);
   const Operand x = l.input_as(0, y.type);
   const std::int64_t samples = l.samples(), elements = x.elements() / samples;
+  if (op.unit != graph::Dropout::Unit::kElement) {
+    return l.step("kernel", [=](const StepContext& c) {
+      drop_units(op, c.at(x.buffer), c.at(y.buffer), y.type, samples, elements / x.c(), x.c(),
+                 c.first_sample, c.scalars, c.stream);
+    });
+  }
   l.step("kernel", [=](const StepContext& c) {
     dropout(op, c.at(x.buffer), c.at(y.buffer), y.type, samples, elements, c.first_sample,
             c.scalars, c.stream);

@@ -1,12 +1,11 @@
 #include "backend/cuda/kernels/loss.h"
 
 #include "backend/cuda/program.h"
-#include "base/error.h"
 
 namespace trainer::backend::cuda {
 namespace {
 
-// Partial sums of l2_penalty.
+// Partial sums of penalty().
 constexpr std::int64_t kPenaltyScratch = 1024 * sizeof(double);
 
 }  // namespace
@@ -35,15 +34,11 @@ void lower(const graph::ClassRank& op, Lowering& l) {
 }
 
 void lower(const graph::L2Penalty& op, Lowering& l) {
-  if (op.l1 > 0) {
-    throw ConfigError(l.node().loc, concat(l.node().name, ": an l1 penalty does not run on GPUs ",
-                                           "yet; set parallel.device: cpu, or use l2 alone"));
-  }
   const BufferId w = l.input(0).buffer, y = l.output(0).buffer;
   const std::int64_t count = l.input_shape(0).elements();
   const BufferId scratch = l.scratch(kPenaltyScratch);
-  l.step("kernel", [=, factor = op.factor](const StepContext& c) {
-    l2_penalty(c.at<float>(w), count, factor, c.at<float>(y), c.at<double>(scratch), c.stream);
+  l.step("kernel", [=](const StepContext& c) {
+    penalty(op, c.at<float>(w), count, c.at<float>(y), c.at<double>(scratch), c.stream);
   });
 }
 

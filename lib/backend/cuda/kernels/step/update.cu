@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/float_types.cuh"
 #include "backend/cuda/kernels/reduce.cuh"
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/step/update.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -176,6 +176,7 @@ __device__ inline float update_elements(const UpdateSegment& s, const Rates& rat
   for (int k = 0; k < N; ++k) {
     g[k] *= rates.unscale;
     if (s.l2 != 0) g[k] += 2 * s.l2 * w[k];
+    if (s.l1 != 0) g[k] += w[k] > 0 ? s.l1 : w[k] < 0 ? -s.l1 : 0.0f;
     if (k < left) square += g[k] * g[k];
     g[k] *= rates.clip_scale;
     if (s.clip == Clip::kValue) {
@@ -290,6 +291,7 @@ UpdateSegment make_update_segment(const graph::Update& update, std::int64_t offs
   segment.offset = offset;
   segment.count = count;
   std::visit([&segment](const auto& rule) { assign(segment, rule); }, update.rule);
+  segment.l1 = update.l1;
   segment.l2 = update.l2;
   segment.weight_decay = update.weight_decay;
   segment.learning_rate_multiplier = update.learning_rate_multiplier;

@@ -25,7 +25,7 @@ struct UpdateSegment {
   } rule = Rule::kSgd;
   float momentum = 0, rho = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
   std::int32_t nesterov = 0, centered = 0, amsgrad = 0;  // 0 or 1
-  float l2 = 0, weight_decay = 0, learning_rate_multiplier = 1, ema = 0;
+  float l1 = 0, l2 = 0, weight_decay = 0, learning_rate_multiplier = 1, ema = 0;
   enum class Clip : std::int32_t { kNone, kValue, kNorm, kGlobalNorm } clip = Clip::kNone;
   float clip_limit = 0;
   std::int32_t slots = 0;
@@ -69,7 +69,7 @@ void decide_update(const float* trailer, bool dynamic_loss_scale, const StepScal
 void settle_finite(const StepNumbers* numbers, const StepScalars* scalars, StepState* state,
                    cudaStream_t stream);
 
-// squares[i] = sum over chunk i of (g / gradients_scale + 2 l2 w)^2, in double.
+// squares[i] = sum over chunk i of (g / gradients_scale + 2 l2 w + l1 sign(w))^2, in double.
 void gradient_squares(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
                       const UpdateBuffers& buffers, const StepState* state, double* squares,
                       cudaStream_t stream);

@@ -1,5 +1,5 @@
-#include "backend/cuda/kernels/exchange.h"
 #include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/step/exchange.h"
 
 namespace trainer::backend::cuda {
 namespace {

@@ -1,6 +1,6 @@
 // Norms of gradients, of a segment and of all, and what clips by them.
 #include "backend/cuda/kernels/reduce.cuh"
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/step/update.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -13,10 +13,12 @@ __global__ void __launch_bounds__(kThreads)
     gradient_squares_kernel(const UpdateSegment* segments, const UpdateChunk* chunks,
                             UpdateBuffers buffers, const StepState* state, double* squares) {
   const UpdateChunk chunk = chunks[blockIdx.x];
-  const float l2 = segments[chunk.segment].l2, unscale = 1.0f / state->gradients_scale;
+  const float l1 = segments[chunk.segment].l1, l2 = segments[chunk.segment].l2;
+  const float unscale = 1.0f / state->gradients_scale;
   double sum = 0;
   for (std::int64_t i = chunk.first + threadIdx.x; i < chunk.last; i += blockDim.x) {
-    const float v = buffers.gradients[i] * unscale + 2 * l2 * buffers.parameters[i];
+    const float w = buffers.parameters[i], sign = w > 0 ? l1 : w < 0 ? -l1 : 0.0f;
+    const float v = buffers.gradients[i] * unscale + 2 * l2 * w + sign;
     sum += static_cast<double>(v) * static_cast<double>(v);
   }
   sum = over_block(sum, 0.0, shared_memory<double>(), Sum());

@@ -1,7 +1,7 @@
 // Whether a call updates, and the loss scale that it leaves.
 #include "backend/cuda/kernels/float_types.cuh"
 #include "backend/cuda/kernels/reduce.cuh"
-#include "backend/cuda/kernels/update.h"
+#include "backend/cuda/kernels/step/update.h"
 
 namespace trainer::backend::cuda {
 namespace {

@@ -1,5 +1,5 @@
-#include "backend/cuda/kernels/clock.h"
 #include "backend/cuda/kernels/launch.h"
+#include "backend/cuda/kernels/step/clock.h"
 
 namespace trainer::backend::cuda {
 namespace {
