@@ -18,9 +18,9 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 # Folders whose tests run without a device, data or other programs, in about a minute.
 FOLDERS = ["base", "checkpoint", "cluster", "compile", "config", "data", "graph", "hooks", "optim"]
-# Whose tests look at a folder through its use, where its own see nothing: a rule of an optimizer in the updates of a step.
+# Whose tests look at a folder through its use, where its own see nothing: a rule of an optimizer in training.
 USERS = {"base": "data", "checkpoint": "train", "cluster": "engine", "compile": "engine", "config": "model", "data": "train",
-         "graph": "model", "hooks": "train", "optim": "backend"}
+         "graph": "model", "hooks": "train", "optim": "train"}
 # What is replaced, in code alone: not in comments, texts, includes or templates' brackets.
 RULES = [
     (r" < ", " <= "), (r" <= ", " < "), (r" > ", " >= "), (r" >= ", " > "), (r" == ", " != "), (r" != ", " == "),
