@@ -1,0 +1,17 @@
+#include "base/process.h"
+
+#include <doctest/doctest.h>
+
+#include <cstdlib>
+
+namespace trainer {
+
+TEST_CASE("a variable's value is all behind its first =") {
+  ::setenv("TRAINER_TEST_VARIABLE", "a=b", 1);
+  ::setenv("TRAINER_TEST_EMPTY", "", 1);
+  const auto variables = environment_variables();
+  CHECK(variables.at("TRAINER_TEST_VARIABLE") == "a=b");
+  CHECK(variables.at("TRAINER_TEST_EMPTY") == "");
+}
+
+}  // namespace trainer
