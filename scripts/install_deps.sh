@@ -15,7 +15,7 @@ packages=(
   libgloo-dev                              # sums between processes
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler  # parameter servers
   libssl-dev libdeflate-dev                # checksums, .gz data
-  libjpeg62-turbo-dev libturbojpeg0-dev libpng-dev libgif-dev libstb-dev
+  libjpeg62-turbo-dev libturbojpeg0-dev libpng-dev libgif-dev libwebp-dev libtiff-dev libstb-dev
   doctest-dev
   curl ca-certificates
 )

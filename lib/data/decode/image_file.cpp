@@ -18,24 +18,15 @@ struct Magic {
 };
 using namespace std::string_view_literals;
 const Magic kMagics[] = {
-    {"\xFF\xD8"sv, 0, ImageKind::kJpeg},
-    {"\x89PNG\r\n\x1A\n"sv, 0, ImageKind::kPng},
-    {"GIF8"sv, 0, ImageKind::kGif},
-    {"BM"sv, 0, ImageKind::kBmp},
-    {"8BPS"sv, 0, ImageKind::kPsd},
-    {"P5"sv, 0, ImageKind::kPnm},
-    {"P6"sv, 0, ImageKind::kPnm},
-    {"WEBP"sv, 8, "WebP"},
-    {"II*\0"sv, 0, "TIFF"},
-    {"MM\0*"sv, 0, "TIFF"},
-    {"ftyp"sv, 4, "HEIC or AVIF"},
-    {"\0\0\0\x0CjP  "sv, 0, "JPEG 2000"},
-    {"\xFF\x0A"sv, 0, "JPEG XL"},
-    {"%PDF"sv, 0, "PDF"},
-    {"PK\x03\x04"sv, 0, "zip"},
-    {"\x1F\x8B"sv, 0, "gzip"},
-    {"<!DOCTYPE"sv, 0, "HTML"},
-    {"<html"sv, 0, "HTML"},
+    {"\xFF\xD8"sv, 0, ImageKind::kJpeg}, {"\x89PNG\r\n\x1A\n"sv, 0, ImageKind::kPng},
+    {"GIF8"sv, 0, ImageKind::kGif},      {"BM"sv, 0, ImageKind::kBmp},
+    {"8BPS"sv, 0, ImageKind::kPsd},      {"P5"sv, 0, ImageKind::kPnm},
+    {"P6"sv, 0, ImageKind::kPnm},        {"WEBP"sv, 8, ImageKind::kWebp},
+    {"II*\0"sv, 0, ImageKind::kTiff},    {"MM\0*"sv, 0, ImageKind::kTiff},
+    {"ftyp"sv, 4, "HEIC or AVIF"},       {"\0\0\0\x0CjP  "sv, 0, "JPEG 2000"},
+    {"\xFF\x0A"sv, 0, "JPEG XL"},        {"%PDF"sv, 0, "PDF"},
+    {"PK\x03\x04"sv, 0, "zip"},          {"\x1F\x8B"sv, 0, "gzip"},
+    {"<!DOCTYPE"sv, 0, "HTML"},          {"<html"sv, 0, "HTML"},
 };
 
 const Magic* magic_of(EncodedBytes file) {
@@ -54,7 +45,8 @@ ImageKind kind_of(EncodedBytes file, const std::string& path) {
   const Magic* magic = magic_of(file);
   if (magic == nullptr && is_tga(file)) return ImageKind::kTga;
   if (magic == nullptr) {
-    throw DataError(path, "is not a supported image format (JPEG, PNG, BMP, GIF, TGA, PSD, PNM)");
+    throw DataError(
+        path, "is not a supported image format (JPEG, PNG, WebP, TIFF, BMP, GIF, TGA, PSD, PNM)");
   }
   if (const auto* kind = std::get_if<ImageKind>(&magic->kind)) return *kind;
   throw DataError(path, concat("is a ", std::get<const char*>(magic->kind),
@@ -97,6 +89,10 @@ const char* to_string(ImageKind kind) {
       return "PNM";
     case ImageKind::kTga:
       return "TGA";
+    case ImageKind::kWebp:
+      return "WebP";
+    case ImageKind::kTiff:
+      return "TIFF";
   }
   return "";
 }
@@ -136,6 +132,10 @@ ImageFile::Kind ImageFile::open(EncodedBytes file, const std::string& path) {
       return PnmFile(file, path);
     case ImageKind::kTga:
       return TgaFile(file, path);
+    case ImageKind::kWebp:
+      return WebpFile(file, path);
+    case ImageKind::kTiff:
+      return TiffFile(file, path);
   }
   throw std::logic_error("image kind");
 }

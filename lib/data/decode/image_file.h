@@ -16,6 +16,8 @@
 #include "data/decode/pnm_file.h"
 #include "data/decode/psd_file.h"
 #include "data/decode/tga_file.h"
+#include "data/decode/tiff_file.h"
+#include "data/decode/webp_file.h"
 
 namespace trainer::data {
 
@@ -44,7 +46,8 @@ class ImageFile {
 
  private:
   // A closed set: std::visit in decode() asks every kind for the same functions.
-  using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PsdFile, PnmFile, TgaFile>;
+  using Kind = std::variant<JpegFile, PngFile, GifFile, BmpFile, PsdFile, PnmFile, TgaFile,
+                            WebpFile, TiffFile>;
   static Kind open(std::span<const std::uint8_t> file, const std::string& path);
 
   Kind kind_;

@@ -283,9 +283,14 @@ TEST_CASE("colour becomes grey when one channel is asked for, grey stays grey") 
 TEST_CASE("the kind is told by the content") {
   CHECK(error_of({}) == "x.jpg: is empty");
   CHECK(error_of({'a', 'b', 'c'}).find("is not a supported image format") != std::string::npos);
+  const std::string avif(
+      "\0\0\0\x20"
+      "ftypavif",
+      12);
+  CHECK(error_of({avif.begin(), avif.end()}) ==
+        "x.jpg: is a HEIC or AVIF file, which is not read; convert it to JPEG or PNG");
   const std::string webp = "RIFF\1\2\3\4WEBPVP8 ";
-  CHECK(error_of({webp.begin(), webp.end()}) ==
-        "x.jpg: is a WebP file, which is not read; convert it to JPEG or PNG");
+  CHECK(error_of({webp.begin(), webp.end()}).starts_with("x.jpg: WebP: is "));
   // P6 2 x 1
   const std::string ppm = "P6 2 1 255\n\1\2\3\4\5\6";
   const Bytes file(ppm.begin(), ppm.end());

@@ -1,0 +1,34 @@
+// TIFF files, by libtiff.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "data/decode/image_info.h"
+#include "data/decode/pixels.h"
+
+namespace trainer::data {
+
+struct TiffSource;
+
+// The first image of a TIFF whose directory has been read. Refers to the bytes that it was made of.
+class TiffFile {
+ public:
+  // Throws DataError.
+  TiffFile(EncodedBytes file, const std::string& path);
+  TiffFile(TiffFile&&) noexcept;
+  TiffFile& operator=(TiffFile&&) noexcept;
+  ~TiffFile();
+  // Height and width as stored, before turning.
+  const ImageInfo& info() const { return info_; }
+  // Of 1, 8 or 16 bits, brought to 8: grey, a palette, RGB, YCbCr or CMYK; alpha is dropped. Throws
+  // DataError. Returns libtiff's first warning, "" mostly.
+  std::string decode(int channels, int reduce, Pixels& out);
+
+ private:
+  std::string path_;
+  ImageInfo info_;
+  std::unique_ptr<TiffSource> source_;
+};
+
+}  // namespace trainer::data
