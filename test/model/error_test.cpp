@@ -122,8 +122,10 @@ TEST_CASE("layers that do not fit their inputs") {
   CHECK(message("flatten, up_sampling: 2").find("expects an image") != std::string::npos);
   CHECK(message("flatten, conv_transpose: {filters: 3}").find("expects an image") !=
         std::string::npos);
-  CHECK(message("conv_transpose: {filters: 3, padding: [1, 1, 1, 1]}")
-            .find("padding is a list, expected valid or same") != std::string::npos);
+  CHECK_THROWS_WITH_AS(message("conv_transpose: {filters: 3, padding: [1, 1, 1, 1]}"),
+                       "test.yaml:1:56: error: model.layers[0].conv_transpose.padding: is a list, "
+                       "expected valid or same",
+                       ConfigError);
   CHECK(message("multiply: {inputs: [input, input, input]}").find("multiplies two inputs, got 3") !=
         std::string::npos);
   CHECK(message("{conv: {filters: 3, name: c}}, multiply: {inputs: [c, input]}")

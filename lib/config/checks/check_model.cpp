@@ -19,6 +19,10 @@ void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
       checks.report(path + ".groups", concat("filters, ", conv->filters,
                                              ", is not a multiple of groups, ", conv->groups));
     }
+  } else if (const auto* transpose = std::get_if<ConvTransposeLayer>(&layer.kind)) {
+    if (transpose->padding.kind == Padding::Kind::kExplicit) {
+      checks.report(path + ".padding", "is a list, expected valid or same");
+    }
   } else if (const auto* reshape = std::get_if<ReshapeLayer>(&layer.kind)) {
     const auto& shape = reshape->target_shape;
     if (std::count(shape.begin(), shape.end(), -1) > 1) {
