@@ -36,6 +36,11 @@ std::string check_range(const Node& node, double value, const Rule& rule) {
   return "must be " + range_text(rule) + "; found " + describe(node);
 }
 
+std::string_view unsigned_part(std::string_view text) {
+  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  return text;
+}
+
 // Why a text that might be meant as a number is none, beyond "expected ...".
 std::string number_hint(const Node& node) {
   if (node.kind != Node::Kind::kScalar) return "";
@@ -44,17 +49,12 @@ std::string number_hint(const Node& node) {
   if (text.find('_') != std::string_view::npos || text.find(',') != std::string_view::npos) {
     return ": write the digits without separators";
   }
-  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
+  text = unsigned_part(text);
   if (text.size() < 2 || text[0] != '0') return "";
   if (is_digit(text[1])) {
     return ": leading zeros are not allowed, since YAML 1.1 reads such numbers as octal";
   }
   return std::string("xXoObB").find(text[1]) != std::string::npos ? ": numbers are decimal" : "";
-}
-
-std::string_view unsigned_part(std::string_view text) {
-  if (!text.empty() && (text[0] == '-' || text[0] == '+')) text.remove_prefix(1);
-  return text;
 }
 
 // from_chars also takes "inf", "nan" and leading zeros.

@@ -269,6 +269,12 @@ TEST_CASE("shape errors say what was expected and what to do") {
             .find("end it with dense: {units: 1}") != std::string::npos);
   CHECK(wrong(Loss{}, {flat, f32({kBatch, 9})}) ==
         "layer: the label is [batch, 9], expected [batch, 10]");
+  Loss weighted;
+  weighted.class_weight.assign(10, 2.0f);
+  CHECK(wrong(weighted, {flat, i32({kBatch})}) == "");
+  weighted.class_weight.pop_back();
+  CHECK(wrong(weighted, {flat, i32({kBatch})}) ==
+        "layer: has weights for 9 classes, but the model gives 10 numbers");
   CHECK(wrong(Loss{}, {flat, u8({kBatch})}).find("expected int32 class indices") !=
         std::string::npos);
   CHECK(wrong(Activate{kRelu}, {u8({kBatch, 3})}).find("floating-point") != std::string::npos);
