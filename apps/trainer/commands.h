@@ -60,7 +60,10 @@ int evaluate(const EvaluateArguments& arguments);
 const char* version();
 // The process's environment as a map.
 config::Environment environment();
-// One line on standard error that begins with "warning: "; nothing for an empty one.
+// Whether standard output is a terminal that can rewrite a line.
+bool is_terminal();
+// One line on standard error that begins with "warning: ", or as it is with "note: ", which is how
+// lines begin that tell of nothing wrong; nothing for an empty one.
 void warn(const std::string& line);
 
 }  // namespace trainer::app

@@ -25,8 +25,16 @@ config::Environment environment() { return environment_variables(); }
 
 const char* version() { return "trainer " TRAINER_VERSION; }
 
+bool is_terminal() {
+  const config::Environment variables = environment();
+  const auto kind = variables.find("TERM");
+  return ::isatty(STDOUT_FILENO) == 1 && (kind == variables.end() || kind->second != "dumb");
+}
+
 void warn(const std::string& line) {
-  if (!line.empty()) std::cerr << "warning: " << trainer::printable(line) << '\n';
+  if (line.empty()) return;
+  const char* kind = line.starts_with("note: ") ? "" : "warning: ";
+  std::cerr << kind << trainer::printable(line) << '\n';
 }
 
 namespace {

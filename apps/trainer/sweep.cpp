@@ -40,7 +40,7 @@ class Progress final : public experiment::SweepObserver {
   Progress(const SweepArguments& arguments, std::size_t points)
       : json_(arguments.json),
         silent_(arguments.quiet || arguments.json),
-        is_tty_(::isatty(STDOUT_FILENO) == 1),
+        is_tty_(is_terminal()),
         points_(points) {}
 
   void on_start(std::size_t index, const experiment::Point& point) override {

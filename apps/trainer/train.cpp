@@ -77,13 +77,6 @@ hooks::RunOrigin origin_of(const train::Job& job) {
   return origin;
 }
 
-// Whether standard output is a terminal that can rewrite a line.
-bool is_terminal() {
-  const config::Environment variables = environment();
-  const auto kind = variables.find("TERM");
-  return ::isatty(STDOUT_FILENO) == 1 && (kind == variables.end() || kind->second != "dumb");
-}
-
 int terminal_columns() {
   constexpr int kUsual = 80;
   winsize size{};

@@ -8,8 +8,8 @@ Graph class_rank(Graph graph, const Options&) {
     if (loss == nullptr) continue;
     const float threshold = loss->kind == graph::LossKind::kMeanSquaredError ? 0.5f : 0.0f;
     const Node node = graph.nodes[i];
-    graph.outputs.push_back(
-        graph.add1(graph::ClassRank{threshold}, node.inputs, "class_rank", node.loc));
+    graph.outputs.push_back(graph.add1(graph::ClassRank{threshold, loss->sample_weight},
+                                       node.inputs, "class_rank", node.loc));
     return graph;
   }
   return graph;

@@ -9,6 +9,7 @@ Graph inference(Graph graph, const Options&) {
     if (std::holds_alternative<graph::BatchNorm>(graph.nodes[i].op)) {
       removed[static_cast<std::size_t>(use_moving_statistics(graph, static_cast<int>(i)))] = true;
     } else if (auto* loss = std::get_if<graph::Loss>(&graph.nodes[i].op)) {
+      loss->sample_weight = false;
       loss->class_weight.clear();  // weights are of training alone, as in Keras
     } else if (std::holds_alternative<graph::Dropout>(graph.nodes[i].op)) {
       removed[i] = true;

@@ -24,7 +24,8 @@ Normalize normalize_of(const Data& data) {
 }
 
 bool is_image_format(DataFormat format) {
-  return format == DataFormat::kImageFolder || format == DataFormat::kCsv;
+  return format == DataFormat::kImageFolder || format == DataFormat::kCsv ||
+         format == DataFormat::kTfRecord || format == DataFormat::kWebDataset;
 }
 
 bool is_mixing(const Augmentation& augmentation) {

@@ -186,7 +186,16 @@ inline const Spellings<DataFormat>& spellings(DataFormat) {
                                             {DataFormat::kSynthetic, "synthetic"},
                                             {DataFormat::kDigits, "digits"},
                                             {DataFormat::kImageFolder, "image_folder"},
-                                            {DataFormat::kCsv, "csv"}};
+                                            {DataFormat::kCsv, "csv"},
+                                            {DataFormat::kCifar, "cifar"},
+                                            {DataFormat::kTfRecord, "tfrecord"},
+                                            {DataFormat::kWebDataset, "webdataset"}};
+  return kNames;
+}
+inline const Spellings<AutoAugment::Policy>& spellings(AutoAugment::Policy) {
+  using Policy = AutoAugment::Policy;
+  static const Spellings<Policy> kNames{
+      {Policy::kImageNet, "imagenet"}, {Policy::kCifar10, "cifar10"}, {Policy::kSvhn, "svhn"}};
   return kNames;
 }
 inline const Spellings<Interpolation>& spellings(Interpolation) {

@@ -28,6 +28,8 @@ struct Datasets {
   std::int64_t num_classes = 0;
   // What the training loss of a sample of each class is multiplied by; all 1 when empty.
   std::vector<float> class_weight;
+  // Whether the labels of `train` are rows with a weight: see weigh_samples().
+  bool sample_weight = false;
 };
 // Opens what the config names; `only` (train, validation, test) opens just that split. Checks that
 // counts of images and labels agree and that labels lie in [0, classes).

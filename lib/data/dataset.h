@@ -25,6 +25,7 @@ struct DatasetSpec {
   std::int64_t label_width = 1;  // numbers a label; 1 for indices
   bool is_random = false;        // whether the image of a sample differs from epoch to epoch
   bool in_memory = false;        // get() is a copy of memory: reading ahead does not pay
+  bool has_weights = false;      // whether weight_of() differs from 1; rows of labels end with it
 
   bool label_is_index() const { return label_kind == LabelKind::kIndex; }
   std::size_t image_bytes() const;
@@ -52,6 +53,11 @@ class Dataset {
   virtual std::int32_t label_of(std::int64_t index) const {
     static_cast<void>(index);
     return -1;
+  }
+  // What the training loss of a sample is multiplied by.
+  virtual float weight_of(std::int64_t index) const {
+    static_cast<void>(index);
+    return 1;
   }
   // A cheap identification of the content, for resume checks.
   virtual std::string fingerprint() const = 0;

@@ -33,6 +33,7 @@ class FeatureDataset final : public Dataset {
   void get(std::int64_t index, std::int64_t epoch, void* features, void* label) const override;
   std::string describe(std::int64_t index) const override { return images_.describe(index); }
   std::int32_t label_of(std::int64_t index) const override { return images_.label_of(index); }
+  float weight_of(std::int64_t index) const override { return images_.weight_of(index); }
   std::string fingerprint() const override { return "features of " + images_.fingerprint(); }
 
  private:

@@ -76,6 +76,9 @@ struct LoaderOptions {
   // repetition, one repetition after the other, and each repetition has its own order and random
   // changes. 1, or a multiple of ranks, so that a rank reads whole repetitions.
   std::int64_t repetitions = 1;
+  // How many places one after the other have the same sample, each with random changes of its own:
+  // position p of an epoch has the sample that without repeats is at p / repeats.
+  std::int64_t repeats = 1;
   std::uint64_t seed = 0;
   bool shuffle = false;
   bool balance = false;                  // with shuffle; throws DataError for unknown classes

@@ -74,6 +74,9 @@ bool reads_files(config::DataFormat format) {
     case config::DataFormat::kNpz:
     case config::DataFormat::kImageFolder:
     case config::DataFormat::kCsv:
+    case config::DataFormat::kCifar:
+    case config::DataFormat::kTfRecord:
+    case config::DataFormat::kWebDataset:
       return true;
   }
   return true;
@@ -97,12 +100,16 @@ void open_splits(const config::Data& config, std::uint64_t seed, const Wanted& w
       return open_idx(config, wanted, result);
     case config::DataFormat::kNpz:
       return open_npz(config, wanted, result);
+    case config::DataFormat::kCifar:
+      return open_cifar(config, wanted, result);
     case config::DataFormat::kDigits:
       return open_digits(config, wanted, result);
     case config::DataFormat::kSynthetic:
       return open_synthetic(config, seed, wanted, result);
     case config::DataFormat::kImageFolder:
     case config::DataFormat::kCsv:
+    case config::DataFormat::kTfRecord:
+    case config::DataFormat::kWebDataset:
       return open_image_splits(config, seed, wanted, result);
   }
 }

@@ -86,12 +86,13 @@ backend::CompileOptions executable_options(const config::Config& config, bool re
 
 graph::Graph training_model(const graph::Graph& model, bool mixes_samples) {
   graph::Graph trained = model;
-  if (!mixes_samples) return trained;
   for (const graph::Node& node : trained.nodes) {
-    if (!std::holds_alternative<graph::Loss>(node.op)) continue;
+    const auto* loss = std::get_if<graph::Loss>(&node.op);
+    if (loss == nullptr || !(mixes_samples || loss->sample_weight)) continue;
+    const std::int64_t outputs = trained[node.inputs[0]].shape[1];
     graph::Value& labels = trained[node.inputs[1]];
     labels.type = DType::kFloat32;
-    labels.shape = trained[node.inputs[0]].shape;
+    labels.shape = {kBatch, loss->sample_weight ? outputs + 1 : outputs};
   }
   return trained;
 }

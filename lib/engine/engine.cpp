@@ -22,8 +22,7 @@ std::int64_t bytes_a_sample(const graph::Value& value) {
 
 Engine::Engine(const graph::Graph& model, const config::Config& config, backend::Backend& backend,
                Use use, const EngineGroup& group)
-    : model_(optim::exclude_from_weight_decay(optim::scale_learning_rates(model, config.optimizer),
-                                              config.optimizer)),
+    : model_(optim::apply_parameter_options(model, config.optimizer)),
       backend_(backend),
       options_(compile_options(config, backend)),
       optimizer_(config.optimizer),
@@ -141,7 +140,7 @@ void Engine::build() {
 void Engine::change_frozen(const graph::Graph& model) {
   const std::vector<checkpoint::Tensor> kept = tensors();
   const std::optional<backend::LossScaleState> scale = loss_scale();
-  model_ = optim::scale_learning_rates(model, optimizer_);
+  model_ = optim::apply_parameter_options(model, optimizer_);
   build();
   if (!backend_.reads_host_memory()) allocate_staging();
   write(kept);

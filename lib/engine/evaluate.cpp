@@ -20,9 +20,10 @@ std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data
     std::copy(labels, labels + count, indices.begin());
     return indices;
   }
-  const auto width = static_cast<std::size_t>(dataset.spec().label_width);
+  const auto stride = static_cast<std::size_t>(dataset.spec().label_width);
+  const std::size_t width = stride - (dataset.spec().has_weights ? 1 : 0);
   for (std::size_t i = 0; i < count; ++i) {
-    const float* row = static_cast<const float*>(batch.labels) + i * width;
+    const float* row = static_cast<const float*>(batch.labels) + i * stride;
     // One number is the label itself; several are one-hot or probabilities.
     indices[i] = width == 1 ? static_cast<std::int32_t>(row[0] > 0.5f)
                             : static_cast<std::int32_t>(std::max_element(row, row + width) - row);

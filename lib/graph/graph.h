@@ -71,6 +71,7 @@ struct LayerInfo {
   std::vector<ValueId> parameters;  // parameters and statistics
   bool trainable = true;
   bool moving_statistics = false;  // batch norm: reads them in training too, never updates them
+  int depth = 0;                   // of its group of layers, from the input: optimizer.layer_decay
   std::string weights;  // file that its parameters start from; the initialisers when empty
   SourceLoc loc;
 };

@@ -265,6 +265,8 @@ enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredErr
 // times 1 - alpha, neither when alpha is negative.
 // class_weight: empty, or what the loss of a sample of each class is multiplied by; the class of
 // targets is the largest one's, of a single target 1 when it is > 0.5.
+// sample_weight: float32 labels are [batch, n + 1], whose last number the sample's loss is
+// multiplied by; int32 labels have no weight.
 struct Focal {
   float gamma = 2;
   float alpha = -1;
@@ -275,6 +277,7 @@ struct Loss {
   bool gradient = false;
   std::optional<Focal> focal = {};
   std::vector<float> class_weight = {};
+  bool sample_weight = false;
 };
 // logits [batch, n], labels -> int32 [batch]: how many classes come before the label's, largest
 // logit first and the lower class first of equals; 0 is a correct prediction, < k a top-k one.
@@ -282,6 +285,7 @@ struct Loss {
 // logit stands for two classes: the second when it is > threshold.
 struct ClassRank {
   float threshold = 0;
+  bool sample_weight = false;  // as Loss's
 };
 // w -> [1]: factor * sum(w^2) + l1 * sum(|w|)
 struct L2Penalty {
@@ -328,7 +332,13 @@ struct AdagradRule {
 struct LionRule {
   float beta_1 = 0.9f, beta_2 = 0.99f;
 };
-using UpdateRule = std::variant<SgdRule, RmsPropRule, AdamRule, NadamRule, AdagradRule, LionRule>;
+// Keras Lamb: m and v as Adam; u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps);
+// w -= lr r u with r = norm(w) / norm(u) of the whole parameter, 1 when one of the norms is 0
+struct LambRule {
+  float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
+};
+using UpdateRule =
+    std::variant<SgdRule, RmsPropRule, AdamRule, NadamRule, AdagradRule, LionRule, LambRule>;
 
 struct Clip {
   enum class Kind { kNone, kValue, kNorm, kGlobalNorm } kind = Kind::kNone;

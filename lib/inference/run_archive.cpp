@@ -167,7 +167,7 @@ OpenedSplit open_split_or_default(const Trained& trained, const std::string& spl
   }
   try {
     OpenedSplit opened{"validation", open_split(trained, "validation")};
-    trained.warn("the data has no test split; this is its validation split");
+    trained.warn("note: the data has no test split; this is its validation split");
     return opened;
   } catch (const data::MissingSplit&) {
     throw ConfigError(

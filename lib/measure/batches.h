@@ -12,6 +12,7 @@ inline data::LoaderOptions loader_options(const config::Config& config) {
   options.batch_size = config.train.batch_size * config.parallel.replicas;
   options.seed = config.seed;
   options.shuffle = config.data.shuffle;
+  options.repeats = config.data.repeats;
   options.balance = config.data.sampling == config::Sampling::kBalanced;
   options.prefetch = config.data.prefetch;
   options.threads = config.data.threads;

@@ -213,6 +213,9 @@ class Builder {
       }
     }
     outputs_[names_[i]] = info.output;
+    if (!info.parameters.empty()) {
+      info.depth = depths_.add(info.name, info.kind, model_.backbone && i < backbone_size_);
+    }
     graph_.layers.push_back(std::move(info));
   }
 
@@ -272,6 +275,7 @@ class Builder {
     graph::Loss loss{loss_kind(), static_cast<float>(model_.label_smoothing), false};
     loss.focal = focal();
     loss.class_weight = sample_.class_weight;
+    loss.sample_weight = sample_.sample_weight;
     graph_.outputs = {logits, graph_.add1(loss, {logits, labels_}, "loss", model_.loc)};
   }
 
@@ -301,6 +305,7 @@ class Builder {
   Graph graph_;
   std::vector<Diagnostic> errors_;
   std::vector<config::Layer> layers_;
+  DepthGroups depths_{model_.backbone};
   std::size_t backbone_size_ = 0;  // how many of them are the backbone's
   std::vector<bool> frozen_;       // of the backbone's
   std::vector<std::string> names_;

@@ -17,6 +17,7 @@ struct SampleSpec {
   bool label_is_index = true;  // int32 class index; otherwise float32 targets of `classes` numbers
   std::int64_t classes = 0;
   std::vector<float> class_weight = {};  // of the training loss, by class; all 1 when empty
+  bool sample_weight = false;            // whether the labels of training have a weight each
 };
 
 // Layers as they stand, with batch norm and dropout in their training form; inputs "images" and

@@ -1,7 +1,26 @@
+#include <algorithm>
+#include <cmath>
+
 #include "base/glob.h"
 #include "optim/optim.h"
 
 namespace trainer::optim {
+
+namespace {
+
+// timm's layer_decay: factor^(groups behind this one).
+void decay_by_depth(graph::Graph& model, double factor) {
+  int last = 0;
+  for (const graph::LayerInfo& layer : model.layers) last = std::max(last, layer.depth);
+  for (const graph::LayerInfo& layer : model.layers) {
+    const double scale = std::pow(factor, last - layer.depth);
+    for (const graph::ValueId id : layer.parameters) {
+      model[id].learning_rate_multiplier *= static_cast<float>(scale);
+    }
+  }
+}
+
+}  // namespace
 
 graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& optimizer) {
   std::vector<Diagnostic> errors;
@@ -20,6 +39,7 @@ graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& o
                                              multiplier.match, "'; trainer plan lists them")});
   }
   if (!errors.empty()) throw ConfigError(std::move(errors));
+  if (optimizer.layer_decay) decay_by_depth(model, *optimizer.layer_decay);
   return model;
 }
 
@@ -41,6 +61,10 @@ graph::Graph exclude_from_weight_decay(graph::Graph model, const config::Optimiz
   }
   if (!errors.empty()) throw ConfigError(std::move(errors));
   return model;
+}
+
+graph::Graph apply_parameter_options(graph::Graph model, const config::Optimizer& optimizer) {
+  return exclude_from_weight_decay(scale_learning_rates(std::move(model), optimizer), optimizer);
 }
 
 }  // namespace trainer::optim

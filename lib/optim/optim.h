@@ -15,13 +15,16 @@ struct UpdateSpec {
 };
 UpdateSpec update_spec(const config::Optimizer& optimizer);
 
-// The model with the learning-rate multipliers of its layers. Throws ConfigError when a pattern
-// matches no layer with parameters.
+// The model with the learning-rate multipliers of its layers, layer_decay included. Throws
+// ConfigError when a pattern matches no layer with parameters.
 graph::Graph scale_learning_rates(graph::Graph model, const config::Optimizer& optimizer);
 
 // The model with weight decay taken from the parameters that the optimizer excludes from it. Throws
 // ConfigError when a pattern matches no parameter.
 graph::Graph exclude_from_weight_decay(graph::Graph model, const config::Optimizer& optimizer);
+
+// Both of them.
+graph::Graph apply_parameter_options(graph::Graph model, const config::Optimizer& optimizer);
 
 // Length of a training, as far as schedules depend on it.
 struct Length {

@@ -65,6 +65,16 @@ UpdateSpec spec(const config::Lion& lion) {
   return spec;
 }
 
+UpdateSpec spec(const config::Lamb& lamb) {
+  UpdateSpec spec;
+  spec.update.rule =
+      graph::LambRule{static_cast<float>(lamb.beta_1), static_cast<float>(lamb.beta_2),
+                      static_cast<float>(lamb.epsilon)};
+  spec.update.weight_decay = static_cast<float>(lamb.weight_decay);
+  spec.learning_rate = lamb.learning_rate;
+  return spec;
+}
+
 graph::Clip clip(const config::Optimizer& optimizer) {
   using Kind = graph::Clip::Kind;
   if (optimizer.clip_value) return {Kind::kValue, static_cast<float>(*optimizer.clip_value)};

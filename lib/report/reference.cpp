@@ -80,6 +80,13 @@ const char* meaning_of(config::DataFormat format) {
       return "Image files in a folder a class.";
     case Format::kCsv:
       return "A list of image files and labels.";
+    case Format::kCifar:
+      return "CIFAR's binary files: data_batch_*.bin and test_batch.bin, or train.bin and "
+             "test.bin.";
+    case Format::kTfRecord:
+      return "TFRecord files of tf.train.Example with encoded images.";
+    case Format::kWebDataset:
+      return "Tar shards of image files, with the class of each beside it.";
   }
   return "";
 }

@@ -43,6 +43,11 @@ void set_rule(const graph::LionRule& rule, proto::Segment& message) {
   for (const float number : {rule.beta_1, rule.beta_2}) message.add_numbers(number);
 }
 
+// config/checks refuses it: its norms are of whole parameters, of which a server has a part.
+void set_rule(const graph::LambRule&, proto::Segment&) {
+  throw std::invalid_argument("lamb does not go with parameter servers");
+}
+
 graph::UpdateRule rule_of(const proto::Segment& message) {
   const auto number = [&](int i) {
     if (i >= message.numbers_size()) throw std::invalid_argument("a rule lacks numbers");

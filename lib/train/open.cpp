@@ -185,11 +185,11 @@ std::string settle_normalize(config::Config& config, const data::Datasets& data)
   config.data.normalize = config::Normalize{1, {}, {}, false};
   const Range range = range_of(*data.train);
   const bool large = std::max(-range.low, range.high) > kUsual;
-  return concat(
-      "data.normalize is left out: images of float numbers are taken as they are (scale: "
-      "1), here from ",
-      range.low, " to ", range.high,
-      large ? "; give data.normalize, e.g. {scale: 0.00392157} for 0 to 255" : "");
+  return concat(large ? "" : "note: ",
+                "data.normalize is left out: images of float numbers are taken as they are (scale: "
+                "1), here from ",
+                range.low, " to ", range.high,
+                large ? "; give data.normalize, e.g. {scale: 0.00392157} for 0 to 255" : "");
 }
 
 data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {
@@ -201,17 +201,27 @@ data::Datasets open_training_data(const config::Config& config, std::optional<st
   check_classes(config, data.num_classes, data.label_is_index);
   check_batch(config, sample_spec(data));
   data.class_weight = class_weights(config, data);
-  if (config::mixes_samples(config.data)) {
-    const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
-    data.train = data::mix_samples(std::move(data.train), config.data.train.augment,
-                                   one_logit ? 1 : data.num_classes, config.seed);
+  const bool mixes = config::mixes_samples(config.data);
+  const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
+  const std::int64_t width = one_logit ? 1 : data.num_classes;
+  if (data.train->spec().has_weights) {
+    if (mixes) {
+      throw ConfigError(config.data.train.augment.back().loc,
+                        "data.train.augment: mixup and cutmix do not go with weights of samples; "
+                        "leave one of them out");
+    }
+    data.train = data::weigh_samples(std::move(data.train), width);
+    data.sample_weight = true;
+  } else if (mixes) {
+    data.train =
+        data::mix_samples(std::move(data.train), config.data.train.augment, width, config.seed);
   }
   return data;
 }
 
 model::SampleSpec sample_spec(const data::Datasets& data) {
-  return {data.image_shape, data.image_type, data.label_is_index, data.num_classes,
-          data.class_weight};
+  return {data.image_shape, data.image_type,   data.label_is_index,
+          data.num_classes, data.class_weight, data.sample_weight};
 }
 
 }  // namespace trainer::train

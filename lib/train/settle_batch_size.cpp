@@ -65,7 +65,7 @@ std::string settle_batch_size(config::Config& config, const graph::Graph& model,
                              "); raise train.memory_mb, or use a smaller model or images"));
   }
   config.train.batch_size = fit.samples;
-  return concat(config::keys::kTrainBatchSize, ": auto takes ", fit.samples, ": ",
+  return concat("note: ", config::keys::kTrainBatchSize, ": auto takes ", fit.samples, ": ",
                 mebibytes(fit.bytes), " of ", mebibytes(bound.bytes), " a replica (", bound.origin,
                 ")",
                 fit.samples == most ? concat("; ", most, " is the most that it takes here") : "");

@@ -415,6 +415,31 @@ TEST_CASE("focal losses and weights of classes") {
   }
 }
 
+TEST_CASE("weights of samples") {
+  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
+                          LossKind::kMeanSquaredError}) {
+    for (const std::int64_t n : {1, 7, 150}) {
+      if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;
+      for (const bool by_class : {false, true}) {
+        graph::Loss loss{kind, 0.0f, true};
+        loss.sample_weight = true;
+        for (std::int64_t c = 0; by_class && c < std::max<std::int64_t>(n, 2); ++c) {
+          loss.class_weight.push_back(0.5f + 0.25f * static_cast<float>(c % 5));
+        }
+        check({concat("weighted loss ", static_cast<int>(kind), ' ', n, by_class ? " classes" : ""),
+               [=](Builder& b) {
+                 const ValueId x = b.input({kBatch, n}, {-4, 4});
+                 const ValueId labels = b.input({kBatch, n + 1}, DType::kFloat32, {0, 1});
+                 for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
+                 b.output(b.add1(graph::ClassRank{0, true}, {x, labels}));
+               },
+               {1, 5, 130},
+               1e-4});
+      }
+    }
+  }
+}
+
 TEST_CASE("rank of the label's class") {
   const Fill few{-2, 3, true};  // equal logits are common
   check({"class indices",

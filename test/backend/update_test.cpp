@@ -120,6 +120,10 @@ std::vector<Run> runs() {
       {"adagrad", plain(graph::AdagradRule{})},
       {"adagrad of another start", plain(graph::AdagradRule{2.5f, 1e-3f})},
       {"lion", plain(graph::LionRule{0.875f, 0.75f})}};
+  if (!uses_gpus()) {
+    rules.push_back({"lamb", plain(graph::LambRule{})});
+    rules.push_back({"lamb of other betas", plain(graph::LambRule{0.8f, 0.9f, 1e-3f})});
+  }
   std::vector<Run> all;
   for (const Run& rule : rules) {
     all.push_back(rule);

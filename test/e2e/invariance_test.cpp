@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
 
+#include "pictures.h"
 #include "program.h"
 
 namespace trainer::e2e {
@@ -104,6 +106,51 @@ run: {log_every: 1 steps}
     CAPTURE(i);
     CHECK(std::abs(losses[0][i] - losses[1][i]) <= 1e-4 * losses[0][i]);
   }
+}
+
+TEST_CASE("weights of samples: the same bits on any number of replicas, and after a resume") {
+  const Workspace work;
+  write_images(work / "pictures", 12, 1);
+  const auto list = [&](const char* heavy) {
+    const Path path = work / concat("list", heavy, ".csv");
+    std::ofstream file(path);
+    file << "path,label,sample_weight\n";
+    for (const char* name : {"left", "right"}) {
+      for (int i = 0; i < 12; ++i) {
+        file << "pictures/" << name << '/' << i << ".ppm," << name << ','
+             << (i % 3 == 0 ? heavy : "0.5") << '\n';
+      }
+    }
+    return path.string();
+  };
+  const std::string config = work.config(R"(
+model: {layers: [conv: {filters: 4, kernel_size: 3, activation: relu}, flatten, dense: 2]}
+data: {format: csv, resize: [10, 12], train: {path: list.csv}}
+optimizer: {adam: {learning_rate: 0.01}}
+train: {max_steps: 9, batch_size: 8}
+parallel: {threads: 2, reduction: ordered}
+run: {checkpoint_every: 1 steps}
+)");
+  const auto with = [&](const std::string& path, Arguments more) {
+    more.insert(more.end(), {"--set", "data.train.path=" + path});
+    return more;
+  };
+  const std::string weighed = list("2"), once = sha256_of(work, config, with(weighed, {}));
+  CHECK(sha256_of(work, config, with(list("1"), {})) != once);
+  const Arguments two{"--replicas", "2", "--batch-size", "4", "--set", "parallel.lr_scaling=none"};
+  CHECK(sha256_of(work, config, with(weighed, two)) == once);
+
+  const auto part = [&](const Arguments& more) {
+    Arguments arguments{"train", config, "--json", "--run-dir", work / "halves"};
+    const Arguments own = with(weighed, more);
+    arguments.insert(arguments.end(), own.begin(), own.end());
+    const Result result = run(arguments);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.event("finished").at("parameters_sha256").get<std::string>();
+  };
+  CHECK(part({"--set", "train.max_steps=4"}) != once);
+  CHECK(part({"--resume"}) == once);
 }
 
 }  // namespace trainer::e2e

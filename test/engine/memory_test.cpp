@@ -215,7 +215,7 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   CHECK_THROWS_AS(static_cast<std::int64_t>(config.train.batch_size), ConfigError);
   const std::string line = train::settle_batch_size(config, model, 10000);
   const std::int64_t found = config.train.batch_size;
-  CHECK(line.find(concat("train.batch_size: auto takes ", found, ": ")) == 0);
+  CHECK(line.find(concat("note: train.batch_size: auto takes ", found, ": ")) == 0);
   CHECK(line.find("(train.memory_mb)") != std::string::npos);
   CHECK(found >= 48);
   CHECK(found % 8 == 0);

@@ -3,9 +3,11 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "data/arrays/array.h"
 #include "data/decode/image_file.h"
 #include "data/images/image_list.h"
+#include "data/images/shards.h"
 #include "data/jpeg/plain.h"
 #include "fuzz.h"
 
@@ -115,6 +117,53 @@ void run_csv(Bytes input) {
     }
     data::draw_files(list, 3, 1);
     data::check_files_exist(list);
+  });
+}
+
+namespace {
+
+void check_samples(const std::vector<data::ShardSample>& samples, Bytes input) {
+  const auto size = static_cast<std::int64_t>(input.size());
+  for (const data::ShardSample& sample : samples) {
+    if (sample.offset < 0 || sample.bytes < 0 || sample.offset > size ||
+        sample.bytes > size - sample.offset) {
+      found("an image outside of its file");
+    }
+  }
+}
+
+}  // namespace
+
+void run_tar(Bytes input) {
+  expect_errors_only([&] { check_samples(data::read_tar_shard(as_file(input, ".tar")), input); });
+}
+
+// As it is, and with checksums made right, behind which lies the rest of the reader.
+void run_tfrecord(Bytes input) {
+  const auto read = [](Bytes bytes) {
+    expect_errors_only(
+        [&] { check_samples(data::read_tfrecord(as_file(bytes, ".tfrecord")), bytes); });
+  };
+  read(input);
+  const auto put = [](std::vector<std::uint8_t>& to, std::uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) to.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+  };
+  const auto mask = [](std::uint32_t crc) { return (crc >> 15 | crc << 17) + 0xa282ead8u; };
+  if (input.size() < 16) return;
+  const Bytes example = input.subspan(12, input.size() - 16);
+  std::vector<std::uint8_t> record;
+  put(record, example.size(), 8);
+  put(record, mask(crc32c({record.data(), 8})), 4);
+  record.insert(record.end(), example.begin(), example.end());
+  put(record, mask(crc32c(example)), 4);
+  read(record);
+}
+
+void run_cifar(Bytes input) {
+  expect_errors_only([&] {
+    const data::Cifar cifar = data::read_cifar({as_file(input, ".bin")});
+    read_all(cifar.images);
+    read_all(cifar.labels);
   });
 }
 

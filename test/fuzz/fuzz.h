@@ -27,6 +27,9 @@ void run_idx(Bytes input);     // and gzip
 void run_npy(Bytes input);
 void run_npz(Bytes input);
 void run_csv(Bytes input);  // a list of files and labels
+void run_tar(Bytes input);  // a shard of images
+void run_tfrecord(Bytes input);
+void run_cifar(Bytes input);
 void run_safetensors(Bytes input);
 void run_weights(Bytes input);     // HDF5, .keras, npz, by their first bytes
 void run_checkpoint(Bytes input);  // a run folder whose checkpoint this is

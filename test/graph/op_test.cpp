@@ -78,6 +78,7 @@ TEST_CASE("slots of each rule, in the order of the update's inputs") {
   CHECK(names(NadamRule{}, 0) == "m v ");
   CHECK(names(AdagradRule{}, 0) == "accumulator ");
   CHECK(names(LionRule{}, 0) == "m ");
+  CHECK(names(LambRule{}, 0) == "m v ");
   CHECK(names(AdamRule{0.9f, 0.999f, 1e-7f, true}, 0) == "m v v_max ");
 }
 

@@ -38,6 +38,10 @@ OPTIMIZERS = [
     ("adagrad_weight_decay_ema", {"adagrad": {"learning_rate": 0.1, "weight_decay": 0.02}, "ema": 0.9}, 1.0),
     ("lion", {"lion": {"learning_rate": 0.003}}, 1.0),
     ("lion_betas", {"lion": {"learning_rate": 0.003, "beta_1": 0.8, "beta_2": 0.9, "weight_decay": 0.1}}, 1.0),
+    ("lamb", {"lamb": {"learning_rate": 0.01}}, 1.0),
+    ("lamb_betas", {"lamb": {"learning_rate": 0.02, "beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-3}}, 0.5),
+    ("lamb_weight_decay_ema", {"lamb": {"learning_rate": 0.01, "weight_decay": 0.05}, "clip_norm": 0.5, "ema": 0.9},
+     1.0),
     ("adamw_clip_ema", {"adamw": {"learning_rate": 0.01, "weight_decay": 0.05}, "global_clip_norm": 1.0, "ema": 0.99},
      1.0),
 ]
@@ -205,6 +209,9 @@ ADAM = {"adam": {"learning_rate": 0.002}}
 # By class: name -> weights that Keras's fit(class_weight=...) takes too.
 CLASS_WEIGHTS = {"class_weight_sgd": [0.5, 2.0, 1.0, 3.5, 0.25], "class_weight_focal_adam": [0.5, 2.0, 1.0, 3.5, 0.25]}
 
+# Runs whose sample s has the weight 0.75 * (7 s % 5), as Keras's fit(sample_weight=...) takes them.
+SAMPLE_WEIGHTS = ("sample_weight_sgd", "sample_weight_binary_adam")
+
 # name, model section, optimizer section
 TRAINING = [
     ("plain_sgd", PLAIN, SGD),
@@ -217,6 +224,8 @@ TRAINING = [
     ("class_weight_sgd", PLAIN, SGD),
     ("class_weight_focal_adam", WEIGHTED, ADAM),
     ("grouped_momentum", GROUPED, SLOW_MOMENTUM),
+    ("sample_weight_sgd", PLAIN, SGD),
+    ("sample_weight_binary_adam", BINARY, ADAM),
 ]
 
 
@@ -229,6 +238,12 @@ def samples(shape, classes):
         images.append((pixels * 31 + s * 17 + (pixels * s) % 23 + label * pixels * 5) % 256)
         labels.append(label)
     return np.array(images, np.uint8).reshape(SAMPLES, *shape), np.array(labels, np.int32)
+
+
+def weights_of_batch(step):
+    """The weights of the samples of batch `step` of a run of SAMPLE_WEIGHTS."""
+    first = step % -(-SAMPLES // BATCH) * BATCH
+    return np.array([0.75 * (7 * s % 5) for s in range(first, min(first + BATCH, SAMPLES))], np.float32)
 
 
 def batch(shape, step, loss, classes):

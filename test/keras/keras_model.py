@@ -86,7 +86,8 @@ def make_optimizer(config):
     (kind, options), = config.items()
     classes = {"sgd": keras.optimizers.SGD, "rmsprop": keras.optimizers.RMSprop, "adam": keras.optimizers.Adam,
                "adamw": keras.optimizers.AdamW, "nadam": keras.optimizers.Nadam,
-               "adagrad": keras.optimizers.Adagrad, "lion": keras.optimizers.Lion}
+               "adagrad": keras.optimizers.Adagrad, "lion": keras.optimizers.Lion,
+               "lamb": keras.optimizers.Lamb}
     options = dict(options or {})
     if kind == "sgd":
         options.setdefault("learning_rate", 0.01)
@@ -125,13 +126,14 @@ def weight_names(model):
 
 
 def train(model, optimizer, loss, batches, after_step=None):
-    """One update a batch, on a graph as model.fit compiles it. Returns the losses before each update."""
+    """One update a batch, on a graph as model.fit compiles it; a batch may have weights of its samples. Returns the
+    losses before each update."""
     import tensorflow as tf
 
     @tf.function(reduce_retracing=True)
-    def step(images, labels):
+    def step(images, labels, *weights):
         with tf.GradientTape() as tape:
-            value = loss(labels, model(images, training=True))
+            value = loss(labels, model(images, training=True), *weights)
             if model.losses:
                 value += tf.add_n(model.losses)
         optimizer.apply(tape.gradient(value, model.trainable_variables))
@@ -139,6 +141,6 @@ def train(model, optimizer, loss, batches, after_step=None):
 
     optimizer.build(model.trainable_variables)
     losses = []
-    for images, labels in batches:
-        losses.append(float(step(tf.constant(images), tf.constant(labels))))
+    for batch in batches:
+        losses.append(float(step(*(tf.constant(part) for part in batch))))
     return losses

@@ -321,8 +321,10 @@ def training(only=None):
         loss = make_loss(model_config["loss"], model_config.get("label_smoothing", 0.0), classes,
                          model_config.get("focal"), weight)
         batches = [cases.batch(shape, step, model_config["loss"], classes) for step in range(cases.STEPS)]
+        if name in cases.SAMPLE_WEIGHTS:
+            batches = [(*batch, cases.weights_of_batch(step)) for step, batch in enumerate(batches)]
         losses = train(model, make_optimizer(optimizer_config), loss, batches)
-        images, labels = batches[0]
+        images, labels = batches[0][:2]
         # Evaluation takes no weights.
         unweighted = make_loss(model_config["loss"], model_config.get("label_smoothing", 0.0), classes,
                                model_config.get("focal"))
@@ -336,6 +338,7 @@ def training(only=None):
             "initial": "element i of weight number n is float32(offset + scale * sin(i + 1 + n)) computed in double",
             "model": model_config, "optimizer": optimizer_config,
             "class_weight": weight,
+            **({"sample_weight": "of sample s: 0.75 * (7 s % 5)"} if name in cases.SAMPLE_WEIGHTS else {}),
             "classes": classes, "samples": cases.SAMPLES, "batch_size": cases.BATCH, "steps": cases.STEPS,
             "weights": weights, "losses": digits(losses),
             "evaluation_loss_of_first_batch": digits(evaluation), "final": final,

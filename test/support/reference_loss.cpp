@@ -39,7 +39,7 @@ double target(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::
              binary = op.kind == graph::LossKind::kBinaryCrossEntropy;
   double t = 0;
   if (!index) {
-    t = labels[row * n + i];
+    t = labels[row * (n + (op.sample_weight ? 1 : 0)) + i];
   } else if (binary || n == 1) {
     t = labels[row];
   } else {
@@ -54,14 +54,17 @@ double target(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::
 
 // A row's weight is that of its class: its label, or the first of the largest targets.
 double weight(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::int64_t row) {
-  if (op.class_weight.empty()) return 1;
   const bool index = labels.shape.rank() == 1;
+  const bool own = op.sample_weight && !index;
+  const double of_sample = own ? labels[row * (n + 1) + n] : 1;
+  if (op.class_weight.empty()) return of_sample;
+  const std::int64_t first = row * (own ? n + 1 : n);
   std::int64_t label = index ? static_cast<std::int64_t>(labels[row]) : 0;
-  if (!index && n == 1) label = labels[row] > 0.5 ? 1 : 0;
+  if (!index && n == 1) label = labels[first] > 0.5 ? 1 : 0;
   for (std::int64_t i = 1; !index && i < n; ++i) {
-    if (labels[row * n + i] > labels[row * n + label]) label = i;
+    if (labels[first + i] > labels[first + label]) label = i;
   }
-  return number(op.class_weight[static_cast<std::size_t>(label)]);
+  return of_sample * number(op.class_weight[static_cast<std::size_t>(label)]);
 }
 
 // Of all logits of a row. The log of a chance grows with its own logit and falls by p with each.
@@ -128,7 +131,8 @@ void evaluate(const graph::ClassRank& op, const Site& s) {
   for (std::size_t row = 0; row < s.out(0).data.size(); ++row) {
     const double* x = logits.data.data() + row * n;
     const bool index = labels.shape.rank() == 1;
-    const double* targets = labels.data.data() + row * (index ? 1 : n);
+    const double* targets =
+        labels.data.data() + row * (index ? 1 : static_cast<std::size_t>(labels.shape[1]));
     if (n == 1) {
       s.out(0)[row] = (x[0] > number(op.threshold)) == (targets[0] > 0.5) ? 0 : 1;
       continue;

@@ -70,6 +70,21 @@ double step(const graph::LionRule& r, double g, double w, double rate, double, d
   return w - rate * (direction > 0 ? 1 : direction < 0 ? -1 : 0);
 }
 
+// Its step without the rate and the trust ratio: see evaluate().
+double step(const graph::LambRule& r, double g, double, double, double t, double** slot) {
+  const double b1 = number(r.beta_1), b2 = number(r.beta_2);
+  double &m = *slot[0], &v = *slot[1];
+  m = b1 * m + (1 - b1) * g;
+  v = b2 * v + (1 - b2) * g * g;
+  return m / (1 - std::pow(b1, t)) / (std::sqrt(v / (1 - std::pow(b2, t))) + number(r.epsilon));
+}
+
+double norm(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
 }  // namespace
 
 double penalty_slope(const graph::Update& op, double w) {
@@ -97,6 +112,8 @@ void evaluate(const graph::Update& op, const Site& s) {
         op.clip.kind == Kind::kNorm ? norm_of(parameter, s.in(1), op) : s.gradient_norm;
     if (norm > limit) scale = limit / norm;
   }
+  const bool lamb = std::holds_alternative<graph::LambRule>(op.rule);
+  std::vector<double> steps(lamb ? parameter.data.size() : 0);
   for (std::int64_t i = 0; i < parameter.size(); ++i) {
     double& w = parameter[i];
     double g = (s.in(1)[i] + penalty_slope(op, w)) * scale;
@@ -104,15 +121,23 @@ void evaluate(const graph::Update& op, const Site& s) {
     w -= rate * number(op.weight_decay) * w;
     double* slot[4] = {};
     for (std::size_t k = 2; k + averages < s.inputs.size(); ++k) slot[k - 2] = &s.in(k)[i];
-    w = std::visit(
+    double& result = lamb ? steps[static_cast<std::size_t>(i)] : w;
+    result = std::visit(
         [&](const auto& rule) {
           return step(rule, g, w, rate, static_cast<double>(s.scalars.update), slot);
         },
         op.rule);
+  }
+  if (lamb) {
+    const double size = norm(parameter.data), length = norm(steps);
+    const double trust = size > 0 && length > 0 ? size / length : 1;
+    for (std::size_t i = 0; i < steps.size(); ++i) parameter.data[i] -= rate * trust * steps[i];
+  }
+  for (std::int64_t i = 0; i < parameter.size(); ++i) {
     if (averages > 0) {
       double& average = (*s.inputs.back())[i];
       const double keep = s.scalars.update == 1 ? 0 : number(op.ema);
-      average = keep * average + (1 - keep) * w;
+      average = keep * average + (1 - keep) * parameter[i];
     }
   }
 }

@@ -71,7 +71,7 @@ void ParameterShard::update(const Gradient& gradient, const Scalars& scalars) {
     const float* from = gradient.values.data() + chunk.first;
     const float scale = gradient.clip_scales.empty() ? 1.0f : gradient.clip_scales[chunk.index];
     cpu::update_elements(*state_->kernels, state_->buffers, chunk.segment, chunk.first, chunk.last,
-                         scale, {&from, 1}, scalars);
+                         {scale}, {&from, 1}, scalars);
   }
 }
 

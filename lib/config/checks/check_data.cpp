@@ -51,6 +51,14 @@ void check_augment(Checks& checks) {
       if (!ordered(crop->scale) || !ordered(crop->ratio)) {
         checks.report(path, "scale and ratio are [least, largest]");
       }
+    } else if (const auto* blur = std::get_if<GaussianBlur>(&list[i].kind)) {
+      if (blur->kernel_size % 2 == 0) checks.report(path, "kernel_size must be odd");
+      if (!ordered(blur->sigma)) checks.report(path, "sigma is [least, largest]");
+    } else if (const auto* policy = std::get_if<RandAugment>(&list[i].kind)) {
+      if (policy->magnitude >= policy->num_magnitude_bins) {
+        checks.report(path, concat("magnitude must be less than num_magnitude_bins, here ",
+                                   policy->num_magnitude_bins));
+      }
     } else if (const auto* erasing = std::get_if<RandomErasing>(&list[i].kind)) {
       if (!ordered(erasing->scale) || !ordered(erasing->ratio)) {
         checks.report(path, "scale and ratio are [least, largest]");
@@ -82,8 +90,8 @@ void check_csv(Checks& checks) {
   const bool is_csv = checks.config().data.format == DataFormat::kCsv;
   for (const auto& [key, value] :
        {std::pair{"image_column", csv.image_column}, std::pair{"label_column", csv.label_column},
-        std::pair{"separator", csv.separator}, std::pair{"root", csv.root},
-        std::pair{"ending", csv.ending}}) {
+        std::pair{"weight_column", csv.weight_column}, std::pair{"separator", csv.separator},
+        std::pair{"root", csv.root}, std::pair{"ending", csv.ending}}) {
     if (!value.empty() && !is_csv) {
       checks.report(concat("data.csv.", key), "belongs to format: csv only");
     }
@@ -175,6 +183,11 @@ void check_data(Checks& checks) {
     checks.report("data.validation_split", "cannot be given beside data.validation; choose one");
   }
   check_classes(checks);
+  if (data.repeats > 1 && data.train.augment.empty()) {
+    checks.report("data.repeats",
+                  "gives versions of a sample that differ by data.train.augment, which is empty; "
+                  "list random changes there, or remove it");
+  }
   if (data.sampling == Sampling::kBalanced && !data.shuffle) {
     checks.report("data.sampling",
                   "balanced draws the order of the samples; remove shuffle: false");

@@ -16,6 +16,14 @@ void check_metric(Checks& checks, const std::string& path, const std::string& me
   checks.report(path, unknown("metric", metric, "Expected one of", kMetrics));
 }
 
+void check_optimizer(Checks& checks) {
+  if (checks.config().parallel.strategy != Parallel::Strategy::kParameterServer) return;
+  if (!std::holds_alternative<Lamb>(checks.config().optimizer.kind)) return;
+  checks.report("optimizer.lamb",
+                "does not work with parallel.strategy: parameter_server, since its steps need the "
+                "norms of whole parameters, of which a server has a part; use adamw");
+}
+
 void check_restore_best(Checks& checks) {
   const auto& stop = checks.config().train.early_stop;
   const std::string& best = checks.config().run.best;
@@ -212,6 +220,7 @@ void check_training(Checks& checks) {
     check_plateau(checks, *plateau);
   }
   check_restore_best(checks);
+  check_optimizer(checks);
   check_precision(checks);
   check_cache_features(checks);
   check_parallel(checks);

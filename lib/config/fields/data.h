@@ -26,6 +26,45 @@ void fields(V& v, RandomResizedCrop& s) {
 }
 
 template <class V>
+void fields(V& v, RandomCrop& s) {
+  v.shorthand("padding");
+  v("padding", s.padding, "Pixels that are added on every side first.", within(1, 1024));
+  v("fill", s.fill, "Value of these pixels, 0 to 255.", within(0, 255));
+}
+
+template <class V>
+void fields(V& v, RandomGrayscale& s) {
+  v.shorthand("probability");
+  v("probability", s.probability, "Share of the images that lose their colours.", within(0, 1));
+}
+
+template <class V>
+void fields(V& v, GaussianBlur& s) {
+  v.shorthand("kernel_size");
+  v("kernel_size", s.kernel_size, "Pixels each way that a pixel is averaged over; odd.",
+    within(1, 63));
+  v("sigma", s.sigma, "Least and largest standard deviation.", above(0).items(2, 2));
+}
+
+template <class V>
+void fields(V& v, RandAugment& s) {
+  v("num_ops", s.num_ops, "Operations an image goes through.", within(1, 16));
+  v("magnitude", s.magnitude, "How strong they are, of num_magnitude_bins.", at_least(0));
+  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths.", within(2, 1000));
+}
+
+template <class V>
+void fields(V& v, TrivialAugment& s) {
+  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths.", within(2, 1000));
+}
+
+template <class V>
+void fields(V& v, AutoAugment& s) {
+  v.shorthand("policy");
+  v("policy", s.policy, "The data set that the list of operations was found for.", any());
+}
+
+template <class V>
 void fields(V& v, RandomRotation& s) {
   v.shorthand("degrees");
   v("degrees", s.degrees, "Largest angle to either side, in degrees.", within(0, 180).must());
@@ -106,6 +145,13 @@ void fields(V& v, Augmentation& s) {
   kind<Saturation>(v, s.kind, "saturation", "Paler or more vivid.");
   kind<Hue>(v, s.kind, "hue", "Other colours.");
   kind<RandomErasing>(v, s.kind, "random_erasing", "A rectangle filled with one value.");
+  kind<RandomCrop>(v, s.kind, "random_crop",
+                   "Padded, and a part of the image's size cut out, as for CIFAR.");
+  kind<RandomGrayscale>(v, s.kind, "random_grayscale", "Without colours.");
+  kind<GaussianBlur>(v, s.kind, "gaussian_blur", "Blurred.");
+  kind<RandAugment>(v, s.kind, "rand_augment", "torchvision's RandAugment.");
+  kind<TrivialAugment>(v, s.kind, "trivial_augment", "torchvision's TrivialAugmentWide.");
+  kind<AutoAugment>(v, s.kind, "auto_augment", "torchvision's AutoAugment.");
   kind<MixUp>(v, s.kind, "mixup", "Image and label averaged with another sample's; stands last.");
   kind<CutMix>(v, s.kind, "cutmix",
                "A rectangle of another sample's image, and its share of the label; stands last.");
@@ -155,6 +201,10 @@ void fields(V& v, Csv& s) {
     any());
   v("label_column", s.label_column,
     "Name of the column with the classes; a usual name is recognised when left out.", any());
+  v("weight_column", s.weight_column,
+    "Name of the column with what the training loss of a sample is multiplied by; a column named "
+    "sample_weight is recognised when left out.",
+    any());
   v("separator", s.separator, "Between fields: one character, or tab; found when left out.", any());
   v("root", s.root, "Folder from which paths count; that of the csv file when left out.", free());
   v("ending", s.ending, "Added to every path, such as .png; nothing when left out.", any());
@@ -211,6 +261,10 @@ void fields(V& v, Data& s) {
     "uniform: an epoch has each training sample once; balanced: as many samples of each class, of "
     "a rare class repeatedly, of a frequent one not all.",
     same());
+  v("repeats", s.repeats,
+    "Repeated augmentation: an epoch has this many versions of a sample one after the other, and "
+    "as many samples fewer.",
+    Rule{.low = 1, .limit = 64}.on_resume(Resume::kSame));
   v("prefetch", s.prefetch,
     "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
     Rule{.low = 0, .limit = kMostSamples}.on_resume(Resume::kFree));

@@ -70,6 +70,15 @@ void fields(V& v, Lion& s) {
 }
 
 template <class V>
+void fields(V& v, Lamb& s) {
+  v("learning_rate", s.learning_rate, "Learning rate.", at_least(0));
+  v("beta_1", s.beta_1, "Decay of the mean.", below(0, 1));
+  v("beta_2", s.beta_2, "Decay of the mean square.", below(0, 1));
+  v("epsilon", s.epsilon, "Keeps the division finite.", above(0));
+  v("weight_decay", s.weight_decay, "Decoupled weight decay a step.", at_least(0));
+}
+
+template <class V>
 void fields(V& v, LearningRateMultiplier& s) {
   v.located(s.loc);
   v("match", s.match, "Name of a layer, with * and ?.", any().must());
@@ -87,6 +96,8 @@ void fields(V& v, Optimizer& s) {
   kind<Nadam>(v, s.kind, "nadam", "Adam with Nesterov's momentum.");
   kind<Adagrad>(v, s.kind, "adagrad", "Adagrad.");
   kind<Lion>(v, s.kind, "lion", "Lion: steps of one size, in the direction of a sign.");
+  kind<Lamb>(v, s.kind, "lamb",
+             "Adam whose step is as long as the parameter's norm says, for large batches.");
   v("clip_value", s.clip_value,
     "Each gradient element is kept within [-v, v]; no clip when left out.", above(0));
   v("clip_norm", s.clip_norm, "Largest norm of each gradient tensor; no clip when left out.",
@@ -98,6 +109,11 @@ void fields(V& v, Optimizer& s) {
     at_least(1).on_resume(Resume::kSame));
   v("learning_rate_multiplier", s.learning_rate_multiplier,
     "Learning rates of layers, as a list of {match, value}; the last match counts.", any());
+  v("layer_decay", s.layer_decay,
+    "Layers closer to the input learn slower: the learning rate of each block of a backbone, or of "
+    "each layer of model.layers, is that of the next one times this, e.g. 0.75; no decay when left "
+    "out.",
+    Rule{.low = 0, .high = 1, .low_open = true});
   v("exclude_from_weight_decay", s.exclude_from_weight_decay,
     "Parameters without weight decay, by layer and weight with * and ?, such as [\"*/bias\", "
     "\"*/gamma\", \"*/beta\"]; none when left out.",

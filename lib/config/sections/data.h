@@ -24,6 +24,27 @@ struct RandomResizedCrop {  // stands first: it chooses what is cut out of the f
   std::vector<double> scale{0.08, 1};        // share of the area
   std::vector<double> ratio{0.75, 4.0 / 3};  // width / height
 };
+struct RandomCrop {
+  std::int64_t padding = 4;  // pixels on every side, before a part of the image's size is cut out
+  std::int64_t fill = 0;     // their value
+};
+struct RandomGrayscale {
+  double probability = 0.1;
+};
+struct GaussianBlur {
+  std::int64_t kernel_size = 3;       // odd
+  std::vector<double> sigma{0.1, 2};  // drawn between these
+};
+// torchvision's policies of random operations, with their tables and Pillow's pixels.
+struct RandAugment {
+  std::int64_t num_ops = 2, magnitude = 9, num_magnitude_bins = 31;
+};
+struct TrivialAugment {
+  std::int64_t num_magnitude_bins = 31;
+};
+struct AutoAugment {
+  enum class Policy { kImageNet, kCifar10, kSvhn } policy = Policy::kImageNet;
+};
 struct RandomRotation {
   double degrees = 0;
 };  // required; uniform in [-degrees, degrees]
@@ -59,9 +80,11 @@ struct MixUp {
 struct CutMix {
   double alpha = 1;
 };  // a rectangle of the other image, of the area 1 - Beta(alpha, alpha)
-using AugmentationKind = std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop,
-                                      RandomRotation, RandomShift, RandomZoom, Brightness, Contrast,
-                                      Saturation, Hue, RandomErasing, MixUp, CutMix>;
+using AugmentationKind =
+    std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop, RandomRotation,
+                 RandomShift, RandomZoom, Brightness, Contrast, Saturation, Hue, RandomErasing,
+                 MixUp, CutMix, RandomCrop, RandomGrayscale, GaussianBlur, RandAugment,
+                 TrivialAugment, AutoAugment>;
 struct Augmentation {
   AugmentationKind kind;
   SourceLoc loc;
@@ -83,11 +106,22 @@ struct Split {
 struct Csv {
   std::string image_column, label_column;  // of the header; usual names are recognised when empty
   std::string separator;                   // one character, or "tab"; found when empty
-  std::string root;    // folder from which paths count; that of the csv file when empty
-  std::string ending;  // added to every path, such as .png
+  std::string root;           // folder from which paths count; that of the csv file when empty
+  std::string ending;         // added to every path, such as .png
+  std::string weight_column;  // of the header: what a sample's training loss is multiplied by
 };
 
-enum class DataFormat { kIdx, kNpz, kSynthetic, kDigits, kImageFolder, kCsv };
+enum class DataFormat {
+  kIdx,
+  kNpz,
+  kSynthetic,
+  kDigits,
+  kImageFolder,
+  kCsv,
+  kCifar,
+  kTfRecord,
+  kWebDataset
+};
 enum class Interpolation { kBilinear, kBicubic };
 enum class Fit { kStretch, kCrop };
 enum class OnError { kFail, kSkip, kReplace };
@@ -145,6 +179,7 @@ struct Data {
   std::int64_t max_file_size = 256 << 20;  // bytes
   bool shuffle = true;
   Sampling sampling = Sampling::kUniform;
+  std::int64_t repeats = 1;              // of a sample in an epoch, with other random changes each
   std::optional<std::int64_t> prefetch;  // batches ready ahead; chosen when left out
   std::optional<std::int64_t> threads;   // loader threads; chosen when left out
   SourceLoc loc;

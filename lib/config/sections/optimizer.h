@@ -60,7 +60,14 @@ struct Lion {
   double beta_2 = 0.99;
   double weight_decay = 0;
 };
-using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW, Nadam, Adagrad, Lion>;
+struct Lamb {
+  double learning_rate = 1e-3;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  double weight_decay = 0;
+};
+using OptimizerKind = std::variant<Sgd, RmsProp, Adam, AdamW, Nadam, Adagrad, Lion, Lamb>;
 
 // The learning rate of the layers whose name matches; the last match counts.
 struct LearningRateMultiplier {
@@ -84,6 +91,8 @@ struct Optimizer {
   std::int64_t accumulate = 1;             // batches summed into one update
   std::vector<LearningRateMultiplier> learning_rate_multiplier;
   std::vector<ParameterPattern> exclude_from_weight_decay;
+  // Groups of layers, by depth: the learning rate of a group is the next one's times this.
+  std::optional<double> layer_decay;
   std::optional<double> ema;  // momentum of the weight average used by evaluation (Keras: 0.99)
   SourceLoc loc;
 };

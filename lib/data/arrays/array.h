@@ -70,6 +70,13 @@ bool is_zip(const Path& path);
 std::vector<std::string> npz_names(const Path& path);
 Array read_npz(const Path& path, const std::string& name);
 
+// CIFAR's binary files, one after the other: records of a label (CIFAR-100: a coarse one and this)
+// and the planes of 32 x 32 pixels.
+struct Cifar {
+  Array images, labels;
+};
+Cifar read_cifar(const std::vector<Path>& files);
+
 // Images [n, height, width], [n, height, width, channels] or [n, features] with labels [n] or
 // [n, targets], all in memory.
 class MemoryDataset final : public Dataset {

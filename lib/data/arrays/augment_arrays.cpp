@@ -45,6 +45,7 @@ class AugmentedArrays final : public Dataset {
   }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
+  float weight_of(std::int64_t index) const override { return base_->weight_of(index); }
   // Random changes do not change which samples these are.
   std::string fingerprint() const override { return base_->fingerprint(); }
   std::string content_key() const override { return base_->content_key(); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <future>
 
 #include "base/error.h"
@@ -107,6 +108,57 @@ Opened open_npz_split(const config::Data& config, Role role) {
   return std::make_unique<MemoryDataset>(read_npz(path, images), read_npz(path, labels));
 }
 
+// The files of a split in CIFAR's own names: data_batch_1.bin ... and test_batch.bin, or train.bin
+// and test.bin.
+std::vector<Path> cifar_files(const Path& folder, Role role) {
+  std::vector<Path> files;
+  for (int i = 1; role == Role::kTrain && i <= 5; ++i) {
+    const Path path = folder / concat("data_batch_", i, ".bin");
+    if (std::filesystem::exists(path)) files.push_back(path);
+  }
+  if (!files.empty()) return files;
+  for (const char* name : {role == Role::kTest ? "test_batch.bin" : "train.bin", "test.bin"}) {
+    if (role == Role::kTrain && std::string(name) == "test.bin") continue;
+    if (std::filesystem::exists(folder / name)) return {folder / name};
+  }
+  return {};
+}
+
+Opened open_cifar_split(const config::Data& config, Role role) {
+  const config::Split& split = split_of(config, role);
+  if (role == Role::kValidation && !given(split)) return nullptr;
+  const Path path = split.path.empty() ? config.path : split.path;
+  if (path.empty()) {
+    if (role != Role::kTrain) return nullptr;
+    throw ConfigError(config.loc, "data.path: name the folder with CIFAR's .bin files");
+  }
+  std::vector<Path> files{path};
+  if (std::filesystem::is_directory(path)) files = cifar_files(path, role);
+  if (files.empty() && role == Role::kTest && !given(split)) return nullptr;
+  if (files.empty() || !std::filesystem::exists(files[0])) {
+    throw DataError(
+        path.string(),
+        concat("holds no ", role == Role::kTest ? "test_batch.bin" : "data_batch_1.bin",
+               ", needed for the ", name_of(role), " split; datasets/cifar10.sh fetches CIFAR-10"));
+  }
+  Cifar cifar = read_cifar(files);
+  return std::make_unique<MemoryDataset>(std::move(cifar.images), std::move(cifar.labels));
+}
+
+// The lines of CIFAR's file of class names beside the images; none without it.
+std::vector<std::string> cifar_classes(const Path& folder) {
+  std::vector<std::string> names;
+  for (const char* file : {"batches.meta.txt", "fine_label_names.txt"}) {
+    std::ifstream in(folder / file);
+    for (std::string line; std::getline(in, line);) {
+      if (line.ends_with('\r')) line.pop_back();
+      if (!line.empty() && is_line_of_text(line)) names.push_back(line);
+    }
+    if (!names.empty()) break;
+  }
+  return names;
+}
+
 using OpenSplit = Opened (*)(const config::Data& config, Role role);
 
 struct Parts {
@@ -184,6 +236,16 @@ void open_idx(const config::Data& config, const Wanted& wanted, Datasets& result
 
 void open_npz(const config::Data& config, const Wanted& wanted, Datasets& result) {
   open_arrays(config, wanted, open_npz_split, result);
+}
+
+void open_cifar(const config::Data& config, const Wanted& wanted, Datasets& result) {
+  open_arrays(config, wanted, open_cifar_split, result);
+  if (!config.classes.empty()) return;
+  const std::vector<std::string> names = cifar_classes(config.path);
+  if (static_cast<std::int64_t>(names.size()) >= result.num_classes) {
+    result.num_classes = static_cast<std::int64_t>(names.size());
+    result.classes = names;
+  }
 }
 
 void open_digits(const config::Data& config, const Wanted& wanted, Datasets& result) {

@@ -11,6 +11,7 @@ namespace trainer::data {
 // when a file is missing or damaged, or splits do not fit together.
 void open_idx(const config::Data& config, const Wanted& wanted, Datasets& result);
 void open_npz(const config::Data& config, const Wanted& wanted, Datasets& result);
+void open_cifar(const config::Data& config, const Wanted& wanted, Datasets& result);
 // Writes the digits first, unless they are there.
 void open_digits(const config::Data& config, const Wanted& wanted, Datasets& result);
 void open_synthetic(const config::Data& config, std::uint64_t seed, const Wanted& wanted,

@@ -97,18 +97,25 @@ const char* to_string(ImageKind kind) {
   return "";
 }
 
-void read_image_file(const Path& path, const ImageLimits& limits,
+void read_image_file(const StoredImage& image, const ImageLimits& limits,
                      std::vector<std::uint8_t>& bytes) {
+  const Path& path = image.path;
   std::error_code error;
-  const auto size = std::filesystem::file_size(path, error);
+  const auto whole = std::filesystem::file_size(path, error);
   if (error) throw DataError(path.string(), error.message());
+  const auto size = image.bytes < 0 ? whole : static_cast<std::uintmax_t>(image.bytes);
   if (size > static_cast<std::uintmax_t>(limits.max_file_size)) {
     throw DataError(path.string(), concat("has ", size, " bytes, more than ", limits.max_file_size,
                                           "; raise data.max_file_size if that is right"));
   }
+  const auto first = static_cast<std::uintmax_t>(image.offset);
+  if (first > whole || size > whole - first) {
+    throw DataError(path.string(), "it became shorter meanwhile");
+  }
   bytes.resize(size);
   errno = 0;
   std::ifstream in(path, std::ios::binary);
+  in.seekg(static_cast<std::streamoff>(first));
   if (!in.read(reinterpret_cast<char*>(bytes.data()), static_cast<std::streamsize>(size))) {
     const std::string reason = errno != 0 ? std::strerror(errno) : "it became shorter meanwhile";
     throw DataError(path.string(), "cannot be read: " + reason);

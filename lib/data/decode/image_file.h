@@ -26,8 +26,20 @@ struct ImageLimits {
   std::int64_t max_file_size = 256 << 20;
 };
 
-// Reads the file's bytes. Throws DataError when it is larger than the limit, before reading it.
-void read_image_file(const Path& path, const ImageLimits& limits, std::vector<std::uint8_t>& bytes);
+// An encoded image: a file, or a part of one that holds many.
+struct StoredImage {
+  Path path;
+  std::int64_t offset = 0;
+  std::int64_t bytes = -1;  // the whole file
+
+  StoredImage(Path file) : path(std::move(file)) {}  // NOLINT: a path is an image
+  StoredImage(Path file, std::int64_t first, std::int64_t count)
+      : path(std::move(file)), offset(first), bytes(count) {}
+};
+
+// Reads its bytes. Throws DataError when it is larger than the limit, before reading it.
+void read_image_file(const StoredImage& image, const ImageLimits& limits,
+                     std::vector<std::uint8_t>& bytes);
 
 // An image file in memory whose header has been read. Refers to the bytes that it was made of.
 class ImageFile {

@@ -7,7 +7,7 @@ namespace trainer::data {
 ImageSize image_size(const std::string& path) {
   std::vector<std::uint8_t> bytes;
   const ImageLimits limits;
-  read_image_file(path, limits, bytes);
+  read_image_file(Path(path), limits, bytes);
   const ImageInfo info = ImageFile(bytes, path, limits).info();
   return {info.height, info.width, info.channels};
 }

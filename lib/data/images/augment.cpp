@@ -7,6 +7,8 @@
 #include <cstring>
 #include <numbers>
 
+#include "data/images/policies.h"
+
 namespace trainer::data {
 namespace {
 
@@ -170,6 +172,32 @@ float log_uniform(const std::vector<double>& range, Random& random) {
 
 float uniform_in(const std::vector<double>& range, Random& random) {
   return random.uniform(static_cast<float>(range[0]), static_cast<float>(range[1]));
+}
+
+void apply(const config::RandomCrop& op, Random& random, Pixels& image) {
+  const auto places = static_cast<std::uint64_t>(2 * op.padding + 1);
+  const int top = static_cast<int>(random.below(places));
+  const int left = static_cast<int>(random.below(places));
+  crop_padded(static_cast<int>(op.padding), top, left, static_cast<std::uint8_t>(op.fill), image);
+}
+
+void apply(const config::RandomGrayscale& op, Random& random, Pixels& image) {
+  if (random.uniform() < static_cast<float>(op.probability)) remove_colour(image);
+}
+
+void apply(const config::GaussianBlur& op, Random& random, Pixels& image) {
+  const float sigma = uniform_in(op.sigma, random);
+  gaussian_blur(static_cast<int>(op.kernel_size), static_cast<double>(sigma), image);
+}
+
+void apply(const config::RandAugment& op, Random& random, Pixels& image) {
+  apply_policy(op, random, image);
+}
+void apply(const config::TrivialAugment& op, Random& random, Pixels& image) {
+  apply_policy(op, random, image);
+}
+void apply(const config::AutoAugment& op, Random& random, Pixels& image) {
+  apply_policy(op, random, image);
 }
 
 constexpr int kAttempts = 10;

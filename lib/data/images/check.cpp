@@ -24,13 +24,14 @@ struct FileCheck {
   std::string hash, error, warning;
 };
 
-FileCheck check_file(const std::string& path, const config::Data& data) {
+FileCheck check_file(const ListedFile& listed, const config::Data& data) {
+  const std::string path = listed.describe();
   thread_local std::vector<std::uint8_t> bytes;
   thread_local Pixels pixels;
   const ImageLimits limits{data.max_pixels, data.max_file_size};
   FileCheck result;
   try {
-    read_image_file(path, limits, bytes);
+    read_image_file(listed.stored(), limits, bytes);
     Sha256 hash;
     hash.update(bytes);
     result.hash = hash.hex();
@@ -46,7 +47,7 @@ FileCheck check_file(const std::string& path, const config::Data& data) {
 std::vector<FileCheck> check_files(const ImageList& list, const config::Data& data) {
   std::vector<FileCheck> results(list.files.size());
   parallel_for(results.size(),
-               [&](std::size_t i) { results[i] = check_file(list.files[i].path, data); });
+               [&](std::size_t i) { results[i] = check_file(list.files[i], data); });
   return results;
 }
 
@@ -71,7 +72,7 @@ SplitCheck summarise(const std::string& name, const ImageList& list,
       continue;
     }
     if (!file.warning.empty()) {
-      split.suspicious.push_back(concat(list.files[i].path, ": ", file.warning));
+      split.suspicious.push_back(concat(list.files[i].describe(), ": ", file.warning));
     }
     ++split.kinds[to_string(file.info.kind)];
     split.grey += file.info.channels == 1 ? 1 : 0;

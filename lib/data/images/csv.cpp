@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 
@@ -21,6 +23,8 @@ const Cells kImageColumns{"path",      "file",     "filename",   "file_name", "f
                           "img",       "img_path", "id_code"};
 const Cells kLabelColumns{"label",      "class",    "target",   "category", "diagnosis",
                           "class_name", "class_id", "label_id", "y"};
+// Not "weight" alone, which may be a fact about what the image shows.
+const Cells kWeightColumns{"sample_weight"};
 
 bool contains(const Cells& words, const std::string& word) {
   return std::find(words.begin(), words.end(), word) != words.end();
@@ -101,6 +105,7 @@ class Cutter {
 struct Columns {
   std::size_t image = 0, label = 1, count = 2;
   bool has_names = false;  // the first row is a header
+  std::optional<std::size_t> weight = {};
 };
 
 // The place of the column that is named, or has a usual name; `count` where there is none.
@@ -114,11 +119,16 @@ std::size_t find_column(const std::string& path, const Cells& header, const std:
 }
 
 Columns columns_of(const std::string& path, const Cells& first, const config::Csv& csv) {
-  const bool named = !csv.image_column.empty() || !csv.label_column.empty();
+  const bool named =
+      !csv.image_column.empty() || !csv.label_column.empty() || !csv.weight_column.empty();
   const std::size_t image = find_column(path, first, csv.image_column, kImageColumns);
   const std::size_t label = find_column(path, first, csv.label_column, kLabelColumns);
   const std::size_t count = first.size();
-  if (image < count && label < count) return {image, label, count, true};
+  const std::size_t weight = find_column(path, first, csv.weight_column, kWeightColumns);
+  if (image < count && label < count) {
+    return {image, label, count, true,
+            weight < count ? std::optional<std::size_t>(weight) : std::nullopt};
+  }
   if (count == 2 && !named) {
     // One usual name beside a file's name is a class called so, not a header.
     return {0, 1, 2, false};
@@ -131,6 +141,17 @@ Columns columns_of(const std::string& path, const Cells& first, const config::Cs
       concat("which of the columns ", join(first), " is the ", image < count ? "class" : "image",
              "? Say it with data.csv: {image_column: ", image < count ? first[image] : "NAME",
              ", label_column: ", label < count ? first[label] : "NAME", "}"));
+}
+
+// A finite number, at least 0.
+float weight_in(const std::string& path, int line, const std::string& cell) {
+  float weight = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), weight);
+  if (error == std::errc() && end == cell.data() + cell.size() && std::isfinite(weight) &&
+      weight >= 0) {
+    return weight;
+  }
+  fail_at(path, line, concat("the weight '", cell, "' is not a number of at least 0"));
 }
 
 }  // namespace
@@ -165,6 +186,9 @@ std::vector<CsvRow> read_csv(const std::string& path, const config::Csv& csv) {
     if (label.empty()) fail_at(path, line, "has no label");
     if (!image.ends_with(csv.ending)) image += csv.ending;
     rows.push_back({(folder / image).string(), label, line});
+    if (!columns->weight) continue;
+    rows.back().has_weight = true;
+    rows.back().weight = weight_in(path, line, cells[*columns->weight]);
   }
   if (rows.empty()) throw DataError(path, "holds no path,label line");
   return rows;

@@ -16,11 +16,12 @@ std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indic
   const auto fit = [this](int height, int width) { return reader_.fit(height, width); };
   std::vector<std::string> reasons(indices.size());
   parallel_for(indices.size(), [&](std::size_t i) {
-    const std::string& path = list_->files[static_cast<std::size_t>(indices[i])].path;
-    const auto state = readable_->state_of(path);
+    const ListedFile& file = list_->files[static_cast<std::size_t>(indices[i])];
+    // What is known is known of whole files.
+    const auto state = file.bytes < 0 ? readable_->state_of(file.path) : std::nullopt;
     if (state && readable_->contains(*state)) return;
     try {
-      reader_.decode(path, fit, scale_);
+      reader_.decode(file.stored(), fit, scale_);
       if (state) readable_->add(*state);
     } catch (const DataError& error) {
       reasons[i] = error.what();

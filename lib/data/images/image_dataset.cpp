@@ -21,13 +21,18 @@ std::uint32_t checksum(const std::string& text, std::uint32_t crc) {
   return crc32c({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()}, crc);
 }
 
+// Where an image lies in a file that holds many; empty for a file of its own.
+std::string place_of(const ListedFile& entry) {
+  return entry.bytes < 0 ? "" : concat(entry.offset, '+', entry.bytes, ' ');
+}
+
 // Tells changed files and settings apart.
 std::string cache_key(const ImageList& list, const ImageReader& reader) {
   std::uint32_t crc = 0;
   for (const ListedFile& entry : list.files) {
     std::error_code error;
     crc = checksum(
-        concat(std::filesystem::absolute(entry.path).string(), ' ',
+        concat(std::filesystem::absolute(entry.path).string(), ' ', place_of(entry),
                std::filesystem::file_size(entry.path, error), ' ',
                std::filesystem::last_write_time(entry.path, error).time_since_epoch().count()),
         crc);
@@ -60,6 +65,7 @@ class ImageDataset final : public Dataset {
         scan_(std::move(scan)) {
     spec_.image_shape = {reader_.height(), reader_.width(), reader_.channels()};
     spec_.is_random = !source_.augment.empty();
+    spec_.has_weights = source_.list->has_weights;
   }
 
   std::int64_t size() const override {
@@ -67,7 +73,8 @@ class ImageDataset final : public Dataset {
   }
   const DatasetSpec& spec() const override { return spec_; }
   std::int32_t label_of(std::int64_t index) const override { return file(index).label; }
-  std::string describe(std::int64_t index) const override { return file(index).path; }
+  float weight_of(std::int64_t index) const override { return file(index).weight; }
+  std::string describe(std::int64_t index) const override { return file(index).describe(); }
 
   using Dataset::get;
   void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
@@ -80,7 +87,7 @@ class ImageDataset final : public Dataset {
         scan_->forget();
         throw;
       }
-      damaged_->replace(index, file(index).path, error.what(),
+      damaged_->replace(index, file(index).describe(), error.what(),
                         [&](std::int64_t other) { read(other, epoch, out); });
     }
   }
@@ -92,7 +99,7 @@ class ImageDataset final : public Dataset {
       std::error_code error;
       const auto bytes = std::filesystem::file_size(entry.path, error);
       crc = checksum(concat(std::filesystem::path(entry.path).filename().string(), ' ',
-                            error ? 0 : bytes, ' ', entry.label, '\n'),
+                            error ? 0 : bytes, ' ', place_of(entry), entry.label, '\n'),
                      crc);
     }
     crc = checksum(reader_.recipe(), crc);
@@ -168,7 +175,7 @@ class ImageDataset final : public Dataset {
 
   ImageReader::Decoded decode(std::int64_t index, const ImageReader::Cut& cut,
                               ImageReader::Scale scale) const {
-    auto decoded = reader_.decode(file(index).path, cut, scale);
+    auto decoded = reader_.decode(file(index).stored(), cut, scale);
     if (!decoded.warning.empty()) damaged_->note_warning(index, decoded.warning);
     return decoded;
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -14,7 +15,9 @@
 #include "base/glob.h"
 #include "base/random.h"
 #include "base/text.h"
+#include "base/threads/parallel.h"
 #include "data/images/csv.h"
+#include "data/images/shards.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -161,24 +164,38 @@ bool as_index(const std::string& text, std::int32_t& value) {
   return error == std::errc() && end == text.data() + text.size() && value >= 0;
 }
 
-ImageList list_csv(const config::Data& data, const config::Split& split,
-                   const std::vector<std::string>& classes) {
-  ImageList result;
-  result.source = split.path;
+// The class that a label of a list names: by its name, or its number.
+std::int32_t class_of(const std::string& label, const std::map<std::string, std::int32_t>& indices,
+                      const std::vector<std::string>& classes,
+                      const std::function<void(const std::string&)>& fail) {
+  if (const auto found = indices.find(label); found != indices.end()) return found->second;
+  std::int32_t index = 0;
+  if (!as_index(label, index) || index >= static_cast<std::int32_t>(classes.size())) {
+    fail(concat("the label '", escaped(label), "' is not a class; the classes are ", join(classes),
+                " (or 0 to ", classes.size() - 1, ")"));
+  }
+  return index;
+}
+
+std::map<std::string, std::int32_t> indices_of(const std::vector<std::string>& classes) {
   std::map<std::string, std::int32_t> indices;
   for (const std::string& name : classes) {
     indices.emplace(name, static_cast<std::int32_t>(indices.size()));
   }
+  return indices;
+}
+
+ImageList list_csv(const config::Data& data, const config::Split& split,
+                   const std::vector<std::string>& classes) {
+  ImageList result;
+  result.source = split.path;
+  const auto indices = indices_of(classes);
   for (const CsvRow& row : read_csv(split.path, data.csv)) {
-    std::int32_t label = 0;
-    if (const auto found = indices.find(row.label); found != indices.end()) {
-      label = found->second;
-    } else if (!as_index(row.label, label) || label >= static_cast<std::int32_t>(classes.size())) {
-      fail_at(split.path, row.line,
-              concat("the label '", row.label, "' is not a class; the classes are ", join(classes),
-                     " (or 0 to ", classes.size() - 1, ")"));
-    }
-    result.files.push_back({row.path, label});
+    const std::int32_t label = class_of(row.label, indices, classes, [&](const std::string& what) {
+      fail_at(split.path, row.line, what);
+    });
+    result.files.push_back({row.path, label, row.weight});
+    result.has_weights = result.has_weights || row.has_weight;
     result.lines.push_back(row.line);
   }
   return result;
@@ -265,30 +282,110 @@ ImageList list_glob(const config::Split& split, const std::vector<std::string>& 
   return result;
 }
 
-// Class names of a csv: the labels, or 0, 1, ... when all are numbers.
-std::vector<std::string> csv_classes(const std::string& path, const config::Csv& csv) {
-  const std::vector<CsvRow> rows = read_csv(path, csv);
+// Class names of a list: the labels, or 0, 1, ... when all are numbers.
+std::vector<std::string> classes_of(
+    const std::vector<std::string>& labels,
+    const std::function<void(std::size_t, const std::string&)>& fail) {
   std::set<std::string> names;
   std::int32_t most = -1;
-  int line = 0;  // of the largest label
+  std::size_t largest = 0;  // which has it
   bool numbers = true;
-  for (const CsvRow& row : rows) {
+  for (std::size_t i = 0; i < labels.size(); ++i) {
     std::int32_t index = 0;
-    numbers = numbers && as_index(row.label, index);
-    if (index > most) line = row.line;
+    numbers = numbers && as_index(labels[i], index);
+    if (index > most) largest = i;
     most = std::max(most, index);
-    names.insert(row.label);
+    names.insert(labels[i]);
   }
   if (!numbers) return {names.begin(), names.end()};
-  if (most >= most_classes(static_cast<std::int64_t>(rows.size()))) {
-    fail_at(
-        path, line,
-        concat("the label ", most, " would make ", std::int64_t{most} + 1, " classes of ",
-               rows.size(), " files; number the classes from 0, or name them with data.classes"));
+  if (most >= most_classes(static_cast<std::int64_t>(labels.size()))) {
+    fail(largest, concat("the label ", most, " would make ", std::int64_t{most} + 1, " classes of ",
+                         labels.size(),
+                         " files; number the classes from 0, or name them with data.classes"));
   }
   std::vector<std::string> result;
   for (std::int32_t i = 0; i <= most; ++i) result.push_back(std::to_string(i));
   return result;
+}
+
+std::vector<std::string> csv_classes(const std::string& path, const config::Csv& csv) {
+  const std::vector<CsvRow> rows = read_csv(path, csv);
+  std::vector<std::string> labels;
+  for (const CsvRow& row : rows) labels.push_back(row.label);
+  return classes_of(labels, [&](std::size_t row, const std::string& what) {
+    fail_at(path, rows[row].line, what);
+  });
+}
+
+bool holds_shards(const config::Data& data) {
+  return data.format == config::DataFormat::kTfRecord ||
+         data.format == config::DataFormat::kWebDataset;
+}
+
+struct Shard {
+  std::string path;
+  std::vector<ShardSample> samples;
+};
+
+// The samples of all shards of a split, in the order of their names.
+std::vector<Shard> read_shards(const config::Data& data, const config::Split& split) {
+  const bool tar = data.format == config::DataFormat::kWebDataset;
+  std::vector<fs::path> files;
+  if (split.glob.empty()) {
+    files = shard_files(split.path, tar);
+  } else {
+    NoFiles no_files;
+    for (const std::string& path : glob_files(split, no_files)) files.emplace_back(path);
+  }
+  std::vector<Shard> shards(files.size());
+  parallel_for(files.size(), [&](std::size_t i) {
+    shards[i] = {files[i].string(), tar ? read_tar_shard(files[i]) : read_tfrecord(files[i])};
+  });
+  std::size_t samples = 0;
+  for (const Shard& shard : shards) {
+    samples += shard.samples.size();
+    for (const ShardSample& sample : shard.samples) {
+      if (!sample.label.empty()) continue;
+      throw DataError(concat(shard.path, ": ", sample.name),
+                      tar ? "has no class: there is no .cls or .json file of its name with one"
+                          : "has no class: features image/class/label, label, class and "
+                            "image/class/text are read");
+    }
+  }
+  if (samples == 0) throw DataError(files[0].string(), "holds no images");
+  return shards;
+}
+
+ImageList list_shards(const config::Data& data, const config::Split& split,
+                      const std::vector<std::string>& classes) {
+  ImageList result;
+  result.source = split.glob.empty() ? split.path : split.glob;
+  const auto indices = indices_of(classes);
+  for (const Shard& shard : read_shards(data, split)) {
+    for (const ShardSample& sample : shard.samples) {
+      const auto fail = [&](const std::string& what) {
+        throw DataError(concat(shard.path, ": ", sample.name), what);
+      };
+      ListedFile file{shard.path, class_of(sample.label, indices, classes, fail)};
+      file.offset = sample.offset;
+      file.bytes = sample.bytes;
+      file.name = sample.name;
+      result.files.push_back(std::move(file));
+    }
+  }
+  return result;
+}
+
+std::vector<std::string> shard_classes(const config::Data& data, const config::Split& split) {
+  std::vector<std::string> labels, places;
+  for (const Shard& shard : read_shards(data, split)) {
+    for (const ShardSample& sample : shard.samples) {
+      labels.push_back(sample.label);
+      places.push_back(concat(shard.path, ": ", sample.name));
+    }
+  }
+  return classes_of(
+      labels, [&](std::size_t i, const std::string& what) { throw DataError(places[i], what); });
 }
 
 }  // namespace
@@ -353,6 +450,10 @@ config::Split image_split(const config::Data& data, const std::string& name) {
     if (fs::exists(path)) split.path = path.string();
   }
   if (!split.path.empty() || name != "train") return split;
+  if (holds_shards(data)) {  // a shard, or a folder of them
+    split.path = data.path;
+    return split;
+  }
   if (csv || !holds_classes(data.path)) fail_without_train(data);
   split.path = data.path;
   return split;
@@ -362,6 +463,7 @@ namespace {
 
 std::vector<std::string> find_class_names(const config::Data& data, const config::Split& split) {
   if (data.format == config::DataFormat::kCsv) return csv_classes(split.path, data.csv);
+  if (holds_shards(data)) return shard_classes(data, split);
   if (split.glob.empty()) {
     std::vector<std::string> names = sub_folders(split.path);
     if (names.empty()) {
@@ -382,11 +484,13 @@ std::vector<std::string> class_names(const config::Data& data, const config::Spl
   std::vector<std::string> names = find_class_names(data, split);
   for (const std::string& name : names) {
     if (is_line_of_text(name)) continue;
-    throw DataError(split.path.empty() ? split.glob : split.path,
-                    concat(data.format == config::DataFormat::kCsv ? "the label '" : "the folder '",
-                           escaped(name),
-                           "' names a class, but its name is not UTF-8 without control "
-                           "characters; rename it"));
+    throw DataError(
+        split.path.empty() ? split.glob : split.path,
+        concat(data.format == config::DataFormat::kCsv || holds_shards(data) ? "the label '"
+                                                                             : "the folder '",
+               escaped(name),
+               "' names a class, but its name is not UTF-8 without control "
+               "characters; rename it"));
   }
   return names;
 }
@@ -394,6 +498,7 @@ std::vector<std::string> class_names(const config::Data& data, const config::Spl
 ImageList list_images(const config::Data& data, const config::Split& split,
                       const std::vector<std::string>& classes) {
   if (data.format == config::DataFormat::kCsv) return list_csv(data, split, classes);
+  if (holds_shards(data)) return list_shards(data, split, classes);
   return split.glob.empty() ? list_folder(split, classes) : list_glob(split, classes);
 }
 

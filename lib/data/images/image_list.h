@@ -7,12 +7,20 @@
 
 #include "config/config.h"
 #include "data/data.h"
+#include "data/decode/image_file.h"
 
 namespace trainer::data {
 
 struct ListedFile {
   std::string path;
   std::int32_t label = 0;
+  float weight = 1;
+  // Of a file that holds many images: where this one lies, and what it is called.
+  std::int64_t offset = 0, bytes = -1;
+  std::string name = {};
+
+  StoredImage stored() const { return {path, offset, bytes}; }
+  std::string describe() const { return name.empty() ? path : path + ": " + name; }
 };
 struct ImageList {
   std::string source;  // the folder, glob or csv, for messages
@@ -22,6 +30,7 @@ struct ImageList {
   // cannot be opened.
   std::vector<std::string> left_aside = {};
   std::vector<int> lines = {};  // of a csv, by file
+  bool has_weights = false;     // whether a csv gave them
 };
 
 // The class names of a folder of folders, or of a csv's labels, sorted.

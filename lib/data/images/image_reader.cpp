@@ -45,14 +45,15 @@ Geometry ImageReader::fit(int height, int width) const {
   return fit_geometry(height, width, height_, width_, fit_, crop_fraction_);
 }
 
-ImageReader::Decoded ImageReader::decode(const std::string& path, const Cut& cut,
+ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cut,
                                          Scale scale) const {
   Scratch& s = scratch();
   {
     const StageTimer timer(ReadStage::kRead);
-    read_image_file(path, limits_, s.file);
+    read_image_file(image, limits_, s.file);
   }
   const StageTimer timer(ReadStage::kDecode);
+  const std::string path = image.path.string();
   ImageFile file(s.file, path, limits_);
   const Geometry geometry = cut(file.info().height, file.info().width);
   const bool scaled =

@@ -42,7 +42,7 @@ class ImageReader {
     kEnough,  // a JPEG at 1/2, 1/4 or 1/8 where that is enough for the cut (data.scaled_decode)
   };
   // Throws DataError naming the file.
-  Decoded decode(const std::string& path, const Cut& cut, Scale scale) const;
+  Decoded decode(const StoredImage& image, const Cut& cut, Scale scale) const;
   // Cuts and resizes to `out`, image_bytes() long. A grey image is repeated for three channels.
   void resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const;
 

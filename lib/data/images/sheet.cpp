@@ -67,6 +67,18 @@ std::string label_text(const std::vector<float>& shares, const std::vector<std::
 
 }  // namespace
 
+namespace {
+
+// The order in which training reads the samples.
+Sampler training_order(const Dataset& set, const config::Data& config, std::uint64_t seed) {
+  if (config.sampling == config::Sampling::kUniform) return {set.size(), seed, config.shuffle};
+  std::vector<std::int32_t> labels;
+  for (std::int64_t i = 0; i < set.size(); ++i) labels.push_back(set.label_of(i));
+  return {labels, seed};
+}
+
+}  // namespace
+
 void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t samples,
                  const std::string& path) {
   Datasets data = open_datasets(config, seed, "train");
@@ -85,11 +97,11 @@ void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t sa
   Sheet sheet{columns * cell_width + kGap, rows * cell_height + kGap, {}};
   sheet.rgb.assign(
       static_cast<std::size_t>(sheet.width) * static_cast<std::size_t>(sheet.height) * 3, 255);
-  const Sampler order(set.size(), seed, config.shuffle);
+  const Sampler order = training_order(set, config, seed);
   std::vector<std::uint8_t> image(static_cast<std::size_t>(shape.elements()));
   std::vector<float> label(static_cast<std::size_t>(data.num_classes));
   for (int i = 0; i < count; ++i) {
-    set.get(order.index(0, i), 0, image.data(), label.data());
+    set.get(order.index(0, i / config.repeats), i % config.repeats, image.data(), label.data());
     const int left = kGap + i % columns * cell_width, top = kGap + i / columns * cell_height;
     for (int y = 0; y < height; ++y) {
       for (int x = 0; x < width; ++x) {

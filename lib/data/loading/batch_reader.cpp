@@ -31,6 +31,7 @@ BatchReader::BatchReader(const Dataset& dataset, const LoaderOptions& options)
       rank_(options.rank),
       ranks_(options.ranks),
       repetitions_(options.repetitions),
+      repeats_(options.repeats),
       augment_(options.augment),
       image_bytes_(dataset.spec().image_bytes()),
       label_bytes_(dataset.spec().label_bytes()) {}
@@ -66,9 +67,19 @@ void BatchReader::fill(BatchBuffer& buffer, std::int64_t step) const {
 void BatchReader::read(BatchBuffer& buffer, std::size_t to, const BatchRange& range) const {
   const std::span<std::int64_t> indices =
       std::span(buffer.batch.indices).subspan(to, static_cast<std::size_t>(range.count));
-  sampler_.indices(range.epoch, range.first, indices);
+  const std::int64_t first = range.first / repeats_;
+  const std::int64_t last = (range.first + range.count - 1) / repeats_;
+  if (range.count > 0) {
+    const auto count = static_cast<std::size_t>(last - first + 1);
+    sampler_.indices(range.epoch, first, indices.first(count));
+  }
+  for (std::int64_t i = range.count - 1; repeats_ > 1 && i >= 0; --i) {
+    indices[static_cast<std::size_t>(i)] =
+        indices[static_cast<std::size_t>((range.first + i) / repeats_ - first)];
+  }
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    dataset_.get(indices[i], augment_ ? range.epoch : kNoEpoch,
+    const std::int64_t repeat = (range.first + static_cast<std::int64_t>(i)) % repeats_;
+    dataset_.get(indices[i], augment_ ? range.epoch * repeats_ + repeat : kNoEpoch,
                  buffer.images.data() + (to + i) * image_bytes_,
                  buffer.labels.data() + (to + i) * label_bytes_);
   }

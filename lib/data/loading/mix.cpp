@@ -75,6 +75,7 @@ class MixedDataset final : public Dataset {
   }
 
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(index); }
+  float weight_of(std::int64_t index) const override { return base_->weight_of(index); }
   std::int64_t size() const override { return base_->size(); }
   const DatasetSpec& spec() const override { return spec_; }
   std::string describe(std::int64_t index) const override { return base_->describe(index); }
@@ -118,10 +119,7 @@ class MixedDataset final : public Dataset {
     if (!base_->spec().label_is_index()) return base_->get(index, epoch, image, row.data());
     std::int32_t label = 0;
     base_->get(index, epoch, image, &label);
-    for (std::size_t c = 0; c < row.size(); ++c) {
-      const bool one = row.size() == 1 ? label > 0 : static_cast<std::size_t>(label) == c;
-      row[c] = one ? 1.0f : 0.0f;
-    }
+    write_label_row(label, row);
   }
 
   void paste(const Mixture& mixture, const std::uint8_t* from, void* image) const {
@@ -142,6 +140,13 @@ class MixedDataset final : public Dataset {
 };
 
 }  // namespace
+
+void write_label_row(std::int32_t label, std::span<float> row) {
+  for (std::size_t c = 0; c < row.size(); ++c) {
+    const bool one = row.size() == 1 ? label > 0 : static_cast<std::size_t>(label) == c;
+    row[c] = one ? 1.0f : 0.0f;
+  }
+}
 
 double draw_beta(double alpha, Random& random) {
   const double a = draw_log_gamma(alpha, random), b = draw_log_gamma(alpha, random);

@@ -31,6 +31,7 @@ class View final : public Dataset {
     if (changes == Changes::kNone) spec_.is_random = false;
   }
   std::int32_t label_of(std::int64_t index) const override { return base_->label_of(at(index)); }
+  float weight_of(std::int64_t index) const override { return base_->weight_of(at(index)); }
   std::int64_t size() const override { return static_cast<std::int64_t>(indices_.size()); }
   const DatasetSpec& spec() const override { return spec_; }
   using Dataset::get;

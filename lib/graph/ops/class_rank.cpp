@@ -10,13 +10,14 @@ std::string text(const ClassRank& op) {
 std::int64_t flops(const ClassRank&, const Operands&) { return 0; }
 int alias(const ClassRank&, int) { return -1; }
 
-Outputs infer(const ClassRank&, const Site& site) {
+Outputs infer(const ClassRank& op, const Site& site) {
   expect_inputs(site, 2);
   const Typed& logits = rows(site, 0, "end the model with flatten and a dense layer");
   if (site.inputs[1].type == DType::kInt32) {
     expect_shape(site, 1, {kBatch}, "the label");
   } else {
-    expect_shape(site, 1, {kBatch, logits.shape[1]}, "the label");
+    const std::int64_t weights = op.sample_weight ? 1 : 0;
+    expect_shape(site, 1, {kBatch, logits.shape[1] + weights}, "the label");
   }
   return {{{kBatch}, DType::kInt32}};
 }

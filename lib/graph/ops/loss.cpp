@@ -19,7 +19,8 @@ std::string loss_text(const Loss& op) {
   }
   if (op.label_smoothing > 0) result += concat(" smoothing ", op.label_smoothing);
   if (op.focal) result += concat(" focal gamma ", op.focal->gamma, " alpha ", op.focal->alpha);
-  return words({result, flag(!op.class_weight.empty(), "weighted"), flag(op.gradient, "gradient")});
+  return words({result, flag(!op.class_weight.empty(), "weighted"),
+                flag(op.sample_weight, "sample weights"), flag(op.gradient, "gradient")});
 }
 
 }  // namespace
@@ -41,7 +42,7 @@ Outputs infer(const Loss& op, const Site& site) {
            "gives ", n, "; end it with dense: {units: 1}, or use softmax_cross_entropy");
     }
   } else if (labels.type == DType::kFloat32) {
-    expect_shape(site, 1, {kBatch, n}, "the label");
+    expect_shape(site, 1, {kBatch, op.sample_weight ? n + 1 : n}, "the label");
   } else {
     fail(site, "labels are ", to_string(labels.type),
          ", expected int32 class indices or float32 targets");

@@ -34,6 +34,8 @@ std::vector<Slot> rule_slots(const AdagradRule& rule) {
 
 std::vector<Slot> rule_slots(const LionRule&) { return {{"m", false}}; }
 
+std::vector<Slot> rule_slots(const LambRule&) { return {{"m", false}, {"v", false}}; }
+
 // prod over i = 1 ... t of (1 - 0.96^i / 2), whose factors are 1 in double from some i on.
 double momentum_schedule(std::uint64_t t) {
   constexpr std::size_t kFactors = 1024;
@@ -96,6 +98,10 @@ std::string rule_text(const AdagradRule& rule) {
 
 std::string rule_text(const LionRule& rule) {
   return concat("lion beta ", rule.beta_1, ",", rule.beta_2);
+}
+
+std::string rule_text(const LambRule& rule) {
+  return concat("lamb beta ", rule.beta_1, ",", rule.beta_2, " epsilon ", rule.epsilon);
 }
 
 std::string clip_text(const Clip& clip) {

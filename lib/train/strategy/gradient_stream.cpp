@@ -21,6 +21,7 @@ GradientStream::GradientStream(const config::Config& config, const data::Dataset
   options.ranks = servers.workers();
   options.seed = config.seed;
   options.shuffle = config.data.shuffle;
+  options.repeats = config.data.repeats;
   options.balance = config.data.sampling == config::Sampling::kBalanced;
   options.prefetch = config.data.prefetch;
   options.threads = config.data.threads;

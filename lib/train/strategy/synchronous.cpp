@@ -34,6 +34,7 @@ void SynchronousStrategy::open_feed(const FeatureCaches& features) {
   options.ranks = share().ranks;
   options.seed = job.config.seed;
   options.shuffle = job.config.data.shuffle;
+  options.repeats = job.config.data.repeats;
   options.balance = job.config.data.sampling == config::Sampling::kBalanced;
   options.prefetch = job.config.data.prefetch;
   options.threads = job.config.data.threads;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace trainer::data {
 namespace {
@@ -76,7 +77,30 @@ TEST_CASE("each change depends on the epoch, in grey and colour") {
     CHECK(differs(config::Saturation{}) == (channels == 3));
     CHECK(differs(config::Hue{}) == (channels == 3));
     CHECK(differs(config::RandomErasing{1}));
+    CHECK(differs(config::RandomCrop{}));
+    CHECK(differs(config::GaussianBlur{}));
+    const bool same = changed(config::RandomGrayscale{1}, 1, channels) == original(channels);
+    CHECK(same == (channels == 1));
   }
+}
+
+TEST_CASE("policies change images at random, and all their operations occur") {
+  const auto versions = [](auto op) {
+    std::set<std::string> seen;
+    for (std::uint64_t epoch = 0; epoch < 400; ++epoch) {
+      const auto pixels = changed(op, epoch);
+      seen.emplace(pixels.begin(), pixels.end());
+    }
+    return seen.size();
+  };
+  // 14 operations of one strength, of which 9 have a sign.
+  const std::size_t one = versions(config::RandAugment{1, 9, 31});
+  CHECK(one >= 18);
+  CHECK(one <= 23);
+  CHECK(versions(config::RandAugment{}) > 100);
+  CHECK(versions(config::TrivialAugment{}) > 150);
+  CHECK(versions(config::AutoAugment{}) > 30);
+  CHECK(changed(config::TrivialAugment{}, 7) == changed(config::TrivialAugment{}, 7));
 }
 
 TEST_CASE("hue keeps the largest and smallest channel, saturation the grey") {

@@ -2,11 +2,13 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 
 #include "base/error.h"
 #include "base/files.h"
 #include "data/data.h"
 #include "data/images/image_files.h"
+#include "data/mix.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -271,13 +273,58 @@ TEST_CASE("csv: columns by their names, usual or given, among others") {
         ":2: has 2 fields; expected 3, as the first line has");
   CHECK(found("a.ppm\n") ==
         ":1: has one field; expected path,label, or give data.csv: {separator: ...}");
-  config.csv = {"photo", "species", "", "", ""};
+  config.csv = {"photo", "species", "", "", "", ""};
   CHECK(found("id,photo,species\n1,a.ppm,dog\n") == "a.ppm dog");
   CHECK(found("id,picture,species\n1,a.ppm,dog\n") ==
         ":1: there is no column 'photo'; the columns are id, picture, species");
-  config.csv = {"", "", "|", (folder.path() / "deep").string(), ".ppm"};
+  config.csv = {"", "", "|", (folder.path() / "deep").string(), ".ppm", ""};
   CHECK(found("image_id|class\nb|dog\n") == "deep/b.ppm dog");
   CHECK(found("image_id|class\nb.ppm|dog\n") == "deep/b.ppm dog");
+}
+
+TEST_CASE("csv: weights of samples, which begin rows of labels no sooner than they are asked for") {
+  const TemporaryFolder folder;
+  for (const char* name : {"a", "b", "c"})
+    write_image(folder.path() / concat(name, ".ppm"), 4, 4, 1);
+  const fs::path csv = folder.path() / "list.csv";
+  config::Data config = config_of("");
+  config.format = config::DataFormat::kCsv;
+  config.train.path = csv;
+  write_text(csv, "path,label,sample_weight\na.ppm,dog,0.5\nb.ppm,cat,2\nc.ppm,dog,0\n");
+  Datasets sets = open_datasets(config, 1);
+  CHECK(sets.train->spec().has_weights);
+  CHECK(sets.train->spec().label_is_index());
+  CHECK(sets.train->weight_of(0) == 0.5f);
+  CHECK(sets.train->weight_of(1) == 2.0f);
+  const std::string before = sets.train->common_content();
+  const auto weighed = weigh_samples(std::move(sets.train), 2);
+  CHECK(weighed->spec().label_width == 3);
+  Bytes image(8 * 6 * 3);
+  std::array<float, 3> row{};
+  weighed->get(2, image.data(), row.data());
+  CHECK(row == std::array<float, 3>{0, 1, 0});
+  weighed->get(1, image.data(), row.data());
+  CHECK(row == std::array<float, 3>{1, 0, 2});
+  CHECK(weighed->fingerprint() != before);
+  const auto error = [&](const std::string& text) -> std::string {
+    write_text(csv, text);
+    try {
+      open_datasets(config, 1);
+      return "";
+    } catch (const DataError& thrown) {
+      return std::string(thrown.what()).substr(csv.string().size());
+    }
+  };
+  CHECK(error("path,label,sample_weight\na.ppm,dog,-1\n") ==
+        ":2: the weight '-1' is not a number of at least 0");
+  CHECK(error("path,label,sample_weight\na.ppm,dog,inf\n") ==
+        ":2: the weight 'inf' is not a number of at least 0");
+  CHECK(error("path,label,sample_weight\na.ppm,dog,\n") ==
+        ":2: the weight '' is not a number of at least 0");
+  config.csv.weight_column = "importance";
+  CHECK(error("path,label,sample_weight\na.ppm,dog,1\n") ==
+        ":1: there is no column 'importance'; the columns are path, label, sample_weight");
+  CHECK(error("path,label,importance\na.ppm,dog,1\n").empty());
 }
 
 TEST_CASE("a number in a csv does not make more classes than its lines can have") {

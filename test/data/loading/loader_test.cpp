@@ -277,6 +277,61 @@ TEST_CASE("the ranks' parts of every batch are the batch, some of them empty") {
   }
 }
 
+TEST_CASE(
+    "repeated samples: one after the other, each an epoch of its own, for any ranks and start") {
+  // Notes the epoch that a sample is read for in its second number.
+  class Epochs final : public Dataset {
+   public:
+    std::int64_t size() const override { return 10; }
+    const DatasetSpec& spec() const override { return spec_; }
+    void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
+      const float pixels[] = {static_cast<float>(index), static_cast<float>(epoch)};
+      std::memcpy(image, pixels, sizeof pixels);
+      const std::int32_t zero = 0;
+      std::memcpy(label, &zero, sizeof zero);
+    }
+    std::string fingerprint() const override { return "epochs"; }
+
+   private:
+    DatasetSpec spec_{{1, 2, 1}, DType::kFloat32};
+  };
+  const Epochs dataset;
+  const auto read = [&](std::int64_t ranks, std::int64_t first_step) {
+    std::vector<std::pair<float, float>> all;
+    for (std::int64_t step = first_step; step < 6; ++step) {
+      for (std::int64_t rank = 0; rank < ranks; ++rank) {
+        LoaderOptions options;
+        options.batch_size = 4;
+        options.shuffle = true;
+        options.seed = 3;
+        options.repeats = 3;
+        options.ranks = ranks;
+        options.rank = rank;
+        options.first_step = step;
+        options.end_step = step + 1;
+        Loader loader(dataset, options);
+        const Batch* batch = loader.next();
+        const auto* pixels = static_cast<const float*>(batch->images);
+        for (std::int64_t i = 0; i < batch->range.count; ++i) {
+          all.emplace_back(pixels[2 * i], pixels[2 * i + 1]);
+        }
+      }
+    }
+    return all;
+  };
+  const auto all = read(1, 0);
+  REQUIRE(all.size() == 20);  // two epochs of as many samples as without repeats
+  const Sampler sampler(10, 3, true);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto epoch = static_cast<std::int64_t>(i / 10), place = static_cast<std::int64_t>(i % 10);
+    CHECK(all[i].first == static_cast<float>(sampler.index(epoch, place / 3)));
+    CHECK(all[i].second == static_cast<float>(3 * epoch + place % 3));
+  }
+  CHECK(read(3, 0) == all);
+  const auto rest = read(2, 2);
+  CHECK(std::equal(rest.begin(), rest.end(), all.end() - static_cast<std::ptrdiff_t>(rest.size())));
+}
+
 TEST_CASE("repetitions side by side: each goes through all samples in an order of its own") {
   const FakeDataset dataset(67);
   constexpr std::int64_t kRepetitions = 4, kSteps = 10;  // two epochs

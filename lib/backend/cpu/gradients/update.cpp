@@ -51,6 +51,49 @@ void apply(const graph::LionRule& rule, const simd::Kernels& kernels, const simd
   kernels.lion(run, rule.beta_1, rule.beta_2);
 }
 
+// 1 / (1 - beta^t): corrects a mean that starts at 0.
+float bias_correction(float beta, std::uint64_t t) {
+  return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(t))));
+}
+
+simd::LambFactors lamb_factors(const graph::LambRule& rule, std::uint64_t update) {
+  return {rule.beta_1, rule.beta_2, rule.epsilon, bias_correction(rule.beta_1, update),
+          bias_correction(rule.beta_2, update)};
+}
+
+void apply(const graph::LambRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
+           std::uint64_t update) {
+  kernels.lamb(run, lamb_factors(rule, update));
+}
+
+bool is_lamb(const Segment& segment) {
+  return std::holds_alternative<graph::LambRule>(segment.update.rule);
+}
+
+// The run of elements [first, last) of a segment, without gradients.
+simd::UpdateRun make_run(const UpdateBuffers& buffers, const Segment& segment, std::int64_t first,
+                         std::int64_t last, const UpdateScales& scales, const Scalars& scalars) {
+  const graph::Update& op = segment.update;
+  simd::UpdateRun run;
+  run.count = last - first;
+  run.w = buffers.parameters + first;
+  for (int slot = 0; slot < segment.slots; ++slot) run.slot[slot] = buffers.slot[slot] + first;
+  run.average = segment.average ? buffers.average + first : nullptr;
+  run.l2 = op.l2;
+  run.l1 = op.l1;
+  run.clip_value = op.clip.kind == Clip::Kind::kValue ? op.clip.limit : 0;
+  run.clip_scale = scales.clip;
+  run.trust = scales.trust;
+  run.learning_rate = scalars.learning_rate * op.learning_rate_multiplier;
+  run.weight_decay = op.weight_decay;
+  return run;
+}
+
+// The number of this update of the parameter, from 1.
+std::uint64_t own_update(const Segment& segment, const Scalars& scalars) {
+  return scalars.update - segment.update.updates_before;
+}
+
 }  // namespace
 
 UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers)
@@ -60,6 +103,7 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, 
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const Clip::Kind kind = segments[i].update.clip.kind;
     needs_norm_ = needs_norm_ || kind == Clip::Kind::kNorm || kind == Clip::Kind::kGlobalNorm;
+    needs_trust_ = needs_trust_ || is_lamb(segments[i]);
     for (std::int64_t first = 0; first < segments[i].count; first += kChunk) {
       chunks_.push_back({i, first, std::min(segments[i].count, first + kChunk)});
     }
@@ -71,6 +115,8 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, 
   squares_.resize(chunks_.size());
   sums_.resize(segments.size());
   scales_.assign(segments.size(), 1.0f);
+  if (needs_trust_) trust_.assign(segments.size(), 1.0f);
+  lamb_squares_.resize(needs_trust_ ? chunks_.size() : 0);
 }
 
 void UpdatePhase::run(int worker, int workers, Barrier& barrier, const GradientSources& gradients,
@@ -80,6 +126,10 @@ void UpdatePhase::run(int worker, int workers, Barrier& barrier, const GradientS
     barrier.wait(workers);
     clip_scales(worker, workers, barrier, gradients.own.front());
   }
+  if (needs_trust_) {
+    barrier.wait(workers);
+    trust_ratios(worker, workers, barrier, gradients.own.front(), scalars);
+  }
   double square = 0;
   for (std::size_t i = 0; i < variables_.segments().size(); ++i) {
     const Segment& segment = variables_.segments()[i];
@@ -87,8 +137,8 @@ void UpdatePhase::run(int worker, int workers, Barrier& barrier, const GradientS
     const std::int64_t last = std::min(mine.last, segment.offset + segment.count);
     if (first >= last) continue;
     gradients.for_each_part({first, last}, [&](Slice part, Summands summands) {
-      update_elements(kernels_, buffers_, segment, part.first, part.last, scales_[i], summands,
-                      scalars, &square);
+      update_elements(kernels_, buffers_, segment, part.first, part.last,
+                      {scales_[i], needs_trust_ ? trust_[i] : 1.0f}, summands, scalars, &square);
     });
   }
   gradient_squares_[static_cast<std::size_t>(worker)] = square;
@@ -132,27 +182,51 @@ void UpdatePhase::clip_scales(int worker, int workers, Barrier& barrier, const f
   barrier.wait(workers);
 }
 
+void UpdatePhase::trust_ratios(int worker, int workers, Barrier& barrier, const float* gradients,
+                               const Scalars& scalars) {
+  const std::vector<Segment>& segments = variables_.segments();
+  for (std::size_t p = static_cast<std::size_t>(worker); p < chunks_.size();
+       p += static_cast<std::size_t>(workers)) {
+    const Segment& segment = segments[chunks_[p].segment];
+    const auto* rule = std::get_if<graph::LambRule>(&segment.update.rule);
+    if (rule == nullptr) continue;
+    const std::int64_t first = segment.offset + chunks_[p].first;
+    const float* source = gradients + first;
+    simd::UpdateRun run = make_run(buffers_, segment, first, segment.offset + chunks_[p].last,
+                                   {scales_[chunks_[p].segment]}, scalars);
+    run.gradients = &source;
+    run.gradient_count = 1;
+    lamb_squares_[p] =
+        kernels_.lamb_squares(run, lamb_factors(*rule, own_update(segment, scalars)));
+  }
+  barrier.wait(workers);
+  if (worker == 0) {
+    std::vector<simd::LambSquares>& sums = lamb_sums_;
+    sums.assign(segments.size(), {});
+    for (std::size_t p = 0; p < chunks_.size(); ++p) {
+      sums[chunks_[p].segment].parameter += lamb_squares_[p].parameter;
+      sums[chunks_[p].segment].step += lamb_squares_[p].step;
+    }
+    for (std::size_t i = 0; i < segments.size(); ++i) {
+      const auto [parameter, step] = sums[i];
+      trust_[i] =
+          parameter > 0 && step > 0 ? static_cast<float>(std::sqrt(parameter / step)) : 1.0f;
+    }
+  }
+  barrier.wait(workers);
+}
+
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
-                     float clip_scale, Summands gradients, const Scalars& scalars,
+                     const UpdateScales& scales, Summands gradients, const Scalars& scalars,
                      double* gradient_square) {
   const graph::Update& op = segment.update;
-  simd::UpdateRun run;
+  simd::UpdateRun run = make_run(buffers, segment, first, last, scales, scalars);
   run.gradient_count = static_cast<int>(gradients.size());
   run.gradients = gradients.data();
-  run.count = last - first;
-  run.w = buffers.parameters + first;
-  for (int slot = 0; slot < segment.slots; ++slot) run.slot[slot] = buffers.slot[slot] + first;
-  run.average = segment.average ? buffers.average + first : nullptr;
-  run.l2 = op.l2;
-  run.l1 = op.l1;
-  run.clip_value = op.clip.kind == Clip::Kind::kValue ? op.clip.limit : 0;
-  run.clip_scale = clip_scale;
-  run.learning_rate = scalars.learning_rate * op.learning_rate_multiplier;
-  run.weight_decay = op.weight_decay;
   run.gradient_square = gradient_square;
   // Keras starts the average as the weights after the first update.
-  const std::uint64_t update = scalars.update - op.updates_before;
+  const std::uint64_t update = own_update(segment, scalars);
   run.ema = update == 1 ? 0 : op.ema;
   std::visit([&](const auto& rule) { apply(rule, kernels, run, update); }, op.rule);
 }

@@ -20,13 +20,19 @@ struct UpdateBuffers {
   float* average = nullptr;
 };
 
+// What a segment's gradient and step are multiplied by.
+struct UpdateScales {
+  float clip = 1;
+  float trust = 1;  // of graph::LambRule
+};
+
 // Updates elements [first, last) of the buffers, which belong to this segment, by the sum of
 // `gradients`, each of which points to its number of element `first`. The sum of squares of the
 // gradient, as UpdatePhase::gradient_norm() takes it, is added to `gradient_square` unless that is
 // null.
 void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
                      const Segment& segment, std::int64_t first, std::int64_t last,
-                     float clip_scale, Summands gradients, const Scalars& scalars,
+                     const UpdateScales& scales, Summands gradients, const Scalars& scalars,
                      double* gradient_square = nullptr);
 
 class UpdatePhase {
@@ -34,7 +40,7 @@ class UpdatePhase {
   UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers);
 
   // Whether run() must be given the sum: a norm of the whole gradient is needed first.
-  bool needs_sum() const { return needs_norm_; }
+  bool needs_sum() const { return needs_norm_ || needs_trust_; }
   // Called by every worker at once, after all have written their worker_slice() of the gradients,
   // or all of them before the last barrier. The parameters are the same bits whatever the number of
   // workers.
@@ -48,19 +54,24 @@ class UpdatePhase {
 
  private:
   void clip_scales(int worker, int workers, Barrier& barrier, const float* gradients);
+  void trust_ratios(int worker, int workers, Barrier& barrier, const float* gradients,
+                    const Scalars& scalars);
   CpuVariables& variables_;
   UpdateBuffers buffers_;
   const simd::Kernels& kernels_;
-  bool needs_norm_ = false;
+  bool needs_norm_ = false, needs_trust_ = false;
   struct Chunk {
     std::size_t segment;
     std::int64_t first, last;
   };
-  std::vector<Chunk> chunks_;             // what the partial sums of squares are taken over
-  std::vector<double> squares_;           // one a chunk
-  std::vector<double> sums_;              // of squares, one a segment
-  std::vector<float> scales_;             // one a segment
-  std::vector<double> gradient_squares_;  // of the last run(), one a worker
+  std::vector<Chunk> chunks_;                    // what the partial sums of squares are taken over
+  std::vector<double> squares_;                  // one a chunk
+  std::vector<double> sums_;                     // of squares, one a segment
+  std::vector<float> scales_;                    // one a segment
+  std::vector<simd::LambSquares> lamb_squares_;  // one a chunk
+  std::vector<simd::LambSquares> lamb_sums_;     // one a segment
+  std::vector<float> trust_;                     // of lamb, one a segment
+  std::vector<double> gradient_squares_;         // of the last run(), one a worker
 };
 
 }  // namespace trainer::backend::cpu

@@ -28,9 +28,10 @@ struct Targets {
   const std::int32_t* index = nullptr;
   const float* numbers = nullptr;
   std::int64_t n = 1;
+  std::int64_t row = 1;  // numbers a sample: n, and its weight where samples have one
 
   float at(std::int64_t sample, std::int64_t i) const {
-    if (numbers != nullptr) return numbers[sample * n + i];
+    if (numbers != nullptr) return numbers[sample * row + i];
     if (n == 1) return static_cast<float>(index[sample]);
     return index[sample] == i ? 1.0f : 0.0f;
   }
@@ -39,7 +40,7 @@ struct Targets {
 // The class of a sample: the index, or the place of the largest target, the first of equals.
 std::size_t class_of(const Targets& t, std::int64_t s) {
   if (t.index != nullptr) return static_cast<std::size_t>(t.index[s]);
-  const float* row = t.numbers + s * t.n;
+  const float* row = t.numbers + s * t.row;
   if (t.n == 1) return row[0] > 0.5f ? 1 : 0;
   return static_cast<std::size_t>(std::max_element(row, row + t.n) - row);
 }
@@ -171,6 +172,7 @@ void lower(const graph::Loss& op, Lowering& l) {
     l.step("rows", [=](const RunContext& c) {
       Targets targets;
       targets.n = n;
+      targets.row = op.sample_weight ? n + 1 : n;
       if (labels.type == DType::kInt32) {
         targets.index = c.at<std::int32_t>(labels.buffer);
       } else {
@@ -180,7 +182,9 @@ void lower(const graph::Loss& op, Lowering& l) {
       const T* in = c.at<T>(x.buffer);
       T* out = dx >= 0 ? c.at<T>(dx) : nullptr;
       for (std::int64_t s = 0; s < c.samples; ++s) {
-        const float weight = op.class_weight.empty() ? 1.0f : op.class_weight[class_of(targets, s)];
+        float weight = op.class_weight.empty() ? 1.0f : op.class_weight[class_of(targets, s)];
+        if (op.sample_weight && targets.numbers != nullptr)
+          weight *= targets.numbers[s * targets.row + n];
         c.at<float>(loss)[s] = weight * one(in + s * n, out != nullptr ? out + s * n : nullptr,
                                             targets, s, op, weight * scale);
       }

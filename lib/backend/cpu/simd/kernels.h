@@ -159,10 +159,19 @@ struct UpdateRun {
   int gradient_count = 0;
   float* slot[3] = {};
   float* average = nullptr;  // null: none
-  float l1 = 0, l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1;
+  float l1 = 0, l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1, trust = 1;
   float learning_rate = 0, weight_decay = 0, ema = 0;
   // The sum of squares of the gradients before clipping is added to it; null: not wanted.
   double* gradient_square = nullptr;
+};
+
+// Of graph::LambRule; mean and square correct averages that start at 0.
+struct LambFactors {
+  float beta_1, beta_2, epsilon, mean, square;
+};
+// Sums of squares, of the decayed parameters and of the steps.
+struct LambSquares {
+  double parameter = 0, step = 0;
 };
 
 struct Kernels {
@@ -200,6 +209,9 @@ struct Kernels {
                 float gradient, float square);
   void (*adagrad)(const UpdateRun&, float epsilon);
   void (*lion)(const UpdateRun&, float beta_1, float beta_2);
+  // What lamb() would make of the run, with nothing written; its step before the learning rate.
+  LambSquares (*lamb_squares)(const UpdateRun&, const LambFactors&);
+  void (*lamb)(const UpdateRun&, const LambFactors&);
 };
 
 // The best table this processor can run, or null when there is none (x86-64-v3 is the least).

@@ -51,6 +51,29 @@ double chunk_square(const float* g, std::int64_t count) {
 // into a buffer, and the loop would not be vectorised.
 using Floats = float* __restrict;
 
+// Elements [first, first + count) of the sum of the gradients, with the penalties'.
+inline void gradient_of(const UpdateRun& r, std::int64_t first, std::int64_t count, float* g) {
+  const float* w = r.w + first;
+  const float* source = r.gradients[0] + first;
+  for (std::int64_t i = 0; i < count; ++i) g[i] = source[i];
+  for (int k = 1; k < r.gradient_count; ++k) {
+    source = r.gradients[k] + first;
+    for (std::int64_t i = 0; i < count; ++i) g[i] += source[i];
+  }
+  if (r.l2 != 0)
+    for (std::int64_t i = 0; i < count; ++i) g[i] += 2 * r.l2 * w[i];
+  if (r.l1 != 0)
+    for (std::int64_t i = 0; i < count; ++i) g[i] += r.l1 * sign(w[i]);
+}
+
+inline void clip(const UpdateRun& r, std::int64_t count, float* g) {
+  if (r.clip_scale != 1)
+    for (std::int64_t i = 0; i < count; ++i) g[i] *= r.clip_scale;
+  if (r.clip_value > 0)
+    for (std::int64_t i = 0; i < count; ++i)
+      g[i] = g[i] > r.clip_value ? r.clip_value : g[i] < -r.clip_value ? -r.clip_value : g[i];
+}
+
 // Calls rule(first, count, gradient, parameters) over chunks that stay in the first-level cache.
 template <class Rule>
 inline void each(const UpdateRun& r, const Rule& rule) {
@@ -59,22 +82,9 @@ inline void each(const UpdateRun& r, const Rule& rule) {
   for (std::int64_t first = 0; first < r.count; first += kChunk) {
     const std::int64_t count = r.count - first < kChunk ? r.count - first : kChunk;
     float* w = r.w + first;
-    const float* source = r.gradients[0] + first;
-    for (std::int64_t i = 0; i < count; ++i) g[i] = source[i];
-    for (int k = 1; k < r.gradient_count; ++k) {
-      source = r.gradients[k] + first;
-      for (std::int64_t i = 0; i < count; ++i) g[i] += source[i];
-    }
-    if (r.l2 != 0)
-      for (std::int64_t i = 0; i < count; ++i) g[i] += 2 * r.l2 * w[i];
-    if (r.l1 != 0)
-      for (std::int64_t i = 0; i < count; ++i) g[i] += r.l1 * sign(w[i]);
+    gradient_of(r, first, count, g);
     if (r.gradient_square != nullptr) *r.gradient_square += chunk_square(g, count);
-    if (r.clip_scale != 1)
-      for (std::int64_t i = 0; i < count; ++i) g[i] *= r.clip_scale;
-    if (r.clip_value > 0)
-      for (std::int64_t i = 0; i < count; ++i)
-        g[i] = g[i] > r.clip_value ? r.clip_value : g[i] < -r.clip_value ? -r.clip_value : g[i];
+    clip(r, count, g);
     if (r.weight_decay != 0)
       for (std::int64_t i = 0; i < count; ++i) w[i] -= w[i] * (r.learning_rate * r.weight_decay);
     rule(first, count, g, w);
@@ -188,6 +198,45 @@ void lion(const UpdateRun& r, float beta_1, float beta_2) {
       const float direction = m[i] * beta_1 + g[i] * (1 - beta_1);
       w[i] -= direction > 0 ? rate : direction < 0 ? -rate : 0.0f;
       m[i] = m[i] * beta_2 + g[i] * (1 - beta_2);
+    }
+  });
+}
+
+// Slots: m, v.
+LambSquares lamb_squares(const UpdateRun& r, const LambFactors& f) {
+  constexpr std::int64_t kChunk = 1024;
+  alignas(64) float g[kChunk], decayed[kChunk], step[kChunk];
+  const float keep = r.learning_rate * r.weight_decay;
+  LambSquares squares;
+  for (std::int64_t first = 0; first < r.count; first += kChunk) {
+    const std::int64_t count = r.count - first < kChunk ? r.count - first : kChunk;
+    gradient_of(r, first, count, g);
+    clip(r, count, g);
+    const float* w = r.w + first;
+    const float* m = r.slot[0] + first;
+    const float* v = r.slot[1] + first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      decayed[i] = w[i] - w[i] * keep;
+      const float mean = m[i] + (g[i] - m[i]) * (1 - f.beta_1);
+      const float square = v[i] + (g[i] * g[i] - v[i]) * (1 - f.beta_2);
+      step[i] = mean * f.mean / (__builtin_sqrtf(square * f.square) + f.epsilon);
+    }
+    squares.parameter += chunk_square(decayed, count);
+    squares.step += chunk_square(step, count);
+  }
+  return squares;
+}
+
+void lamb(const UpdateRun& r, const LambFactors& f) {
+  const LambFactors factors = f;
+  each(r, [=](std::int64_t first, std::int64_t count, const float* __restrict g, Floats w) {
+    const float rate = r.learning_rate * r.trust;
+    const Floats m = r.slot[0] + first, v = r.slot[1] + first;
+    for (std::int64_t i = 0; i < count; ++i) {
+      m[i] += (g[i] - m[i]) * (1 - factors.beta_1);
+      v[i] += (g[i] * g[i] - v[i]) * (1 - factors.beta_2);
+      w[i] -= rate * (m[i] * factors.mean) /
+              (__builtin_sqrtf(v[i] * factors.square) + factors.epsilon);
     }
   });
 }

@@ -25,6 +25,8 @@ const Kernels kTable = {B,
                         adam,
                         nadam,
                         adagrad,
-                        lion};
+                        lion,
+                        lamb_squares,
+                        lamb};
 
 }  // namespace trainer::backend::cpu::simd::v3

@@ -57,14 +57,25 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 // The targets of a row, from a class index or from numbers, before they are smoothed.
+struct RowTargets {
+  const float* numbers;  // null: the index counts
+  std::int32_t index;
+
+  __device__ float at(std::int64_t n, std::int64_t i) const {
+    if (numbers != nullptr) return numbers[i];
+    if (n == 1) return static_cast<float>(index);
+    return index == i ? 1.0f : 0.0f;
+  }
+};
+
 struct Targets {
   const std::int32_t* index;
   const float* numbers;
+  std::int64_t stride;  // numbers a row: n, and the sample's weight where it has one
 
-  __device__ float at(std::int64_t row, std::int64_t n, std::int64_t i) const {
-    if (numbers != nullptr) return numbers[row * n + i];
-    if (n == 1) return static_cast<float>(index[row]);
-    return index[row] == i ? 1.0f : 0.0f;
+  __device__ RowTargets row(std::int64_t i) const {
+    if (numbers != nullptr) return {numbers + i * stride, 0};
+    return {nullptr, index[i]};
   }
 };
 
@@ -78,8 +89,8 @@ template <class T, class G>
 struct LossRow {
   const T* x;
   G* dx;  // null: not wanted
-  Targets targets;
-  std::int64_t row, n;
+  RowTargets targets;
+  std::int64_t n;
   float smoothing, scale;
   LossFocal focal;
 };
@@ -136,7 +147,7 @@ __device__ inline BinaryFocal binary_focal(float x, float target, float cross_en
 template <class T, class G>
 __device__ inline float softmax_cross_entropy(const LossRow<T, G>& r, float* shared) {
   const auto target = [&r](std::int64_t i) {
-    return r.targets.at(r.row, r.n, i) * (1 - r.smoothing) + r.smoothing / static_cast<float>(r.n);
+    return r.targets.at(r.n, i) * (1 - r.smoothing) + r.smoothing / static_cast<float>(r.n);
   };
   const float most = maximum_of_row(r.x, r.n, shared);
   const float sum =
@@ -161,7 +172,7 @@ __device__ inline float binary_cross_entropy(const LossRow<T, G>& r, float* shar
   const float share = 1.0f / static_cast<float>(r.n);
   const float loss = sum_of_row(r.n, shared, [&](std::int64_t i) {
     const float v = to_float(r.x[i]);
-    const float target = r.targets.at(r.row, r.n, i) * (1 - r.smoothing) + 0.5f * r.smoothing;
+    const float target = r.targets.at(r.n, i) * (1 - r.smoothing) + 0.5f * r.smoothing;
     const float one = (v < 0 ? 0 : v) - v * target + log1pf(expf(-fabsf(v)));
     if (r.focal.on) {
       const BinaryFocal focal = binary_focal(v, target, one, r.focal);
@@ -178,7 +189,7 @@ template <class T, class G>
 __device__ inline float mean_squared_error(const LossRow<T, G>& r, float* shared) {
   const float share = 1.0f / static_cast<float>(r.n);
   const float loss = sum_of_row(r.n, shared, [&](std::int64_t i) {
-    const float d = to_float(r.x[i]) - r.targets.at(r.row, r.n, i);
+    const float d = to_float(r.x[i]) - r.targets.at(r.n, i);
     if (r.dx != nullptr) assign(r.dx[i], 2 * d * share * r.scale);
     return d * d;
   });
@@ -199,11 +210,11 @@ __device__ inline std::int64_t largest_of_row(const float* row, std::int64_t n, 
 }
 
 // What the loss of a row is multiplied by: the weight of its class.
-__device__ inline float weight_of_row(const Targets& targets, std::int64_t row, std::int64_t n,
+__device__ inline float weight_of_row(const RowTargets& targets, std::int64_t n,
                                       const float* class_weight, double* shared) {
-  if (targets.index != nullptr) return class_weight[targets.index[row]];
-  if (n == 1) return class_weight[targets.numbers[row] > 0.5f ? 1 : 0];
-  return class_weight[largest_of_row(targets.numbers + row * n, n, shared)];
+  if (targets.numbers == nullptr) return class_weight[targets.index];
+  if (n == 1) return class_weight[targets.numbers[0] > 0.5f ? 1 : 0];
+  return class_weight[largest_of_row(targets.numbers, n, shared)];
 }
 
 template <LossKind kind, class T, class G>
@@ -213,22 +224,23 @@ __global__ void __launch_bounds__(kThreads)
                 const StepState* state, std::int64_t n) {
   float* shared = shared_memory<float>();
   LossRow<T, G> r;
-  r.row = blockIdx.x;
+  const std::int64_t row = blockIdx.x;
   r.n = n;
-  r.x = logits + r.row * n;
-  r.dx = dlogits != nullptr ? dlogits + r.row * n : nullptr;
-  r.targets = targets;
+  r.x = logits + row * n;
+  r.dx = dlogits != nullptr ? dlogits + row * n : nullptr;
+  r.targets = targets.row(row);
   r.smoothing = smoothing;
   r.focal = focal;
-  const float weight = class_weight != nullptr
-                           ? weight_of_row(targets, r.row, n, class_weight, shared_memory<double>())
-                           : 1.0f;
+  float weight = class_weight != nullptr
+                     ? weight_of_row(r.targets, n, class_weight, shared_memory<double>())
+                     : 1.0f;
+  if (r.targets.numbers != nullptr && targets.stride > n) weight *= r.targets.numbers[n];
   r.scale = dlogits != nullptr ? weight * (scalars->gradient_scale * state->loss_scale) : 0.0f;
   float loss = 0;
   if constexpr (kind == LossKind::kSoftmaxCrossEntropy) loss = softmax_cross_entropy(r, shared);
   if constexpr (kind == LossKind::kBinaryCrossEntropy) loss = binary_cross_entropy(r, shared);
   if constexpr (kind == LossKind::kMeanSquaredError) loss = mean_squared_error(r, shared);
-  if (threadIdx.x == 0) losses[r.row] = weight * loss;
+  if (threadIdx.x == 0) losses[row] = weight * loss;
 }
 
 template <class T>
@@ -237,16 +249,15 @@ __global__ void __launch_bounds__(kThreads)
                       std::int64_t n) {
   double* shared = shared_memory<double>();
   const std::int64_t row = blockIdx.x;
+  const RowTargets target = targets.row(row);
   logits += row * n;
   if (n == 1) {
-    const bool label =
-        targets.numbers != nullptr ? targets.numbers[row] > 0.5f : targets.index[row] > 0;
+    const bool label = target.numbers != nullptr ? target.numbers[0] > 0.5f : target.index > 0;
     if (threadIdx.x == 0) ranks[row] = (to_float(logits[0]) > threshold) == label ? 0 : 1;
     return;
   }
-  const std::int64_t label = targets.numbers != nullptr
-                                 ? largest_of_row(targets.numbers + row * n, n, shared)
-                                 : targets.index[row];
+  const std::int64_t label =
+      target.numbers != nullptr ? largest_of_row(target.numbers, n, shared) : target.index;
   const float own = to_float(logits[label]);
   std::int32_t before = 0;
   for_row(n, [&](std::int64_t i) {
@@ -314,9 +325,9 @@ __global__ void __launch_bounds__(kThreads)
   *numbers = sum;
 }
 
-Targets make_targets(const void* labels, DType type) {
-  if (type == DType::kInt32) return {static_cast<const std::int32_t*>(labels), nullptr};
-  return {nullptr, static_cast<const float*>(labels)};
+Targets make_targets(const void* labels, DType type, std::int64_t n, bool sample_weight) {
+  if (type == DType::kInt32) return {static_cast<const std::int32_t*>(labels), nullptr, 1};
+  return {nullptr, static_cast<const float*>(labels), sample_weight ? n + 1 : n};
 }
 
 template <class T, class G>
@@ -358,9 +369,9 @@ void loss(const graph::Loss& op, const void* logits, DType type, const void* lab
   with_type(type, [&]<class T>() {
     with_type(gradient_type, [&]<class G>() {
       launch("loss", loss_kernel_of<T, G>(op.kind), static_cast<unsigned>(rows), row_threads(n),
-             kShared, stream, static_cast<const T*>(logits), make_targets(labels, label_type),
-             class_weight, op.label_smoothing, focal, losses, static_cast<G*>(dlogits), scalars,
-             state, n);
+             kShared, stream, static_cast<const T*>(logits),
+             make_targets(labels, label_type, n, op.sample_weight), class_weight,
+             op.label_smoothing, focal, losses, static_cast<G*>(dlogits), scalars, state, n);
     });
   });
 }
@@ -370,8 +381,8 @@ void class_rank(const graph::ClassRank& op, const void* logits, DType type, cons
                 cudaStream_t stream) {
   with_type(type, [&]<class T>() {
     launch("class_rank", class_rank_kernel<T>, static_cast<unsigned>(rows), row_threads(n), kShared,
-           stream, static_cast<const T*>(logits), make_targets(labels, label_type), op.threshold,
-           ranks, n);
+           stream, static_cast<const T*>(logits),
+           make_targets(labels, label_type, n, op.sample_weight), op.threshold, ranks, n);
   });
 }
 

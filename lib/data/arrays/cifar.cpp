@@ -1,0 +1,72 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "data/arrays/array.h"
+
+namespace trainer::data {
+namespace {
+
+constexpr std::size_t kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
+
+// Bytes before the pixels, of which the last is the class: 1 of CIFAR-10, 2 of CIFAR-100. Told by
+// the size of the file, and where both fit by its labels.
+std::size_t label_bytes(const Path& path, const Buffer& file) {
+  const std::size_t size = file.size();
+  const bool ten = size > 0 && size % (kPixels + 1) == 0;
+  const bool hundred = size > 0 && size % (kPixels + 2) == 0;
+  if (!ten && !hundred) {
+    throw DataError(path.string(),
+                    concat("is no binary file of CIFAR: ", size, " bytes are not records of ",
+                           kPixels + 1, " (CIFAR-10) or ", kPixels + 2,
+                           " bytes (CIFAR-100); take the `binary version` of the data set"));
+  }
+  if (ten && hundred) {
+    for (std::size_t at = 0; at < size; at += kPixels + 1) {
+      if (file.data()[at] > 9) return 2;
+    }
+  }
+  return ten ? 1 : 2;
+}
+
+Array array_of(const std::string& source, std::vector<std::int64_t> dims, std::size_t bytes) {
+  Array array;
+  array.source = source;
+  array.dims = std::move(dims);
+  array.buffer = Buffer(bytes);
+  return array;
+}
+
+}  // namespace
+
+Cifar read_cifar(const std::vector<Path>& files) {
+  if (files.empty()) throw std::logic_error("no files of CIFAR");
+  std::vector<Buffer> contents;
+  std::size_t samples = 0, before = 0;
+  for (const Path& path : files) {
+    contents.push_back(read_maybe_gzip(path));
+    const std::size_t own = label_bytes(path, contents.back());
+    if (before != 0 && own != before) {
+      throw DataError(path.string(), "is of another CIFAR than " + files[0].string());
+    }
+    before = own;
+    samples += contents.back().size() / (own + kPixels);
+  }
+  const auto count = static_cast<std::int64_t>(samples);
+  const std::string source = files[0].string();
+  Cifar result{array_of(source, {count, kSide, kSide, 3}, samples * kPixels),
+               array_of(source, {count}, samples)};
+  std::uint8_t* pixels = result.images.buffer.data();
+  std::uint8_t* label = result.labels.buffer.data();
+  for (const Buffer& file : contents) {
+    for (std::size_t at = 0; at < file.size(); at += before + kPixels, ++label) {
+      *label = file.data()[at + before - 1];
+      const std::uint8_t* planes = file.data() + at + before;
+      for (std::size_t i = 0; i < kPlane; ++i, pixels += 3) {
+        for (std::size_t c = 0; c < 3; ++c) pixels[c] = planes[c * kPlane + i];
+      }
+    }
+  }
+  return result;
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,297 @@
+#include "data/images/pixel_ops.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <numbers>
+#include <vector>
+
+namespace trainer::data {
+namespace {
+
+using Table = std::array<std::uint8_t, 256>;
+using Histogram = std::array<std::int64_t, 256>;
+
+// Output (x, y) reads input (a x + b y + c, d x + e y + f), both counted from corners.
+struct Matrix {
+  double a = 1, b = 0, c = 0, d = 0, e = 1, f = 0;
+};
+
+std::int64_t fixed_point(double value) {
+  return static_cast<std::int64_t>(std::floor(value * 65536 + 0.5));
+}
+
+// In 16.16 fixed-point numbers, as Pillow.
+void transform(const Matrix& m, Pixels& image) {
+  const int height = image.height(), width = image.width(), channels = image.channels();
+  thread_local Pixels out;
+  out.reset(height, width, channels);
+  const std::int64_t step_x = fixed_point(m.a), step_y = fixed_point(m.d);
+  const std::int64_t row_x = fixed_point(m.b), row_y = fixed_point(m.e);
+  const std::int64_t first_x = fixed_point(m.c + m.a * 0.5 + m.b * 0.5);
+  const std::int64_t first_y = fixed_point(m.f + m.d * 0.5 + m.e * 0.5);
+  for (int y = 0; y < height; ++y) {
+    std::uint8_t* to = out.row(y);
+    std::int64_t fx = first_x + row_x * y, fy = first_y + row_y * y;
+    for (int x = 0; x < width; ++x, to += channels, fx += step_x, fy += step_y) {
+      const std::int64_t from_x = fx >> 16, from_y = fy >> 16;
+      if (from_x < 0 || from_x >= width || from_y < 0 || from_y >= height) {
+        std::memset(to, 0, static_cast<std::size_t>(channels));
+      } else {
+        std::memcpy(to, image.row(static_cast<int>(from_y)) + from_x * channels,
+                    static_cast<std::size_t>(channels));
+      }
+    }
+  }
+  std::swap(image, out);
+}
+
+// torchvision hands the slope over as an angle in degrees.
+double slope(double magnitude) {
+  constexpr double kDegrees = 180 / std::numbers::pi;
+  return std::tan(std::atan(magnitude) * kDegrees * (std::numbers::pi / 180));
+}
+
+double to_15_digits(double value) { return std::nearbyint(value * 1e15) / 1e15; }
+
+void rotate(double degrees, Pixels& image) {
+  degrees = std::fmod(degrees, 360);
+  if (degrees < 0) degrees += 360;
+  if (degrees == 0) return;
+  const double angle = -degrees * (std::numbers::pi / 180);
+  Matrix m;
+  m.a = m.e = to_15_digits(std::cos(angle));
+  m.b = to_15_digits(std::sin(angle));
+  m.d = to_15_digits(-std::sin(angle));
+  const double x = image.width() / 2.0, y = image.height() / 2.0;
+  m.c = m.a * -x + m.b * -y + x;
+  m.f = m.d * -x + m.e * -y + y;
+  transform(m, image);
+}
+
+// Pillow's blend of two values, which cuts the fraction off.
+std::uint8_t blend(int from, int to, float share) {
+  const float value = static_cast<float>(from) + share * static_cast<float>(to - from);
+  return static_cast<std::uint8_t>(std::clamp(value, 0.0f, 255.0f));
+}
+
+// Calls use(value, pixel) for all values of all pixels; the result is the new value.
+template <class Use>
+void for_each_value(Pixels& image, const Use& use) {
+  const int channels = image.channels();
+  std::uint8_t* end = image.data() + image.size();
+  for (std::uint8_t* pixel = image.data(); pixel < end; pixel += channels) {
+    const int grey = channels == 3 ? luma(pixel[0], pixel[1], pixel[2]) : pixel[0];
+    for (int c = 0; c < channels; ++c) pixel[c] = use(pixel[c], grey);
+  }
+}
+
+void brighten(float factor, Pixels& image) {
+  for_each_value(image, [=](int value, int) { return blend(0, value, factor); });
+}
+
+void colour(float factor, Pixels& image) {
+  for_each_value(image, [=](int value, int grey) { return blend(grey, value, factor); });
+}
+
+void contrast(float factor, Pixels& image) {
+  std::int64_t sum = 0;
+  for_each_value(image, [&](std::uint8_t value, int grey) {
+    sum += grey;
+    return value;
+  });
+  const auto values = static_cast<double>(image.size());  // a pixel's grey counts once a channel
+  const int mean = static_cast<int>(static_cast<double>(sum) / values + 0.5);
+  for_each_value(image, [=](int value, int) { return blend(mean, value, factor); });
+}
+
+// Away from the mean with weights 1, and 5 in the middle; pixels at the edges stay.
+void sharpen(float factor, Pixels& image) {
+  const int height = image.height(), width = image.width(), channels = image.channels();
+  if (height < 3 || width < 3) return;
+  thread_local Pixels out;
+  out.reset(height, width, channels);
+  std::memcpy(out.data(), image.data(), image.size());
+  const auto row_bytes = static_cast<std::ptrdiff_t>(image.row_bytes());
+  for (int y = 1; y < height - 1; ++y) {
+    const std::uint8_t* in = image.row(y);
+    std::uint8_t* to = out.row(y);
+    for (int i = channels; i < (width - 1) * channels; ++i) {
+      int sum = 4 * in[i];
+      for (const std::ptrdiff_t row : {-row_bytes, std::ptrdiff_t{0}, row_bytes}) {
+        sum += in[i - channels + row] + in[i + row] + in[i + channels + row];
+      }
+      to[i] = blend((2 * sum + 13) / 26, in[i], factor);
+    }
+  }
+  std::swap(image, out);
+}
+
+void look_up(const Table& table, int channel, Pixels& image) {
+  const auto step = static_cast<std::size_t>(image.channels());
+  for (std::size_t i = static_cast<std::size_t>(channel); i < image.size(); i += step) {
+    image.data()[i] = table[image.data()[i]];
+  }
+}
+
+Histogram histogram(const Pixels& image, int channel) {
+  Histogram counts{};
+  const auto step = static_cast<std::size_t>(image.channels());
+  for (std::size_t i = static_cast<std::size_t>(channel); i < image.size(); i += step) {
+    ++counts[image.data()[i]];
+  }
+  return counts;
+}
+
+void auto_contrast(int channel, Pixels& image) {
+  const Histogram counts = histogram(image, channel);
+  int low = 0, high = 255;
+  while (low < 255 && counts[static_cast<std::size_t>(low)] == 0) ++low;
+  while (high > 0 && counts[static_cast<std::size_t>(high)] == 0) --high;
+  if (high <= low) return;
+  const double scale = 255.0 / (high - low), offset = -low * scale;
+  Table table;
+  for (int i = 0; i < 256; ++i) {
+    const int value = static_cast<int>(i * scale + offset);
+    table[static_cast<std::size_t>(i)] = static_cast<std::uint8_t>(std::clamp(value, 0, 255));
+  }
+  look_up(table, channel, image);
+}
+
+void equalize(int channel, Pixels& image) {
+  const Histogram counts = histogram(image, channel);
+  std::int64_t sum = 0, last = 0;
+  for (const std::int64_t count : counts) {
+    sum += count;
+    if (count > 0) last = count;
+  }
+  const std::int64_t step = (sum - last) / 255;
+  if (step == 0) return;
+  Table table;
+  std::int64_t n = step / 2;
+  for (std::size_t i = 0; i < 256; ++i) {
+    table[i] = static_cast<std::uint8_t>(std::min<std::int64_t>(n / step, 255));
+    n += counts[i];
+  }
+  look_up(table, channel, image);
+}
+
+// Pixel i of a line that is mirrored beyond its ends, whose pixels are not repeated.
+int reflect(int i, int size) {
+  if (size == 1) return 0;
+  const int period = 2 * (size - 1);
+  i %= period;
+  if (i < 0) i += period;
+  return i < size ? i : period - i;
+}
+
+std::vector<float> gaussian(int size, double sigma) {
+  std::vector<float> weights(static_cast<std::size_t>(size));
+  const float half = static_cast<float>(size - 1) * 0.5f, scale = static_cast<float>(sigma);
+  float sum = 0;
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    const float x = (static_cast<float>(i) - half) / scale;
+    weights[i] = std::exp(-0.5f * x * x);
+    sum += weights[i];
+  }
+  for (float& weight : weights) weight /= sum;
+  return weights;
+}
+
+}  // namespace
+
+void apply_op(PixelOp op, double magnitude, Pixels& image) {
+  const auto factor = static_cast<float>(1.0 + magnitude);
+  switch (op) {
+    case PixelOp::kIdentity:
+      return;
+    case PixelOp::kShearX:
+      return transform({1, slope(magnitude), 0, 0, 1, 0}, image);
+    case PixelOp::kShearY:
+      return transform({1, 0, 0, slope(magnitude), 1, 0}, image);
+    case PixelOp::kTranslateX:
+      return transform({1, 0, -std::trunc(magnitude), 0, 1, 0}, image);
+    case PixelOp::kTranslateY:
+      return transform({1, 0, 0, 0, 1, -std::trunc(magnitude)}, image);
+    case PixelOp::kRotate:
+      return rotate(magnitude, image);
+    case PixelOp::kBrightness:
+      return brighten(factor, image);
+    case PixelOp::kColor:
+      return colour(factor, image);
+    case PixelOp::kContrast:
+      return contrast(factor, image);
+    case PixelOp::kSharpness:
+      return sharpen(factor, image);
+    case PixelOp::kPosterize: {
+      const int mask = ~((1 << (8 - static_cast<int>(magnitude))) - 1);
+      return for_each_value(
+          image, [=](int value, int) { return static_cast<std::uint8_t>(value & mask); });
+    }
+    case PixelOp::kSolarize:
+      return for_each_value(image, [=](int value, int) {
+        return static_cast<std::uint8_t>(value < magnitude ? value : 255 - value);
+      });
+    case PixelOp::kAutoContrast:
+      for (int c = 0; c < image.channels(); ++c) auto_contrast(c, image);
+      return;
+    case PixelOp::kEqualize:
+      for (int c = 0; c < image.channels(); ++c) equalize(c, image);
+      return;
+    case PixelOp::kInvert:
+      return for_each_value(image,
+                            [](int value, int) { return static_cast<std::uint8_t>(255 - value); });
+  }
+}
+
+void remove_colour(Pixels& image) {
+  for_each_value(image, [](int, int grey) { return static_cast<std::uint8_t>(grey); });
+}
+
+void gaussian_blur(int kernel_size, double sigma, Pixels& image) {
+  const int height = image.height(), width = image.width(), channels = image.channels();
+  const int half = kernel_size / 2;
+  const std::vector<float> weights = gaussian(kernel_size, sigma);
+  const auto row = image.row_bytes();
+  std::vector<float> rows(image.size());  // blurred along x
+  for (int y = 0; y < height; ++y) {
+    float* to = rows.data() + static_cast<std::size_t>(y) * row;
+    for (int x = 0; x < width; ++x) {
+      for (int c = 0; c < channels; ++c) {
+        float sum = 0;
+        for (int k = -half; k <= half; ++k) {
+          sum += weights[static_cast<std::size_t>(k + half)] *
+                 image.row(y)[reflect(x + k, width) * channels + c];
+        }
+        to[x * channels + c] = sum;
+      }
+    }
+  }
+  for (int y = 0; y < height; ++y) {
+    for (std::size_t i = 0; i < row; ++i) {
+      float sum = 0;
+      for (int k = -half; k <= half; ++k) {
+        sum += weights[static_cast<std::size_t>(k + half)] *
+               rows[static_cast<std::size_t>(reflect(y + k, height)) * row + i];
+      }
+      image.row(y)[i] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(sum), 0.0f, 255.0f));
+    }
+  }
+}
+
+void crop_padded(int padding, int top, int left, std::uint8_t fill, Pixels& image) {
+  const int height = image.height(), width = image.width(), channels = image.channels();
+  thread_local Pixels out;
+  out.reset(height, width, channels);
+  std::memset(out.data(), fill, out.size());
+  const int dy = top - padding, dx = left - padding;
+  const int first_x = std::max(0, -dx), last_x = std::min(width, width - dx);
+  for (int y = std::max(0, -dy); y < std::min(height, height - dy) && first_x < last_x; ++y) {
+    std::memcpy(out.row(y) + first_x * channels, image.row(y + dy) + (first_x + dx) * channels,
+                static_cast<std::size_t>((last_x - first_x) * channels));
+  }
+  std::swap(image, out);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,31 @@
+// Files that hold many encoded images with their labels: tar shards of WebDataset, TFRecord.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace trainer::data {
+
+struct ShardSample {
+  std::string name;                    // in the shard, for messages
+  std::string label;                   // a number or a name
+  std::int64_t offset = 0, bytes = 0;  // of the encoded image
+};
+
+// The samples of a tar file: files that share a name up to its first dot, an image and a .cls file
+// (a class as text) or a .json file with "label" or "cls". Reads the headers and the small files
+// only. ustar, GNU and pax archives, not compressed. Throws DataError.
+std::vector<ShardSample> read_tar_shard(const std::filesystem::path& path);
+
+// The records of a TFRecord file, not compressed: a tf.train.Example each with image/encoded (or
+// image, image_raw, encoded) and image/class/label (or label, class, image/class/text). Reads the
+// whole file and checks both checksums of each record. Throws DataError.
+std::vector<ShardSample> read_tfrecord(const std::filesystem::path& path);
+
+// Of a folder, the files of its kind, sorted; a file is itself. Throws DataError when there are
+// none.
+std::vector<std::filesystem::path> shard_files(const std::filesystem::path& path, bool tar);
+
+}  // namespace trainer::data

@@ -1,0 +1,237 @@
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/error.h"
+#include "data/images/shards.h"
+
+namespace trainer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kBlock = 512;
+constexpr std::int64_t kMostText = 1 << 20;  // bytes of a label, a name or a pax header
+
+struct Member {
+  std::string name;
+  char type = '0';
+  std::int64_t offset = 0, bytes = 0;
+};
+
+// Octal digits, or GNU's binary form with the upper bit set. -1 for neither.
+std::int64_t number_of(const char* field, std::size_t length) {
+  if ((static_cast<unsigned char>(field[0]) & 0x80) != 0) {
+    std::uint64_t value = static_cast<unsigned char>(field[0]) & 0x7Fu;
+    for (std::size_t i = 1; i < length; ++i) {
+      if (value >> 55 != 0) return -1;
+      value = value << 8 | static_cast<unsigned char>(field[i]);
+    }
+    return static_cast<std::int64_t>(value);
+  }
+  std::size_t i = 0;
+  while (i < length && field[i] == ' ') ++i;
+  std::int64_t value = 0;
+  bool any = false;
+  for (; i < length && field[i] >= '0' && field[i] <= '7'; ++i) {
+    value = value << 3 | (field[i] - '0');
+    any = true;
+  }
+  return any && (i == length || field[i] == ' ' || field[i] == '\0') ? value : -1;
+}
+
+std::string text_of(const char* field, std::size_t length) {
+  return {field, strnlen(field, length)};
+}
+
+class TarReader {
+ public:
+  explicit TarReader(const fs::path& path)
+      : path_(path.string()), size_(static_cast<std::int64_t>(fs::file_size(path))) {
+    in_.open(path, std::ios::binary);
+    if (!in_) throw DataError(path_, "cannot be opened");
+  }
+
+  // The next file; false at the end.
+  bool next(Member& member) {
+    std::string long_name;
+    std::int64_t long_size = -1;
+    std::array<char, kBlock> block;
+    for (;;) {
+      if (at_ + static_cast<std::int64_t>(kBlock) > size_) {
+        if (at_ == 0) fail("is no tar file");
+        return false;  // some writers leave out the blocks of zeros at the end
+      }
+      read(at_, block.data(), kBlock);
+      if (std::all_of(block.begin(), block.end(), [](char c) { return c == 0; })) return false;
+      check_sum(block);
+      member.type = block[156];
+      member.bytes = number_of(block.data() + 124, 12);
+      if (long_size >= 0 && member.type != 'x' && member.type != 'L') member.bytes = long_size;
+      member.offset = at_ + static_cast<std::int64_t>(kBlock);
+      if (member.bytes < 0 || member.bytes > size_ - member.offset) {
+        fail(concat("is truncated or damaged: the file at byte ", at_, " has ", member.bytes,
+                    " bytes, more than are left"));
+      }
+      constexpr std::int64_t kOf = kBlock;
+      at_ = member.offset + (member.bytes + kOf - 1) / kOf * kOf;
+      if (member.type == 'L') {
+        long_name = text(member);
+        long_name.resize(strnlen(long_name.data(), long_name.size()));
+      } else if (member.type == 'x') {
+        read_pax(text(member), long_name, long_size);
+      } else if (member.type != 'g') {
+        const std::string prefix = std::memcmp(block.data() + 257, "ustar", 6) == 0
+                                       ? text_of(block.data() + 345, 155)
+                                       : "";
+        member.name = text_of(block.data(), 100);
+        if (!prefix.empty()) member.name = prefix + '/' + member.name;
+        if (!long_name.empty()) member.name = long_name;
+        return true;
+      }
+    }
+  }
+
+  std::string text(const Member& member) {
+    if (member.bytes > kMostText) {
+      fail(concat(member.name, ": has ", member.bytes, " bytes, too many for a text"));
+    }
+    std::string result(static_cast<std::size_t>(member.bytes), '\0');
+    read(member.offset, result.data(), result.size());
+    return result;
+  }
+
+  [[noreturn]] void fail(const std::string& message) const { throw DataError(path_, message); }
+
+ private:
+  void read(std::int64_t at, char* to, std::size_t count) {
+    in_.seekg(at);
+    if (!in_.read(to, static_cast<std::streamsize>(count))) fail("cannot be read");
+  }
+
+  void check_sum(const std::array<char, kBlock>& block) const {
+    std::int64_t sum = 0;
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      sum += i >= 148 && i < 156 ? ' ' : static_cast<unsigned char>(block[i]);
+    }
+    if (sum == number_of(block.data() + 148, 8)) return;
+    fail(at_ == 0 ? "is no tar file; compressed archives have to be unpacked first"
+                  : concat("is damaged: the header at byte ", at_, " has another checksum"));
+  }
+
+  // Records "LENGTH key=value\n".
+  void read_pax(const std::string& records, std::string& name, std::int64_t& bytes) const {
+    for (std::size_t at = 0; at < records.size();) {
+      std::size_t length = 0;
+      const char* begin = records.data() + at;
+      const auto [end, error] = std::from_chars(begin, records.data() + records.size(), length);
+      const auto digits = static_cast<std::size_t>(end - begin);
+      if (error != std::errc() || length <= digits + 1 || length > records.size() - at ||
+          *end != ' ' || begin[length - 1] != '\n') {
+        fail("is damaged: a pax header cannot be read");
+      }
+      const std::string record(begin + digits + 1, length - digits - 2);
+      if (record.starts_with("path=")) name = record.substr(5);
+      if (record.starts_with("size=")) {
+        const char* value = record.data() + 5;
+        const auto parsed = std::from_chars(value, record.data() + record.size(), bytes);
+        if (parsed.ec != std::errc() || bytes < 0) fail("is damaged: a pax size cannot be read");
+      }
+      at += length;
+    }
+  }
+
+  std::string path_;
+  std::int64_t size_, at_ = 0;
+  std::ifstream in_;
+};
+
+std::string trimmed(const std::string& text) {
+  const std::size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
+}
+
+std::string lower(std::string text) {
+  for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+bool is_image_ending(const std::string& ending) {
+  constexpr std::array<const char*, 10> kEndings = {"jpg", "jpeg", "png",  "webp", "bmp",
+                                                    "gif", "tif",  "tiff", "ppm",  "pgm"};
+  const std::size_t dot = ending.rfind('.');
+  const std::string last = dot == std::string::npos ? ending : ending.substr(dot + 1);
+  return std::find(kEndings.begin(), kEndings.end(), last) != kEndings.end();
+}
+
+std::string json_label(const std::string& text, const TarReader& tar, const std::string& name) {
+  const nlohmann::json content = nlohmann::json::parse(text, nullptr, false);
+  for (const char* key : {"label", "cls"}) {
+    if (!content.is_object() || !content.contains(key)) continue;
+    const nlohmann::json& value = content[key];
+    if (value.is_string()) return value.get<std::string>();
+    if (value.is_number_integer()) return std::to_string(value.get<std::int64_t>());
+  }
+  if (content.is_discarded()) tar.fail(concat(name, ": is no JSON"));
+  return "";
+}
+
+}  // namespace
+
+std::vector<ShardSample> read_tar_shard(const fs::path& path) {
+  TarReader tar(path);
+  std::vector<ShardSample> samples;
+  std::map<std::string, std::size_t> places;  // by the name before the first dot
+  Member member;
+  while (tar.next(member)) {
+    if (member.type != '0' && member.type != '\0' && member.type != '7') continue;
+    const std::size_t slash = member.name.rfind('/') + 1;  // 0 without one
+    const std::size_t dot = member.name.find('.', slash);
+    if (dot == std::string::npos || dot == slash) continue;
+    const std::string key = member.name.substr(0, dot), ending = lower(member.name.substr(dot + 1));
+    const bool image = is_image_ending(ending), text = ending == "cls" || ending == "json";
+    if (!image && !text) continue;
+    const auto [place, is_new] = places.emplace(key, samples.size());
+    if (is_new) samples.push_back({key, "", 0, -1});
+    ShardSample& sample = samples[place->second];
+    if (image) {
+      if (sample.bytes >= 0) tar.fail(concat(member.name, ": is the second image of its name"));
+      sample.name = member.name;
+      sample.offset = member.offset;
+      sample.bytes = member.bytes;
+    } else {
+      const std::string content = tar.text(member);
+      const std::string label =
+          ending == "cls" ? trimmed(content) : json_label(content, tar, member.name);
+      if (!label.empty()) sample.label = label;
+    }
+  }
+  std::erase_if(samples, [](const ShardSample& sample) { return sample.bytes < 0; });
+  return samples;
+}
+
+std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
+  std::error_code error;
+  if (!fs::is_directory(path, error)) {
+    if (!fs::exists(path, error)) throw DataError(path.string(), "no such file or folder");
+    return {path};
+  }
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    const bool fits = tar ? name.ends_with(".tar") : name.find("tfrec") != std::string::npos;
+    if (fits && entry.is_regular_file(error)) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) {
+    throw DataError(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");
+  }
+  return files;
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,140 @@
+// Tar shards and TFRecord files: seeds of test/fuzz/make_shards.py, written by Python's tarfile and
+// by TensorFlow.
+#include "data/images/shards.h"
+
+#include <doctest/doctest.h>
+
+#include "data/images/image_files.h"
+#include "support/source_files.h"
+
+namespace trainer::data {
+namespace {
+
+std::string seed(const std::string& name) { return test::source_file("test/fuzz/seeds/" + name); }
+
+Bytes content_of(const std::string& path) {
+  const std::string text = read_text_file(path);
+  return {text.begin(), text.end()};
+}
+
+config::Data shards_of(config::DataFormat format, const fs::path& train) {
+  config::Data config = config_of("");
+  config.format = format;
+  config.train.path = train;
+  return config;
+}
+
+std::string error_of(const std::function<void()>& call) {
+  try {
+    call();
+    return "";
+  } catch (const DataError& error) {
+    return error.what();
+  }
+}
+
+void check_samples(const std::vector<ShardSample>& samples, const std::string& path) {
+  const Bytes file = content_of(path);
+  for (const ShardSample& sample : samples) {
+    CAPTURE(sample.name);
+    REQUIRE(sample.offset + sample.bytes <= static_cast<std::int64_t>(file.size()));
+    CHECK(file[static_cast<std::size_t>(sample.offset)] == 'P');  // a PNM
+    CHECK(file[static_cast<std::size_t>(sample.offset) + 1] == '6');
+  }
+}
+
+}  // namespace
+
+TEST_CASE("tar shards: images and their classes, whatever wrote the names") {
+  for (const char* name : {"ustar.tar", "gnu.tar", "pax.tar"}) {
+    CAPTURE(name);
+    const std::string path = seed(std::string("tar/") + name);
+    const auto samples = read_tar_shard(path);
+    REQUIRE(samples.size() == 4);
+    check_samples(samples, path);
+    CHECK(samples[0].name == "a/0000.ppm");
+    CHECK(samples[0].label == "1");
+    CHECK(samples[1].label == "0");
+    CHECK(samples[2].label == "2");  // of a .json file
+    CHECK(samples[3].name.size() > 100);
+    CHECK(samples[3].label == "1");
+  }
+}
+
+TEST_CASE("TFRecord files of TensorFlow: images and labels, whatever the order of features") {
+  const std::string path = seed("tfrecord/tensorflow.tfrecord");
+  const auto samples = read_tfrecord(path);
+  REQUIRE(samples.size() == 4);
+  check_samples(samples, path);
+  CHECK(samples[0].label == "1");
+  CHECK(samples[1].label == "0");
+  CHECK(samples[2].label == "2");
+  CHECK(samples[3].label == "1");
+  CHECK(samples[3].name == "record 3");
+}
+
+TEST_CASE("a data set of shards reads the images in any order, and several of them") {
+  for (const bool tar : {true, false}) {
+    CAPTURE(tar);
+    const TemporaryFolder folder;
+    const std::string from = seed(tar ? "tar/ustar.tar" : "tfrecord/tensorflow.tfrecord");
+    for (const char* name : {"b", "a"}) {
+      fs::copy_file(from, folder.path() / concat(name, tar ? ".tar" : ".tfrecord"));
+    }
+    const auto format = tar ? config::DataFormat::kWebDataset : config::DataFormat::kTfRecord;
+    const Datasets sets = open_datasets(shards_of(format, folder.path()), 1);
+    REQUIRE(sets.train->size() == 8);
+    CHECK(sets.num_classes == 3);
+    CHECK(sets.classes == std::vector<std::string>{"0", "1", "2"});
+    CHECK(sets.train->label_of(6) == 2);
+    CHECK(image_of(*sets.train, 1) == image_of(*sets.train, 5));
+    CHECK(image_of(*sets.train, 1) != image_of(*sets.train, 2));
+    CHECK(sets.train->describe(4).find(tar ? "b.tar: a/0000.ppm" : "b.tfrecord: record 0") !=
+          std::string::npos);
+    const std::string before = sets.train->fingerprint();
+    fs::remove(folder.path() / (tar ? "b.tar" : "b.tfrecord"));
+    CHECK(open_datasets(shards_of(format, folder.path()), 1).train->fingerprint() != before);
+    config::Data named = shards_of(format, folder.path());
+    named.classes = {"x", "y"};
+    CHECK(error_of([&] {
+            open_datasets(named, 1);
+          }).find("the label '2' is not a class; the classes are x, y (or 0 to 1)") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("shards: damage is told, where it is") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "x";
+  const auto check_flips = [&](const Bytes& file, const std::function<void()>& read) {
+    int refused = 0, flips = 0;
+    for (std::size_t i = 0; i < file.size(); i += 5, ++flips) {
+      Bytes damaged = file;
+      damaged[i] ^= 0x41;
+      write_file_atomic(path, damaged);
+      refused += error_of(read).empty() ? 0 : 1;
+    }
+    return static_cast<double>(refused) / flips;
+  };
+  // Every byte of a TFRecord lies below a checksum, of a tar file those of the headers.
+  const Bytes record = content_of(seed("tfrecord/tensorflow.tfrecord"));
+  CHECK(check_flips(record, [&] { read_tfrecord(path); }) == 1);
+  const Bytes tar = content_of(seed("tar/ustar.tar"));
+  CHECK(check_flips(tar, [&] { read_tar_shard(path); }) > 0.3);
+  int whole = 0;  // files that end where a record does
+  for (std::size_t size = 1; size < record.size(); ++size) {
+    write_file_atomic(path, std::span<const std::uint8_t>(record.data(), size));
+    const std::string error = error_of([&] { read_tfrecord(path); });
+    whole += error.empty() ? 1 : 0;
+    CHECK((error.empty() || error.find("at byte") != std::string::npos));
+  }
+  CHECK(whole == 3);
+  write_text(path,
+             "no tar file, and no record either; but longer than a header" + std::string(999, 'x'));
+  CHECK(error_of([&] { read_tar_shard(path); }) ==
+        path.string() + ": is no tar file; compressed archives have to be unpacked first");
+  CHECK(error_of([&] { read_tfrecord(path); }).find("this is no TFRecord file") !=
+        std::string::npos);
+}
+
+}  // namespace trainer::data

@@ -1,0 +1,65 @@
+// What stands on a terminal: none of its escapes where it has none.
+#include <doctest/doctest.h>
+#include <pty.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "program.h"
+
+namespace trainer::e2e {
+namespace {
+
+// What a program writes to a terminal of this kind.
+std::string shown(const Arguments& arguments, const std::string& kind) {
+  int master = -1, terminal = -1;
+  REQUIRE(::openpty(&master, &terminal, nullptr, nullptr, nullptr) == 0);
+  std::string text;
+  {
+    Program program(arguments, {{"TERM", kind}}, [terminal] {
+      ::dup2(terminal, STDOUT_FILENO);
+      ::dup2(terminal, STDERR_FILENO);
+    });
+    ::close(terminal);
+    // Read as it is written: a terminal holds little. The read fails when the program has ended.
+    std::thread reader([&] {
+      char part[4096];
+      for (;;) {
+        const ssize_t count = ::read(master, part, sizeof part);
+        if (count <= 0) break;
+        text.append(part, static_cast<std::size_t>(count));
+      }
+    });
+    const int code = program.wait().code;
+    reader.join();
+    CHECK(code == 0);
+  }
+  ::close(master);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a dumb terminal gets no escapes and no line written over, another one does") {
+  const Workspace work;
+  const std::string config = work.config(concat(R"(
+model: {layers: [flatten, dense: 10]}
+data: {format: digits, path: )",
+                                                work.data(), R"(}
+train: {max_steps: 4, batch_size: 32}
+)"));
+  const auto train = [&](const char* kind) {
+    return shown({"train", config, "--run-dir", work / kind}, kind);
+  };
+  const std::string dumb = train("dumb");
+  CHECK(dumb.find('\x1b') == std::string::npos);
+  // The terminal itself makes \r\n of \n.
+  for (std::size_t at = dumb.find('\r'); at != std::string::npos; at = dumb.find('\r', at + 1)) {
+    CHECK(dumb.compare(at, 2, "\r\n") == 0);
+  }
+  CHECK(dumb.find("total time") != std::string::npos);
+  CHECK(train("xterm").find('\x1b') != std::string::npos);
+}
+
+}  // namespace trainer::e2e
