@@ -35,7 +35,7 @@ BAD = {
     "unknown optimizer": lambda c: c.update(optimizer={"descent": {}}),
     "unknown loss": lambda c: c["model"].update(loss="hinge"),
     "unknown precision": lambda c: c["train"].update(precision="float8"),
-    "unknown data format": lambda c: c["data"].update(format="tfrecord"),
+    "unknown data format": lambda c: c["data"].update(format="parquet"),
     "bad duration": lambda c: c.update(run={"checkpoint_every": "ten steps"}),
 }
 
