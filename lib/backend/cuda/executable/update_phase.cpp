@@ -1,10 +1,17 @@
 #include "backend/cuda/executable/update_phase.h"
 
+#include "base/error.h"
+
 namespace trainer::backend::cuda {
 
 UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   std::vector<UpdateSegment> segments;
   for (const Segment& segment : variables.placement().flat.segments) {
+    if (std::holds_alternative<graph::LambRule>(segment.update.rule)) {
+      throw ConfigError({},
+                        "optimizer.lamb does not run on GPUs, since its steps need the norms of "
+                        "whole parameters; set parallel.device: cpu, or optimizer: adamw");
+    }
     const graph::Clip::Kind clip = segment.update.clip.kind;
     needs_norm_ =
         needs_norm_ || clip == graph::Clip::Kind::kNorm || clip == graph::Clip::Kind::kGlobalNorm;

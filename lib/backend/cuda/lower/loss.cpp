@@ -43,12 +43,6 @@ void lower(const graph::L2Penalty& op, Lowering& l) {
 }
 
 // The update runs over flat buffers, not node by node.
-void lower(const graph::Update& op, Lowering& l) {
-  if (!std::holds_alternative<graph::LambRule>(op.rule)) return;
-  throw ConfigError(l.node().loc,
-                    "optimizer.lamb does not run on GPUs yet, since its steps need "
-                    "the norms of whole parameters; set parallel.device: cpu, or "
-                    "optimizer: adamw");
-}
+void lower(const graph::Update&, Lowering&) {}
 
 }  // namespace trainer::backend::cuda

@@ -268,7 +268,7 @@ void assign(UpdateSegment& segment, const graph::LionRule& rule) {
   segment.beta_1 = rule.beta_1;
   segment.beta_2 = rule.beta_2;
 }
-// lower() refuses it: its step needs norms of whole parameters.
+// UpdatePhase refuses it: its step needs norms of whole parameters.
 void assign(UpdateSegment&, const graph::LambRule&) {
   throw std::logic_error("lamb has no update on GPUs");
 }
