@@ -6,8 +6,8 @@
 #include "base/files.h"
 #include "data/arrays/array.h"
 #include "data/decode/image_file.h"
-#include "data/images/image_list.h"
-#include "data/images/shards.h"
+#include "data/images/listing/image_list.h"
+#include "data/images/listing/shards.h"
 #include "data/jpeg/plain.h"
 #include "fuzz.h"
 

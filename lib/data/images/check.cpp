@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "base/threads/parallel.h"
 #include "data/decode/image_file.h"
-#include "data/images/image_list.h"
+#include "data/images/listing/image_list.h"
 #include "data/splits.h"
 
 namespace trainer::data {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "base/files.h"
-#include "data/images/image_list.h"
 #include "data/images/image_reader.h"
+#include "data/images/listing/image_list.h"
 #include "data/images/readable_files.h"
 
 namespace trainer::data {

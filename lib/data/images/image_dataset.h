@@ -7,7 +7,7 @@
 
 #include "config/config.h"
 #include "data/damaged_files.h"
-#include "data/images/image_list.h"
+#include "data/images/listing/image_list.h"
 
 namespace trainer::data {
 

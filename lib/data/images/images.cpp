@@ -11,7 +11,7 @@
 #include "data/arrays/array.h"
 #include "data/data.h"
 #include "data/images/image_dataset.h"
-#include "data/images/image_list.h"
+#include "data/images/listing/image_list.h"
 
 namespace trainer::data {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "data/images/image_dataset.h"
-#include "data/images/image_list.h"
+#include "data/images/listing/image_list.h"
 
 namespace trainer::data {
 namespace {

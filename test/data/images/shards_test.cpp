@@ -1,6 +1,6 @@
 // Tar shards and TFRecord files: seeds of test/fuzz/make_shards.py, written by Python's tarfile and
 // by TensorFlow.
-#include "data/images/shards.h"
+#include "data/images/listing/shards.h"
 
 #include <doctest/doctest.h>
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
-#include "data/images/shards.h"
+#include "data/images/listing/shards.h"
 
 namespace trainer::data {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "data/images/shards.h"
+#include "data/images/listing/shards.h"
 
 namespace trainer::data {
 namespace {

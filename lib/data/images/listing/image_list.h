@@ -23,7 +23,7 @@ struct ListedFile {
   std::string describe() const { return name.empty() ? path : path + ": " + name; }
 };
 struct ImageList {
-  std::string source;  // the folder, glob or csv, for messages
+  std::string source;  // the folder, glob, csv or shards, for messages
   std::vector<ListedFile> files;
   std::vector<std::string> notes;  // what was left aside, and why
   // The notes on classes without a folder, and on image files that lie in no folder of a class or
@@ -33,7 +33,7 @@ struct ImageList {
   bool has_weights = false;     // whether a csv gave them
 };
 
-// The class names of a folder of folders, or of a csv's labels, sorted.
+// The class names of a folder of folders, or of the labels of a csv or of shards, sorted.
 std::vector<std::string> class_names(const config::Data& data, const config::Split& split);
 // The files of a split, sorted by path (csv: in the file's order). Throws DataError when a class
 // has no file, a folder is no class, a csv line is wrong.

@@ -1,4 +1,4 @@
-#include "data/images/csv.h"
+#include "data/images/listing/csv.h"
 
 #include <algorithm>
 #include <array>

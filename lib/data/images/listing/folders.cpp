@@ -1,0 +1,255 @@
+#include "data/images/listing/folders.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/glob.h"
+#include "base/text.h"
+
+namespace trainer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
+
+bool is_image_name(const fs::path& path) {
+  static const std::set<std::string> kEndings{".jpg", ".jpeg", ".jpe", ".jfif", ".mpo",  ".png",
+                                              ".bmp", ".gif",  ".tga", ".psd",  ".ppm",  ".pgm",
+                                              ".pnm", ".webp", ".tif", ".tiff", ".heic", ".avif"};
+  std::string ending = path.extension().string();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return kEndings.contains(ending);
+}
+
+void check_folder(const fs::path& path) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return;
+  throw DataError(path.string(), fs::exists(path, error)
+                                     ? "is not a folder; format image_folder needs one folder a "
+                                       "class"
+                                     : "no such folder");
+}
+
+// What is named like an image but is no file that could be read.
+struct NoFiles {
+  std::int64_t count = 0;
+  std::string example;  // the first of them, and what it is
+
+  void add(const fs::path& path, const char* what) {
+    const std::string text = concat(path.string(), " (", what, ')');
+    if (count++ == 0 || text < example) example = text;
+  }
+};
+
+const char* kind_of(const fs::directory_entry& entry) {
+  std::error_code error;
+  const bool is_link = entry.is_symlink(error);
+  switch (entry.status(error).type()) {
+    case fs::file_type::directory:
+      return "a folder";
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::socket:
+      return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character:
+      return "a device";
+    default:
+      return is_link ? "a link to nothing" : "no file";
+  }
+}
+
+// Which folder a path leads to, whatever its name.
+using FolderId = std::pair<dev_t, ino_t>;
+FolderId id_of(const fs::path& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+// Calls use(path) for every file below `folder` that is not hidden, in no order. Links are
+// followed, but not into a folder that is being walked already.
+template <class Use>
+void walk(const fs::path& folder, const Use& use, NoFiles& no_files,
+          std::vector<FolderId> outer = {}) {
+  outer.push_back(id_of(folder));
+  std::error_code error;
+  fs::directory_iterator it(folder, error);
+  for (; !error && it != fs::directory_iterator(); it.increment(error)) {
+    if (hidden(it->path())) continue;
+    std::error_code of_entry;
+    if (it->is_directory(of_entry)) {
+      const bool inside = std::find(outer.begin(), outer.end(), id_of(it->path())) != outer.end();
+      if (!inside) walk(it->path(), use, no_files, outer);
+    } else if (it->is_regular_file(of_entry)) {
+      use(it->path());
+    } else if (is_image_name(it->path())) {
+      no_files.add(it->path(), kind_of(*it));
+    }
+  }
+  if (error) throw DataError(folder.string(), error.message());
+}
+
+// The line on what is left aside; "" when nothing is.
+std::string left_aside(const std::string& source, const NoFiles& no_files) {
+  if (no_files.count == 0) return "";
+  return concat(source, ": ", no_files.count,
+                no_files.count == 1 ? " name of an image is" : " names of images are",
+                " left aside, not being files, e.g. ", no_files.example);
+}
+
+void note_left_aside(ImageList& list, std::string line) {
+  if (line.empty()) return;
+  list.notes.push_back(line);
+  list.left_aside.push_back(std::move(line));
+}
+
+// The folders before the first wildcard are walked.
+std::vector<std::string> files_of_glob(const config::Split& split, NoFiles& no_files) {
+  const std::string full =
+      split.path.empty() ? split.glob : (fs::path(split.path) / split.glob).string();
+  const std::size_t wildcard = full.find_first_of("*?");
+  const std::size_t slash = full.rfind('/', wildcard);
+  const std::string base = slash == std::string::npos ? "." : full.substr(0, slash);
+  const std::string pattern = slash == std::string::npos ? full : full.substr(slash + 1);
+  check_folder(base.empty() ? "/" : base);
+  std::vector<std::string> files;
+  const auto use = [&](const fs::path& path) {
+    if (matches_path(pattern, path.lexically_relative(base).generic_string())) {
+      files.push_back(slash == std::string::npos ? path.lexically_normal().string()
+                                                 : path.string());
+    }
+  };
+  walk(base.empty() ? "/" : base, use, no_files);
+  std::sort(files.begin(), files.end());
+  if (files.empty()) throw DataError(full, "matches no file");
+  return files;
+}
+
+std::string parent_name(const std::string& path) {
+  return fs::path(path).parent_path().filename().string();
+}
+
+}  // namespace
+
+std::vector<std::string> sub_folders(const fs::path& path) {
+  check_folder(path);
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(path)) {
+    std::error_code error;
+    if (entry.is_directory(error) && !hidden(entry.path())) {
+      names.push_back(entry.path().filename().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string files_without_class(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    std::error_code error;
+    if (entry.is_regular_file(error) && !hidden(entry.path()) && is_image_name(entry.path())) {
+      files.push_back(entry.path().string());
+    }
+  }
+  if (files.empty()) return "";
+  return concat(folder, ": ", files.size(),
+                files.size() == 1 ? " image file is" : " image files are",
+                " left aside, lying in no folder of a class, e.g. ",
+                *std::min_element(files.begin(), files.end()));
+}
+
+ImageList list_folder(const config::Split& split, const std::vector<std::string>& classes) {
+  ImageList result;
+  result.source = split.path;
+  for (const std::string& name : sub_folders(split.path)) {
+    if (std::find(classes.begin(), classes.end(), name) == classes.end()) {
+      throw DataError((fs::path(split.path) / name).string(),
+                      concat("is not a class: the classes are ", join(classes),
+                             "; name it in data.classes or move it away"));
+    }
+  }
+  note_left_aside(result, files_without_class(split.path));
+  std::int64_t other = 0;
+  std::string example;
+  NoFiles no_files;
+  for (std::size_t label = 0; label < classes.size(); ++label) {
+    const fs::path folder = fs::path(split.path) / classes[label];
+    if (!fs::exists(folder)) {
+      note_left_aside(result, concat(split.path, ": has no folder ", classes[label],
+                                     "; no image of this class is in this split"));
+      continue;
+    }
+    check_folder(folder);
+    const std::size_t before = result.files.size();
+    const auto use = [&](const fs::path& path) {
+      if (is_image_name(path)) {
+        result.files.push_back({path.string(), static_cast<std::int32_t>(label)});
+      } else if (other++ == 0) {
+        example = path.string();
+      }
+    };
+    walk(folder, use, no_files);
+    if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
+    std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
+              [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
+  }
+  if (result.files.empty()) {
+    throw DataError(split.path,
+                    concat("has no folder of a class; the classes are ", join(classes)));
+  }
+  note_left_aside(result, left_aside(split.path, no_files));
+  if (other > 0) {
+    result.notes.push_back(concat(split.path, ": ", other,
+                                  " files are left aside, not being named like images, e.g. ",
+                                  example));
+  }
+  return result;
+}
+
+ImageList list_glob(const config::Split& split, const std::vector<std::string>& classes) {
+  ImageList result;
+  result.source = split.glob;
+  NoFiles no_files;
+  for (const std::string& path : files_of_glob(split, no_files)) {
+    const std::string name = parent_name(path);
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    if (found == classes.end()) {
+      throw DataError(
+          path, concat("its folder '", name, "' is not a class; the classes are ", join(classes)));
+    }
+    result.files.push_back({path, static_cast<std::int32_t>(found - classes.begin())});
+  }
+  note_left_aside(result, left_aside(split.glob, no_files));
+  return result;
+}
+
+std::vector<std::string> glob_files(const config::Split& split) {
+  NoFiles no_files;
+  return files_of_glob(split, no_files);
+}
+
+std::vector<std::string> glob_classes(const config::Split& split) {
+  std::set<std::string> names;
+  for (const std::string& path : glob_files(split)) names.insert(parent_name(path));
+  return {names.begin(), names.end()};
+}
+
+std::vector<std::string> images_below(const std::string& folder) {
+  std::vector<std::string> files;
+  NoFiles no_files;
+  const auto use = [&](const fs::path& path) {
+    if (is_image_name(path)) files.push_back(path.string());
+  };
+  walk(folder, use, no_files);
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace trainer::data

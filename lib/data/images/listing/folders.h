@@ -1,0 +1,25 @@
+// Images below folders, whose names are the classes, and of globs.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "data/images/listing/image_list.h"
+
+namespace trainer::data {
+
+// The names of the folders in a folder, sorted; hidden ones are left out. Throws DataError when it
+// is none.
+std::vector<std::string> sub_folders(const std::filesystem::path& path);
+// The line on image files beside the folders of the classes, which have no class; "" for none.
+std::string files_without_class(const std::string& folder);
+ImageList list_folder(const config::Split& split, const std::vector<std::string>& classes);
+
+// The files that a glob matches, sorted. Throws DataError when there are none.
+std::vector<std::string> glob_files(const config::Split& split);
+// The names of the folders of these files.
+std::vector<std::string> glob_classes(const config::Split& split);
+ImageList list_glob(const config::Split& split, const std::vector<std::string>& classes);
+
+}  // namespace trainer::data

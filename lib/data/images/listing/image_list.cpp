@@ -1,0 +1,181 @@
+#include "data/images/listing/image_list.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/text.h"
+#include "data/images/listing/csv.h"
+#include "data/images/listing/folders.h"
+#include "data/images/listing/labels.h"
+#include "data/images/listing/list_shards.h"
+#include "data/splits.h"
+
+namespace trainer::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+ImageList list_csv(const config::Data& data, const config::Split& split,
+                   const std::vector<std::string>& classes) {
+  ImageList result;
+  result.source = split.path;
+  const auto indices = indices_of(classes);
+  for (const CsvRow& row : read_csv(split.path, data.csv)) {
+    const std::int32_t label = class_of(row.label, indices, classes, [&](const std::string& what) {
+      fail_at(split.path, row.line, what);
+    });
+    result.files.push_back({row.path, label, row.weight});
+    result.has_weights = result.has_weights || row.has_weight;
+    result.lines.push_back(row.line);
+  }
+  return result;
+}
+
+std::vector<std::string> csv_classes(const std::string& path, const config::Csv& csv) {
+  const std::vector<CsvRow> rows = read_csv(path, csv);
+  std::vector<std::string> labels;
+  for (const CsvRow& row : rows) labels.push_back(row.label);
+  return classes_of(labels, [&](std::size_t row, const std::string& what) {
+    fail_at(path, rows[row].line, what);
+  });
+}
+
+const std::set<std::string> kSplitFolders{"train", "validation", "val", "test"};
+
+// Whether the folders below are classes rather than splits.
+bool holds_classes(const fs::path& folder) {
+  if (!fs::is_directory(folder)) return false;
+  const std::vector<std::string> names = sub_folders(folder.string());
+  return !names.empty() && std::none_of(names.begin(), names.end(), [](const std::string& name) {
+    return kSplitFolders.contains(name);
+  });
+}
+
+// Where the images of training could not be found below data.path.
+[[noreturn]] void fail_without_train(const config::Data& data) {
+  const bool csv = data.format == config::DataFormat::kCsv;
+  const fs::path folder = data.path;
+  const std::string expected = (folder / (csv ? "train.csv" : "train")).string();
+  if (csv || !fs::is_directory(folder)) {
+    throw DataError(expected,
+                    "no such file or folder, needed for the train split; give "
+                    "data.train.path");
+  }
+  const std::string loose = files_without_class(data.path);
+  if (!loose.empty() && sub_folders(data.path).empty()) {
+    throw DataError(data.path,
+                    concat("holds image files, but no folders to tell their classes by; put those "
+                           "of each class into a folder of its name, e.g. ",
+                           (folder / "cats" / "1.jpg").string(),
+                           ", or list files and classes with data.format: csv"));
+  }
+  throw DataError(expected,
+                  "no such folder, needed for the train split; give data.train.path, or "
+                  "put a folder for each class into data.path");
+}
+
+}  // namespace
+
+config::Split image_split(const config::Data& data, const std::string& name) {
+  config::Split split = name == "train" ? data.train : name == "test" ? data.test : data.validation;
+  if (!split.path.empty() || !split.glob.empty() || data.path.empty()) return split;
+  const bool csv = data.format == config::DataFormat::kCsv;
+  std::vector<std::string> names{name};
+  if (name == "validation") names.emplace_back("val");
+  for (const std::string& each : names) {
+    const fs::path path = fs::path(data.path) / (csv ? each + ".csv" : each);
+    if (fs::exists(path)) split.path = path.string();
+  }
+  if (!split.path.empty() || name != "train") return split;
+  if (holds_shards(data)) {  // a shard, or a folder of them
+    split.path = data.path;
+    return split;
+  }
+  if (csv || !holds_classes(data.path)) fail_without_train(data);
+  split.path = data.path;
+  return split;
+}
+
+namespace {
+
+std::vector<std::string> find_class_names(const config::Data& data, const config::Split& split) {
+  if (data.format == config::DataFormat::kCsv) return csv_classes(split.path, data.csv);
+  if (holds_shards(data)) return shard_classes(data, split);
+  if (split.glob.empty()) {
+    std::vector<std::string> names = sub_folders(split.path);
+    if (names.empty()) {
+      throw DataError(split.path, "holds no folders; format image_folder needs one a class");
+    }
+    return names;
+  }
+  return glob_classes(split);
+}
+
+}  // namespace
+
+std::vector<std::string> class_names(const config::Data& data, const config::Split& split) {
+  if (!data.classes.empty()) return data.classes;
+  std::vector<std::string> names = find_class_names(data, split);
+  for (const std::string& name : names) {
+    if (is_line_of_text(name)) continue;
+    throw DataError(
+        split.path.empty() ? split.glob : split.path,
+        concat(data.format == config::DataFormat::kCsv || holds_shards(data) ? "the label '"
+                                                                             : "the folder '",
+               escaped(name),
+               "' names a class, but its name is not UTF-8 without control "
+               "characters; rename it"));
+  }
+  return names;
+}
+
+ImageList list_images(const config::Data& data, const config::Split& split,
+                      const std::vector<std::string>& classes) {
+  if (data.format == config::DataFormat::kCsv) return list_csv(data, split, classes);
+  if (holds_shards(data)) return list_shards(data, split, classes);
+  return split.glob.empty() ? list_folder(split, classes) : list_glob(split, classes);
+}
+
+void check_files_exist(const ImageList& list) {
+  for (std::size_t i = 0; i < list.lines.size(); ++i) {
+    std::error_code error;
+    if (fs::exists(list.files[i].path, error)) continue;
+    throw DataError(concat(list.source, ':', list.lines[i]),
+                    concat("there is no file ", list.files[i].path,
+                           "; paths in a csv count from its own folder, or from data.csv.root"));
+  }
+}
+
+void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed) {
+  if (count >= static_cast<std::int64_t>(list.files.size())) return;
+  std::map<std::int32_t, std::vector<std::size_t>> by_class;
+  for (std::size_t i = 0; i < list.files.size(); ++i) by_class[list.files[i].label].push_back(i);
+  // Each class is shuffled and spread evenly over (0, 1), but for its first file, which comes
+  // before all others; the files up to some place on that line are taken.
+  std::vector<std::pair<double, std::size_t>> places;
+  for (auto& [label, files] : by_class) {
+    // Counters of their own: those of label -1 divide training from validation.
+    Random random(seed, Stream::kSplit, static_cast<std::uint64_t>(label) + 1);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      std::swap(files[i], files[i + random.below(files.size() - i)]);
+      const double place = (static_cast<double>(i) + 0.5) / static_cast<double>(files.size());
+      places.emplace_back(i == 0 ? 0 : place, files[i]);
+    }
+  }
+  std::sort(places.begin(), places.end());
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(count); ++i) {
+    kept.push_back(places[i].second);
+  }
+  std::sort(kept.begin(), kept.end());
+  std::vector<ListedFile> files;
+  for (const std::size_t i : kept) files.push_back(std::move(list.files[i]));
+  list.files = std::move(files);
+  list.lines.clear();
+}
+
+}  // namespace trainer::data
