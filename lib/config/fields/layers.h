@@ -61,6 +61,14 @@ void output_fields(V& v, L& s) {
   v("use_bias", s.use_bias, "Whether a bias is added.", any());
 }
 
+template <class V, class L>
+void kernel_fields(V& v, L& s) {
+  v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
+  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
+  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
+    warn());
+}
+
 // ---- The layers ----
 
 template <class V>
@@ -82,10 +90,7 @@ void fields(V& v, ConvLayer& s) {
     "Batch normalization before the activation: true, or its keys; none when left out.",
     any().or_true());
   output_fields(v, s);
-  v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
-  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
-    warn());
+  kernel_fields(v, s);
 }
 
 template <class V>
@@ -228,10 +233,7 @@ void fields(V& v, ConvTransposeLayer& s) {
   v("strides", s.strides, "Factor of the extents.", pixels(1));
   v("padding", s.padding, "valid or same.", pixels(0));
   output_fields(v, s);
-  v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
-  v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
-  v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
-    warn());
+  kernel_fields(v, s);
 }
 
 template <class V>
