@@ -6,6 +6,7 @@
 
 #include "data/images/image_files.h"
 #include "support/source_files.h"
+#include "support/write_unsynced.h"
 
 namespace trainer::data {
 namespace {
@@ -111,7 +112,7 @@ TEST_CASE("shards: damage is told, where it is") {
     for (std::size_t i = 0; i < file.size(); i += 5, ++flips) {
       Bytes damaged = file;
       damaged[i] ^= 0x41;
-      write_file_atomic(path, damaged);
+      test::write_unsynced(path, std::span<const std::uint8_t>(damaged));
       refused += error_of(read).empty() ? 0 : 1;
     }
     return static_cast<double>(refused) / flips;
@@ -123,7 +124,7 @@ TEST_CASE("shards: damage is told, where it is") {
   CHECK(check_flips(tar, [&] { read_tar_shard(path); }) > 0.3);
   int whole = 0;  // files that end where a record does
   for (std::size_t size = 1; size < record.size(); ++size) {
-    write_file_atomic(path, std::span<const std::uint8_t>(record.data(), size));
+    test::write_unsynced(path, std::span<const std::uint8_t>(record.data(), size));
     const std::string error = error_of([&] { read_tfrecord(path); });
     whole += error.empty() ? 1 : 0;
     CHECK((error.empty() || error.find("at byte") != std::string::npos));
