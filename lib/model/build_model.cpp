@@ -5,7 +5,8 @@
 #include "base/text.h"
 #include "config/rule.h"
 #include "config/values.h"
-#include "model/backbone.h"
+#include "model/backbones/backbone.h"
+#include "model/backbones/depth_groups.h"
 #include "model/build.h"
 
 namespace trainer::model {

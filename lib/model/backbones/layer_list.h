@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/backbone.h"
+#include "model/backbones/backbone.h"
 
 namespace trainer::model {
 

@@ -1,4 +1,4 @@
-#include "model/layer_list.h"
+#include "model/backbones/layer_list.h"
 
 #include <algorithm>
 

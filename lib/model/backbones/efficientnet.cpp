@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "model/layer_list.h"
+#include "model/backbones/layer_list.h"
 
 namespace trainer::model {
 namespace {

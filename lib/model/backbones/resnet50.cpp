@@ -1,6 +1,6 @@
 // keras.applications.ResNet50 and ResNet101, version 1 (He et al., arXiv:1512.03385): the stride is
 // in the first 1x1 convolution of a block, not in the 3x3 as in torchvision.
-#include "model/backbone.h"
+#include "model/backbones/backbone.h"
 
 namespace trainer::model {
 namespace {

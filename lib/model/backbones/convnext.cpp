@@ -1,7 +1,7 @@
 // keras.applications.ConvNeXtTiny (Liu et al., arXiv:2201.03545), without the layer that prepares
 // the image, which data.preprocess does. Keras's dense layers of pixels are 1x1 convolutions here.
 #include "base/error.h"
-#include "model/layer_list.h"
+#include "model/backbones/layer_list.h"
 
 namespace trainer::model {
 namespace {

@@ -1,7 +1,7 @@
 // keras.applications.MobileNetV2 (Sandler et al., arXiv:1801.04381).
 #include <algorithm>
 
-#include "model/backbone.h"
+#include "model/backbones/backbone.h"
 
 namespace trainer::model {
 namespace {

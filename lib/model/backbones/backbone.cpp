@@ -1,4 +1,4 @@
-#include "model/backbone.h"
+#include "model/backbones/backbone.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
 // keras.applications.VGG16 (Simonyan and Zisserman, arXiv:1409.1556, configuration D).
-#include "model/backbone.h"
+#include "model/backbones/backbone.h"
 
 namespace trainer::model {
 

@@ -1,6 +1,6 @@
 // keras.applications.DenseNet121 (Huang et al., arXiv:1608.06993).
 #include "base/error.h"
-#include "model/layer_list.h"
+#include "model/backbones/layer_list.h"
 
 namespace trainer::model {
 namespace {

@@ -1,8 +1,8 @@
+#include "model/backbones/depth_groups.h"
+
 #include <algorithm>
 #include <array>
 #include <cctype>
-
-#include "model/backbone.h"
 
 namespace trainer::model {
 namespace {

@@ -2,7 +2,7 @@
 // layer that prepares the image, which data.preprocess does. Keras's hard_sigmoid is three layers
 // (add, ReLU, multiply), here it is one.
 #include "base/error.h"
-#include "model/layer_list.h"
+#include "model/backbones/layer_list.h"
 
 namespace trainer::model {
 namespace {

@@ -1,7 +1,7 @@
 // torchvision's resnet18 and resnet34 (He et al., arXiv:1512.03385), with the names of its modules:
 // Keras has neither.
 #include "base/error.h"
-#include "model/layer_list.h"
+#include "model/backbones/layer_list.h"
 
 namespace trainer::model {
 namespace {

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,21 +32,6 @@ std::vector<config::Layer> convnext_tiny_features();
 // All layers of a backbone for this image; with the top, the last gives `classes` logits.
 std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Image image,
                                            std::int64_t classes);
-
-// Numbers the groups of layers that optimizer.layer_decay tells apart, from 0 at the input. Blocks
-// of a backbone are timm's groups, and what follows them is the last one; other layers with weights
-// are a group each, with the normalization after them.
-class DepthGroups {
- public:
-  explicit DepthGroups(const std::optional<config::Backbone>& backbone) : backbone_(backbone) {}
-  // The group of the next layer that has parameters. `kind`: graph::LayerInfo::kind.
-  int add(const std::string& name, const std::string& kind, bool of_backbone);
-
- private:
-  const std::optional<config::Backbone>& backbone_;
-  std::string last_;  // the name of the last group
-  int depth_ = -1;
-};
 
 // By layer, whether it is frozen. Adds a mistake for a slice or pattern that names no layer.
 std::vector<bool> frozen_layers(const config::Backbone& backbone,
