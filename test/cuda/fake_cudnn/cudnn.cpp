@@ -138,12 +138,16 @@ class Open final : public OpenDescriptor {
     d_.attributes[name].bytes.resize(values.size() * 8);
     std::memcpy(d_.attributes[name].bytes.data(), values.data(), values.size() * 8);
   }
-  void set_enumerator(cudnnBackendAttributeName_t name, int value) override {
+  void set_enumerator(cudnnBackendAttributeName_t name, int value) override { set(name, value); }
+  void set_float(cudnnBackendAttributeName_t name, float value) override { set(name, value); }
+
+ private:
+  template <class T>
+  void set(cudnnBackendAttributeName_t name, T value) {
     d_.attributes[name].bytes.resize(sizeof value);
     std::memcpy(d_.attributes[name].bytes.data(), &value, sizeof value);
   }
 
- private:
   Descriptor& d_;
 };
 

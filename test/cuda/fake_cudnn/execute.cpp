@@ -4,7 +4,9 @@
 // CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR and CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR, and for
 // the sum's terms "Convolution Formulas" of the cudnn_cnn library's page in the same reference:
 // dimensions are named N, C, H, W and K, C, R, S in this order, strides say where they lie;
-// CUDNN_CROSS_CORRELATION does not flip the filter, CUDNN_CONVOLUTION does.
+// CUDNN_CROSS_CORRELATION does not flip the filter, CUDNN_CONVOLUTION does. A convolution leaves
+// alpha * result + beta * what its output held, which is not read when beta is 0 (section "Scaling
+// Parameters" of the cuDNN Developer Guide).
 #include "cuda/fake_cudnn/execute.h"
 
 #include <cmath>
@@ -118,6 +120,19 @@ class Execution {
     return values;
   }
 
+  // The result of a convolution, whose scaling parameters have these names.
+  void write_scaled(const Descriptor& op, cudnnBackendAttributeName_t alpha_name,
+                    cudnnBackendAttributeName_t beta_name, const Descriptor& to, Values values) {
+    const double alpha = static_cast<double>(op.one(alpha_name, 1.0f));
+    const double beta = static_cast<double>(op.one(beta_name, 0.0f));
+    for (double& value : values.data) value *= alpha;
+    if (beta != 0) {
+      const Values held = read(to);
+      for (std::size_t i = 0; i < held.data.size(); ++i) values.data[i] += beta * held.data[i];
+    }
+    write(to, std::move(values));
+  }
+
   void write(const Descriptor& tensor, Values values) {
     const Number type = number_of(tensor);
     for (double& value : values.data) {
@@ -207,7 +222,8 @@ class Execution {
             }
           }
         });
-    write(to, std::move(y));
+    write_scaled(op, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+                 CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, to, std::move(y));
   }
 
   void convolve_back_to_data(const Descriptor& op) {
@@ -230,7 +246,8 @@ class Execution {
                  }
                }
              });
-    write(to, std::move(dx));
+    write_scaled(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, to, std::move(dx));
   }
 
   void convolve_back_to_filter(const Descriptor& op) {
@@ -249,7 +266,8 @@ class Execution {
                               {from + g * groups.inputs, run.step * x.c}, run.count);
                }
              });
-    write(to, std::move(dw));
+    write_scaled(op, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+                 CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, to, std::move(dw));
   }
 
   // An addition with a bias of one number a channel, or relu. max(x, 0) of a NaN is a NaN where

@@ -28,6 +28,7 @@ class OpenDescriptor {
                             const std::vector<std::int64_t>& values) = 0;
   // An attribute of an enumeration's type.
   virtual void set_enumerator(cudnnBackendAttributeName_t name, int value) = 0;
+  virtual void set_float(cudnnBackendAttributeName_t name, float value) = 0;
 };
 
 // How the libraries behave. Tests change it while nothing else runs, and put it back.

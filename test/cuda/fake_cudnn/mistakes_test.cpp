@@ -123,6 +123,34 @@ TEST_CASE("mistakes: an output extent that the convolution does not make") {
   CHECK(run_table().refused == kRows);
 }
 
+// The scaling parameters of the three convolutions.
+constexpr std::pair<cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t> kAlphas[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA}};
+constexpr std::pair<cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t> kBetas[] = {
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+    {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+     CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+
+TEST_CASE("mistakes: a result is added to what its memory holds, or scaled") {
+  const fake::KeepSettings keep;
+  for (const auto& [value, parameters] : {std::pair{1.0f, kBetas}, {0.5f, kAlphas}}) {
+    for (std::size_t i = 0; i < 3; ++i) {
+      fake::settings().before_finalize = [=](fake::OpenDescriptor& d) {
+        if (d.type() == parameters[i].first) d.set_float(parameters[i].second, value);
+      };
+      CHECK(run_table().wrong == kRows / 3);
+    }
+  }
+}
+
 TEST_CASE("mistakes: an operand of a matrix product is transposed") {
   const fake::KeepSettings keep;
   for (const auto operand : {CUBLASLT_MATMUL_DESC_TRANSA, CUBLASLT_MATMUL_DESC_TRANSB}) {
