@@ -44,6 +44,7 @@ TESTS = {
         ("release", "trainer_cuda_fake", BACKEND, "many calls*,variables are read*,a captured call*,two runs*,gradients of several*,"
          "a guarded*,an evaluation graph*,float16*,every batch size*", "", FAKE),
     ],
+    "updates": [("release", "trainer_cuda_fake", BACKEND, "rules over*,float16*", "", FAKE)],
     "ranks": [("release", "trainer_cuda_fake", BACKEND, RANKS, "", GPUS)],
     "engine": [("release", "trainer_cuda_fake", ENGINE, "replicas*,inputs travel*,a loss of one*", "", SHARED)],
 }

@@ -15,13 +15,23 @@ using LossScale = backend::CompileOptions::LossScale;
 
 constexpr std::int64_t kSamples = 12;
 
+// Slots start at 0.
+std::map<std::string, std::vector<double>> start_of(const graph::Graph& graph) {
+  auto values = starting_values(graph);
+  for (const graph::Value& value : graph.values) {
+    if (value.role == graph::Role::kSlot) values[value.name].assign(values[value.name].size(), 0);
+  }
+  return values;
+}
+
 struct Training {
-  graph::Graph graph = training_graph(kPlain, DType::kFloat16);
-  std::map<std::string, std::vector<double>> start_values = starting_values(graph);
+  graph::Graph graph;
+  std::map<std::string, std::vector<double>> start_values = start_of(graph);
   Runner runner;
 
-  explicit Training(const LossScale& scale)
-      : runner(open({1, "cuda", DType::kFloat16}), graph, options(scale)) {
+  explicit Training(const LossScale& scale, const graph::Update& update = {})
+      : graph(training_graph(kPlain, DType::kFloat16, update)),
+        runner(open({1, "cuda", DType::kFloat16}), graph, options(scale)) {
     start(runner, start_values);
   }
   // One step; returns whether its update was left out.
@@ -63,6 +73,28 @@ TEST_CASE("float16: a dynamic loss scale falls until no gradient overflows, and 
   const std::vector<float> changes = dynamic.changes(), expected = fixed.changes();
   CHECK(distance(changes, {expected.begin(), expected.end()}) < 1e-2);
   CHECK_FALSE(dynamic.step(2));
+}
+
+TEST_CASE("float16: LAMB changes nothing by an update that overflows, nor counts it") {
+  if (!uses_gpus()) TRAINER_SKIP("only GPUs have float16");
+  graph::Update update;
+  update.rule = graph::LambRule{};
+  Training dynamic({16777216, true}, update);
+  int skipped = 0;
+  while (skipped < 24 && dynamic.step(1)) {
+    ++skipped;
+    for (const graph::Value& value : dynamic.graph.values) {
+      if (value.role != graph::Role::kSlot) continue;
+      for (const float moment : dynamic.runner.read(value.name)) REQUIRE(moment == 0);
+    }
+    for (const float change : dynamic.changes()) REQUIRE(change == 0);
+  }
+  CHECK(skipped > 0);
+  CHECK(skipped < 24);
+  Training fixed({256, false}, update);
+  CHECK_FALSE(fixed.step(1));
+  const std::vector<float> changes = dynamic.changes(), expected = fixed.changes();
+  CHECK(distance(changes, {expected.begin(), expected.end()}) < 1e-2);
 }
 
 TEST_CASE("float16: training goes on with the loss scale that another run had come to") {

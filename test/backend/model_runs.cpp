@@ -10,11 +10,11 @@ graph::Graph forward_graph(const Net& net) {
   return build(net.model, spec);
 }
 
-graph::Graph training_graph(const Net& net, DType type) {
+graph::Graph training_graph(const Net& net, DType type, const graph::Update& update) {
   compile::Options options;
   options.capabilities = open(setups()[0]).capabilities();
   options.activations = type;
-  options.update.rule = graph::SgdRule{};
+  options.update = update;
   return compile::training_graph(forward_graph(net), options);
 }
 

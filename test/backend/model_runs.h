@@ -20,7 +20,8 @@ struct Net {
 
 graph::Graph forward_graph(const Net& net);
 // With plain gradient descent: at learning rate 1, parameters fall by their gradients.
-graph::Graph training_graph(const Net& net, DType type = DType::kFloat32);
+graph::Graph training_graph(const Net& net, DType type = DType::kFloat32,
+                            const graph::Update& update = {});
 
 // Images and labels, different for each seed.
 std::vector<std::vector<double>> batch(const graph::Graph& graph, std::int64_t samples,

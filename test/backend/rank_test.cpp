@@ -45,6 +45,26 @@ TEST_CASE("ordered sums over ranks and lanes give the same bits for every split 
   }
 }
 
+TEST_CASE("ordered sums over ranks give the same bits by LAMB, whose steps take norms") {
+  graph::Update update;
+  update.rule = graph::LambRule{};
+  update.weight_decay = 0.1f;
+  for (const auto clip : {graph::Clip::Kind::kNone, graph::Clip::Kind::kGlobalNorm}) {
+    update.clip = {clip, 0.5f};
+    const std::vector<Step> steps{{23}, {23}, {1}, {23, false, false}, {5, true, true}, {7}};
+    Group alone = group_of({1});
+    alone.reduction.ordered = true;
+    const Kept expected = train(kPlain, update, alone, steps);
+    for (const auto& lanes : std::vector<std::vector<int>>{{2}, {1, 1}, {2, 1}, {1, 1, 1, 1}}) {
+      Group group = group_of(lanes);
+      group.reduction.bucket_bytes = 1000;
+      CHECK(relative(train(kPlain, update, group, steps), expected) < 1e-5);
+      group.reduction.ordered = true;
+      CHECK(train(kPlain, update, group, steps) == expected);
+    }
+  }
+}
+
 // A part of a batch then begins anywhere in the memory of the features, which libraries may read in
 // whole vectors only.
 TEST_CASE("ordered sums behind frozen layers give the same bits, however short a sample is") {

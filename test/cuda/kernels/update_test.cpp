@@ -19,6 +19,7 @@ int slots_of(const graph::UpdateRule& rule) {
     return 1 + (rms->momentum > 0 ? 1 : 0) + (rms->centered ? 1 : 0);
   }
   if (std::holds_alternative<graph::NadamRule>(rule)) return 2;
+  if (std::holds_alternative<graph::LambRule>(rule)) return 2;
   if (const auto* adam = std::get_if<graph::AdamRule>(&rule)) return adam->amsgrad ? 3 : 2;
   return 1;  // Adagrad, Lion
 }
@@ -104,11 +105,25 @@ struct Flat {
     return scales;
   }
 
-  void update(const float* scales, cuda::StepScalars* scalars, cuda::StepState* state) {
+  // Those of segments without LAMB are NaN.
+  std::vector<float> trust_ratios(const float* clip_scales, cuda::StepScalars* scalars,
+                                  cuda::StepState* state) {
     const auto count = static_cast<std::int64_t>(chunks.size());
+    std::vector<cuda::LambSquares> squares(chunks.size(), {std::nan(""), std::nan("")});
+    std::vector<float> ratios(segments.size(), std::nanf(""));
+    cuda::lamb_squares(segments.data(), chunks.data(), count, pointers(), clip_scales, scalars,
+                       state, squares.data(), nullptr);
+    cuda::trust_ratios(segments.data(), static_cast<std::int64_t>(segments.size()), chunks.data(),
+                       count, squares.data(), state, ratios.data(), nullptr);
+    return ratios;
+  }
+
+  void update(const float* clip_scales, cuda::StepScalars* scalars, cuda::StepState* state) {
+    const auto count = static_cast<std::int64_t>(chunks.size());
+    const std::vector<float> ratios = trust_ratios(clip_scales, scalars, state);
     std::vector<double> squares(chunks.size(), std::nan(""));
-    cuda::update(segments.data(), chunks.data(), count, pointers(), scales, scalars, state,
-                 squares.data(), nullptr);
+    cuda::update(segments.data(), chunks.data(), count, pointers(), {clip_scales, ratios.data()},
+                 scalars, state, squares.data(), nullptr);
     numbers = {};
     cuda::gradient_norm(squares.data(), count, state, &numbers, nullptr);
   }
@@ -143,7 +158,8 @@ std::vector<graph::UpdateRule> all_rules() {
           graph::AdamRule{0.9f, 0.99f, 1e-5f, true},
           graph::NadamRule{0.9f, 0.99f, 1e-5f},
           graph::AdagradRule{0.1f, 1e-5f},
-          graph::LionRule{0.875f, 0.75f}};
+          graph::LionRule{0.875f, 0.75f},
+          graph::LambRule{0.9f, 0.99f, 1e-5f}};
 }
 
 }  // namespace
@@ -255,6 +271,56 @@ TEST_CASE("cuda update: segments that do not clip by norms have a scale of 1") {
   CHECK(scales[0] == 1.0f);
   CHECK(scales[1] == 1.0f);
   CHECK(scales[2] < 0.01f);
+}
+
+TEST_CASE("cuda update: LAMB's steps are as long as their whole parameters, clipped by norms") {
+  std::vector<graph::Update> updates;
+  std::vector<std::int64_t> counts;
+  // More segments than chunks of some, one of more chunks than a block has threads, one of zeros.
+  for (std::int64_t i = 0; i < 12; ++i) {
+    graph::Update update;
+    update.rule = graph::LambRule{0.9f, 0.99f, 1e-5f};
+    update.l2 = 0.02f;
+    update.weight_decay = 0.3f;
+    update.learning_rate_multiplier = 0.5f;
+    update.clip = {ClipKind::kGlobalNorm, 0.5f};
+    updates.push_back(update);
+    counts.push_back(i == 3 ? 300 * cuda::kUpdateChunk + 5 : 1 + 1000 * i);
+  }
+  Flat flat(updates, counts, 1);
+  const cuda::UpdateSegment& zeros = flat.segments[7];
+  for (std::int64_t i = zeros.offset; i < zeros.offset + zeros.count; ++i) {
+    flat.buffers[0].set(i, 0);
+    flat.want[0][i] = 0;
+  }
+  Device<cuda::StepState> state(ready_state(16));
+  Device<cuda::StepScalars> scalars({});
+  scalars->learning_rate = 0.1f;
+  scalars->update = 4;
+  const std::vector<float> scales = flat.clip_scales(state.get());
+  const std::vector<float> ratios = flat.trust_ratios(scales.data(), scalars.get(), state.get());
+  set_thread_order(5);
+  CHECK(flat.trust_ratios(scales.data(), scalars.get(), state.get()) == ratios);
+  CHECK(ratios[7] == 1.0f);
+  CHECK(ratios[3] != doctest::Approx(1.0));
+  flat.expect_update(*scalars.get(), 16);
+  flat.update(scales.data(), scalars.get(), state.get());
+  flat.check();
+}
+
+TEST_CASE("cuda update: LAMB leaves all as it is unless the state says so") {
+  graph::Update update;
+  update.rule = graph::LambRule{};
+  Flat flat({update}, {1000});
+  Device<cuda::StepState> state(ready_state());
+  state->updates_now = 0;
+  Device<cuda::StepScalars> scalars({});
+  scalars->learning_rate = 1;
+  scalars->update = 1;
+  flat.buffers[1].set(3, std::nan(""));  // the gradient that overflowed
+  CHECK(std::isnan(flat.trust_ratios(nullptr, scalars.get(), state.get())[0]));
+  flat.update(nullptr, scalars.get(), state.get());
+  for (const std::size_t i : {0, 2, 3, 4, 5}) check_equal(flat.buffers[i], flat.want[i]);
 }
 
 TEST_CASE("cuda check_gradients: finds the one that is not finite") {

@@ -80,6 +80,24 @@ def resume_on_the_cpu_and_back(folder):
         assert abs(metrics["loss"] - found[split]["loss"]) < 1e-4 * metrics["loss"], (expected, found)
 
 
+def resume_lamb_on_the_cpu_and_back(folder):
+    """LAMB's norms are of whole parameters: the same bits on any GPUs, and the CPU's numbers but for rounding."""
+    lamb = ("--set", "optimizer={lamb: {learning_rate: 0.01, weight_decay: 0.1}}")
+    expected = Run(folder, "lamb cpu").steps(12, 1, CPU, *lamb)["metrics"]
+    one, mixed = Run(folder, "lamb one"), Run(folder, "lamb mixed")
+    whole = one.steps(12, 1, gpus(1), *lamb)
+    part = Run(folder, "lamb part")
+    part.steps(4, 1, gpus(1), *lamb)
+    found = part.steps(12, 2, gpus(2), *lamb)["parameters_sha256"]
+    assert found == whole["parameters_sha256"], f"{found}, expected {whole['parameters_sha256']}"
+    mixed.steps(4, 1, CPU, *lamb)
+    mixed.steps(8, 2, gpus(2), *lamb)
+    mixed = mixed.steps(12, 1, CPU, *lamb)["metrics"]
+    for split, metrics in expected.items():
+        for other in (whole["metrics"], mixed):
+            assert abs(metrics["loss"] - other[split]["loss"]) < 1e-4 * metrics["loss"], (expected, other)
+
+
 def resume_float16_on_the_cpu_and_back(folder):
     """The CPU goes on in float32 from a checkpoint with a loss scale, and float16 from one without."""
     half = ("--set", "train.precision=float16")
@@ -191,8 +209,8 @@ def phases(folder):
 
 def main():
     with tempfile.TemporaryDirectory() as folder:
-        for test in (resume_on_other_numbers_of_gpus, resume_on_the_cpu_and_back, resume_float16_on_the_cpu_and_back,
-                     parameter_servers, tuned, phases):
+        for test in (resume_on_other_numbers_of_gpus, resume_on_the_cpu_and_back, resume_lamb_on_the_cpu_and_back,
+                     resume_float16_on_the_cpu_and_back, parameter_servers, tuned, phases):
             test(folder)
             print(f"{test.__name__}: passed")
 

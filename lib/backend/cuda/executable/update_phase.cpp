@@ -1,20 +1,16 @@
 #include "backend/cuda/executable/update_phase.h"
 
-#include "base/error.h"
+#include <variant>
 
 namespace trainer::backend::cuda {
 
 UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   std::vector<UpdateSegment> segments;
   for (const Segment& segment : variables.placement().flat.segments) {
-    if (std::holds_alternative<graph::LambRule>(segment.update.rule)) {
-      throw ConfigError({},
-                        "optimizer.lamb does not run on GPUs, since its steps need the norms of "
-                        "whole parameters; set parallel.device: cpu, or optimizer: adamw");
-    }
     const graph::Clip::Kind clip = segment.update.clip.kind;
     needs_norm_ =
         needs_norm_ || clip == graph::Clip::Kind::kNorm || clip == graph::Clip::Kind::kGlobalNorm;
+    needs_trust_ = needs_trust_ || std::holds_alternative<graph::LambRule>(segment.update.rule);
     segments.push_back(make_update_segment(segment.update, segment.offset, segment.count,
                                            segment.slots, segment.average));
   }
@@ -25,13 +21,15 @@ UpdatePhase::UpdatePhase(CudaVariables& variables) : variables_(variables) {
   segments_ = allocate_copy(device, segments.data(), segments.size() * sizeof(UpdateSegment));
   chunks_ = allocate_copy(device, chunks.data(), chunks.size() * sizeof(UpdateChunk));
   squares_ = allocate_device(device, chunks.size() * sizeof(double));
-  if (!needs_norm_) return;
-  scales_ = allocate_device(device, segments.size() * sizeof(float));
+  if (needs_norm_) scales_ = allocate_device(device, segments.size() * sizeof(float));
+  if (!needs_trust_) return;
+  lamb_squares_ = allocate_device(device, chunks.size() * sizeof(LambSquares));
+  trust_ratios_ = allocate_device(device, segments.size() * sizeof(float));
 }
 
 std::int64_t UpdatePhase::bytes() const {
   return static_cast<std::int64_t>(segments_.bytes() + chunks_.bytes() + squares_.bytes() +
-                                   scales_.bytes());
+                                   scales_.bytes() + lamb_squares_.bytes() + trust_ratios_.bytes());
 }
 
 UpdateBuffers UpdatePhase::buffers(const float* gradients) const {
@@ -55,10 +53,27 @@ const float* UpdatePhase::enqueue_clip_scales(const float* gradients, const Step
   return scales;
 }
 
+const float* UpdatePhase::enqueue_trust_ratios(const float* gradients, const float* clip_scales,
+                                               const StepScalars* scalars, const StepState* state,
+                                               cudaStream_t stream) {
+  const auto* segments = pointer_to<UpdateSegment>(segments_.span());
+  const auto* chunks = pointer_to<UpdateChunk>(chunks_.span());
+  auto* squares = pointer_to<LambSquares>(lamb_squares_.span());
+  auto* ratios = pointer_to<float>(trust_ratios_.span());
+  lamb_squares(segments, chunks, chunk_count_, buffers(gradients), clip_scales, scalars, state,
+               squares, stream);
+  trust_ratios(segments, segment_count_, chunks, chunk_count_, squares, state, ratios, stream);
+  return ratios;
+}
+
 void UpdatePhase::enqueue(const float* gradients, const StepScalars* scalars,
                           const StepState* state, StepNumbers* numbers, cudaStream_t stream) {
   if (chunk_count_ == 0) return;
-  const float* scales = needs_norm_ ? enqueue_clip_scales(gradients, state, stream) : nullptr;
+  SegmentScales scales;
+  if (needs_norm_) scales.clip = enqueue_clip_scales(gradients, state, stream);
+  if (needs_trust_) {
+    scales.trust = enqueue_trust_ratios(gradients, scales.clip, scalars, state, stream);
+  }
   auto* squares = pointer_to<double>(squares_.span());
   update(pointer_to<UpdateSegment>(segments_.span()), pointer_to<UpdateChunk>(chunks_.span()),
          chunk_count_, buffers(gradients), scales, scalars, state, squares, stream);

@@ -26,11 +26,16 @@ class UpdatePhase {
 
  private:
   UpdateBuffers buffers(const float* gradients) const;
+  // Of steps by graph::LambRule; returns where they will be.
+  const float* enqueue_trust_ratios(const float* gradients, const float* clip_scales,
+                                    const StepScalars* scalars, const StepState* state,
+                                    cudaStream_t stream);
 
   CudaVariables& variables_;
   std::int64_t segment_count_ = 0, chunk_count_ = 0;
-  bool needs_norm_ = false;
+  bool needs_norm_ = false, needs_trust_ = false;
   Buffer segments_, chunks_, squares_, scales_;
+  Buffer lamb_squares_, trust_ratios_;  // empty without graph::LambRule
 };
 
 }  // namespace trainer::backend::cuda

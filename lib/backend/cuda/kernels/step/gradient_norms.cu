@@ -1,5 +1,6 @@
 // Norms of gradients, of a segment and of all, and what clips by them.
 #include "backend/cuda/kernels/reduce.cuh"
+#include "backend/cuda/kernels/step/chunks.cuh"
 #include "backend/cuda/kernels/step/update.h"
 
 namespace trainer::backend::cuda {
@@ -23,21 +24,6 @@ __global__ void __launch_bounds__(kThreads)
   }
   sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
   if (threadIdx.x == 0) squares[blockIdx.x] = sum;
-}
-
-// The first chunk of a segment or of one after it; chunks are in the order of the segments.
-__device__ inline std::int64_t first_chunk_of(const UpdateChunk* chunks, std::int64_t count,
-                                              std::int64_t segment) {
-  std::int64_t first = 0, last = count;
-  while (first < last) {
-    const std::int64_t middle = (first + last) / 2;
-    if (chunks[middle].segment < segment) {
-      first = middle + 1;
-    } else {
-      last = middle;
-    }
-  }
-  return first;
 }
 
 __device__ inline float clip_scale(double squares, float limit) {

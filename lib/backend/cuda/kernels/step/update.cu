@@ -1,61 +1,13 @@
 #include "backend/cuda/kernels/float_types.cuh"
 #include "backend/cuda/kernels/reduce.cuh"
 #include "backend/cuda/kernels/step/update.h"
+#include "backend/cuda/kernels/step/update_elements.cuh"
+#include "backend/cuda/kernels/step/update_rates.cuh"
 
 namespace trainer::backend::cuda {
 namespace {
 
-using Rule = UpdateSegment::Rule;
 using Clip = UpdateSegment::Clip;
-
-// What an update knows of its segment, besides the segment.
-struct Rates {
-  float learning_rate;
-  float adam;                    // learning_rate, corrected for moments that start at 0
-  float mean, gradient, square;  // graph::NadamFactors
-  float ema;
-  float unscale;  // 1 / loss scale
-  float clip_scale;
-};
-
-// As graph::factors_of(). The product of 1 - 0.96^i / 2 no longer changes in float from
-// kNadamFactors on.
-__device__ inline void set_nadam_factors(const UpdateSegment& s, std::uint64_t update,
-                                         Rates& rates) {
-  constexpr std::uint64_t kNadamFactors = 512;
-  const double b1 = static_cast<double>(s.beta_1), t = static_cast<double>(update);
-  const double share = 0.5 * pow(0.96, t);
-  const double now = b1 * (1 - share), next = b1 * (1 - 0.96 * share);
-  double product = pow(b1, t), power = 1;
-  for (std::uint64_t i = 0; i < update && i < kNadamFactors; ++i) {
-    power *= 0.96;
-    product *= 1 - 0.5 * power;
-  }
-  rates.mean = static_cast<float>(next / (1 - product * next));
-  rates.gradient = static_cast<float>((1 - now) / (1 - product));
-  rates.square = static_cast<float>(1 / (1 - pow(static_cast<double>(s.beta_2), t)));
-}
-
-__device__ inline Rates rates_of(const UpdateSegment& s, float scale, const StepScalars& scalars,
-                                 const StepState& state) {
-  Rates rates;
-  rates.learning_rate = scalars.learning_rate * s.learning_rate_multiplier;
-  const std::uint64_t update = scalars.update - s.updates_before;
-  rates.adam = 0;
-  if (s.rule == Rule::kAdam) {
-    const double t = static_cast<double>(update);
-    rates.adam = static_cast<float>(static_cast<double>(rates.learning_rate) *
-                                    sqrt(1 - pow(static_cast<double>(s.beta_2), t)) /
-                                    (1 - pow(static_cast<double>(s.beta_1), t)));
-  }
-  rates.mean = rates.gradient = rates.square = 0;
-  if (s.rule == Rule::kNadam) set_nadam_factors(s, update, rates);
-  // Keras starts the average as the weights after the first update.
-  rates.ema = update == 1 ? 0.0f : s.ema;
-  rates.unscale = 1.0f / state.gradients_scale;
-  rates.clip_scale = scale;
-  return rates;
-}
 
 template <int N>
 __device__ inline void sgd(const UpdateSegment& s, const Rates& rates, const UpdateBuffers& buffers,
@@ -113,7 +65,7 @@ __device__ inline void adam(const UpdateSegment& s, const Rates& rates,
     m[k] += (g[k] - m[k]) * (1 - s.beta_1);
     v[k] += (g[k] * g[k] - v[k]) * (1 - s.beta_2);
     second[k] = s.amsgrad != 0 && second[k] > v[k] ? second[k] : v[k];
-    w[k] -= rates.adam * m[k] / (sqrtf(second[k]) + s.epsilon);
+    w[k] -= rates.step * m[k] / (sqrtf(second[k]) + s.epsilon);
   }
   store<N>(m, left, buffers.slots[0] + i);
   store<N>(v, left, buffers.slots[1] + i);
@@ -164,6 +116,18 @@ __device__ inline void lion(const UpdateSegment& s, const Rates& rates,
   store<N>(m, left, buffers.slots[0] + i);
 }
 
+template <int N>
+__device__ inline void lamb(const UpdateSegment& s, const Rates& rates,
+                            const UpdateBuffers& buffers, std::int64_t i, std::int64_t left,
+                            const float (&g)[N], float (&w)[N]) {
+  float m[N], v[N];
+  load<N>(buffers.slots[0] + i, left, m);
+  load<N>(buffers.slots[1] + i, left, v);
+  for (int k = 0; k < N; ++k) w[k] -= lamb_step(s, rates, rates.step, g[k], m[k], v[k]);
+  store<N>(m, left, buffers.slots[0] + i);
+  store<N>(v, left, buffers.slots[1] + i);
+}
+
 // Elements [i, i + N) of the flat buffers, of which `left` are the segment's. Returns the sum of
 // squares of their gradients before clipping.
 template <int N>
@@ -171,26 +135,18 @@ __device__ inline float update_elements(const UpdateSegment& s, const Rates& rat
                                         const UpdateBuffers& buffers, std::int64_t i,
                                         std::int64_t left) {
   float g[N], w[N], square = 0;
-  load<N>(buffers.gradients + i, left, g);
-  load<N>(buffers.parameters + i, left, w);
+  load_gradient<N>(s, rates, buffers, i, left, g, w);
   for (int k = 0; k < N; ++k) {
-    g[k] *= rates.unscale;
-    if (s.l2 != 0) g[k] += 2 * s.l2 * w[k];
-    if (s.l1 != 0) g[k] += w[k] > 0 ? s.l1 : w[k] < 0 ? -s.l1 : 0.0f;
     if (k < left) square += g[k] * g[k];
-    g[k] *= rates.clip_scale;
-    if (s.clip == Clip::kValue) {
-      const float limit = s.clip_limit;
-      g[k] = g[k] > limit ? limit : g[k] < -limit ? -limit : g[k];
-    }
-    w[k] -= w[k] * (rates.learning_rate * s.weight_decay);
   }
+  clip_and_decay<N>(s, rates, g, w);
   if (s.rule == Rule::kSgd) sgd<N>(s, rates, buffers, i, left, g, w);
   if (s.rule == Rule::kRmsProp) rms_prop<N>(s, rates, buffers, i, left, g, w);
   if (s.rule == Rule::kAdam) adam<N>(s, rates, buffers, i, left, g, w);
   if (s.rule == Rule::kNadam) nadam<N>(s, rates, buffers, i, left, g, w);
   if (s.rule == Rule::kAdagrad) adagrad<N>(s, rates, buffers, i, left, g, w);
   if (s.rule == Rule::kLion) lion<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == Rule::kLamb) lamb<N>(s, rates, buffers, i, left, g, w);
   store<N>(w, left, buffers.parameters + i);
   if (s.average != 0) {
     float average[N];
@@ -215,17 +171,14 @@ __device__ inline float update_chunk(const UpdateSegment& s, const Rates& rates,
 // Four blocks a multiprocessor: at most 64 registers.
 __global__ void __launch_bounds__(kThreads, 4)
     update_kernel(const UpdateSegment* segments, const UpdateChunk* chunks, UpdateBuffers buffers,
-                  const float* clip_scales, const StepScalars* scalars, const StepState* state,
+                  SegmentScales scales, const StepScalars* scalars, const StepState* state,
                   double* squares) {
   if (state->updates_now == 0) return;
   const UpdateChunk chunk = chunks[blockIdx.x];
   const UpdateSegment& s = segments[chunk.segment];
   double* sums = shared_memory<double>();
   Rates* rates = reinterpret_cast<Rates*>(sums + kWarp);
-  if (threadIdx.x == 0) {
-    const float scale = clip_scales != nullptr ? clip_scales[chunk.segment] : 1.0f;
-    *rates = rates_of(s, scale, *scalars, *state);
-  }
+  if (threadIdx.x == 0) *rates = rates_of(s, chunk.segment, scales, *scalars, *state);
   __syncthreads();
   const float square = chunk.first % 4 == 0 ? update_chunk<4>(s, *rates, buffers, chunk)
                                             : update_chunk<1>(s, *rates, buffers, chunk);
@@ -268,9 +221,11 @@ void assign(UpdateSegment& segment, const graph::LionRule& rule) {
   segment.beta_1 = rule.beta_1;
   segment.beta_2 = rule.beta_2;
 }
-// UpdatePhase refuses it: its step needs norms of whole parameters.
-void assign(UpdateSegment&, const graph::LambRule&) {
-  throw std::logic_error("lamb has no update on GPUs");
+void assign(UpdateSegment& segment, const graph::LambRule& rule) {
+  segment.rule = Rule::kLamb;
+  segment.beta_1 = rule.beta_1;
+  segment.beta_2 = rule.beta_2;
+  segment.epsilon = rule.epsilon;
 }
 
 Clip clip_of(graph::Clip::Kind kind) {
@@ -324,11 +279,11 @@ std::vector<UpdateChunk> make_chunks(std::span<const UpdateSegment> segments) {
 }
 
 void update(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
-            const UpdateBuffers& buffers, const float* clip_scales, const StepScalars* scalars,
+            const UpdateBuffers& buffers, const SegmentScales& scales, const StepScalars* scalars,
             const StepState* state, double* squares, cudaStream_t stream) {
   launch("update", update_kernel, static_cast<unsigned>(count), kThreads,
-         kWarp * sizeof(double) + sizeof(Rates), stream, segments, chunks, buffers, clip_scales,
-         scalars, state, squares);
+         kWarp * sizeof(double) + sizeof(Rates), stream, segments, chunks, buffers, scales, scalars,
+         state, squares);
 }
 
 }  // namespace trainer::backend::cuda

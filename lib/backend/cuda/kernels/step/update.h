@@ -21,7 +21,8 @@ struct UpdateSegment {
     kAdam,
     kNadam,
     kAdagrad,
-    kLion
+    kLion,
+    kLamb
   } rule = Rule::kSgd;
   float momentum = 0, rho = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
   std::int32_t nesterov = 0, centered = 0, amsgrad = 0;  // 0 or 1
@@ -40,6 +41,12 @@ struct UpdateBuffers {
   const float* gradients = nullptr;  // multiplied by the loss scale
   float* slots[3] = {};
   float* average = nullptr;
+};
+
+// What a segment's gradient and step are multiplied by, one number a segment; null: all 1.
+struct SegmentScales {
+  const float* clip = nullptr;   // of clip_scales()
+  const float* trust = nullptr;  // of trust_ratios(), for graph::LambRule
 };
 
 // Threads work on chunks of kUpdateChunk elements; `chunks` is the table that make_chunks fills:
@@ -77,12 +84,27 @@ void gradient_squares(const UpdateSegment* segments, const UpdateChunk* chunks, 
 void clip_scales(const UpdateSegment* segments, std::int64_t segment_count,
                  const UpdateChunk* chunks, std::int64_t chunk_count, const double* squares,
                  float* scales, cudaStream_t stream);
+// Sums of squares, of the decayed parameters and of the steps before the learning rate.
+struct LambSquares {
+  double parameter, step;
+};
+// squares[i] of each chunk i of a segment by graph::LambRule, if state->updates_now; nothing is
+// updated yet. clip_scales may be null: all 1.
+void lamb_squares(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
+                  const UpdateBuffers& buffers, const float* clip_scales,
+                  const StepScalars* scalars, const StepState* state, LambSquares* squares,
+                  cudaStream_t stream);
+// ratios[s] = norm of the parameter / norm of its step for each segment by graph::LambRule, 1 when
+// one of the norms is 0, if state->updates_now.
+void trust_ratios(const UpdateSegment* segments, std::int64_t segment_count,
+                  const UpdateChunk* chunks, std::int64_t chunk_count, const LambSquares* squares,
+                  const StepState* state, float* ratios, cudaStream_t stream);
 // graph::Update of all chunks, if state->updates_now; gradients are divided by
-// state->gradients_scale first. clip_scales may be null: all 1. squares[i] becomes the sum over
-// chunk i of the squares that gradient_squares() takes, if state->updates_now. Formulas and the
-// order of operations are those of lib/backend/cpu/simd/update.inl.
+// state->gradients_scale first. squares[i] becomes the sum over chunk i of the squares that
+// gradient_squares() takes, if state->updates_now. Formulas and the order of operations are those
+// of lib/backend/cpu/simd/update.inl.
 void update(const UpdateSegment* segments, const UpdateChunk* chunks, std::int64_t count,
-            const UpdateBuffers& buffers, const float* clip_scales, const StepScalars* scalars,
+            const UpdateBuffers& buffers, const SegmentScales& scales, const StepScalars* scalars,
             const StepState* state, double* squares, cudaStream_t stream);
 // numbers->gradient_norm = sqrt(sum of squares), if state->updates_now.
 void gradient_norm(const double* squares, std::int64_t count, const StepState* state,
