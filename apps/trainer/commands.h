@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/notice.h"
 #include "config/config.h"
 
 namespace CLI {
@@ -62,8 +63,7 @@ const char* version();
 config::Environment environment();
 // Whether standard output is a terminal that can rewrite a line.
 bool is_terminal();
-// One line on standard error that begins with "warning: ", or as it is with "note: ", which is how
-// lines begin that tell of nothing wrong; nothing for an empty one.
-void warn(const std::string& line);
+// One line on standard error that begins with "warning: " or "note: "; nothing for an empty text.
+void warn(const Notice& notice);
 
 }  // namespace trainer::app

@@ -31,10 +31,10 @@ bool is_terminal() {
   return ::isatty(STDOUT_FILENO) == 1 && (kind == variables.end() || kind->second != "dumb");
 }
 
-void warn(const std::string& line) {
-  if (line.empty()) return;
-  const char* kind = line.starts_with("note: ") ? "" : "warning: ";
-  std::cerr << kind << trainer::printable(line) << '\n';
+void warn(const Notice& notice) {
+  if (notice.text.empty()) return;
+  const char* kind = notice.kind == Notice::Kind::kNote ? "note: " : "warning: ";
+  std::cerr << kind << trainer::printable(notice.text) << '\n';
 }
 
 namespace {

@@ -146,7 +146,7 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
     job.run = train::run_folder(config);
     job.start = start_of(arguments);
     const bool chief = strategy.is_chief();
-    job.warn = chief ? warn : [](const std::string&) {};  // all would say the same
+    job.warn = chief ? warn : [](const Notice&) {};  // all would say the same
     std::optional<checkpoint::RunLock> lock;
     if (chief) open_run(arguments, model, job, lock);
     return train::train(job).reason;
@@ -241,7 +241,7 @@ int train(const TrainArguments& arguments) {
   }
   if (who.rank == 0) warn(backend::device_warning(engine::device_options(config.parallel)));
   const data::Datasets data = train::open_training_data(config);
-  const std::string normalize = train::settle_normalize(config, data);
+  const Notice normalize = train::settle_normalize(config, data);
   if (who.rank == 0) warn(normalize);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);

@@ -157,7 +157,7 @@ class Follower {
     while (!std::filesystem::exists(train::config_file(options_.run))) {
       if (!told)
         options_.warn(
-            concat("note: ", options_.run.string(), ": no run there yet; waiting for it"));
+            Notice::note(concat(options_.run.string(), ": no run there yet; waiting for it")));
       told = seen_training_ = true;
       if (train::SignalWatch::received() != nullptr) return false;
       check_timeout();
@@ -172,8 +172,8 @@ class Follower {
   // Nothing of the run before counts. The folder is made again with the first evaluation: the new
   // run may still be removing it.
   void start_anew() {
-    options_.warn(
-        concat("note: ", options_.run.string(), ": another run has taken the place of this one"));
+    options_.warn(Notice::note(
+        concat(options_.run.string(), ": another run has taken the place of this one")));
     lock_.reset();
     evaluator_.reset();
     started_ = false;
@@ -197,11 +197,11 @@ class Follower {
   bool nobody_comes() {
     if (seen_training_ || seconds_since(start_) >= timing_.start_delay_secs) return true;
     if (!told_waiting_) {
-      options_.warn(concat("note: ", options_.run.string(),
-                           ": the run has ended and is evaluated; waiting ",
-                           timing_.start_delay_secs,
-                           " seconds for one that resumes it (evaluate.start_delay_secs, "
-                           "--start-delay)"));
+      options_.warn(Notice::note(
+          concat(options_.run.string(), ": the run has ended and is evaluated; waiting ",
+                 timing_.start_delay_secs,
+                 " seconds for one that resumes it (evaluate.start_delay_secs, "
+                 "--start-delay)")));
     }
     told_waiting_ = true;
     return false;

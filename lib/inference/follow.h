@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/notice.h"
 #include "config/config.h"
 #include "hooks/hooks.h"
 
@@ -29,7 +30,7 @@ struct FollowOptions {
   std::vector<config::Override> overrides;
   config::Environment environment;
   std::vector<std::unique_ptr<hooks::Hook>> hooks;  // called for every evaluation
-  std::function<void(const std::string&)> warn;
+  std::function<void(const Notice&)> warn;
 };
 
 struct Followed {

@@ -90,7 +90,7 @@ void check_is_no_config(const std::string& path, const config::Environment& envi
 Trained open_trained(const std::string& run_or_file, bool best,
                      const std::vector<config::Override>& overrides,
                      const config::Environment& environment,
-                     const std::function<void(const std::string&)>& warn) {
+                     const std::function<void(const Notice&)>& warn) {
   Trained trained;
   trained.path = run_or_file;
   check_is_no_config(run_or_file, environment);
@@ -167,7 +167,7 @@ OpenedSplit open_split_or_default(const Trained& trained, const std::string& spl
   }
   try {
     OpenedSplit opened{"validation", open_split(trained, "validation")};
-    trained.warn("note: the data has no test split; this is its validation split");
+    trained.warn(Notice::note("the data has no test split; this is its validation split"));
     return opened;
   } catch (const data::MissingSplit&) {
     throw ConfigError(

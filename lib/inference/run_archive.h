@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/notice.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/data.h"
@@ -23,9 +24,9 @@ struct Trained {
   std::optional<Shape> image_shape;
   std::optional<DType> image_type;
   std::optional<bool> label_is_index;
-  std::string training_data = {};                     // fingerprint of the training split
-  bool other_data = false;                            // the overrides change what the data is
-  std::function<void(const std::string&)> warn = {};  // what the user should know; one line each
+  std::string training_data = {};                // fingerprint of the training split
+  bool other_data = false;                       // the overrides change what the data is
+  std::function<void(const Notice&)> warn = {};  // what the user should know; one line each
 };
 
 // Opens a run's newest checkpoint, its best one, or a checkpoint file. The overrides change the
@@ -33,7 +34,7 @@ struct Trained {
 Trained open_trained(const std::string& run_or_file, bool best,
                      const std::vector<config::Override>& overrides,
                      const config::Environment& environment,
-                     const std::function<void(const std::string&)>& warn);
+                     const std::function<void(const Notice&)>& warn);
 
 // The sample spec of the model, without the data set.
 model::SampleSpec sample_spec(const Trained& trained);
@@ -43,7 +44,7 @@ model::SampleSpec sample_spec(const Trained& trained);
 // as training images would be among them. Other data that the user names only causes a warning.
 data::Datasets open_split(const Trained& trained, const std::string& split);
 
-// The split to evaluate: `split`; when it is empty, test, or else validation with a warning. Throws
+// The split to evaluate: `split`; when it is empty, test, or else validation with a note. Throws
 // ConfigError with advice when the run has neither.
 struct OpenedSplit {
   std::string name;

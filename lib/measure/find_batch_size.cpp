@@ -47,7 +47,7 @@ void plan_largest(const config::Config& config, BatchSizes& sizes) {
   const graph::Graph model =
       model::build_model(planned.model, planned.data, train::sample_spec(data), planned.seed);
   planned.train.batch_size = config::BatchSize::automatic();
-  sizes.fit = train::settle_batch_size(planned, model, 0);
+  sizes.fit = train::settle_batch_size(planned, model, 0).text;
   sizes.fit = sizes.fit.substr(sizes.fit.rfind(": ") + 2);
   sizes.largest = planned.train.batch_size;
 }

@@ -53,7 +53,7 @@ Outcome run(const Config& config, const data::Datasets& data, const graph::Graph
   train::Job job{config, data, replicas, train::plan_steps(config, data.train->size()), *strategy};
   job.run = folder;
   job.start = start;
-  job.warn = [](const std::string&) {};
+  job.warn = [](const Notice&) {};
   if (stop_after > 0) job.hooks.push_back(std::make_unique<StopHook>(stop_after));
   Outcome outcome;
   outcome.finish = train::train(job);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/notice.h"
 #include "config/config.h"
 #include "data/data.h"
 #include "engine/replicas.h"
@@ -28,7 +29,7 @@ struct Job {
   Path run = {};             // the run folder
   Start start = Start::kFresh;
   std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // the chief's
-  std::function<void(const std::string&)> warn = {};     // what the user should know; one line each
+  std::function<void(const Notice&)> warn = {};          // what the user should know; one line each
   Clock clock = steady_seconds;
 };
 

@@ -177,7 +177,7 @@ Range range_of(const data::Dataset& dataset) {
 
 }  // namespace
 
-std::string settle_normalize(config::Config& config, const data::Datasets& data) {
+Notice settle_normalize(config::Config& config, const data::Datasets& data) {
   constexpr float kUsual = 20;  // more is hardly meant for a model as it is
   if (data.image_type != DType::kFloat32 || config.data.normalize || config.data.preprocess) {
     return "";
@@ -185,11 +185,12 @@ std::string settle_normalize(config::Config& config, const data::Datasets& data)
   config.data.normalize = config::Normalize{1, {}, {}, false};
   const Range range = range_of(*data.train);
   const bool large = std::max(-range.low, range.high) > kUsual;
-  return concat(large ? "" : "note: ",
-                "data.normalize is left out: images of float numbers are taken as they are (scale: "
-                "1), here from ",
-                range.low, " to ", range.high,
-                large ? "; give data.normalize, e.g. {scale: 0.00392157} for 0 to 255" : "");
+  const std::string text = concat(
+      "data.normalize is left out: images of float numbers are taken as they are (scale: 1), here "
+      "from ",
+      range.low, " to ", range.high,
+      large ? "; give data.normalize, e.g. {scale: 0.00392157} for 0 to 255" : "");
+  return large ? Notice(text) : Notice::note(text);
 }
 
 data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {

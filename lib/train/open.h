@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/notice.h"
 #include "config/config.h"
 #include "data/data.h"
 #include "model/model.h"
@@ -23,17 +24,16 @@ data::Datasets open_training_data(const config::Config& config,
 model::SampleSpec sample_spec(const data::Datasets& data);
 
 // The default of data.normalize is meant for bytes. When images are floats and the config gives no
-// normalisation, sets `config` to none and returns a line for the user with the range of up to 1000
-// images; otherwise returns "". Call it before the model is built.
-std::string settle_normalize(config::Config& config, const data::Datasets& data);
+// normalisation, sets `config` to none and returns a notice with the range of up to 1000
+// images; otherwise an empty one. Call it before the model is built.
+Notice settle_normalize(config::Config& config, const data::Datasets& data);
 
 // Where train.batch_size is auto: writes the most samples that fit the memory of each replica's
-// device into `config`, at most 1024 and the replica's share of `samples`, and returns a line that
-// says how many, what they take and of what; otherwise "" and no change. The bound is
+// device into `config`, at most 1024 and the replica's share of `samples`, and returns a note that
+// says how many, what they take and of what; otherwise an empty one and no change. The bound is
 // train.memory_mb, else 90 % of what is free on the GPU, or half of it on the CPU. `model` as of
 // model::build_model. Throws ConfigError when not one sample fits.
-std::string settle_batch_size(config::Config& config, const graph::Graph& model,
-                              std::int64_t samples);
+Notice settle_batch_size(config::Config& config, const graph::Graph& model, std::int64_t samples);
 
 // Throws ConfigError when no layer has weights that are trained, now or in a later stage.
 void check_trainable(const config::Config& config, const graph::Graph& model);

@@ -41,8 +41,7 @@ std::int64_t host_bytes(const graph::Graph& model, const config::Config& config,
 
 }  // namespace
 
-std::string settle_batch_size(config::Config& config, const graph::Graph& model,
-                              std::int64_t samples) {
+Notice settle_batch_size(config::Config& config, const graph::Graph& model, std::int64_t samples) {
   if (!config.train.batch_size.is_automatic()) return "";
   config.train.batch_size = 1;
   const auto backends = engine::open_backends(config);
@@ -65,10 +64,10 @@ std::string settle_batch_size(config::Config& config, const graph::Graph& model,
                              "); raise train.memory_mb, or use a smaller model or images"));
   }
   config.train.batch_size = fit.samples;
-  return concat("note: ", config::keys::kTrainBatchSize, ": auto takes ", fit.samples, ": ",
-                mebibytes(fit.bytes), " of ", mebibytes(bound.bytes), " a replica (", bound.origin,
-                ")",
-                fit.samples == most ? concat("; ", most, " is the most that it takes here") : "");
+  return Notice::note(concat(
+      config::keys::kTrainBatchSize, ": auto takes ", fit.samples, ": ", mebibytes(fit.bytes),
+      " of ", mebibytes(bound.bytes), " a replica (", bound.origin, ")",
+      fit.samples == most ? concat("; ", most, " is the most that it takes here") : ""));
 }
 
 }  // namespace trainer::train

@@ -203,7 +203,7 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
   config.train.batch_size = 48;
-  CHECK(train::settle_batch_size(config, model, 10000).empty());
+  CHECK(train::settle_batch_size(config, model, 10000).text.empty());
   CHECK(config.train.batch_size == 48);
   const auto bytes = [&](std::int64_t samples) {
     return planned_memory(model, config, samples, [&] { return open_backends(config); }).total() +
@@ -213,9 +213,11 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   config.train.memory_mb = static_cast<double>(bound) / (1 << 20);
   config.train.batch_size = config::BatchSize::automatic();
   CHECK_THROWS_AS(static_cast<std::int64_t>(config.train.batch_size), ConfigError);
-  const std::string line = train::settle_batch_size(config, model, 10000);
+  const Notice notice = train::settle_batch_size(config, model, 10000);
+  const std::string& line = notice.text;
   const std::int64_t found = config.train.batch_size;
-  CHECK(line.find(concat("note: train.batch_size: auto takes ", found, ": ")) == 0);
+  CHECK(notice.kind == Notice::Kind::kNote);
+  CHECK(line.find(concat("train.batch_size: auto takes ", found, ": ")) == 0);
   CHECK(line.find("(train.memory_mb)") != std::string::npos);
   CHECK(found >= 48);
   CHECK(found % 8 == 0);
@@ -223,7 +225,8 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   CHECK(bytes(found + 8) > bound);
   // No more than there are samples; and a bound that is too small.
   config.train.batch_size = config::BatchSize::automatic();
-  CHECK(train::settle_batch_size(config, model, 20).find("20 is the most") != std::string::npos);
+  CHECK(train::settle_batch_size(config, model, 20).text.find("20 is the most") !=
+        std::string::npos);
   CHECK(config.train.batch_size == 20);
   config.train.batch_size = config::BatchSize::automatic();
   config.train.memory_mb = 0.01;

@@ -19,7 +19,7 @@ struct Subject {
         job{trial.config, trial.data, engine, plan_steps(trial.config, 24), *strategy} {
     engine.initialise(1);
     job.run = trial.folder.path() / "run";
-    job.warn = [this](const std::string& line) { trial.warnings.push_back(line); };
+    job.warn = [this](const Notice& notice) { trial.warnings.push_back(notice); };
     job.hooks.push_back(
         std::make_unique<RecordingHook>(trial.events, trial.ranks, trial.rates, nullptr));
     prepare_run_folder(job.run, trial.config, Start::kFresh);
@@ -55,7 +55,8 @@ TEST_CASE("checkpointer: the newest that can be read, with a warning for one tha
   Session session(subject.job);
   Checkpointer checkpointer(session);
   CHECK_FALSE(checkpointer.load_latest());
-  CHECK(subject.trial.warnings.back().find("starting anew") != std::string::npos);
+  CHECK(subject.trial.warnings.back().text.find("starting anew") != std::string::npos);
+  CHECK(subject.trial.warnings.back().kind == Notice::Kind::kNote);
   session.state.step = 1;
   checkpointer.save();
   session.state.step = 2;
@@ -64,7 +65,8 @@ TEST_CASE("checkpointer: the newest that can be read, with a warning for one tha
   const auto file = checkpointer.load_latest();
   REQUIRE(file);
   CHECK(step_of(file->metadata, "") == 1);
-  CHECK(subject.trial.warnings.back().find("step-00000002") != std::string::npos);
+  CHECK(subject.trial.warnings.back().text.find("step-00000002") != std::string::npos);
+  CHECK(subject.trial.warnings.back().kind == Notice::Kind::kWarning);
   write_file_atomic(checkpoint_folder(subject.job.run) / "step-00000001.safetensors",
                     std::string("damaged"));
   CHECK_THROWS_WITH_AS(checkpointer.load_latest(),

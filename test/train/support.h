@@ -160,7 +160,7 @@ struct Trial {
     Job job{config, data, engine, plan_steps(config, data.train->size(), processes), strategy};
     job.run = folder.path() / "run";
     job.start = start;
-    job.warn = [&](const std::string& line) { warnings.push_back(line); };
+    job.warn = [&](const Notice& notice) { warnings.push_back(notice); };
     job.clock = [&] { return seconds; };
     if (strategy.is_chief()) {
       prepare_run_folder(job.run, config, start);
@@ -188,7 +188,8 @@ struct Trial {
   double seconds = 0;  // of the clock
   RecordingHook::AtStep at_step;
   engine::Replicas* replicas = nullptr;  // during a run
-  std::vector<std::string> events, warnings;
+  std::vector<std::string> events;
+  std::vector<Notice> warnings;
   std::vector<std::string> ranks;  // the names of the ranks
   std::vector<double> rates;       // the learning rate of every step
 };

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/notice.h"
 #include "base/types.h"
 #include "config/config.h"
 
@@ -35,7 +36,7 @@ struct MistakeOptions {
   double seconds = 60;
   std::vector<config::Override> overrides;  // of the run's config, for other devices or data
   config::Environment environment;
-  std::function<void(const std::string&)> warn = [](const std::string&) {};
+  std::function<void(const Notice&)> warn = [](const Notice&) {};
 };
 
 // Predicts the test split, or else the validation split, of the run in `folder`. What the run lacks

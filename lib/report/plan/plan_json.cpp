@@ -53,6 +53,7 @@ Json data_json(const PlannedData& data) {
           {"classes", data.classes},
           {"class_counts", data.class_counts},
           {"warnings", data.warnings},
+          {"notes", data.notes},
           {"image", data.sample->image.dims()},
           {"type", to_string(data.sample->image_type)}};
 }

@@ -161,6 +161,7 @@ void print_data(const PlanReport& plan, std::ostream& out) {
     table.add({"test", samples(data.test) + counts_of(data, "test")});
     table.print(out, "  ");
     for (const std::string& warning : data.warnings) out << "  warning: " << warning << '\n';
+    for (const std::string& note : data.notes) out << "  note: " << note << '\n';
   }
   if (data.sample) {
     out << "  images " << to_string(data.sample->image) << ' ' << to_string(data.sample->image_type)

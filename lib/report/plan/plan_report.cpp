@@ -195,8 +195,9 @@ PlannedData plan_data(config::Config& config) {
     planned.test = size(data.test);
     planned.splits = train::feature_splits(data);
     planned.warnings = hooks::data_warnings(data);
-    if (std::string line = train::settle_normalize(config, data); !line.empty()) {
-      planned.warnings.push_back(std::move(line));
+    if (Notice notice = train::settle_normalize(config, data); !notice.text.empty()) {
+      (notice.kind == Notice::Kind::kNote ? planned.notes : planned.warnings)
+          .push_back(std::move(notice.text));
     }
     for (const auto& [name, split] :
          {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},

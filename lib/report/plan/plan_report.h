@@ -29,7 +29,7 @@ struct PlannedData {
   std::vector<train::FeatureSplit> splits;           // the same; empty when unknown
   // By split, the samples of each class; none where that is not known without reading the images.
   std::map<std::string, std::vector<std::int64_t>> class_counts = {};
-  std::vector<std::string> warnings = {};
+  std::vector<std::string> warnings = {}, notes = {};
   std::string unknown;  // why the data could not be opened; "" when it could
 };
 // Opens the data set, which may settle data.normalize. When that fails, the sample is what the

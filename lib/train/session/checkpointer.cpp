@@ -34,7 +34,7 @@ std::optional<checkpoint::TensorFile> Checkpointer::load_latest() {
                                  " checkpoints can be used; repair one, or start anew with "
                                  "--overwrite"));
   }
-  if (!file) job.warn("note: no checkpoint in " + path + ": starting anew");
+  if (!file) job.warn(Notice::note("no checkpoint in " + path + ": starting anew"));
   return file;
 }
 

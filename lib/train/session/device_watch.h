@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "base/notice.h"
 #include "engine/device_sampler.h"
 #include "engine/replicas.h"
 #include "hooks/hooks.h"
@@ -16,7 +17,7 @@ namespace trainer::train {
 class DeviceWatch {
  public:
   // `engine` and `warn` must outlive this object; `warn` may be empty if start() is never called.
-  DeviceWatch(engine::Replicas& engine, const std::function<void(const std::string&)>& warn)
+  DeviceWatch(engine::Replicas& engine, const std::function<void(const Notice&)>& warn)
       : engine_(engine), warn_(warn) {}
 
   void start();
@@ -30,7 +31,7 @@ class DeviceWatch {
 
  private:
   engine::Replicas& engine_;
-  const std::function<void(const std::string&)>& warn_;
+  const std::function<void(const Notice&)>& warn_;
   std::optional<engine::DeviceSampler> sampler_;
 };
 

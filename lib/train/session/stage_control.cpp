@@ -39,7 +39,7 @@ void StageControl::open_features() {
                                          job.plan.epoch(job.plan.total_steps - first),
                                          job.strategy.feature_sharing(), session_.state.stage);
   if (plan.reason_matters && !plan.reason.empty()) {
-    job.warn("note: features of the frozen layers are " + describe(plan));
+    job.warn(Notice::note("features of the frozen layers are " + describe(plan)));
   }
   features_ = FeatureCaches(plan, job.config, engine_, job.data, job.run, job.strategy.workers());
   if (!features_.problem().empty()) {
