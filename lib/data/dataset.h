@@ -54,7 +54,7 @@ class Dataset {
     static_cast<void>(index);
     return -1;
   }
-  // What the training loss of a sample is multiplied by.
+  // What the loss of a sample is multiplied by.
   virtual float weight_of(std::int64_t index) const {
     static_cast<void>(index);
     return 1;

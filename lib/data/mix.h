@@ -40,7 +40,8 @@ double draw_beta(double alpha, Random& random);
 
 // The data set with the mixing entries of `augment` applied; other entries are left to the data set
 // itself. Labels are float rows of `label_width` numbers that sum to 1, one a class, or with a
-// width of 1 the share of class 1; targets that are floats already are averaged as they are.
+// width of 1 the share of class 1; targets that are floats already are averaged as they are, and
+// those of weigh_samples() by share times weight, so that the loss is the sum of both samples'.
 // Without an epoch, or without such entries, images are not mixed.
 std::unique_ptr<Dataset> mix_samples(std::unique_ptr<Dataset> dataset,
                                      const std::vector<config::Augmentation>& augment,

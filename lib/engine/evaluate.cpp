@@ -83,6 +83,18 @@ EvaluateOptions evaluate_options(const config::Config& config) {
 
 namespace {
 
+// Losses of a batch times the weights of its samples, where samples have weights; otherwise as they
+// are.
+std::span<const float> weigh(const data::Dataset& dataset, const data::Batch& batch,
+                             std::span<const float> losses, std::vector<float>& weighed) {
+  if (!dataset.spec().has_weights) return losses;
+  weighed.assign(losses.begin(), losses.end());
+  for (std::size_t i = 0; i < weighed.size(); ++i) {
+    weighed[i] *= dataset.weight_of(batch.indices[i]);
+  }
+  return weighed;
+}
+
 // What every worker found for its part of a batch, in the order of the samples, on all of them.
 class Gathered {
  public:
@@ -205,6 +217,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   const bool ready = features != nullptr && features->complete();
   const auto loader = data::make_loader(ready ? *features : dataset, loading);
   std::int64_t done = 0;  // batches
+  std::vector<float> weighed;
   const auto next = [&] {
     try {
       return loader->next();
@@ -224,14 +237,12 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     }
     const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));
     const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
+    const auto losses = weigh(dataset, *batch, engine.evaluated_losses().first(count), weighed);
     if (gathered) {
-      if (gathered->gather(*batch, logits, engine.evaluated_losses().first(count), labels,
-                           cancelled)) {
-        return std::nullopt;
-      }
+      if (gathered->gather(*batch, logits, losses, labels, cancelled)) return std::nullopt;
       gathered->add_to(metrics);
     } else {
-      metrics.add(logits, engine.evaluated_losses().first(count), labels);
+      metrics.add(logits, losses, labels);
     }
     if (options.each_batch) options.each_batch(*batch, logits);
     loader->release();

@@ -31,9 +31,10 @@ struct EvaluateOptions {
 // The options of a config: its loss, top k, and whether it asks for the AUC of any split.
 EvaluateOptions evaluate_options(const config::Config& config);
 
-// Evaluates all samples; nullopt when cancelled. A DataError of one process cancels the evaluation
-// of the other processes. `features`, if not null, replaces the images once it is complete, and is
-// filled otherwise.
+// Evaluates all samples; nullopt when cancelled. As in Keras's evaluate(sample_weight=...), the
+// loss is the sum of weight times loss divided by the number of samples, and no other metric is
+// weighted. A DataError of one process cancels the evaluation of the other processes. `features`,
+// if not null, replaces the images once it is complete, and is filled otherwise.
 std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options,
                                 data::FeatureDataset* features = nullptr);

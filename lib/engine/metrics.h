@@ -27,7 +27,7 @@ std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss
 
 struct Metrics {
   std::int64_t count = 0;
-  double loss = 0;  // mean over the samples
+  double loss = 0;  // mean over the samples, of loss times weight where they have weights
   // The rest needs samples with classes. Without them accuracy is NaN and classes is 0.
   std::int64_t correct = 0;
   double accuracy = 0;

@@ -206,14 +206,10 @@ data::Datasets open_training_data(const config::Config& config, std::optional<st
   const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
   const std::int64_t width = one_logit ? 1 : data.num_classes;
   if (data.train->spec().has_weights) {
-    if (mixes) {
-      throw ConfigError(config.data.train.augment.back().loc,
-                        "data.train.augment: mixup and cutmix do not go with weights of samples; "
-                        "leave one of them out");
-    }
     data.train = data::weigh_samples(std::move(data.train), width);
     data.sample_weight = true;
-  } else if (mixes) {
+  }
+  if (mixes) {
     data.train =
         data::mix_samples(std::move(data.train), config.data.train.augment, width, config.seed);
   }

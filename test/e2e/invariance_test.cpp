@@ -153,4 +153,60 @@ run: {checkpoint_every: 1 steps}
   CHECK(part({"--resume"}) == once);
 }
 
+TEST_CASE("weights of samples: evaluations have the same bits whatever computes them") {
+  const Workspace work;
+  write_images(work / "pictures", 16, 1);
+  std::ofstream list(work / "list.csv");
+  list << "path,label,sample_weight\n";
+  for (const char* name : {"left", "right"}) {
+    for (int i = 0; i < 16; ++i) {
+      list << "pictures/" << name << '/' << i << ".ppm," << name << ',' << 0.3 * (i % 7) << '\n';
+    }
+  }
+  list.close();
+  const std::string split = concat("{path: ", work / "list.csv", "}");
+  const std::string config = work.config(
+      concat("data: {format: csv, resize: [10, 12], validation_split: 0.4, train: ", split,
+             ", test: ", split, R"(}
+model: {layers: [conv: {filters: 4, kernel_size: 3, activation: relu}, flatten, dense: 2]}
+optimizer: {adam: {learning_rate: 0.01}}
+train: {max_steps: 6, batch_size: 8}
+parallel: {threads: 2, reduction: ordered, lr_scaling: none}
+)"));
+  const auto trained = [&](const char* name, Arguments before, const Arguments& more) {
+    before.insert(before.end(), {"train", config, "--json", "--run-dir", work / name});
+    before.insert(before.end(), more.begin(), more.end());
+    const Result result = run(before);
+    INFO(result.err);
+    REQUIRE(result.code == 0);
+    return result.event("finished").at("metrics");
+  };
+  const Json once = trained("once", {}, {});
+  const double loss = once.at("validation").at("loss");
+  CHECK(trained("replicas", {}, {"--replicas", "2", "--batch-size", "4"}) == once);
+  const Arguments two{"launch", "-n", "2", "--"};
+  CHECK(trained("workers", two, {"--batch-size", "4"}) == once);
+  CHECK(trained("chief", two, {"--batch-size", "4", "--set", "parallel.evaluate=false"}) == once);
+  for (const char* name : {"validation", "test"}) {
+    const Result again = run({"evaluate", work / "once", "--split", name, "--json"});
+    REQUIRE(again.code == 0);
+    CHECK(again.event("evaluated").at("loss") == once.at(name).at("loss"));
+    CHECK(again.event("evaluated").at("accuracy") == once.at(name).at("accuracy"));
+  }
+  // Without weights the loss is another, and accuracy is not.
+  std::ifstream weighed(work / "list.csv");
+  std::ofstream plain(work / "plain.csv");
+  for (std::string line; std::getline(weighed, line);) {
+    plain << line.substr(0, line.rfind(',')) << '\n';
+  }
+  plain.close();
+  const Result unweighed = run({"evaluate", work / "once", "--split", "test", "--json", "--set",
+                                "data.test.path=" + (work / "plain.csv").string()});
+  INFO(unweighed.err);
+  REQUIRE(unweighed.code == 0);
+  CHECK(unweighed.event("evaluated").at("loss") != once.at("test").at("loss"));
+  CHECK(unweighed.event("evaluated").at("accuracy") == once.at("test").at("accuracy"));
+  CHECK(loss > 0);
+}
+
 }  // namespace trainer::e2e

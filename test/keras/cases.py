@@ -240,10 +240,15 @@ def samples(shape, classes):
     return np.array(images, np.uint8).reshape(SAMPLES, *shape), np.array(labels, np.int32)
 
 
+def sample_weights():
+    """The weights of all samples of a run of SAMPLE_WEIGHTS."""
+    return np.array([0.75 * (7 * s % 5) for s in range(SAMPLES)], np.float32)
+
+
 def weights_of_batch(step):
-    """The weights of the samples of batch `step` of a run of SAMPLE_WEIGHTS."""
+    """Those of batch `step`."""
     first = step % -(-SAMPLES // BATCH) * BATCH
-    return np.array([0.75 * (7 * s % 5) for s in range(first, min(first + BATCH, SAMPLES))], np.float32)
+    return sample_weights()[first : first + BATCH]
 
 
 def batch(shape, step, loss, classes):

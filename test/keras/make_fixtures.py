@@ -303,6 +303,25 @@ def more_layers():
                                "cases": layer_cases(cases.MORE_LAYERS)})
 
 
+def make_keras_loss(model_config):
+    """A loss for compile(), which takes class indices."""
+    if model_config["loss"] == "binary_cross_entropy":
+        return keras.losses.BinaryCrossentropy(from_logits=True)
+    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+
+def weighted_evaluation(model, loss, shape, kind, classes):
+    """What Keras's evaluate(sample_weight=...) says of all samples of a run, with the weights that the model has."""
+    images, labels = cases.samples(shape, classes)
+    images = images.astype(np.float32) * np.float32(1 / 255)
+    binary = kind == "binary_cross_entropy"
+    accuracy = keras.metrics.BinaryAccuracy(threshold=0.0) if binary else keras.metrics.SparseCategoricalAccuracy()
+    model.compile(loss=loss, metrics=[accuracy])
+    result = model.evaluate(images, labels, batch_size=cases.BATCH, sample_weight=cases.sample_weights(),
+                            return_dict=True, verbose=0)
+    return {"loss": digits(result["loss"]), "accuracy": digits(result[accuracy.name])}
+
+
 def training(only=None):
     """All runs, or the one of this name."""
     for name, model_config, optimizer_config in cases.TRAINING:
@@ -323,6 +342,10 @@ def training(only=None):
         batches = [cases.batch(shape, step, model_config["loss"], classes) for step in range(cases.STEPS)]
         if name in cases.SAMPLE_WEIGHTS:
             batches = [(*batch, cases.weights_of_batch(step)) for step, batch in enumerate(batches)]
+        extra = {}
+        if name in cases.SAMPLE_WEIGHTS:
+            extra["evaluation_before"] = weighted_evaluation(
+                model, make_keras_loss(model_config), shape, model_config["loss"], classes)
         losses = train(model, make_optimizer(optimizer_config), loss, batches)
         images, labels = batches[0][:2]
         # Evaluation takes no weights.
@@ -341,7 +364,7 @@ def training(only=None):
             **({"sample_weight": "of sample s: 0.75 * (7 s % 5)"} if name in cases.SAMPLE_WEIGHTS else {}),
             "classes": classes, "samples": cases.SAMPLES, "batch_size": cases.BATCH, "steps": cases.STEPS,
             "weights": weights, "losses": digits(losses),
-            "evaluation_loss_of_first_batch": digits(evaluation), "final": final,
+            "evaluation_loss_of_first_batch": digits(evaluation), **extra, "final": final,
         })
 
 

@@ -11,6 +11,7 @@
 #include "backend/cpu/cpu.h"
 #include "data/mix.h"
 #include "engine/engine.h"
+#include "engine/evaluate.h"
 #include "model/model.h"
 #include "optim/optim.h"
 #include "support/source_files.h"
@@ -34,7 +35,8 @@ std::string keras_name(const std::string& name) {
   return name == "depthwise_conv2d/depthwise_kernel" ? "depthwise_conv2d/kernel" : name;
 }
 
-void set_weights(engine::Engine& engine, const json& run) {
+template <class Engine>
+void set_weights(Engine& engine, const json& run) {
   checkpoint::TensorFile file;
   file.tensors = engine.tensors();
   for (checkpoint::Tensor& tensor : file.tensors) {
@@ -50,7 +52,7 @@ void set_weights(engine::Engine& engine, const json& run) {
       ++n;
     }
   }
-  engine.load(file, "fixture");
+  engine.write(file.tensors);
 }
 
 struct Batch {
@@ -58,6 +60,11 @@ struct Batch {
   std::vector<std::int32_t> labels;
   std::vector<float> rows;  // labels with weights, where the run has them
 };
+
+std::uint8_t pixel_of(std::int64_t sample, std::int64_t label, std::int64_t i) {
+  return static_cast<std::uint8_t>((i * 31 + sample * 17 + i * sample % 23 + label * i * 5) % 256);
+}
+float weight_of(std::int64_t sample) { return 0.75f * static_cast<float>(7 * sample % 5); }
 
 Batch batch_of(const json& run, std::int64_t step) {
   Batch batch;
@@ -70,17 +77,14 @@ Batch batch_of(const json& run, std::int64_t step) {
   const std::int64_t first = step % ((samples + size - 1) / size) * size;
   for (std::int64_t s = first; s < std::min(first + size, samples); ++s) {
     const std::int64_t label = s % classes;
-    for (std::int64_t i = 0; i < pixels; ++i) {
-      batch.images.push_back(
-          static_cast<std::uint8_t>((i * 31 + s * 17 + i * s % 23 + label * i * 5) % 256));
-    }
+    for (std::int64_t i = 0; i < pixels; ++i) batch.images.push_back(pixel_of(s, label, i));
     batch.labels.push_back(static_cast<std::int32_t>(label));
     if (!run.contains("sample_weight")) continue;
     const bool binary = run["model"]["loss"] == "binary_cross_entropy";
     std::vector<float> row(static_cast<std::size_t>(binary ? 1 : classes));
     data::write_label_row(batch.labels.back(), row);
     batch.rows.insert(batch.rows.end(), row.begin(), row.end());
-    batch.rows.push_back(0.75f * static_cast<float>(7 * s % 5));
+    batch.rows.push_back(weight_of(s));
   }
   return batch;
 }
@@ -135,7 +139,58 @@ void compare(const json& run, int lanes) {
   }
 }
 
+// The samples of a run with weights.
+class Weighed final : public data::Dataset {
+ public:
+  explicit Weighed(const json& run)
+      : size_(run["samples"].get<std::int64_t>()), classes_(run["classes"].get<std::int64_t>()) {
+    spec_.image_shape = Shape(run["model"]["input"].get<std::vector<std::int64_t>>());
+    spec_.in_memory = true;
+    spec_.has_weights = true;
+  }
+  std::int64_t size() const override { return size_; }
+  const data::DatasetSpec& spec() const override { return spec_; }
+  using data::Dataset::get;
+  void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
+    const std::int32_t of_class = label_of(index);
+    for (std::int64_t i = 0; i < spec_.image_shape.elements(); ++i) {
+      static_cast<std::uint8_t*>(image)[i] = pixel_of(index, of_class, i);
+    }
+    *static_cast<std::int32_t*>(label) = of_class;
+  }
+  std::int32_t label_of(std::int64_t index) const override {
+    return static_cast<std::int32_t>(index % classes_);
+  }
+  float weight_of(std::int64_t index) const override { return ::weight_of(index); }
+  std::string fingerprint() const override { return "of a fixture"; }
+
+ private:
+  std::int64_t size_, classes_;
+  data::DatasetSpec spec_;
+};
+
 }  // namespace
+
+TEST_CASE("an evaluation with weights of samples gives Keras's loss and accuracy") {
+  for (const char* name : {"sample_weight_sgd", "sample_weight_binary_adam"}) {
+    CAPTURE(name);
+    const json run = json::parse(
+        std::ifstream(test::source_file(concat("test/keras/training/", name, ".json"))));
+    const config::Config config = config_of(run);
+    const Weighed dataset(run);
+    const model::SampleSpec spec{dataset.spec().image_shape, DType::kUInt8, true,
+                                 run["classes"].get<std::int64_t>()};
+    engine::Replicas engine(model::build_model(config.model, config.data, spec, config.seed),
+                            config, engine::open_backends(config), engine::Engine::Use::kEvaluate);
+    engine.initialise(config.seed);
+    set_weights(engine, run);
+    const auto metrics = engine::evaluate(engine, dataset, engine::evaluate_options(config));
+    REQUIRE(metrics);
+    const json& expected = run["evaluation_before"];
+    CHECK(metrics->loss == doctest::Approx(expected["loss"].get<double>()).epsilon(1e-6));
+    CHECK(metrics->accuracy == doctest::Approx(expected["accuracy"].get<double>()).epsilon(1e-6));
+  }
+}
 
 TEST_CASE("fifty steps of training give Keras's losses") {
   int runs = 0;

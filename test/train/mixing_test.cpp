@@ -2,7 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
+#include <tuple>
 
+#include "base/files.h"
+#include "data/mix.h"
 #include "engine/engine.h"
 #include "engine/evaluate.h"
 #include "model/model.h"
@@ -88,6 +92,117 @@ TEST_CASE("a training step takes shares of classes, an evaluation class indices"
         softmax_loss);
   check(config_of("loss: binary_cross_entropy, layers: [flatten, dense: 1]", 2, "mixup: 2"),
         binary_loss);
+}
+
+namespace {
+
+// A list of drawn images of two classes with weights from 0 to 2.
+void write_weighed_list(const Path& folder) {
+  std::ofstream list(folder / "list.csv");
+  list << "path,label,sample_weight\n";
+  for (int i = 0; i < 24; ++i) {
+    std::ofstream image(folder / concat(i, ".ppm"), std::ios::binary);
+    image << "P6 6 6 255\n";
+    for (int p = 0; p < 108; ++p) image.put(static_cast<char>((i * 37 + p * (i + 3)) % 251));
+    list << i << ".ppm," << (i % 2 == 0 ? "left" : "right") << ',' << 0.5 * (i % 5) << '\n';
+  }
+}
+
+// The sum of share * weight * loss over both samples of each mixed one, in double precision: of the
+// logits of the mixed images.
+double sum_of_losses(const std::vector<float>& logits, const data::Datasets& plain,
+                     const config::Config& config) {
+  double sum = 0;
+  const std::int64_t n = config.model.loss == config::LossKind::kBinaryCrossEntropy ? 1 : 2;
+  const auto size = plain.train->size();
+  for (std::int64_t s = 0; s < size; ++s) {
+    const data::Mixture m = data::draw_mixture(config.data.train.augment, config.seed, 0, s, size,
+                                               plain.train->spec().image_shape);
+    for (const auto& [sample, share] : {std::pair{s, m.share}, {m.partner, 1 - m.share}}) {
+      const std::int32_t label = plain.train->label_of(sample);
+      const double smoothed = 1 - config.model.label_smoothing / 2;
+      float row[2] = {static_cast<float>(label == 0 ? smoothed : 1 - smoothed),
+                      static_cast<float>(label == 1 ? smoothed : 1 - smoothed)};
+      const float* z = logits.data() + s * n;
+      sum += share * static_cast<double>(plain.train->weight_of(sample)) *
+             (n == 1 ? binary_loss(z, row + 1, 1) : softmax_loss(z, row, 2));
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("mixed samples with weights: loss and gradient are those of both samples") {
+  const TemporaryFolder folder;
+  write_weighed_list(folder.path());
+  for (const char* model : {"layers: [flatten, dense: 2], label_smoothing: 0.1",
+                            "layers: [flatten, dense: 1], loss: binary_cross_entropy"}) {
+    for (const char* mixing : {"mixup: 2", "cutmix"}) {
+      CAPTURE(model);
+      CAPTURE(mixing);
+      const auto with = [&](const std::string& augment) {
+        return config::parse_config(concat("model: {", model,
+                                           "}\ndata: {format: csv, resize: [6, 6], train: {path: ",
+                                           (folder.path() / "list.csv").string(), augment,
+                                           "}}\noptimizer: {sgd: {learning_rate: 1}}\n",
+                                           "train: {epochs: 1, batch_size: 24}\n"),
+                                    "mix.yaml", {}, {})
+            .config;
+      };
+      const config::Config config = with(concat(", augment: [", mixing, "]"));
+      const data::Datasets plain = data::open_datasets(with("").data, config.seed);
+      const data::Datasets data = open_training_data(config);
+      REQUIRE(data.sample_weight);
+      engine::Replicas engine(
+          model::build_model(config.model, config.data, sample_spec(data), config.seed), config,
+          engine::open_backends(config), engine::Engine::Use::kTrain);
+      engine.initialise(config.seed);
+      data::LoaderOptions options;
+      options.batch_size = 24;
+      options.shuffle = false;
+      const auto loader = data::make_loader(*data.train, options);
+      const data::Batch* batch = loader->next();
+      const std::vector<std::int32_t> no_labels(24);
+      const auto expected = [&] {
+        engine.evaluate({24, batch->images, false, no_labels.data()});
+        const auto logits = engine.logits();
+        return sum_of_losses({logits.begin(), logits.end()}, plain, config) / 24;
+      };
+      // Central differences of the expected loss by some parameters.
+      const std::vector<checkpoint::Tensor> start = engine.tensors();
+      std::vector<std::tuple<std::size_t, std::size_t, double>> slopes;
+      for (std::size_t t = 0; t < start.size(); ++t) {
+        if (start[t].name.find('/') == std::string::npos) continue;
+        for (const std::size_t i : {std::size_t{0}, start[t].values.size() / 2}) {
+          constexpr float kStep = 1.0f / 256;
+          const auto at = [&](float by) {
+            std::vector<checkpoint::Tensor> moved = start;
+            moved[t].values[i] += by;
+            engine.write(moved);
+            return expected();
+          };
+          slopes.emplace_back(t, i, (at(kStep) - at(-kStep)) / (2.0 * static_cast<double>(kStep)));
+        }
+      }
+      engine.write(start);
+      const double loss = expected();
+      backend::Scalars scalars;
+      scalars.learning_rate = 1;
+      scalars.update = 1;
+      scalars.loss_scale = 1.0 / 24;
+      const engine::StepResult result = engine.step(engine::host_batch(*batch, false), scalars);
+      REQUIRE(result.finite);
+      CHECK(result.loss / 24 == doctest::Approx(loss).epsilon(1e-5));
+      const std::vector<checkpoint::Tensor> after = engine.tensors();
+      REQUIRE(slopes.size() >= 4);
+      for (const auto& [t, i, slope] : slopes) {
+        CAPTURE(start[t].name);
+        const auto gradient = static_cast<double>(start[t].values[i] - after[t].values[i]);
+        CHECK(std::abs(gradient - slope) <= 1e-3 * std::max(0.1, std::abs(slope)));
+      }
+    }
+  }
 }
 
 TEST_CASE("the layer that is not finite is found with mixed samples too") {

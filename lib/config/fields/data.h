@@ -202,8 +202,9 @@ void fields(V& v, Csv& s) {
   v("label_column", s.label_column,
     "Name of the column with the classes; a usual name is recognised when left out.", any());
   v("weight_column", s.weight_column,
-    "Name of the column with what the training loss of a sample is multiplied by; a column named "
-    "sample_weight is recognised when left out.",
+    "Name of the column with what the loss of a sample is multiplied by, in training and in "
+    "evaluations; as in Keras, no other metric is weighted. A column named sample_weight is "
+    "recognised when left out.",
     any());
   v("separator", s.separator, "Between fields: one character, or tab; found when left out.", any());
   v("root", s.root, "Folder from which paths count; that of the csv file when left out.", free());

@@ -108,7 +108,7 @@ struct Csv {
   std::string separator;                   // one character, or "tab"; found when empty
   std::string root;           // folder from which paths count; that of the csv file when empty
   std::string ending;         // added to every path, such as .png
-  std::string weight_column;  // of the header: what a sample's training loss is multiplied by
+  std::string weight_column;  // of the header: what a sample's loss is multiplied by
 };
 
 enum class DataFormat {

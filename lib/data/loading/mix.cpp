@@ -60,6 +60,19 @@ void average(std::span<std::uint8_t> to, std::span<const std::uint8_t> other, fl
   }
 }
 
+// Of two rows of labels. Where they end with weights, the mixed one has the weight
+// w = share * w_a + (1 - share) * w_b and the targets (share * w_a * a + (1 - share) * w_b * b) /
+// w, so that w * loss is share * w_a * loss(a) + (1 - share) * w_b * loss(b) for each loss that is
+// linear in the targets, as cross-entropies are; that of mean_squared_error has the same gradient.
+void average_labels(std::span<float> row, std::span<const float> other, float share,
+                    bool has_weights) {
+  if (!has_weights) return average(row, other, share);
+  const float own = share * row.back(), others = (1 - share) * other.back(), sum = own + others;
+  const std::size_t targets = row.size() - 1;
+  average(row.first(targets), other.first(targets), sum > 0 ? own / sum : share);
+  row.back() = sum;
+}
+
 class MixedDataset final : public Dataset {
  public:
   MixedDataset(std::unique_ptr<Dataset> base, std::vector<config::Augmentation> mixing,
@@ -93,7 +106,7 @@ class MixedDataset final : public Dataset {
     other.resize(spec_.image_bytes());
     other_row.resize(row.size());
     read(mixture.partner, epoch, other.data(), other_row);
-    average(row, other_row, static_cast<float>(mixture.share));
+    average_labels(row, other_row, static_cast<float>(mixture.share), spec_.has_weights);
     if (mixture.cut) {
       paste(mixture, other.data(), image);
     } else if (spec_.image_type == DType::kUInt8) {

@@ -185,6 +185,62 @@ TEST_CASE("cutmix pastes a rectangle and shares the label by its area") {
   CHECK(pasted > 100);
 }
 
+namespace {
+
+// bytes_set() whose sample i has the weight i % 4: some have none.
+class Weighed final : public Dataset {
+ public:
+  Weighed() : spec_(base_->spec()) { spec_.has_weights = true; }
+  std::int64_t size() const override { return base_->size(); }
+  const DatasetSpec& spec() const override { return spec_; }
+  using Dataset::get;
+  void get(std::int64_t index, std::int64_t epoch, void* image, void* label) const override {
+    base_->get(index, epoch, image, label);
+  }
+  float weight_of(std::int64_t index) const override { return static_cast<float>(index % 4); }
+  std::string fingerprint() const override { return base_->fingerprint(); }
+
+ private:
+  std::unique_ptr<Dataset> base_ = bytes_set();
+  DatasetSpec spec_;
+};
+
+}  // namespace
+
+TEST_CASE("mixed samples with weights: targets times weight are the sum of both samples'") {
+  for (const Mixing& mixing : {kMixUp, kCutMix}) {
+    const auto mixed =
+        mix_samples(weigh_samples(std::make_unique<Weighed>(), kClasses), mixing, kClasses, 9);
+    const auto plain = mix_samples(bytes_set(), mixing, kClasses, 9);
+    REQUIRE(mixed->spec().label_width == kClasses + 1);
+    CHECK(mixed->spec().has_weights);
+    int weightless = 0;
+    for (std::int64_t epoch = 0; epoch < 8; ++epoch) {
+      for (std::int64_t i = 0; i < kSize; ++i) {
+        const Mixture m = draw(mixing, epoch, i);
+        Sample found;
+        found.label.resize(kClasses + 1);
+        mixed->get(i, epoch, found.image.data(), found.label.data());
+        CHECK(found.image == sample_of(*plain, i, epoch).image);
+        const double own = m.share * static_cast<double>(i % 4);
+        const double other = (1 - m.share) * static_cast<double>(m.partner % 4);
+        const auto weight = static_cast<double>(found.label.back());
+        CHECK(weight == doctest::Approx(own + other).epsilon(1e-6));
+        weightless += weight > 0 ? 0 : 1;
+        double sum = 0;
+        for (std::int64_t c = 0; c < kClasses; ++c) {
+          const auto target = static_cast<double>(found.label[static_cast<std::size_t>(c)]);
+          const double exact = own * (c == i % kClasses) + other * (c == m.partner % kClasses);
+          CHECK(weight * target == doctest::Approx(exact).epsilon(1e-5));
+          sum += target;
+        }
+        CHECK(sum == doctest::Approx(1).epsilon(1e-6));
+      }
+    }
+    CHECK(weightless > 0);
+  }
+}
+
 TEST_CASE("partners, kinds and shares are drawn evenly") {
   std::map<std::int64_t, int> partners;
   int cuts = 0;
