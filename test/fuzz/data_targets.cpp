@@ -108,8 +108,9 @@ void run_csv(Bytes input) {
     config.format = config::DataFormat::kCsv;
     config::Split split;
     split.path = as_file(input, ".csv");
-    const std::vector<std::string> classes = data::class_names(config, split);
-    data::ImageList list = data::list_images(config, split, classes);
+    data::SplitImages source(config, split);
+    const std::vector<std::string> classes = source.class_names();
+    data::ImageList list = std::move(source).list(classes);
     for (const data::ListedFile& file : list.files) {
       if (file.label < 0 || static_cast<std::size_t>(file.label) >= classes.size()) {
         found("a label of no class");

@@ -132,7 +132,7 @@ bool divides_train(const config::Data& data) {
 }
 
 // The files of the splits as training takes them, read.
-std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed,
+std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, SplitImages train,
                              const std::vector<std::string>& classes) {
   std::vector<Part> parts;
   for (const std::string name : {"train", "validation", "test"}) {
@@ -143,7 +143,8 @@ std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed,
     }
     const config::Split split = image_split(data, name);
     if (split.path.empty() && split.glob.empty()) continue;
-    Part part{name, list_images(data, split, classes), {}};
+    SplitImages source = name == "train" ? std::move(train) : SplitImages(data, split);
+    Part part{name, std::move(source).list(classes), {}};
     if (name == "train" && data.limit) {
       const std::size_t all = part.list.files.size();
       draw_files(part.list, *data.limit, seed);
@@ -180,12 +181,13 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
     throw ConfigError({}, concat("--group-by '", group_by, "': ", error.what()));
   }
   DataCheck result;
-  result.classes = class_names(data, image_split(data, "train"));
+  SplitImages train(data, image_split(data, "train"));
+  result.classes = train.class_names();
   std::string example;
   std::map<std::string, Seen> by_hash;
   std::map<std::string, std::map<std::string, std::string>> groups;  // group -> split -> a file
   bool divided = false;  // something between a part and what was set aside of it
-  for (const auto& [name, list, files] : read_parts(data, seed, result.classes)) {
+  for (const auto& [name, list, files] : read_parts(data, seed, std::move(train), result.classes)) {
     result.splits.push_back(summarise(name, list, files, result.classes));
     if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {

@@ -7,11 +7,9 @@
 namespace trainer::data {
 namespace {
 
-ImageSplit open_split(const config::Data& config, std::uint64_t seed, Role role,
+ImageSplit open_split(const config::Data& config, std::uint64_t seed, Role role, SplitImages source,
                       const std::vector<std::string>& classes) {
-  const config::Split split = image_split(config, name_of(role));
-  if (!given(split)) return {};
-  ImageList list = list_images(config, split, classes);
+  ImageList list = std::move(source).list(classes);
   if (config.on_error == config::OnError::kFail) check_files_exist(list);
   const bool training = role == Role::kTrain;
   if (training && config.limit) draw_files(list, *config.limit, seed);
@@ -25,12 +23,17 @@ void open_image_splits(const config::Data& config, std::uint64_t seed, const Wan
   if (config.resize.size() != 2) {
     throw ConfigError(config.loc, "data.resize: give [height, width]; image files differ in size");
   }
-  result.classes = class_names(config, image_split(config, "train"));
+  SplitImages train(config, image_split(config, "train"));
+  result.classes = train.class_names();
   result.num_classes = static_cast<std::int64_t>(result.classes.size());
   const auto open = [&](bool is_wanted, Role role, std::unique_ptr<Dataset>& dataset,
                         std::shared_ptr<DamagedFiles>& files) {
     if (!is_wanted) return;
-    ImageSplit split = open_split(config, seed, role, result.classes);
+    const config::Split files_of_role = image_split(config, name_of(role));
+    if (!given(files_of_role)) return;
+    SplitImages source =
+        role == Role::kTrain ? std::move(train) : SplitImages(config, files_of_role);
+    ImageSplit split = open_split(config, seed, role, std::move(source), result.classes);
     dataset = std::move(split.dataset);
     files = std::move(split.files);
   };

@@ -104,6 +104,50 @@ TEST_CASE("a data set of shards reads the images in any order, and several of th
   }
 }
 
+namespace {
+
+// Bytes that this process has read of files.
+std::int64_t bytes_read() {
+  std::ifstream file("/proc/self/io");
+  std::string key;
+  std::int64_t value = 0;
+  file >> key >> value;
+  REQUIRE(key == "rchar:");
+  return value;
+}
+
+}  // namespace
+
+TEST_CASE("shards and csv lists are read once, whether classes are given or not") {
+  const TemporaryFolder folder;
+  std::int64_t bytes = 0;
+  for (int i = 0; i < 200; ++i) {
+    const fs::path shard = folder.path() / concat(i, ".tfrecord");
+    fs::copy_file(seed("tfrecord/tensorflow.tfrecord"), shard);
+    bytes += static_cast<std::int64_t>(fs::file_size(shard));
+  }
+  write_image(folder.path() / "a.ppm", 4, 4, 1);
+  std::string lines = "path,label\n";
+  for (int i = 0; i < 20000; ++i) lines += concat("a.ppm,", i % 3, '\n');
+  write_text(folder.path() / "list.csv", lines);
+  config::Data csv = shards_of(config::DataFormat::kCsv, folder.path() / "list.csv");
+  for (const auto& [config, size] :
+       {std::pair{shards_of(config::DataFormat::kTfRecord, folder.path()), bytes},
+        {csv, static_cast<std::int64_t>(lines.size())}}) {
+    for (const bool named : {false, true}) {
+      CAPTURE(named);
+      config::Data each = config;
+      if (named) each.classes = {"0", "1", "2"};
+      const std::int64_t before = bytes_read();
+      const Datasets sets = open_datasets(each, 1);
+      const std::int64_t read = bytes_read() - before;
+      CHECK(sets.num_classes == 3);
+      CHECK(read >= size);
+      CHECK(read < size * 3 / 2);
+    }
+  }
+}
+
 TEST_CASE("shards: damage is told, where it is") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "x";
@@ -130,6 +174,18 @@ TEST_CASE("shards: damage is told, where it is") {
     CHECK((error.empty() || error.find("at byte") != std::string::npos));
   }
   CHECK(whole == 3);
+  // In the middle of the last image, which itself nothing reads yet.
+  const std::vector<ShardSample> samples = [&] {
+    write_file_atomic(path, tar);
+    return read_tar_shard(path);
+  }();
+  const ShardSample& last = *std::max_element(
+      samples.begin(), samples.end(),
+      [](const ShardSample& a, const ShardSample& b) { return a.offset < b.offset; });
+  const auto middle = static_cast<std::size_t>(last.offset + last.bytes / 2);
+  write_file_atomic(path, std::span<const std::uint8_t>(tar.data(), middle));
+  CHECK(error_of([&] { read_tar_shard(path); }).find("is truncated or damaged") !=
+        std::string::npos);
   write_text(path,
              "no tar file, and no record either; but longer than a header" + std::string(999, 'x'));
   CHECK(error_of([&] { read_tar_shard(path); }) ==

@@ -19,29 +19,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-ImageList list_csv(const config::Data& data, const config::Split& split,
-                   const std::vector<std::string>& classes) {
-  ImageList result;
-  result.source = split.path;
-  const auto indices = indices_of(classes);
-  for (const CsvRow& row : read_csv(split.path, data.csv)) {
-    const std::int32_t label = class_of(row.label, indices, classes, [&](const std::string& what) {
-      fail_at(split.path, row.line, what);
-    });
-    result.files.push_back({row.path, label, row.weight});
-    result.has_weights = result.has_weights || row.has_weight;
-    result.lines.push_back(row.line);
+LabelledList list_csv(const config::Data& data, const config::Split& split) {
+  LabelledList result;
+  ImageList& list = result.list;
+  list.source = split.path;
+  for (CsvRow& row : read_csv(split.path, data.csv)) {
+    list.files.push_back({std::move(row.path), 0, row.weight});
+    list.has_weights = list.has_weights || row.has_weight;
+    list.lines.push_back(row.line);
+    result.labels.push_back(std::move(row.label));
   }
   return result;
-}
-
-std::vector<std::string> csv_classes(const std::string& path, const config::Csv& csv) {
-  const std::vector<CsvRow> rows = read_csv(path, csv);
-  std::vector<std::string> labels;
-  for (const CsvRow& row : rows) labels.push_back(row.label);
-  return classes_of(labels, [&](std::size_t row, const std::string& what) {
-    fail_at(path, rows[row].line, what);
-  });
 }
 
 const std::set<std::string> kSplitFolders{"train", "validation", "val", "test"};
@@ -100,44 +88,68 @@ config::Split image_split(const config::Data& data, const std::string& name) {
   return split;
 }
 
-namespace {
-
-std::vector<std::string> find_class_names(const config::Data& data, const config::Split& split) {
-  if (data.format == config::DataFormat::kCsv) return csv_classes(split.path, data.csv);
-  if (holds_shards(data)) return shard_classes(data, split);
-  if (split.glob.empty()) {
-    std::vector<std::string> names = sub_folders(split.path);
-    if (names.empty()) {
-      throw DataError(split.path, "holds no folders; format image_folder needs one a class");
-    }
-    return names;
-  }
-  return glob_classes(split);
+std::string LabelledList::place(std::size_t file) const {
+  if (!list.lines.empty()) return concat(list.source, ':', list.lines[file]);
+  return list.files[file].describe();
 }
 
-}  // namespace
+SplitImages::SplitImages(const config::Data& data, config::Split split)
+    : data_(data), split_(std::move(split)) {}
 
-std::vector<std::string> class_names(const config::Data& data, const config::Split& split) {
-  if (!data.classes.empty()) return data.classes;
-  std::vector<std::string> names = find_class_names(data, split);
-  for (const std::string& name : names) {
-    if (is_line_of_text(name)) continue;
-    throw DataError(
-        split.path.empty() ? split.glob : split.path,
-        concat(data.format == config::DataFormat::kCsv || holds_shards(data) ? "the label '"
-                                                                             : "the folder '",
-               escaped(name),
-               "' names a class, but its name is not UTF-8 without control "
-               "characters; rename it"));
+bool SplitImages::has_labels() const {
+  return data_.format == config::DataFormat::kCsv || holds_shards(data_);
+}
+
+const LabelledList& SplitImages::labelled() {
+  if (!labelled_) {
+    labelled_ = holds_shards(data_) ? list_shards(data_, split_) : list_csv(data_, split_);
+  }
+  return *labelled_;
+}
+
+std::vector<std::string> SplitImages::find_class_names() {
+  if (has_labels()) {
+    return classes_of(labelled().labels, [&](std::size_t file, const std::string& what) {
+      throw DataError(labelled().place(file), what);
+    });
+  }
+  if (!split_.glob.empty()) return glob_classes(split_);
+  std::vector<std::string> names = sub_folders(split_.path);
+  if (names.empty()) {
+    throw DataError(split_.path, "holds no folders; format image_folder needs one a class");
   }
   return names;
 }
 
-ImageList list_images(const config::Data& data, const config::Split& split,
-                      const std::vector<std::string>& classes) {
-  if (data.format == config::DataFormat::kCsv) return list_csv(data, split, classes);
-  if (holds_shards(data)) return list_shards(data, split, classes);
-  return split.glob.empty() ? list_folder(split, classes) : list_glob(split, classes);
+std::vector<std::string> SplitImages::class_names() {
+  if (!data_.classes.empty()) return data_.classes;
+  std::vector<std::string> names = find_class_names();
+  for (const std::string& name : names) {
+    if (is_line_of_text(name)) continue;
+    throw DataError(split_.path.empty() ? split_.glob : split_.path,
+                    concat(has_labels() ? "the label '" : "the folder '", escaped(name),
+                           "' names a class, but its name is not UTF-8 without control "
+                           "characters; rename it"));
+  }
+  return names;
+}
+
+ImageList SplitImages::list(const std::vector<std::string>& classes) && {
+  if (!has_labels()) {
+    return split_.glob.empty() ? list_folder(split_, classes) : list_glob(split_, classes);
+  }
+  const LabelledList& read = labelled();
+  const auto indices = indices_of(classes);
+  std::vector<std::int32_t> numbers;
+  for (std::size_t i = 0; i < read.labels.size(); ++i) {
+    numbers.push_back(class_of(read.labels[i], indices, classes, [&](const std::string& what) {
+      throw DataError(read.place(i), what);
+    }));
+  }
+  ImageList list = std::move(labelled_->list);
+  labelled_.reset();
+  for (std::size_t i = 0; i < numbers.size(); ++i) list.files[i].label = numbers[i];
+  return list;
 }
 
 void check_files_exist(const ImageList& list) {

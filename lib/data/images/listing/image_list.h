@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,12 +34,37 @@ struct ImageList {
   bool has_weights = false;     // whether a csv gave them
 };
 
-// The class names of a folder of folders, or of the labels of a csv or of shards, sorted.
-std::vector<std::string> class_names(const config::Data& data, const config::Split& split);
-// The files of a split, sorted by path (csv: in the file's order). Throws DataError when a class
-// has no file, a folder is no class, a csv line is wrong.
-ImageList list_images(const config::Data& data, const config::Split& split,
-                      const std::vector<std::string>& classes);
+// The images of a csv or of shards with the texts of their classes, whose numbers are not set yet.
+struct LabelledList {
+  ImageList list;
+  std::vector<std::string> labels;  // by file
+
+  // The place of a file in its csv or shard, for messages.
+  std::string place(std::size_t file) const;
+};
+
+// Where the images of a split and the names of classes come from. A csv or shards are read once,
+// whatever is asked. Both functions throw DataError.
+class SplitImages {
+ public:
+  // `data` must outlive it.
+  SplitImages(const config::Data& data, config::Split split);
+  // data.classes, or the names of the folders of a folder, or the labels of a csv or of shards,
+  // sorted.
+  std::vector<std::string> class_names();
+  // The files, sorted by path (csv: in the file's order). Throws when a class has no file, a folder
+  // is no class, a csv line is wrong.
+  ImageList list(const std::vector<std::string>& classes) &&;
+
+ private:
+  bool has_labels() const;
+  const LabelledList& labelled();
+  std::vector<std::string> find_class_names();
+
+  const config::Data& data_;
+  config::Split split_;
+  std::optional<LabelledList> labelled_;
+};
 
 // Throws DataError naming the line of the csv whose file is not there. For a list as it was made.
 void check_files_exist(const ImageList& list);

@@ -3,7 +3,6 @@
 #include "base/error.h"
 #include "base/threads/parallel.h"
 #include "data/images/listing/folders.h"
-#include "data/images/listing/labels.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {
@@ -51,36 +50,20 @@ bool holds_shards(const config::Data& data) {
          data.format == config::DataFormat::kWebDataset;
 }
 
-ImageList list_shards(const config::Data& data, const config::Split& split,
-                      const std::vector<std::string>& classes) {
-  ImageList result;
-  result.source = split.glob.empty() ? split.path : split.glob;
-  const auto indices = indices_of(classes);
-  for (const Shard& shard : read_shards(data, split)) {
-    for (const ShardSample& sample : shard.samples) {
-      const auto fail = [&](const std::string& what) {
-        throw DataError(concat(shard.path, ": ", sample.name), what);
-      };
-      ListedFile file{shard.path, class_of(sample.label, indices, classes, fail)};
+LabelledList list_shards(const config::Data& data, const config::Split& split) {
+  LabelledList result;
+  result.list.source = split.glob.empty() ? split.path : split.glob;
+  for (Shard& shard : read_shards(data, split)) {
+    for (ShardSample& sample : shard.samples) {
+      ListedFile file{shard.path};
       file.offset = sample.offset;
       file.bytes = sample.bytes;
-      file.name = sample.name;
-      result.files.push_back(std::move(file));
+      file.name = std::move(sample.name);
+      result.list.files.push_back(std::move(file));
+      result.labels.push_back(std::move(sample.label));
     }
   }
   return result;
-}
-
-std::vector<std::string> shard_classes(const config::Data& data, const config::Split& split) {
-  std::vector<std::string> labels, places;
-  for (const Shard& shard : read_shards(data, split)) {
-    for (const ShardSample& sample : shard.samples) {
-      labels.push_back(sample.label);
-      places.push_back(concat(shard.path, ": ", sample.name));
-    }
-  }
-  return classes_of(
-      labels, [&](std::size_t i, const std::string& what) { throw DataError(places[i], what); });
 }
 
 }  // namespace trainer::data

@@ -9,9 +9,7 @@
 namespace trainer::data {
 
 bool holds_shards(const config::Data& data);
-// As class_names() and list_images(): of all shards of the split, in the order of the files' names.
-std::vector<std::string> shard_classes(const config::Data& data, const config::Split& split);
-ImageList list_shards(const config::Data& data, const config::Split& split,
-                      const std::vector<std::string>& classes);
+// Of all shards of the split, in the order of the files' names. Throws DataError.
+LabelledList list_shards(const config::Data& data, const config::Split& split);
 
 }  // namespace trainer::data
