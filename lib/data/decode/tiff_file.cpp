@@ -129,6 +129,11 @@ std::string TiffFile::decode(int, int, Pixels& out) {
   }
   TIFFRGBAImage image;
   if (TIFFRGBAImageBegin(&image, tiff, 1, reason) == 0) fail(path_, *source_, "is damaged");
+  if (image.Bitdepth16To8 != nullptr) {  // the upper bytes, as Pillow has it; libtiff would round
+    for (std::size_t v = 0; v < 1 << 16; ++v) {
+      image.Bitdepth16To8[v] = static_cast<std::uint8_t>(v >> 8);
+    }
+  }
   // As stored: ImageFile turns it as the orientation says.
   image.req_orientation = image.orientation;
   std::vector<std::uint32_t> raster(static_cast<std::size_t>(info_.width) *

@@ -7,6 +7,7 @@
 import io
 import json
 import pathlib
+import struct
 
 import numpy as np
 import PIL
@@ -30,6 +31,24 @@ def picture(mode, width=17, height=13):
     return image.quantize(16) if mode == "P" else image
 
 
+def tiff_of_16_bits(order, width=9, height=8):
+    """An RGB file with 16 bits a number, which Pillow reads but does not write; `order` is < or >."""
+    pixels = np.random.RandomState(7).randint(0, 1 << 16, (height, width, 3)).astype(order + "u2")
+    pixels[0, :4] = [[0, 1, 127], [128, 255, 256], [257, 383, 384], [65279, 65280, 65535]]
+    data = pixels.tobytes()
+    short, long = 3, 4
+    bits_at, tags = 8 + len(data), [
+        (256, short, 1, width), (257, short, 1, height), (258, short, 3, 8 + len(data)), (259, short, 1, 1),
+        (262, short, 1, 2), (273, long, 1, 8), (277, short, 1, 3), (278, short, 1, height), (279, long, 1, len(data))]
+    entries = b"".join(
+        struct.pack(order + "HHI", tag, kind, count)
+        + (struct.pack(order + "HH", value, 0) if kind == short and count == 1 else struct.pack(order + "I", value))
+        for tag, kind, count, value in tags)
+    header = (b"II" if order == "<" else b"MM") + struct.pack(order + "HI", 42, bits_at + 6)
+    bits = struct.pack(order + "HHH", 16, 16, 16)
+    return header + data + bits + struct.pack(order + "H", len(tags)) + entries + struct.pack(order + "I", 0)
+
+
 def main():
     files = {
         "lossy.webp": (picture("RGB"), {"quality": 60}),
@@ -47,11 +66,14 @@ def main():
         "turned.tif": (picture("RGB"), {"tiffinfo": {274: 6}}),
     }
     expected = {"Pillow": PIL.__version__, "files": {}}
+    written = {"rgb16.tif": tiff_of_16_bits("<"), "rgb16_big.tif": tiff_of_16_bits(">")}
     for name, (image, options) in files.items():
         out = io.BytesIO()
         image.save(out, "WEBP" if name.endswith("webp") else "TIFF", **options)
-        (SEEDS / name).write_bytes(out.getvalue())
-        with Image.open(io.BytesIO(out.getvalue())) as read:
+        written[name] = out.getvalue()
+    for name, content in written.items():
+        (SEEDS / name).write_bytes(content)
+        with Image.open(io.BytesIO(content)) as read:
             turned = PIL.ImageOps.exif_transpose(read) if name == "turned.tif" else read
             grey = read.mode in ("L", "1")
             if read.mode == "RGBA":  # alpha is dropped, not blended
