@@ -94,10 +94,14 @@ void write_applications(hdf5::Writer& file, const std::vector<KerasLayer>& layer
     const std::string group = '/' + layer.name;
     file.group(group);
     std::vector<std::string> weights;
-    for (const auto& [weight, tensor] : layer.weights) {
-      weights.push_back(layer.name + '/' + weight + ":0");
-      file.dataset(group + '/' + weights.back(), tensor.shape, tensor.values);
-    }
+    const auto add = [&](const std::string& prefix, const KerasLayer& each) {
+      for (const auto& [weight, tensor] : each.weights) {
+        weights.push_back(prefix + each.name + '/' + weight + ":0");
+        file.dataset(group + '/' + weights.back(), tensor.shape, tensor.values);
+      }
+    };
+    add("", layer);
+    for (const KerasLayer& inner : layer.layers) add(layer.name + '/', inner);
     file.texts(group, "weight_names", weights);
   }
   file.texts("/", "layer_names", names);
@@ -105,21 +109,22 @@ void write_applications(hdf5::Writer& file, const std::vector<KerasLayer>& layer
   file.text("/", "keras_version", "3.0.0");
 }
 
-void write_keras3(hdf5::Writer& file, const std::vector<KerasLayer>& layers) {
+void write_keras3(hdf5::Writer& file, const std::vector<KerasLayer>& layers,
+                  const std::string& model) {
   std::map<std::string, int> used;
   for (const KerasLayer& layer : layers) {
     std::string key = snake_case(layer.kind);
     const int number = used[key]++;
     if (number > 0) key = concat(key, '_', number);
-    const std::string vars = "/layers/" + key + "/vars";
+    const std::string place = model + "/layers/" + key, vars = place + "/vars";
     file.group(vars);
     file.text(vars, "name", layer.name);
     for (std::size_t i = 0; i < layer.weights.size(); ++i) {
       const Tensor& tensor = layer.weights[i].second;
       file.dataset(concat(vars, '/', i), tensor.shape, tensor.values);
     }
+    if (!layer.layers.empty()) write_keras3(file, layer.layers, place);
   }
-  file.group("/vars");
 }
 
 }  // namespace
@@ -154,7 +159,10 @@ std::string snake_case(const std::string& class_name) {
 void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout) {
   hdf5::Writer file;
   if (layout == KerasLayout::kApplications) write_applications(file, layers);
-  if (layout == KerasLayout::kKeras3) write_keras3(file, layers);
+  if (layout == KerasLayout::kKeras3) {
+    write_keras3(file, layers, "");
+    file.group("/vars");
+  }
   write_file_atomic(path, file.finish());
 }
 

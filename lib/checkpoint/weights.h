@@ -17,10 +17,12 @@ namespace trainer::checkpoint {
 // their numbers: "<layer>/0". Throws DataError.
 std::vector<Tensor> read_weights(const Path& path);
 
-// One layer of a Keras file: its name, Keras's class ("Conv2D") and its weights in Keras's order.
+// One layer of a Keras file: its name, Keras's class ("Conv2D") and its weights in Keras's order,
+// or as a "Sequential" in a model the layers in it.
 struct KerasLayer {
   std::string name, kind;
   std::vector<std::pair<std::string, Tensor>> weights;  // "kernel", in Keras's shape
+  std::vector<KerasLayer> layers = {};
 };
 enum class KerasLayout {
   kApplications,  // .h5: layer_names and weight_names attributes

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "checkpoint/weights.h"
+#include "model/backbones/backbone.h"
 #include "model/persistent.h"
 
 namespace trainer::model {
@@ -74,12 +75,22 @@ void export_keras_h5(const graph::Graph& graph, const std::vector<Tensor>& tenso
   std::vector<checkpoint::KerasLayer> layers;
   for (const graph::LayerInfo& info : graph.layers) {
     checkpoint::KerasLayer layer{info.name, info.kind, {}};
+    const KerasPlace place = place_in_keras(info.name);
+    if (place.is_dense) layer.kind = "Dense";
     for (const graph::ValueId id : info.parameters) {
       const std::string& name = graph[id].name;
-      layer.weights.emplace_back(name.substr(name.rfind('/') + 1),
-                                 Tensor{name, keras_shape(graph, id), persistent.at(name).values});
+      Tensor tensor{name, keras_shape(graph, id), persistent.at(name).values};
+      if (place.is_dense && tensor.shape.rank() == 4) {
+        tensor.shape = {tensor.shape[2], tensor.shape[3]};
+      }
+      layer.weights.emplace_back(name.substr(name.rfind('/') + 1), std::move(tensor));
     }
-    layers.push_back(std::move(layer));
+    if (place.model.empty()) {
+      layers.push_back(std::move(layer));
+      continue;
+    }
+    if (layers.back().name != place.model) layers.push_back({place.model, "Sequential", {}});
+    layers.back().layers.push_back(std::move(layer));
   }
   const bool keras3 = path.string().ends_with(".weights.h5");
   write_keras_h5(

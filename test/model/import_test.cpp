@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 
 #include "base/formats/zip.h"
 #include "checkpoint/weights.h"
@@ -264,6 +266,46 @@ TEST_CASE("exported files come back bit for bit") {
     const Import import = import_weights(model.graph, model.config.model);
     CHECK(import.report.extra.empty());
     CHECK(checkpoint::sha256_of(import.tensors) == checkpoint::sha256_of(tensors));
+  }
+}
+
+TEST_CASE(
+    "ConvNeXt is exported as the layers that Keras has: dense ones, and models in the model") {
+  std::ifstream fixture_file(test::source_file("test/keras/backbones/features.json"));
+  const nlohmann::json expected = nlohmann::json::parse(fixture_file)["convnext_tiny"]["layers"];
+  const TemporaryFolder folder;
+  for (const char* name : {"x.h5", "x.weights.h5"}) {
+    CAPTURE(name);
+    const Path path = folder.path() / name;
+    config::Config config = test::config_of(
+        concat("{backbone: convnext_tiny, head: [global_average_pool, dense: 3], weights: \"",
+               path.string(), "\"}"));
+    const graph::Graph graph =
+        build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+    const std::vector<Tensor> tensors = counted(graph);
+    export_keras_h5(graph, tensors, path);
+    CHECK(checkpoint::sha256_of(import_weights(graph, config.model).tensors) ==
+          checkpoint::sha256_of(tensors));
+    std::map<std::string, std::vector<Shape>> shapes;
+    for (const Tensor& tensor : checkpoint::read_weights(path)) {
+      shapes[tensor.name.substr(0, tensor.name.rfind('/'))].push_back(tensor.shape);
+    }
+    REQUIRE(shapes.size() == expected.size() + 1);  // with the head
+    for (const nlohmann::json& layer : expected) {
+      const std::string of_layer = layer[0];
+      CAPTURE(of_layer);
+      std::vector<Shape> of_keras;
+      for (const nlohmann::json& weight : layer[1]) {
+        of_keras.emplace_back(weight[1].get<std::vector<std::int64_t>>());
+      }
+      CHECK(shapes[of_layer] == of_keras);
+    }
+    const std::string content = read_text_file(path);
+    for (const char* model : {"stem", "downsampling_block_0", "downsampling_block_2"}) {
+      const std::string group = concat("convnext_tiny_", model);
+      CHECK(content.find(path.string().ends_with(".weights.h5") ? "sequential_3" : group) !=
+            std::string::npos);
+    }
   }
 }
 

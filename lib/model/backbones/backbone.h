@@ -29,6 +29,13 @@ std::vector<config::Layer> mobilenet_v3_features(Image image, double alpha, bool
 std::vector<config::Layer> mobilenet_v3_top(double alpha, bool large, std::int64_t classes);
 std::vector<config::Layer> convnext_tiny_features();
 
+// Where Keras has another layer than ours, as in ConvNeXt.
+struct KerasPlace {
+  std::string model;      // the Sequential that the layer lies in; "" for the model itself
+  bool is_dense = false;  // a Dense of pixels in place of a 1x1 convolution
+};
+KerasPlace place_in_keras(const std::string& layer);
+
 // All layers of a backbone for this image; with the top, the last gives `classes` logits.
 std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Image image,
                                            std::int64_t classes);

@@ -36,7 +36,22 @@ void block(LayerList& list, const std::string& name, std::int64_t channels) {
   list.add(name + "_add", config::AddLayer{}, {input, name + "_layer_scale"});
 }
 
+// The number behind the last underscore of a name.
+std::string number_of(const std::string& name) { return name.substr(name.rfind('_') + 1); }
+
 }  // namespace
+
+KerasPlace place_in_keras(const std::string& layer) {
+  KerasPlace place;
+  if (!layer.starts_with(kName + '_')) return place;
+  const std::string part = layer.substr(kName.size() + 1);
+  if (part == "stem_conv" || part == "stem_layernorm") place.model = kName + "_stem";
+  if (part.starts_with("downsampling_")) {
+    place.model = concat(kName, "_downsampling_block_", number_of(part));
+  }
+  place.is_dense = part.find("_pointwise_conv_") != std::string::npos;
+  return place;
+}
 
 std::vector<config::Layer> convnext_tiny_features() {
   struct Stage {
