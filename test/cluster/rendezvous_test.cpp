@@ -12,52 +12,14 @@
 
 #include "base/error.h"
 #include "base/secret.h"
-#include "cluster/collective/gloo_communicator.h"
 #include "cluster/identity/sources.h"
-#include "cluster/own_address.h"
 #include "cluster/rendezvous/protocol.h"
-#include "cluster/transport/introduce.h"
 #include "cluster/transport/socket.h"
-#include "cluster/transport/wires.h"
+#include "ranks.h"
 
 namespace trainer::cluster {
-namespace {
 
 using std::chrono::milliseconds;
-
-Identity identity_of(int rank, int size, int port) {
-  Identity identity;
-  identity.rank = rank;
-  identity.size = size;
-  identity.master = {"127.0.0.1", port};
-  return identity;
-}
-
-const RendezvousOptions kPatient{milliseconds(30'000), "1"};
-
-// Runs `body(rank)` on a thread each and returns the messages of what they threw, with the exit
-// code.
-std::vector<std::string> on_ranks(int size, const std::function<void(int)>& body) {
-  std::vector<std::string> messages(static_cast<std::size_t>(size));
-  std::vector<std::thread> threads;
-  for (int rank = 0; rank < size; ++rank) {
-    threads.emplace_back([&, rank] {
-      try {
-        body(rank);
-      } catch (const Error& error) {
-        messages[static_cast<std::size_t>(rank)] = concat(error.code(), ' ', error.what());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
-  return messages;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-}  // namespace
 
 TEST_CASE("ranks meet, know each other and share a store") {
   const ReservedPort port;
@@ -249,27 +211,6 @@ TEST_CASE("a rank that sends what is no message is named, and heard of no more")
   CHECK(contains(messages[0], "4 rank 1 (on host, process 7) an unknown kind of message"));
 }
 
-TEST_CASE("a stranger that says nothing holds up no connection between ranks") {
-  const ReservedPort port;
-  const auto messages = on_ranks(2, [&](int rank) {
-    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
-    Socket stranger;
-    if (rank == 1) {
-      std::string reason;
-      const auto address = parse_address(here.get("ranks/wires/test/0"));
-      stranger = connect_to(address.value(), Clock::now() + milliseconds(60'000), reason);
-    }
-    Wires wires(here, "test");
-    wires.begin_call();
-    const std::int64_t mine = rank;
-    std::int64_t other = -1;
-    wires.exchange(1 - rank, std::as_bytes(std::span(&mine, 1)),
-                   std::as_writable_bytes(std::span(&other, 1)));
-    if (other != 1 - rank) throw CheckError("what came is wrong");
-  });
-  for (const std::string& message : messages) CHECK(message == "");
-}
-
 TEST_CASE("a stranger does no harm") {
   const ReservedPort port;
   const auto messages = on_ranks(2, [&](int rank) {
@@ -420,86 +361,6 @@ TEST_CASE("a rank 0 that does not know the secret is not believed") {
     }
   });
   CHECK(contains(messages[1], "does not know the secret of the job"));
-}
-
-// As many as a rank keeps, and more; some of them greet as a rank would that knows no proof.
-std::vector<Socket> crowd_at(const Address& address) {
-  std::vector<Socket> strangers;
-  for (int i = 0; i < 300; ++i) {
-    std::string reason;
-    strangers.push_back(connect_to(address, Clock::now() + milliseconds(60'000), reason));
-    std::string bytes = i % 3 == 0 ? "" : i % 3 == 1 ? "GET / HTTP/1.1\r\n\r\n" : "\1";
-    if (i % 3 == 2) bytes.resize(8 + 32 + 64, '\0');
-    transmit(strangers.back(), bytes);
-  }
-  return strangers;
-}
-
-TEST_CASE("strangers at the ports between ranks hold up nobody") {
-  const ReservedPort port;
-  const auto messages = on_ranks(3, [&](int rank) {
-    RendezvousOptions options = kPatient;
-    options.timeout = milliseconds(60'000);
-    options.shared_memory = false;
-    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()), options);
-    std::vector<Socket> strangers;  // are there before the ranks that are awaited
-    if (rank > 0) {
-      const std::string address = here->get(concat("ranks/mesh/0/", rank - 1));
-      strangers = crowd_at(parse_address(address).value());
-    }
-    const AlgorithmTable table{{~std::size_t{0}, Algorithm::kRing}};
-    std::vector<float> values(1000, static_cast<float>(rank + 1));
-    const auto group = open_gloo(here, table);
-    group->all_reduce(std::span<float>(values));
-    if (values != std::vector<float>(1000, 6.0f)) throw CheckError("a wrong sum");
-    group->barrier();
-  });
-  for (const std::string& message : messages) CHECK(message == "");
-}
-
-TEST_CASE("what listens in the place of a rank is not believed") {
-  const ReservedPort port;
-  std::string refusal;  // that rank 1 gives
-  const auto messages = on_ranks(2, [&](int rank) {
-    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
-    if (rank == 0) {
-      int number = 0;
-      const Socket listener = listen_on("127.0.0.1", number);
-      here.set("ranks/test/0", to_string(Address{"127.0.0.1", number}));
-      Socket caller;
-      while (!(caller = accept_from(listener))) std::this_thread::sleep_for(milliseconds(1));
-      std::string bytes(32 + 64, '0');
-      transmit(caller, bytes);
-      here.agree("end", "");
-      return;
-    }
-    const Interrupt interrupt;
-    const int peers[]{0};
-    try {
-      introduce(here, "test", peers, false, Clock::now() + milliseconds(60'000), interrupt);
-    } catch (const std::runtime_error& error) {
-      refusal = error.what();
-    }
-    here.agree("end", "");  // neither has gone before both are done
-  });
-  for (const std::string& message : messages) CHECK(message == "");
-  CHECK(contains(refusal, "what listens in the place of rank 0 does not belong to this job"));
-}
-
-TEST_CASE("a listener takes the address that the cluster names, when it is this host's own") {
-  CHECK(own_address("127.0.0.1") == "127.0.0.1");
-  CHECK(own_address("127.0.0.9") == "127.0.0.9");
-  CHECK(own_address("192.0.2.1") == "");  // of nobody: a block for texts
-  CHECK(own_address("no such host.invalid") == "");
-  const ReservedPort port;
-  const Socket listener = listen_at({"127.0.0.9", port.number()});
-  std::string reason;
-  const auto limit = Clock::now() + milliseconds(60'000);
-  CHECK(connect_to({"127.0.0.9", port.number()}, limit, reason));
-  CHECK_FALSE(connect_to({"127.0.0.1", port.number()}, limit, reason));
-  const ReservedPort other;
-  const Socket anywhere = listen_at({"192.0.2.1", other.number()});
-  CHECK(connect_to({"127.0.0.1", other.number()}, limit, reason));
 }
 
 }  // namespace trainer::cluster

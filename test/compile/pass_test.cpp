@@ -116,6 +116,11 @@ TEST_CASE("the derivative of an activation moves into the pooling gradient") {
         fused);
   CHECK(backward("conv: {filters: 2, activation: tanh}, max_pool") == apart);
   CHECK(backward("conv: {filters: 2, activation: relu}, average_pool") == apart);
+  // One that stays apart does not keep the next from moving.
+  CHECK(backward("conv: {filters: 2, activation: relu}, max_pool, "
+                 "conv: {filters: 2, activation: tanh, padding: same}, max_pool") ==
+        "dense_backward_data dense_backward_weights reshape pool_backward activate_backward "
+        "conv_backward_data conv_backward_weights pool_backward conv_backward_weights");
   // The activation's output also goes elsewhere, so its gradient is a sum.
   CHECK(backward("conv: {filters: 2, activation: relu, padding: same, name: a}, "
                  "max_pool: {pool_size: 3, strides: 1, padding: same, name: b}, "

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include "config/describe/schema.h"
+#include "config/values.h"
 
 namespace trainer::config {
 namespace {
@@ -61,6 +62,10 @@ TEST_CASE("what stands in several places has a section of its own") {
 }
 
 TEST_CASE("a key that is none is answered with the nearest") {
+  // Two neighbours that changed places are one mistake.
+  CHECK(nearest("ab", {"ba"}) == "ba");
+  CHECK(nearest("xab", {"xba", "xcb"}) == "xba");
+  CHECK_FALSE(nearest("ab", {"cd"}));
   CHECK(has(mistake("optimizr"), "there is no key 'optimizr', did you mean 'optimizer'?"));
   CHECK(has(mistake("optimizer.adam.learning_rte"), "did you mean"));
   CHECK(has(mistake("nothing.like.it"), "`trainer explain` lists the sections"));

@@ -72,6 +72,13 @@ TEST_CASE("extends: of keys that exclude each other the own one is left") {
   CHECK(std::holds_alternative<CosineSchedule>(config.schedule.kind));
 }
 
+TEST_CASE("extends: null takes back a key, not those that it excludes") {
+  const Files files;
+  files.write("base.yaml", kModel + kData + "train: {max_steps: 70}\n");
+  files.write("own.yaml", "extends: base.yaml\ntrain: {epochs: null}\n");
+  CHECK(files.load("own.yaml").config.train.max_steps == 70);
+}
+
 TEST_CASE("extends: a chain over folders, each path from its own file") {
   const Files files;
   std::filesystem::create_directories(files.folder.path() / "sub");

@@ -215,6 +215,8 @@ TEST_CASE("shape errors say what was expected and what to do") {
   CHECK(wrong(Conv{window(5), 1, false, {}}, {tiny, f32({5, 5, 64, 8})}) ==
         "layer: window 5x5 does not fit into 3x3 (input [batch, 3, 3, 64]); use a smaller window, "
         "padding: same, or fewer strides and poolings before it");
+  CHECK(wrong(Conv{window(4), 1, false, {}}, {tiny, f32({4, 4, 64, 8})})
+            .starts_with("layer: window 4x4 does not fit into 3x3"));
   Window dilated = window(3);
   dilated.dilation = {2, 2};
   CHECK(wrong(Conv{dilated, 1, false, {}}, {tiny, f32({3, 3, 64, 8})}).find("dilated by 2x2") !=

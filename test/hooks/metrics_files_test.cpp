@@ -275,7 +275,8 @@ TEST_CASE("metric files: a file of something else is not touched") {
     make_metrics_files_hook(steps(4))->on_start(run_info(folder.path(), 8));
   };
   for (const std::string text :
-       {"time,value\n1,2\n", "4,0.5,train\n", "x,0.5,train,0.25,0.5,0.001,1,0.25,0.08\n"}) {
+       {"time,value\n1,2\n", "4,0.5,train\n", "step,split,fan_power_watts\n4,train,5\n",
+        "x,0.5,train,0.25,0.5,0.001,1,0.25,0.08\n"}) {
     const TemporaryFolder folder;
     write_file_atomic(folder.path() / "metrics.csv", text);
     try {

@@ -1,0 +1,198 @@
+// Connections between ranks: how they meet, who is turned away, and what a closed one does.
+#include "cluster/transport/introduce.h"
+
+#include <doctest/doctest.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstring>
+
+#include "cluster/collective/gloo_communicator.h"
+#include "cluster/own_address.h"
+#include "cluster/transport/local_socket.h"
+#include "cluster/transport/socket.h"
+#include "cluster/transport/wires.h"
+#include "ranks.h"
+
+namespace trainer::cluster {
+namespace {
+
+using std::chrono::milliseconds;
+
+// As many as a rank keeps, and more; some of them greet as a rank would that knows no proof.
+std::vector<Socket> crowd_at(const Address& address) {
+  std::vector<Socket> strangers;
+  for (int i = 0; i < 300; ++i) {
+    std::string reason;
+    strangers.push_back(connect_to(address, Clock::now() + milliseconds(60'000), reason));
+    std::string bytes = i % 3 == 0 ? "" : i % 3 == 1 ? "GET / HTTP/1.1\r\n\r\n" : "\1";
+    if (i % 3 == 2) bytes.resize(8 + 32 + 64, '\0');
+    transmit(strangers.back(), bytes);
+  }
+  return strangers;
+}
+
+// What a message says that is sent with the descriptor of a pipe, once it has come through.
+std::string received(const Socket& socket, Socket& descriptor) {
+  std::array<std::byte, 8> bytes{};
+  const auto limit = Clock::now() + milliseconds(60'000);
+  ssize_t got = -1;
+  while ((got = receive_with(socket, bytes, descriptor)) < 0 && Clock::now() < limit) {
+    std::this_thread::sleep_for(milliseconds(1));
+  }
+  if (got <= 0) return "";
+  return {reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(got)};
+}
+
+}  // namespace
+
+TEST_CASE("a stranger that says nothing holds up no connection between ranks") {
+  const ReservedPort port;
+  const auto messages = on_ranks(2, [&](int rank) {
+    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    Socket stranger;
+    if (rank == 1) {
+      std::string reason;
+      const auto address = parse_address(here.get("ranks/wires/test/0"));
+      stranger = connect_to(address.value(), Clock::now() + milliseconds(60'000), reason);
+    }
+    Wires wires(here, "test");
+    wires.begin_call();
+    const std::int64_t mine = rank;
+    std::int64_t other = -1;
+    wires.exchange(1 - rank, std::as_bytes(std::span(&mine, 1)),
+                   std::as_writable_bytes(std::span(&other, 1)));
+    if (other != 1 - rank) throw CheckError("what came is wrong");
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+}
+
+TEST_CASE("strangers at the ports between ranks hold up nobody") {
+  const ReservedPort port;
+  const auto messages = on_ranks(3, [&](int rank) {
+    RendezvousOptions options = kPatient;
+    options.timeout = milliseconds(60'000);
+    options.shared_memory = false;
+    const auto here = std::make_shared<Rendezvous>(identity_of(rank, 3, port.number()), options);
+    std::vector<Socket> strangers;  // are there before the ranks that are awaited
+    if (rank > 0) {
+      const std::string address = here->get(concat("ranks/mesh/0/", rank - 1));
+      strangers = crowd_at(parse_address(address).value());
+    }
+    const AlgorithmTable table{{~std::size_t{0}, Algorithm::kRing}};
+    std::vector<float> values(1000, static_cast<float>(rank + 1));
+    const auto group = open_gloo(here, table);
+    group->all_reduce(std::span<float>(values));
+    if (values != std::vector<float>(1000, 6.0f)) throw CheckError("a wrong sum");
+    group->barrier();
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+}
+
+TEST_CASE("what listens in the place of a rank is not believed") {
+  const ReservedPort port;
+  std::string refusal;  // that rank 1 gives
+  const auto messages = on_ranks(2, [&](int rank) {
+    Rendezvous here(identity_of(rank, 2, port.number()), kPatient);
+    if (rank == 0) {
+      int number = 0;
+      const Socket listener = listen_on("127.0.0.1", number);
+      here.set("ranks/test/0", to_string(Address{"127.0.0.1", number}));
+      Socket caller;
+      while (!(caller = accept_from(listener))) std::this_thread::sleep_for(milliseconds(1));
+      std::string bytes(32 + 64, '0');
+      transmit(caller, bytes);
+      here.agree("end", "");
+      return;
+    }
+    const Interrupt interrupt;
+    const int peers[]{0};
+    try {
+      introduce(here, "test", peers, false, Clock::now() + milliseconds(60'000), interrupt);
+    } catch (const std::runtime_error& error) {
+      refusal = error.what();
+    }
+    here.agree("end", "");  // neither has gone before both are done
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+  CHECK(contains(refusal, "what listens in the place of rank 0 does not belong to this job"));
+}
+
+TEST_CASE("a listener takes the address that the cluster names, when it is this host's own") {
+  CHECK(own_address("127.0.0.1") == "127.0.0.1");
+  CHECK(own_address("127.0.0.9") == "127.0.0.9");
+  CHECK(own_address("192.0.2.1") == "");  // of nobody: a block for texts
+  CHECK(own_address("no such host.invalid") == "");
+  const ReservedPort port;
+  const Socket listener = listen_at({"127.0.0.9", port.number()});
+  std::string reason;
+  const auto limit = Clock::now() + milliseconds(60'000);
+  CHECK(connect_to({"127.0.0.9", port.number()}, limit, reason));
+  CHECK_FALSE(connect_to({"127.0.0.1", port.number()}, limit, reason));
+  const ReservedPort other;
+  const Socket anywhere = listen_at({"192.0.2.1", other.number()});
+  CHECK(connect_to({"127.0.0.1", other.number()}, limit, reason));
+}
+
+TEST_CASE("a connection that closes ends an exchange at once, through memory or sockets") {
+  for (const bool shared : {false, true}) {
+    CAPTURE(shared);
+    const ReservedPort port;
+    std::string end;  // what rank 0 hears
+    const auto messages = on_ranks(2, [&](int rank) {
+      RendezvousOptions options = kPatient;
+      options.shared_memory = shared;
+      Rendezvous here(identity_of(rank, 2, port.number()), options);
+      const auto start = Clock::now();
+      {
+        Wires wires(here, "test");
+        wires.begin_call();
+        std::array<std::byte, 64> in{};
+        try {
+          if (rank == 0) wires.exchange(1, {}, in);  // rank 1 sends nothing and closes
+        } catch (const std::runtime_error& error) {
+          end = error.what();
+        }
+      }
+      if (Clock::now() - start > options.timeout / 2) throw CheckError("waited for the time-out");
+      here.agree("end", "");
+    });
+    for (const std::string& message : messages) CHECK(message == "");
+    CHECK(contains(end, "the connection was closed"));
+  }
+}
+
+TEST_CASE("processes of one host find each other by a name, and hand over descriptors") {
+  const std::string name = concat("trainer test ", ::getpid());
+  CHECK_FALSE(connect_locally(name));
+  {
+    const Socket listener = listen_locally(name);
+    REQUIRE(listener);
+    CHECK_FALSE(listen_locally(name));
+    const Socket caller = connect_locally(name);
+    REQUIRE(caller);
+    const Socket called = accept_from(listener);
+    REQUIRE(called);
+    int pipe[2];
+    REQUIRE(::pipe(pipe) == 0);
+    const Socket out(pipe[0]), in(pipe[1]);
+    const auto text = std::as_bytes(std::span("hello", 5));
+    Socket none, handed;
+    REQUIRE(send_with(caller, text, in));
+    CHECK(received(called, handed) == "hello");
+    REQUIRE(handed);
+    CHECK(::write(handed.get(), "x", 1) == 1);
+    char byte = 0;
+    CHECK(::read(out.get(), &byte, 1) == 1);
+    CHECK(byte == 'x');
+    REQUIRE(send_with(called, text, {}));
+    CHECK(received(caller, none) == "hello");
+    CHECK_FALSE(none);
+  }
+  CHECK_FALSE(connect_locally(name));  // gone with the listener
+  const std::string long_name(200, 'n');
+  CHECK_FALSE(listen_locally(long_name));
+  CHECK_FALSE(connect_locally(long_name));
+}
+
+}  // namespace trainer::cluster
