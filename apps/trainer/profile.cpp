@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "base/files.h"
+#include "base/threads/cores.h"
 #include "commands.h"
 #include "measure/profile/input_profile.h"
 #include "measure/profile/layer_profile.h"
@@ -30,7 +31,7 @@ int profile(const ProfileArguments& arguments) {
   const auto start = std::chrono::steady_clock::now();
   const data::Datasets data = train::open_training_data(config, "train");
   const std::chrono::duration<double> listed = std::chrono::steady_clock::now() - start;
-  profile.peak_flops =
+  profile.limits.peak_flops =
       measure::measure_peak(config) * static_cast<double>(config.parallel.replicas);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
@@ -39,6 +40,11 @@ int profile(const ProfileArguments& arguments) {
   engine.initialise(config.seed);
   profile.layers = measure::profile_layers(engine, *data.train, config, arguments.steps);
   const measure::LayerProfile& layers = profile.layers;
+  if (layers.device.starts_with("cpu")) {  // the host's memory is the device's
+    const auto cores = static_cast<std::int64_t>(available_cores().size());
+    profile.limits.bandwidth =
+        measure::measure_bandwidth(static_cast<int>(config.parallel.threads.value_or(cores)));
+  }
   const double rate = layers.device_seconds() > 0
                           ? static_cast<double>(layers.samples) / layers.device_seconds() /
                                 static_cast<double>(layers.ranks)

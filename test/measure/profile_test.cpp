@@ -173,7 +173,7 @@ TEST_CASE("profile: in the trace each thread of the loader has a line of its own
 
 TEST_CASE("profile: in words and as an event") {
   const Profiled profiled(config_of(1), 2);
-  Profile profile{profiled.layers, {}, 1e9};
+  Profile profile{profiled.layers, {}, {1e9, {2e9, 8e9, 1e3}}};
   profile.input.images_per_second = 100;
   profile.input.devices_fed = 2;
   profile.input.suggested_threads = 3;
@@ -183,7 +183,8 @@ TEST_CASE("profile: in words and as an event") {
   print_profile_json(profile, line);
   for (const char* part :
        {"2 steps of 16 samples on ", "layer ", "first", "GFLOP/s", "of a step of ",
-        "peak: 1.0 GFLOP/s", "time of a step: ", "and can feed 2.0 devices of this speed",
+        "peak: 1.0 GFLOP/s", "of limit", "memory, 2.0 GB/s, or through the second caches, 8.0 GB/s",
+        "time of a step: ", "and can feed 2.0 devices of this speed",
         "data.threads: 3 would keep 1 device supplied; there are 2 cores"}) {
     INFO(text.str());
     CAPTURE(part);
@@ -245,6 +246,43 @@ TEST_CASE("profile: the stages of the input, what it feeds, and how many threads
 TEST_CASE("profile: samples in memory need no thread") {
   const Profiled profiled(config_of(1), 1);
   CHECK(profile_input(*profiled.data.train, config_of(1), 0.01, 500, 2).suggested_threads == 0);
+}
+
+TEST_CASE("profile: the least time of a layer is that of its operations or of its operands") {
+  const Limits limits{100, {10, 50, 200}};
+  ProfileRow row;
+  row.flops = 1000;
+  row.bytes = 90;
+  CHECK(least_seconds(row, limits) == 10);  // at the peak
+  row.bytes = 1000;
+  CHECK(least_seconds(row, limits) == 100);  // through memory
+  row.flops = 0;
+  row.bytes = 200;
+  CHECK(least_seconds(row, limits) == 4);  // through the second caches
+  row.is_layer = false;
+  CHECK(least_seconds(row, limits) == 0);
+  row.is_layer = true;
+  CHECK(least_seconds(row, {100, {}}) == 0);
+  CHECK(least_seconds(row, {0, {10, 50, 200}}) == 0);
+}
+
+TEST_CASE("profile: the operands of a layer are its values and its parameters, once each") {
+  const Profiled profiled(config_of(1), 1);
+  const Limits limits{1, {1, 1, 0}};
+  for (const ProfileRow& row : profiled.layers.rows) {
+    CAPTURE(row.name);
+    if (row.flops > 0) CHECK(row.bytes > 0);
+    if (row.is_layer) CHECK(least_seconds(row, limits) == std::max(row.flops, row.bytes));
+  }
+}
+
+TEST_CASE("profile: caches are faster than memory, and threads together get a bandwidth") {
+  for (const int threads : {1, 2}) {
+    const Bandwidth bandwidth = measure_bandwidth(threads, 0);
+    CHECK(bandwidth.memory > 1e7);
+    CHECK(bandwidth.cache > 1e7);
+    CHECK(bandwidth.cache_bytes >= threads * 1e5);
+  }
 }
 
 TEST_CASE("profile: the peak of a device does not depend on the config's model") {

@@ -9,6 +9,7 @@
 #include "compile/compile.h"
 #include "engine/compile_options.h"
 #include "engine/evaluate.h"
+#include "graph/traffic.h"
 #include "measure/batches.h"
 #include "measure/profile/idle_time.h"
 #include "optim/optim.h"
@@ -75,25 +76,29 @@ class StepRunner {
   backend::Scalars scalars_{0, 0};
 };
 
-// FLOPs of a sample, by node and whether it is of the backward phase, of the graphs that run.
-using Work = std::map<std::pair<std::string, bool>, double>;
+// What a step of the graphs that run has to do, by node and whether it is of the backward phase.
+struct Amount {
+  double flops = 0, bytes = 0;
+};
+using Work = std::map<std::pair<std::string, bool>, Amount>;
 
-void add_work(const graph::Graph& graph, Work& work) {
+void add_work(const graph::Graph& graph, double samples, Work& work) {
   for (const graph::Node& node : graph.nodes) {
-    work[{node.name, node.phase >= graph::Phase::kBackward}] +=
-        static_cast<double>(graph::flops(graph, node));
+    Amount& amount = work[{node.name, node.phase >= graph::Phase::kBackward}];
+    amount.flops += static_cast<double>(graph::flops(graph, node)) * samples;
+    amount.bytes += graph::traffic(graph, node, samples);
   }
 }
 
 Work work_of(const engine::Replicas& engine, const config::Config& config,
-             const compile::Options& options) {
+             const compile::Options& options, double samples) {
   Work work;
   const compile::FrozenSplit split = compile::split_frozen(engine.model(), options);
   const bool frozen = split.reason.empty();
-  if (frozen) add_work(split.prefix, work);
+  if (frozen) add_work(split.prefix, samples, work);
   const graph::Graph trained = engine::training_model(frozen ? split.suffix : engine.model(),
                                                       config::mixes_samples(config.data));
-  add_work(compile::training_graph(trained, options), work);
+  add_work(compile::training_graph(trained, options), samples, work);
   return work;
 }
 
@@ -112,8 +117,7 @@ ProfileRow other_row(const char* name, double seconds) {
 }
 
 // The rows of all ranks' records of `steps` steps.
-std::vector<ProfileRow> rows_of(const ProfileTimeline& timeline, const Work& work,
-                                std::int64_t samples) {
+std::vector<ProfileRow> rows_of(const ProfileTimeline& timeline, const Work& work) {
   std::vector<ProfileRow> layers;
   std::map<std::string, std::size_t, std::less<>> places;
   std::map<WorkRecord::Kind, double> others;
@@ -151,7 +155,9 @@ std::vector<ProfileRow> rows_of(const ProfileTimeline& timeline, const Work& wor
   for (ProfileRow& row : layers) {
     for (const bool backward : {false, true}) {
       const auto found = work.find({row.name, backward});
-      if (found != work.end()) row.flops += found->second * static_cast<double>(samples);
+      if (found == work.end()) continue;
+      row.flops += found->second.flops;
+      row.bytes += found->second.bytes;
     }
   }
   for (const auto& [kind, seconds] : others) {
@@ -216,8 +222,10 @@ LayerProfile profile_layers(engine::Replicas& engine, const data::Dataset& datas
   std::int64_t all = 0;
   for (const ProfileTimeline::Step& step : timeline.steps) all += step.samples;
   const std::unique_ptr<backend::Backend> device = std::move(engine::open_backends(config).front());
-  const Work work = work_of(engine, config, engine::compile_options(config, *device));
-  profile.rows = rows_of(timeline, work, all / std::max<std::int64_t>(1, steps));
+  const double samples =
+      static_cast<double>(all) / static_cast<double>(std::max<std::int64_t>(1, steps));
+  profile.rows =
+      rows_of(timeline, work_of(engine, config, engine::compile_options(config, *device), samples));
   profile.rows.push_back(other_row("waiting for data", waited / static_cast<double>(steps)));
   return profile;
 }

@@ -16,12 +16,13 @@
 namespace trainer::measure {
 
 // A layer, or what else a device does in a step. Times are of one step, the mean over the steps,
-// the ranks and their threads; FLOPs are of all ranks.
+// the ranks and their threads; FLOPs and bytes are of all ranks.
 struct ProfileRow {
   std::string name;
   bool is_layer = true;
   double forward_seconds = 0, backward_seconds = 0;
   double flops = 0;             // of what ran, as graph::flops() counts them; 0 where none count
+  double bytes = 0;             // of its operands, as graph::traffic() counts them
   std::string implementations;  // forward, then backward, each once
 
   double seconds() const { return forward_seconds + backward_seconds; }

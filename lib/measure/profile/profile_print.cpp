@@ -19,30 +19,52 @@ double per_second(double amount, double seconds) { return seconds > 0 ? amount /
 std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 3); }
 std::string whole_percent(double share) { return fixed(100 * share, 1) + " %"; }
 
+double least_seconds_of_layers(const Profile& profile) {
+  double sum = 0;
+  for (const ProfileRow& row : profile.layers.rows) sum += least_seconds(row, profile.limits);
+  return sum;
+}
+
+void print_limits(const Profile& profile, std::ostream& out) {
+  const Limits& limits = profile.limits;
+  if (limits.peak_flops > 0) {
+    out << "peak: " << fixed(limits.peak_flops / 1e9, 1)
+        << " GFLOP/s, measured in 3x3 convolutions by the direct method; a Winograd convolution "
+           "needs fewer operations than are counted\n";
+  }
+  if (limits.bandwidth.memory > 0) {
+    out << "limit: the longer of a layer's operations at the peak and of its operands' way through "
+           "memory, "
+        << fixed(limits.bandwidth.memory / 1e9, 1) << " GB/s, or through the second caches, "
+        << fixed(limits.bandwidth.cache / 1e9, 1) << " GB/s, where they fit there; "
+        << whole_percent(per_second(least_seconds_of_layers(profile), profile.layers.step_seconds))
+        << " of the step\n";
+  }
+}
+
 void print_layers(const Profile& profile, std::ostream& out) {
   const LayerProfile& layers = profile.layers;
-  Table table(
-      {"layer", "forward, ms", "backward, ms", "share", "GFLOP/s", "of peak", "implementation"},
-      {1, 2, 3, 4, 5});
+  Table table({"layer", "forward, ms", "backward, ms", "share", "GFLOP/s", "of peak", "of limit",
+               "implementation"},
+              {1, 2, 3, 4, 5, 6});
   for (const ProfileRow& row : layers.rows) {
     const double rate = row.is_layer ? per_second(row.flops, row.seconds()) : 0;
-    const bool of_peak = rate > 0 && profile.peak_flops > 0;
+    const bool of_peak = rate > 0 && profile.limits.peak_flops > 0;
+    const double least = least_seconds(row, profile.limits);
     table.add({row.name, milliseconds(row.forward_seconds),
                row.is_layer ? milliseconds(row.backward_seconds) : "",
                whole_percent(per_second(row.seconds(), layers.step_seconds)),
                rate > 0 ? fixed(rate / 1e9, 1) : "",
-               of_peak ? whole_percent(rate / profile.peak_flops) : "", row.implementations});
+               of_peak ? whole_percent(rate / profile.limits.peak_flops) : "",
+               least > 0 ? whole_percent(per_second(least, row.seconds())) : "",
+               row.implementations});
   }
   table.print(out);
   out << "all rows " << milliseconds(layers.seconds_of_rows()) << " ms, "
       << whole_percent(per_second(layers.seconds_of_rows(), layers.step_seconds))
       << " of a step of " << milliseconds(layers.step_seconds) << " ms; layers alone "
       << whole_percent(per_second(layers.seconds_of_layers(), layers.step_seconds)) << '\n';
-  if (profile.peak_flops > 0) {
-    out << "peak: " << fixed(profile.peak_flops / 1e9, 1)
-        << " GFLOP/s, measured in 3x3 convolutions by the direct method; a Winograd convolution "
-           "needs fewer operations than are counted\n";
-  }
+  print_limits(profile, out);
 }
 
 void print_input(const Profile& profile, std::ostream& out) {
@@ -103,6 +125,8 @@ void print_profile_json(const Profile& profile, std::ostream& out) {
                     {"forward_seconds", row.forward_seconds},
                     {"backward_seconds", row.backward_seconds},
                     {"flops", row.flops},
+                    {"bytes", row.bytes},
+                    {"least_seconds", least_seconds(row, profile.limits)},
                     {"implementations", row.implementations}});
   }
   Json stages = Json::object();
@@ -116,7 +140,9 @@ void print_profile_json(const Profile& profile, std::ostream& out) {
                     {"samples", layers.samples},
                     {"step_seconds", layers.step_seconds},
                     {"rows_seconds", layers.seconds_of_rows()},
-                    {"peak_flops", profile.peak_flops},
+                    {"peak_flops", profile.limits.peak_flops},
+                    {"memory_bandwidth", profile.limits.bandwidth.memory},
+                    {"cache_bandwidth", profile.limits.bandwidth.cache},
                     {"rows", std::move(rows)},
                     {"input",
                      {{"list_seconds", profile.input.list_seconds},

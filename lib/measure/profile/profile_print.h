@@ -5,13 +5,14 @@
 
 #include "measure/profile/input_profile.h"
 #include "measure/profile/layer_profile.h"
+#include "measure/profile/limits.h"
 
 namespace trainer::measure {
 
 struct Profile {
   LayerProfile layers;
   InputProfile input;
-  double peak_flops = 0;  // a second, of all ranks; 0 where it was not measured
+  Limits limits;
 };
 
 void print_profile(const Profile& profile, std::ostream& out);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/traffic.h"
+
 namespace trainer::report {
 namespace {
 
@@ -82,18 +84,11 @@ class Estimate {
     return (whole ? gpu_.tf32_rate : gpu_.half_rate) * gpu_.large_product;
   }
 
-  double bytes_of(ValueId id) const {
-    const graph::Value& value = graph_[id];
-    return static_cast<double>(value.shape.elements()) * (value.shape.batched() ? samples_ : 1) *
-           static_cast<double>(size_of(value.type));
-  }
+  double bytes_of(ValueId id) const { return graph::bytes_of(graph_, id, samples_); }
 
   // All operands once, and once more what a second pass of the CUDA backend's kernels reads.
   double traffic(const Node& node) const {
-    if (std::holds_alternative<graph::Reshape>(node.op)) return 0;
-    double bytes = 0;
-    for (const ValueId id : node.inputs) bytes += bytes_of(id);
-    for (const ValueId id : node.outputs) bytes += bytes_of(id);
+    double bytes = graph::traffic(graph_, node, samples_);
     if (is_one_of<graph::BatchNorm>(node.op)) bytes += bytes_of(node.inputs[0]);
     if (is_one_of<graph::BatchNormBackward>(node.op)) {
       bytes += bytes_of(node.inputs[0]) + bytes_of(node.inputs[1]);
