@@ -14,6 +14,7 @@ namespace {
 struct BenchmarkArguments : ConfigArguments {
   double seconds = 5;       // measured time, after a warm-up
   bool input_only = false;  // the input pipeline alone
+  bool predict = false;     // forward passes alone
   bool normalize = false;   // input_only: to the numbers that the model's first layer reads
   bool synthetic = false;   // synthetic data of the config's shape in place of its own
 };
@@ -39,11 +40,16 @@ int benchmark(const BenchmarkArguments& arguments) {
     const graph::Graph model =
         model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
     warn(train::settle_batch_size(config, model, data.train->size()));
+    using Use = engine::Engine::Use;
     engine::Replicas engine(model, config, engine::open_backends(config),
-                            engine::Engine::Use::kTrain);
+                            arguments.predict ? Use::kPredict : Use::kTrain);
     engine.initialise(config.seed);
-    result = measure::measure_training(engine, *data.train, config, arguments.seconds);
-    result.measured = measure::measured_keys(model::layer_table(model), config);
+    const auto measured =
+        arguments.predict ? measure::measure_prediction : measure::measure_training;
+    result = measured(engine, *data.train, config, arguments.seconds);
+    if (!arguments.predict) {
+      result.measured = measure::measured_keys(model::layer_table(model), config);
+    }
   }
   (arguments.json ? measure::print_throughput_json : measure::print_throughput)(result, std::cout);
   return kExitOk;
@@ -62,6 +68,8 @@ void add_benchmark(CLI::App& app, int& code) {
       ->add_flag("--normalize", arguments->normalize,
                  "Let the loader's threads normalize to float32 too, as other programs' do")
       ->needs(input_only);
+  command->add_flag("--predict", arguments->predict, "Predictions in place of training steps")
+      ->excludes(input_only);
   command->add_flag("--synthetic", arguments->synthetic,
                     "Random images of the model's input and classes as data");
   command->callback([arguments, &code] { code = benchmark(*arguments); });

@@ -38,7 +38,7 @@ constexpr struct {
     {"benchmark",
      "  trainer benchmark configs/mnist.yaml --seconds 10\n"
      "  trainer benchmark configs/cats_dogs_mobilenet_v2.yaml --input-only\n"
-     "  trainer benchmark configs/mnist.yaml --synthetic --json\n"},
+     "  trainer benchmark configs/mnist.yaml --synthetic --predict --json\n"},
     {"profile",
      "  trainer profile configs/mnist.yaml --steps 20\n"
      "  trainer profile configs/cats_dogs_mobilenet_v2.yaml --trace mobilenet.json\n"},

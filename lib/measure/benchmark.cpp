@@ -27,9 +27,9 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
 }
 
 // Calls use(batch) for each batch and measures samples a second in windows.
-Throughput measure(const data::Dataset& dataset, const config::Config& config, double seconds,
+Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& options, double seconds,
                    std::string counted, const std::function<void(const data::Batch&)>& use) {
-  const auto loader = data::make_loader(dataset, loader_options(config));
+  const auto loader = data::make_loader(dataset, options);
   const auto step = [&] {
     const data::Batch* batch = loader->next();
     const std::int64_t count = batch->range.count;
@@ -42,7 +42,6 @@ Throughput measure(const data::Dataset& dataset, const config::Config& config, d
   while (seconds_between(begin, Clock::now()) < seconds / kWindows);
 
   Throughput result;
-  result.batch_size = config.train.batch_size;
   result.counted = std::move(counted);
   std::vector<double> rates;
   const double waited = loader->seconds_waited();
@@ -187,28 +186,49 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
   const optim::LearningRate rate = learning_rate(config, plan);
   backend::Scalars scalars;
   scalars.update = 0;
-  return measure(dataset, config, seconds, "training steps on " + images_of(dataset),
-                 [&](const data::Batch& batch) {
-                   scalars.learning_rate =
-                       static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
-                   ++scalars.update;
-                   scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
-                   engine.step(engine::host_batch(batch, false), scalars);
-                 });
+  const auto train = [&](const data::Batch& batch) {
+    scalars.learning_rate = static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
+    ++scalars.update;
+    scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
+    engine.step(engine::host_batch(batch, false), scalars);
+  };
+  Throughput result = measure(dataset, loader_options(config), seconds,
+                              "training steps on " + images_of(dataset), train);
+  result.batch_size = config.train.batch_size;
+  return result;
+}
+
+Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dataset,
+                              const config::Config& config, double seconds) {
+  data::LoaderOptions options = loader_options(config);
+  options.batch_size = engine.evaluation_batch();
+  options.augment = false;
+  const auto predict = [&](const data::Batch& batch) {
+    engine.evaluate({batch.range.count, batch.images, false, nullptr});
+  };
+  Throughput result =
+      measure(dataset, options, seconds, "predictions of " + images_of(dataset), predict);
+  result.batch_size = options.batch_size;
+  return result;
 }
 
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
                          bool normalize) {
   const auto throw_away = [](const data::Batch&) {};
+  const data::LoaderOptions options = loader_options(config);
+  Throughput result;
   if (!normalize || dataset.spec().image_type != DType::kUInt8) {
-    return measure(dataset, config, seconds,
-                   concat("reading ", images_of(dataset), ", as the loader hands them over"),
-                   throw_away);
+    result = measure(dataset, options, seconds,
+                     concat("reading ", images_of(dataset), ", as the loader hands them over"),
+                     throw_away);
+  } else {
+    const NormalizedDataset numbers(dataset, config::normalize_of(config.data));
+    result = measure(numbers, options, seconds,
+                     concat("reading ", images_of(numbers), ", normalized by the loader's threads"),
+                     throw_away);
   }
-  const NormalizedDataset numbers(dataset, config::normalize_of(config.data));
-  return measure(numbers, config, seconds,
-                 concat("reading ", images_of(numbers), ", normalized by the loader's threads"),
-                 throw_away);
+  result.batch_size = config.train.batch_size;
+  return result;
 }
 
 }  // namespace trainer::measure

@@ -1,4 +1,4 @@
-// Throughput: of the training step on batches in memory, or of the input pipeline alone.
+// Throughput: of training steps, of predictions, or of the input pipeline alone.
 #pragma once
 
 #include <cstdint>
@@ -34,6 +34,10 @@ void use_synthetic_data(config::Config& config);
 // Changes the engine's variables.
 Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds);
+// Predicts as `trainer predict` does, evaluation_batch() samples at a time, without reading the
+// results. The engine is of Use::kPredict.
+Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dataset,
+                              const config::Config& config, double seconds);
 // Reads batches as a run would, and discards them. Normalisation, which is part of a run's model,
 // is not counted, unless `normalize`: the loader's threads then convert bytes to the floats that
 // the first layer reads, as pipelines of other programs do.

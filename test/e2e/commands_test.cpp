@@ -238,6 +238,13 @@ TEST_CASE("small commands") {
   REQUIRE(measured.code == 0);
   CHECK(measured.event("benchmark").at("images_per_second").get<double>() > 0);
   CHECK(run({"benchmark", small_config(work), "--seconds", "0.2", "--input-only"}).code == 0);
+  const Result predicted =
+      run({"benchmark", small_config(work), "--seconds", "0.3", "--predict", "--json"});
+  REQUIRE(predicted.code == 0);
+  CHECK(predicted.event("benchmark").at("images_per_second").get<double>() > 0);
+  CHECK(
+      predicted.event("benchmark").at("counted").get<std::string>().starts_with("predictions of"));
+  CHECK(run({"benchmark", small_config(work), "--input-only", "--predict"}).code == 2);
 }
 
 }  // namespace trainer::e2e

@@ -9,7 +9,8 @@
 namespace trainer::model {
 
 // Numbers the groups from 0 at the input. Blocks of a backbone are timm's groups, and what follows
-// them is the last one; other layers with weights are a group each, with the normalization after them.
+// them is the last one; other layers with weights are a group each, with the normalization after
+// them.
 class DepthGroups {
  public:
   explicit DepthGroups(const std::optional<config::Backbone>& backbone) : backbone_(backbone) {}
