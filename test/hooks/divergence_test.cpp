@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 
@@ -71,6 +72,26 @@ TEST_CASE("divergence: a loss that rises through an epoch is told at its end") {
   REQUIRE(run.lines.size() == 1);
   CHECK(run.lines[0].find("rose through the whole epoch that ends at step 80") !=
         std::string::npos);
+}
+
+TEST_CASE("divergence: only a whole epoch of enough steps that rises all along is told") {
+  const auto rising = [](std::int64_t n) { return 0.6 + 0.02 * static_cast<double>(n % 40); };
+  Run short_epochs(false, 31);
+  short_epochs.steps_with(31, rising);
+  CHECK(short_epochs.lines.empty());
+  Run long_enough(false, 32);
+  long_enough.steps_with(32, rising);
+  CHECK(long_enough.lines.size() == 1);
+  Run resumed;  // within the epoch
+  resumed.step = 15;
+  resumed.steps_with(25, rising);
+  CHECK(resumed.lines.empty());
+  // Quarters of 10 steps: one falls, or the last is hardly above the first.
+  for (const auto& means : {std::array{0.6, 0.9, 0.7, 0.8}, std::array{0.6, 0.61, 0.62, 0.63}}) {
+    Run run;
+    run.steps_with(40, [&](std::int64_t n) { return means[static_cast<std::size_t>(n - 1) / 10]; });
+    CHECK(run.lines.empty());
+  }
 }
 
 TEST_CASE("divergence: with stop_on_divergence the run ends with a failed check") {

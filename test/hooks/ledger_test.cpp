@@ -101,6 +101,12 @@ TEST_CASE("a run goes on with the ledger of a version that did not know the grad
     write_file_atomic(folder.path() / "ledger.csv", "step,colour,parameters\n1,red,\n");
     CHECK_THROWS_AS(ledger()->on_start(run_info(folder.path(), 1)), DataError);
   }
+  SUBCASE("nor is one without the hashes of parameters, or without steps") {
+    for (const char* header : {"step,loss", "loss,parameters"}) {
+      write_file_atomic(folder.path() / "ledger.csv", concat(header, "\n1,2\n"));
+      CHECK_THROWS_AS(ledger()->on_start(run_info(folder.path(), 1)), DataError);
+    }
+  }
 }
 
 // Sums over the rows of a ledger: rows, samples, waiting in ms, hashes.
