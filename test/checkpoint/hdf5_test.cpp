@@ -120,6 +120,9 @@ TEST_CASE("newer object headers, ordered groups and large groups are read") {
   const std::vector<Tensor> latest = read_weights(file("latest.h5"));
   REQUIRE(latest.size() == 1);
   CHECK(latest[0].values == values_of(0, 105, false));
+  const std::vector<Tensor> times = read_weights(file("times.h5"));
+  REQUIRE(times.size() == 1);
+  CHECK(times[0].values == latest[0].values);
   const std::vector<Tensor> many = read_weights(file("many.h5"));
   REQUIRE(many.size() == 60);
   CHECK(many[59].name == "dense/059");
@@ -155,6 +158,8 @@ TEST_CASE("HDF5 files that no Keras writes are refused with the reason") {
     CAPTURE(name);
     CHECK_THROWS_WITH_AS(read_weights(file(name)), doctest::Contains(why), DataError);
   };
+  refused("deeper.h5", "nests more than 32 groups");
+  CHECK(read_weights(file("deep.h5")).size() == 1);  // 32
   refused("loop.h5", "links the group '/layers/dense/a' twice");
   refused("claims.h5", "'/layers/dense/vars/0' claims 4294967296 numbers, but holds 0 bytes");
   refused("claims_packed.h5", "'/layers/dense/vars/0' claims 4294967296 numbers, but holds 0");

@@ -61,6 +61,8 @@ def main():
             group.create_dataset("kernel:0", data=values(k, (5, 7, 3), "<f4"))
     with open_file("latest.h5", libver="latest") as file:  # superblock 3
         vars_group(file).create_dataset("0", data=values(0, (5, 7, 3), "<f4"))
+    with open_file("times.h5", libver="latest") as file:  # headers with times and with bounds on attributes
+        write_with_times(vars_group(file))
     with open_file("many.h5") as file:  # a tree of names with several nodes
         group = vars_group(file)
         for k in range(60):
@@ -70,6 +72,16 @@ def main():
         print(path.name, path.stat().st_size)
 
 
+def write_with_times(group):
+    data = values(0, (5, 7, 3), "<f4")
+    properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    properties.set_obj_track_times(True)
+    properties.set_attr_phase_change(6, 4)
+    space = h5py.h5s.create_simple(data.shape)
+    dataset = h5py.h5d.create(group.id, b"0", h5py.h5t.IEEE_F32LE, space, properties)
+    dataset.write(h5py.h5s.ALL, h5py.h5s.ALL, data)
+
+
 def write_strange(open_file):
     with open_file("loop.h5") as file:
         vars_group(file)
@@ -77,6 +89,10 @@ def write_strange(open_file):
     for name, packed in (("claims.h5", None), ("claims_packed.h5", "gzip")):
         with open_file(name) as file:
             vars_group(file).create_dataset("0", (1 << 32,), "<f4", chunks=(1000,), compression=packed)
+    for name, groups in (("deep.h5", 32), ("deeper.h5", 33)):  # around vars
+        with open_file(name, libver="latest") as file:
+            inner = file.create_group("/".join(["g"] * (groups - 1) + ["dense", "vars"]))
+            inner.create_dataset("0", data=values(0, (2,), "<f4"))
     with open_file("soft_link.h5") as file:
         vars_group(file)["0"] = h5py.SoftLink("/elsewhere")
     with open_file("external_link.h5") as file:

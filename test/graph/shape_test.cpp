@@ -215,8 +215,12 @@ TEST_CASE("shape errors say what was expected and what to do") {
   CHECK(wrong(Conv{window(5), 1, false, {}}, {tiny, f32({5, 5, 64, 8})}) ==
         "layer: window 5x5 does not fit into 3x3 (input [batch, 3, 3, 64]); use a smaller window, "
         "padding: same, or fewer strides and poolings before it");
-  CHECK(wrong(Conv{window(4), 1, false, {}}, {tiny, f32({4, 4, 64, 8})})
-            .starts_with("layer: window 4x4 does not fit into 3x3"));
+  for (const bool tall : {true, false}) {
+    Window longer = window(3);
+    longer.size[tall ? 0 : 1] = 4;  // no pixel is left
+    CHECK(wrong(Pool{Pool::Kind::kMax, longer}, {tiny}).find("does not fit into 3x3") !=
+          std::string::npos);
+  }
   Window dilated = window(3);
   dilated.dilation = {2, 2};
   CHECK(wrong(Conv{dilated, 1, false, {}}, {tiny, f32({3, 3, 64, 8})}).find("dilated by 2x2") !=
@@ -263,6 +267,8 @@ TEST_CASE("shape errors say what was expected and what to do") {
   CHECK(wrong(ZeroPad{-1, 0, 0, 0}, {tiny}) == "layer: padding must be 0 or more");
   CHECK(wrong(Dropout{1.0f, 0, 0}, {flat}).find("rate is 1, expected") != std::string::npos);
   CHECK(wrong(BatchNorm{}, {tiny, f32({64}), f32({63})}) == "layer: beta is [63], expected [64]");
+  CHECK_FALSE(wrong(Preprocess{1, {0, 0, 0}, {1}}, {u8({kBatch, 4, 4, 3})}).empty());
+  CHECK_FALSE(wrong(Preprocess{1, {0}, {1, 1, 1}}, {u8({kBatch, 4, 4, 3})}).empty());
   CHECK(wrong(Preprocess{1, {0, 0}, {1, 1}}, {u8({kBatch, 4, 4, 3})})
             .find("one, or one per channel") == std::string::npos);
   CHECK(wrong(Preprocess{1, {0, 0}, {1, 1}}, {u8({kBatch, 4, 4, 3})})
