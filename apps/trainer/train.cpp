@@ -12,6 +12,7 @@
 #include "base/threads/cores.h"
 #include "checkpoint/checkpoint.h"
 #include "commands.h"
+#include "data/check.h"
 #include "data/splits.h"
 #include "hooks/data_report.h"
 #include "hooks/run_record.h"
@@ -84,6 +85,17 @@ int terminal_columns() {
   return known ? size.ws_col : kUsual;
 }
 
+// What the model is about to see. Training tells of files that cannot be read.
+Bytes sheet_of(const train::Job& job) {
+  constexpr std::int64_t kSamples = 16;
+  try {
+    return data::draw_sheet(*job.data.train, job.data.classes, job.config.data, job.config.seed,
+                            kSamples);
+  } catch (const DataError&) {
+    return {};
+  }
+}
+
 // Locks and prepares the run folder, which only the chief has, and makes the hooks.
 void open_run(const TrainArguments& arguments, const graph::Graph& model, train::Job& job,
               std::optional<checkpoint::RunLock>& lock) {
@@ -101,7 +113,8 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model, train:
        arguments.quiet,
        arguments.json,
        {terminal_columns, std::chrono::system_clock::now, train::SignalWatch::output_closed},
-       warn});
+       warn,
+       [&job] { return sheet_of(job); }});
   job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                           job.data, warn, arguments.json ? &std::cout : nullptr));
   if (job.config.run.ledger) {

@@ -4,16 +4,15 @@
 #include <cmath>
 #include <numeric>
 
-#define STB_IMAGE_WRITE_IMPLEMENTATION
-#define STB_IMAGE_WRITE_STATIC
-#include <stb/stb_image_write.h>
+#include "base/formats/canvas.h"
 
 namespace trainer::hooks {
 namespace {
 
-struct Colour {
-  std::uint8_t red, green, blue;
-};
+constexpr int kLegible = 14;    // pixels of a cell beside which a name fits
+constexpr int kMostName = 120;  // pixels of a name
+constexpr int kGap = 4;
+constexpr int kCard = 350;  // pixels that TensorBoard shows in a card
 
 // From white to full colour; the square root shows small shares, which are the interesting ones.
 Colour shade(double share, bool right) {
@@ -22,36 +21,90 @@ Colour shade(double share, bool right) {
   return right ? Colour{fade(20), fade(70), fade(160)} : Colour{fade(190), fade(30), fade(30)};
 }
 
-}  // namespace
+// Cells of at most 480 pixels together, beside which names may fit.
+int plain_cell(int n) { return std::clamp(480 / std::max(n, 1), 2, 40); }
 
-Picture draw_confusion(const engine::Metrics& metrics) {
-  const auto n = static_cast<int>(metrics.classes);
-  const int cell = std::clamp(480 / std::max(n, 1), 2, 40);
-  Picture picture{n * cell, n * cell, {}};
-  std::vector<Colour> pixels(static_cast<std::size_t>(picture.width) *
-                             static_cast<std::size_t>(picture.height));
-  for (int row = 0; row < n; ++row) {
-    const auto* counts = metrics.confusion.data() + static_cast<std::ptrdiff_t>(row) * n;
-    const std::int64_t total = std::accumulate(counts, counts + n, std::int64_t{0});
-    for (int column = 0; column < n; ++column) {
+// With names: as large as the counts need; of few classes such that the picture is no wider than
+// TensorBoard shows it, since it loses lines of letters where it makes a picture smaller.
+int cell_with_counts(const engine::Metrics& metrics, int n, int margin) {
+  const auto most = std::max_element(metrics.confusion.begin(), metrics.confusion.end());
+  const int needed = std::max(Canvas::text_width(std::to_string(*most)) + kGap, kLegible);
+  return std::max(needed, std::min(plain_cell(n), (kCard - margin) / n));
+}
+
+class Drawing {
+ public:
+  Drawing(const engine::Metrics& metrics, const std::vector<std::string>& classes)
+      : metrics_(metrics),
+        n_(static_cast<int>(metrics.classes)),
+        names_(plain_cell(n_) >= kLegible ? names_of(classes) : std::vector<std::string>{}),
+        margin_(margin_of(names_)),
+        cell_(names_.empty() ? plain_cell(n_) : cell_with_counts(metrics, n_, margin_)),
+        canvas_(margin_ + n_ * cell_, margin_ + n_ * cell_) {}
+
+  Picture draw() {
+    for (int row = 0; row < n_; ++row) draw_row(row);
+    if (!names_.empty()) draw_names();
+    return {canvas_.width(), canvas_.height(), margin_, margin_, cell_, canvas_.png()};
+  }
+
+ private:
+  std::vector<std::string> names_of(const std::vector<std::string>& classes) const {
+    if (static_cast<int>(classes.size()) == n_) return classes;
+    std::vector<std::string> names;
+    for (int c = 0; c < n_; ++c) names.push_back(std::to_string(c));
+    return names;
+  }
+
+  // Of the names, and the titles of the axes beside them.
+  static int margin_of(const std::vector<std::string>& names) {
+    int widest = 0;
+    for (const std::string& name : names) widest = std::max(widest, Canvas::text_width(name));
+    return names.empty() ? 0 : Canvas::kTextHeight + std::min(widest, kMostName) + 3 * kGap;
+  }
+
+  void draw_row(int row) {
+    const auto* counts = metrics_.confusion.data() + static_cast<std::ptrdiff_t>(row) * n_;
+    const std::int64_t total = std::accumulate(counts, counts + n_, std::int64_t{0});
+    for (int column = 0; column < n_; ++column) {
       const double share =
           total > 0 ? static_cast<double>(counts[column]) / static_cast<double>(total) : 0;
-      const Colour colour = shade(share, row == column);
-      for (int y = row * cell; y < (row + 1) * cell; ++y) {
-        const auto first =
-            pixels.begin() + static_cast<std::ptrdiff_t>(y) * picture.width + column * cell;
-        std::fill(first, first + cell, colour);
-      }
+      const int x = margin_ + column * cell_, y = margin_ + row * cell_;
+      canvas_.fill(x, y, cell_, cell_, shade(share, row == column));
+      if (names_.empty() || counts[column] == 0) continue;
+      const std::string count = std::to_string(counts[column]);
+      constexpr double kDark = 0.25;  // of the share, on which black is hard to read
+      canvas_.text(x + (cell_ - Canvas::text_width(count)) / 2,
+                   y + (cell_ - Canvas::kTextHeight) / 2 + 2, cell_, count,
+                   share > kDark ? kWhite : kBlack);
     }
   }
-  const auto append = [](void* to, void* data, int size) {
-    auto* png = static_cast<Bytes*>(to);
-    const auto* bytes = static_cast<const std::uint8_t*>(data);
-    png->insert(png->end(), bytes, bytes + size);
-  };
-  stbi_write_png_to_func(append, &picture.png, picture.width, picture.height, 3, pixels.data(),
-                         picture.width * 3);
-  return picture;
+
+  void draw_names() {
+    const int most = margin_ - Canvas::kTextHeight - 2 * kGap;
+    for (int c = 0; c < n_; ++c) {
+      const std::string& name = names_[static_cast<std::size_t>(c)];
+      const int middle = margin_ + c * cell_ + (cell_ - Canvas::kTextHeight) / 2 + 2;
+      const int width = std::min(Canvas::text_width(name), most);
+      canvas_.text(margin_ - kGap - width, middle, most, name);
+      canvas_.text(middle, margin_ - kGap, most, name, kBlack, Canvas::Direction::kUp);
+    }
+    canvas_.text(margin_, kGap / 2, n_ * cell_, "predicted");
+    canvas_.text(kGap / 2, canvas_.height() - kGap, n_ * cell_, "true", kBlack,
+                 Canvas::Direction::kUp);
+  }
+
+  const engine::Metrics& metrics_;
+  int n_;
+  std::vector<std::string> names_;
+  int margin_, cell_;
+  Canvas canvas_;
+};
+
+}  // namespace
+
+Picture draw_confusion(const engine::Metrics& metrics, const std::vector<std::string>& classes) {
+  return Drawing(metrics, classes).draw();
 }
 
 }  // namespace trainer::hooks

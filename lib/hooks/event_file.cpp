@@ -1,6 +1,7 @@
 #include "hooks/event_file.h"
 
 #include <bit>
+#include <charconv>
 #include <cstring>
 
 #include "base/error.h"
@@ -89,17 +90,102 @@ void EventFile::scalar(const std::string& tag, std::int64_t step, double now, fl
 }
 
 // Summary.Image: height 1, width 2, colorspace 3 (3 is RGB), encoded_image_string 4.
-void EventFile::image(const std::string& tag, std::int64_t step, double now, int width, int height,
+void EventFile::image(const std::string& tag, std::int64_t step, double now,
                       std::span<const std::uint8_t> png) {
+  // The header of a PNG begins with both, the most significant byte first.
+  const auto number_at = [&](std::size_t at) {
+    return std::int64_t{png[at]} << 24 | png[at + 1] << 16 | png[at + 2] << 8 | png[at + 3];
+  };
   std::string image;
-  integer_field(image, 1, height);
-  integer_field(image, 2, width);
+  integer_field(image, 1, number_at(20));
+  integer_field(image, 2, number_at(16));
   integer_field(image, 3, 3);
   bytes_field(image, 4, std::string(reinterpret_cast<const char*>(png.data()), png.size()));
   std::string summary_value;
   bytes_field(summary_value, 1, tag);
   bytes_field(summary_value, 4, image);
   record(event_with(step, now, summary_value));
+}
+
+namespace {
+
+// SummaryMetadata: plugin_data 1, data_class 4 (2 is TENSOR). PluginData: plugin_name 1, content 2.
+std::string metadata_of(const std::string& plugin, const std::string& content) {
+  std::string data;
+  bytes_field(data, 1, plugin);
+  bytes_field(data, 2, content);
+  std::string metadata;
+  bytes_field(metadata, 1, data);
+  integer_field(metadata, 4, 2);
+  return metadata;
+}
+
+// google.protobuf.Value: number_value 2, string_value 3, bool_value 4.
+std::string value_of(const std::string& text) {
+  std::string value;
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text == "true" || text == "false") {
+    integer_field(value, 4, text == "true" ? 1 : 0);
+  } else if (error == std::errc() && end == text.data() + text.size()) {
+    double_field(value, 2, number);
+  } else {
+    bytes_field(value, 3, text);
+  }
+  return value;
+}
+
+}  // namespace
+
+// TensorProto: dtype 1 (7 is STRING), tensor_shape 2, string_val 8. Summary.Value: tensor 8,
+// metadata 9.
+void EventFile::text(const std::string& tag, std::int64_t step, double now,
+                     const std::string& text) {
+  std::string tensor;
+  integer_field(tensor, 1, 7);
+  bytes_field(tensor, 2, "");
+  bytes_field(tensor, 8, text);
+  std::string summary_value;
+  bytes_field(summary_value, 1, tag);
+  bytes_field(summary_value, 8, tensor);
+  bytes_field(summary_value, 9, metadata_of("text", ""));
+  record(event_with(step, now, summary_value));
+}
+
+// HParamsPluginData: session_start_info 3, session_end_info 4. A tensor of a float, which nobody
+// reads, keeps the value from being taken for an old kind.
+void EventFile::plugin_session(const std::string& tag, int field, const std::string& content,
+                               double now) {
+  std::string data, tensor, summary_value;
+  bytes_field(data, field, content);
+  integer_field(tensor, 1, 1);
+  bytes_field(tensor, 2, "");
+  float_field(tensor, 5, 0);
+  bytes_field(summary_value, 1, tag);
+  bytes_field(summary_value, 8, tensor);
+  bytes_field(summary_value, 9, metadata_of("hparams", data));
+  record(event_with(0, now, summary_value));
+}
+
+// SessionStartInfo: hparams 1, a map, start_time_secs 5.
+void EventFile::session(const HyperParameters& parameters, double now) {
+  std::string info;
+  for (const auto& [name, text] : parameters) {
+    std::string entry;
+    bytes_field(entry, 1, name);
+    bytes_field(entry, 2, value_of(text));
+    bytes_field(info, 1, entry);
+  }
+  double_field(info, 5, now);
+  plugin_session("_hparams_/session_start_info", 3, info, now);
+}
+
+// SessionEndInfo: status 1 (1 is SUCCESS, 2 FAILURE), end_time_secs 2.
+void EventFile::session_end(bool success, double now) {
+  std::string info;
+  integer_field(info, 1, success ? 1 : 2);
+  double_field(info, 2, now);
+  plugin_session("_hparams_/session_end_info", 4, info, now);
 }
 
 void EventFile::record(const std::string& event) {

@@ -9,6 +9,8 @@
 #include <fstream>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/files.h"
 
@@ -24,10 +26,17 @@ class EventFile {
   // drops them.
   void session_start(std::int64_t step, double now);
   void scalar(const std::string& tag, std::int64_t step, double now, float value);
-  void image(const std::string& tag, std::int64_t step, double now, int width, int height,
+  // Markdown.
+  void text(const std::string& tag, std::int64_t step, double now, const std::string& text);
+  // A session of TensorBoard's HPARAMS: what its run was given, and that it has ended.
+  using HyperParameters = std::vector<std::pair<std::string, std::string>>;
+  void session(const HyperParameters& parameters, double now);
+  void session_end(bool success, double now);
+  void image(const std::string& tag, std::int64_t step, double now,
              std::span<const std::uint8_t> png);
 
  private:
+  void plugin_session(const std::string& tag, int field, const std::string& content, double now);
   void record(const std::string& event);
 
   Path path_;

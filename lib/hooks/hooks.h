@@ -179,8 +179,14 @@ std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_ev
 // Writes ledger.csv in the run directory: a row a step, and a row with a hash of all parameters for
 // every checkpoint. `parameters_hash` returns the current hash.
 std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash);
-// TensorBoard event file in the run directory.
-std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every);
+// TensorBoard's event files in the run directory.
+struct TensorBoardOptions {
+  config::Duration summary_every;
+  std::string config = {};  // as YAML; "" for an evaluator, which has no session of its own
+  std::vector<std::pair<std::string, std::string>> parameters = {};  // of the session
+  std::function<Bytes()> samples = {};  // a PNG of some of training, drawn once; may be empty
+};
+std::unique_ptr<Hook> make_tensorboard_hook(TensorBoardOptions options);
 // Asks to stop when the metric has not improved for `patience` evaluations.
 std::unique_ptr<Hook> make_early_stop_hook(const config::EarlyStop& early_stop);
 // Asks to stop when the metric has reached the value.
@@ -202,6 +208,7 @@ struct Output {
   bool json = false;
   TerminalFacts facts = {};
   std::function<void(const std::string&)> warn = {};
+  std::function<Bytes()> samples = {};  // as TensorBoardOptions::samples
 };
 std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
                                               const Output& output);

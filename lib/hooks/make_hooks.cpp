@@ -1,6 +1,43 @@
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "hooks/hooks.h"
 
 namespace trainer::hooks {
+namespace {
+
+constexpr std::size_t kLongest = 80;  // bytes of a value in a table
+
+// What runs are compared by, where it is given or has a default.
+std::vector<std::pair<std::string, std::string>> parameters_of(const config::Config& config) {
+  constexpr std::array<std::string_view, 14> kBegins{"seed",
+                                                     "model.backbone.",
+                                                     "model.loss",
+                                                     "model.label_smoothing",
+                                                     "data.resize",
+                                                     "data.limit",
+                                                     "data.sampling",
+                                                     "data.train.augment",
+                                                     "optimizer.",
+                                                     "schedule.",
+                                                     "train.epochs",
+                                                     "train.max_steps",
+                                                     "train.batch_size",
+                                                     "parallel.replicas"};
+  std::vector<std::pair<std::string, std::string>> parameters;
+  for (auto& [key, value] : config::leaves(config)) {
+    const bool compares = std::any_of(kBegins.begin(), kBegins.end(), [&](std::string_view begin) {
+      return key.starts_with(begin);
+    });
+    const bool empty = value.empty() || value == "null" || value == "[]" || value == "\"\"";
+    if (!compares || empty || value.size() > kLongest) continue;
+    parameters.emplace_back(std::move(key), std::move(value));
+  }
+  return parameters;
+}
+
+}  // namespace
 
 std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std::ostream& out,
                                               const Output& output) {
@@ -13,7 +50,10 @@ std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std:
         make_progress_hook(out, output.is_tty, output.quiet, config.run.log_every, output.facts));
   }
   hooks.push_back(make_metrics_files_hook(config.run.summary_every, output.facts.clock));
-  if (config.run.tensorboard) hooks.push_back(make_tensorboard_hook(config.run.summary_every));
+  if (config.run.tensorboard) {
+    hooks.push_back(make_tensorboard_hook({config.run.summary_every, config::to_yaml(config),
+                                           parameters_of(config), output.samples}));
+  }
   if (config.train.early_stop) hooks.push_back(make_early_stop_hook(*config.train.early_stop));
   if (config.train.stop_at) hooks.push_back(make_stop_at_hook(*config.train.stop_at));
   if (output.warn) hooks.push_back(make_divergence_hook(config, output.warn));

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <map>
 
 #include "base/process.h"
 #include "hooks/confusion_image.h"
@@ -21,25 +22,35 @@ double seconds_since_1970() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
+// "Loss" stands first where TensorBoard sorts tags: capitals come before other letters.
+std::string tag_of(std::string_view metric) {
+  return metric == "loss" ? "Loss" : concat("Metrics/", metric);
+}
+
+// The folder of a run holds what concerns all of it; below lies a run of TensorBoard's for each
+// split, so that a chart shows the same number of all splits.
 class TensorBoardHook : public Hook {
  public:
-  explicit TensorBoardHook(const config::Duration& summary_every) : summary_every_(summary_every) {}
+  explicit TensorBoardHook(TensorBoardOptions options) : options_(std::move(options)) {}
 
   std::string name() const override { return "tensorboard"; }
 
   void on_start(const RunInfo& info) override {
     total_steps_ = info.total_steps;
+    first_step_ = info.first_step;
     has_servers_ = !info.servers.empty();
+    classes_ = info.classes;
     devices_.start(info);
-    interval_.emplace(summary_every_, info.steps_per_epoch);
-    const Path folder = info.dir / "tensorboard";
-    std::filesystem::create_directories(folder);
+    interval_.emplace(options_.summary_every, info.steps_per_epoch);
+    folder_ = info.dir / "tensorboard";
+    files_.clear();
+    if (options_.config.empty()) return;
     const double now = seconds_since_1970();
-    file_.emplace(folder / concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".",
-                                  host_name(), ".", ::getpid()),
-                  now);
-    // TensorBoard reads the files of a folder in the order of their names.
-    file_->session_start(info.first_step + 1, now);
+    file("").text("config", info.first_step, now, "```yaml\n" + options_.config + "```");
+    file("").session(options_.parameters, now);
+    if (!options_.samples || info.first_step > 0) return;
+    const Bytes samples = options_.samples();
+    if (!samples.empty()) file("train").image("samples", 0, now, samples);
   }
 
   Request on_step(const Progress& p) override {
@@ -52,26 +63,28 @@ class TensorBoardHook : public Hook {
 
   Request on_evaluation(const Evaluation& e) override {
     const std::string split = to_string(e.split);
-    scalar(split + "/loss", e.step, e.metrics.loss);
-    scalar(split + "/accuracy", e.step, e.metrics.accuracy);
     for (const auto& [key, value] : engine::named_metrics(e.metrics)) {
-      if (key != "loss" && key != "accuracy") scalar(concat(split, "/", key), e.step, value);
+      file(split).scalar(tag_of(key), e.step, seconds_since_1970(), static_cast<float>(value));
     }
     ++evaluations_;
     const bool draws = evaluations_ % row_spacing(evaluations_, kDensePictures) == 0;
     if (draws && e.metrics.classes > 0 && e.metrics.classes <= kMostClasses) {
-      const Picture picture = draw_confusion(e.metrics);
-      file_->image(split + "/confusion_matrix", e.step, seconds_since_1970(), picture.width,
-                   picture.height, picture.png);
+      file(split).image("confusion_matrix", e.step, seconds_since_1970(),
+                        draw_confusion(e.metrics, classes_).png);
     }
     return Request::kContinue;
+  }
+
+  void on_finish(const Finish& finish) override {
+    const bool success = finish.reason != FinishReason::kInterrupted;
+    if (!options_.config.empty()) file("").session_end(success, seconds_since_1970());
   }
 
  private:
   void write_window() {
     const std::int64_t step = window_.last().step;
-    scalar("train/loss", step, window_.loss());
-    scalar("train/accuracy", step, window_.accuracy());
+    scalar(tag_of("loss"), step, window_.loss());
+    if (!std::isnan(window_.accuracy())) scalar(tag_of("accuracy"), step, window_.accuracy());
     scalar("learning_rate", step, window_.last().learning_rate);
     scalar("images_per_second", step, window_.images_per_second());
     scalar("global_step/sec", step, window_.steps_per_second());
@@ -113,26 +126,42 @@ class TensorBoardHook : public Hook {
     write(engine::kDeviceEnergy, use.energy_joules);
   }
 
-  // Nothing for an accuracy where there is none.
+  // Of training.
   void scalar(const std::string& tag, std::int64_t step, double value) {
-    if (tag.ends_with("/accuracy") && std::isnan(value)) return;
-    file_->scalar(tag, step, seconds_since_1970(), static_cast<float>(value));
+    file("train").scalar(tag, step, seconds_since_1970(), static_cast<float>(value));
   }
 
-  config::Duration summary_every_;
-  std::int64_t total_steps_ = 0;
+  // The events of a split, or with "" of the run; begun with the first of them.
+  EventFile& file(const std::string& split) {
+    const auto found = files_.find(split);
+    if (found != files_.end()) return found->second;
+    const Path folder = split.empty() ? folder_ : folder_ / split;
+    std::filesystem::create_directories(folder);
+    const double now = seconds_since_1970();
+    const std::string name = concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".",
+                                    host_name(), ".", ::getpid());
+    EventFile& made = files_.try_emplace(split, folder / name, now).first->second;
+    // TensorBoard reads the files of a folder in the order of their names.
+    made.session_start(first_step_ + 1, now);
+    return made;
+  }
+
+  TensorBoardOptions options_;
+  Path folder_;
+  std::vector<std::string> classes_;
+  std::map<std::string, EventFile> files_;
+  std::int64_t total_steps_ = 0, first_step_ = 0;
   std::int64_t evaluations_ = 0;  // of this process
   bool has_servers_ = false;
   std::optional<RowInterval> interval_;
-  std::optional<EventFile> file_;
   MetricWindow window_;
   DeviceWindow devices_;
 };
 
 }  // namespace
 
-std::unique_ptr<Hook> make_tensorboard_hook(const config::Duration& summary_every) {
-  return std::make_unique<TensorBoardHook>(summary_every);
+std::unique_ptr<Hook> make_tensorboard_hook(TensorBoardOptions options) {
+  return std::make_unique<TensorBoardHook>(std::move(options));
 }
 
 }  // namespace trainer::hooks

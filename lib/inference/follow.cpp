@@ -121,7 +121,7 @@ class Follower {
     options_.hooks.push_back(
         hooks::make_metrics_files_hook(config.run.summary_every, std::chrono::system_clock::now));
     if (config.run.tensorboard) {
-      options_.hooks.push_back(hooks::make_tensorboard_hook(config.run.summary_every));
+      options_.hooks.push_back(hooks::make_tensorboard_hook({config.run.summary_every}));
     }
     while (train::SignalWatch::received() == nullptr) {
       if (replaced()) start_anew();

@@ -195,12 +195,13 @@ TEST_CASE("tensorboard: a scalar of each metric of each GPU") {
   Gpus gpus;
   gpus.read(0.5);
   {
-    const auto hook = make_tensorboard_hook(steps(4));
+    const auto hook = make_tensorboard_hook({steps(4)});
     hook->on_start(gpus.measured(run_info(folder.path())));
     run_steps(*hook, gpus, 1, 4);
   }
   std::string all;
-  for (const auto& file : std::filesystem::directory_iterator(folder.path() / "tensorboard")) {
+  for (const auto& file :
+       std::filesystem::directory_iterator(folder.path() / "tensorboard" / "train")) {
     all += read_text_file(file.path());
   }
   for (const char* tag : {"gap_seconds", "gpu0/utilization", "gpu0/power_watts",

@@ -94,10 +94,12 @@ std::vector<Message> read_events(const Path& path) {
   return events;
 }
 
-std::vector<Path> event_files(const TemporaryFolder& folder) {
+// Of a split, or with "" of the run.
+std::vector<Path> event_files(const TemporaryFolder& folder, const std::string& split) {
   std::vector<Path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "tensorboard")) {
-    files.push_back(entry.path());
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder.path() / "tensorboard" / split)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
   }
   return files;
 }
@@ -113,11 +115,11 @@ float scalar(const Message& event) { return parse(parse(event.text(5)).text(1)).
 
 TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
   const TemporaryFolder folder;
-  const auto hook = make_tensorboard_hook(steps(2));
+  const auto hook = make_tensorboard_hook({steps(2)});
   hook->on_start(run_info(folder.path(), 4, 9));
   for (std::int64_t n = 5; n <= 7; ++n) hook->on_step(after_step(n));
   // Nothing waits for the end: this is read while the hook lives.
-  const auto files = event_files(folder);
+  const auto files = event_files(folder, "train");
   REQUIRE(files.size() == 1);
   CHECK(files[0].filename().string().starts_with("events.out.tfevents.1"));
   CHECK(files[0].filename().string().ends_with(concat(".", ::getpid())));
@@ -129,8 +131,9 @@ TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
   CHECK(events[1].number(2) == 5);
   CHECK(parse(events[1].text(7)).number(1) == 1);
   const std::vector<std::pair<std::string, float>> expected{
-      {"train/loss@6", 0.55f},         {"train/accuracy@6", 0.5f},  {"learning_rate@6", 0.001f},
-      {"images_per_second@6", 3200.f}, {"global_step/sec@6", 50.f}, {"wait_share@6", 0.25f}};
+      {"Loss@6", 0.55f},           {"Metrics/accuracy@6", 0.5f},
+      {"learning_rate@6", 0.001f}, {"images_per_second@6", 3200.f},
+      {"global_step/sec@6", 50.f}, {"wait_share@6", 0.25f}};
   for (std::size_t i = 0; i < expected.size(); ++i) {
     CHECK(label(events[i + 2]) == expected[i].first);
     CHECK(scalar(events[i + 2]) == doctest::Approx(expected[i].second).epsilon(1e-6));
@@ -141,30 +144,30 @@ TEST_CASE("tensorboard: events with their version, scalars with tag and step") {
   for (std::int64_t n = 8; n <= 9; ++n) hook->on_step(after_step(n));
   const auto more = read_events(files[0]);
   REQUIRE(more.size() == 20);
-  CHECK(label(more[8]) == "train/loss@8");
-  CHECK(label(more[14]) == "train/loss@9");
+  CHECK(label(more[8]) == "Loss@8");
+  CHECK(label(more[14]) == "Loss@9");
 }
 
 TEST_CASE("tensorboard: evaluations, with the confusion matrix as a picture") {
   const TemporaryFolder folder;
-  const auto hook = make_tensorboard_hook(steps(100));
+  const auto hook = make_tensorboard_hook({steps(100)});
   hook->on_start(run_info(folder.path()));
   Evaluation e = evaluation(Split::kValidation, 300, 0.125);
   e.metrics.top_k = 5;
   e.metrics.top_k_accuracy = 0.875;
   hook->on_evaluation(e);
-  const auto events = read_events(event_files(folder).at(0));
+  const auto events = read_events(event_files(folder, "validation").at(0));
   REQUIRE(events.size() == 9);
-  CHECK(label(events[2]) == "validation/loss@300");
+  CHECK(label(events[2]) == "Loss@300");
   CHECK(scalar(events[2]) == 0.125f);
-  CHECK(label(events[3]) == "validation/accuracy@300");
+  CHECK(label(events[3]) == "Metrics/accuracy@300");
   CHECK(scalar(events[3]) == 0.75f);
-  CHECK(label(events[4]) == "validation/top_k_accuracy@300");
+  CHECK(label(events[4]) == "Metrics/top_k_accuracy@300");
   CHECK(scalar(events[4]) == 0.875f);
-  CHECK(label(events[5]) == "validation/f1_macro@300");
-  CHECK(label(events[6]) == "validation/f1_weighted@300");
-  CHECK(label(events[7]) == "validation/balanced_accuracy@300");
-  CHECK(label(events[8]) == "validation/confusion_matrix@300");
+  CHECK(label(events[5]) == "Metrics/f1_macro@300");
+  CHECK(label(events[6]) == "Metrics/f1_weighted@300");
+  CHECK(label(events[7]) == "Metrics/balanced_accuracy@300");
+  CHECK(label(events[8]) == "confusion_matrix@300");
   const Message image = parse(parse(parse(events[8].text(5)).text(1)).text(4));
   CHECK(image.number(3) == 3);
   const std::string png = image.text(4);
@@ -190,7 +193,9 @@ TEST_CASE("confusion picture: true classes down, predicted ones across, darker f
   CHECK(width == picture.width);
   CHECK(height == picture.height);
   const auto brightness = [&](int row, int column) {
-    const int cell = width / 3, x = column * cell + cell / 2, y = row * cell + cell / 2;
+    // Beside the count.
+    const int x = picture.left + column * picture.cell + 1;
+    const int y = picture.top + row * picture.cell + 1;
     const stbi_uc* pixel = pixels + (y * width + x) * 3;
     return pixel[0] + pixel[1] + pixel[2];
   };
@@ -204,6 +209,80 @@ TEST_CASE("confusion picture: true classes down, predicted ones across, darker f
   stbi_image_free(pixels);
 }
 
+TEST_CASE("confusion picture: names beside the cells, counts in them") {
+  engine::Metrics metrics;
+  metrics.classes = 2;
+  metrics.confusion = {1234567, 1, /**/ 0, 0};
+  const auto dark_pixels = [&](const Picture& picture, int x, int y, int width, int height) {
+    int all_width = 0, all_height = 0, channels = 0, dark = 0;
+    stbi_uc* pixels =
+        stbi_load_from_memory(picture.png.data(), static_cast<int>(picture.png.size()), &all_width,
+                              &all_height, &channels, 3);
+    REQUIRE(pixels != nullptr);
+    for (int row = y; row < y + height; ++row) {
+      for (int column = x; column < x + width; ++column) {
+        const stbi_uc* pixel = pixels + (row * all_width + column) * 3;
+        dark += pixel[0] + pixel[1] + pixel[2] == 0 ? 1 : 0;
+      }
+    }
+    stbi_image_free(pixels);
+    return dark;
+  };
+  const Picture picture = draw_confusion(metrics, {"a cat", "d\xC3\xB6g"});
+  const int cell = picture.cell, left = picture.left, top = picture.top;
+  CHECK(cell > 45);  // the largest count fits
+  CHECK(left == top);
+  for (int c = 0; c < 2; ++c) {
+    CHECK(dark_pixels(picture, 0, top + c * cell, left, cell) > 10);
+    CHECK(dark_pixels(picture, left + c * cell, 14, cell, top - 14) > 10);
+  }
+  CHECK(dark_pixels(picture, left + cell, top, cell, cell) > 3);   // 1
+  CHECK(dark_pixels(picture, left, top + cell, cell, cell) == 0);  // none
+  // A wrong number of names is numbers.
+  CHECK(draw_confusion(metrics, {"a"}).png == draw_confusion(metrics).png);
+  CHECK(draw_confusion(metrics, {"a", "b"}).png != draw_confusion(metrics).png);
+  CHECK(draw_confusion(metrics, {std::string(500, 'x'), "b"}).left < 160);
+}
+
+TEST_CASE("tensorboard: config, parameters, sample images and the end of a session") {
+  const TemporaryFolder folder;
+  TensorBoardOptions options{steps(100)};
+  options.config = "name: digits\n";
+  options.parameters = {{"optimizer.adam.learning_rate", "0.001"}, {"model.loss", "softmax"}};
+  options.samples = [] { return draw_confusion(evaluation(Split::kTest, 1, 1).metrics).png; };
+  const auto hook = make_tensorboard_hook(options);
+  hook->on_start(run_info(folder.path()));
+  hook->on_finish(finish(FinishReason::kDone, 7));
+  const auto events = read_events(event_files(folder, "").at(0));
+  REQUIRE(events.size() == 5);
+  const auto value_of = [&](std::size_t i) { return parse(parse(events[i].text(5)).text(1)); };
+  const auto plugin_of = [&](std::size_t i) { return parse(parse(value_of(i).text(9)).text(1)); };
+  CHECK(value_of(2).text(1) == "config");
+  CHECK(parse(value_of(2).text(8)).text(8) == "```yaml\nname: digits\n```");
+  CHECK(plugin_of(2).text(1) == "text");
+  CHECK(value_of(3).text(1) == "_hparams_/session_start_info");
+  CHECK(plugin_of(3).text(1) == "hparams");
+  const Message session = parse(parse(plugin_of(3).text(2)).text(3));
+  REQUIRE(session.bytes.count(1) == 2);
+  const Message rate = parse(session.text(1));
+  CHECK(rate.text(1) == "optimizer.adam.learning_rate");
+  CHECK(parse(rate.text(2)).as<double>(2) == 0.001);
+  CHECK(parse(parse(std::next(session.bytes.find(1))->second).text(2)).text(3) == "softmax");
+  CHECK(value_of(4).text(1) == "_hparams_/session_end_info");
+  CHECK(parse(parse(plugin_of(4).text(2)).text(4)).number(1) == 1);
+  const auto of_train = read_events(event_files(folder, "train").at(0));
+  REQUIRE(of_train.size() == 3);
+  CHECK(label(of_train[2]) == "samples@0");
+
+  // Not again after a resume, and nothing of an evaluator's own.
+  const TemporaryFolder resumed, follower;
+  const auto second = make_tensorboard_hook(options);
+  second->on_start(run_info(resumed.path(), 4));
+  CHECK(!std::filesystem::exists(resumed.path() / "tensorboard/train"));
+  make_tensorboard_hook({steps(100)})->on_start(run_info(follower.path()));
+  CHECK(!std::filesystem::exists(follower.path() / "tensorboard"));
+}
+
 TEST_CASE("confusion picture: many classes still fit, too many are left out") {
   engine::Metrics metrics;
   metrics.classes = 500;
@@ -211,13 +290,13 @@ TEST_CASE("confusion picture: many classes still fit, too many are left out") {
   CHECK(draw_confusion(metrics).width == 1000);
 
   const TemporaryFolder folder;
-  const auto hook = make_tensorboard_hook(steps(100));
+  const auto hook = make_tensorboard_hook({steps(100)});
   hook->on_start(run_info(folder.path()));
   Evaluation e = evaluation(Split::kTest, 1, 1);
   e.metrics.classes = 1001;
   e.metrics.confusion.resize(1001 * 1001);
   hook->on_evaluation(e);
-  CHECK(read_events(event_files(folder).at(0)).size() == 7);
+  CHECK(read_events(event_files(folder, "test").at(0)).size() == 7);
 }
 
 }  // namespace trainer::hooks

@@ -11,6 +11,7 @@ import numpy as np
 import support
 from safetensors import safe_open
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+from tensorboard.plugins.hparams import plugin_data_pb2
 
 STEPS = 24
 
@@ -41,12 +42,14 @@ class RunOutputs(unittest.TestCase):
 
     @classmethod
     def load_tensorboard(cls):
-        files = sorted(cls.run_dir.rglob("events.out.tfevents.*"))
-        if not files:
-            raise RuntimeError(f"no event file in {sorted(p.name for p in cls.run_dir.rglob('*'))}")
-        accumulator = EventAccumulator(str(files[0].parent), size_guidance={"scalars": 0, "images": 0})
-        accumulator.Reload()
-        return accumulator
+        """By split, and "" for the run itself."""
+        folders = {path.parent for path in cls.run_dir.rglob("events.out.tfevents.*")}
+        loaded = {}
+        for folder in folders:
+            accumulator = EventAccumulator(str(folder), size_guidance={"scalars": 0, "images": 0, "tensors": 0})
+            accumulator.Reload()
+            loaded["" if folder.name == "tensorboard" else folder.name] = accumulator
+        return loaded
 
     def test_json_events(self):
         steps = [event["step"] for event in self.events if event["event"] == "step"]
@@ -70,27 +73,45 @@ class RunOutputs(unittest.TestCase):
             self.assertEqual(evaluated[key], test[key], key)
 
     def test_tensorboard_scalars(self):
-        listed = set(self.tensorboard.Tags()["scalars"])
-        expected = {"train/loss", "train/accuracy", "learning_rate", "test/loss", "test/accuracy"}
-        self.assertLessEqual(expected, listed)
-        for name in expected:
-            values = [event.value for event in self.tensorboard.Scalars(name)]
-            self.assertTrue(values and np.all(np.isfinite(values)), f"{name}: {values}")
-        steps = [event.step for event in self.tensorboard.Scalars("train/loss")]
+        self.assertEqual(set(self.tensorboard), {"", "train", "test"})
+        expected = {"train": {"Loss", "Metrics/accuracy", "learning_rate"}, "test": {"Loss", "Metrics/accuracy"}}
+        for split, names in expected.items():
+            listed = self.tensorboard[split].Tags()["scalars"]
+            self.assertLessEqual(names, set(listed))
+            self.assertEqual(sorted(listed)[0], "Loss")
+            for name in names:
+                values = [event.value for event in self.tensorboard[split].Scalars(name)]
+                self.assertTrue(values and np.all(np.isfinite(values)), f"{split} {name}: {values}")
+        steps = [event.step for event in self.tensorboard["train"].Scalars("Loss")]
         self.assertEqual(steps, sorted(set(steps)))
         self.assertEqual(steps[-1], STEPS)
 
     def test_tensorboard_scalars_agree_with_the_events(self):
-        logged = self.tensorboard.Scalars("test/accuracy")[-1]
+        logged = self.tensorboard["test"].Scalars("Metrics/accuracy")[-1]
         self.assertAlmostEqual(logged.value, self.events[-1]["metrics"]["test"]["accuracy"], places=6)
-        rate = self.tensorboard.Scalars("learning_rate")[-1]
+        rate = self.tensorboard["train"].Scalars("learning_rate")[-1]
         self.assertAlmostEqual(rate.value, 1e-3, places=9)
 
+    def test_tensorboard_config_and_parameters(self):
+        run = self.tensorboard[""]
+        config = run.Tensors("config")[-1].tensor_proto.string_val[0].decode()
+        self.assertTrue(config.startswith("```yaml") and "name: digits" in config, config[:200])
+        self.assertEqual(run.SummaryMetadata("config").plugin_data.plugin_name, "text")
+        plugin = run.SummaryMetadata("_hparams_/session_start_info").plugin_data
+        self.assertEqual(plugin.plugin_name, "hparams")
+        data = plugin_data_pb2.HParamsPluginData.FromString(plugin.content)
+        hparams = data.session_start_info.hparams
+        self.assertEqual(hparams["optimizer.adam.learning_rate"].number_value, 1e-3)
+        self.assertEqual(hparams["model.loss"].string_value, "softmax_cross_entropy")
+        end = run.SummaryMetadata("_hparams_/session_end_info").plugin_data
+        self.assertEqual(plugin_data_pb2.HParamsPluginData.FromString(end.content).session_end_info.status, 1)
+
     def test_tensorboard_image(self):
-        names = self.tensorboard.Tags()["images"]
+        self.assertEqual(self.tensorboard["train"].Tags()["images"], ["samples"])
+        names = self.tensorboard["test"].Tags()["images"]
         confusion = [name for name in names if "confusion" in name]
         self.assertTrue(confusion, f"images: {names}")
-        image = self.tensorboard.Images(confusion[0])[-1]
+        image = self.tensorboard["test"].Images(confusion[0])[-1]
         self.assertTrue(image.encoded_image_string.startswith(b"\x89PNG"))
         self.assertGreaterEqual(min(image.width, image.height), 10)
 
