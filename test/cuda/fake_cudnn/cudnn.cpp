@@ -1,8 +1,8 @@
 // cuDNN's functions. Follows "cudnn_graph Library", section "API Functions" of the cuDNN backend
 // API reference (docs.nvidia.com/deeplearning/cudnn/backend/latest/api/cudnn-graph-library.html):
 // cudnnBackendCreateDescriptor, SetAttribute, Finalize, GetAttribute, Execute, DestroyDescriptor;
-// and the sections CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, _ENGINECFG_, _ENGINE_, _EXECUTION_PLAN_ and
-// _VARIANT_PACK_DESCRIPTOR for what may be read from a finalized descriptor.
+// and the sections CUDNN_BACKEND_EXECUTION_PLAN_ and _VARIANT_PACK_DESCRIPTOR for what may be read
+// from a finalized descriptor.
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
@@ -10,6 +10,7 @@
 #include <set>
 
 #include "cuda/fake_cudnn/descriptor.h"
+#include "cuda/fake_cudnn/engines.h"
 #include "cuda/fake_cudnn/execute.h"
 #include "cuda/fake_cudnn/fake_cudnn.h"
 #include "cuda/fake_runtime/tsan.h"
@@ -58,72 +59,6 @@ cudnnStatus_t guarded(const Call& call) {
   }
 }
 
-// ---- Engines -----------------------------------------------------------------------------------
-
-using NumericalNotes = std::vector<cudnnBackendNumericalNote_t>;
-using BehaviorNotes = std::vector<cudnnBackendBehaviorNote_t>;
-
-struct Engine {
-  std::int64_t index;
-  bool fallback;  // is in the list of CUDNN_HEUR_MODE_FALLBACK, otherwise in the one of A and B
-  NumericalNotes numerical;
-  BehaviorNotes behavior;
-  bool usable;  // otherwise it leaves NaN
-};
-
-const std::vector<Engine>& engines() {
-  static const auto& list = *new std::vector<Engine>{
-      {17,
-       false,
-       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE},
-       {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION},
-       false},
-      {2, false, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}, {}, false},
-      {3,
-       false,
-       {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION},
-       {},
-       false},
-      {4, false, {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}, {}, false},
-      {5, false, {CUDNN_NUMERICAL_NOTE_FFT}, {}, false},
-      {28, false, {}, {}, true},
-      {41, false, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, {}, true},
-      {0, true, {}, {}, true}};
-  return list;
-}
-
-const Engine& engine_of(std::int64_t index) {
-  for (const Engine& engine : engines()) {
-    if (engine.index == index) return engine;
-  }
-  throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "no engine " + std::to_string(index));
-}
-
-bool has(const NumericalNotes& notes, cudnnBackendNumericalNote_t note) {
-  return std::find(notes.begin(), notes.end(), note) != notes.end();
-}
-
-using Operations = std::vector<std::shared_ptr<const Descriptor>>;
-
-const Operations& operations_of(const Descriptor& graph) {
-  return graph.attributes.at(CUDNN_ATTR_OPERATIONGRAPH_OPS).references;
-}
-
-// As cuDNN 9.19 on an H100: a precompiled engine takes a convolution alone, with a bias of its
-// type, or with a bias and relu.
-void check_fusion(const Engine& engine, const Descriptor& graph) {
-  const Operations& ops = operations_of(graph);
-  if (ops.size() == 1 || !engine.behavior.empty()) return;
-  const Descriptor* bias = ops[1]->reference(CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
-  const Descriptor* x = ops[0]->reference(CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X);
-  const auto type = [](const Descriptor& d) {
-    return d.one(CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_DATA_FLOAT);
-  };
-  if (!settings().fuses || bias == nullptr || x == nullptr || type(*bias) != type(*x)) {
-    throw Refusal(CUDNN_STATUS_NOT_SUPPORTED, "no precompiled engine for these operations");
-  }
-}
-
 // ---- Finalizing --------------------------------------------------------------------------------
 
 class Open final : public OpenDescriptor {
@@ -151,17 +86,6 @@ class Open final : public OpenDescriptor {
   Descriptor& d_;
 };
 
-// The engine that a plan was made of, whose graph goes with it.
-const Descriptor& planned_engine(const Descriptor& plan) {
-  return *plan.reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG)
-              ->reference(CUDNN_ATTR_ENGINECFG_ENGINE);
-}
-
-std::int64_t workspace_of(const Descriptor& plan) {
-  const auto index = planned_engine(plan).one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1);
-  return settings().workspace_bytes / (index == 41 ? 1 : index == 0 ? 2 : 4);
-}
-
 void finalize_plan(Descriptor& d) {
   const bool here = d.has(CUDNN_ATTR_EXECUTION_PLAN_HANDLE);
   if (here == d.has(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP)) {
@@ -177,9 +101,7 @@ void finalize_plan(Descriptor& d) {
   } else {
     refuse("a plan has either an engine's configuration or a text");
   }
-  const Descriptor& engine = planned_engine(d);
-  check_fusion(engine_of(engine.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1)),
-               *engine.reference(CUDNN_ATTR_ENGINE_OPERATION_GRAPH));
+  check_fusion(engine_of_plan(d), *graph_of_plan(d));
 }
 
 void finalize_properties(const Descriptor& d) {
@@ -230,40 +152,6 @@ struct Answer {
   }
 };
 
-Descriptor::Attribute integer(std::int64_t value) {
-  Descriptor::Attribute result;
-  result.type = CUDNN_TYPE_INT64;
-  result.bytes.resize(8);
-  std::memcpy(result.bytes.data(), &value, 8);
-  return result;
-}
-
-Descriptor::Attribute reference(std::shared_ptr<const Descriptor> to) {
-  Descriptor::Attribute result;
-  result.type = CUDNN_TYPE_BACKEND_DESCRIPTOR;
-  result.references.push_back(std::move(to));
-  return result;
-}
-
-std::vector<Descriptor> configurations(const Descriptor& heuristics) {
-  const auto mode = heuristics.one(CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_HEUR_MODE_A);
-  const auto& graph = heuristics.attributes.at(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH).references[0];
-  std::vector<Descriptor> result;
-  for (const Engine& engine : engines()) {
-    if (engine.fallback != (mode == CUDNN_HEUR_MODE_FALLBACK)) continue;
-    auto chosen = std::make_shared<Descriptor>();
-    chosen->type = CUDNN_BACKEND_ENGINE_DESCRIPTOR;
-    chosen->finalized = true;
-    chosen->attributes[CUDNN_ATTR_ENGINE_GLOBAL_INDEX] = integer(engine.index);
-    chosen->attributes[CUDNN_ATTR_ENGINE_OPERATION_GRAPH] = reference(graph);
-    Descriptor& config = result.emplace_back();
-    config.type = CUDNN_BACKEND_ENGINECFG_DESCRIPTOR;
-    config.finalized = true;
-    config.attributes[CUDNN_ATTR_ENGINECFG_ENGINE] = reference(chosen);
-  }
-  return result;
-}
-
 std::string device_properties(const Descriptor& d) {
   const auto given = d.all<char>(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION);
   return given.empty() ? R"({"deviceName":"fake"})" : std::string(given.begin(), given.end());
@@ -280,11 +168,11 @@ void answer(const Descriptor& d, cudnnBackendAttributeName_t name, const Answer&
     case CUDNN_ATTR_ENGINE_GLOBAL_INDEX:
       return out.give(d.all<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX));
     case CUDNN_ATTR_ENGINE_NUMERICAL_NOTE:
-      return out.give(engine_of(d.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1)).numerical);
+      return out.give(engine_of(d).numerical);
     case CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE:
-      return out.give(engine_of(d.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1)).behavior);
+      return out.give(engine_of(d).behavior);
     case CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE:
-      return out.give(std::vector<std::int64_t>{workspace_of(d)});
+      return out.give(std::vector<std::int64_t>{workspace_of(engine_of_plan(d))});
     case CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION:
       return out.give(characters(to_text(*d.reference(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG))));
     case CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION:
@@ -307,19 +195,15 @@ void run_plan(cudnnHandle_t handle, const Descriptor& plan, const Descriptor& pa
   const auto pointers = pack.all<void*>(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS);
   Addresses addresses;
   for (std::size_t i = 0; i < ids.size(); ++i) addresses[ids[i]] = pointers[i];
-  const Descriptor& chosen = planned_engine(plan);
-  const Engine& engine = engine_of(chosen.one<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, -1));
-  const auto graph = chosen.attributes.at(CUDNN_ATTR_ENGINE_OPERATION_GRAPH).references[0];
+  const Engine& engine = engine_of_plan(plan);
+  const auto graph = graph_of_plan(plan);
   check_addresses(*graph, addresses);
   void* workspace = pack.one<void*>(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, nullptr);
-  const std::int64_t bytes = workspace_of(plan);
+  const std::int64_t bytes = workspace_of(engine);
   if (bytes > 0 && workspace == nullptr) refuse("the plan needs a workspace");
   if (reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0) refuse("a misaligned workspace");
 
-  const Arithmetic arithmetic = !engine.usable ? Arithmetic::kMustNotRun
-                                : has(engine.numerical, CUDNN_NUMERICAL_NOTE_TENSOR_CORE)
-                                    ? Arithmetic::kTf32  // changes nothing in a 16-bit number
-                                    : Arithmetic::kExact;
+  const Arithmetic arithmetic = arithmetic_of(engine);
   const auto run = [=] {
     const Unwatched unwatched;  // the library's own work
     // All bits of the workspace are set: NaN for whoever reads it afterwards.
