@@ -299,6 +299,25 @@ TEST_CASE("the norm of the gradient of an update, before clipping and with that 
   }
 }
 
+TEST_CASE("a gradient that is read has scales of the clipping by norms alone") {
+  for (const Clip::Kind clip : {Clip::Kind::kNone, Clip::Kind::kGlobalNorm}) {
+    Update update = plain(graph::LambRule{});
+    update.clip = {clip, 1.0f};
+    const graph::Graph graph = update_graph(kLengths, update);
+    for (const Setup& setup : setups()) {
+      if (!is_float32(setup)) continue;
+      Runner runner(open(setup), graph, {});
+      for (const auto& [name, values] : starting_values(graph)) runner.write(name, values);
+      backend::Scalars scalars = scalars_of_step(1);
+      scalars.apply = false;
+      runner.run(1, inputs_of_step(1, 1), scalars);
+      const auto scales = runner.gradient().clip_scales;
+      CHECK(scales.size() == (clip == Clip::Kind::kNone ? 0 : kLengths.size()));
+      for (const float scale : scales) CHECK((scale > 0 && scale < 1));
+    }
+  }
+}
+
 // Fixtures: test/keras/make_fixtures.py.
 TEST_CASE("optimizers give Keras's numbers") {
   std::ifstream file(source_file("test/keras/optimizers.json"));

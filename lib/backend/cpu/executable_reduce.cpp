@@ -119,7 +119,7 @@ Gradient CpuExecutable::gradient(Stream&) {
   }
   Gradient gradient;
   gradient.values = {reduction_->values(), static_cast<std::size_t>(variables_.flat_count())};
-  if (update_.needs_sum()) gradient.clip_scales = update_.clip_scales(reduction_->values());
+  if (update_.clips_by_norm()) gradient.clip_scales = update_.clip_scales(reduction_->values());
   return gradient;
 }
 

@@ -49,7 +49,9 @@ class UpdatePhase {
   // Of the gradient of the last run(), once all workers have ended it: see Numbers::gradient_norm.
   // Its last bits depend on the number of workers.
   double gradient_norm() const;
-  // What run() multiplies this gradient by, one a segment; only when needs_sum().
+  // Whether some parameter's gradient is clipped by its norm.
+  bool clips_by_norm() const { return needs_norm_; }
+  // What run() multiplies this gradient by, one a segment; only when clips_by_norm().
   std::span<const float> clip_scales(const float* gradients);
 
  private:
