@@ -7,6 +7,9 @@
 #include <limits>
 #include <optional>
 
+#include "backend/cuda/kernels/penalty.h"
+#include "backend/cuda/kernels/softmax.h"
+#include "backend/cuda/kernels/step/numbers.h"
 #include "cuda/kernels/array.h"
 
 namespace trainer::test {

@@ -4,8 +4,8 @@
 
 #include "backend/cuda/executable/executable.h"
 #include "backend/cuda/kernels/elementwise.h"
-#include "backend/cuda/kernels/loss.h"
 #include "backend/cuda/kernels/step/exchange.h"
+#include "backend/cuda/kernels/step/numbers.h"
 #include "backend/cuda/telemetry/ranges.h"
 
 namespace trainer::backend::cuda {

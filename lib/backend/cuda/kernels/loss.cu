@@ -1,60 +1,10 @@
-#include "backend/cuda/kernels/float_types.cuh"
 #include "backend/cuda/kernels/loss.h"
-#include "backend/cuda/kernels/reduce.cuh"
+#include "backend/cuda/kernels/rows.cuh"
 
 namespace trainer::backend::cuda {
 namespace {
 
 using graph::LossKind;
-
-constexpr int kPenaltyBlocks = 1024;
-constexpr std::size_t kShared = kWarp * sizeof(double);  // what over_block() needs for any type
-
-// Threads for a row of n numbers; one block takes one row.
-unsigned row_threads(std::int64_t n) {
-  return static_cast<unsigned>(
-      std::clamp<std::int64_t>(divide_up(n, 4 * kWarp) * kWarp, kWarp, kThreads));
-}
-
-// Calls f(i) for the numbers of a row that are this thread's.
-template <class F>
-__device__ inline void for_row(std::int64_t n, const F& f) {
-  for (std::int64_t i = threadIdx.x; i < n; i += blockDim.x) f(i);
-}
-template <class F>
-__device__ inline float sum_of_row(std::int64_t n, float* shared, const F& f) {
-  float sum = 0;
-  for_row(n, [&](std::int64_t i) { sum += f(i); });
-  return over_block(sum, 0.0f, shared, Sum());
-}
-template <class T>
-__device__ inline float maximum_of_row(const T* x, std::int64_t n, float* shared) {
-  float most = -INFINITY;
-  for_row(n, [&](std::int64_t i) { most = fmaxf(most, to_float(x[i])); });
-  return over_block(most, -INFINITY, shared, Maximum());
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) softmax_kernel(const T* x, T* y, std::int64_t n) {
-  float* shared = shared_memory<float>();
-  x += blockIdx.x * n;
-  y += blockIdx.x * n;
-  const float most = maximum_of_row(x, n, shared);
-  const float sum =
-      sum_of_row(n, shared, [&](std::int64_t i) { return expf(to_float(x[i]) - most); });
-  for_row(n, [&](std::int64_t i) { assign(y[i], expf(to_float(x[i]) - most) / sum); });
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    softmax_backward_kernel(const T* y, const T* dy, T* dx, std::int64_t n) {
-  y += blockIdx.x * n;
-  dy += blockIdx.x * n;
-  dx += blockIdx.x * n;
-  const float dot = sum_of_row(n, shared_memory<float>(),
-                               [&](std::int64_t i) { return to_float(y[i]) * to_float(dy[i]); });
-  for_row(n, [&](std::int64_t i) { assign(dx[i], to_float(y[i]) * (to_float(dy[i]) - dot)); });
-}
 
 // The targets of a row, from a class index or from numbers, before they are smoothed.
 struct RowTargets {
@@ -268,63 +218,6 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) ranks[row] = before;
 }
 
-// The penalty of a block's share of w; shares are of equal size.
-__global__ void __launch_bounds__(kThreads)
-    penalty_sums_kernel(const float* w, std::int64_t count, std::int64_t share, float squares,
-                        float absolutes, double* sums) {
-  const std::int64_t first = blockIdx.x * share;
-  const std::int64_t last = first + share < count ? first + share : count;
-  double sum = 0;
-  for (std::int64_t i = first + threadIdx.x; i < last; i += blockDim.x) {
-    const auto v = static_cast<double>(w[i]);
-    sum += v * v * static_cast<double>(squares) + fabs(v) * static_cast<double>(absolutes);
-  }
-  sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
-  if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-}
-
-__global__ void __launch_bounds__(kThreads)
-    penalty_kernel(const double* sums, std::int64_t count, float* y) {
-  double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < count; i += blockDim.x) sum += sums[i];
-  sum = over_block(sum, 0.0, shared_memory<double>(), Sum());
-  if (threadIdx.x == 0) y[0] = static_cast<float>(sum);
-}
-
-// One block. Its threads bring losses to shared memory, from where the first adds them up in order.
-__global__ void __launch_bounds__(kThreads)
-    add_numbers_kernel(const float* losses, const std::int32_t* ranks, const float* penalty,
-                       std::int64_t samples, bool first, StepNumbers* numbers) {
-  double* shared = shared_memory<double>();  // 32 for over_block(), then a loss a thread
-  auto* values = reinterpret_cast<float*>(shared + kWarp);
-  double loss = first ? 0 : numbers->loss;
-  std::int32_t correct = 0, not_finite = 0;
-  for (std::int64_t begin = 0; begin < samples; begin += blockDim.x) {
-    const std::int64_t i = begin + threadIdx.x;
-    const float value = losses != nullptr && i < samples ? losses[i] : 0.0f;
-    if (!isfinite(value)) not_finite = 1;
-    if (ranks != nullptr && i < samples && ranks[i] == 0) ++correct;
-    values[threadIdx.x] = value;
-    __syncthreads();
-    if (threadIdx.x == 0) {
-      for (unsigned k = 0; k < blockDim.x; ++k) loss += static_cast<double>(values[k]);
-    }
-    __syncthreads();
-  }
-  auto* counts = reinterpret_cast<std::int32_t*>(shared);
-  correct = over_block(correct, 0, counts, Sum());
-  not_finite = over_block(not_finite, 0, counts, Sum());
-  if (threadIdx.x != 0) return;
-  StepNumbers sum = {};
-  sum.finite = true;
-  if (!first) sum = *numbers;
-  sum.loss = loss;
-  sum.correct += correct;
-  if (not_finite > 0) sum.finite = false;
-  if (first && penalty != nullptr) sum.penalty = static_cast<double>(*penalty);
-  *numbers = sum;
-}
-
 Targets make_targets(const void* labels, DType type, std::int64_t n, bool sample_weight) {
   if (type == DType::kInt32) return {static_cast<const std::int32_t*>(labels), nullptr, 1};
   return {nullptr, static_cast<const float*>(labels), sample_weight ? n + 1 : n};
@@ -343,23 +236,6 @@ auto loss_kernel_of(LossKind kind) {
 
 }  // namespace
 
-void softmax(const void* x, void* y, DType type, std::int64_t rows, std::int64_t n,
-             cudaStream_t stream) {
-  with_type(type, [&]<class T>() {
-    launch("softmax", softmax_kernel<T>, static_cast<unsigned>(rows), row_threads(n), kShared,
-           stream, static_cast<const T*>(x), static_cast<T*>(y), n);
-  });
-}
-
-void softmax_backward(const void* y, const void* dy, void* dx, DType type, std::int64_t rows,
-                      std::int64_t n, cudaStream_t stream) {
-  with_type(type, [&]<class T>() {
-    launch("softmax_backward", softmax_backward_kernel<T>, static_cast<unsigned>(rows),
-           row_threads(n), kShared, stream, static_cast<const T*>(y), static_cast<const T*>(dy),
-           static_cast<T*>(dx), n);
-  });
-}
-
 void loss(const graph::Loss& op, const void* logits, DType type, const void* labels,
           DType label_type, const float* class_weight, float* losses, void* dlogits,
           DType gradient_type, const StepScalars* scalars, const StepState* state,
@@ -369,7 +245,7 @@ void loss(const graph::Loss& op, const void* logits, DType type, const void* lab
   with_type(type, [&]<class T>() {
     with_type(gradient_type, [&]<class G>() {
       launch("loss", loss_kernel_of<T, G>(op.kind), static_cast<unsigned>(rows), row_threads(n),
-             kShared, stream, static_cast<const T*>(logits),
+             kRowShared, stream, static_cast<const T*>(logits),
              make_targets(labels, label_type, n, op.sample_weight), class_weight,
              op.label_smoothing, focal, losses, static_cast<G*>(dlogits), scalars, state, n);
     });
@@ -380,26 +256,10 @@ void class_rank(const graph::ClassRank& op, const void* logits, DType type, cons
                 DType label_type, std::int32_t* ranks, std::int64_t rows, std::int64_t n,
                 cudaStream_t stream) {
   with_type(type, [&]<class T>() {
-    launch("class_rank", class_rank_kernel<T>, static_cast<unsigned>(rows), row_threads(n), kShared,
-           stream, static_cast<const T*>(logits),
+    launch("class_rank", class_rank_kernel<T>, static_cast<unsigned>(rows), row_threads(n),
+           kRowShared, stream, static_cast<const T*>(logits),
            make_targets(labels, label_type, n, op.sample_weight), op.threshold, ranks, n);
   });
-}
-
-void penalty(const graph::L2Penalty& op, const float* w, std::int64_t count, float* y,
-             double* scratch, cudaStream_t stream) {
-  const std::int64_t least = kThreads * 16;  // numbers of a block
-  const std::int64_t share = std::max(least, divide_up(count, kPenaltyBlocks));
-  const std::int64_t blocks = divide_up(count, share);
-  launch("penalty_sums", penalty_sums_kernel, static_cast<unsigned>(blocks), kThreads, kShared,
-         stream, w, count, share, op.factor, op.l1, scratch);
-  launch("penalty", penalty_kernel, 1, kThreads, kShared, stream, scratch, blocks, y);
-}
-
-void add_numbers(const float* losses, const std::int32_t* ranks, const float* penalty,
-                 std::int64_t samples, bool first, StepNumbers* numbers, cudaStream_t stream) {
-  launch("add_numbers", add_numbers_kernel, 1, kThreads, kShared + kThreads * sizeof(float), stream,
-         losses, ranks, penalty, samples, first, numbers);
 }
 
 }  // namespace trainer::backend::cuda

@@ -1,5 +1,5 @@
 #include "backend/cuda/kernels/elementwise.h"
-#include "backend/cuda/kernels/loss.h"
+#include "backend/cuda/kernels/softmax.h"
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {

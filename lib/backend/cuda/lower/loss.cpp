@@ -1,5 +1,6 @@
 #include "backend/cuda/kernels/loss.h"
 
+#include "backend/cuda/kernels/penalty.h"
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {

@@ -1,0 +1,48 @@
+#include "backend/cuda/kernels/rows.cuh"
+#include "backend/cuda/kernels/softmax.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+template <class T>
+__global__ void __launch_bounds__(kThreads) softmax_kernel(const T* x, T* y, std::int64_t n) {
+  float* shared = shared_memory<float>();
+  x += blockIdx.x * n;
+  y += blockIdx.x * n;
+  const float most = maximum_of_row(x, n, shared);
+  const float sum =
+      sum_of_row(n, shared, [&](std::int64_t i) { return expf(to_float(x[i]) - most); });
+  for_row(n, [&](std::int64_t i) { assign(y[i], expf(to_float(x[i]) - most) / sum); });
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    softmax_backward_kernel(const T* y, const T* dy, T* dx, std::int64_t n) {
+  y += blockIdx.x * n;
+  dy += blockIdx.x * n;
+  dx += blockIdx.x * n;
+  const float dot = sum_of_row(n, shared_memory<float>(),
+                               [&](std::int64_t i) { return to_float(y[i]) * to_float(dy[i]); });
+  for_row(n, [&](std::int64_t i) { assign(dx[i], to_float(y[i]) * (to_float(dy[i]) - dot)); });
+}
+
+}  // namespace
+
+void softmax(const void* x, void* y, DType type, std::int64_t rows, std::int64_t n,
+             cudaStream_t stream) {
+  with_type(type, [&]<class T>() {
+    launch("softmax", softmax_kernel<T>, static_cast<unsigned>(rows), row_threads(n), kRowShared,
+           stream, static_cast<const T*>(x), static_cast<T*>(y), n);
+  });
+}
+
+void softmax_backward(const void* y, const void* dy, void* dx, DType type, std::int64_t rows,
+                      std::int64_t n, cudaStream_t stream) {
+  with_type(type, [&]<class T>() {
+    launch("softmax_backward", softmax_backward_kernel<T>, static_cast<unsigned>(rows),
+           row_threads(n), kRowShared, stream, static_cast<const T*>(y), static_cast<const T*>(dy),
+           static_cast<T*>(dx), n);
+  });
+}
+
+}  // namespace trainer::backend::cuda
