@@ -41,17 +41,23 @@ std::int64_t row_spacing(std::int64_t period, std::int64_t dense) {
 }
 
 RowInterval::RowInterval(const config::Duration& duration, std::int64_t steps_per_epoch)
-    : interval_(duration, steps_per_epoch) {}
+    : periods_{{duration, steps_per_epoch}},
+      epochs_{{{1, Unit::kEpochs}, std::max<std::int64_t>(steps_per_epoch, 1)}} {}
 
 bool RowInterval::due(std::int64_t step, double elapsed) {
-  const bool is_first = period_ == 0;
-  if (!interval_.due(step, elapsed)) return false;
-  period_ =
-      interval_.is_in_seconds() ? period_ + 1 : static_cast<std::int64_t>(interval_.periods(step));
-  if (is_first) written_ = period_ - 1;
-  const std::int64_t spacing = row_spacing(period_, kDensePeriods);
-  if (period_ / spacing == written_ / spacing) return false;
-  written_ = period_;
+  const bool period = periods_.due(step, elapsed), epoch = epochs_.due(step, elapsed);
+  return period || epoch;
+}
+
+bool RowInterval::Periods::due(std::int64_t step, double elapsed) {
+  const bool is_first = newest == 0;
+  if (!interval.due(step, elapsed)) return false;
+  newest =
+      interval.is_in_seconds() ? newest + 1 : static_cast<std::int64_t>(interval.periods(step));
+  if (is_first) written = newest - 1;
+  const std::int64_t spacing = row_spacing(newest, kDensePeriods);
+  if (newest / spacing == written / spacing) return false;
+  written = newest;
   return true;
 }
 

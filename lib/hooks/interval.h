@@ -33,7 +33,8 @@ class Interval {
 // rows however often the run was resumed.
 std::int64_t row_spacing(std::int64_t period, std::int64_t dense);
 
-// Decides when a row is due: after every period of the interval, then further and further apart.
+// Decides when a row is due: after every period of the interval and at every epoch's end, then
+// further and further apart.
 class RowInterval {
  public:
   RowInterval(const config::Duration& duration, std::int64_t steps_per_epoch);
@@ -43,8 +44,13 @@ class RowInterval {
  private:
   static constexpr std::int64_t kDensePeriods = 1 << 14;
 
-  Interval interval_;
-  std::int64_t period_ = 0, written_ = 0;  // the newest period, and that of the last row
+  // Periods that have passed, and that of the last row.
+  struct Periods {
+    Interval interval;
+    std::int64_t newest = 0, written = 0;
+    bool due(std::int64_t step, double elapsed);
+  };
+  Periods periods_, epochs_;
 };
 
 }  // namespace trainer::hooks

@@ -153,6 +153,7 @@ class MetricsFilesHook : public Hook {
   }
 
   Request on_evaluation(const Evaluation& e) override {
+    if (!window_.empty()) write_window();  // beside which the evaluation can be read
     Json row = {{"step", e.step},
                 {"epoch", e.epoch},
                 {"split", to_string(e.split)},

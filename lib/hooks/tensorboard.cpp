@@ -62,6 +62,7 @@ class TensorBoardHook : public Hook {
   }
 
   Request on_evaluation(const Evaluation& e) override {
+    if (!window_.empty()) write_window();  // beside which the evaluation can be read
     const std::string split = to_string(e.split);
     for (const auto& [key, value] : engine::named_metrics(e.metrics)) {
       file(split).scalar(tag_of(key), e.step, seconds_since_1970(), static_cast<float>(value));

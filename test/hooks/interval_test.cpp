@@ -11,6 +11,8 @@ namespace {
 
 using test::steps;
 
+constexpr std::int64_t kNoEpochs = std::int64_t{1} << 40;  // steps of one, which never ends
+
 std::vector<std::int64_t> due_steps(RowInterval interval, std::int64_t from, std::int64_t to,
                                     std::int64_t every = 1) {
   std::vector<std::int64_t> found;
@@ -32,8 +34,8 @@ TEST_CASE("rows are every period, then every second, every fourth") {
 
 TEST_CASE("rows of a long run lie further and further apart") {
   constexpr std::int64_t kDense = 1 << 14;
-  CHECK(due_steps({steps(3), 10}, 1, 12) == std::vector<std::int64_t>{3, 6, 9, 12});
-  const auto all = due_steps({steps(3), 10}, 1, 3 * 4 * kDense);
+  CHECK(due_steps({steps(3), kNoEpochs}, 1, 12) == std::vector<std::int64_t>{3, 6, 9, 12});
+  const auto all = due_steps({steps(3), kNoEpochs}, 1, 3 * 4 * kDense);
   CHECK(all.size() == kDense + kDense / 2 + kDense / 2);
   CHECK(all[kDense] == 3 * (kDense + 2));
   CHECK(all.back() == 3 * 4 * kDense);
@@ -41,16 +43,28 @@ TEST_CASE("rows of a long run lie further and further apart") {
     const std::int64_t first = 3 * 2 * kDense + 7;
     auto rest = all;
     std::erase_if(rest, [&](std::int64_t step) { return step < first; });
-    CHECK(due_steps({steps(3), 10}, first, 3 * 4 * kDense) == rest);
+    CHECK(due_steps({steps(3), kNoEpochs}, first, 3 * 4 * kDense) == rest);
   }
   SUBCASE("and where other processes make most of the steps") {
     // Of the periods, three of five end in a step of their own.
-    CHECK(due_steps({steps(3), 10}, 5, 3 * 4 * kDense + 5, 5).size() == kDense * 3 / 5 + kDense);
+    CHECK(due_steps({steps(3), kNoEpochs}, 5, 3 * 4 * kDense + 5, 5).size() ==
+          kDense * 3 / 5 + kDense);
   }
   SUBCASE("seconds are counted from the start of the process") {
     const config::Duration second{1, config::Duration::Unit::kSeconds};
-    CHECK(due_steps({second, 10}, 1, 2 * kDense).size() == kDense + kDense / 2);
+    CHECK(due_steps({second, kNoEpochs}, 1, 2 * kDense).size() == kDense + kDense / 2);
   }
+}
+
+TEST_CASE("ends of epochs have a row, too, further and further apart") {
+  CHECK(due_steps({steps(3), 5}, 1, 16) == std::vector<std::int64_t>{3, 5, 6, 9, 10, 12, 15});
+  constexpr std::int64_t kDense = 1 << 14;
+  const auto all = due_steps({steps(1 << 30), 2}, 1, 2 * 4 * kDense);
+  CHECK(all.size() == kDense + kDense / 2 + kDense / 2);
+  const std::int64_t first = 2 * 2 * kDense + 7;
+  auto rest = all;
+  std::erase_if(rest, [&](std::int64_t step) { return step < first; });
+  CHECK(due_steps({steps(1 << 30), 2}, first, 2 * 4 * kDense) == rest);
 }
 
 }  // namespace

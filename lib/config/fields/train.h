@@ -160,7 +160,9 @@ void fields(V& v, Run& s) {
   v("best", s.best, "Metric whose best checkpoint is kept too, \"\" for none.", any());
   v("log_every", s.log_every, "Steps, epochs or seconds.", any());
   v("summary_every", s.summary_every,
-    "Steps, epochs or seconds between points of the metrics files.", any());
+    "Steps, epochs or seconds between points of training in the metrics files and TensorBoard; "
+    "ends of epochs and evaluations have one, too.",
+    any());
   v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds.", any());
   v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
   v("ledger", s.ledger, "Whether ledger.csv is written: a row a step, for trainer diff.", any());

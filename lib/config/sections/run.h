@@ -26,7 +26,7 @@ struct Run {
   std::string best =
       "validation/accuracy";  // metric whose best checkpoint is kept too; "" for none
   Duration log_every{10, Duration::Unit::kSteps};
-  Duration summary_every{100, Duration::Unit::kSteps};  // TensorBoard and metrics files
+  Duration summary_every{10, Duration::Unit::kSteps};  // TensorBoard and metrics files
   Duration evaluate_every{1, Duration::Unit::kEpochs};
   bool tensorboard = true;
   bool ledger = true;                    // ledger.csv: a row a step
