@@ -66,6 +66,7 @@ TEST_CASE("a key that is none is answered with the nearest") {
   CHECK(nearest("ab", {"ba"}) == "ba");
   CHECK(nearest("xab", {"xba", "xcb"}) == "xba");
   CHECK_FALSE(nearest("ab", {"cd"}));
+  CHECK(has(mistake("nothing.conv"), "there is no key 'nothing.conv'"));  // though conv is one
   CHECK(has(mistake("optimizr"), "there is no key 'optimizr', did you mean 'optimizer'?"));
   CHECK(has(mistake("optimizer.adam.learning_rte"), "did you mean"));
   CHECK(has(mistake("nothing.like.it"), "`trainer explain` lists the sections"));

@@ -216,6 +216,16 @@ TEST_CASE("progress and json: an output that nobody reads is told once") {
   }
 }
 
+TEST_CASE("progress: an evaluation of samples without classes has a loss and no accuracy") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, steps(1));
+  hook->on_start(run_info("r"));
+  Evaluation e = evaluation(Split::kTest, 8, 0.25);
+  e.metrics.classes = 0;
+  hook->on_evaluation(e);
+  CHECK(out.str().find("test: loss 0.2500  step 8") != std::string::npos);
+}
+
 TEST_CASE("progress, terminal: escapes only ever come in a rewritten line") {
   std::ostringstream log;
   const auto hook = make_progress_hook(log, false, false, steps(1));
