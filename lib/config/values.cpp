@@ -411,6 +411,13 @@ std::optional<std::string> nearest(const std::string& typed,
   return best;
 }
 
+std::string hint_for_format(const std::string& word) {
+  if (word != "parquet") return "";
+  return "Parquet files are not read: Debian has no library for them. Make tar shards of them, "
+         "which "
+         "format: webdataset reads, with the six lines of Python in configs/guide_own_images.md";
+}
+
 std::string suggestion(const std::string& typed, const std::vector<std::string>& words) {
   const std::optional<std::string> word = nearest(typed, words);
   return word ? ", did you mean '" + *word + "'?" : "";

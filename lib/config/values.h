@@ -10,6 +10,9 @@
 
 namespace trainer::config {
 
+// What to do with data in a format that is known and not read; "" for other names.
+std::string hint_for_format(const std::string& word);
+
 // Each read() returns "" and sets `value`, or says what was expected and what was found.
 std::string read(const Node& node, bool& value, const Rule& rule);
 std::string read(const Node& node, std::int64_t& value, const Rule& rule);
@@ -68,6 +71,9 @@ requires std::is_enum_v<E> std::string read(const Node& node, E& value, const Ru
     words.emplace_back(name);
   }
   const bool typed = node.kind == Node::Kind::kScalar;
+  if constexpr (std::is_same_v<E, DataFormat>) {
+    if (const std::string hint = hint_for_format(node.text); !hint.empty()) return hint;
+  }
   return "expected one of " + join(words) + "; found " + describe(node) +
          (typed ? suggestion(node.text, words) : "");
 }

@@ -96,7 +96,10 @@ std::string formats() {
   for (const auto& [format, word] : config::spellings(config::DataFormat{})) {
     rows.push_back({code(std::string(word)), meaning_of(format)});
   }
-  return "\n## Data formats\n\n" + table({"`data.format`", "data"}, rows);
+  return "\n## Data formats\n\n" + table({"`data.format`", "data"}, rows) +
+         "\nParquet files are not read; configs/guide_own_images.md has six lines of Python that "
+         "make a "
+         "tar shard for\n`webdataset` of one.\n";
 }
 
 std::string exit_codes() {

@@ -148,6 +148,17 @@ TEST_CASE("shards and csv lists are read once, whether classes are given or not"
   }
 }
 
+TEST_CASE("a folder of Parquet files is answered with what to do") {
+  const TemporaryFolder folder;
+  write_text(folder.path() / "train.parquet", "PAR1");
+  for (const auto format : {config::DataFormat::kWebDataset, config::DataFormat::kTfRecord}) {
+    const std::string error = error_of([&] { open_datasets(shards_of(format, folder.path()), 1); });
+    CHECK(error.starts_with((folder.path() / "train.parquet").string() +
+                            ": Parquet files are not read"));
+    CHECK(error.find("configs/guide_own_images.md") != std::string::npos);
+  }
+}
+
 TEST_CASE("shards: damage is told, where it is") {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "x";

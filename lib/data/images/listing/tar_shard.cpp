@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "config/values.h"
 #include "data/images/listing/shards.h"
 
 namespace trainer::data {
@@ -229,6 +230,10 @@ std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   }
   std::sort(files.begin(), files.end());
   if (files.empty()) {
+    for (const auto& entry : fs::directory_iterator(path)) {
+      if (entry.path().extension() != ".parquet") continue;
+      throw DataError(entry.path().string(), config::hint_for_format("parquet"));
+    }
     throw DataError(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");
   }
   return files;
