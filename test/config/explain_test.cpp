@@ -44,6 +44,8 @@ TEST_CASE("a key comes with its kind of value, default, meaning and what stands 
   CHECK(has(explain("optimizer"), "one of sgd, rmsprop, adam"));
   CHECK(has(explain("train.batch_size"), "a whole number or auto, at least 1"));
   CHECK(has(explain("model.backbone.name"), "; required\n"));
+  CHECK(has(explain("model.input"), "a list, each a whole number, at least 1, 3 of them\n"));
+  CHECK_FALSE(has(explain("model.dense_classifier.hidden_units"), "of them"));
   CHECK(has(explain("train.precision"), "one of float32, tf32, bfloat16"));
 }
 

@@ -45,6 +45,12 @@ TEST_CASE("every text survives the effective config") {
   }
 }
 
+TEST_CASE("in quotes, only what has to be is escaped") {
+  Config config = parse(kSmall).config;
+  config.data.path = "a: b\t~\"$\x7f";
+  CHECK(to_yaml(config).find("path: \"a: b\\x09~\\\"$$\\x7f\"\n") != std::string::npos);
+}
+
 TEST_CASE("whole numbers are printed with all digits") {
   const LoadedConfig loaded = parse(kModel + kData +
                                     "train: {epochs: 100000}\n"

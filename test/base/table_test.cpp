@@ -1,0 +1,47 @@
+#include "base/formats/table.h"
+
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+namespace trainer {
+namespace {
+
+std::string printed(const Table& table, const std::string& indent = "") {
+  std::ostringstream out;
+  table.print(out, indent);
+  return out.str();
+}
+
+}  // namespace
+
+TEST_CASE("a table has columns as wide as their widest cell, and no spaces at line ends") {
+  Table table({"name", "count", "note"}, {1});
+  table.add({"a", "1,000", "long"});
+  table.add({"largest", "2", ""});
+  CHECK(printed(table) ==
+        "name     count  note\n"
+        "a        1,000  long\n"
+        "largest      2\n");
+  CHECK(printed(table, "> ").starts_with("> name     count  note\n> a  "));
+}
+
+TEST_CASE("a table's letters count, not their bytes; without names there is no header") {
+  Table table({"", ""});
+  table.add({"\xc3\xa4\xc3\xb6", "x"});
+  table.add({"abc", "y"});
+  CHECK(printed(table) == "\xc3\xa4\xc3\xb6   x\nabc  y\n");
+}
+
+TEST_CASE("numbers as people read them") {
+  CHECK(fixed(0.98149, 3) == "0.981");
+  CHECK(fixed(-1.5, 0) == "-2");
+  CHECK(percent(0.98123) == "98.12 %");
+  CHECK(grouped(0) == "0");
+  CHECK(grouped(999) == "999");
+  CHECK(grouped(1000) == "1,000");
+  CHECK(grouped(-1234567) == "-1,234,567");
+  CHECK(grouped(-123) == "-123");
+}
+
+}  // namespace trainer
