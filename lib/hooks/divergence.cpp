@@ -59,7 +59,7 @@ class DivergenceHook : public Hook {
 
   void on_start(const RunInfo& info) override {
     per_epoch_ = info.steps_per_epoch;
-    guessing_ = loss_of_guessing(info.classes.size());
+    guessing_ = info.largest_weight * loss_of_guessing(info.classes.size());
   }
 
   Request on_step(const Progress& p) override {

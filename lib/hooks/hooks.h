@@ -26,6 +26,7 @@ struct RunInfo {
   std::string name;
   Path dir;
   std::vector<std::string> classes;
+  double largest_weight = 1;  // of a training sample
   std::int64_t total_steps = 0;
   std::int64_t steps_per_epoch = 0;
   std::int64_t first_step = 0;  // > 0 when resumed

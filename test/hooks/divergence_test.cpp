@@ -51,6 +51,17 @@ TEST_CASE(
   CHECK(run.lines[0].find("a lower learning rate") != std::string::npos);
 }
 
+TEST_CASE("divergence: the weights of samples raise what guessing gives") {
+  for (const double weight : {1.0, 8.0}) {
+    Run run;
+    run.info.largest_weight = weight;
+    run.hook->on_start(run.info);
+    run.steps_with(20, [](std::int64_t) { return 0.7; });
+    run.steps_with(20, [](std::int64_t) { return 5.0; });
+    CHECK(run.lines.size() == (weight == 1 ? 1 : 0));
+  }
+}
+
 TEST_CASE("divergence: a loss that starts high and falls, or is noisy near its end, is none") {
   Run falls;
   falls.steps_with(400, [](std::int64_t n) { return 50.0 / static_cast<double>(n); });

@@ -80,7 +80,9 @@ void check_image_keys(Checks& checks) {
       {"cache", data.cache != ImageCache::kNone}};
   for (const auto& [key, is_changed] : changed) {
     if (is_changed) {
-      checks.report(concat("data.", key), "works with the formats image_folder and csv only");
+      checks.report(concat("data.", key),
+                    "works with files of images only: the formats image_folder, csv, tfrecord and "
+                    "webdataset");
     }
   }
 }

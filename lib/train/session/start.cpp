@@ -1,5 +1,7 @@
 #include "train/session/start.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "model/import.h"
 #include "train/session/checkpointer.h"
@@ -7,6 +9,18 @@
 #include "train/session/stage_control.h"
 
 namespace trainer::train {
+namespace {
+
+double largest_weight(const data::Dataset& dataset) {
+  if (!dataset.spec().has_weights) return 1;
+  double largest = 0;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    largest = std::max<double>(largest, dataset.weight_of(i));
+  }
+  return largest;
+}
+
+}  // namespace
 
 void resume(Session& session, Checkpointer& checkpointer, StageControl& stages) {
   Job& job = session.job;
@@ -38,6 +52,7 @@ hooks::RunInfo run_info(const Session& session, const std::string& weights) {
   info.name = job.config.name;
   info.dir = job.run;
   info.classes = job.data.classes;
+  info.largest_weight = largest_weight(*job.data.train);
   info.total_steps = job.plan.total_steps;
   info.steps_per_epoch = job.plan.steps_per_epoch;
   info.first_step = session.state.step;
