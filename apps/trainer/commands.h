@@ -46,7 +46,8 @@ void print_libraries(std::ostream& out);
 
 // What evaluate takes; train is the same for a task that evaluates what others train.
 struct EvaluateArguments {
-  std::string run;  // a run folder or a checkpoint
+  std::string run;      // a run folder, a checkpoint or a config
+  std::string weights;  // of a config
   // When empty test, or validation where there is none; with follow the other way round.
   std::string split;
   bool best = false;

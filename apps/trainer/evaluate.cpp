@@ -3,10 +3,12 @@
 #include <chrono>
 #include <iostream>
 
+#include "base/error.h"
 #include "commands.h"
 #include "hooks/data_report.h"
 #include "inference/follow.h"
 #include "inference/run_archive.h"
+#include "inference/untrained.h"
 #include "model/model.h"
 #include "options.h"
 #include "report/evaluation_report.h"
@@ -16,6 +18,11 @@ namespace trainer::app {
 namespace {
 
 int follow(const EvaluateArguments& arguments) {
+  if (inference::is_config(arguments.run) || !arguments.weights.empty()) {
+    throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
+                                 "place of ",
+                                 arguments.run));
+  }
   inference::FollowOptions options{
       arguments.run, arguments.split, arguments.overrides, environment(), {}, warn};
   const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
@@ -35,8 +42,8 @@ int follow(const EvaluateArguments& arguments) {
 
 int evaluate(const EvaluateArguments& arguments) {
   if (arguments.follow) return follow(arguments);
-  const inference::Trained trained = inference::open_trained(
-      arguments.run, arguments.best, arguments.overrides, environment(), warn);
+  const inference::Trained trained = inference::open_model(
+      {arguments.run, arguments.best, arguments.weights}, arguments.overrides, environment(), warn);
   const auto [split, data] = inference::open_split_or_default(trained, arguments.split);
   warn(hooks::left_out(inference::files_of(data, split), split));
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
@@ -93,8 +100,11 @@ void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* be
 
 void add_evaluate(CLI::App& app, int& code) {
   const auto arguments = std::make_shared<EvaluateArguments>();
-  CLI::App* command = app.add_subcommand("evaluate", "Metrics of a run or checkpoint on a split");
-  command->add_option("run", arguments->run, "Run folder or checkpoint")->required();
+  CLI::App* command =
+      app.add_subcommand("evaluate", "Metrics of a run, checkpoint or config on a split");
+  command->add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
+      ->required();
+  add_weights(*command, arguments->weights);
   command
       ->add_option("--split", arguments->split,
                    "test, validation or train; when left out test, or validation where there is no "

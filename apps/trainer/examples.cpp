@@ -31,6 +31,7 @@ constexpr struct {
     {"predict",
      "  trainer predict runs/mnist --limit 5\n"
      "  trainer predict runs/cats_dogs photos/ --top 2 --on-error skip\n"
+     "  trainer predict configs/cats_dogs_mobilenet_v2.yaml photos/ --weights imagenet\n"
      "  trainer predict runs/mnist digits.npy --format csv > digits.csv\n"},
     {"export",
      "  trainer export runs/mnist --format onnx --output mnist.onnx\n"

@@ -2,8 +2,10 @@
 
 #include <iostream>
 
+#include "base/error.h"
 #include "commands.h"
 #include "inference/run_archive.h"
+#include "inference/untrained.h"
 #include "options.h"
 #include "report/events.h"
 
@@ -11,8 +13,9 @@ namespace trainer::app {
 namespace {
 
 struct ExportArguments {
-  std::string run;     // a run folder or a checkpoint
-  std::string format;  // keras_h5, safetensors, onnx
+  std::string run;      // a run folder, a checkpoint or a config
+  std::string weights;  // of a config
+  std::string format;   // keras_h5, safetensors, onnx
   std::string output;
   bool overwrite = false;  // an output that exists
   bool best = false;
@@ -23,8 +26,8 @@ struct ExportArguments {
 
 int export_model(const ExportArguments& arguments) {
   model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
-  const inference::Trained trained = inference::open_trained(
-      arguments.run, arguments.best, arguments.overrides, environment(), warn);
+  const inference::Trained trained = inference::open_model(
+      {arguments.run, arguments.best, arguments.weights}, arguments.overrides, environment(), warn);
   const graph::Graph model =
       model::build_model(trained.config.model, trained.config.data, inference::sample_spec(trained),
                          trained.config.seed);
@@ -39,7 +42,9 @@ int export_model(const ExportArguments& arguments) {
   if (arguments.json) {
     report::print_exported_json(trained, arguments.format, arguments.output, std::cout);
   } else if (!arguments.quiet) {
-    std::cout << arguments.output << ": step " << trained.step << " of " << arguments.run << ", as "
+    const std::string what =
+        inference::is_config(arguments.run) ? "the untrained model" : concat("step ", trained.step);
+    std::cout << arguments.output << ": " << what << " of " << arguments.run << ", as "
               << arguments.format << '\n';
   }
   return kExitOk;
@@ -49,8 +54,10 @@ int export_model(const ExportArguments& arguments) {
 
 void add_export(CLI::App& app, int& code) {
   const auto arguments = std::make_shared<ExportArguments>();
-  CLI::App* command = app.add_subcommand("export", "A trained model for other programs");
-  command->add_option("run", arguments->run, "Run folder or checkpoint")->required();
+  CLI::App* command = app.add_subcommand("export", "A model for other programs");
+  command->add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
+      ->required();
+  add_weights(*command, arguments->weights);
   command
       ->add_option(
           "--format", arguments->format,

@@ -75,6 +75,14 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
   flag("--gpus", "parallel.gpus", "GPUs to use: a number, all or [0, 2] (parallel.gpus)");
 }
 
+void add_weights(CLI::App& command, std::string& weights) {
+  command
+      .add_option("--weights", weights,
+                  "Of a config, what its model has instead of model.weights: a weight file or a "
+                  "run, or imagenet for its backbone")
+      ->type_name("FILE|RUN|imagenet");
+}
+
 CLI::Validator at_least_one() {
   return {[](const std::string& text) {
             std::int64_t value = 0;

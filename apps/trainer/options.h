@@ -31,6 +31,9 @@ enum class Shorthands { kAll, kDevice, kNone };
 void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
                    Shorthands shorthands = Shorthands::kAll);
 
+// --weights of the commands that take a config in place of a run.
+void add_weights(CLI::App& command, std::string& weights);
+
 // CLI11's own checks of numbers name a range of 20 digits.
 CLI::Validator at_least_one();
 

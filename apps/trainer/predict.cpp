@@ -11,7 +11,8 @@ namespace trainer::app {
 namespace {
 
 struct PredictArguments {
-  std::string run;
+  std::string run;      // a run folder, a checkpoint or a config
+  std::string weights;  // of a config
   // Image files, folders of them or array files; a split of the config's data when empty.
   std::vector<std::string> images;
   std::string split;                // as of evaluate
@@ -26,8 +27,8 @@ struct PredictArguments {
 };
 
 int predict(const PredictArguments& arguments) {
-  const inference::Trained trained = inference::open_trained(
-      arguments.run, arguments.best, arguments.overrides, environment(), warn);
+  const inference::Trained trained = inference::open_model(
+      {arguments.run, arguments.best, arguments.weights}, arguments.overrides, environment(), warn);
   const auto inputs = inference::open_prediction_inputs(trained, arguments.images, arguments.split,
                                                         arguments.skip_damaged, warn);
   const auto engine = inference::make_engine(trained, inputs);
@@ -56,7 +57,9 @@ int predict(const PredictArguments& arguments) {
 void add_predict(CLI::App& app, int& code) {
   const auto arguments = std::make_shared<PredictArguments>();
   CLI::App* command = app.add_subcommand("predict", "Class probabilities of images");
-  command->add_option("run", arguments->run, "Run folder or checkpoint")->required();
+  command->add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
+      ->required();
+  add_weights(*command, arguments->weights);
   command->add_option(
       "images", arguments->images,
       "Image files, folders of them, or IDX, NPY or NPZ files; a split of the run's data when left "

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "config/keys.h"
 #include "data/splits.h"
+#include "inference/untrained.h"
 #include "train/state.h"
 #include "train/steps/stages.h"
 
@@ -19,16 +20,6 @@ namespace keys = config::keys;
 bool changes_data(const config::Override& setting) {
   return setting.path == keys::kData || setting.path.starts_with(concat(keys::kData, '.')) ||
          setting.path == keys::kSeed;
-}
-
-// What only training asks of several replicas; the user's own overrides come later and count.
-std::vector<config::Override> without_training_keys(
-    const std::vector<config::Override>& overrides) {
-  std::vector<config::Override> all{{keys::kLrScaling, "none", "--replicas"},
-                                    {keys::kStrategy, "all_reduce", "--replicas"},
-                                    {keys::kMaxStaleness, "null", "--replicas"}};
-  all.insert(all.end(), overrides.begin(), overrides.end());
-  return all;
 }
 
 // Whether a split is cut out of the samples of training, or is these.
@@ -70,22 +61,34 @@ std::string how_read(const config::Data& data) {
   return text + ", 0 to 255";
 }
 
-// The folder of the run that a config writes, in place of which its user has named the config.
-void check_is_no_config(const std::string& path, const config::Environment& environment) {
-  const std::string ending = Path(path).extension().string();
-  if ((ending != ".yaml" && ending != ".yml") || !std::filesystem::is_regular_file(path)) return;
-  std::string folder = "runs/" + Path(path).stem().string();
-  try {
-    const config::Config config = config::load_config(path, {}, environment).config;
-    folder = config.run.dir.empty() ? "runs/" + config.name : config.run.dir;
-  } catch (const ConfigError&) {
-    // A guess is enough.
-  }
-  throw DataError(path, concat("is a config; expected a run, which `trainer train ", path,
-                               "` makes: name its folder, ", folder, ", or a checkpoint of it"));
+}  // namespace
+
+std::vector<config::Override> without_training_keys(
+    const std::vector<config::Override>& overrides) {
+  std::vector<config::Override> all{{keys::kLrScaling, "none", "--replicas"},
+                                    {keys::kStrategy, "all_reduce", "--replicas"},
+                                    {keys::kMaxStaleness, "null", "--replicas"}};
+  all.insert(all.end(), overrides.begin(), overrides.end());
+  return all;
 }
 
-}  // namespace
+Trained open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
+                   const config::Environment& environment,
+                   const std::function<void(const Notice&)>& warn) {
+  if (is_config(source.path)) {
+    if (source.best) {
+      throw ConfigError({}, concat("--best is of a run, and ", source.path,
+                                   " is a config, whose model is not trained; name the folder of "
+                                   "a run"));
+    }
+    return open_untrained(source.path, source.weights, overrides, environment, warn);
+  }
+  if (!source.weights.empty()) {
+    throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
+                                 source.path, " has weights of its own"));
+  }
+  return open_trained(source.path, source.best, overrides, environment, warn);
+}
 
 Trained open_trained(const std::string& run_or_file, bool best,
                      const std::vector<config::Override>& overrides,
@@ -93,7 +96,6 @@ Trained open_trained(const std::string& run_or_file, bool best,
                      const std::function<void(const Notice&)>& warn) {
   Trained trained;
   trained.path = run_or_file;
-  check_is_no_config(run_or_file, environment);
   std::vector<std::string> warnings;
   trained.file = checkpoint::load(run_or_file, best, warnings);
   for (const std::string& warning : warnings) warn(warning);

@@ -1,4 +1,4 @@
-// Opens a trained run from its checkpoint.
+// Opens a trained run from its checkpoint, or the model of a config before any training.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@
 namespace trainer::inference {
 
 struct Trained {
-  std::string path;  // as the user named it: a run folder or a file
+  std::string path;  // as the user named it: a run folder, a checkpoint or a config
   checkpoint::TensorFile file;
   config::Config config;  // the run's, with the overrides
   std::vector<std::string> classes;
@@ -35,6 +35,21 @@ Trained open_trained(const std::string& run_or_file, bool best,
                      const std::vector<config::Override>& overrides,
                      const config::Environment& environment,
                      const std::function<void(const Notice&)>& warn);
+
+// What the command line names a model by.
+struct ModelSource {
+  std::string path;     // a run folder, a checkpoint or a config file
+  bool best = false;    // of a run folder
+  std::string weights;  // of a config: see open_untrained()
+};
+// open_untrained() for a config, otherwise open_trained(). Throws ConfigError for an option that
+// does not fit the path.
+Trained open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
+                   const config::Environment& environment,
+                   const std::function<void(const Notice&)>& warn);
+
+// Adds what only training asks of several replicas; the given overrides come later and count.
+std::vector<config::Override> without_training_keys(const std::vector<config::Override>& overrides);
 
 // The sample spec of the model, without the data set.
 model::SampleSpec sample_spec(const Trained& trained);

@@ -54,8 +54,8 @@ std::vector<Mistake> mistakes() {
       {"a config in place of a run",
        kRight,
        {"evaluate", "CONFIG"},
-       3,
-       "expected a run, which `trainer train "},
+       0,
+       "or name the run that `trainer train "},
       {"weights that are not there",
        images("train: {path: PHOTOS}",
               "input: [32, 32, 3], backbone: {name: vgg16, weights: imagenet}, head: [flatten, "

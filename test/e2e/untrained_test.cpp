@@ -1,0 +1,153 @@
+// predict, evaluate and export of a config, before any training.
+#include <algorithm>
+#include <map>
+
+#include "base/error.h"
+#include "checkpoint/checkpoint.h"
+#include "pictures.h"
+
+namespace trainer::e2e {
+namespace {
+
+bool has(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+std::string digits_config(const Workspace& work, const std::string& more = "") {
+  return work.config(kModel +
+                     ("data: {format: idx, path: " + work.data() + R"(}
+optimizer: {adam: {learning_rate: 3.0e-3}}
+train: {epochs: 1, batch_size: auto}
+run: {dir: )" + (work / "run").string() +
+                      "}\n") +
+                     more);
+}
+
+Path exported(const Workspace& work, const std::string& model, const std::string& name,
+              const Arguments& more = {}, const Environment& environment = {}) {
+  Path file = work / name;
+  const bool keras = file.extension() == ".h5";
+  Arguments arguments{"export",   model, "--format", keras ? "keras_h5" : "safetensors",
+                      "--output", file};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  const Result result = run(arguments, environment);
+  INFO(result.err);
+  REQUIRE(result.code == 0);
+  return file;
+}
+
+std::map<std::string, std::vector<float>> values_of(const Path& file) {
+  std::map<std::string, std::vector<float>> values;
+  for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(file).tensors) {
+    values[tensor.name] = std::move(tensor.values);
+  }
+  return values;
+}
+
+}  // namespace
+
+TEST_CASE("the model of a config is evaluated, predicted with and exported before training") {
+  const Workspace work;
+  const std::string config = digits_config(work);
+  const Result evaluated = run({"evaluate", config, "--json"});
+  INFO(evaluated.err);
+  REQUIRE(evaluated.code == 0);
+  CHECK(evaluated.event("evaluated").at("count") == 250);
+  CHECK(evaluated.event("evaluated").at("step") == 0);
+  CHECK(has(evaluated.err, "untrained: the whole model is as initialised (seed"));
+  CHECK(has(evaluated.err, "makes: " + (work / "run").string()));
+
+  const Result first = run({"predict", config, "--format", "csv", "--limit", "3"});
+  REQUIRE(first.code == 0);
+  CHECK(first.out.starts_with("index,class,probability,label,p_0,p_1,"));
+  const Result again = run({"predict", config, "--format", "csv", "--limit", "3"});
+  CHECK(again.out == first.out);
+  const Result other =
+      run({"predict", config, "--format", "csv", "--limit", "3", "--set", "seed=5"});
+  CHECK(other.out != first.out);
+  CHECK_FALSE(values_of(exported(work, config, "initial.safetensors")).empty());
+}
+
+TEST_CASE("a config with the weights of a run is the model of the run") {
+  const Workspace work;
+  const std::string config = digits_config(work);
+  REQUIRE(run({"train", config, "--quiet"}).code == 0);
+  const std::string folder = work / "run";
+  const Result trained = run({"predict", folder, "--json"});
+  const Result given = run({"predict", config, "--weights", folder, "--json"});
+  INFO(given.err);
+  REQUIRE(given.code == 0);
+  CHECK(given.out == trained.out);
+  CHECK_FALSE(has(given.err, "untrained"));
+  const Json metrics = run({"evaluate", folder, "--json"}).event("evaluated");
+  const Json same = run({"evaluate", config, "--weights", folder, "--json"}).event("evaluated");
+  CHECK(same.at("loss") == metrics.at("loss"));
+  CHECK(same.at("confusion") == metrics.at("confusion"));
+  CHECK(values_of(exported(work, config, "given.safetensors", {"--weights", folder})) ==
+        values_of(exported(work, folder, "trained.safetensors")));
+
+  const auto refuses = [](const Arguments& arguments, int code, const std::string& what) {
+    const Result result = run(arguments);
+    CAPTURE(result.err);
+    CHECK(result.code == code);
+    CHECK(has(result.err, what));
+    CHECK(result.out.empty());
+  };
+  refuses({"predict", folder, "--weights", folder}, 2, "has weights of its own");
+  refuses({"evaluate", config, "--best"}, 2, "--best is of a run");
+  refuses({"evaluate", config, "--follow"}, 2, "--follow waits for the checkpoints of a run");
+  refuses({"predict", config, "--weights", "imagenet"}, 2, "has no model.backbone");
+  refuses({"predict", config, "--weights", "no/where"}, 3, "no/where: there is no such file");
+}
+
+TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays as initialised") {
+  const Pictures pictures;
+  const Workspace& work = pictures.work;
+  const Environment weights{{"WEIGHTS_DIR", work / "."}};
+  // Other initial values stand for those of Keras.
+  exported(work, pictures.config,
+           "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_0.35_224_no_top.h5",
+           {"--set", "seed=7"});
+  const auto keras =
+      values_of(exported(work, pictures.config, "seven.safetensors", {"--set", "seed=7"}));
+  const auto initial = values_of(exported(work, pictures.config, "initial.safetensors"));
+  const auto loaded = values_of(
+      exported(work, pictures.config, "loaded.safetensors", {"--weights", "imagenet"}, weights));
+  REQUIRE(loaded.size() == keras.size());
+  for (const auto& [name, values] : loaded) {
+    CAPTURE(name);
+    CHECK(values == (name.starts_with("dense") ? initial : keras).at(name));
+  }
+
+  const Arguments predict{"predict", pictures.config, (work / "validation" / "left").string(),
+                          "--json",  "--weights",     "imagenet"};
+  const Result result = run(predict, weights);
+  INFO(result.err);
+  CHECK(result.lines().size() == 7);
+  CHECK(result.lines().at(0).at("probabilities").contains("left"));
+  CHECK(has(result.err, "untrained: layers dense, dense_1 are as initialised (seed"));
+  const Result none = run(predict, {{"WEIGHTS_DIR", work / "train"}, {"HOME", work / "train"}});
+  CHECK(none.code == 3);
+  CHECK(has(none.err, "0.35_224_no_top.h5 is in none of"));
+}
+
+TEST_CASE("without its data a config's classes are numbers") {
+  const Pictures pictures;
+  const Workspace& work = pictures.work;
+  std::filesystem::rename(work / "validation", work / "images");
+  std::filesystem::remove_all(work / "train");
+  const Result named = run({"predict", pictures.config, work / "images", "--json"});
+  INFO(named.err);
+  REQUIRE(named.code == 0);
+  CHECK(named.lines().at(0).at("probabilities").contains("right"));
+  const Result numbered =
+      run({"predict", pictures.config, work / "images", "--json", "--set", "data.classes=[]"});
+  INFO(numbered.err);
+  REQUIRE(numbered.code == 0);
+  CHECK(numbered.lines().at(0).at("probabilities").contains("1"));
+  CHECK(numbered.lines().at(0).at("probabilities").size() == 2);
+  CHECK(has(numbered.err, "classes are numbers"));
+  CHECK(run({"evaluate", pictures.config}).code == 3);
+}
+
+}  // namespace trainer::e2e
