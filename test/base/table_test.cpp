@@ -26,7 +26,7 @@ TEST_CASE("a table has columns as wide as their widest cell, and no spaces at li
   CHECK(printed(table, "> ").starts_with("> name     count  note\n> a  "));
 }
 
-TEST_CASE("a table's letters count, not their bytes; without names there is no header") {
+TEST_CASE("a table's letters count, not their bytes, and without names there is no header") {
   Table table({"", ""});
   table.add({"\xc3\xa4\xc3\xb6", "x"});
   table.add({"abc", "y"});
