@@ -1,7 +1,9 @@
 // The program's commands, one file each: what it is called and takes, and what it does.
 #pragma once
 
+#include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,7 +53,9 @@ struct EvaluateArguments {
   // When empty test, or validation where there is none; with follow the other way round.
   std::string split;
   bool best = false;
-  bool follow = false;  // evaluates new checkpoints until the run ends
+  std::optional<std::int64_t> average;  // of the last checkpoints
+  bool flip = false;                    // with mirror images
+  bool follow = false;                  // evaluates new checkpoints until the run ends
   std::vector<config::Override> overrides;
   bool json = false;
   bool quiet = false;

@@ -42,8 +42,9 @@ int follow(const EvaluateArguments& arguments) {
 
 int evaluate(const EvaluateArguments& arguments) {
   if (arguments.follow) return follow(arguments);
-  const inference::Trained trained = inference::open_model(
-      {arguments.run, arguments.best, arguments.weights}, arguments.overrides, environment(), warn);
+  const inference::Trained trained =
+      inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
+                            arguments.overrides, environment(), warn);
   const auto [split, data] = inference::open_split_or_default(trained, arguments.split);
   warn(hooks::left_out(inference::files_of(data, split), split));
   const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
@@ -51,8 +52,9 @@ int evaluate(const EvaluateArguments& arguments) {
   engine::Replicas engine(model, trained.config, engine::open_backends(trained.config),
                           engine::Engine::Use::kEvaluate);
   engine.load(trained.file, trained.path);
-  const auto metrics = engine::evaluate(engine, inference::split_of(data, split),
-                                        engine::evaluate_options(trained.config));
+  engine::EvaluateOptions options = engine::evaluate_options(trained.config);
+  options.flip = arguments.flip;
+  const auto metrics = engine::evaluate(engine, inference::split_of(data, split), options);
   const data::Role role = split == "train"        ? data::Role::kTrain
                           : split == "validation" ? data::Role::kValidation
                                                   : data::Role::kTest;
@@ -75,7 +77,9 @@ void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* be
       command
           .add_flag("--follow", arguments.follow,
                     "Evaluate each new checkpoint of a run that is going on, until it ends")
-          ->excludes(best);
+          ->excludes(best)
+          ->excludes("--average")
+          ->excludes("--flip");
   const auto seconds = [&](const char* name, const char* key, const char* help) {
     command
         .add_option_function<std::string>(
@@ -112,6 +116,10 @@ void add_evaluate(CLI::App& app, int& code) {
       ->check(CLI::IsMember({"test", "validation", "train"}));
   CLI::Option* best =
       command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_average(*command, arguments->average, best);
+  command->add_flag("--flip", arguments->flip,
+                    "Mean of the probabilities and losses of each image and its mirror image, left "
+                    "to right");
   add_follow(*command, *arguments, best);
   add_overrides(*command, arguments->overrides, Shorthands::kDevice);
   command->add_flag("--json", arguments->json, "One JSON object on standard output");

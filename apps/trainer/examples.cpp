@@ -27,11 +27,13 @@ constexpr struct {
     {"evaluate",
      "  trainer evaluate runs/mnist\n"
      "  trainer evaluate runs/mnist --best --split validation --json\n"
+     "  trainer evaluate runs/cats_dogs --average 3 --flip\n"
      "  trainer evaluate runs/mnist --follow --throttle 60\n"},
     {"predict",
      "  trainer predict runs/mnist --limit 5\n"
      "  trainer predict runs/cats_dogs photos/ --top 2 --on-error skip\n"
      "  trainer predict configs/cats_dogs_mobilenet_v2.yaml photos/ --weights imagenet\n"
+     "  trainer predict runs/cats_dogs photos/ --features photos.npy\n"
      "  trainer predict runs/mnist digits.npy --format csv > digits.csv\n"},
     {"export",
      "  trainer export runs/mnist --format onnx --output mnist.onnx\n"

@@ -19,6 +19,7 @@ struct ExportArguments {
   std::string output;
   bool overwrite = false;  // an output that exists
   bool best = false;
+  std::optional<std::int64_t> average;  // of the last checkpoints
   std::vector<config::Override> overrides;
   bool json = false;
   bool quiet = false;
@@ -26,8 +27,9 @@ struct ExportArguments {
 
 int export_model(const ExportArguments& arguments) {
   model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
-  const inference::Trained trained = inference::open_model(
-      {arguments.run, arguments.best, arguments.weights}, arguments.overrides, environment(), warn);
+  const inference::Trained trained =
+      inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
+                            arguments.overrides, environment(), warn);
   const graph::Graph model =
       model::build_model(trained.config.model, trained.config.data, inference::sample_spec(trained),
                          trained.config.seed);
@@ -68,7 +70,9 @@ void add_export(CLI::App& app, int& code) {
       ->type_name("FILE")
       ->required();
   command->add_flag("--overwrite", arguments->overwrite, "Replace a file that exists");
-  command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  CLI::Option* best =
+      command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_average(*command, arguments->average, best);
   add_overrides(*command, arguments->overrides, Shorthands::kNone);
   command->add_flag("--json", arguments->json, "One JSON object on standard output");
   command->add_flag("--quiet", arguments->quiet, "Say nothing of what was written");

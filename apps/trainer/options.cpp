@@ -83,6 +83,15 @@ void add_weights(CLI::App& command, std::string& weights) {
       ->type_name("FILE|RUN|imagenet");
 }
 
+void add_average(CLI::App& command, std::optional<std::int64_t>& average, CLI::Option* best) {
+  command
+      .add_option("--average", average,
+                  "Mean of the parameters and moving statistics of a run's last N checkpoints")
+      ->type_name("N")
+      ->check(at_least_one())
+      ->excludes(best);
+}
+
 CLI::Validator at_least_one() {
   return {[](const std::string& text) {
             std::int64_t value = 0;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
 
 // --weights of the commands that take a config in place of a run.
 void add_weights(CLI::App& command, std::string& weights);
+
+// --average of the commands that take a run; not together with `best`.
+void add_average(CLI::App& command, std::optional<std::int64_t>& average, CLI::Option* best);
 
 // CLI11's own checks of numbers name a range of 20 digits.
 CLI::Validator at_least_one();

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <iostream>
 
+#include "base/files.h"
 #include "commands.h"
+#include "inference/features.h"
 #include "options.h"
 #include "train/open.h"
 
@@ -22,18 +24,56 @@ struct PredictArguments {
   bool skip_damaged = false;        // image files that cannot be read are named and left out
   std::optional<std::int64_t> limit;
   bool best = false;
+  std::optional<std::int64_t> average;  // of the last checkpoints
   std::vector<config::Override> overrides;
   bool quiet = false;
+  bool logits = false;   // beside the probabilities
+  bool flip = false;     // with mirror images
+  std::string features;  // the file for them, in place of predictions
+  std::string layer;     // of the features
+  bool overwrite = false;
 };
 
+// The exit code: whether the split has files that cannot be read, which nothing says to skip.
+int code_of(const std::vector<inference::PredictionInput>& inputs) {
+  const bool all = std::all_of(inputs.begin(), inputs.end(),
+                               [](const auto& input) { return input.unreadable == 0; });
+  return all ? kExitOk : kExitData;
+}
+
+int write_features(const PredictArguments& arguments, const inference::Trained& trained,
+                   const std::vector<inference::PredictionInput>& inputs) {
+  inference::FeatureEngine features =
+      inference::make_feature_engine(trained, inputs, arguments.layer);
+  std::int64_t skipped = 0;
+  const std::int64_t images = inference::write_features(
+      features, inputs, arguments.limit, arguments.features, [&](const std::string& reason) {
+        ++skipped;
+        if (!arguments.quiet) warn("skipped, its features are NaN: " + reason);
+      });
+  if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
+  if (!arguments.quiet) {
+    const std::string shape = to_string(features.shape.with_batch(images));
+    std::cout << arguments.features << ": features " << shape << " of layer " << features.layer
+              << ", float32\n";
+  }
+  return code_of(inputs);
+}
+
 int predict(const PredictArguments& arguments) {
-  const inference::Trained trained = inference::open_model(
-      {arguments.run, arguments.best, arguments.weights}, arguments.overrides, environment(), warn);
+  if (!arguments.features.empty()) {
+    check_output_path("--features", arguments.features, arguments.overwrite);
+  }
+  const inference::Trained trained =
+      inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
+                            arguments.overrides, environment(), warn);
   const auto inputs = inference::open_prediction_inputs(trained, arguments.images, arguments.split,
                                                         arguments.skip_damaged, warn);
+  if (!arguments.features.empty()) return write_features(arguments, trained, inputs);
   const auto engine = inference::make_engine(trained, inputs);
   inference::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, trained.classes,
-                                     inputs, arguments.top, std::cout);
+                                     inputs, arguments.top, std::cout,
+                                     arguments.logits ? engine->outputs() : 0);
   writer.header();
   std::int64_t skipped = 0;
   const auto each = [&](const inference::PredictionInput& input,
@@ -43,13 +83,36 @@ int predict(const PredictArguments& arguments) {
     if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
   for (const inference::PredictionInput& input : inputs) {
-    inference::predict(*engine, input, trained.config.model.loss, arguments.limit,
+    inference::predict(*engine, input, {trained.config.model.loss, arguments.limit, arguments.flip},
                        [&](const inference::Prediction& prediction) { each(input, prediction); });
   }
   if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
-  const bool all = std::all_of(inputs.begin(), inputs.end(),
-                               [](const auto& input) { return input.unreadable == 0; });
-  return all ? kExitOk : kExitData;
+  return code_of(inputs);
+}
+
+// What is given beside or in place of probabilities.
+void add_results(CLI::App& command, PredictArguments& arguments) {
+  CLI::Option* flip = command.add_flag(
+      "--flip", arguments.flip,
+      "Mean of the probabilities of each image and its mirror image, left to right");
+  CLI::Option* logits =
+      command.add_flag("--logits", arguments.logits,
+                       "Also the model's logits; with --flip those of the mean probabilities");
+  CLI::Option* features =
+      command
+          .add_option("--features", arguments.features,
+                      "Write the features of the images, in their order, to this NPY file instead")
+          ->type_name("FILE.npy")
+          ->excludes(flip)
+          ->excludes(logits);
+  for (const char* other : {"--format", "--json", "--top"}) features->excludes(other);
+  command
+      .add_option("--layer", arguments.layer,
+                  "Layer whose output the features are; default the one before the last with "
+                  "weights")
+      ->needs(features);
+  command.add_flag("--overwrite", arguments.overwrite, "Replace a file of features that exists")
+      ->needs(features);
 }
 
 }  // namespace
@@ -83,7 +146,10 @@ void add_predict(CLI::App& app, int& code) {
   command->add_option("--limit", arguments->limit, "Only the first N images")
       ->check(at_least_one());
   command->add_flag("--json", arguments->json, "The same as --format jsonl")->excludes(format);
-  command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  CLI::Option* best =
+      command->add_flag("--best", arguments->best, "The best checkpoint, not the last");
+  add_average(*command, arguments->average, best);
+  add_results(*command, *arguments);
   add_overrides(*command, arguments->overrides, Shorthands::kDevice);
   command->add_flag("--quiet", arguments->quiet, "Count the files that are skipped, name none");
   command->callback([arguments, &code] { code = predict(*arguments); });

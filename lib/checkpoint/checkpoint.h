@@ -83,6 +83,13 @@ std::vector<Saved> list_checkpoints(const Path& folder);
 // Loads a run folder's newest undamaged checkpoint (`best`: its best one), or a checkpoint file.
 TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings);
 
+// The last `count` checkpoints of a run folder, oldest first. Throws DataError when it has fewer.
+std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count);
+// The mean of the parameters, moving statistics and weight averages of checkpoints, in float32,
+// without optimizer slots; the metadata is that of the last one. Throws DataError when they do not
+// have the same tensors.
+TensorFile mean_of(const std::vector<Saved>& checkpoints);
+
 // SHA-256 over the float32 bytes of the tensors in name order.
 std::string sha256_of(const std::vector<Tensor>& tensors);
 

@@ -9,6 +9,7 @@
 #include "base/partition.h"
 #include "config/derived.h"
 #include "data/not_finite.h"
+#include "engine/mirror.h"
 
 namespace trainer::engine {
 
@@ -216,6 +217,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
   const bool ready = features != nullptr && features->complete();
   const auto loader = data::make_loader(ready ? *features : dataset, loading);
+  Evaluation evaluation(engine, dataset.spec(), options.loss, options.flip && features == nullptr);
   std::int64_t done = 0;  // batches
   std::vector<float> weighed;
   const auto next = [&] {
@@ -231,13 +233,14 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
     const bool cancelled = options.cancelled && options.cancelled();
     if (cancelled && !gathered) return std::nullopt;
     const auto count = static_cast<std::size_t>(batch->range.count);
-    engine.evaluate(host_batch(*batch, ready), batch->global);
+    evaluation.run(host_batch(*batch, ready), batch->global);
     if (features != nullptr && !ready) {
       features->store(*batch, engine.read_features(batch->range.count));
     }
-    const auto logits = engine.logits().first(count * static_cast<std::size_t>(engine.outputs()));
+    const auto logits =
+        evaluation.logits().first(count * static_cast<std::size_t>(engine.outputs()));
     const std::vector<std::int32_t> labels = label_indices(dataset, *batch);
-    const auto losses = weigh(dataset, *batch, engine.evaluated_losses().first(count), weighed);
+    const auto losses = weigh(dataset, *batch, evaluation.losses().first(count), weighed);
     if (gathered) {
       if (gathered->gather(*batch, logits, losses, labels, cancelled)) return std::nullopt;
       gathered->add_to(metrics);

@@ -17,6 +17,9 @@ struct EvaluateOptions {
   graph::LossKind loss = graph::LossKind::kSoftmaxCrossEntropy;
   std::int64_t top_k = 0;
   std::int64_t most_scores = kMostScores;  // kept for the AUC
+  // Takes the mean of the probabilities and losses of an image and its mirror image. Needs images:
+  // not with features.
+  bool flip = false;
   // Called with each batch's sample indices and the engine's logits, when set.
   std::function<void(const data::Batch&, std::span<const float> logits)> each_batch;
   // The processes that evaluate together, each a part of every batch; all get the same metrics.

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "data/splits.h"
 #include "engine/evaluate.h"
+#include "engine/mirror.h"
 #include "model/model.h"
 
 namespace trainer::inference {
@@ -138,11 +139,13 @@ std::unique_ptr<engine::Replicas> make_engine(const Trained& trained,
   return engine;
 }
 
-void predict(engine::Replicas& engine, const PredictionInput& input, config::LossKind loss,
-             std::optional<std::int64_t> limit, const std::function<void(const Prediction&)>& each,
+void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
+             const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough) {
-  const std::int64_t count =
-      std::min(input.dataset().size(), limit.value_or(input.dataset().size()));
+  const std::int64_t size = input.dataset().size();
+  const std::int64_t count = std::min(size, options.limit.value_or(size));
+  const auto loss = static_cast<graph::LossKind>(options.loss);
+  engine::Evaluation evaluation(engine, input.dataset().spec(), loss, options.flip);
   data::LoaderOptions loading;
   loading.augment = false;
   loading.batch_size = engine.evaluation_batch();
@@ -151,18 +154,18 @@ void predict(engine::Replicas& engine, const PredictionInput& input, config::Los
   const auto outputs = static_cast<std::size_t>(engine.outputs());
   std::int64_t done = 0;
   while (const data::Batch* batch = loader->next()) {
-    engine.evaluate({batch->range.count, batch->images, false, nullptr});
+    evaluation.run({batch->range.count, batch->images, false, nullptr});
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
-      const auto logits = engine.logits().subspan(i * outputs, outputs);
+      const auto logits = evaluation.logits().subspan(i * outputs, outputs);
       const std::string damage = input.images.damage ? input.images.damage(done) : "";
       if (!damage.empty()) {
         each({done, 0, {}, {}, {}, damage});
         continue;
       }
       Prediction prediction{done,
-                            engine::predicted_class(logits, static_cast<graph::LossKind>(loss)),
-                            probabilities_of(logits, loss),
+                            engine::predicted_class(logits, loss),
+                            probabilities_of(logits, options.loss),
                             {},
                             logits,
                             {}};

@@ -50,24 +50,31 @@ struct Prediction {
   std::int32_t predicted = 0;
   std::vector<double> probabilities;  // in class order; a regression's outputs as they are
   std::optional<std::int32_t> label;  // when known
-  std::span<const float> logits;      // valid during the call
-  std::string error;                  // why there is no prediction: nothing but index is set then
+  // What the probabilities are made of, valid during the call. With flip, the logits of the mean.
+  std::span<const float> logits;
+  std::string error;  // why there is no prediction: nothing but index is set then
 };
 
-// Calls `each` for the first `limit` images, in order, and ends early when `enough`, asked after
-// every batch, says so. The engine is of Use::kPredict.
-void predict(engine::Replicas& engine, const PredictionInput& input, config::LossKind loss,
-             std::optional<std::int64_t> limit, const std::function<void(const Prediction&)>& each,
+struct PredictOptions {
+  config::LossKind loss = config::LossKind::kSoftmaxCrossEntropy;
+  std::optional<std::int64_t> limit = {};  // the first images
+  bool flip = false;  // the mean of the probabilities of an image and its mirror image
+};
+// Calls `each` for the images, in order, and ends early when `enough`, asked after every batch,
+// says so. The engine is of Use::kPredict.
+void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
+             const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough = {});
 
 // Writes predictions as lines of a table, CSV or JSON.
 class PredictionWriter {
  public:
   // `format`: table, csv or jsonl. With `top`, shows that many classes, the most probable first;
-  // otherwise the predicted class and (except in a table) the probabilities of all.
+  // otherwise the predicted class and (except in a table) the probabilities of all. `logits`: how
+  // many the model gives, to show them too; 0 shows none.
   PredictionWriter(const std::string& format, std::vector<std::string> classes,
                    const std::vector<PredictionInput>& inputs, std::optional<std::int64_t> top,
-                   std::ostream& out);
+                   std::ostream& out, std::int64_t logits = 0);
   void header();
   void write(const PredictionInput& input, const Prediction& prediction);
 
@@ -83,6 +90,7 @@ class PredictionWriter {
   std::string format_;
   std::vector<std::string> classes_;
   std::int64_t top_ = 0;                   // 0: not given
+  std::int64_t logits_ = 0;                // 0: not shown
   bool files_ = false, labelled_ = false;  // whether to have these columns
   std::size_t name_width_ = 5, file_width_ = 4;
   std::ostream& out_;

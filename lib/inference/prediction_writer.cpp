@@ -27,8 +27,13 @@ std::string number(double value) {
 
 PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::string> classes,
                                    const std::vector<PredictionInput>& inputs,
-                                   std::optional<std::int64_t> top, std::ostream& out)
-    : format_(format), classes_(std::move(classes)), files_(inputs.size() > 1), out_(out) {
+                                   std::optional<std::int64_t> top, std::ostream& out,
+                                   std::int64_t logits)
+    : format_(format),
+      classes_(std::move(classes)),
+      logits_(logits),
+      files_(inputs.size() > 1),
+      out_(out) {
   if (top) top_ = std::min(*top, static_cast<std::int64_t>(classes_.size()));
   for (const std::string& name : classes_) name_width_ = std::max(name_width_, name.size());
   for (const PredictionInput& input : inputs) {
@@ -67,12 +72,18 @@ void PredictionWriter::header() {
     if (top_ == 0) {
       for (const std::string& name : classes_) out_ << ',' << csv_cell("p_" + name);
     }
+    for (std::int64_t i = 0; i < logits_; ++i) {
+      // A single one is that of the second class.
+      const std::int64_t of = logits_ == 1 && classes_.size() == 2 ? 1 : i;
+      out_ << ',' << csv_cell("logit_" + class_name(of));
+    }
     out_ << '\n';
   } else if (format_ == "table") {
     if (files_) out_ << std::left << std::setw(static_cast<int>(file_width_) + 2) << "file";
     out_ << std::right << std::setw(7) << "index"
          << "  " << std::left << std::setw(width) << "class"
-         << (labelled_ ? "probability  label" : "probability") << '\n';
+         << (labelled_ ? "probability  label" : "probability") << (logits_ > 0 ? "  logits" : "")
+         << '\n';
   }
 }
 
@@ -98,6 +109,9 @@ void PredictionWriter::write_table(const PredictionInput& input, const Predictio
     out_ << "  " << class_name(static_cast<std::int64_t>(i)) << ' '
          << fixed(prediction.probabilities[i], 4);
   }
+  if (logits_ > 0) {
+    for (const float x : prediction.logits) out_ << "  " << fixed(static_cast<double>(x), 4);
+  }
   out_ << '\n';
 }
 
@@ -112,6 +126,9 @@ void PredictionWriter::write_csv(const PredictionInput& input, const Prediction&
   }
   if (top_ == 0) {
     for (const double x : prediction.probabilities) out_ << ',' << number(x);
+  }
+  if (logits_ > 0) {
+    for (const float x : prediction.logits) out_ << ',' << number(static_cast<double>(x));
   }
   out_ << '\n';
 }
@@ -136,6 +153,7 @@ void PredictionWriter::write_json(const PredictionInput& input, const Prediction
       all[class_name(static_cast<std::int64_t>(i))] = prediction.probabilities[i];
     }
   }
+  if (logits_ > 0) json["logits"] = prediction.logits;
   out_ << to_json_line(json) << '\n';
 }
 

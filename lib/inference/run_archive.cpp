@@ -1,6 +1,7 @@
 #include "inference/run_archive.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
@@ -72,33 +73,29 @@ std::vector<config::Override> without_training_keys(
   return all;
 }
 
-Trained open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
-                   const config::Environment& environment,
-                   const std::function<void(const Notice&)>& warn) {
-  if (is_config(source.path)) {
-    if (source.best) {
-      throw ConfigError({}, concat("--best is of a run, and ", source.path,
-                                   " is a config, whose model is not trained; name the folder of "
-                                   "a run"));
-    }
-    return open_untrained(source.path, source.weights, overrides, environment, warn);
+namespace {
+
+// The mean of a run's last checkpoints, with a note that names them.
+checkpoint::TensorFile load_average(const std::string& run, std::int64_t count,
+                                    const std::function<void(const Notice&)>& warn) {
+  if (std::filesystem::is_regular_file(run)) {
+    throw ConfigError({}, concat("--average is of the checkpoints of a run, and ", run,
+                                 " is a file; name the folder of the run"));
   }
-  if (!source.weights.empty()) {
-    throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
-                                 source.path, " has weights of its own"));
-  }
-  return open_trained(source.path, source.best, overrides, environment, warn);
+  const std::vector<checkpoint::Saved> saved = checkpoint::last_checkpoints(run, count);
+  std::vector<std::string> steps;
+  for (const checkpoint::Saved& one : saved) steps.push_back(std::to_string(one.step));
+  warn(Notice::note(concat(run, ": the mean of the checkpoints of steps ", join(steps))));
+  return checkpoint::mean_of(saved);
 }
 
-Trained open_trained(const std::string& run_or_file, bool best,
-                     const std::vector<config::Override>& overrides,
-                     const config::Environment& environment,
-                     const std::function<void(const Notice&)>& warn) {
+Trained trained_of(const std::string& run_or_file, checkpoint::TensorFile file,
+                   const std::vector<config::Override>& overrides,
+                   const config::Environment& environment,
+                   const std::function<void(const Notice&)>& warn) {
   Trained trained;
   trained.path = run_or_file;
-  std::vector<std::string> warnings;
-  trained.file = checkpoint::load(run_or_file, best, warnings);
-  for (const std::string& warning : warnings) warn(warning);
+  trained.file = std::move(file);
   const checkpoint::Metadata& metadata = trained.file.metadata;
   const auto text = metadata.find("config");
   if (text == metadata.end()) {
@@ -123,6 +120,41 @@ Trained open_trained(const std::string& run_or_file, bool best,
   trained.image_type = train::image_type_of(metadata);
   trained.label_is_index = train::label_is_index_of(metadata);
   return trained;
+}
+
+}  // namespace
+
+Trained open_trained(const std::string& run_or_file, bool best,
+                     const std::vector<config::Override>& overrides,
+                     const config::Environment& environment,
+                     const std::function<void(const Notice&)>& warn) {
+  std::vector<std::string> warnings;
+  checkpoint::TensorFile file = checkpoint::load(run_or_file, best, warnings);
+  for (const std::string& warning : warnings) warn(warning);
+  return trained_of(run_or_file, std::move(file), overrides, environment, warn);
+}
+
+Trained open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
+                   const config::Environment& environment,
+                   const std::function<void(const Notice&)>& warn) {
+  if (is_config(source.path)) {
+    if (source.best || source.average) {
+      throw ConfigError(
+          {}, concat(source.best ? "--best" : "--average", " is of a run, and ", source.path,
+                     " is a config, whose model is not trained; name the folder of "
+                     "a run"));
+    }
+    return open_untrained(source.path, source.weights, overrides, environment, warn);
+  }
+  if (!source.weights.empty()) {
+    throw ConfigError({}, concat("--weights is of a config (.yaml), whose model is not trained; ",
+                                 source.path, " has weights of its own"));
+  }
+  if (source.average) {
+    return trained_of(source.path, load_average(source.path, *source.average, warn), overrides,
+                      environment, warn);
+  }
+  return open_trained(source.path, source.best, overrides, environment, warn);
 }
 
 model::SampleSpec sample_spec(const Trained& trained) {

@@ -38,9 +38,10 @@ Trained open_trained(const std::string& run_or_file, bool best,
 
 // What the command line names a model by.
 struct ModelSource {
-  std::string path;     // a run folder, a checkpoint or a config file
-  bool best = false;    // of a run folder
-  std::string weights;  // of a config: see open_untrained()
+  std::string path;                          // a run folder, a checkpoint or a config file
+  bool best = false;                         // of a run folder
+  std::optional<std::int64_t> average = {};  // of a run folder: how many of the last checkpoints
+  std::string weights;                       // of a config: see open_untrained()
 };
 // open_untrained() for a config, otherwise open_trained(). Throws ConfigError for an option that
 // does not fit the path.

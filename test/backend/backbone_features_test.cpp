@@ -10,6 +10,7 @@
 
 #include "backend/harness.h"
 #include "compile/compile.h"
+#include "model/features.h"
 #include "support/model.h"
 #include "support/source_files.h"
 
@@ -56,13 +57,13 @@ std::vector<double> value_of(const std::string& name, const Shape& shape) {
   return values;
 }
 
-graph::Graph model_of(const std::string& name, std::int64_t features) {
+graph::Graph model_of(const std::string& name, std::int64_t outputs, bool head) {
   const auto image = fixture()["image"].get<std::vector<std::int64_t>>();
-  model::SampleSpec spec = sample(Shape(image), features);
+  model::SampleSpec spec = sample(Shape(image), outputs);
   spec.label_is_index = false;
   spec.image_type = DType::kFloat32;
-  return build("{backbone: {name: " + name + "}, head: [{flatten: {name: features}}], " +
-                   "loss: mean_squared_error}",
+  return build("{backbone: {name: " + name + "}, head: [{flatten: {name: features}}" +
+                   (head ? ", dense: 3" : "") + "], loss: mean_squared_error}",
                spec, "data: {format: synthetic, normalize: {scale: 1}}\n");
 }
 
@@ -92,9 +93,15 @@ void check_layers(const std::string& name, const json& c, const graph::Graph& gr
   CHECK_MESSAGE(count == c["parameters"].get<std::int64_t>(), name);
 }
 
-void check_backbone(const std::string& name) {
+// `head`: with a dense layer, before which the model is cut as trainer predict --features does.
+void check_backbone(const std::string& name, bool head = false) {
   const json& c = fixture()[name];
-  const graph::Graph model = model_of(name, c["count"]);
+  graph::Graph model = model_of(name, head ? 3 : c["count"].get<std::int64_t>(), head);
+  if (head) {
+    const model::FeatureModel features = model::cut_at_features(model, "");
+    CHECK(features.layer == "features");
+    model = features.graph;
+  }
   check_layers(name, c, model);
   const Setup setup = setups()[0];
   compile::Options options;
@@ -129,6 +136,11 @@ void check_backbone(const std::string& name) {
 TEST_CASE("backbones of convolutions give Keras's features") {
   for (const char* name : {"resnet18", "resnet34", "resnet101", "densenet121"})
     check_backbone(name);
+}
+
+TEST_CASE("a model cut before its head gives Keras's features") {
+  check_backbone("resnet18", true);
+  check_backbone("mobilenet_v3_small", true);
 }
 
 TEST_CASE("backbones of other layers give Keras's features") {

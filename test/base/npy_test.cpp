@@ -93,4 +93,17 @@ TEST_CASE("an NPY header that was cut anywhere is an error") {
   }
 }
 
+TEST_CASE("a header that is written is read back, and the elements are aligned") {
+  for (const std::vector<std::int64_t>& dims :
+       {std::vector<std::int64_t>{7}, {3, 5}, {100000, 7, 7, 2048}, {0, 4}}) {
+    const std::string text = npy_header("<f4", dims);
+    const NpyHeader header = read_npy_header(Bytes(text.begin(), text.end()), "x.npy");
+    CHECK(header.type == "f4");
+    CHECK_FALSE(header.big_endian);
+    CHECK(header.dims == dims);
+    CHECK(header.offset == text.size());
+    CHECK(text.size() % 64 == 0);
+  }
+}
+
 }  // namespace trainer

@@ -113,6 +113,10 @@ TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays a
   const auto initial = values_of(exported(work, pictures.config, "initial.safetensors"));
   const auto loaded = values_of(
       exported(work, pictures.config, "loaded.safetensors", {"--weights", "imagenet"}, weights));
+  // Weights of the whole model, which the config names, give way.
+  const std::string whole = concat("model.weights=", (work / "initial.safetensors").string());
+  CHECK(values_of(exported(work, pictures.config, "again.safetensors",
+                           {"--weights", "imagenet", "--set", whole}, weights)) == loaded);
   REQUIRE(loaded.size() == keras.size());
   for (const auto& [name, values] : loaded) {
     CAPTURE(name);

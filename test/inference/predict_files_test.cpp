@@ -80,7 +80,7 @@ Found predict_files(const Fixture& fixture, const std::vector<std::string>& file
       fixture.engine(sample_spec(fixture.trained, inputs), engine::Engine::Use::kPredict);
   engine::Replicas& engine = *owned;
   for (const PredictionInput& input : inputs) {
-    predict(engine, input, fixture.trained.config.model.loss, {}, [&](const Prediction& p) {
+    predict(engine, input, {fixture.trained.config.model.loss}, [&](const Prediction& p) {
       const std::string name = input.name_of(p.index);
       found.order.push_back(name);
       if (!p.error.empty()) return found.errors.push_back(p.error);

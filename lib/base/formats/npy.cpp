@@ -73,4 +73,17 @@ NpyHeader read_npy_header(std::span<const std::uint8_t> content, const std::stri
   return result;
 }
 
+std::string npy_header(const std::string& type, const std::vector<std::int64_t>& dims) {
+  constexpr std::size_t kPrefix = 10, kAlignment = 64;
+  std::string shape;
+  for (const std::int64_t dim : dims) shape += concat(dim, ", ");
+  std::string text =
+      concat("{'descr': '", type, "', 'fortran_order': False, 'shape': (", shape, "), }");
+  text.append((kAlignment - (kPrefix + text.size() + 1) % kAlignment) % kAlignment, ' ');
+  text += '\n';
+  const std::size_t size = text.size();
+  return std::string("\x93NUMPY\x01", 7) + '\0' + static_cast<char>(size & 255) +
+         static_cast<char>(size >> 8) + text;
+}
+
 }  // namespace trainer

@@ -18,4 +18,7 @@ struct NpyHeader {
 // `source` is used in messages. Throws DataError, for Fortran order too.
 NpyHeader read_npy_header(std::span<const std::uint8_t> content, const std::string& source);
 
+// The start of a file in C order up to its elements; `type` as NumPy writes it, e.g. "<f4".
+std::string npy_header(const std::string& type, const std::vector<std::int64_t>& dims);
+
 }  // namespace trainer

@@ -137,7 +137,7 @@ Mistakes look(const inference::Trained& trained, const MistakeOptions& options) 
     const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - start;
     return passed.count() >= options.seconds;
   };
-  inference::predict(*engine, input, trained.config.model.loss, {}, each, enough);
+  inference::predict(*engine, input, {trained.config.model.loss}, each, enough);
   found.worst = worst.take(input, trained.classes);
   return found;
 }

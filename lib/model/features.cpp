@@ -1,0 +1,110 @@
+#include "model/features.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "config/values.h"
+
+namespace trainer::model {
+namespace {
+
+using graph::Graph;
+using graph::LayerInfo;
+using graph::ValueId;
+
+const LayerInfo* layer_that_makes(const Graph& model, ValueId value) {
+  for (const LayerInfo& layer : model.layers) {
+    if (layer.output == value) return &layer;
+  }
+  return nullptr;
+}
+
+// The layer that `layer` takes its first input from; null for the images.
+const LayerInfo* layer_before(const Graph& model, const LayerInfo& layer) {
+  for (const graph::Node& node : model.nodes) {
+    if (node.name != layer.name || node.inputs.empty()) continue;
+    return layer_that_makes(model, node.inputs[0]);
+  }
+  return nullptr;
+}
+
+const LayerInfo& last_before_head(const Graph& model) {
+  const auto head = std::find_if(model.layers.rbegin(), model.layers.rend(),
+                                 [](const LayerInfo& layer) { return !layer.parameters.empty(); });
+  const LayerInfo* features = head == model.layers.rend() ? nullptr : layer_before(model, *head);
+  // Dropout changes nothing outside of training.
+  while (features != nullptr && features->kind == "Dropout") {
+    features = layer_before(model, *features);
+  }
+  if (features == nullptr) {
+    throw ConfigError({},
+                      "--features: the model has no layer before its last one with weights; "
+                      "name a layer with --layer");
+  }
+  return *features;
+}
+
+const LayerInfo& layer_named(const Graph& model, const std::string& name) {
+  std::vector<std::string> names;
+  for (const LayerInfo& layer : model.layers) {
+    if (layer.name == name) return layer;
+    names.push_back(layer.name);
+  }
+  constexpr std::size_t kMostNames = 12;
+  std::string known = config::suggestion(name, names);
+  if (known.empty()) {
+    const std::size_t first = names.size() > kMostNames ? names.size() - kMostNames : 0;
+    names.erase(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(first));
+    known = concat(first > 0 ? "; the last layers: " : "; layers: ", join(names));
+  }
+  throw ConfigError({}, concat("--layer: there is no layer '", name, "'", known));
+}
+
+// Leaves out the nodes that `last` is not made of. The update of the statistics stays with its
+// batch norm, of which it tells where they are.
+void keep_nodes_of(Graph& graph, ValueId last) {
+  std::set<ValueId> needed{last}, made;
+  const auto any_of = [](const std::vector<ValueId>& ids, const std::set<ValueId>& set) {
+    return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return set.contains(id); });
+  };
+  for (std::size_t i = graph.nodes.size(); i-- > 0;) {
+    const graph::Node& node = graph.nodes[i];
+    if (any_of(node.outputs, needed)) needed.insert(node.inputs.begin(), node.inputs.end());
+  }
+  std::erase_if(graph.nodes, [&](const graph::Node& node) {
+    const bool updates = std::holds_alternative<graph::UpdateStatistics>(node.op);
+    if (!any_of(node.outputs, needed) && !(updates && any_of(node.inputs, made))) return true;
+    made.insert(node.outputs.begin(), node.outputs.end());
+    return false;
+  });
+}
+
+}  // namespace
+
+FeatureModel cut_at_features(const Graph& model, const std::string& layer) {
+  const LayerInfo& cut = layer.empty() ? last_before_head(model) : layer_named(model, layer);
+  FeatureModel features{model, cut.name, model[cut.output].shape};
+  Graph& graph = features.graph;
+  keep_nodes_of(graph, cut.output);
+  std::erase_if(graph.layers, [&](const LayerInfo& one) { return graph.producer(one.output) < 0; });
+  // Without frozen parameters the model stays in one piece.
+  for (LayerInfo& one : graph.layers) one.trainable = true;
+  for (graph::Value& value : graph.values) {
+    value.trainable = value.trainable || value.role == graph::Role::kParameter;
+  }
+  ValueId rows = cut.output;
+  if (features.shape.rank() != 2) {
+    const graph::Reshape flat{Shape{kBatch, features.shape.elements()}};
+    rows = graph.add1(flat, {rows}, "features", cut.loc);
+  }
+  // A loss ends every model; this one is never computed.
+  const ValueId labels = graph.inputs[1];
+  graph[labels].type = DType::kInt32;
+  graph[labels].shape = Shape{kBatch};
+  graph.outputs = {rows, graph.add1(graph::Loss{}, {rows, labels}, "loss", cut.loc)};
+  return features;
+}
+
+}  // namespace trainer::model

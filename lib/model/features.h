@@ -1,0 +1,19 @@
+// The model up to a layer, whose output it gives in place of logits.
+#pragma once
+
+#include <string>
+
+#include "graph/graph.h"
+
+namespace trainer::model {
+
+struct FeatureModel {
+  graph::Graph graph;  // its logits are the features, [batch, features]; the loss has no meaning
+  std::string layer;
+  Shape shape;  // of the layer's output, with the batch
+};
+// Of build_model()'s graph, with the same parameters. `layer` "": the last one before the last
+// layer that has weights, which makes the logits. Throws ConfigError when there is no such layer.
+FeatureModel cut_at_features(const graph::Graph& model, const std::string& layer);
+
+}  // namespace trainer::model
