@@ -27,8 +27,9 @@ std::vector<std::pair<std::string, std::string>> parameters_of(const config::Con
                                                      "parallel.replicas"};
   std::vector<std::pair<std::string, std::string>> parameters;
   for (auto& [key, value] : config::leaves(config)) {
+    const std::string_view name = key;
     const bool compares = std::any_of(kBegins.begin(), kBegins.end(), [&](std::string_view begin) {
-      return key.starts_with(begin);
+      return name.starts_with(begin);
     });
     const bool empty = value.empty() || value == "null" || value == "[]" || value == "\"\"";
     if (!compares || empty || value.size() > kLongest) continue;
