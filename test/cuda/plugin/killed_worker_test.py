@@ -121,8 +121,9 @@ def survivor_names_the_killed(folder):
             said = "".join(survivor.errors)
             assert workers[killed].end() == -signal.SIGKILL
         assert code == 4, f"rank {1 - killed} ended with {code}:\n{said}"
-        # Itself with its place, what it was doing in which step, and the one that is gone.
-        for wanted in (rf"rank {1 - killed} \({host}, GPU {1 - killed}\)", r"in step \d+", rf"rank {killed}\b"):
+        # Itself, the step, and the one that is gone with its host. Who notices first decides what else is said: NCCL's
+        # watcher knows the GPU of the rank, a collective between the processes the one that was killed.
+        for wanted in (rf"rank {1 - killed}\b", r"step \d+", rf"rank {killed}\b", rf"\({host}, GPU|on {host}\b"):
             assert re.search(wanted, said), f"no '{wanted}' in:\n{said}"
 
 
