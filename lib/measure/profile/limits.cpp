@@ -21,8 +21,10 @@ double cache_of_core() {
   return bytes > 0 ? static_cast<double>(bytes) : kUsualCache;
 }
 
-__attribute__((target_clones("avx512f", "avx2", "default"), optimize("O3"))) void triad(
-    float* __restrict a, const float* __restrict b, const float* __restrict c, std::size_t count) {
+__attribute__((target_clones("avx512f", "avx2", "default"))) void triad(float* __restrict a,
+                                                                        const float* __restrict b,
+                                                                        const float* __restrict c,
+                                                                        std::size_t count) {
   for (std::size_t i = 0; i < count; ++i) a[i] = b[i] + 0.5f * c[i];
 }
 
@@ -47,7 +49,9 @@ double measure_triad(int threads, double bytes_of_thread, double seconds) {
   std::barrier round(threads, end_round);
   const auto work = [&] {
     std::vector<float> a(count), b(count, 1), c(count, 1);
-    for (round.arrive_and_wait(); !over; round.arrive_and_wait()) {
+    while (true) {
+      round.arrive_and_wait();
+      if (over) return;
       for (int i = 0; i < repetitions; ++i) triad(a.data(), b.data(), c.data(), count);
     }
   };
