@@ -54,23 +54,38 @@ std::string bar(double share, int width) {
          std::string(static_cast<std::size_t>(width - full), ' ') + "]";
 }
 
-// The terminal's line in fewer than `columns` columns: the fields leave from the right, then the
-// bar, which takes the room that is left.
-std::string fitted(const std::string& head, double share, std::vector<std::string> fields,
-                   int columns) {
-  const auto length = [&] {
-    std::size_t sum = head.size();
-    for (const std::string& field : fields) sum += 2 + field.size();
-    return static_cast<int>(sum);
-  };
-  constexpr int kBrackets = 3;  // and the blank before them
-  while (!fields.empty() && length() + kBrackets + kLeastBar >= columns) fields.pop_back();
-  const int room = columns - 1 - length() - kBrackets;
-  std::string line = head;
-  if (room >= kLeastBar) line += ' ' + bar(share, std::min(room, kMostBar));
-  for (const std::string& field : fields) line += "  " + field;
-  return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));
-}
+// The terminal's line in fewer columns than the terminal has: the fields leave from the right, then
+// the bar, which takes the room that is left. What has left stays away until the width changes;
+// otherwise fields would come and go with the digits of the numbers.
+class TerminalLine {
+ public:
+  std::string fit(const std::string& head, double share, std::vector<std::string> fields,
+                  int columns) {
+    if (columns != std::exchange(columns_, columns)) {
+      fields_ = fields.size();
+      has_bar_ = true;
+    }
+    constexpr int kBrackets = 3;  // and the blank before them
+    const auto room = [&] {
+      std::size_t sum = head.size();
+      for (const std::string& field : fields) sum += 2 + field.size();
+      return columns - 1 - static_cast<int>(sum) - kBrackets;
+    };
+    fields.resize(std::min(fields.size(), fields_));
+    while (!fields.empty() && room() < kLeastBar) fields.pop_back();
+    fields_ = fields.size();
+    has_bar_ = has_bar_ && room() >= kLeastBar;
+    std::string line = head;
+    if (has_bar_) line += ' ' + bar(share, std::min(room(), kMostBar));
+    for (const std::string& field : fields) line += "  " + field;
+    return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));
+  }
+
+ private:
+  int columns_ = 0;
+  std::size_t fields_ = 0;  // shown at this width
+  bool has_bar_ = true;
+};
 
 // "gpu0: utilization 87 %, memory 12.3 GiB, 310 W": means over the run, what the device says of it.
 std::string device_line(const engine::DeviceUse& use) {
@@ -261,7 +276,7 @@ class ProgressHook : public Hook {
   }
 
   // Of a terminal: "epoch 1/3  4/8 [=====     ]  eta 0:01 ...".
-  std::string terminal_line() const {
+  std::string terminal_line() {
     const Place at = place();
     const std::string head =
         concat("epoch ", at.epoch, "/", at.epochs, "  ", at.step, "/", at.steps);
@@ -269,8 +284,8 @@ class ProgressHook : public Hook {
                                     learning_rate(), wait(), steps()};
     std::erase(fields, "");
     const double share = static_cast<double>(at.step) / static_cast<double>(at.steps);
-    return fitted(head, share, std::move(fields),
-                  facts_.columns ? facts_.columns() : kUsualColumns);
+    return line_.fit(head, share, std::move(fields),
+                     facts_.columns ? facts_.columns() : kUsualColumns);
   }
 
   // Of a line that is not rewritten in place.
@@ -312,6 +327,7 @@ class ProgressHook : public Hook {
   MetricWindow window_;
   double step_seconds_ = 0;  // moving average
   double shown_at_ = -kRefresh;
+  TerminalLine line_;
   bool open_line_ = false;
 };
 

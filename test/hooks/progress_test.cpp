@@ -20,8 +20,10 @@ std::string next(const std::string& run) {
   return "next: trainer evaluate " + run + ", or trainer predict " + run + " IMAGE...\n";
 }
 
-// The terminal's line of the 12th of 20 steps, 8 an epoch, at each width in turn.
-std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t total = 20) {
+// The terminal's line of the 12th of 20 steps, 8 an epoch, at each width in turn, with the losses
+// given for the first lines.
+std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t total = 20,
+                                  const std::vector<double>& losses = {}) {
   std::ostringstream out;
   std::size_t asked = 0;
   const auto hook =
@@ -33,6 +35,7 @@ std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t t
     out.str("");
     Progress p = after_step(12);
     p.elapsed = static_cast<double>(i + 1);
+    if (i < losses.size()) p.loss = losses[i];
     hook->on_step(p);
     const std::string text = out.str();
     const std::string start = "\r\x1b[?7l", end = "\x1b[?7h\x1b[K";
@@ -153,6 +156,40 @@ TEST_CASE(
   CHECK(lines[4] == "epoch 2/3  4/8");
   CHECK(lines[5] == "epoch 2");
   CHECK(lines[6] == lines[1]);  // resized in mid-run
+}
+
+TEST_CASE("progress, terminal: what has left stays away until the width changes") {
+  const auto lines = lines_at({80, 80, 80, 81}, 20, {1, 123456, 1, 1});
+  CHECK(lines[0] ==
+        "epoch 2/3  4/8 [===   ]  eta 0:01  loss 1.0000  accuracy 0.5000  3,200 images/s");
+  CHECK(lines[1] ==
+        "epoch 2/3  4/8 [========         ]  eta 0:01  loss 123456.0000  accuracy 0.5000");
+  CHECK(lines[2] ==
+        "epoch 2/3  4/8 [==========          ]  eta 0:01  loss 1.0000  accuracy 0.5000");
+  CHECK(lines[3] ==
+        "epoch 2/3  4/8 [===    ]  eta 0:01  loss 1.0000  accuracy 0.5000  3,200 images/s");
+}
+
+TEST_CASE("progress, terminal: a bar that has left stays away until the width changes") {
+  std::ostringstream out;
+  int columns = 24;
+  const auto hook =
+      make_progress_hook(out, true, false, steps(1), {[&] { return columns; }, {}, {}});
+  RunInfo info = run_info("r", 0, 32);
+  info.steps_per_epoch = 16;
+  hook->on_start(info);
+  const auto line = [&](std::int64_t step) {
+    out.str("");
+    Progress p = after_step(step);
+    p.elapsed = static_cast<double>(step);
+    hook->on_step(p);
+    return without(without(out.str(), "\r\x1b[?7l"), "\x1b[?7h\x1b[K");
+  };
+  CHECK(line(9) == "epoch 1/2  9/16 [==   ]");
+  CHECK(line(10) == "epoch 1/2  10/16");
+  CHECK(line(17) == "epoch 2/2  1/16");
+  columns = 25;
+  CHECK(line(18) == "epoch 2/2  2/16 [      ]");
 }
 
 TEST_CASE(
