@@ -136,6 +136,36 @@ void write_through(const Path& path, const Pieces& pieces) {
   for (const auto& piece : pieces) write_all(file.get(), piece, path);
 }
 
+// Whether there is something of that name but a regular file, to be written to as it is. Throws
+// DataError for a folder.
+bool is_special_file(const Path& path) {
+  std::error_code error;
+  const auto status = std::filesystem::status(path, error);
+  if (std::filesystem::is_directory(status)) throw DataError(path, "is a folder, expected a file");
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
+}
+
+Path temporary_of(const Path& path) {
+  return path.string() + kTemporaryMark + std::to_string(::getpid());
+}
+
+void rename_into_place(const Path& temporary, const Path& path) {
+  if (::rename(temporary.c_str(), path.c_str()) != 0) {
+    throw DataError(path, "cannot rename into place: " + reason());
+  }
+}
+
+// The name that linkat() takes for a file without one.
+std::string link_source(int fd) { return concat("/proc/self/fd/", fd); }
+
+// A file in the folder that has no name yet; -1 where the system does not offer that.
+int open_without_name(const Path& folder) {
+  const int fd = ::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0644);
+  if (fd < 0 || ::access(link_source(fd).c_str(), F_OK) == 0) return fd;
+  ::close(fd);
+  return -1;
+}
+
 }  // namespace
 
 void check_regular_file(const Path& path) {
@@ -157,23 +187,16 @@ void check_output_path(const std::string& option, const Path& path, bool overwri
 }
 
 void write_file_atomic(const Path& name, const Pieces& pieces) {
-  std::error_code error;
-  const auto status = std::filesystem::status(name, error);
-  if (std::filesystem::is_directory(status)) throw DataError(name, "is a folder, expected a file");
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
-    return write_through(name, pieces);
-  }
+  if (is_special_file(name)) return write_through(name, pieces);
   const Path path = target_of(name);
   remove_leftovers_of(path);
-  const Path temporary = path.string() + kTemporaryMark + std::to_string(::getpid());
+  const Path temporary = temporary_of(path);
   try {
     Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
     if (!file.valid()) throw DataError(path, "cannot create: " + reason());
     for (const auto& piece : pieces) write_all(file.get(), piece, path);
     if (::fsync(file.get()) != 0) throw DataError(path, "cannot sync to the disk: " + reason());
-    if (::rename(temporary.c_str(), path.c_str()) != 0) {
-      throw DataError(path, "cannot rename into place: " + reason());
-    }
+    rename_into_place(temporary, path);
   } catch (...) {
     ::unlink(temporary.c_str());
     throw;
@@ -188,6 +211,46 @@ void write_file_atomic(const Path& path, std::span<const std::uint8_t> content) 
 void write_file_atomic(const Path& path, std::string_view content) {
   write_file_atomic(
       path, std::span(reinterpret_cast<const std::uint8_t*>(content.data()), content.size()));
+}
+
+AtomicFileWriter::AtomicFileWriter(const Path& path) : is_regular_(!is_special_file(path)) {
+  path_ = is_regular_ ? target_of(path) : path;
+  if (is_regular_) {
+    remove_leftovers_of(path_);
+    temporary_ = temporary_of(path_);
+    fd_ = open_without_name(folder_of(path_));
+    is_named_ = fd_ < 0;
+  }
+  if (fd_ < 0) {
+    const int create = is_regular_ ? O_CREAT | O_TRUNC : 0;
+    fd_ = ::open((is_regular_ ? temporary_ : path_).c_str(), O_WRONLY | O_CLOEXEC | create, 0644);
+  }
+  if (fd_ < 0) throw DataError(path_, "cannot create: " + reason());
+}
+
+AtomicFileWriter::~AtomicFileWriter() {
+  ::close(fd_);
+  if (is_named_) ::unlink(temporary_.c_str());
+}
+
+void AtomicFileWriter::write(std::span<const std::uint8_t> content) {
+  write_all(fd_, content, path_);
+}
+
+void AtomicFileWriter::commit() {
+  if (!is_regular_) return;
+  if (::fsync(fd_) != 0) throw DataError(path_, "cannot sync to the disk: " + reason());
+  if (!is_named_) {
+    ::unlink(temporary_.c_str());  // of a killed process with the same number
+    if (::linkat(AT_FDCWD, link_source(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
+                 AT_SYMLINK_FOLLOW) != 0) {
+      throw DataError(path_, "cannot name the file that was written: " + reason());
+    }
+    is_named_ = true;
+  }
+  rename_into_place(temporary_, path_);
+  is_named_ = false;
+  sync_path(folder_of(path_));
 }
 
 void remove_leftovers(const Path& folder) {

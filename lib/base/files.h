@@ -38,6 +38,27 @@ void write_file_atomic(const Path& path, std::string_view content);
 // Overload for content in several pieces, so that a large file needs no second copy in memory.
 using Pieces = std::vector<std::span<const std::uint8_t>>;
 void write_file_atomic(const Path& path, const Pieces& pieces);
+
+// A file that is written in pieces. commit() puts it at `path`, as write_file_atomic() does;
+// without commit() `path` stays what it was. Until then the file has no name, where the file system
+// allows that, so that a killed writer leaves nothing. A device, FIFO or socket is written to at
+// once.
+class AtomicFileWriter {
+ public:
+  explicit AtomicFileWriter(const Path& path);  // these throw DataError
+  ~AtomicFileWriter();
+  AtomicFileWriter(const AtomicFileWriter&) = delete;
+  AtomicFileWriter& operator=(const AtomicFileWriter&) = delete;
+  void write(std::span<const std::uint8_t> content);
+  void commit();
+
+ private:
+  Path path_, temporary_;
+  int fd_ = -1;
+  bool is_regular_ = true;
+  bool is_named_ = false;  // as temporary_
+};
+
 // Removes the temporary files that killed writers left in `folder`. Call it only while no other
 // process writes there.
 void remove_leftovers(const Path& folder);

@@ -1,12 +1,22 @@
 #include "inference/features.h"
 
+#include <algorithm>
 #include <limits>
+#include <span>
 
 #include "base/formats/npy.h"
 #include "model/features.h"
 #include "model/model.h"
 
 namespace trainer::inference {
+namespace {
+
+template <class T>
+std::span<const std::uint8_t> bytes_of(std::span<const T> values) {
+  return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size_bytes()};
+}
+
+}  // namespace
 
 FeatureEngine make_feature_engine(const Trained& trained,
                                   const std::vector<PredictionInput>& inputs,
@@ -27,30 +37,28 @@ FeatureEngine make_feature_engine(const Trained& trained,
 std::int64_t write_features(FeatureEngine& features, const std::vector<PredictionInput>& inputs,
                             std::optional<std::int64_t> limit, const Path& path,
                             const std::function<void(const std::string& reason)>& skipped) {
-  std::vector<float> rows;
-  std::int64_t images = 0;
-  const auto width = static_cast<std::size_t>(features.shape.elements());
+  std::vector<std::int64_t> dims = features.shape.dims();
+  dims[0] = 0;
+  for (const PredictionInput& input : inputs) {
+    const std::int64_t size = input.dataset().size();
+    dims[0] += std::min(size, limit.value_or(size));
+  }
+  AtomicFileWriter file(path);
+  const std::string header = npy_header("<f4", dims);
+  file.write(bytes_of(std::span<const char>(header)));
+  const std::vector<float> unreadable(static_cast<std::size_t>(features.shape.elements()),
+                                      std::numeric_limits<float>::quiet_NaN());
   // Features have no loss: they are what the engine gives.
   const PredictOptions options{config::LossKind::kMeanSquaredError, limit};
   for (const PredictionInput& input : inputs) {
     predict(*features.engine, input, options, [&](const Prediction& prediction) {
-      ++images;
-      if (prediction.error.empty()) {
-        rows.insert(rows.end(), prediction.logits.begin(), prediction.logits.end());
-      } else {
-        rows.resize(rows.size() + width, std::numeric_limits<float>::quiet_NaN());
-        skipped(prediction.error);
-      }
+      if (prediction.error.empty()) return file.write(bytes_of(prediction.logits));
+      file.write(bytes_of(std::span<const float>(unreadable)));
+      skipped(prediction.error);
     });
   }
-  std::vector<std::int64_t> dims = features.shape.dims();
-  dims[0] = images;
-  const std::string header = npy_header("<f4", dims);
-  write_file_atomic(
-      path,
-      Pieces{{reinterpret_cast<const std::uint8_t*>(header.data()), header.size()},
-             {reinterpret_cast<const std::uint8_t*>(rows.data()), rows.size() * sizeof(float)}});
-  return images;
+  file.commit();
+  return dims[0];
 }
 
 }  // namespace trainer::inference

@@ -24,7 +24,7 @@ FeatureEngine make_feature_engine(const Trained& trained,
 
 // Writes an NPY file of float32 [images, ...] with the layer's output for the first `limit` images
 // of each input, in their order; NaN for an image that cannot be read, whose reason `skipped` gets.
-// Returns the number of images.
+// Returns the number of images. Rows are written as they come; the file appears when it is whole.
 std::int64_t write_features(FeatureEngine& features, const std::vector<PredictionInput>& inputs,
                             std::optional<std::int64_t> limit, const Path& path,
                             const std::function<void(const std::string& reason)>& skipped);

@@ -83,6 +83,56 @@ TEST_CASE("an atomic write that fails half way keeps the old content") {
   CHECK(files_in(folder.path()) == 1);
 }
 
+TEST_CASE("a file in pieces appears when it is whole, and nothing is left of one that is not") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a.txt";
+  const auto write = [&](bool whole) {
+    AtomicFileWriter file(path);
+    for (const char* piece : {"in ", "", "pieces"}) file.write(bytes_of(piece));
+    if (whole) file.commit();
+  };
+  write(false);
+  CHECK(files_in(folder.path()) == 0);
+  write_file_atomic(path, "old");
+  write(false);
+  CHECK(read_text_file(path) == "old");
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    AtomicFileWriter file(path);
+    file.write(bytes_of("part"));
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  CHECK(files_in(folder.path()) == 1);
+  write(true);
+  CHECK(read_text_file(path) == "in pieces");
+  CHECK(files_in(folder.path()) == 1);
+
+  const Path link = folder.path() / "link";
+  std::filesystem::create_symlink("a.txt", link);
+  AtomicFileWriter linked(link);
+  linked.write(bytes_of("new"));
+  linked.commit();
+  CHECK(std::filesystem::is_symlink(link));
+  CHECK(read_text_file(path) == "new");
+
+  const Path fifo = folder.path() / "fifo";
+  REQUIRE(::mkfifo(fifo.c_str(), 0600) == 0);
+  const int reader = ::open(fifo.c_str(), O_RDONLY | O_NONBLOCK);
+  REQUIRE(reader >= 0);
+  AtomicFileWriter piped(fifo);
+  piped.write(bytes_of("text"));
+  piped.commit();
+  char read[8] = {};
+  CHECK(::read(reader, read, sizeof read) == 4);
+  ::close(reader);
+  CHECK(std::filesystem::is_fifo(fifo));
+  CHECK_THROWS_AS(AtomicFileWriter(folder.path() / "missing" / "a.txt"), DataError);
+  CHECK_THROWS_WITH_AS(AtomicFileWriter(folder.path()), doctest::Contains("is a folder"),
+                       DataError);
+}
+
 TEST_CASE("an atomic write leaves a device, a FIFO and a link what they are") {
   const TemporaryFolder folder;
   SUBCASE("a FIFO is written to") {

@@ -2,10 +2,13 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <thread>
 
 #include "base/error.h"
 #include "base/formats/npy.h"
@@ -155,6 +158,59 @@ TEST_CASE("features, in the order of the images, give the logits by the last lay
   CHECK(run({"predict", trained.run_folder, "--layer", "flatten"}).code == 2);
   CHECK(run({"predict", trained.run_folder, "--features", trained.work / "x.npy", "--flip"}).code ==
         2);
+}
+
+TEST_CASE("features are written as they come, and a run that is cut off leaves no file") {
+  const Trained trained;
+  // The images of the test split, many times.
+  constexpr std::size_t kHeader = 16, kImages = 250, kTimes = 400;
+  const Bytes once = read_file(trained.work.data() + "/t10k-images-idx3-ubyte");
+  Bytes often(once.begin(), once.begin() + kHeader);
+  for (std::size_t i = 0; i < kTimes; ++i) {
+    often.insert(often.end(), once.begin() + kHeader, once.end());
+  }
+  const auto count = static_cast<std::uint32_t>(kTimes * kImages);
+  for (std::size_t i = 0; i < 4; ++i)
+    often[4 + i] = static_cast<std::uint8_t>(count >> (24 - 8 * i));
+  const Path images = trained.work / "often-images-idx3-ubyte", folder = trained.work / "out";
+  write_file_atomic(images, often);
+  std::filesystem::create_directory(folder);
+  const auto files = [&] { return std::distance(std::filesystem::directory_iterator(folder), {}); };
+  const Arguments write{"predict", trained.run_folder, images, "--features", folder / "x.npy"};
+  for (const int number : {SIGINT, SIGKILL}) {
+    Program program(write);
+    const Path open = concat("/proc/", program.pid(), "/fd");
+    const auto writes = [&] {
+      std::error_code ignored;
+      for (const auto& entry : std::filesystem::directory_iterator(open, ignored)) {
+        const std::string target = std::filesystem::read_symlink(entry.path(), ignored).string();
+        const bool deleted = target.starts_with(folder.string()) && target.ends_with(" (deleted)");
+        if (deleted && std::filesystem::file_size(entry.path(), ignored) > 1'000'000) return true;
+      }
+      return false;
+    };
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (!writes() && std::chrono::steady_clock::now() < end) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    CHECK(writes());
+    program.signal(number);
+    CHECK(program.wait().code == -number);
+    CHECK(files() == 0);
+  }
+  Arguments some = write;
+  some.insert(some.end(), {"--limit", "20000"});
+  REQUIRE(run(some).code == 0);
+  CHECK(files() == 1);
+  const Array features = read_npy(folder / "x.npy");
+  REQUIRE(features.dims == std::vector<std::int64_t>{20000, 200});
+  REQUIRE(features.values.size() == 20000 * 200);
+  constexpr std::ptrdiff_t kPeriod = kImages * 200;
+  const auto first = features.values.begin();
+  CHECK(std::count(first, first + kPeriod, 0.0f) < kPeriod);
+  for (std::ptrdiff_t i = 1; i < 80; ++i) {
+    CHECK(std::equal(first, first + kPeriod, first + i * kPeriod));
+  }
 }
 
 TEST_CASE("--flip takes the mean over an image and its mirror image") {
