@@ -34,7 +34,9 @@ int export_model(const ExportArguments& arguments) {
       model::build_model(trained.config.model, trained.config.data, inference::sample_spec(trained),
                          trained.config.seed);
   if (arguments.format == "keras_h5") {
-    model::export_keras_h5(model, trained.file.tensors, arguments.output);
+    const config::Model& config = trained.config.model;
+    model::export_keras_h5(model, config, trained.file.tensors, arguments.output);
+    if (!arguments.quiet) warn(model::keras_note(model, config));
   } else if (arguments.format == "safetensors") {
     model::export_safetensors(model, trained.file.tensors, arguments.output);
   } else {

@@ -147,7 +147,7 @@ void tell_of_weights(const Trained& trained, const graph::Graph& model,
         "`trainer train ",
         trained.path, "` makes: ", train::run_folder(trained.config).string())));
   }
-  if (!report.initialised.empty() || !report.extra.empty()) trained.warn(report.line());
+  for (const Notice& notice : report.notices()) trained.warn(notice);
   if (layers.empty()) return;
   const std::size_t count = layers.size();
   layers.resize(std::min(count, kMostNames));

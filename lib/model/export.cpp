@@ -2,7 +2,9 @@
 
 #include "base/error.h"
 #include "checkpoint/weights.h"
+#include "config/pretrained.h"
 #include "model/backbones/backbone.h"
+#include "model/keras_normalization.h"
 #include "model/persistent.h"
 
 namespace trainer::model {
@@ -37,7 +39,7 @@ Shape keras_shape(const graph::Graph& graph, graph::ValueId id) {
 // The formats whose files are named so; empty for other names.
 std::string format_of_name(const Path& path) {
   const std::string ending = path.extension().string();
-  if (ending == ".h5" || ending == ".hdf5" || ending == ".keras") return "keras_h5";
+  if (ending == ".h5" || ending == ".hdf5") return "keras_h5";
   if (ending == ".safetensors" || ending == ".onnx") return ending.substr(1);
   return "";
 }
@@ -45,6 +47,11 @@ std::string format_of_name(const Path& path) {
 }  // namespace
 
 void check_export_path(const std::string& format, const Path& path, bool overwrite) {
+  if (path.extension() == ".keras") {
+    throw ConfigError({}, concat("--output ", path.string(),
+                                 " is named like a whole model of Keras's, which trainer does not "
+                                 "write; name its weights FILE.h5 or FILE.weights.h5"));
+  }
   const std::string named = format_of_name(path);
   if (!named.empty() && named != format) {
     throw ConfigError({}, concat("--output ", path.string(), " is named like a file of --format ",
@@ -69,8 +76,8 @@ PersistentTensors::PersistentTensors(const graph::Graph& graph,
   }
 }
 
-void export_keras_h5(const graph::Graph& graph, const std::vector<Tensor>& tensors,
-                     const Path& path) {
+void export_keras_h5(const graph::Graph& graph, const config::Model& model,
+                     const std::vector<Tensor>& tensors, const Path& path) {
   const PersistentTensors persistent(graph, tensors);
   std::vector<checkpoint::KerasLayer> layers;
   for (const graph::LayerInfo& info : graph.layers) {
@@ -92,10 +99,26 @@ void export_keras_h5(const graph::Graph& graph, const std::vector<Tensor>& tenso
     if (layers.back().name != place.model) layers.push_back({place.model, "Sequential", {}});
     layers.back().layers.push_back(std::move(layer));
   }
+  if (model.backbone && has_keras_normalization(*model.backbone)) {
+    const auto first = keras_preprocessing(graph);
+    layers.insert(layers.begin() + 1, first.begin(), first.end());  // behind the input
+  }
   const bool keras3 = path.string().ends_with(".weights.h5");
   write_keras_h5(
       path, layers,
       keras3 ? checkpoint::KerasLayout::kKeras3 : checkpoint::KerasLayout::kApplications);
+}
+
+Notice keras_note(const graph::Graph& graph, const config::Model& model) {
+  if (!model.backbone || !has_keras_normalization(*model.backbone)) return "";
+  const std::string name = config::keras_class(model.backbone->name);
+  return Notice::note(concat("load it into ", name,
+                             "(weights=None), whose Normalization layer gets data.preprocess: "
+                             "give it ",
+                             preprocess_of(graph).reverse_channels ? "BGR" : "RGB",
+                             " images of 0 to 255. ", name,
+                             "(weights='imagenet') has one more Rescaling layer, and "
+                             "would divide by the deviations twice"));
 }
 
 void export_safetensors(const graph::Graph& graph, const std::vector<Tensor>& tensors,

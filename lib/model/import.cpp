@@ -6,8 +6,11 @@
 #include <set>
 
 #include "base/glob.h"
+#include "base/text.h"
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
+#include "model/backbones/backbone.h"
+#include "model/keras_normalization.h"
 
 namespace trainer::model {
 namespace {
@@ -116,6 +119,17 @@ void list(std::string& text, const char* what, const std::vector<std::string>& n
   if (names.size() > kMostNames) text += concat("\n    and ", names.size() - kMostNames, " more");
 }
 
+// "a, b and 3 more"
+std::string first_names(std::vector<std::string> names) {
+  const std::size_t count = names.size();
+  names.resize(std::min(count, kMostNames));
+  return join(names) + (count > kMostNames ? concat(" and ", count - kMostNames, " more") : "");
+}
+
+std::string tensors(std::size_t count) {
+  return concat(count, count == 1 ? " tensor" : " tensors");
+}
+
 // What is probably wrong when most tensors do not fit.
 std::string guess(const ImportReport& report, const config::Model& model) {
   if (!model.backbone || report.ill_shaped.size() + report.missing.size() <= report.loaded.size()) {
@@ -217,6 +231,22 @@ std::string ImportReport::line() const {
                 " of the model left as initialised, ", extra.size(), " of the file unused");
 }
 
+std::vector<Notice> ImportReport::notices() const {
+  std::vector<Notice> notices;
+  if (!initialised.empty()) {
+    const std::string text = concat(
+        path, ": ", tensors(initialised.size()),
+        " of the model left as initialised, as allow_missing says: ", first_names(initialised));
+    notices.push_back(loaded.empty() ? Notice(text + "; none was loaded") : Notice::note(text));
+  }
+  if (!extra.empty()) {
+    notices.emplace_back(
+        concat(path, ": ", tensors(extra.size()),
+               " of the file unused, for which the model has no place: ", first_names(extra)));
+  }
+  return notices;
+}
+
 Import match_weights(const graph::Graph& graph, std::vector<Tensor> file,
                      const std::vector<std::string>& allow_missing) {
   Matcher matcher(std::move(file), allow_missing);
@@ -247,6 +277,7 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   const Path read = file_of(path);
   std::vector<Tensor> file = without_slots(checkpoint::read_weights(read));
   const bool of_backbone = is_backbone_file(model);
+  if (model.backbone && has_keras_normalization(*model.backbone)) remove_normalization(file, graph);
   if (of_backbone) file = from_torchvision(model.backbone->name, std::move(file));
   Import import = match_weights(graph, std::move(file),
                                 of_backbone ? model.backbone->allow_missing : model.allow_missing);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/notice.h"
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "graph/graph.h"
@@ -29,6 +30,10 @@ struct ImportReport {
   std::string text() const;
   // "w.h5: 26 tensors loaded; 4 of the model left as initialised, 0 of the file unused"
   std::string line() const;
+  // One line for each kind of tensor that was not loaded, with the first names. A note where
+  // allow_missing lets the model's be missing, a warning where none was loaded or where the file's
+  // are unused.
+  std::vector<Notice> notices() const;
 };
 
 struct Import {

@@ -100,6 +100,30 @@ TEST_CASE("a config with the weights of a run is the model of the run") {
   refuses({"predict", config, "--weights", "no/where"}, 3, "no/where: there is no such file");
 }
 
+TEST_CASE(
+    "what training does not take of a file, or leaves as initialised, is told in a line each") {
+  const Workspace work;
+  const std::string config = digits_config(work);
+  const Path file = exported(work, config, "first.safetensors");
+  std::string text = read_text_file(config);
+  const std::size_t head = text.find("dense: 10");
+  REQUIRE(head != std::string::npos);
+  text.replace(head, 9, "dense: {units: 10, name: last}");
+  write_file_atomic(config, text);
+  const Result result = run({"train", config, "--set", concat("model.weights=", file.string()),
+                             "--set", "model.allow_missing=[last]", "--set", "train.max_steps=1",
+                             "--set", "train.batch_size=8"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  CHECK(has(result.err, concat("note: ", file.string(),
+                               ": 2 tensors of the model left as initialised, as allow_missing "
+                               "says: last/kernel, last/bias\n")));
+  CHECK(has(result.err, concat("warning: ", file.string(),
+                               ": 2 tensors of the file unused, for which the model has no place: "
+                               "dense/")));
+  CHECK_FALSE(has(result.err, "\\x0a"));
+}
+
 TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays as initialised") {
   const Pictures pictures;
   const Workspace& work = pictures.work;

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -163,6 +164,31 @@ TEST_CASE("allow_missing leaves tensors as initialised and says so") {
   CHECK(import.tensors.size() == 3);
 }
 
+TEST_CASE("what was not loaded is told in a line for each kind, as a note where it was allowed") {
+  ImportReport report;
+  report.path = "w.h5";
+  CHECK(report.notices().empty());
+  report.loaded = {"a"};
+  report.initialised = {"last/kernel", "last/bias"};
+  REQUIRE(report.notices().size() == 1);
+  CHECK(report.notices()[0].kind == Notice::Kind::kNote);
+  CHECK(report.notices()[0].text ==
+        "w.h5: 2 tensors of the model left as initialised, as allow_missing says: last/kernel, "
+        "last/bias");
+  for (int i = 0; i < 11; ++i) report.extra.push_back("x" + std::to_string(i));
+  REQUIRE(report.notices().size() == 2);
+  CHECK(report.notices()[1].kind == Notice::Kind::kWarning);
+  CHECK(report.notices()[1].text ==
+        "w.h5: 11 tensors of the file unused, for which the model has no place: x0, x1, x2, x3, "
+        "x4, x5, x6, x7 and 3 more");
+  report.loaded.clear();
+  CHECK(report.notices()[0].kind == Notice::Kind::kWarning);
+  CHECK(report.notices()[0].text.ends_with("last/bias; none was loaded"));
+  report.extra = {"y"};
+  CHECK(report.notices()[1].text ==
+        "w.h5: 1 tensor of the file unused, for which the model has no place: y");
+}
+
 TEST_CASE("a model continues from another run: all layers, of the best checkpoint") {
   const TemporaryFolder folder;
   const Path checkpoints = folder.path() / "checkpoints";
@@ -261,7 +287,7 @@ TEST_CASE("exported files come back bit for bit") {
     if (path.extension() == ".safetensors") {
       export_safetensors(model.graph, tensors, path);
     } else {
-      export_keras_h5(model.graph, tensors, path);
+      export_keras_h5(model.graph, model.config.model, tensors, path);
     }
     const Import import = import_weights(model.graph, model.config.model);
     CHECK(import.report.extra.empty());
@@ -283,7 +309,7 @@ TEST_CASE(
     const graph::Graph graph =
         build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
     const std::vector<Tensor> tensors = counted(graph);
-    export_keras_h5(graph, tensors, path);
+    export_keras_h5(graph, config.model, tensors, path);
     CHECK(checkpoint::sha256_of(import_weights(graph, config.model).tensors) ==
           checkpoint::sha256_of(tensors));
     std::map<std::string, std::vector<Shape>> shapes;
@@ -307,6 +333,65 @@ TEST_CASE(
             std::string::npos);
     }
   }
+}
+
+TEST_CASE("the name of an exported file is that of its format") {
+  CHECK_NOTHROW(check_export_path("keras_h5", "x.weights.h5", false));
+  CHECK_NOTHROW(check_export_path("onnx", "x.model", false));
+  CHECK_THROWS_WITH_AS(check_export_path("onnx", "x.h5", false),
+                       doctest::Contains("named like a file of --format keras_h5"), ConfigError);
+  CHECK_THROWS_WITH_AS(check_export_path("keras_h5", "x.keras", false),
+                       doctest::Contains("name its weights FILE.h5 or FILE.weights.h5"),
+                       ConfigError);
+}
+
+TEST_CASE("EfficientNet is exported with the Normalization layer that Keras's model has") {
+  const TemporaryFolder folder;
+  for (const bool keras3 : {false, true}) {
+    CAPTURE(keras3);
+    const Path path = folder.path() / (keras3 ? "x.weights.h5" : "x.h5");
+    config::Config config = test::config_of(
+        concat("{backbone: efficientnet_b0, head: [global_average_pool, dense: 3], weights: \"",
+               path.string(), "\"}"));
+    config.data.preprocess.reset();
+    config.data.normalize = config::Normalize{0.5 / 255, {0.1, 0.2, 0.3}, {0.5, 1, 2}, false};
+    const graph::Graph graph =
+        build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+    const std::vector<Tensor> tensors = counted(graph);
+    export_keras_h5(graph, config.model, tensors, path);
+    std::map<std::string, std::vector<float>> values;
+    for (const Tensor& tensor : checkpoint::read_weights(path)) values[tensor.name] = tensor.values;
+    const auto of = [&](const char* name, const char* number) {
+      return values.at(concat("normalization/", keras3 ? number : name));
+    };
+    // (x / 255 - 0.2) / 1 is (x * 0.5 / 255 - 0.1) / 0.5.
+    const std::vector<float> mean = of("mean", "0"), variance = of("variance", "1");
+    REQUIRE(mean.size() == 3);
+    REQUIRE(variance.size() == 3);
+    for (std::size_t i = 0; i < 3; ++i) {
+      CHECK(mean[i] == doctest::Approx(std::array{0.2, 0.4, 0.6}[i]));
+      CHECK(variance[i] == doctest::Approx(std::array{1, 4, 16}[i]));
+    }
+    CHECK(of("count", "2") == std::vector<float>{0});
+    CHECK(keras_note(graph, config.model).text.starts_with("load it into EfficientNetB0(weights="));
+    // Which is no weight of ours.
+    const Import import = import_weights(graph, config.model);
+    CHECK(import.report.extra.empty());
+    CHECK(checkpoint::sha256_of(import.tensors) == checkpoint::sha256_of(tensors));
+    // Unless it does something else.
+    config.data.normalize->mean[1] = 0.21;
+    const graph::Graph changed =
+        build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+    CHECK(import_weights(changed, config.model).report.extra.size() == 3);
+    // Variances that are the deviations, as Keras has them in front of one more Rescaling layer.
+    config.data.normalize->mean[1] = 0.2;
+    config.data.normalize->std = {0.5, 2, 8};
+    const graph::Graph rescaled =
+        build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+    CHECK(import_weights(rescaled, config.model).report.extra.empty());
+  }
+  const Model other = model_of(folder.path() / "y.h5");
+  CHECK(keras_note(other.graph, other.config.model).text.empty());
 }
 
 TEST_CASE("exports take the weight average in place of the parameter") {

@@ -132,6 +132,11 @@ std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Ima
   return layers;
 }
 
+bool has_keras_normalization(const config::Backbone& backbone) {
+  return backbone.name == Name::kEfficientNetB0 || backbone.name == Name::kEfficientNetB1 ||
+         backbone.name == Name::kEfficientNetB2 || backbone.name == Name::kEfficientNetB3;
+}
+
 std::vector<bool> frozen_layers(const config::Backbone& backbone,
                                 const std::vector<std::string>& names,
                                 std::vector<Diagnostic>& errors) {

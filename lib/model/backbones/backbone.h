@@ -35,6 +35,8 @@ struct KerasPlace {
   bool is_dense = false;  // a Dense of pixels in place of a 1x1 convolution
 };
 KerasPlace place_in_keras(const std::string& layer);
+// Whether Keras's model starts with a Normalization layer that has weights.
+bool has_keras_normalization(const config::Backbone& backbone);
 
 // All layers of a backbone for this image; with the top, the last gives `classes` logits.
 std::vector<config::Layer> backbone_layers(const config::Backbone& backbone, Image image,

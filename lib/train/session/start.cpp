@@ -42,7 +42,7 @@ std::string import_weights(Session& session) {
   const model::Import import = model::import_weights(job.engine.model(), job.config.model);
   job.engine.write(import.tensors);
   const model::ImportReport& report = import.report;
-  if (!report.initialised.empty() || !report.extra.empty()) job.warn(report.text());
+  for (const Notice& notice : report.notices()) job.warn(notice);
   return report.path.empty() ? "" : report.line();
 }
 

@@ -1,0 +1,77 @@
+#include "model/keras_normalization.h"
+
+#include <algorithm>
+#include <cmath>
+#include <regex>
+#include <stdexcept>
+
+namespace trainer::model {
+namespace {
+
+using checkpoint::Tensor;
+
+constexpr const char* kLayer = "normalization";
+
+struct Numbers {
+  Tensor mean, variance;  // of pixels of 0 to 1
+};
+Numbers numbers_of(const graph::Preprocess& preprocess) {
+  const auto channels = static_cast<std::int64_t>(preprocess.mean.size());
+  const double scale = 255.0 * static_cast<double>(preprocess.scale);
+  Numbers numbers{{"mean", {channels}, {}}, {"variance", {channels}, {}}};
+  for (const float value : preprocess.mean) {
+    numbers.mean.values.push_back(static_cast<float>(static_cast<double>(value) / scale));
+  }
+  for (const float value : preprocess.std) {
+    const double deviation = static_cast<double>(value) / scale;
+    numbers.variance.values.push_back(static_cast<float>(deviation * deviation));
+  }
+  return numbers;
+}
+
+bool is_near(const std::vector<float>& a, const std::vector<float>& b) {
+  constexpr float kTolerance = 1e-4f;
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](float left, float right) {
+    return std::abs(left - right) <= kTolerance * std::max(std::abs(left), std::abs(right));
+  });
+}
+
+}  // namespace
+
+const graph::Preprocess& preprocess_of(const graph::Graph& graph) {
+  for (const graph::Node& node : graph.nodes) {
+    if (const auto* preprocess = std::get_if<graph::Preprocess>(&node.op)) return *preprocess;
+  }
+  throw std::logic_error("the model has no preprocess op");
+}
+
+std::vector<checkpoint::KerasLayer> keras_preprocessing(const graph::Graph& graph) {
+  const auto [mean, variance] = numbers_of(preprocess_of(graph));
+  const Tensor count{"count", {}, {0}};
+  return {{"rescaling", "Rescaling", {}},
+          {kLayer, "Normalization", {{"mean", mean}, {"variance", variance}, {"count", count}}}};
+}
+
+void remove_normalization(std::vector<Tensor>& file, const graph::Graph& graph) {
+  const Numbers numbers = numbers_of(preprocess_of(graph));
+  std::vector<float> deviation;
+  for (const float value : numbers.variance.values) deviation.push_back(std::sqrt(value));
+  // "normalization/mean", in files of Keras 3 "normalization_1/0"
+  static const std::regex kName(std::string(kLayer) + "(_[0-9]+)?/(mean|variance|count|([0-2]))");
+  const auto is_normalization = [](const Tensor& tensor) {
+    return std::regex_match(tensor.name, kName);
+  };
+  const bool is_same = std::all_of(file.begin(), file.end(), [&](const Tensor& tensor) {
+    if (!is_normalization(tensor)) return true;
+    if (tensor.name.ends_with("/mean") || tensor.name.ends_with("/0")) {
+      return is_near(tensor.values, numbers.mean.values);
+    }
+    if (tensor.name.ends_with("/variance") || tensor.name.ends_with("/1")) {
+      return is_near(tensor.values, numbers.variance.values) || is_near(tensor.values, deviation);
+    }
+    return true;
+  });
+  if (is_same) std::erase_if(file, is_normalization);
+}
+
+}  // namespace trainer::model
