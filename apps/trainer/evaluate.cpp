@@ -71,6 +71,22 @@ int evaluate(const EvaluateArguments& arguments) {
 
 namespace {
 
+// One after another, each below its name where there are several.
+int evaluate_all(EvaluateArguments arguments, const std::vector<std::string>& runs) {
+  if (arguments.follow && runs.size() > 1) {
+    throw ConfigError({}, concat("--follow waits for the checkpoints of one run; evaluate ",
+                                 runs[1], " by a command of its own"));
+  }
+  for (const std::string& run : runs) {
+    if (runs.size() > 1 && !arguments.json) {
+      std::cout << (&run == &runs.front() || arguments.quiet ? "" : "\n") << run << ":\n";
+    }
+    arguments.run = run;
+    if (const int code = evaluate(arguments); code != kExitOk) return code;
+  }
+  return kExitOk;
+}
+
 // --follow and how long it waits for what.
 void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* best) {
   CLI::Option* follow =
@@ -89,7 +105,7 @@ void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* be
             },
             help)
         ->type_name("SECONDS")
-        ->check(CLI::NonNegativeNumber)
+        ->check(not_negative())
         ->needs(follow);
   };
   seconds("--start-delay", "evaluate.start_delay_secs",
@@ -104,10 +120,10 @@ void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* be
 
 void add_evaluate(CLI::App& app, int& code) {
   const auto arguments = std::make_shared<EvaluateArguments>();
+  const auto runs = std::make_shared<std::vector<std::string>>();
   CLI::App* command =
-      app.add_subcommand("evaluate", "Metrics of a run, checkpoint or config on a split");
-  command->add_option("run", arguments->run, "Run folder, checkpoint or config file (YAML)")
-      ->required();
+      app.add_subcommand("evaluate", "Metrics of runs, checkpoints or configs on a split");
+  command->add_option("runs", *runs, "Run folders, checkpoints or config files (YAML)")->required();
   add_weights(*command, arguments->weights);
   command
       ->add_option("--split", arguments->split,
@@ -124,7 +140,7 @@ void add_evaluate(CLI::App& app, int& code) {
   add_overrides(*command, arguments->overrides, Shorthands::kDevice);
   command->add_flag("--json", arguments->json, "One JSON object on standard output");
   command->add_flag("--quiet", arguments->quiet, "Only the line of results");
-  command->callback([arguments, &code] { code = evaluate(*arguments); });
+  command->callback([arguments, runs, &code] { code = evaluate_all(*arguments, *runs); });
 }
 
 }  // namespace trainer::app

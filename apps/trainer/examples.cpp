@@ -26,6 +26,7 @@ constexpr struct {
      "  trainer train configs/mnist.yaml --replicas 2 --set parallel.lr_scaling=linear\n"},
     {"evaluate",
      "  trainer evaluate runs/mnist\n"
+     "  trainer evaluate runs/mnist runs/mnist_dense --quiet\n"
      "  trainer evaluate runs/mnist --best --split validation --json\n"
      "  trainer evaluate runs/cats_dogs --average 3 --flip\n"
      "  trainer evaluate runs/mnist --follow --throttle 60\n"},

@@ -99,9 +99,9 @@ void add_find(CLI::App& app, int& code) {
   command->add_option("--plot", arguments->plot, "Write what was measured to this SVG file");
   command->add_flag("--overwrite", arguments->overwrite, "Replace a plot that exists");
   command->add_option("--low", arguments->rates.low, "learning-rate: the first rate")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->add_option("--high", arguments->rates.high, "learning-rate: the last rate")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->add_option("--steps", arguments->rates.steps, "learning-rate: how many rates")
       ->check(CLI::Range(10, 1000000));
   command->add_option("--first", arguments->sizes.first, "batch-size: the smallest")
@@ -109,7 +109,7 @@ void add_find(CLI::App& app, int& code) {
   command->add_option("--most", arguments->sizes.most, "batch-size: the largest")
       ->check(at_least_one());
   command->add_option("--seconds", arguments->sizes.seconds, "batch-size: time to measure each")
-      ->check(CLI::PositiveNumber);
+      ->check(positive());
   command->callback([arguments, &code] { code = find(*arguments); });
 }
 

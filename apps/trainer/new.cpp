@@ -1,10 +1,13 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <map>
+#include <optional>
 
 #include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
 #include "config/describe/commented.h"
+#include "config/rule.h"
 #include "experiment/starter.h"
 
 namespace trainer::app {
@@ -14,6 +17,7 @@ struct NewArguments {
   std::string source;  // a folder of images, or a config
   std::string output;
   bool overwrite = false;
+  std::optional<config::Backbone::Name> backbone;  // for a folder of images
 };
 
 // The folder's name, also of "." and of one with a slash at its end.
@@ -25,12 +29,16 @@ std::string stem_of(const Path& source) {
 std::string text_for(const NewArguments& arguments) {
   const Path source = arguments.source;
   if (std::filesystem::is_regular_file(source)) {
+    if (arguments.backbone) {
+      throw ConfigError({}, concat("--backbone is for a folder of images; ", source.string(),
+                                   " is a file, whose model.backbone names the backbone"));
+    }
     return config::commented_yaml(config::load_config(source, {}, environment()).config);
   }
   const bool on_cpu = backend::open_backends({}).front()->describe().starts_with("cpu");
   const experiment::ImageFolder images = experiment::look_at(source);
   return experiment::starting_config(
-      images, experiment::find_weights(source, environment(), on_cpu), on_cpu);
+      images, experiment::find_weights(source, environment(), on_cpu, arguments.backbone), on_cpu);
 }
 
 int create(const NewArguments& arguments) {
@@ -59,6 +67,20 @@ void add_new(CLI::App& app, int& code) {
       ->required();
   command->add_option("--output", arguments->output,
                       "The file; <name of the source>.yaml here when left out");
+  std::map<std::string, config::Backbone::Name> backbones;
+  for (const auto& [value, name] : config::spellings(config::Backbone::Name{})) {
+    backbones.emplace(name, value);
+  }
+  command
+      ->add_option_function<std::string>(
+          "--backbone",
+          [arguments, backbones](const std::string& name) {
+            arguments->backbone = backbones.at(name);
+          },
+          "Backbone whose ImageNet weights to start from, one of `trainer models`; a small one "
+          "whose weights are found when left out")
+      ->type_name("NAME")
+      ->check(CLI::IsMember(backbones));
   command->add_flag("--overwrite", arguments->overwrite, "Replace the file");
   command->callback([arguments, &code] { code = create(*arguments); });
 }

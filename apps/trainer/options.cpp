@@ -1,5 +1,8 @@
 #include "options.h"
 
+#include <functional>
+#include <string>
+
 #include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
@@ -90,6 +93,27 @@ void add_average(CLI::App& command, std::optional<std::int64_t>& average, CLI::O
       ->type_name("N")
       ->check(at_least_one())
       ->excludes(best);
+}
+
+namespace {
+
+CLI::Validator number(const std::string& expected, const std::function<bool(double)>& fits) {
+  return {[expected, fits](const std::string& text) {
+            double value = 0;
+            const bool right = CLI::detail::lexical_cast(text, value) && fits(value);
+            return right ? std::string() : concat("expected ", expected, ", found ", text);
+          },
+          ""};
+}
+
+}  // namespace
+
+CLI::Validator not_negative() {
+  return number("a number of at least 0", [](double value) { return value >= 0; });
+}
+
+CLI::Validator positive() {
+  return number("a number greater than 0", [](double value) { return value > 0; });
 }
 
 CLI::Validator at_least_one() {

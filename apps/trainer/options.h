@@ -38,7 +38,9 @@ void add_weights(CLI::App& command, std::string& weights);
 // --average of the commands that take a run; not together with `best`.
 void add_average(CLI::App& command, std::optional<std::int64_t>& average, CLI::Option* best);
 
-// CLI11's own checks of numbers name a range of 20 digits.
-CLI::Validator at_least_one();
+// CLI11's own checks of numbers name a range of 20 to 300 digits.
+CLI::Validator at_least_one();  // a whole number
+CLI::Validator not_negative();
+CLI::Validator positive();
 
 }  // namespace trainer::app

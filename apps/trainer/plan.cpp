@@ -126,7 +126,7 @@ void add_simulation(CLI::App& command, PlanArguments& arguments) {
       ->excludes(step_time);
   command.add_option("--seconds", request.seconds, "Time to measure; default 2")
       ->needs(link)
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
 }
 
 }  // namespace

@@ -82,9 +82,9 @@ void add_report(CLI::App& app, int& code) {
                    "Of a run: show so many of its worst mistakes, found with its last checkpoint; "
                    "default 24")
       ->type_name("N")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   command->add_option("--seconds", arguments->seconds, "Look for mistakes so long; default 60")
-      ->check(CLI::NonNegativeNumber);
+      ->check(not_negative());
   add_overrides(*command, arguments->overrides, Shorthands::kDevice);
   command->callback([arguments, &code] { code = report(*arguments); });
 }

@@ -151,7 +151,8 @@ std::string backbone_model(const ImageFolder& images, const FoundWeights& weight
   return concat(
       "model:\n  input: [", kBackboneSide, ", ", kBackboneSide,
       ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
-      weights.backbone, on_cpu ? "  # the smallest network whose weights were found" : "",
+      weights.backbone,
+      on_cpu && !weights.is_wanted ? "  # the smallest network whose weights were found" : "",
       "\n    weights: ", yaml_text(weights.file.string()),
       "\n    # Frozen layers are computed once an image and their output is kept. To train the "
       "last\n"
@@ -232,16 +233,19 @@ ImageFolder look_at(const Path& folder) {
   return images;
 }
 
-FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu) {
+FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
+                          std::optional<config::Backbone::Name> wanted) {
   FoundWeights weights;
+  weights.is_wanted = wanted.has_value();
   for (const std::string& folder : config::weight_folders(environment)) {
     weights.searched.emplace_back(folder);
   }
   weights.searched.push_back((data / ".." / "weights").lexically_normal());
   using Name = config::Backbone::Name;
   const std::vector<Name> names =
-      on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}
-             : std::vector{Name::kResNet50, Name::kMobileNetV2, Name::kVgg16};
+      wanted   ? std::vector{*wanted}
+      : on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}
+               : std::vector{Name::kResNet50, Name::kMobileNetV2, Name::kVgg16};
   for (const Name name : names) {
     config::Backbone backbone;
     backbone.name = name;
@@ -252,6 +256,12 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
       weights.file = folder / file;
       return weights;
     }
+  }
+  if (wanted) {
+    config::Backbone backbone;
+    backbone.name = *wanted;
+    throw DataError(concat("--backbone ", config::spell(*wanted)),
+                    config::missing_imagenet_weights(backbone, environment));
   }
   return weights;
 }

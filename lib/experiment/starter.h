@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,10 +33,13 @@ struct FoundWeights {
   std::string backbone;
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
+  bool is_wanted = false;      // chosen by name
 };
-// Looks in config::weight_folders() and in weights beside the data. On the CPU the
-// smallest network comes first.
-FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu);
+// Looks in config::weight_folders() and in weights beside the data for those of `wanted`, or of
+// MobileNetV2, ResNet50 and VGG16; on the CPU the smallest network comes first. Throws DataError,
+// saying how to get it, when a wanted file is in none of them.
+FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
+                          std::optional<config::Backbone::Name> wanted = {});
 
 // The config as YAML with comments.
 std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu);

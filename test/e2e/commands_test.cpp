@@ -76,7 +76,13 @@ TEST_CASE("a run learns, and evaluate repeats its numbers") {
   const Result text = run({"evaluate", work / "run"});
   CHECK(has(text.out, "precision"));
   CHECK(has(text.out, "true \\ predicted"));
+  const Result several = run({"evaluate", work / "run", work / "run", "--quiet"});
   const Result brief = run({"evaluate", work / "run", "--quiet"});
+  const std::string one = (work / "run").string() + ":\n" + brief.out;
+  CHECK(several.out == one + one);
+  CHECK(run({"evaluate", work / "run", work / "run", "--json"}).lines().size() == 2);
+  CHECK(run({"evaluate", work / "run", work / "none"}).code == 3);
+  CHECK(run({"evaluate", work / "run", work / "run", "--follow"}).code == 2);
   CHECK(std::count(brief.out.begin(), brief.out.end(), '\n') == 1);
   const Result train_split = run({"evaluate", work / "run", "--split", "train", "--json"});
   CHECK(train_split.event("evaluated").at("count") == 600);

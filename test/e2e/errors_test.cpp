@@ -72,6 +72,10 @@ TEST_CASE("a wrong command line is a config error") {
     CHECK_FALSE(result.err.empty());
     CHECK(result.out.empty());
   }
+  CHECK(has(run({"evaluate", "x", "--follow", "--throttle", "abc"}).err,
+            "--throttle: expected a number of at least 0, found abc"));
+  CHECK(has(run({"find", "learning-rate", "x", "--low", "0"}).err,
+            "--low: expected a number greater than 0, found 0"));
   CHECK(run({"--help"}).code == 0);
   CHECK(run({"--version"}).code == 0);
 }

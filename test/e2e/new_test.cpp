@@ -73,6 +73,35 @@ TEST_CASE("weights beside the data choose the backbone") {
   CHECK(run({"validate", folder.config}).code == 0);
 }
 
+TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
+  const Folder folder;
+  const Path weights = folder.work / "weights";
+  std::filesystem::create_directories(weights);
+  for (const char* name : {"vgg16", "resnet50"}) {
+    std::ofstream(weights / concat(name, "_weights_tf_dim_ordering_tf_kernels_notop.h5")) << "none";
+  }
+  const auto create = [&](const std::string& source, const std::string& backbone) {
+    return run({"new", source, "--output", folder.config, "--overwrite", "--backbone", backbone},
+               {{"HOME", folder.work / "home"}, {"WEIGHTS_DIR", weights}});
+  };
+  for (const char* name : {"vgg16", "resnet50"}) {
+    CAPTURE(name);
+    REQUIRE(create(folder.photos, name).code == 0);
+    CHECK(has(read_text_file(folder.config), concat("name: ", name, "\n")));
+    CHECK(run({"validate", folder.config}).code == 0);
+  }
+  const Result missing = create(folder.photos, "densenet121");
+  CHECK(missing.code == 3);
+  CHECK(has(missing.err, "datasets/weights.sh densenet121"));
+  CHECK(has(read_text_file(folder.config), "name: resnet50"));
+  const Result unknown = create(folder.photos, "resnet51");
+  CHECK(unknown.code == 2);
+  CHECK(has(unknown.err, "resnet50"));
+  const Result config = create(folder.config, "vgg16");
+  CHECK(config.code == 2);
+  CHECK(has(config.err, "--backbone is for a folder of images"));
+}
+
 TEST_CASE("folders that are no images of classes are refused with a reason") {
   const Folder folder;
   const auto error = [&](const Path& source) {
