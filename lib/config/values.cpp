@@ -414,8 +414,8 @@ std::optional<std::string> nearest(const std::string& typed,
 std::string hint_for_format(const std::string& word) {
   if (word != "parquet") return "";
   return "Parquet files are not read: Debian has no library for them. Make tar shards of them, "
-         "which "
-         "format: webdataset reads, with the six lines of Python in configs/guide_own_images.md";
+         "which format: webdataset reads, with the six lines of Python in "
+         "configs/guide_own_images.md";
 }
 
 std::string suggestion(const std::string& typed, const std::vector<std::string>& words) {

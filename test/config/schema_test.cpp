@@ -101,6 +101,21 @@ TEST_CASE("every part of the schema is closed and described") {
   CHECK(maps > 30);
 }
 
+TEST_CASE("configs/schema.json is the schema, and every config names it to editors") {
+  const Path file = test::source_file("configs/schema.json");
+  const std::string text = json_schema() + "\n";
+  if (std::getenv("TRAINER_UPDATE_GOLDEN") != nullptr) write_file_atomic(file, text);
+  INFO("run with TRAINER_UPDATE_GOLDEN=1, or trainer schema > configs/schema.json");
+  const bool is_same = read_text_file(file) == text;  // a message would print both
+  CHECK(is_same);
+  for (const auto& entry : std::filesystem::directory_iterator(file.parent_path())) {
+    if (entry.path().extension() != ".yaml") continue;
+    CAPTURE(entry.path().string());
+    const std::string config = read_text_file(entry.path());
+    CHECK(config.ends_with("\n# yaml-language-server: $schema=schema.json\n"));
+  }
+}
+
 // valid/ must all pass and invalid/ must all fail in check_schema.py.
 TEST_CASE("a validator from outside agrees with the reader") {
   const TemporaryFolder folder;

@@ -189,6 +189,7 @@ Json Writer::map(const Schema& schema) {
 std::string json_schema() {
   Writer writer;
   Json schema{{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+              {"$id", "urn:trainer:config"},
               {"title", "trainer config"}};
   Json own = writer.map(config_schema());
   own["patternProperties"] = {{"^x-", Json::object()}};
