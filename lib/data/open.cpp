@@ -47,12 +47,14 @@ namespace {
 // is merely absent then, which must not be said of data that was moved.
 void check_path(const std::string& path, const std::string& key, bool image_files) {
   if (path.empty() || std::filesystem::exists(path)) return;
-  throw DataError(path, concat("there is no such file or folder; it is named by data.", key,
-                               ". Give its place with --set data.", key, "=NEW",
-                               image_files ? ""
-                                           : ", or with the variable that the config uses "
-                                             "(MNIST_DIR, FASHION_MNIST_DIR), or fetch the data "
-                                             "set (datasets/mnist.sh, datasets/fashion_mnist.sh)"));
+  throw DataError(path,
+                  concat("there is no such file or folder; it is named by data.", key,
+                         ". Give its place with --set data.", key, "=NEW",
+                         image_files ? ""
+                                     : ", or with the variable that the config uses "
+                                       "(MNIST_DIR, FASHION_MNIST_DIR, CIFAR10_DIR), or fetch "
+                                       "the data set (datasets/mnist.sh, "
+                                       "datasets/fashion_mnist.sh, datasets/cifar10.sh)"));
 }
 
 void check_paths(const config::Data& config, const std::vector<Role>& roles) {

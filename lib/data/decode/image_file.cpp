@@ -73,6 +73,15 @@ void to_grey(const Pixels& rgb, Pixels& out) {
 
 }  // namespace
 
+bool begins_like_image(std::span<const std::uint8_t> start) {
+  const Magic* magic = magic_of(start);
+  if (magic == nullptr || !std::holds_alternative<ImageKind>(magic->kind)) return false;
+  if (std::get<ImageKind>(magic->kind) == ImageKind::kJpeg) {
+    return start.size() > 2 && start[2] == 0xFF;  // the next marker
+  }
+  return magic->bytes.size() >= 4;
+}
+
 const char* to_string(ImageKind kind) {
   switch (kind) {
     case ImageKind::kJpeg:

@@ -41,6 +41,10 @@ struct StoredImage {
 void read_image_file(const StoredImage& image, const ImageLimits& limits,
                      std::vector<std::uint8_t>& bytes);
 
+// Whether the first twelve bytes of a file are those of an image that is read. False for kinds that
+// these do not tell from a text.
+bool begins_like_image(std::span<const std::uint8_t> start);
+
 // An image file in memory whose header has been read. Refers to the bytes that it was made of.
 class ImageFile {
  public:

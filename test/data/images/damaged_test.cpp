@@ -202,6 +202,24 @@ TEST_CASE("images beside the folders of the classes are told of") {
   CHECK(check.splits[0].notes == std::vector<std::string>{note});
 }
 
+TEST_CASE("an image is one by its name or its first bytes, and what is none is counted") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  const fs::path cats = folder.path() / "train/cat";
+  const auto write = [&](const char* name, const std::string& bytes) {
+    write_file_atomic(cats / name, bytes);
+  };
+  write("no_ending", "\xFF\xD8\xFF\xE0");
+  write("wrong.dat", "\x89PNG\r\n\x1A\n");
+  write("notes.txt", "P6 is no image here");
+  write("more.txt", "BM, GIF and PNG");
+  const DataCheck check = check_images(config_of(folder.path()), 1, "");
+  CHECK(check.splits[0].per_class == std::vector<std::int64_t>{2 + 2, 2});
+  REQUIRE(check.splits[0].notes.size() == 1);
+  CHECK(check.splits[0].notes[0].find(": 2 files are left aside, being no image, e.g. ") !=
+        std::string::npos);
+}
+
 TEST_CASE(
     "links to nothing, to themselves and pipes are counted and named, a loop of folders ends") {
   const TemporaryFolder folder;

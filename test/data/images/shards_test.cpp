@@ -148,14 +148,16 @@ TEST_CASE("shards and csv lists are read once, whether classes are given or not"
   }
 }
 
-TEST_CASE("a folder of Parquet files is answered with what to do") {
+TEST_CASE("Parquet files are answered with what to do") {
   const TemporaryFolder folder;
   write_text(folder.path() / "train.parquet", "PAR1");
+  const fs::path file = folder.path() / "train.parquet";
   for (const auto format : {config::DataFormat::kWebDataset, config::DataFormat::kTfRecord}) {
-    const std::string error = error_of([&] { open_datasets(shards_of(format, folder.path()), 1); });
-    CHECK(error.starts_with((folder.path() / "train.parquet").string() +
-                            ": Parquet files are not read"));
-    CHECK(error.find("configs/guide_own_images.md") != std::string::npos);
+    for (const fs::path& path : {folder.path(), file}) {
+      const std::string error = error_of([&] { open_datasets(shards_of(format, path), 1); });
+      CHECK(error.starts_with(file.string() + ": Parquet files are not read"));
+      CHECK(error.find("configs/guide_own_images.md") != std::string::npos);
+    }
   }
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/glob.h"
 #include "base/text.h"
+#include "data/decode/image_file.h"
 
 namespace trainer::data {
 namespace {
@@ -24,6 +25,16 @@ bool is_image_name(const fs::path& path) {
   std::transform(ending.begin(), ending.end(), ending.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return kEndings.contains(ending);
+}
+
+// By its name, or else by its first bytes.
+bool is_image(const fs::path& path) {
+  if (is_image_name(path)) return true;
+  try {
+    return begins_like_image(read_file_start(path, 12));
+  } catch (const DataError&) {
+    return false;
+  }
 }
 
 void check_folder(const fs::path& path) {
@@ -154,7 +165,7 @@ std::string files_without_class(const std::string& folder) {
   std::vector<std::string> files;
   for (const auto& entry : fs::directory_iterator(folder)) {
     std::error_code error;
-    if (entry.is_regular_file(error) && !hidden(entry.path()) && is_image_name(entry.path())) {
+    if (entry.is_regular_file(error) && !hidden(entry.path()) && is_image(entry.path())) {
       files.push_back(entry.path().string());
     }
   }
@@ -189,7 +200,7 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
     check_folder(folder);
     const std::size_t before = result.files.size();
     const auto use = [&](const fs::path& path) {
-      if (is_image_name(path)) {
+      if (is_image(path)) {
         result.files.push_back({path.string(), static_cast<std::int32_t>(label)});
       } else if (other++ == 0) {
         example = path.string();
@@ -206,9 +217,8 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
   }
   note_left_aside(result, left_aside(split.path, no_files));
   if (other > 0) {
-    result.notes.push_back(concat(split.path, ": ", other,
-                                  " files are left aside, not being named like images, e.g. ",
-                                  example));
+    result.notes.push_back(concat(split.path, ": ", other, other == 1 ? " file is" : " files are",
+                                  " left aside, being no image, e.g. ", example));
   }
   return result;
 }
@@ -245,7 +255,7 @@ std::vector<std::string> images_below(const std::string& folder) {
   std::vector<std::string> files;
   NoFiles no_files;
   const auto use = [&](const fs::path& path) {
-    if (is_image_name(path)) files.push_back(path.string());
+    if (is_image(path)) files.push_back(path.string());
   };
   walk(folder, use, no_files);
   std::sort(files.begin(), files.end());

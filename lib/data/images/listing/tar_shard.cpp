@@ -182,6 +182,12 @@ std::string json_label(const std::string& text, const TarReader& tar, const std:
   return "";
 }
 
+void refuse_parquet(const fs::path& path) {
+  if (path.extension() == ".parquet") {
+    throw DataError(path.string(), config::hint_for_format("parquet"));
+  }
+}
+
 }  // namespace
 
 std::vector<ShardSample> read_tar_shard(const fs::path& path) {
@@ -220,6 +226,7 @@ std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   std::error_code error;
   if (!fs::is_directory(path, error)) {
     if (!fs::exists(path, error)) throw DataError(path.string(), "no such file or folder");
+    refuse_parquet(path);
     return {path};
   }
   std::vector<fs::path> files;
@@ -230,10 +237,7 @@ std::vector<fs::path> shard_files(const fs::path& path, bool tar) {
   }
   std::sort(files.begin(), files.end());
   if (files.empty()) {
-    for (const auto& entry : fs::directory_iterator(path)) {
-      if (entry.path().extension() != ".parquet") continue;
-      throw DataError(entry.path().string(), config::hint_for_format("parquet"));
-    }
+    for (const auto& entry : fs::directory_iterator(path)) refuse_parquet(entry.path());
     throw DataError(path.string(), tar ? "holds no .tar files" : "holds no files named tfrecord");
   }
   return files;
