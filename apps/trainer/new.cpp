@@ -1,13 +1,14 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
-#include <map>
 #include <optional>
+#include <vector>
 
 #include "backend/open.h"
 #include "base/error.h"
 #include "commands.h"
 #include "config/describe/commented.h"
 #include "config/rule.h"
+#include "config/values.h"
 #include "experiment/starter.h"
 
 namespace trainer::app {
@@ -41,6 +42,16 @@ std::string text_for(const NewArguments& arguments) {
       images, experiment::find_weights(source, environment(), on_cpu, arguments.backbone), on_cpu);
 }
 
+config::Backbone::Name backbone_named(const std::string& name) {
+  std::vector<std::string> names;
+  for (const auto& [value, word] : config::spellings(config::Backbone::Name{})) {
+    if (word == name) return value;
+    names.emplace_back(word);
+  }
+  throw ConfigError({}, concat("--backbone: there is no backbone '", name, "'",
+                               config::suggestion(name, names), "; `trainer models` lists them"));
+}
+
 int create(const NewArguments& arguments) {
   const std::string output =
       arguments.output.empty() ? stem_of(arguments.source) + ".yaml" : arguments.output;
@@ -67,20 +78,13 @@ void add_new(CLI::App& app, int& code) {
       ->required();
   command->add_option("--output", arguments->output,
                       "The file; <name of the source>.yaml here when left out");
-  std::map<std::string, config::Backbone::Name> backbones;
-  for (const auto& [value, name] : config::spellings(config::Backbone::Name{})) {
-    backbones.emplace(name, value);
-  }
   command
       ->add_option_function<std::string>(
           "--backbone",
-          [arguments, backbones](const std::string& name) {
-            arguments->backbone = backbones.at(name);
-          },
+          [arguments](const std::string& name) { arguments->backbone = backbone_named(name); },
           "Backbone whose ImageNet weights to start from, one of `trainer models`; a small one "
           "whose weights are found when left out")
-      ->type_name("NAME")
-      ->check(CLI::IsMember(backbones));
+      ->type_name("NAME");
   command->add_flag("--overwrite", arguments->overwrite, "Replace the file");
   command->callback([arguments, &code] { code = create(*arguments); });
 }

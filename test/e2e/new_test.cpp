@@ -96,7 +96,7 @@ TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
   CHECK(has(read_text_file(folder.config), "name: resnet50"));
   const Result unknown = create(folder.photos, "resnet51");
   CHECK(unknown.code == 2);
-  CHECK(has(unknown.err, "resnet50"));
+  CHECK(has(unknown.err, "there is no backbone 'resnet51', did you mean 'resnet50'?"));
   const Result config = create(folder.config, "vgg16");
   CHECK(config.code == 2);
   CHECK(has(config.err, "--backbone is for a folder of images"));
