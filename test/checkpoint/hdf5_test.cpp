@@ -112,6 +112,13 @@ TEST_CASE("chunks that reach beyond a dataset are read") {
   CHECK(tensors[1].values == values_of(1, 105, false));
 }
 
+TEST_CASE("a dataset has at most 32 dimensions") {
+  const std::vector<Tensor> tensors = read_weights(file("ranks.h5"));
+  REQUIRE(tensors.size() == 1);
+  CHECK(tensors[0].shape.rank() == 32);
+  CHECK(tensors[0].values == values_of(0, 105, false));
+}
+
 TEST_CASE("newer object headers, ordered groups and large groups are read") {
   const std::vector<Tensor> ordered = read_weights(file("ordered.h5"));
   REQUIRE(ordered.size() == 2);

@@ -53,6 +53,10 @@ def main():
         fill(file, fixed, chunks=(2, 3, 3), compression="gzip", compression_opts=9, shuffle=True)
     with open_file("chunked.h5") as file:
         fill(file, fixed, TYPES[:2], chunks=(4, 4, 2))
+    with open_file("ranks.h5") as file:  # as many dimensions as HDF5 knows
+        file.attrs["layer_names"] = fixed(["a"])
+        file.create_group("a").attrs["weight_names"] = fixed(["kernel:0"])
+        file.create_dataset("a/kernel:0", data=values(0, (1,) * 29 + (5, 7, 3), "<f4"))
     with open_file("ordered.h5", track_order=True) as file:  # object headers of version 2
         file.attrs["layer_names"] = fixed(["a", "b"])
         for k, name in enumerate("ab"):

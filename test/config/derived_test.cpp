@@ -52,6 +52,24 @@ TEST_CASE("the strides of a pool are its size when they are left out") {
   CHECK(default_key("no.such.key").empty());
 }
 
+TEST_CASE("a metric is named by the best, an early stop, a target or a schedule") {
+  const auto names = [](const std::string& sections) {
+    const std::string data = "data: {format: digits, path: d, validation_split: 0.5}\n";
+    return names_metric(parse(kModel + data + sections).config, "auc");
+  };
+  const std::string train = "train: {epochs: 1, batch_size: 6";
+  const std::string plateau = train + "}\nschedule: {reduce_on_plateau: {metric: validation/";
+  CHECK(!names(train + "}\n"));
+  CHECK(!names(plateau + "loss}}\n"));
+  CHECK(names(plateau + "auc}}\n"));
+  CHECK(names(train + "}\nrun: {best: validation/auc}\n"));
+  CHECK(!names(train + "}\nrun: {best: validation/loss}\n"));
+  CHECK(names(train + ", early_stop: {metric: validation/auc}}\n"));
+  CHECK(!names(train + ", early_stop: {metric: validation/loss}}\n"));
+  CHECK(names(train + ", stop_at: {metric: validation/auc, value: 0.5}}\n"));
+  CHECK(!names(train + ", stop_at: {metric: validation/accuracy, value: 0.5}}\n"));
+}
+
 TEST_CASE("the leaves of a section are those below its name") {
   const auto all = leaves(with(kTrain), "evaluate");
   REQUIRE(all.size() == 5);

@@ -43,6 +43,10 @@ TEST_CASE("attributes print short, defaults not at all") {
         "softmax_cross_entropy smoothing 0.1 gradient");
   CHECK(describe(Update{SgdRule{0.9f, true}, {Clip::Kind::kNorm, 2}, 0.5f, 0, 1, 0, 0}) ==
         "sgd momentum 0.9 nesterov clip norm 2 l2 0.5");
+  CHECK(describe(Update{RmsPropRule{0.5f, 0.25f, 0.125f, true}, {}, 0, 0, 1, 0, 0}) ==
+        "rmsprop rho 0.5 momentum 0.25 epsilon 0.125 centered");
+  CHECK(describe(Update{RmsPropRule{0.5f, 0, 0.125f}, {}, 0, 0, 1, 0, 0}) ==
+        "rmsprop rho 0.5 epsilon 0.125");
   CHECK(describe(Dropout{0.5f, 1, 0, Dropout::Unit::kChannel}) == "rate 0.5 layer 1 of channels");
   CHECK(describe(GroupNorm{4, false, 0.5f}) == "groups 4 epsilon 0.5");
   CHECK(describe(GroupNorm{1, true, 0.5f}) == "of pixels epsilon 0.5");

@@ -199,6 +199,9 @@ TEST_CASE("a loss gives float32, and its gradient the type of the logits") {
         "[batch] float32 [batch, 10] bfloat16");
   CHECK(shape(L2Penalty{}, {f32({3, 3})}) == "[1] float32");
   CHECK(shape(ClassRank{}, {f32({kBatch, 5}), f32({kBatch, 5})}) == "[batch] int32");
+  CHECK(shape(ClassRank{0, true}, {f32({kBatch, 5}), f32({kBatch, 6})}) == "[batch] int32");
+  CHECK(wrong(ClassRank{0, true}, {f32({kBatch, 5}), f32({kBatch, 4})}) ==
+        "layer: the label is [batch, 4], expected [batch, 6]");
 }
 
 TEST_CASE("an update gives the parameter and its slots") {
@@ -266,6 +269,10 @@ TEST_CASE("shape errors say what was expected and what to do") {
   CHECK(wrong(Crop{2, 1, 0, 0}, {tiny}) == "layer: nothing is left of [batch, 3, 3, 64]");
   CHECK(wrong(ZeroPad{-1, 0, 0, 0}, {tiny}) == "layer: padding must be 0 or more");
   CHECK(wrong(Dropout{1.0f, 0, 0}, {flat}).find("rate is 1, expected") != std::string::npos);
+  for (const Typed& x : {f32({kBatch}), f32({8, 64})}) {
+    CHECK(wrong(BatchNorm{}, {x, f32({64}), f32({64})}) ==
+          concat("layer: expects [batch, ..., channels], but its input is ", to_string(x.shape)));
+  }
   CHECK(wrong(BatchNorm{}, {tiny, f32({64}), f32({63})}) == "layer: beta is [63], expected [64]");
   CHECK_FALSE(wrong(Preprocess{1, {0, 0, 0}, {1}}, {u8({kBatch, 4, 4, 3})}).empty());
   CHECK_FALSE(wrong(Preprocess{1, {0}, {1, 1, 1}}, {u8({kBatch, 4, 4, 3})}).empty());

@@ -25,6 +25,8 @@ struct JpegKind {
   int restart = 0;  // MCUs
   bool optimise = false, progressive = false;
   std::vector<jpeg_scan_info> scans = {};  // of a progressive file, in place of the usual ones
+  bool rgb = false;                        // stores red, green and blue, which Adobe's marker says
+  bool markers = true;                     // JFIF's or Adobe's
 };
 
 // Smooth shapes with noise of the given size.
@@ -59,6 +61,8 @@ inline Bytes encode_jpeg(const JpegKind& kind, int noise, Random& random) {
                          : kind.components == 4 ? JCS_CMYK
                                                 : JCS_RGB;
   jpeg_set_defaults(&cinfo);
+  if (kind.rgb) jpeg_set_colorspace(&cinfo, JCS_RGB);
+  if (!kind.markers) cinfo.write_JFIF_header = cinfo.write_Adobe_marker = FALSE;
   jpeg_set_quality(&cinfo, kind.quality, TRUE);
   cinfo.comp_info[0].h_samp_factor = kind.components == 3 ? kind.h : 1;
   cinfo.comp_info[0].v_samp_factor = kind.components == 3 ? kind.v : 1;

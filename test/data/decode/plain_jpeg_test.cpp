@@ -133,6 +133,19 @@ TEST_CASE("what is not plain is left to libjpeg") {
   }
 }
 
+TEST_CASE(
+    "the colours of three components are told by JFIF's marker, Adobe's or the components' names") {
+  if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
+  Random random(4, Stream::kSynthetic);
+  JpegKind kind{40, 64, 3, 1, 1, 75};
+  kind.markers = false;
+  CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 8);
+  kind.rgb = true;
+  CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);  // named R, G and B
+  kind.markers = true;
+  CHECK(check_all_ways(encode_jpeg(kind, 10, random)) == 0);
+}
+
 TEST_CASE("damaged JPEG files come to the same as with libjpeg alone") {
   if (!runs_here()) TRAINER_SKIP("this processor lacks AVX2 or BMI2");
   Random random(3, Stream::kSynthetic);
