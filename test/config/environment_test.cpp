@@ -19,6 +19,17 @@ TEST_CASE("variables are replaced in plain and quoted texts") {
   CHECK(parse("name: ${RUN}-x\n" + kSmall, {}, {{"RUN", "r"}}).config.name == "r-x");
 }
 
+TEST_CASE("names of variables have letters, digits and underscores") {
+  for (const char* name : {"a", "z", "A", "Z", "_", "a0", "Z9", "_a_Z_"}) {
+    CHECK(path_of(concat("\"${", name, "}\""), {{name, "x"}}) == "x");
+  }
+  for (const char* name : {"", "0", "9a", "a-b", "a b", "a@", "a[", "a`", "a/", "a:"}) {
+    const std::string text =
+        concat(kModel, kTrain, "data: {format: digits, path: \"${", name, "}\"}\n");
+    CHECK(mistakes(text).find("is not ${NAME}") != std::string::npos);
+  }
+}
+
 TEST_CASE("replaced texts are parsed as what they are used for") {
   const std::string text = kModel + kData +
                            "train: {epochs: \"${EPOCHS:-5}\", batch_size: \"${BATCH}\"}\n"

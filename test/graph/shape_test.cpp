@@ -150,7 +150,9 @@ TEST_CASE("enlarged images") {
   CHECK(shape(UpSampleBackward{op.kind, 2, 3}, {f32({kBatch, 16, 27, 4})}) ==
         "[batch, 8, 9, 4] float32");
   CHECK(wrong(op, {f32({kBatch, 4})}).find("expects an image") != std::string::npos);
+  CHECK(shape(UpSample{op.kind, 1, 1}, {kImage}) == "[batch, 8, 9, 4] float32");
   CHECK_FALSE(wrong(UpSample{op.kind, 0, 1}, {kImage}).empty());
+  CHECK_FALSE(wrong(UpSample{op.kind, 1, 0}, {kImage}).empty());
   CHECK_FALSE(wrong(UpSampleBackward{op.kind, 3, 3}, {kImage}).empty());
 }
 
