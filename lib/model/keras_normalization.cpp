@@ -11,13 +11,15 @@ namespace {
 using checkpoint::Tensor;
 
 constexpr const char* kLayer = "normalization";
+// What Keras's Rescaling layer multiplies by, in float32 as data.preprocess does.
+constexpr double kRescaling = static_cast<double>(1.0f / 255.0f);
 
 struct Numbers {
   Tensor mean, variance;  // of pixels of 0 to 1
 };
 Numbers numbers_of(const graph::Preprocess& preprocess) {
   const auto channels = static_cast<std::int64_t>(preprocess.mean.size());
-  const double scale = 255.0 * static_cast<double>(preprocess.scale);
+  const double scale = static_cast<double>(preprocess.scale) / kRescaling;
   Numbers numbers{{"mean", {channels}, {}}, {"variance", {channels}, {}}};
   for (const float value : preprocess.mean) {
     numbers.mean.values.push_back(static_cast<float>(static_cast<double>(value) / scale));
