@@ -84,7 +84,7 @@ void run_messages(Bytes input) {
 void run_ring(Bytes input) {
   using cluster::SharedRing;
   constexpr std::size_t kCounts = 6 * 64;
-  constexpr std::size_t kMostTurns = 64;  // each reads up to a megabyte
+  constexpr std::size_t kMostTurns = 64;  // each reaches up to a megabyte
   const Socket memory = SharedRing::make_memory();
   if (!memory || !SharedRing::is_memory(memory)) found("no memory");
   SharedRing ring(memory, 0);
@@ -100,7 +100,9 @@ void run_ring(Bytes input) {
       ring.write(std::as_bytes(input));
       const auto there = ring.readable(part[0] * std::size_t{4096});
       unsigned sum = 0;
-      for (const std::byte byte : there) sum += static_cast<unsigned>(byte);
+      // A byte a page, and the last: what is not mapped ends the program.
+      for (std::size_t i = 0; i < there.size(); i += 4096) sum += static_cast<unsigned>(there[i]);
+      if (!there.empty()) sum += static_cast<unsigned>(there.back());
       use(sum);
       ring.consume(there.size());
       ring.has_room();
