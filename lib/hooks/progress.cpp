@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <utility>
 
 #include "base/formats/table.h"
@@ -54,37 +55,62 @@ std::string bar(double share, int width) {
          std::string(static_cast<std::size_t>(width - full), ' ') + "]";
 }
 
-// The terminal's line in fewer columns than the terminal has: the fields leave from the right, then
-// the bar, which takes the room that is left. What has left stays away until the width changes;
-// otherwise fields would come and go with the digits of the numbers.
+// "acc 0.5000", "3,200 img/s".
+std::string brief(std::string text) {
+  for (const auto& [word, letters] : {std::pair{"accuracy", "acc"}, {"images/s", "img/s"}}) {
+    if (const std::size_t at = text.find(word); at != std::string::npos) {
+      text.replace(at, std::strlen(word), letters);
+    }
+  }
+  return text;
+}
+
+// A field of the terminal's line, and the same in fewer letters.
+struct Field {
+  std::string text, brief;
+};
+
+// The terminal's line in fewer columns than the terminal has. The first fields become brief where
+// they do not fit; then fields leave from the right, then the bar, which takes the room that is
+// left. What has become brief or has left stays so until the width changes; otherwise fields would
+// come and go with the digits of the numbers.
 class TerminalLine {
  public:
-  std::string fit(const std::string& head, double share, std::vector<std::string> fields,
+  std::string fit(const std::string& head, double share, const std::vector<Field>& fields,
                   int columns) {
     if (columns != std::exchange(columns_, columns)) {
-      fields_ = fields.size();
+      shown_ = fields.size();
+      is_brief_ = false;
       has_bar_ = true;
     }
-    constexpr int kBrackets = 3;  // and the blank before them
-    const auto room = [&] {
-      std::size_t sum = head.size();
-      for (const std::string& field : fields) sum += 2 + field.size();
-      return columns - 1 - static_cast<int>(sum) - kBrackets;
-    };
-    fields.resize(std::min(fields.size(), fields_));
-    while (!fields.empty() && room() < kLeastBar) fields.pop_back();
-    fields_ = fields.size();
-    has_bar_ = has_bar_ && room() >= kLeastBar;
+    shown_ = std::min(shown_, fields.size());
+    is_brief_ = is_brief_ || room(head, fields, std::min(shown_, kUsualFields)) < kLeastBar;
+    while (shown_ > 0 && room(head, fields, shown_) < kLeastBar) --shown_;
+    const int left = room(head, fields, shown_);
+    has_bar_ = has_bar_ && left >= kLeastBar;
     std::string line = head;
-    if (has_bar_) line += ' ' + bar(share, std::min(room(), kMostBar));
-    for (const std::string& field : fields) line += "  " + field;
+    if (has_bar_) line += ' ' + bar(share, std::min(left, kMostBar));
+    for (std::size_t i = 0; i < shown_; ++i) line += "  " + text_of(fields[i]);
     return line.substr(0, static_cast<std::size_t>(std::max(columns - 1, 1)));
   }
 
  private:
+  static constexpr std::size_t kUsualFields = 4;  // up to images/s, which 80 columns should have
+
+  const std::string& text_of(const Field& field) const {
+    return is_brief_ ? field.brief : field.text;
+  }
+  // Columns for the bar beside `count` fields.
+  int room(const std::string& head, const std::vector<Field>& fields, std::size_t count) const {
+    constexpr int kBrackets = 3;  // and the blank before them
+    std::size_t sum = head.size();
+    for (std::size_t i = 0; i < count; ++i) sum += 2 + text_of(fields[i]).size();
+    return columns_ - 1 - static_cast<int>(sum) - kBrackets;
+  }
+
   int columns_ = 0;
-  std::size_t fields_ = 0;  // shown at this width
-  bool has_bar_ = true;
+  std::size_t shown_ = 0;  // fields at this width
+  bool is_brief_ = false, has_bar_ = true;
 };
 
 // "gpu0: utilization 87 %, memory 12.3 GiB, 310 W": means over the run, what the device says of it.
@@ -280,12 +306,15 @@ class ProgressHook : public Hook {
     const Place at = place();
     const std::string head =
         concat("epoch ", at.epoch, "/", at.epochs, "  ", at.step, "/", at.steps);
-    std::vector<std::string> fields{eta(),           loss(), accuracy(), images(),
-                                    learning_rate(), wait(), steps()};
-    std::erase(fields, "");
+    // Of the first steps, which are slow, a time left would be wrong and wide.
+    const bool is_settled = at.step + (at.epoch - 1) * info_.steps_per_epoch > info_.first_step + 2;
+    std::vector<Field> fields;
+    for (const std::string& text : {is_settled ? eta() : "eta -:--", loss(), accuracy(), images(),
+                                    learning_rate(), wait(), steps()}) {
+      if (!text.empty()) fields.push_back({text, brief(text)});
+    }
     const double share = static_cast<double>(at.step) / static_cast<double>(at.steps);
-    return line_.fit(head, share, std::move(fields),
-                     facts_.columns ? facts_.columns() : kUsualColumns);
+    return line_.fit(head, share, fields, facts_.columns ? facts_.columns() : kUsualColumns);
   }
 
   // Of a line that is not rewritten in place.

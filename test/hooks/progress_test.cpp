@@ -159,15 +159,40 @@ TEST_CASE(
 }
 
 TEST_CASE("progress, terminal: what has left stays away until the width changes") {
-  const auto lines = lines_at({80, 80, 80, 81}, 20, {1, 123456, 1, 1});
+  const auto lines = lines_at({80, 80, 80, 80, 81}, 20, {1, 123456, 1e12, 1, 1});
   CHECK(lines[0] ==
         "epoch 2/3  4/8 [===   ]  eta 0:01  loss 1.0000  accuracy 0.5000  3,200 images/s");
   CHECK(lines[1] ==
-        "epoch 2/3  4/8 [========         ]  eta 0:01  loss 123456.0000  accuracy 0.5000");
+        "epoch 2/3  4/8 [====     ]  eta 0:01  loss 123456.0000  acc 0.5000  3,200 img/s");
   CHECK(lines[2] ==
-        "epoch 2/3  4/8 [==========          ]  eta 0:01  loss 1.0000  accuracy 0.5000");
-  CHECK(lines[3] ==
+        "epoch 2/3  4/8 [=======        ]  eta 0:01  loss 1000000000000.0000  acc 0.5000");
+  CHECK(lines[3] == "epoch 2/3  4/8 [==========          ]  eta 0:01  loss 1.0000  acc 0.5000");
+  CHECK(lines[4] ==
         "epoch 2/3  4/8 [===    ]  eta 0:01  loss 1.0000  accuracy 0.5000  3,200 images/s");
+}
+
+TEST_CASE("progress, terminal: 80 columns have images/s in long epochs too, in fewer letters") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, true, false, steps(1), {[] { return 80; }, {}, {}});
+  RunInfo info = run_info("r", 0, 12 * 938);
+  info.steps_per_epoch = 938;
+  hook->on_start(info);
+  std::vector<std::string> lines;
+  for (const std::int64_t step : {1, 500, 937 + 100}) {
+    out.str("");
+    Progress p = after_step(step);
+    p.loss = 0.25;
+    p.samples = 240;
+    p.elapsed = static_cast<double>(step);
+    hook->on_step(p);
+    lines.push_back(without(without(out.str(), "\r\x1b[?7l"), "\x1b[?7h\x1b[K"));
+  }
+  CHECK(lines[0] ==
+        "epoch 1/12  1/938 [          ]  eta -:--  loss 0.2500  acc 0.5000  12,000 img/s");
+  CHECK(lines[1] ==
+        "epoch 1/12  500/938 [====    ]  eta 3:36  loss 0.2500  acc 0.5000  12,000 img/s");
+  CHECK(lines[2] ==
+        "epoch 2/12  99/938 [         ]  eta 3:25  loss 0.2500  acc 0.5000  12,000 img/s");
 }
 
 TEST_CASE("progress, terminal: a bar that has left stays away until the width changes") {
