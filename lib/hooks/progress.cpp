@@ -306,7 +306,7 @@ class ProgressHook : public Hook {
     const Place at = place();
     const std::string head =
         concat("epoch ", at.epoch, "/", at.epochs, "  ", at.step, "/", at.steps);
-    // Of the first steps, which are slow, a time left would be wrong and wide.
+    // The first steps are slow: the time left that follows from them is wrong, and wide.
     const bool is_settled = at.step + (at.epoch - 1) * info_.steps_per_epoch > info_.first_step + 2;
     std::vector<Field> fields;
     for (const std::string& text : {is_settled ? eta() : "eta -:--", loss(), accuracy(), images(),
