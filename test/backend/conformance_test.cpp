@@ -258,6 +258,24 @@ TEST_CASE("batch norm") {
          false});
 }
 
+// The gradient of x takes the memory of that of y only where nobody else reads it.
+TEST_CASE("batch norm: who reads the gradient of its output") {
+  enum class Reader { kNone, kOfGradient, kOfItsImage };
+  for (const Reader reader : {Reader::kNone, Reader::kOfGradient, Reader::kOfItsImage}) {
+    check({concat("reader ", static_cast<int>(reader)), [=](Builder& b) {
+             const Shape shape{kBatch, 4, 4, 8};
+             const ValueId x = b.input(shape), gamma = b.parameter({8}, {0.5, 1.5});
+             const auto y = b.add(graph::BatchNorm{}, {x, gamma, b.parameter({8})});
+             const ValueId made = b.add1(graph::Add{}, {x, b.input(shape)});
+             const ValueId image = b.add1(graph::Reshape{{kBatch, 4, 4, 8}}, {made});
+             const ValueId dy = reader == Reader::kOfItsImage ? image : made;
+             const auto dx = b.add(graph::BatchNormBackward{}, {x, dy, gamma, y[1], y[2]});
+             if (reader == Reader::kNone) return b.output(dx[0]);
+             b.output(b.add1(graph::Add{}, {dx[0], made}));
+           }});
+  }
+}
+
 TEST_CASE("batch norm folded into a convolution") {
   for (const bool bias : {true, false}) {
     for (const bool fold : {true, false}) {

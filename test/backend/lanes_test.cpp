@@ -87,7 +87,7 @@ TEST_CASE("gradients take at most four times the parameters, on any number of th
 }
 
 TEST_CASE("more threads than cores give the update of the reference") {
-  for (const Net& net : {kPlain, kNormalised, kWide}) {
+  for (const Net& net : {kPlain, kNormalised, kWide, kSeparable}) {
     const graph::Graph graph = training_graph(net);
     const auto values = starting_values(graph);
     for (const int threads : {3, 7, 16}) {

@@ -22,5 +22,11 @@ inline const Net kWideNormalised{"wide and normalised",
                                  R"({layers: [conv: {filters: 8, use_bias: false}, batch_norm,
     activation: relu, flatten, dense: {units: 640}, dense: 4]})",
                                  {10, 10, 1}};
+inline const Net kSeparable{"separable",
+                            R"({layers: [conv: {filters: 40, kernel_size: 1, use_bias: false},
+    batch_norm, activation: relu6, depthwise_conv: {padding: same, strides: 2, use_bias: false},
+    batch_norm, activation: relu6, conv: {filters: 8, kernel_size: 1, use_bias: false}, batch_norm,
+    global_average_pool, dense: 4]})",
+                            {9, 10, 3}};
 
 }  // namespace trainer::test

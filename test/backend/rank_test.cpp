@@ -236,17 +236,20 @@ TEST_CASE("ranks accumulate over calls and clip by the norm of the whole gradien
 
 TEST_CASE("batch statistics over the ranks are those of one big batch") {
   // 3 samples leave one of 4 ranks without any.
-  for (const std::vector<Step>& steps :
-       {std::vector<Step>{{24}, {24}, {17}}, std::vector<Step>{{24}, {3}, {5}}}) {
-    const Kept expected = train(kNormalised, plain_sgd(), group_of({1}), steps, 0.01f);
+  const std::vector<Step> whole{{24}, {24}, {17}}, short_of_samples{{24}, {3}, {5}};
+  for (const auto& [net, steps] : {std::pair(kNormalised, whole),
+                                   {kNormalised, short_of_samples},
+                                   {kSeparable, whole},
+                                   {kSeparable, short_of_samples}}) {
+    const Kept expected = train(net, plain_sgd(), group_of({1}), steps, 0.01f);
     for (const auto& lanes :
          std::vector<std::vector<int>>{{1, 1}, {2, 1}, {1, 2, 1}, {1, 1, 1, 1}}) {
       for (const std::int64_t bucket : {0, 300}) {
         Group group = group_of(lanes);
         group.sync = true;
         group.reduction.bucket_bytes = bucket;
-        const double d = relative(train(kNormalised, plain_sgd(), group, steps, 0.01f), expected);
-        CHECK_MESSAGE(d < 2e-6, lanes.size(), " ranks, bucket ", bucket, ": ", d);
+        const double d = relative(train(net, plain_sgd(), group, steps, 0.01f), expected);
+        CHECK_MESSAGE(d < 2e-6, net.name, ", ", lanes.size(), " ranks, bucket ", bucket, ": ", d);
       }
     }
   }

@@ -5,6 +5,7 @@
 
 #include "backend/arena.h"
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/ops/depthwise_chains.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -55,7 +56,10 @@ Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machin
       variables_(variables),
       gradients_(gradients),
       options_(options),
+      depthwise_chains_(std::make_unique<DepthwiseChains>(graph)),
       used_(graph.values.size(), false) {}
+
+Lowering::~Lowering() = default;
 
 Lowered Lowering::lower() {
   for (const graph::Node& node : graph_.nodes) {
@@ -237,11 +241,21 @@ Operand Lowering::convert(ValueId id, const Operand& from, Layout wanted) {
   return to;
 }
 
-Operand Lowering::input(std::size_t i, Layout wanted) {
-  const ValueId id = node_->inputs[i];
+Operand Lowering::input(std::size_t i, Layout wanted) { return value(node_->inputs[i], wanted); }
+
+Operand Lowering::value(ValueId id, Layout wanted) {
   const Operand operand = convert(id, place(id, wanted), wanted);
   use(operand.buffer);
   return operand;
+}
+
+bool Lowering::only_reader(std::size_t i) const {
+  const ValueId id = node_->inputs[i];
+  if (graph_[id].role != Role::kActivation || graph_.consumers(id).size() != 1) return false;
+  if (std::count(graph_.outputs.begin(), graph_.outputs.end(), id) > 0) return false;
+  const int maker = graph_.producer(id);
+  return maker >= 0 &&
+         !std::holds_alternative<graph::Reshape>(graph_.nodes[static_cast<std::size_t>(maker)].op);
 }
 
 Operand Lowering::input_as_is(std::size_t i) {

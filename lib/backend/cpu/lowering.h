@@ -132,10 +132,13 @@ struct GradientPlaces {
   }
 };
 
+class DepthwiseChains;
+
 class Lowering {
  public:
   Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
            CpuVariables& variables, const GradientPlaces& gradients, const CompileOptions& options);
+  ~Lowering();
 
   // Lowers the forward and backward phases.
   Lowered lower();
@@ -146,10 +149,15 @@ class Lowering {
   CompileOptions::Convolution convolution() const { return options_.convolution; }
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
   std::int64_t samples() const { return samples_; }
+  const graph::Graph& graph() const { return graph_; }
   const graph::Node& node() const { return *node_; }
   std::size_t input_count() const { return node_->inputs.size(); }
   // Input i in `wanted` layout; inserts a conversion where it lies otherwise.
   Operand input(std::size_t i, Layout wanted);
+  // Likewise a value that is made before the op.
+  Operand value(graph::ValueId id, Layout wanted);
+  // Whether input i is memory that nothing but this op reads.
+  bool only_reader(std::size_t i) const;
   // Input i in the layout it has.
   Operand input_as_is(std::size_t i);
   // Output i; persistent values and gradients lie in their flat buffers, everything else in the
@@ -158,6 +166,8 @@ class Lowering {
   // Output i is the same memory as `operand` (reshapes).
   void alias_output(std::size_t i, const Operand& operand);
   bool output_wanted(std::size_t i) const;
+  // Of the graph, and what their steps leave to each other.
+  DepthwiseChains& depthwise_chains() const { return *depthwise_chains_; }
   // The joint layer that the op, one of a dense layer, is a pass of; null: none.
   JointLayer* joint_layer() const;
   Shape shape_of_input(std::size_t i) const;  // logical, with the number of samples filled in
@@ -202,6 +212,7 @@ class Lowering {
   CpuVariables& variables_;
   GradientPlaces gradients_;
   CompileOptions options_;
+  std::unique_ptr<DepthwiseChains> depthwise_chains_;
 
   const graph::Node* node_ = nullptr;
   std::map<graph::ValueId, std::vector<Operand>> placed_;

@@ -4,27 +4,13 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/depthwise_chains.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
 using simd::GradientSums;
 using simd::Moments;
-using simd::PlaneShape;
-
-struct Channels {
-  PlaneShape shape;
-  std::int64_t count;   // true channels
-  std::int64_t padded;  // to whole blocks
-};
-
-Channels channels_of(const Operand& x, const Lowering& l) {
-  const std::int64_t block = l.machine().block;
-  const std::int64_t blocks = (x.c() + block - 1) / block;
-  const std::int64_t pixels = x.shape.rank() == 4 ? x.h() * x.w() : 1;
-  return {{x.n(), blocks, pixels}, x.c(), blocks * block};
-}
 
 // What a worker shows the others: the shift its moments are taken about, and the moments.
 struct WorkerMoments {
@@ -187,12 +173,9 @@ void pad(const float* from, std::int64_t count, std::int64_t padded, float* to) 
   std::fill(to + count, to + padded, 0.0f);
 }
 
-// The rows of y = (x - mean) * a + b, padded; padded channels give zero.
-struct Affine {
-  Buffer mean, a, b;
-};
-Affine affine_rows(Lowering& l, const Channels& ch) {
-  return {l.scratch(ch.padded * 4), l.scratch(ch.padded * 4), l.scratch(ch.padded * 4)};
+Affine affine_rows(Lowering& l, const Channels& ch, const graph::Activation& activation) {
+  return {l.scratch(ch.padded * 4), l.scratch(ch.padded * 4), l.scratch(ch.padded * 4),
+          gate_of(activation), activation.alpha};
 }
 
 void fill_affine(const RunContext& c, const Channels& ch, const float* gamma, const float* beta,
@@ -203,6 +186,19 @@ void fill_affine(const RunContext& c, const Channels& ch, const float* gamma, co
   std::fill(a, a + ch.padded, 0.0f);
   for (std::int64_t k = 0; k < ch.count; ++k) a[k] = gamma[k] * inverse_std[k];
 }
+
+}  // namespace
+
+const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& backward) {
+  const int maker = graph.producer(backward.inputs[5]);
+  if (maker < 0) return nullptr;
+  const graph::Node& node = graph.nodes[static_cast<std::size_t>(maker)];
+  const bool is_norm = std::holds_alternative<graph::BatchNorm>(node.op) ||
+                       std::holds_alternative<graph::BatchNormInference>(node.op);
+  return is_norm && node.inputs[0] == backward.inputs[0] ? &node : nullptr;
+}
+
+namespace {
 
 // dy before the activation when our kernels have no gate for it; dy itself otherwise.
 Operand ungated(Lowering& l, const graph::Activation& activation, std::size_t y_input,
@@ -219,33 +215,46 @@ Operand ungated(Lowering& l, const graph::Activation& activation, std::size_t y_
 }  // namespace
 
 void lower(const graph::BatchNorm& op, Lowering& l) {
+  DepthwiseChains& chains = l.depthwise_chains();
   const Operand x = l.input(0, Layout::kBlocked);
+  const Channels ch = channels_of(x, l);
+  const auto taken = chains.moments.find(l.node().inputs[0]);
+  const bool has_moments = taken != chains.moments.end();
+  const auto moments_bytes = ch.padded * static_cast<std::int64_t>(sizeof(Moments));
+  const DepthwiseChains::Moments moments =
+      has_moments ? taken->second
+                  : DepthwiseChains::Moments{l.scratch(moments_bytes), l.scratch(ch.padded * 4)};
+  l.reuse(moments.moments);
+  l.reuse(moments.shift);
   const Buffer gamma = l.input(1, Layout::kPlain).buffer, beta = l.input(2, Layout::kPlain).buffer;
-  const Operand y = l.output(0, Layout::kBlocked);
+  const graph::ValueId z = l.node().outputs[0];
+  const bool leaves = chains.leaves_output(z);
+  const Operand y = leaves ? x : l.output(0, Layout::kBlocked);
   const Buffer mean = l.output(1, Layout::kPlain).buffer;
   const Buffer inverse_std = l.output(2, Layout::kPlain).buffer;
-  const Channels ch = channels_of(x, l);
-  const Buffer moments = l.scratch(ch.padded * static_cast<std::int64_t>(sizeof(Moments)));
-  const Buffer shift = l.scratch(ch.padded * 4);
-  const Affine rows = affine_rows(l, ch);
-  const simd::Gate gate = gate_of(op.activation);
-  const float alpha = op.activation.alpha, epsilon = op.epsilon;
+  const Affine rows = affine_rows(l, ch, op.activation);
+  const Buffer padded_std = l.scratch(ch.padded * 4);
+  if (leaves) chains.inputs[z] = {x, rows, padded_std};
+  const float epsilon = op.epsilon;
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
       const T* in = c.at<T>(x.buffer);
-      // The first pixel's values as shift: large means then cost no precision.
-      for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
-        kernels.to_f32(in + k * ch.shape.pixels * block, c.at<float>(shift) + k * block, block);
+      if (!has_moments) {
+        // The first pixel's values as shift: large means then cost no precision.
+        for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
+          kernels.to_f32(in + k * ch.shape.pixels * block, c.at<float>(moments.shift) + k * block,
+                         block);
+        }
+        std::memset(c.at<void>(moments.moments), 0, static_cast<std::size_t>(moments_bytes));
+        kernels.moments(ch.shape, in, c.at<float>(moments.shift), c.at<Moments>(moments.moments));
       }
-      std::memset(c.at<void>(moments), 0, static_cast<std::size_t>(ch.padded) * sizeof(Moments));
-      kernels.moments(ch.shape, in, c.at<float>(shift), c.at<Moments>(moments));
-      WorkerMoments mine{c.counted, c.at<float>(shift), c.at<Moments>(moments)};
+      WorkerMoments mine{c.counted, c.at<float>(moments.shift), c.at<Moments>(moments.moments)};
       combine(c, mine, ch, c.at<float>(mean), c.at<float>(inverse_std), epsilon);
+      pad(c.at<float>(inverse_std), ch.count, ch.padded, c.at<float>(padded_std));
       fill_affine(c, ch, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
                   c.at<float>(inverse_std), rows);
-      kernels.scale_shift(ch.shape, in, c.at<float>(rows.mean), c.at<float>(rows.a),
-                          c.at<float>(rows.b), gate, alpha, c.at<T>(y.buffer));
+      if (!leaves) kernels.scale_shift(ch.shape, in, rows.at(c), c.at<T>(y.buffer));
     });
   });
   if (!has_gate(op.activation)) {
@@ -260,10 +269,9 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
   for (std::size_t i = 0; i < 4; ++i) variables[i] = l.input(i + 1, Layout::kPlain).buffer;
   const Operand y = l.output(0, Layout::kBlocked);
   const Channels ch = channels_of(x, l);
-  const Affine rows = affine_rows(l, ch);
+  const Affine rows = affine_rows(l, ch, op.activation);
   const Buffer inverse_std = l.scratch(ch.padded * 4);
-  const simd::Gate gate = gate_of(op.activation);
-  const float alpha = op.activation.alpha, epsilon = op.epsilon;
+  const float epsilon = op.epsilon;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = typed<T>(l).scale_shift](const RunContext& c) {
       const float* variance = c.at<float>(variables[3]);
@@ -271,8 +279,7 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
       for (std::int64_t k = 0; k < ch.count; ++k) is[k] = 1.0f / std::sqrt(variance[k] + epsilon);
       fill_affine(c, ch, c.at<float>(variables[0]), c.at<float>(variables[1]),
                   c.at<float>(variables[2]), is, rows);
-      run(ch.shape, c.at<T>(x.buffer), c.at<float>(rows.mean), c.at<float>(rows.a),
-          c.at<float>(rows.b), gate, alpha, c.at<T>(y.buffer));
+      run(ch.shape, c.at<T>(x.buffer), rows.at(c), c.at<T>(y.buffer));
     });
   });
   if (!has_gate(op.activation)) {
@@ -283,65 +290,127 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
 
 namespace {
 
-// Both backward forms. In training form the mean and the variance depend on x, so dx has two more
-// terms: dx = gamma * is * (g - sum(g) / n - xhat * sum(g * xhat) / n), as p * g + q * (x - mean) +
-// r.
+// What a backward form reads and writes.
+struct Backward {
+  Operand x, dy, dx;
+  Buffer y = -1;              // for the gate; -1: not needed, or computed again from x
+  Buffer beta = -1;           // for the latter
+  Buffer gamma, mean, scale;  // scale: inverse_std, or the variance
+  Buffer dgamma, dbeta;
+  Channels channels;
+  Buffer sums, inverse_std, p, q, r;  // padded
+  Affine rows;
+  float epsilon;
+  bool training;
+  bool has_sums = false;  // taken by the step that made dy, which is before the gate already
+  bool leaves_dx = false;
+};
+
+Backward backward_operands(Lowering& l, const graph::Activation& fused, float epsilon,
+                           bool training) {
+  Backward b;
+  b.epsilon = epsilon;
+  b.training = training;
+  b.x = l.input(0, Layout::kBlocked);
+  const Operand dy = l.input(1, Layout::kBlocked);
+  const auto sums = l.depthwise_chains().sums.find(l.node().inputs[1]);
+  b.has_sums = sums != l.depthwise_chains().sums.end();
+  const graph::Activation activation = b.has_sums ? graph::Activation{} : fused;
+  b.dy = ungated(l, activation, 5, dy);
+  b.gamma = l.input(2, Layout::kPlain).buffer;
+  b.mean = l.input(3, Layout::kPlain).buffer;
+  b.scale = l.input(4, Layout::kPlain).buffer;
+  if (gate_of(activation) != simd::Gate::kNone) {
+    if (const graph::Node* forward = forward_of(l.graph(), l.node())) {
+      b.beta = l.value(forward->inputs[2], Layout::kPlain).buffer;
+    } else {
+      b.y = l.input(5, Layout::kBlocked).buffer;
+    }
+  }
+  l.reuse(b.x.buffer);
+  b.leaves_dx = l.depthwise_chains().leaves_gradient(l.node().outputs[0]);
+  if (!b.leaves_dx) {
+    if (l.only_reader(1)) l.alias_output(0, dy);
+    b.dx = l.output(0, Layout::kBlocked);
+  }
+  b.dgamma = l.output(1, Layout::kPlain).buffer;
+  b.dbeta = l.output(2, Layout::kPlain).buffer;
+  b.channels = channels_of(b.x, l);
+  const std::int64_t padded = b.channels.padded;
+  b.sums = b.has_sums ? sums->second
+                      : l.scratch(padded * static_cast<std::int64_t>(sizeof(GradientSums)));
+  l.reuse(b.sums);
+  for (Buffer* row : {&b.inverse_std, &b.p, &b.q, &b.r}) *row = l.scratch(padded * 4);
+  b.rows = affine_rows(l, b.channels, activation);
+  if (b.leaves_dx) {
+    l.depthwise_chains().left_gradients[l.node().outputs[0]] = {b.x, b.dy, b.rows, b.p, b.q, b.r};
+  }
+  return b;
+}
+
+void fill_rows(const RunContext& c, const Backward& b) {
+  const Channels& ch = b.channels;
+  float* is = c.at<float>(b.inverse_std);
+  pad(c.at<float>(b.scale), ch.count, ch.padded, is);
+  if (!b.training) {
+    for (std::int64_t k = 0; k < ch.count; ++k) is[k] = 1.0f / std::sqrt(is[k] + b.epsilon);
+  }
+  // Where nothing is computed again any shift will do.
+  const Buffer beta = b.beta >= 0 ? b.beta : b.gamma;
+  fill_affine(c, ch, c.at<float>(b.gamma), c.at<float>(beta), c.at<float>(b.mean), is, b.rows);
+}
+
+// This worker's share; the update phase adds the workers up.
+void write_parameter_gradients(const RunContext& c, const Backward& b) {
+  const GradientSums* own = c.at<GradientSums>(b.sums);
+  for (std::int64_t k = 0; k < b.channels.count; ++k) {
+    c.at<float>(b.dgamma)[k] = static_cast<float>(own[k].sum_g_xhat);
+    c.at<float>(b.dbeta)[k] = static_cast<float>(own[k].sum_g);
+  }
+}
+
+// In training form the mean and the variance depend on x, so dx has two more terms: dx = gamma * is
+// * (g - sum(g) / n - xhat * sum(g * xhat) / n), as p * g + q * (x - mean) + r.
+void fill_gradient_rows(const RunContext& c, const Backward& b) {
+  const Channels& ch = b.channels;
+  float *p = c.at<float>(b.p), *q = c.at<float>(b.q), *r = c.at<float>(b.r);
+  const float *a = c.at<float>(b.rows.a), *is = c.at<float>(b.inverse_std);
+  std::copy(a, a + ch.padded, p);
+  std::fill(q, q + ch.padded, 0.0f);
+  std::fill(r, r + ch.padded, 0.0f);
+  if (!b.training) return;
+  WorkerSums mine{c.counted, c.at<GradientSums>(b.sums)};
+  with_all_workers(c, mine, [&](const auto& worker_sums) {
+    const double n = static_cast<double>(c.all_samples * ch.shape.pixels);
+    combine_sums(c, worker_sums, ch.count, [&](std::int64_t k, const GradientSums& all) {
+      const double slope =
+          static_cast<double>(p[k]) * static_cast<double>(is[k]) * all.sum_g_xhat / n;
+      q[k] = static_cast<float>(-slope);
+      r[k] = static_cast<float>(-static_cast<double>(p[k]) * all.sum_g / n);
+    });
+  });
+}
+
 void lower_backward(Lowering& l, const graph::Activation& activation, float epsilon,
                     bool training) {
-  const Operand x = l.input(0, Layout::kBlocked);
-  const Operand dy0 = l.input(1, Layout::kBlocked);
-  const Operand dy = ungated(l, activation, 5, dy0);
-  const simd::Gate gate = gate_of(activation);
-  const Buffer gamma = l.input(2, Layout::kPlain).buffer;
-  const Buffer mean_in = l.input(3, Layout::kPlain).buffer;
-  const Buffer scale_in = l.input(4, Layout::kPlain).buffer;  // inverse_std, or the variance
-  const Buffer y = gate != simd::Gate::kNone ? l.input(5, Layout::kBlocked).buffer : dy.buffer;
-  l.reuse(x.buffer);
-  const Operand dx = l.output(0, Layout::kBlocked);
-  const Buffer dgamma = l.output(1, Layout::kPlain).buffer,
-               dbeta = l.output(2, Layout::kPlain).buffer;
-  const Channels ch = channels_of(x, l);
-  const Buffer sums = l.scratch(ch.padded * static_cast<std::int64_t>(sizeof(GradientSums)));
-  Buffer rows[5];  // mean, inverse_std, p, q, r, padded
-  for (Buffer& row : rows) row = l.scratch(ch.padded * 4);
-  const float alpha = activation.alpha;
-  with_type(x.type, [&]<class T>() {
+  const Backward b = backward_operands(l, activation, epsilon, training);
+  const auto sums_bytes = static_cast<std::size_t>(b.channels.padded) * sizeof(GradientSums);
+  with_type(b.x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
-      float* mean = c.at<float>(rows[0]);
-      float* is = c.at<float>(rows[1]);
-      float *p = c.at<float>(rows[2]), *q = c.at<float>(rows[3]), *r = c.at<float>(rows[4]);
-      pad(c.at<float>(mean_in), ch.count, ch.padded, mean);
-      pad(c.at<float>(scale_in), ch.count, ch.padded, is);
-      if (!training) {
-        for (std::int64_t k = 0; k < ch.count; ++k) is[k] = 1.0f / std::sqrt(is[k] + epsilon);
+      const T *x = c.at<T>(b.x.buffer), *dy = c.at<T>(b.dy.buffer);
+      const T* y = b.y >= 0 ? c.at<T>(b.y) : nullptr;
+      fill_rows(c, b);
+      if (!b.has_sums) {
+        std::memset(c.at<void>(b.sums), 0, sums_bytes);
+        kernels.norm_sums(b.channels.shape, x, dy, y, b.rows.at(c), c.at<float>(b.inverse_std),
+                          c.at<GradientSums>(b.sums));
       }
-      std::memset(c.at<void>(sums), 0, static_cast<std::size_t>(ch.padded) * sizeof(GradientSums));
-      kernels.norm_sums(ch.shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y), mean, is, gate,
-                        alpha, c.at<GradientSums>(sums));
-      // This worker's share; the update phase adds the workers up.
-      const GradientSums* own = c.at<GradientSums>(sums);
-      for (std::int64_t k = 0; k < ch.count; ++k) {
-        c.at<float>(dgamma)[k] = static_cast<float>(own[k].sum_g_xhat);
-        c.at<float>(dbeta)[k] = static_cast<float>(own[k].sum_g);
-      }
-      std::fill(p, p + ch.padded, 0.0f);
-      std::fill(q, q + ch.padded, 0.0f);
-      std::fill(r, r + ch.padded, 0.0f);
-      for (std::int64_t k = 0; k < ch.count; ++k) p[k] = c.at<float>(gamma)[k] * is[k];
-      if (training) {
-        WorkerSums mine{c.counted, own};
-        with_all_workers(c, mine, [&](const auto& worker_sums) {
-          const double n = static_cast<double>(c.all_samples * ch.shape.pixels);
-          combine_sums(c, worker_sums, ch.count, [&](std::int64_t k, const GradientSums& all) {
-            const double slope =
-                static_cast<double>(p[k]) * static_cast<double>(is[k]) * all.sum_g_xhat / n;
-            q[k] = static_cast<float>(-slope);
-            r[k] = static_cast<float>(-static_cast<double>(p[k]) * all.sum_g / n);
-          });
-        });
-      }
-      kernels.norm_backward(ch.shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y), mean, p, q,
-                            r, gate, alpha, c.at<T>(dx.buffer));
+      write_parameter_gradients(c, b);
+      fill_gradient_rows(c, b);
+      if (b.leaves_dx) return;
+      kernels.norm_backward(b.channels.shape, x, dy, y, b.rows.at(c),
+                            {c.at<float>(b.p), c.at<float>(b.q), c.at<float>(b.r)},
+                            c.at<T>(b.dx.buffer));
     });
   });
 }

@@ -63,6 +63,33 @@ struct PlaneShape {
   std::int64_t n, blocks, pixels;  // samples, channel blocks, h * w
 };
 
+// y = gate((x - mean) * a + b) by channel, gate as an activation: relu, relu6, leaky_relu or none.
+// The mean is taken off first: channels that hardly vary would lose their digits otherwise.
+struct NormRows {
+  const float *mean, *a, *b;
+  Gate gate;
+  float alpha;
+};
+// The gradient of x: p * g + q * (x - mean) + r by channel, where g is that before the gate.
+struct NormGradientRows {
+  const float *p, *q, *r;
+};
+
+// A depthwise convolution 3x3 over blocked planes: x [n, blocks, h, w], y [n, blocks, oh, ow], with
+// a stride of 1 or 2; `top` and `left` are padding. The blocks [block_begin, block_end) are
+// computed, those of all samples.
+struct DepthwiseShape {
+  std::int64_t n, blocks, h, w, oh, ow, stride, top, left, block_begin, block_end;
+};
+// What the gradient is made of when a batch norm stands before the convolution, and one after it
+// whose output has the gradient dw.
+struct DepthwiseGradient {
+  const float *x, *y, *dw;
+  NormRows before, after;
+  const float* inverse_std;  // of the norm before
+  NormGradientRows rows;     // of the norm after
+};
+
 // x as [outer, pixels, groups * channels], normalised over the pixels and channels of a group.
 struct GroupShape {
   std::int64_t outer, pixels, groups, channels;
@@ -107,17 +134,13 @@ struct Typed {
 
   // Adds to moments [blocks * block]; shift [blocks * block].
   void (*moments)(const PlaneShape&, const T* x, const float* shift, Moments* moments);
-  // y = gate((x - mean) * a + b), gate as an activation: relu, relu6, leaky_relu or none. The mean
-  // is taken off first: channels that hardly vary would lose their digits otherwise.
-  void (*scale_shift)(const PlaneShape&, const T* x, const float* mean, const float* a,
-                      const float* b, Gate gate, float alpha, T* y);
-  // Adds to sums, with g = dy * gate'(y).
-  void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
-                    const float* inverse_std, Gate gate, float alpha, GradientSums* sums);
-  // dx = p * g + q * (x - mean) + r per channel
-  void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y, const float* mean,
-                        const float* p, const float* q, const float* r, Gate gate, float alpha,
-                        T* dx);
+  void (*scale_shift)(const PlaneShape&, const T* x, const NormRows&, T* y);
+  // Adds to sums, with g = dy * gate'(y). y may be null: it is then computed again from x.
+  void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormRows&,
+                    const float* inverse_std, GradientSums* sums);
+  // dx may be dy.
+  void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormRows&,
+                        const NormGradientRows&, T* dx);
 
   void (*add)(T* y, const T* const* x, int count, std::int64_t elements);
   // Keeps element i of sample s with the draw of (key, counter {i / 4, step, sample, layer}).
@@ -189,6 +212,17 @@ struct Kernels {
   void (*winograd_weights)(const WinogradShape&, const float* x, const float* dy, float* dkernel,
                            float* dbias, float* scratch);
   std::int64_t (*winograd_weights_scratch)(const WinogradShape&);
+
+  // y = the convolution of x through the batch norm before it; kernel is [3, 3, blocks * block].
+  // Sets shift to y's first pixels and adds the moments of y about it to `moments`.
+  void (*depthwise)(const DepthwiseShape&, const float* x, const NormRows& before,
+                    const float* kernel, float* y, float* shift, Moments* moments, float* scratch);
+  std::int64_t (*depthwise_scratch)(const DepthwiseShape&);
+  // dx is the gradient before the gate of the norm before, whose sums are added to `sums`. Sets
+  // dkernel, of the kernel's form.
+  void (*depthwise_backward)(const DepthwiseShape&, const DepthwiseGradient&, const float* kernel,
+                             float* dx, float* dkernel, GradientSums* sums, float* scratch);
+  std::int64_t (*depthwise_backward_scratch)(const DepthwiseShape&);
 
   // out[i] = (add ? out[i] : 0) + sum over sources
   void (*sum)(float* out, const float* const* sources, int count, std::int64_t elements, bool add);

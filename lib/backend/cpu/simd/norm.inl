@@ -31,38 +31,72 @@ void moments(const PlaneShape& s, const T* x, const float* shift, Moments* out) 
   }
 }
 
+// The rows of one block of channels.
+template <Gate gate>
+struct BlockNorm {
+  V mean, a, b;
+  float alpha;
+  BlockNorm(const NormRows& rows, std::int64_t block)
+      : mean(load(rows.mean + block * B)),
+        a(load(rows.a + block * B)),
+        b(load(rows.b + block * B)),
+        alpha(rows.alpha) {}
+  V operator()(V x) const { return activate<gate>((x - mean) * a + b, alpha); }
+};
+
+// As a T would hold it.
 template <class T>
-void scale_shift(const PlaneShape& s, const T* x, const float* mean, const float* a, const float* b,
-                 Gate gate, float alpha, T* y) {
-  with_gate(gate, [&]<Gate g>() {
+inline V rounded(V v) {
+  if constexpr (sizeof(T) == sizeof(float)) return v;
+  T values[B];
+  store(values, v);
+  return load(values);
+}
+
+template <class T>
+void scale_shift(const PlaneShape& s, const T* x, const NormRows& rows, T* y) {
+  with_gate(rows.gate, [&]<Gate gate>() {
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const V m = load(mean + k * B), va = load(a + k * B), vb = load(b + k * B);
-        for (std::int64_t i = 0; i < s.pixels; ++i, x += B, y += B)
-          store(y, activate<g>((load(x) - m) * va + vb, alpha));
+        const BlockNorm<gate> norm(rows, k);
+        for (std::int64_t i = 0; i < s.pixels; ++i, x += B, y += B) store(y, norm(load(x)));
       }
   });
 }
 
+// Calls f<gate, whether y is given>.
+template <class T, class F>
+inline void with_gate_and_source(Gate gate, const T* y, F&& f) {
+  with_gate(gate, [&]<Gate g>() {
+    if (y != nullptr) return f.template operator()<g, true>();
+    return f.template operator()<g, false>();
+  });
+}
+
+template <Gate gate, bool given, class T>
+inline V gated(const BlockNorm<gate>& norm, V dy, V x, const T* y, std::int64_t at) {
+  if constexpr (gate == Gate::kNone) return dy;
+  if constexpr (given) return through<gate>(dy, load(y + at), norm.alpha);
+  return through<gate>(dy, rounded<T>(norm(x)), norm.alpha);
+}
+
 template <class T>
-void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const float* mean,
-               const float* inverse_std, Gate gate, float alpha, GradientSums* sums) {
-  with_gate(gate, [&]<Gate gt>() {
+void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormRows& rows,
+               const float* inverse_std, GradientSums* sums) {
+  with_gate_and_source(rows.gate, y, [&]<Gate gate, bool given>() {
+    std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const V m = load(mean + k * B), is = load(inverse_std + k * B);
+        const BlockNorm<gate> norm(rows, k);
+        const V is = load(inverse_std + k * B);
         V sum{}, product{};
         for (std::int64_t i = 0; i < s.pixels;) {
           V run_sum{}, run_product{};
-          for (const std::int64_t end = run_end(i, s.pixels); i < end;
-               ++i, x += B, dy += B) {
-            V g = load(dy);
-            if constexpr (gt != Gate::kNone) {
-              g = through<gt>(g, load(y), alpha);
-              y += B;
-            }
+          for (const std::int64_t end = run_end(i, s.pixels); i < end; ++i, at += B) {
+            const V value = load(x + at);
+            const V g = gated<gate, given>(norm, load(dy + at), value, y, at);
             run_sum += g;
-            run_product += g * ((load(x) - m) * is);
+            run_product += g * ((value - norm.mean) * is);
           }
           sum += run_sum;
           product += run_product;
@@ -76,20 +110,19 @@ void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const f
 }
 
 template <class T>
-void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y, const float* mean,
-                   const float* p, const float* q, const float* r, Gate gate, float alpha, T* dx) {
-  with_gate(gate, [&]<Gate gt>() {
+void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormRows& rows,
+                   const NormGradientRows& gradient, T* dx) {
+  with_gate_and_source(rows.gate, y, [&]<Gate gate, bool given>() {
+    std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
-        const V m = load(mean + k * B);
-        const V vp = load(p + k * B), vq = load(q + k * B), vr = load(r + k * B);
-        for (std::int64_t i = 0; i < s.pixels; ++i, x += B, dy += B, dx += B) {
-          V g = load(dy);
-          if constexpr (gt != Gate::kNone) {
-            g = through<gt>(g, load(y), alpha);
-            y += B;
-          }
-          store(dx, vp * g + (vq * (load(x) - m) + vr));
+        const BlockNorm<gate> norm(rows, k);
+        const V p = load(gradient.p + k * B), q = load(gradient.q + k * B);
+        const V r = load(gradient.r + k * B);
+        for (std::int64_t i = 0; i < s.pixels; ++i, at += B) {
+          const V value = load(x + at);
+          const V g = gated<gate, given>(norm, load(dy + at), value, y, at);
+          store(dx + at, p * g + (q * (value - norm.mean) + r));
         }
       }
   });

@@ -6,6 +6,7 @@
 #include "backend/cpu/simd/winograd.inl"
 #include "backend/cpu/simd/pool.inl"
 #include "backend/cpu/simd/norm.inl"
+#include "backend/cpu/simd/depthwise.inl"
 #include "backend/cpu/simd/memory.inl"
 #include "backend/cpu/simd/multiply.inl"
 #include "backend/cpu/simd/activation.inl"

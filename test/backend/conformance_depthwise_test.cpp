@@ -1,0 +1,151 @@
+// The conformance table: depthwise convolutions between two batch norms, forward and backward,
+// which the CPU computes in one pass each.
+#include <doctest/doctest.h>
+
+#include <sstream>
+
+#include "backend/harness.h"
+#include "support/backend.h"
+
+namespace trainer::test {
+namespace {
+
+using graph::Activation;
+using graph::ValueId;
+using graph::Window;
+
+constexpr Activation kRelu{Activation::Kind::kRelu};
+constexpr Activation kRelu6{Activation::Kind::kRelu6};
+
+struct Spec {
+  std::int64_t height = 7, width = 9, channels = 16, stride = 1;
+  std::array<std::int64_t, 4> pad{1, 1, 1, 1};  // top, bottom, left, right
+  Activation before = kRelu6, after = kRelu6;
+  std::int64_t dilation = 1;
+  bool gives_z = false;   // the value between the first norm and the convolution is asked for
+  bool gives_dy = false;  // or the gradient between the second norm and the convolution
+  double offset = 0;      // of x
+};
+
+// Scale and shift such that all of relu6's three pieces are met.
+std::vector<ValueId> norm(Builder& b, const Activation& activation, ValueId x,
+                          std::int64_t channels, std::vector<ValueId>& gamma) {
+  gamma.push_back(b.parameter({channels}, {2, 5}));
+  const ValueId beta = b.parameter({channels}, {-1, 4});
+  return b.add(graph::BatchNorm{1e-3f, activation}, {x, gamma.back(), beta});
+}
+
+std::vector<ValueId> norm_backward(Builder& b, const Activation& activation, ValueId x, ValueId dy,
+                                   ValueId gamma, const std::vector<ValueId>& forward) {
+  std::vector<ValueId> inputs{x, dy, gamma, forward[1], forward[2]};
+  if (!activation.linear()) inputs.push_back(forward[0]);
+  return b.add(graph::BatchNormBackward{1e-3f, activation}, inputs);
+}
+
+void chain(Builder& b, const Spec& s) {
+  const Window window{{3, 3},
+                      {s.stride, s.stride},
+                      {s.dilation, s.dilation},
+                      {s.pad[0], s.pad[2]},
+                      {s.pad[1], s.pad[3]}};
+  const Shape image{kBatch, s.height, s.width, s.channels};
+  std::vector<ValueId> gamma;
+  const ValueId x = b.input(image, {s.offset - 1, s.offset + 1});
+  const auto z = norm(b, s.before, x, s.channels, gamma);
+  const ValueId kernel = b.parameter({3, 3, 1, s.channels});
+  const ValueId y = b.add1(graph::Conv{window, s.channels, false, {}}, {z[0], kernel});
+  const auto w = norm(b, s.after, y, s.channels, gamma);
+  const ValueId dw = b.input(b.graph[y].shape);
+  const auto dy = norm_backward(b, s.after, y, dw, gamma[1], w);
+  const ValueId dz = b.add1(graph::ConvBackwardData{window, s.channels, image}, {dy[0], kernel});
+  const ValueId dkernel = b.add1(
+      graph::ConvBackwardWeights{window, s.channels, false, b.graph[kernel].shape}, {z[0], dy[0]});
+  const auto dx = norm_backward(b, s.before, x, dz, gamma[0], z);
+  for (const ValueId id : {w[0], w[1], w[2], z[1], z[2], dkernel}) b.output(id);
+  for (const auto& gradients : {dy, dx}) {
+    b.output(gradients[1]);
+    b.output(gradients[2]);
+  }
+  b.output(dx[0]);
+  if (s.gives_z) b.output(z[0]);
+  if (s.gives_dy) b.output(dy[0]);
+}
+
+// Float32 sums lose more digits than a single op.
+Case row(const std::string& name, const Spec& spec, std::vector<std::int64_t> batches = {3}) {
+  Case c{name, [spec](Builder& b) { chain(b, spec); }, std::move(batches), 5e-5};
+  c.half_precision = false;
+  return c;
+}
+
+// How many steps of the program are of our own kernels for such chains.
+int fused_steps(const Spec& spec, DType type = DType::kFloat32) {
+  Builder b(type);
+  chain(b, spec);
+  backend::CompileOptions options;
+  options.max_samples = 2;
+  const Runner runner(open(setups()[0]), b.graph, options);
+  std::ostringstream printed;
+  runner.print(printed);
+  int count = 0;
+  for (std::size_t at = 0; (at = printed.str().find("with batch norms", at)) != std::string::npos;
+       ++at) {
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+TEST_CASE("depthwise convolution between batch norms") {
+  check(row("same", {}, {1, 2, 5}));
+  check(row("channels that fill no block", {.channels = 5}));
+  check(row("several blocks, the last not full", {.channels = 37}, {4}));
+  check(row("rows longer than a run of sums", {.height = 3, .width = 131, .channels = 8}));
+  check(row("more rows than columns", {.height = 19, .width = 2, .channels = 8}));
+  check(row("one row", {.height = 1, .width = 2, .channels = 8}, {6}));
+  check(row("large mean", {.offset = 30}));
+}
+
+TEST_CASE("depthwise convolution between batch norms: windows") {
+  check(row("no padding", {.pad = {0, 0, 0, 0}}));
+  check(row("padding at the top and left", {.pad = {2, 0, 2, 0}}));
+  check(row("padding at the bottom and right", {.pad = {0, 2, 0, 2}}));
+  check(row("more padding than the window", {.pad = {4, 3, 5, 4}}));
+  check(row("stride 2, even", {.height = 8, .width = 12, .stride = 2, .pad = {0, 1, 0, 1}}));
+  check(row("stride 2, odd", {.height = 9, .width = 11, .stride = 2}));
+  check(row("stride 2, odd, no padding", {.height = 7, .width = 9, .stride = 2, .pad = {}}));
+  check(row("stride 2, last row and column unread",
+            {.height = 8, .width = 10, .stride = 2, .pad = {}}));
+  check(row("stride 2, much padding", {.height = 5, .width = 4, .stride = 2, .pad = {3, 4, 4, 3}}));
+  check(row("stride 2, one pixel", {.height = 2, .width = 2, .stride = 2, .pad = {0, 1, 0, 1}}));
+}
+
+TEST_CASE("depthwise convolution between batch norms: activations") {
+  const Activation leaky{Activation::Kind::kLeakyRelu, 0.3f};
+  check(row("relu", {.before = kRelu, .after = kRelu}));
+  check(row("leaky_relu and none", {.before = leaky, .after = {}}));
+  check(row("relu6 and elu", {.after = {Activation::Kind::kElu, 1}}));
+  check(row("none and relu6", {.before = {}}));
+  check(row("tanh and relu6", {.before = {Activation::Kind::kTanh}}));
+}
+
+TEST_CASE("depthwise convolution between batch norms: what is asked for is written") {
+  check(row("output of the norm before", {.gives_z = true}));
+  check(row("gradient of the norm after", {.gives_dy = true}));
+}
+
+TEST_CASE("depthwise convolutions that one pass computes") {
+  if (uses_gpus()) return;
+  CHECK(fused_steps({}) == 2);
+  CHECK(fused_steps({.stride = 2}) == 2);
+  CHECK(fused_steps({.dilation = 2}) == 0);
+  CHECK(fused_steps({.stride = 3}) == 0);
+  CHECK(fused_steps({.before = {}}) == 0);
+  CHECK(fused_steps({.gives_z = true}) == 0);
+  CHECK(fused_steps({.gives_dy = true}) == 0);
+  CHECK(fused_steps({.after = {Activation::Kind::kTanh}}) == 0);
+  CHECK(fused_steps({}, DType::kBFloat16) == 0);
+}
+
+}  // namespace trainer::test
