@@ -66,7 +66,8 @@ def planted(line, column, rule):
 
 def run(command, where, seconds, environment=None):
     try:
-        return subprocess.run(command, cwd=where, capture_output=True, text=True, timeout=seconds, env=environment).returncode
+        return subprocess.run(command, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=seconds,
+                              env=environment).returncode
     except subprocess.TimeoutExpired:
         return TIMEOUT
 

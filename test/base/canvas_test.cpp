@@ -38,6 +38,15 @@ TEST_CASE("letters that would go beyond the width are left out") {
   CHECK(drawn("abc", width, Direction::kUp) == drawn("ab", 100, Direction::kUp));
 }
 
+TEST_CASE("a rectangle is filled from its corner, as wide and as high as it is") {
+  Canvas filled(8, 6), set(8, 6);
+  filled.fill(2, 1, 3, 4, kBlack);
+  for (int y = 1; y < 5; ++y) {
+    for (int x = 2; x < 5; ++x) set.set(x, y, kBlack);
+  }
+  CHECK(filled.png() == set.png());
+}
+
 TEST_CASE("what lies outside is not drawn") {
   const Bytes white = Canvas(8, 6).png();
   Canvas canvas(8, 6);

@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "compile/compile.h"
+#include "compile/passes.h"
 #include "support/model.h"
 
 namespace trainer::compile {
@@ -325,6 +326,18 @@ TEST_CASE(
   };
   CHECK(conv_output(even) == Shape{kBatch, 28, 28, 4});
   CHECK(conv_output(shared) == Shape{kBatch, 26, 26, 4});
+}
+
+TEST_CASE("tidy: what no output needs is removed, with the values that it alone reads") {
+  const Graph whole = training_graph(model("max_pool"), sgd());
+  Graph graph = whole;
+  const ValueId unused =
+      graph.add1(graph::Activate{}, {graph.nodes.front().outputs[0]}, "unused", {});
+  graph.add1(graph::Activate{}, {unused}, "unused too", {});
+  REQUIRE(graph.nodes.size() == whole.nodes.size() + 2);
+  const Graph left = tidy(graph, sgd());
+  CHECK(left.nodes.size() == whole.nodes.size());
+  CHECK(left.values.size() == whole.values.size());
 }
 
 TEST_CASE("passes have names and print when asked to") {

@@ -63,6 +63,33 @@ TEST_CASE("alpha and include_top choose the file") {
   CHECK(config.model.backbone->weights == half);
 }
 
+TEST_CASE("files have the names that keras.applications and torchvision give them") {
+  using Name = Backbone::Name;
+  const auto file = [](Name name, bool top, double alpha = 1) {
+    Backbone backbone;
+    backbone.name = name;
+    backbone.include_top = top;
+    backbone.alpha = alpha;
+    return imagenet_weight_file(backbone);
+  };
+  CHECK(file(Name::kVgg16, false) == kVgg16File);
+  CHECK(file(Name::kVgg16, true) == "vgg16_weights_tf_dim_ordering_tf_kernels.h5");
+  CHECK(file(Name::kResNet50, false) == "resnet50_weights_tf_dim_ordering_tf_kernels_notop.h5");
+  CHECK(file(Name::kResNet101, true) == "resnet101_weights_tf_dim_ordering_tf_kernels.h5");
+  CHECK(file(Name::kDenseNet121, false) ==
+        "densenet121_weights_tf_dim_ordering_tf_kernels_notop.h5");
+  CHECK(file(Name::kMobileNetV2, false, 1.4) ==
+        "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.4_224_no_top.h5");
+  CHECK(file(Name::kMobileNetV3Small, true) == "weights_mobilenet_v3_small_224_1.0_float.h5");
+  CHECK(file(Name::kMobileNetV3Large, false, 0.75) ==
+        "weights_mobilenet_v3_large_224_0.75_float_no_top_v2.h5");
+  CHECK(file(Name::kEfficientNetB0, false) == "efficientnetb0_notop.h5");
+  CHECK(file(Name::kEfficientNetB3, true) == "efficientnetb3.h5");
+  CHECK(file(Name::kConvNeXtTiny, false) == "convnext_tiny_notop.h5");
+  CHECK(file(Name::kResNet18, false) == "resnet18-f37072fd.safetensors");
+  CHECK(file(Name::kResNet34, false) == "resnet34-b627a593.safetensors");
+}
+
 TEST_CASE("imagenet without a file says where it looked and what helps") {
   const Machine machine;
   const Backbone backbone = *machine.load("name: mobilenet_v2, weights: imagenet").model.backbone;
