@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace trainer {
 
@@ -15,6 +16,8 @@ std::int64_t machine_memory();
 std::int64_t peak_memory_bytes();
 // "Intel(R) Xeon(R) ..."; "" where the system does not tell.
 std::string processor_name();
+// The program and its arguments.
+std::vector<std::string> command_line();
 // The variables that the process was started with.
 std::map<std::string, std::string> environment_variables();
 

@@ -70,7 +70,10 @@ class RunRecordHook final : public Hook {
     record_["global_batch"] = info.global_batch;
     record_["steps_per_epoch"] = info.steps_per_epoch;
     record_["total_steps"] = info.total_steps;
-    session_ = {{"started", utc_now()}, {"first_step", info.first_step}, {"seconds", 0.0}};
+    session_ = {{"started", utc_now()},
+                {"command", command_line()},
+                {"first_step", info.first_step},
+                {"seconds", 0.0}};
     write();
   }
 

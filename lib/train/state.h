@@ -42,6 +42,9 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
                        const data::Datasets& data, const StepPlan& plan, const std::string& path);
 
+// What to do instead of a resume, for messages; `path` is the run's folder of checkpoints.
+std::string how_to_begin_anew(const std::string& path);
+
 // The differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);
 

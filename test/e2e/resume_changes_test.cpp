@@ -151,6 +151,11 @@ TEST_CASE("resume refuses an optimizer with other slots") {
     Run("sgd: {learning_rate: 0.01}")
         .check_refused("optimizer={adam: {learning_rate: 0.001}}", "optimizer was sgd, is adam");
   }
+  SUBCASE("averages begin") {
+    const Run run("sgd: {learning_rate: 0.01}");
+    run.check_refused("optimizer.ema=0.9", "optimizer.ema needs averages of the weights");
+    run.check_refused("optimizer.ema=0.9", "--run-dir NEW --set model.weights=");
+  }
 }
 
 }  // namespace trainer::e2e

@@ -192,6 +192,8 @@ TEST_CASE("the record of a run says what made it and how it ended") {
   CHECK(record["memory"]["gradients"] == 12);
   REQUIRE(record["sessions"].size() == 2);
   CHECK(record["sessions"][0]["first_step"] == 0);
+  CHECK(record["sessions"][0]["started"].get<std::string>().size() > 10);
+  CHECK(record["sessions"][0]["command"][0].get<std::string>().ends_with("test_hooks"));
   CHECK(record["sessions"][1]["first_step"] == 5);
   CHECK(record["sessions"][1]["seconds"] == doctest::Approx(12.3456));
   CHECK(record["sessions"][1]["peak_memory_bytes"].get<std::int64_t>() > 1'000'000);

@@ -20,6 +20,18 @@ double largest_weight(const data::Dataset& dataset) {
   return largest;
 }
 
+void check_averages(const checkpoint::TensorFile& file, const config::Config& config,
+                    const std::string& path) {
+  const bool has_averages =
+      std::any_of(file.tensors.begin(), file.tensors.end(),
+                  [](const auto& tensor) { return tensor.name.ends_with("/average"); });
+  if (config.optimizer.ema && !has_averages) {
+    throw DataError(path, concat("cannot be resumed: optimizer.ema needs averages of the weights, "
+                                 "which the run does not have\nRemove it, or ",
+                                 how_to_begin_anew(path)));
+  }
+}
+
 }  // namespace
 
 void resume(Session& session, Checkpointer& checkpointer, StageControl& stages) {
@@ -31,6 +43,7 @@ void resume(Session& session, Checkpointer& checkpointer, StageControl& stages) 
   for (const std::string& change : changes_since(file->metadata, job.config).warnings) {
     job.warn("since the checkpoint " + change);
   }
+  check_averages(*file, job.config, path);
   stages.enter_after(session.state.step);
   job.engine.load(*file, path);
   if (session.state.loss_scale) job.engine.set_loss_scale(*session.state.loss_scale);
