@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Plants mistakes in lib/, one at a time, and looks whether the tests of the folder, or of a folder on top of it, notice.
 
-    scripts/mutate.py [--count 30] [--seed 1] [--folders base cluster ...] [--least 90] [--list]
+    scripts/mutate.py [--count 30] [--seed 1] [--folders base cluster ...] [--least 90] [--all-tests] [--list]
+
+With --all-tests, whatever these two leave is tried by the whole fast suite, which costs one or two minutes a mutant.
 
 Works in a copy of the repository's HEAD (build/mutants), where the tests of each folder are built once; a mutant then costs one
 object, one link and one run. Prints every mutant with killed, SURVIVED or stillborn (it does not compile, and
@@ -30,6 +32,7 @@ RULES = [
     (r" \+= ", " -= "), (r"\bthrow \w+Error\b.*;$", ";"),
 ]
 
+BUILD = os.path.join("build", "release")  # in the copy
 TIMEOUT = "timeout"
 PASSED = (0, 77)  # 77: what cannot run here is skipped
 
@@ -72,19 +75,28 @@ def run(command, where, seconds, environment=None):
         return TIMEOUT
 
 
-def notice(copy, build, folder):
+def notice(copy, folder):
     """Whether the folder's tests hang, or fail twice: a loaded machine may fail them once."""
-    test = [f"{build}/test/{folder}/test_{folder}", "--abort-after=1"]
+    test = [f"{BUILD}/test/{folder}/test_{folder}", "--abort-after=1"]
     code = run(test, copy, 300)
     return code == TIMEOUT or code not in PASSED and run(test, copy, 300) not in PASSED
 
 
-def judged(copy, build, folders, environment):
+def notice_by_all(copy):
+    """The same of the whole fast suite."""
+    test = ["ctest", "--preset", "fast", "--stop-on-failure"]
+    code = run(test, copy, 900)
+    return code == TIMEOUT or code != 0 and run([*test, "--rerun-failed"], copy, 900) != 0
+
+
+def judged(copy, folders, environment, all_tests):
     for folder in folders:
-        if run(["ninja", "-C", build, f"test_{folder}"], copy, 900, environment) != 0:
+        if run(["ninja", "-C", BUILD, f"test_{folder}"], copy, 900, environment) != 0:
             return "stillborn"
-        if notice(copy, build, folder):
+        if notice(copy, folder):
             return "killed"
+    if all_tests and (run(["ninja", "-C", BUILD], copy, 900, environment) != 0 or notice_by_all(copy)):
+        return "killed"
     return "SURVIVED"
 
 
@@ -104,8 +116,8 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--folders", nargs="+", default=FOLDERS, choices=FOLDERS)
     parser.add_argument("--least", type=float, default=0, metavar="PERCENT")
+    parser.add_argument("--all-tests", action="store_true", help="try what the folder's tests leave by the whole fast suite")
     parser.add_argument("--list", action="store_true", help="only say which mutants there would be")
-    parser.add_argument("--build", default=os.path.join("build", "release"), help="folder of the build in the copy")
     arguments = parser.parse_args()
     if arguments.list:
         for path, number, _, rule in drawn(ROOT, arguments):
@@ -114,15 +126,18 @@ def main():
 
     copy, environment = make_copy()
     mutants = drawn(copy, arguments)
-    if not os.path.isfile(os.path.join(copy, arguments.build, "build.ninja")):
+    if not os.path.isfile(os.path.join(copy, BUILD, "build.ninja")):
         subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_WERROR=ON",
                         "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
     folders = {path.split("/")[1] for path, *_ in mutants}
     folders = sorted(folders | {USERS[folder] for folder in folders})
-    subprocess.run(["ninja", "--quiet", "-C", arguments.build, *(f"test_{folder}" for folder in folders)], cwd=copy, check=True, env=environment)
+    targets = [] if arguments.all_tests else [f"test_{folder}" for folder in folders]
+    subprocess.run(["ninja", "--quiet", "-C", BUILD, *targets], cwd=copy, check=True, env=environment)
     for folder in folders:
-        if notice(copy, arguments.build, folder):
+        if notice(copy, folder):
             sys.exit(f"the tests of {folder} fail without a mutant")
+    if arguments.all_tests and notice_by_all(copy):
+        sys.exit("the fast suite fails without a mutant")
 
     counts, survivors = {"killed": 0, "SURVIVED": 0, "stillborn": 0}, []
     for path, number, column, rule in mutants:
@@ -135,7 +150,7 @@ def main():
         try:
             with open(full, "w") as file:
                 file.write("\n".join(lines))
-            fate = judged(copy, arguments.build, (folder, USERS[folder]), environment)
+            fate = judged(copy, (folder, USERS[folder]), environment, arguments.all_tests)
         finally:
             with open(full, "w") as file:
                 file.write(whole)
