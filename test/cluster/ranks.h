@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "cluster/rendezvous.h"
+#include "support/contains.h"
 
 namespace trainer::cluster {
 
@@ -41,8 +42,6 @@ inline std::vector<std::string> on_ranks(int size, const std::function<void(int)
   return messages;
 }
 
-inline bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 }  // namespace trainer::cluster

@@ -9,13 +9,12 @@
 #include "base/error.h"
 #include "base/threads/cores.h"
 #include "program.h"
+#include "support/contains.h"
 
 namespace trainer::e2e {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 std::string small_config(const Workspace& work, const std::string& more = "") {
   return work.config(kModel + ("data: {format: idx, path: " + work.data() + R"(}
@@ -74,8 +73,8 @@ TEST_CASE("a run learns, and evaluate repeats its numbers") {
   CHECK(static_cast<double>(diagonal) / 250 == doctest::Approx(test.at("accuracy").get<double>()));
 
   const Result text = run({"evaluate", work / "run"});
-  CHECK(has(text.out, "precision"));
-  CHECK(has(text.out, "true \\ predicted"));
+  CHECK(contains(text.out, "precision"));
+  CHECK(contains(text.out, "true \\ predicted"));
   const Result several = run({"evaluate", work / "run", work / "run", "--quiet"});
   const Result brief = run({"evaluate", work / "run", "--quiet"});
   const std::string one = (work / "run").string() + ":\n" + brief.out;
@@ -146,8 +145,8 @@ TEST_CASE("predict agrees with evaluate and takes files") {
   write_npy(work / "wrong.npy", {2, 32, 32, 3});
   const Result wrong = run({"predict", work / "run", work / "wrong.npy"});
   CHECK(wrong.code == 3);
-  CHECK(has(wrong.err, "[32, 32, 3]"));
-  CHECK(has(wrong.err, "[28, 28, 1]"));
+  CHECK(contains(wrong.err, "[32, 32, 3]"));
+  CHECK(contains(wrong.err, "[28, 28, 1]"));
 }
 
 TEST_CASE("plan says what a config means, with and without its data") {
@@ -160,10 +159,10 @@ TEST_CASE("plan says what a config means, with and without its data") {
        {"config.yaml:", "default", "--epochs", "conv2d_1 (Conv2D)", "steps per epoch",
         "after fuse_activation:", "training program", "evaluation program"}) {
     CAPTURE(part);
-    CHECK(has(text.out, part));
+    CHECK(contains(text.out, part));
   }
-  CHECK_FALSE(has(text.out, "parallel.timeout"));
-  CHECK(has(run({"plan", config, "--all"}).out, "parallel.timeout"));
+  CHECK_FALSE(contains(text.out, "parallel.timeout"));
+  CHECK(contains(run({"plan", config, "--all"}).out, "parallel.timeout"));
   const Result json = run({"plan", config, "--json"});
   const Json plan = json.event("plan");
   CHECK(json.lines().size() == 1);
@@ -182,16 +181,16 @@ TEST_CASE("plan says what a config means, with and without its data") {
   CHECK(setting("run.dir") == "runs/small by name");
   CHECK(setting("model.input") == "[28, 28, 1] by data");
   CHECK(setting("data.num_classes") == "10 by data");
-  CHECK(has(setting("data.normalize"), "{scale: 0.00392"));
+  CHECK(contains(setting("data.normalize"), "{scale: 0.00392"));
   CHECK(setting("train.max_steps") == "228 by train.epochs");
   CHECK(setting("evaluate.batch_size") == "32 by train.batch_size");
   CHECK(setting("parallel.threads") == concat(available_cores().size(), " by machine"));
-  CHECK(has(setting("parallel.lanes"), " by machine"));
+  CHECK(contains(setting("parallel.lanes"), " by machine"));
   CHECK(std::stoi(setting("parallel.lanes")) >= 1);
 
   const Arguments lost{"plan", config, "--json", "--set", "data.path=/nowhere"};
   const Json blind = run(lost).event("plan");
-  CHECK(has(blind.at("data").at("unknown"), "/nowhere"));
+  CHECK(contains(blind.at("data").at("unknown"), "/nowhere"));
   CHECK(blind.at("layers").empty());
   Arguments told = lost;
   told.insert(told.end(), {"--set", "model.input=[28, 28, 1]", "--set", "data.num_classes=10"});

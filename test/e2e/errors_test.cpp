@@ -7,14 +7,13 @@
 
 #include "base/error.h"
 #include "program.h"
+#include "support/contains.h"
 #include "support/source_files.h"
 
 namespace trainer::e2e {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 template <class T>
 void write_npy(const Path& path, const std::string& type, const std::vector<int>& dims,
@@ -42,7 +41,7 @@ TEST_CASE("a config with five mistakes gives five lines") {
     CHECK(result.code == 2);
     CHECK(result.out.empty());
     CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 5);
-    CHECK(has(result.err, "five_mistakes.yaml:"));
+    CHECK(contains(result.err, "five_mistakes.yaml:"));
   }
 }
 
@@ -54,7 +53,7 @@ TEST_CASE("validate looks at every config") {
   const std::string bad = test::source_file("test/bad/five_mistakes.yaml");
   const Result mixed = run({"validate", bad, configs + "mnist.yaml"});
   CHECK(mixed.code == 2);
-  CHECK(has(mixed.out, "mnist.yaml: ok"));
+  CHECK(contains(mixed.out, "mnist.yaml: ok"));
 }
 
 TEST_CASE("a wrong command line is a config error") {
@@ -72,10 +71,10 @@ TEST_CASE("a wrong command line is a config error") {
     CHECK_FALSE(result.err.empty());
     CHECK(result.out.empty());
   }
-  CHECK(has(run({"evaluate", "x", "--follow", "--throttle", "abc"}).err,
-            "--throttle: expected a number of at least 0, found abc"));
-  CHECK(has(run({"find", "learning-rate", "x", "--low", "0"}).err,
-            "--low: expected a number greater than 0, found 0"));
+  CHECK(contains(run({"evaluate", "x", "--follow", "--throttle", "abc"}).err,
+                 "--throttle: expected a number of at least 0, found abc"));
+  CHECK(contains(run({"find", "learning-rate", "x", "--low", "0"}).err,
+                 "--low: expected a number greater than 0, found 0"));
   CHECK(run({"--help"}).code == 0);
   CHECK(run({"--version"}).code == 0);
 }
@@ -86,8 +85,8 @@ TEST_CASE("missing data names the path and what to do") {
       std::string(kModel) + "data: {format: idx, path: /nowhere/at/all}\ntrain: {epochs: 1}\n");
   const Result result = run({"train", config, "--run-dir", work / "run"});
   CHECK(result.code == 3);
-  CHECK(has(result.err, "/nowhere/at/all"));
-  CHECK(has(result.err, "data.path"));
+  CHECK(contains(result.err, "/nowhere/at/all"));
+  CHECK(contains(result.err, "data.path"));
   CHECK(run({"evaluate", work / "none"}).code == 3);
   CHECK(run({"predict", work / "none"}).code == 3);
 }
@@ -107,13 +106,13 @@ train: {epochs: 5, batch_size: 32}
 )");
   const Result result = run({"train", config, "--run-dir", work / "run"});
   CHECK(result.code == 5);
-  CHECK(has(result.err, "step "));
-  CHECK((has(result.err, "layer ") || has(result.err, "variable ")));
-  CHECK(has(result.err, "config.yaml:"));
-  CHECK(has(result.err, "learning rate 1e+10"));
-  CHECK(has(result.err, " samples of the batch: "));
-  CHECK(has(result.err, "step-00000000.safetensors"));
-  CHECK(has(result.err, "optimizer: a learning_rate of 1e+10 is far above"));
+  CHECK(contains(result.err, "step "));
+  CHECK((contains(result.err, "layer ") || contains(result.err, "variable ")));
+  CHECK(contains(result.err, "config.yaml:"));
+  CHECK(contains(result.err, "learning rate 1e+10"));
+  CHECK(contains(result.err, " samples of the batch: "));
+  CHECK(contains(result.err, "step-00000000.safetensors"));
+  CHECK(contains(result.err, "optimizer: a learning_rate of 1e+10 is far above"));
   CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 2);
 }
 
@@ -150,10 +149,10 @@ train: {epochs: 2, batch_size: 4}
   const Result result = run({"train", config, "--run-dir", work / "run"});
   CHECK(result.code == 3);
   INFO(result.err);
-  CHECK(has(result.err, sample));
-  CHECK(has(result.err, "Stopped after step 4, saved as "));
-  CHECK(has(result.err, "step-00000004.safetensors"));
-  CHECK_FALSE(has(result.err, "learning rate"));
+  CHECK(contains(result.err, sample));
+  CHECK(contains(result.err, "Stopped after step 4, saved as "));
+  CHECK(contains(result.err, "step-00000004.safetensors"));
+  CHECK_FALSE(contains(result.err, "learning rate"));
 }
 
 TEST_CASE("targets that are no classes have a loss and no accuracy") {
@@ -189,22 +188,22 @@ run: {log_every: 1 steps, summary_every: 1 steps}
     return result;
   };
   const Result text = train("targets");
-  CHECK(has(text.out, "test: loss "));
-  CHECK_FALSE(has(text.out, "accuracy"));
+  CHECK(contains(text.out, "test: loss "));
+  CHECK_FALSE(contains(text.out, "accuracy"));
   const Json json = train("targets", {"--json"}).event("finished");
   CHECK(json.at("metrics").at("test").at("accuracy").is_null());
   CHECK(json.at("metrics").at("test").at("loss").get<double>() > 0);
   const std::string csv = read_text_file(work / "targets" / "metrics.csv");
-  CHECK(has(csv, ",test,"));
-  CHECK_FALSE(has(csv, "nan"));
+  CHECK(contains(csv, ",test,"));
+  CHECK_FALSE(contains(csv, "nan"));
   const Result evaluated = run({"evaluate", work / "targets"});
   CHECK(evaluated.code == 0);
-  CHECK(has(evaluated.out, "(40 samples), step 10"));
+  CHECK(contains(evaluated.out, "(40 samples), step 10"));
   CHECK(std::count(evaluated.out.begin(), evaluated.out.end(), '\n') == 1);
   CHECK(run({"evaluate", work / "targets", "--json"}).event("evaluated").at("accuracy").is_null());
 
-  CHECK(has(train("one_hot").out, "  accuracy 0."));
-  CHECK(has(run({"evaluate", work / "one_hot"}).out, "precision"));
+  CHECK(contains(train("one_hot").out, "  accuracy 0."));
+  CHECK(contains(run({"evaluate", work / "one_hot"}).out, "precision"));
 }
 
 TEST_CASE("a loss that is not finite names the samples that give it") {
@@ -228,8 +227,9 @@ train: {epochs: 2, batch_size: 8}
   const Result result = run({"train", config, "--run-dir", work / "run"});
   CHECK(result.code == 5);
   INFO(result.err);
-  CHECK(has(result.err, "at step 5 (epoch 1, "));
-  CHECK(has(result.err, ", for 2 of the 8 samples of the batch: 34, 37. The parameters were not"));
+  CHECK(contains(result.err, "at step 5 (epoch 1, "));
+  CHECK(contains(result.err,
+                 ", for 2 of the 8 samples of the batch: 34, 37. The parameters were not"));
 }
 
 TEST_CASE("evaluation refuses other classes") {
@@ -240,8 +240,8 @@ TEST_CASE("evaluation refuses other classes") {
   const Result result =
       run({"evaluate", work / "run", "--set", "data.classes=[a, b, c, d, e, f, g, h, i, j]"});
   CHECK(result.code == 3);
-  CHECK(has(result.err, "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"));
-  CHECK(has(result.err, "[a, b, c, d, e, f, g, h, i, j]"));
+  CHECK(contains(result.err, "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9]"));
+  CHECK(contains(result.err, "[a, b, c, d, e, f, g, h, i, j]"));
 }
 
 }  // namespace trainer::e2e

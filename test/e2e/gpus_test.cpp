@@ -3,13 +3,12 @@
 
 #include "base/error.h"
 #include "e2e/program.h"
+#include "support/contains.h"
 
 namespace trainer::e2e {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // A machine whose CUDA backend finds "status driver gpus".
 Environment crafted(const std::string& finds) {
@@ -28,8 +27,9 @@ std::string small_config(const Workspace& work, const std::string& parallel = ""
 TEST_CASE("devices lists the GPUs, or says why there is none") {
   const Result two = run({"devices"}, crafted("0 13020 2"));
   CHECK(two.code == 0);
-  CHECK(has(two.out, "cpu, "));
-  CHECK(has(two.out, "GPU 1: Crafted 1, compute capability 9.1, 132 multiprocessors, 80 GiB\n"));
+  CHECK(contains(two.out, "cpu, "));
+  CHECK(
+      contains(two.out, "GPU 1: Crafted 1, compute capability 9.1, 132 multiprocessors, 80 GiB\n"));
   const Json listed = run({"devices", "--json"}, crafted("0 13020 2")).event("devices");
   REQUIRE(listed.at("gpus").size() == 2);
   CHECK(listed.at("gpus")[1].at("index") == 1);
@@ -40,10 +40,10 @@ TEST_CASE("devices lists the GPUs, or says why there is none") {
 
   const Result none = run({"devices"}, crafted("35 0 0"));
   CHECK(none.code == 0);
-  CHECK(has(none.out, "no GPU: this machine has no NVIDIA driver"));
+  CHECK(contains(none.out, "no GPU: this machine has no NVIDIA driver"));
   const Json nothing = run({"devices", "--json"}, crafted("35 0 0")).event("devices");
   CHECK(nothing.at("gpus").empty());
-  CHECK(has(nothing.at("no_gpu"), "this machine has no NVIDIA driver"));
+  CHECK(contains(nothing.at("no_gpu"), "this machine has no NVIDIA driver"));
 }
 
 TEST_CASE("device: cuda without a GPU ends with the reason, and auto trains on the CPU") {
@@ -54,22 +54,23 @@ TEST_CASE("device: cuda without a GPU ends with the reason, and auto trains on t
     const Result result =
         run({command, config, "--set", "parallel.device=cuda"}, crafted("35 0 0"));
     CHECK(result.code == 4);
-    CHECK(has(result.err, "parallel.device: cuda: this machine has no NVIDIA driver"));
-    CHECK(has(result.err, "use device: cpu or auto"));
+    CHECK(contains(result.err, "parallel.device: cuda: this machine has no NVIDIA driver"));
+    CHECK(contains(result.err, "use device: cpu or auto"));
   }
   const Result quiet = run({"train", config}, crafted("35 0 0"));
   CHECK(quiet.code == 0);
-  CHECK_FALSE(has(quiet.err, "parallel.device"));
+  CHECK_FALSE(contains(quiet.err, "parallel.device"));
   const Result old = run({"train", config, "--overwrite"}, crafted("35 11040 0"));
   CHECK(old.code == 0);
-  CHECK(has(old.err, "warning: parallel.device: auto uses the CPU: the NVIDIA driver is too old"));
+  CHECK(contains(old.err,
+                 "warning: parallel.device: auto uses the CPU: the NVIDIA driver is too old"));
   for (const char* finds : {"35 0 0", "35 11040 0"}) {
     const Result asked = run({"train", config, "--overwrite", "--gpus", "1"}, crafted(finds));
     CHECK(asked.code == 0);
-    CHECK(has(asked.err, "warning: parallel.gpus: 1, but device: auto uses the CPU: th"));
+    CHECK(contains(asked.err, "warning: parallel.gpus: 1, but device: auto uses the CPU: th"));
   }
-  CHECK_FALSE(has(run({"train", config, "--overwrite", "--gpus", "0"}, crafted("35 0 0")).err,
-                  "parallel.gpus"));
+  CHECK_FALSE(contains(run({"train", config, "--overwrite", "--gpus", "0"}, crafted("35 0 0")).err,
+                       "parallel.gpus"));
 }
 
 TEST_CASE("--gpus and NUM_GPUS choose the GPUs") {
@@ -90,15 +91,15 @@ TEST_CASE("--gpus and NUM_GPUS choose the GPUs") {
   // The crafted GPUs have no memory, and say which they are.
   for (const char* command : {"train", "benchmark"}) {
     CAPTURE(command);
-    CHECK(has(error(command, {"--gpus", "[1]"}), "crafted GPU 1 is full"));
-    CHECK(has(error(command, {"--gpus", "1"}), "crafted GPU 0 is full"));
-    CHECK(has(error(command, {}, "1"), "crafted GPU 0 is full"));
-    CHECK(has(error(command, {"--gpus", "[1, 1]"}), "crafted GPU 1 is full"));
-    CHECK(has(error(command, {}, "3"), "3 replicas need a GPU each, and this machine has 2"));
-    CHECK(has(error(command, {"--gpus", "[0, 2]"}), "there is no GPU 2"));
+    CHECK(contains(error(command, {"--gpus", "[1]"}), "crafted GPU 1 is full"));
+    CHECK(contains(error(command, {"--gpus", "1"}), "crafted GPU 0 is full"));
+    CHECK(contains(error(command, {}, "1"), "crafted GPU 0 is full"));
+    CHECK(contains(error(command, {"--gpus", "[1, 1]"}), "crafted GPU 1 is full"));
+    CHECK(contains(error(command, {}, "3"), "3 replicas need a GPU each, and this machine has 2"));
+    CHECK(contains(error(command, {"--gpus", "[0, 2]"}), "there is no GPU 2"));
   }
-  CHECK(has(error("verify", {"--gpus", "[1]", "--replicas", "1,2"}), "crafted GPU 1 is full"));
-  CHECK(has(error("verify", {"--replicas", "4"}), "4 replicas need a GPU each"));
+  CHECK(contains(error("verify", {"--gpus", "[1]", "--replicas", "1,2"}), "crafted GPU 1 is full"));
+  CHECK(contains(error("verify", {"--replicas", "4"}), "4 replicas need a GPU each"));
   const Result cpu = run({"train", config, "--gpus", "0"}, crafted("0 13020 2"));
   CHECK(cpu.code == 0);
 }
@@ -108,18 +109,18 @@ TEST_CASE("all GPUs have a replica each where nothing else is said, with the rul
   const std::string config = small_config(work);
   const Result rule = run({"train", config}, crafted("0 13020 2"));
   CHECK(rule.code == 2);
-  CHECK(has(rule.err, "parallel.lr_scaling: must be given with 2 replicas"));
-  CHECK(has(run({"train", config}, crafted("0 13020 1")).err, "crafted GPU 0 is full"));
+  CHECK(contains(rule.err, "parallel.lr_scaling: must be given with 2 replicas"));
+  CHECK(contains(run({"train", config}, crafted("0 13020 1")).err, "crafted GPU 0 is full"));
   // verify has a list of its own.
   const Result verify =
       run({"verify", "replicas", config, "--replicas", "1,2"}, crafted("0 13020 2"));
   CHECK(verify.code == 4);
-  CHECK(has(verify.err, "crafted GPU 0 is full"));
+  CHECK(contains(verify.err, "crafted GPU 0 is full"));
   // Whether a config is right does not depend on the machine.
   CHECK(run({"validate", config}, crafted("0 13020 2")).code == 0);
   const Result one = run({"train", config, "--set", "parallel.replicas=1"}, crafted("0 13020 2"));
   CHECK(one.code == 4);
-  CHECK(has(one.err, "crafted GPU 0 is full"));
+  CHECK(contains(one.err, "crafted GPU 0 is full"));
 }
 
 TEST_CASE("how gradients are summed must fit the devices, and the plan says how they are") {
@@ -132,20 +133,21 @@ TEST_CASE("how gradients are summed must fit the devices, and the plan says how 
   for (const char* collective : {"ring", "tree", "bcube", "halving_doubling"}) {
     const Result refused = train(collective, "0 13020 2");
     CHECK(refused.code == 4);
-    CHECK(has(refused.err, concat("parallel.collective: ", collective, " is for sums on CPUs")));
-    CHECK(has(refused.err, "NCCL_ALGO=allreduce:tree") == (std::string(collective) == "tree"));
+    CHECK(
+        contains(refused.err, concat("parallel.collective: ", collective, " is for sums on CPUs")));
+    CHECK(contains(refused.err, "NCCL_ALGO=allreduce:tree") == (std::string(collective) == "tree"));
     CHECK(train(collective, "35 0 0").code == 0);
   }
   for (const char* collective : {"auto", "nccl"}) {
-    CHECK(has(train(collective, "0 13020 2").err, "is full"));
+    CHECK(contains(train(collective, "0 13020 2").err, "is full"));
   }
   const Result cpu = train("nccl", "35 0 0");
   CHECK(cpu.code == 4);
-  CHECK(has(cpu.err, "parallel.collective: nccl sums on GPUs, and this run is on the CPU"));
+  CHECK(contains(cpu.err, "parallel.collective: nccl sums on GPUs, and this run is on the CPU"));
   const Result plan =
       run({"plan", small_config(work, "lr_scaling: none, replicas: 2")}, crafted("35 0 0"));
   CHECK(plan.code == 0);
-  CHECK(has(plan.out, "in memory"));
+  CHECK(contains(plan.out, "in memory"));
 }
 
 TEST_CASE("processes of one machine share all of its GPUs evenly") {
@@ -164,10 +166,10 @@ TEST_CASE("processes of one machine share all of its GPUs evenly") {
     CHECK(result.code == 4);
     return result.err;
   };
-  CHECK(has(taken(0, "3"), "crafted GPU 1 is full"));
-  CHECK(has(taken(1, "3"), "crafted GPU 2 is full"));
-  CHECK(has(taken(1, "6"), "crafted GPU 2 is full"));  // a worker has one replica
-  CHECK(has(taken(1, "1"), "crafted GPU 0 is full"));  // all that this process sees
+  CHECK(contains(taken(0, "3"), "crafted GPU 1 is full"));
+  CHECK(contains(taken(1, "3"), "crafted GPU 2 is full"));
+  CHECK(contains(taken(1, "6"), "crafted GPU 2 is full"));  // a worker has one replica
+  CHECK(contains(taken(1, "1"), "crafted GPU 0 is full"));  // all that this process sees
 }
 
 }  // namespace trainer::e2e

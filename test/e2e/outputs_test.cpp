@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "pictures.h"
+#include "support/contains.h"
 #include "support/full_device.h"
 #include "support/skip.h"
 
@@ -17,9 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 struct Small {
   Workspace work;
@@ -59,7 +58,7 @@ TEST_CASE("no command replaces a file unasked") {
   arguments.push_back(file);
   const Result refused = run(arguments);
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, file.string() + " exists; replace it with --overwrite"));
+  CHECK(contains(refused.err, file.string() + " exists; replace it with --overwrite"));
   CHECK(read_text_file(file) == "precious");
   arguments.push_back("--overwrite");
   const Result replaced = run(arguments);
@@ -79,7 +78,7 @@ TEST_CASE("an output that is no file stays what it is") {
     if (!test::make_full_device(device)) TRAINER_SKIP("no device node may be made here");
     const Result full = exported(device);
     CHECK(full.code == 3);
-    CHECK(has(full.err, "cannot write: No space left on device"));
+    CHECK(contains(full.err, "cannot write: No space left on device"));
     CHECK(fs::is_character_file(device));
   }
   SUBCASE("a FIFO") {
@@ -104,7 +103,7 @@ TEST_CASE("a FIFO in place of a file is an error") {
   SUBCASE("a checkpoint") {
     const Result result = run_briefly({"evaluate", fifo});
     CHECK(result.code == 3);
-    CHECK(has(result.err, "is a FIFO, expected a file"));
+    CHECK(contains(result.err, "is a FIFO, expected a file"));
   }
   SUBCASE("the newest checkpoint of a run") {
     fs::rename(fifo, small.work / "run" / "checkpoints" / "step-00000003.safetensors");
@@ -112,13 +111,13 @@ TEST_CASE("a FIFO in place of a file is an error") {
     resume.push_back("--resume");
     const Result result = run_briefly(resume);
     CHECK(result.code == 0);
-    CHECK(has(result.err, "is a FIFO, expected a file; trying the checkpoint before it"));
+    CHECK(contains(result.err, "is a FIFO, expected a file; trying the checkpoint before it"));
   }
   SUBCASE("weights") {
     const Result result = run_briefly({"train", small.config, "--run-dir", small.work / "other",
                                        "--set", "model.weights=" + fifo.string()});
     CHECK(result.code == 3);
-    CHECK(has(result.err, "is a FIFO, expected a file"));
+    CHECK(contains(result.err, "is a FIFO, expected a file"));
   }
 }
 
@@ -130,7 +129,7 @@ TEST_CASE("writing beyond the limit on file sizes is an error that names the fil
                         }).wait();
   INFO(result.err);
   CHECK(result.code == 3);
-  CHECK(has(result.err, "config.yaml: cannot write: File too large"));
+  CHECK(contains(result.err, "config.yaml: cannot write: File too large"));
 }
 
 }  // namespace trainer::e2e

@@ -14,15 +14,14 @@
 #include "base/formats/npy.h"
 #include "checkpoint/checkpoint.h"
 #include "program.h"
+#include "support/contains.h"
 #include "support/nameless_file.h"
 #include "support/skip.h"
 
 namespace trainer::e2e {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // A short run with checkpoints after 4, 8, ... steps, of which the last three are kept.
 struct Trained {
@@ -101,17 +100,17 @@ TEST_CASE("logits are what the probabilities are made of, in every format") {
   CHECK_FALSE(trained.predict({"--limit", "1"}).at(0).contains("logits"));
   const Result csv =
       run({"predict", trained.run_folder, "--logits", "--format", "csv", "--limit", "1"});
-  CHECK(has(csv.out, ",p_9,logit_0,logit_1,"));
+  CHECK(contains(csv.out, ",p_9,logit_0,logit_1,"));
   const std::string last = csv.out.substr(csv.out.rfind(',') + 1);
   CHECK(std::stod(last) == doctest::Approx(first.at("logits").at(9).get<double>()));
   const auto newline = csv.out.find('\n');
   CHECK(std::count(csv.out.begin(), csv.out.begin() + static_cast<std::ptrdiff_t>(newline), ',') ==
         std::count(csv.out.begin() + static_cast<std::ptrdiff_t>(newline), csv.out.end(), ','));
   const Result table = run({"predict", trained.run_folder, "--logits", "--limit", "1"});
-  CHECK(has(table.out, "label  logits\n"));
+  CHECK(contains(table.out, "label  logits\n"));
   char text[32];
   std::snprintf(text, sizeof text, "  %.4f\n", first.at("logits").at(9).get<double>());
-  CHECK(has(table.out, text));
+  CHECK(contains(table.out, text));
 }
 
 TEST_CASE("features, in the order of the images, give the logits by the last layer") {
@@ -121,7 +120,7 @@ TEST_CASE("features, in the order of the images, give the logits by the last lay
   const Result result = run(write);
   INFO(result.err);
   REQUIRE(result.code == 0);
-  CHECK(has(result.out, "features [250, 200] of layer flatten, float32"));
+  CHECK(contains(result.out, "features [250, 200] of layer flatten, float32"));
   const Array features = read_npy(file);
   REQUIRE(features.dims == std::vector<std::int64_t>{250, 200});
   REQUIRE(features.values.size() == 250 * 200);
@@ -156,7 +155,7 @@ TEST_CASE("features, in the order of the images, give the logits by the last lay
   layer[6] = "flaten";
   const Result wrong = run(layer);
   CHECK(wrong.code == 2);
-  CHECK(has(wrong.err, "did you mean 'flatten'?"));
+  CHECK(contains(wrong.err, "did you mean 'flatten'?"));
   CHECK(run({"predict", trained.run_folder, "--layer", "flatten"}).code == 2);
   CHECK(run({"predict", trained.run_folder, "--features", trained.work / "x.npy", "--flip"}).code ==
         2);
@@ -270,7 +269,7 @@ TEST_CASE("--average takes the mean of the last checkpoints") {
                                "safetensors", "--output", file});
   INFO(exported.err);
   REQUIRE(exported.code == 0);
-  CHECK(has(exported.err, "the mean of the checkpoints of steps 12, 16, 18"));
+  CHECK(contains(exported.err, "the mean of the checkpoints of steps 12, 16, 18"));
   const auto means = values_of(file);
   CHECK(means.contains("batch_normalization/moving_variance"));
   for (const auto& [name, values] : means) {
@@ -295,7 +294,7 @@ TEST_CASE("--average takes the mean of the last checkpoints") {
     const Result result = run(arguments);
     CAPTURE(result.err);
     CHECK(result.code == code);
-    CHECK(has(result.err, what));
+    CHECK(contains(result.err, what));
   };
   refuses({"evaluate", trained.run_folder, "--average", "4"}, 3, "has 3 checkpoints, but");
   refuses({"evaluate", trained.run_folder, "--average", "0"}, 2, "at least 1");

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "program.h"
+#include "support/contains.h"
 
 namespace trainer::e2e {
 namespace {
@@ -95,9 +96,7 @@ Arguments chief(const std::string& config, const Path& dir, const Arguments& mor
   return arguments;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 void check_contains(const std::string& text, const std::vector<std::string>& parts) {
   INFO(text);

@@ -7,13 +7,12 @@
 
 #include "base/error.h"
 #include "program.h"
+#include "support/contains.h"
 
 namespace trainer::e2e {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 struct Small {
   Workspace work;
@@ -101,7 +100,7 @@ TEST_CASE("two sweeps do not train in one folder") {
   program.signal(SIGSTOP);
   const Result second = run(arguments);
   CHECK(second.code == 2);
-  CHECK(has(second.err, "another process trains this sweep"));
+  CHECK(contains(second.err, "another process trains this sweep"));
   // Its table may be looked at.
   Arguments collect = arguments;
   collect.push_back("--collect");
@@ -145,7 +144,7 @@ TEST_CASE("a point that fails is listed and does not end the sweep") {
   CHECK(found["learning_rate=1e30"] == "failed");
   CHECK(found["learning_rate=0.01"] == "finished");
   const Json rows = result.event("sweep")["rows"];
-  CHECK(has(rows[0]["verdict"], "failed: "));
+  CHECK(contains(rows[0]["verdict"], "failed: "));
   CHECK(rows[1]["missing"] == 0);
   CHECK(std::filesystem::exists(small.folder() / "learning_rate=1e30" / "errors.log"));
   // The table can be made again without training.

@@ -5,13 +5,12 @@
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
 #include "pictures.h"
+#include "support/contains.h"
 
 namespace trainer::e2e {
 namespace {
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 std::string digits_config(const Workspace& work, const std::string& more = "") {
   return work.config(kModel +
@@ -54,8 +53,8 @@ TEST_CASE("the model of a config is evaluated, predicted with and exported befor
   REQUIRE(evaluated.code == 0);
   CHECK(evaluated.event("evaluated").at("count") == 250);
   CHECK(evaluated.event("evaluated").at("step") == 0);
-  CHECK(has(evaluated.err, "untrained: the whole model is as initialised (seed"));
-  CHECK(has(evaluated.err, "makes: " + (work / "run").string()));
+  CHECK(contains(evaluated.err, "untrained: the whole model is as initialised (seed"));
+  CHECK(contains(evaluated.err, "makes: " + (work / "run").string()));
 
   const Result first = run({"predict", config, "--format", "csv", "--limit", "3"});
   REQUIRE(first.code == 0);
@@ -78,7 +77,7 @@ TEST_CASE("a config with the weights of a run is the model of the run") {
   INFO(given.err);
   REQUIRE(given.code == 0);
   CHECK(given.out == trained.out);
-  CHECK_FALSE(has(given.err, "untrained"));
+  CHECK_FALSE(contains(given.err, "untrained"));
   const Json metrics = run({"evaluate", folder, "--json"}).event("evaluated");
   const Json same = run({"evaluate", config, "--weights", folder, "--json"}).event("evaluated");
   CHECK(same.at("loss") == metrics.at("loss"));
@@ -90,7 +89,7 @@ TEST_CASE("a config with the weights of a run is the model of the run") {
     const Result result = run(arguments);
     CAPTURE(result.err);
     CHECK(result.code == code);
-    CHECK(has(result.err, what));
+    CHECK(contains(result.err, what));
     CHECK(result.out.empty());
   };
   refuses({"predict", folder, "--weights", folder}, 2, "has weights of its own");
@@ -115,13 +114,15 @@ TEST_CASE(
                              "--set", "train.batch_size=8"});
   INFO(result.err);
   CHECK(result.code == 0);
-  CHECK(has(result.err, concat("note: ", file.string(),
-                               ": 2 tensors of the model left as initialised, as allow_missing "
-                               "says: last/kernel, last/bias\n")));
-  CHECK(has(result.err, concat("warning: ", file.string(),
-                               ": 2 tensors of the file unused, for which the model has no place: "
-                               "dense/")));
-  CHECK_FALSE(has(result.err, "\\x0a"));
+  CHECK(
+      contains(result.err, concat("note: ", file.string(),
+                                  ": 2 tensors of the model left as initialised, as allow_missing "
+                                  "says: last/kernel, last/bias\n")));
+  CHECK(contains(result.err,
+                 concat("warning: ", file.string(),
+                        ": 2 tensors of the file unused, for which the model has no place: "
+                        "dense/")));
+  CHECK_FALSE(contains(result.err, "\\x0a"));
 }
 
 TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays as initialised") {
@@ -154,10 +155,10 @@ TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays a
   INFO(result.err);
   CHECK(result.lines().size() == 7);
   CHECK(result.lines().at(0).at("probabilities").contains("left"));
-  CHECK(has(result.err, "untrained: layers dense, dense_1 are as initialised (seed"));
+  CHECK(contains(result.err, "untrained: layers dense, dense_1 are as initialised (seed"));
   const Result none = run(predict, {{"WEIGHTS_DIR", work / "train"}, {"HOME", work / "train"}});
   CHECK(none.code == 3);
-  CHECK(has(none.err, "0.35_224_no_top.h5 is in none of"));
+  CHECK(contains(none.err, "0.35_224_no_top.h5 is in none of"));
 }
 
 TEST_CASE("without its data a config's classes are numbers") {
@@ -175,7 +176,7 @@ TEST_CASE("without its data a config's classes are numbers") {
   REQUIRE(numbered.code == 0);
   CHECK(numbered.lines().at(0).at("probabilities").contains("1"));
   CHECK(numbered.lines().at(0).at("probabilities").size() == 2);
-  CHECK(has(numbered.err, "classes are numbers"));
+  CHECK(contains(numbered.err, "classes are numbers"));
   CHECK(run({"evaluate", pictures.config}).code == 3);
 }
 

@@ -8,6 +8,7 @@
 #include "base/threads/cores.h"
 #include "pictures.h"
 #include "program.h"
+#include "support/contains.h"
 #include "support/source_files.h"
 
 namespace trainer::e2e {
@@ -15,9 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // A small model on the pictures below a folder.
 std::string pictures_config(const Workspace& work, const std::string& data = "") {
@@ -50,7 +49,7 @@ TEST_CASE("the version names every library behind the program") {
     const std::string line = result.out.substr(at, result.out.find('\n', at) - at);
     CHECK(line.find_first_of("0123456789", line.find(' ')) != std::string::npos);
   }
-  CHECK(has(run({"--help"}).out, "with --verbose"));
+  CHECK(contains(run({"--help"}).out, "with --verbose"));
 }
 
 TEST_CASE("every command's help ends with examples of its own, whose options it has") {
@@ -67,14 +66,14 @@ TEST_CASE("every command's help ends with examples of its own, whose options it 
     const std::string help = run({command, "--help"}).out;
     const std::size_t start = help.find("Examples:\n");
     REQUIRE(start != std::string::npos);
-    CHECK(has(help, "Exit codes: 0 done"));
+    CHECK(contains(help, "Exit codes: 0 done"));
     std::istringstream examples(help.substr(start));
     std::string example;
     std::getline(examples, example);
     int count = 0;
     while (std::getline(examples, example) && example.starts_with("  ")) {
       ++count;
-      CHECK(has(example, "trainer " + command));
+      CHECK(contains(example, "trainer " + command));
       std::istringstream words(example);
       for (std::string word; words >> word && word != "--";) {
         if (word.starts_with("--")) CHECK_MESSAGE(help.find(word) < start, word);
@@ -102,7 +101,7 @@ TEST_CASE("validate --json: one object a config, its mistakes with their places"
   bool placed = false;
   for (const Json& error : lines[1].at("errors")) {
     CHECK(error.at("file") == bad.string());
-    if (has(error.at("message"), "dense")) placed = error.at("line") == 1;
+    if (contains(error.at("message"), "dense")) placed = error.at("line") == 1;
   }
   CHECK(placed);
 }
@@ -138,23 +137,23 @@ TEST_CASE("plan --gpus is a key of the config without --link, and a number to si
   CHECK(run({"plan", config, "--gpus", "all"}).code == 0);
   const Result two = run({"plan", config, "--gpus", "2"});
   CHECK(two.code == 2);
-  CHECK(has(two.err, "parallel.lr_scaling: must be given with 2 replicas"));
-  CHECK_FALSE(has(two.err, "--link"));
+  CHECK(contains(two.err, "parallel.lr_scaling: must be given with 2 replicas"));
+  CHECK_FALSE(contains(two.err, "--link"));
   for (const char* gpus : {"2", "[0, 0]"}) {
     const Result scaled =
         run({"plan", config, "--gpus", gpus, "--set", "parallel.lr_scaling=none"});
     CHECK(scaled.code == 0);
-    CHECK(has(scaled.out, "--gpus"));
+    CHECK(contains(scaled.out, "--gpus"));
   }
   const Result word = run({"plan", config, "--gpus", "some"});
   CHECK(word.code == 2);
-  CHECK(has(word.err, "parallel.gpus"));
+  CHECK(contains(word.err, "parallel.gpus"));
   const Result alone = run({"plan", config, "--workers", "2"});
   CHECK(alone.code == 2);
-  CHECK(has(alone.err, "--link"));
+  CHECK(contains(alone.err, "--link"));
   const Result link = run({"plan", config, "--link", "1Gbit"});
   CHECK(link.code == 2);
-  CHECK(has(link.err, "--workers"));
+  CHECK(contains(link.err, "--workers"));
 }
 
 TEST_CASE("a config for GPUs is valid everywhere and refused where the device is opened") {
@@ -164,10 +163,10 @@ TEST_CASE("a config for GPUs is valid everywhere and refused where the device is
   CHECK(valid.code == 0);
   const Result plan = run({"plan", config, "--set", "parallel.device=cuda"});
   CHECK(plan.code == 0);
-  CHECK(has(plan.out, "none here"));
+  CHECK(contains(plan.out, "none here"));
   const Result train = run({"train", config, "--set", "parallel.device=cuda"});
   CHECK(train.code == 4);
-  CHECK(has(train.err, "parallel.device"));
+  CHECK(contains(train.err, "parallel.device"));
 }
 
 TEST_CASE("validate builds the model where the config gives its sizes") {
@@ -184,16 +183,16 @@ TEST_CASE("validate builds the model where the config gives its sizes") {
   for (const std::string& given : {input, std::string()}) {
     const Result units = validate(given, "[flatten, dense: 5]");
     CHECK(units.code == 2);
-    CHECK(has(units.err, "config.yaml:"));
-    CHECK(has(units.err, "each of the 2 classes"));
+    CHECK(contains(units.err, "config.yaml:"));
+    CHECK(contains(units.err, "each of the 2 classes"));
   }
   const Result two = validate(input,
                               "[{conv: {filters: 2, kernel_size: 40, name: big}}, {conv: {filters: "
                               "2, inputs: input, name: unused}}, {flatten: {inputs: input}}, "
                               "{dense: 2}]");
   CHECK(two.code == 2);
-  CHECK(has(two.err, "big: window 40x40 does not fit"));
-  CHECK(has(two.err, "unused: no later layer uses this one"));
+  CHECK(contains(two.err, "big: window 40x40 does not fit"));
+  CHECK(contains(two.err, "unused: no later layer uses this one"));
 
   const auto freeze = [&](const std::string& which) {
     return run({"validate",
@@ -204,9 +203,9 @@ TEST_CASE("validate builds the model where the config gives its sizes") {
   CHECK(freeze("[:-4]").code == 0);
   const Result wrong = freeze("block5_con1");
   CHECK(wrong.code == 2);
-  CHECK(has(wrong.err,
-            "no layer of the backbone is named 'block5_con1'; did you mean "
-            "'block5_conv1'?"));
+  CHECK(contains(wrong.err,
+                 "no layer of the backbone is named 'block5_con1'; did you mean "
+                 "'block5_conv1'?"));
   // Nothing is known of the images: nothing is said of the layers.
   CHECK(run({"validate", work.config("model: {layers: [flatten, dense: 5]}\ndata: {format: idx, "
                                      "path: /nowhere}\ntrain: {epochs: 1}\n")})
@@ -221,26 +220,26 @@ TEST_CASE("a run without a test split is evaluated on its validation split, wher
   REQUIRE(run({"train", pictures_config(work), "--quiet", "--run-dir", dir}).code == 0);
   const Result result = run({"evaluate", dir, "--json"});
   CHECK(result.code == 0);
-  CHECK(has(result.err, "no test split"));
+  CHECK(contains(result.err, "no test split"));
   CHECK(result.lines().at(0).at("split") == "validation");
   CHECK(run({"evaluate", dir, "--split", "test"}).code == 3);
 
   const Result predicted = run({"predict", dir, "--json", "--limit", "2"});
   REQUIRE(predicted.code == 0);
   CHECK(predicted.lines().size() == 2);
-  CHECK(has(predicted.lines()[0].at("file").get<std::string>(), "validation/left/0.ppm"));
+  CHECK(contains(predicted.lines()[0].at("file").get<std::string>(), "validation/left/0.ppm"));
 
   fs::rename(work / "pictures", work / "moved");
   const Result lost = run({"evaluate", dir});
   CHECK(lost.code == 3);
-  CHECK(has(lost.err, (work / "pictures").string() + ": there is no such file or folder"));
-  CHECK(has(lost.err, "--set data.path=NEW"));
+  CHECK(contains(lost.err, (work / "pictures").string() + ": there is no such file or folder"));
+  CHECK(contains(lost.err, "--set data.path=NEW"));
   const std::string place = "data.path=" + (work / "moved").string();
   CHECK(run({"evaluate", dir, "--set", place}).code == 0);
   fs::remove_all(work / "moved/validation");
   const Result none = run({"evaluate", dir, "--set", place});
   CHECK(none.code == 2);
-  CHECK(has(none.err, "--split train"));
+  CHECK(contains(none.err, "--split train"));
 }
 
 TEST_CASE("a validation part that is drawn anew from changed data is refused") {
@@ -257,20 +256,20 @@ TEST_CASE("a validation part that is drawn anew from changed data is refused") {
   fs::copy(work / "pictures/train/left/0.ppm", work / "pictures/train/left/more.ppm");
   const Result changed = run({"evaluate", dir, "--split", "validation"});
   CHECK(changed.code == 3);
-  CHECK(has(changed.err, "that the run was trained on"));
+  CHECK(contains(changed.err, "that the run was trained on"));
   const Result train = run({"evaluate", dir, "--split", "train"});
   CHECK(train.code == 0);
-  CHECK(has(train.err, "warning: the training data is not what it was"));
+  CHECK(contains(train.err, "warning: the training data is not what it was"));
   const Result told = run({"evaluate", dir, "--split", "validation", "--set",
                            "data.path=" + (work / "pictures").string()});
   CHECK(told.code == 0);
-  CHECK(has(told.err, "warning: the training data is not what it was"));
+  CHECK(contains(told.err, "warning: the training data is not what it was"));
 
   const Result resumed =
       run({"train", config, "--resume", "--run-dir", dir, "--set", "data.classes=[right, left]"});
   CHECK(resumed.code == 3);
-  CHECK(has(resumed.err, "\n  classes were left, right; are right, left\n"));
-  CHECK_FALSE(has(resumed.err, "crc32c"));
+  CHECK(contains(resumed.err, "\n  classes were left, right; are right, left\n"));
+  CHECK_FALSE(contains(resumed.err, "crc32c"));
 }
 
 TEST_CASE("files that are skipped or replaced are told of once") {
@@ -298,7 +297,7 @@ TEST_CASE("files that are skipped or replaced are told of once") {
     CHECK(event.at("files") == 24);
     CHECK(result.lines().back().at("event") == "finished");
     const std::string report = read_text_file(dir + "/data_report.txt");
-    CHECK(has(report, "left/0.ppm"));
+    CHECK(contains(report, "left/0.ppm"));
     CHECK(report.find("left/0.ppm") == report.rfind("left/0.ppm"));
   }
 }
@@ -318,7 +317,7 @@ TEST_CASE("data: JSON lines, and a group that matches nothing") {
   CHECK(all.at("shared_groups").size() == 2);
   const Result none = run({"data", config, "--group-by", "patient([0-9]+)"});
   CHECK(none.code == 2);
-  CHECK(has(none.err, "matches none of the files"));
+  CHECK(contains(none.err, "matches none of the files"));
 }
 
 TEST_CASE("plan counts the samples of each class") {
@@ -327,8 +326,8 @@ TEST_CASE("plan counts the samples of each class") {
   const std::string config = pictures_config(work);
   const Result result = run({"plan", config, "--set", "data.limit=5"});
   REQUIRE(result.code == 0);
-  CHECK((has(result.out, "5 samples (left: 3, right: 2)") ||
-         has(result.out, "5 samples (left: 2, right: 3)")));
+  CHECK((contains(result.out, "5 samples (left: 3, right: 2)") ||
+         contains(result.out, "5 samples (left: 2, right: 3)")));
   const Result one = run({"plan", config, "--set", "data.limit=1", "--json"});
   CHECK(one.event("plan").at("data").at("warnings").size() == 1);
 }
@@ -342,7 +341,7 @@ TEST_CASE("export replaces no file unasked") {
   const Arguments arguments{"export", work / "run", "--format", "onnx", "--output", file};
   const Result refused = run(arguments);
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, file.string() + " exists; replace it with --overwrite"));
+  CHECK(contains(refused.err, file.string() + " exists; replace it with --overwrite"));
   CHECK(read_text_file(file) == "precious");
   Arguments replacing = arguments;
   replacing.push_back("--overwrite");
@@ -351,7 +350,7 @@ TEST_CASE("export replaces no file unasked") {
   replacing[5] = work / "run";
   const Result folder = run(replacing);
   CHECK(folder.code == 2);
-  CHECK(has(folder.err, "is a folder"));
+  CHECK(contains(folder.err, "is a folder"));
 }
 
 TEST_CASE("profile replaces no trace unasked") {
@@ -360,7 +359,7 @@ TEST_CASE("profile replaces no trace unasked") {
   std::ofstream(trace) << "precious";
   const Result refused = run({"profile", small_config(work), "--trace", trace});
   CHECK(refused.code == 2);
-  CHECK(has(refused.err, trace.string() + " exists; replace it with --overwrite"));
+  CHECK(contains(refused.err, trace.string() + " exists; replace it with --overwrite"));
   CHECK(read_text_file(trace) == "precious");
 }
 
@@ -377,12 +376,12 @@ TEST_CASE("freezing that is hardly meant is told of by validate, plan and train 
   };
   for (const char* nothing : {"freeze: '[:-400]'", "freeze: '[5:3]'"}) {
     const std::string told = warnings(nothing);
-    CHECK(has(told, "warning: "));
-    CHECK(has(told, "config.yaml:"));
-    CHECK(has(told, "model.backbone.freeze: selects no layer that has weights"));
+    CHECK(contains(told, "warning: "));
+    CHECK(contains(told, "config.yaml:"));
+    CHECK(contains(told, "model.backbone.freeze: selects no layer that has weights"));
   }
-  CHECK(has(warnings("freeze: all"), "keep the random numbers that they start with"));
-  CHECK(has(warnings("unfreeze: {at: 5 epochs}"), "the run ends before 5 epochs"));
+  CHECK(contains(warnings("freeze: all"), "keep the random numbers that they start with"));
+  CHECK(contains(warnings("unfreeze: {at: 5 epochs}"), "the run ends before 5 epochs"));
   CHECK(warnings("freeze: none").empty());
 }
 
@@ -390,7 +389,7 @@ TEST_CASE("launch starts nothing but what processes do together") {
   for (const char* command : {"evaluate", "predict", "benchmark", "verify", "launch", "nothing"}) {
     const Result result = run({"launch", "-n", "2", "--", command, "x"});
     CHECK(result.code == 2);
-    CHECK(has(result.err, concat("launch: '", command, "' is not a command that several")));
+    CHECK(contains(result.err, concat("launch: '", command, "' is not a command that several")));
   }
 }
 
@@ -408,10 +407,11 @@ TEST_CASE("more threads than cores are told of") {
   const auto cores = available_cores().size();
   const std::string threads = std::to_string(cores + 3);
   const std::string warned = warnings({"--set", "parallel.threads=" + threads});
-  CHECK(has(warned, concat("warning: parallel.threads: ", threads, ", but this process may use ",
-                           cores, cores == 1 ? " core:" : " cores:")));
+  CHECK(
+      contains(warned, concat("warning: parallel.threads: ", threads, ", but this process may use ",
+                              cores, cores == 1 ? " core:" : " cores:")));
   CHECK(std::count(warned.begin(), warned.end(), '\n') == 1);
-  CHECK(has(warnings({"--set", "parallel.lanes=" + threads}), "parallel.lanes: " + threads));
+  CHECK(contains(warnings({"--set", "parallel.lanes=" + threads}), "parallel.lanes: " + threads));
   CHECK(warnings({"--set", concat("parallel.threads=", cores)}).empty());
 }
 
@@ -422,26 +422,27 @@ TEST_CASE("command lines that cannot be meant") {
     CHECK(result.code == 2);
     return result.err;
   };
-  CHECK(has(error({"trian", config}), "unknown command 'trian', did you mean 'train'?"));
-  CHECK(has(error({"train", config, "--resume", "--overwrite"}), " excludes --"));
-  CHECK(has(error({"train", config, "--set", "seed=1", "train.epochs=2"}),
-            "--set takes one KEY=VALUE; write --set seed=1 --set train.epochs=2"));
-  CHECK(has(error({"predict", "x", "--top", "0"}), "a whole number of at least 1, found 0"));
-  CHECK(has(error({"predict", "x", "--limit", "0"}), "a whole number of at least 1, found 0"));
+  CHECK(contains(error({"trian", config}), "unknown command 'trian', did you mean 'train'?"));
+  CHECK(contains(error({"train", config, "--resume", "--overwrite"}), " excludes --"));
+  CHECK(contains(error({"train", config, "--set", "seed=1", "train.epochs=2"}),
+                 "--set takes one KEY=VALUE; write --set seed=1 --set train.epochs=2"));
+  CHECK(contains(error({"predict", "x", "--top", "0"}), "a whole number of at least 1, found 0"));
+  CHECK(contains(error({"predict", "x", "--limit", "0"}), "a whole number of at least 1, found 0"));
   for (const char* replicas : {"0", "1,0", "many"}) {
     const std::string told = error({"verify", "replicas", config, "--replicas", replicas});
-    CHECK(has(told, "expected a whole number of at least 1, found "));
+    CHECK(contains(told, "expected a whole number of at least 1, found "));
     CHECK(told.size() < 200);
   }
   for (const char* seconds : {"0", "-1"}) {
-    CHECK(has(error({"benchmark", config, "--seconds", seconds}), "seconds, more than 0"));
+    CHECK(contains(error({"benchmark", config, "--seconds", seconds}), "seconds, more than 0"));
   }
   for (const char* command : {"evaluate", "predict"}) {
-    CHECK(has(error({command, "x", "--epochs", "2"}), "--epochs"));
+    CHECK(contains(error({command, "x", "--epochs", "2"}), "--epochs"));
   }
   const Arguments exported{"export", "x", "--format", "onnx", "--output", "m.onnx", "--seed", "2"};
-  CHECK(has(error(exported), "--seed"));
-  CHECK(has(error({"export", "x", "--format", "onnx", "--output", "m.h5"}), "--format keras_h5"));
+  CHECK(contains(error(exported), "--seed"));
+  CHECK(contains(error({"export", "x", "--format", "onnx", "--output", "m.h5"}),
+                 "--format keras_h5"));
 }
 
 }  // namespace trainer::e2e

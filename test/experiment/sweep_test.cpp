@@ -5,6 +5,7 @@
 #include "experiment/sweep/grid.h"
 #include "experiment/sweep/launchers.h"
 #include "experiment/sweep/table.h"
+#include "support/contains.h"
 
 namespace trainer::experiment {
 namespace {
@@ -12,9 +13,7 @@ namespace {
 using test::FakeRun;
 using test::Json;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using trainer::test::contains;
 
 // A sweep over replicas, batch size and seed in a folder of its own.
 struct Sweep {
@@ -146,8 +145,8 @@ TEST_CASE("a verdict says what limits a point") {
   scales.on_cpu = false;
   sweep.write("batch_size=64_gpus=2", scales);
   const Summary summary = sweep.summary();
-  CHECK(has(summary.rows[0].verdict, "input: 50 % of a step waits for data"));
-  CHECK(has(summary.rows[0].verdict, "batch too small: a global batch of 64 does 4.00x"));
+  CHECK(contains(summary.rows[0].verdict, "input: 50 % of a step waits for data"));
+  CHECK(contains(summary.rows[0].verdict, "batch too small: a global batch of 64 does 4.00x"));
   CHECK(summary.rows[2].verdict == "compute: the step itself takes the time");
   CHECK(summary.rows[3].verdict == "scales: 2 replicas gain 2.00x");
 }
@@ -164,7 +163,7 @@ TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits f
   CHECK(summary.rows[1].verdict == "2 replicas gain 1.11x: 75 % of a step is all-reduce");
   REQUIRE(summary.rows[1].all_reduce_share);
   CHECK(*summary.rows[1].all_reduce_share == doctest::Approx(0.75));
-  CHECK(has(table_csv(summary), ",all_reduce_share,"));
+  CHECK(contains(table_csv(summary), ",all_reduce_share,"));
   CHECK_FALSE(summary.rows[0].all_reduce_share);
   two.step_times = test::step_times(
       {test::rank_times("rank 0 (a)", {{"forward_seconds", 0.1}, {"all_reduce_seconds", 0.3}}),
@@ -173,8 +172,9 @@ TEST_CASE("a verdict of two ranks: their sums, or the one that the other waits f
   summary = sweep.summary();
   REQUIRE(summary.rows[1].straggler);
   CHECK(summary.rows[1].straggler->rank == 1);
-  CHECK(has(summary.rows[1].verdict, "straggler: rank 1 (b) takes 400.00 ms a step of its own"));
-  CHECK_FALSE(has(summary.rows[1].verdict, "of a step is all-reduce"));
+  CHECK(
+      contains(summary.rows[1].verdict, "straggler: rank 1 (b) takes 400.00 ms a step of its own"));
+  CHECK_FALSE(contains(summary.rows[1].verdict, "of a step is all-reduce"));
 }
 
 TEST_CASE("a verdict of one rank: launching and updating, where the device tells its phases") {
@@ -233,12 +233,12 @@ TEST_CASE("the table as CSV, Markdown and JSON has the same numbers") {
   const Summary summary = sweep.summary();
   const std::string csv = table_csv(summary);
   CHECK(csv.starts_with("parallel.gpus,runs,replicas,images_per_second,total_seconds,"));
-  CHECK(has(csv, "\n1,1,1,64,2,10,"));
-  CHECK(has(csv, "\n2,0,,,"));
-  CHECK(has(csv, ",not started\n"));
+  CHECK(contains(csv, "\n1,1,1,64,2,10,"));
+  CHECK(contains(csv, "\n2,0,,,"));
+  CHECK(contains(csv, ",not started\n"));
   const std::string markdown = table_markdown(summary);
   CHECK(markdown.starts_with("| gpus | images/s |"));
-  CHECK(has(markdown, "| 1 | 64.0 | 2.00 |"));
+  CHECK(contains(markdown, "| 1 | 64.0 | 2.00 |"));
   const auto json = nlohmann::json::parse(table_json(summary));
   CHECK(json["rows"][0]["images_per_second"] == 64);
   CHECK(json["rows"][1]["images_per_second"].is_null());
@@ -268,7 +268,7 @@ TEST_CASE("for people a table repeats nothing, has intervals in one column and s
   CHECK(cell(1, "efficiency") == "-");
   std::ostringstream out;
   print_table(sweep.summary(), out);
-  CHECK(has(out.str(), "\ngpus=2  input: 25 % of a step waits for data"));
+  CHECK(contains(out.str(), "\ngpus=2  input: 25 % of a step waits for data"));
   // Where the values do not say how many replicas there are, a column does.
   const Sweep all({"parallel.gpus=all"});
   all.write("gpus=all", with(2, 0.5));
@@ -314,20 +314,20 @@ TEST_CASE("a sweep reads the events of its runs, which know one value of each va
 TEST_CASE("a Slurm job array has a task a point") {
   const Sweep sweep({"parallel.gpus=1,2", "data.path='a b'"});
   const std::string script = slurm_script(sweep.plan, "/opt/trainer");
-  CHECK(has(script, "#SBATCH --array=0-1\n"));
-  CHECK(has(script, "'--set' 'parallel.gpus=2'"));
-  CHECK(has(script, "'--set' 'data.path='\\''a b'\\'''"));
+  CHECK(contains(script, "#SBATCH --array=0-1\n"));
+  CHECK(contains(script, "'--set' 'parallel.gpus=2'"));
+  CHECK(contains(script, "'--set' 'data.path='\\''a b'\\'''"));
 }
 
 TEST_CASE("Kubernetes gets a Job a point") {
   const Sweep sweep({"parallel.gpus=1,2"});
   const std::string jobs = kubernetes_jobs(sweep.plan, "registry/trainer:1");
-  CHECK(has(jobs, "name: fake-gpus-1-0\n"));
-  CHECK(has(jobs, "name: fake-gpus-2-1\n"));
-  CHECK(has(jobs, "nvidia.com/gpu: \"2\""));
-  CHECK(has(jobs, "image: \"registry/trainer:1\""));
+  CHECK(contains(jobs, "name: fake-gpus-1-0\n"));
+  CHECK(contains(jobs, "name: fake-gpus-2-1\n"));
+  CHECK(contains(jobs, "nvidia.com/gpu: \"2\""));
+  CHECK(contains(jobs, "image: \"registry/trainer:1\""));
   const Sweep cpu({"parallel.gpus=2", "parallel.device=cpu"});
-  CHECK_FALSE(has(kubernetes_jobs(cpu.plan, "x"), "nvidia.com"));
+  CHECK_FALSE(contains(kubernetes_jobs(cpu.plan, "x"), "nvidia.com"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "report/page/html.h"
 #include "report/page/mistakes.h"
 #include "report/page/svg.h"
+#include "support/contains.h"
 
 namespace trainer::report {
 namespace {
@@ -25,26 +26,24 @@ std::string page_of(const experiment::RunFiles& run, const Mistakes& mistakes = 
   return run_report(run, mistakes);
 }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 }  // namespace
 
 TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as a table") {
   const std::string page = page_of(run_on_gpus());
-  CHECK(has(page, "<svg class=\"chart\" id=\"device-utilization\""));
-  CHECK(has(page, "GPU utilisation (%)"));
-  CHECK(has(page, "GPU memory in use (GiB)"));
-  CHECK_FALSE(has(page, "device-power-watts"));
-  CHECK(
-      has(page,
-          "<tr><th scope=\"row\">gpu0</th><td class=\"n\">70 (90)</td><td class=\"n\">3.50 "
-          "(4.00)</td><td class=\"n\">-</td><td class=\"n\">-</td><td class=\"n\">250</td></tr>"));
-  CHECK(has(page,
-            "<tr><th scope=\"row\">gpu10</th><td class=\"n\">25 (25)</td><td class=\"n\">-</td>"));
+  CHECK(contains(page, "<svg class=\"chart\" id=\"device-utilization\""));
+  CHECK(contains(page, "GPU utilisation (%)"));
+  CHECK(contains(page, "GPU memory in use (GiB)"));
+  CHECK_FALSE(contains(page, "device-power-watts"));
+  CHECK(contains(
+      page,
+      "<tr><th scope=\"row\">gpu0</th><td class=\"n\">70 (90)</td><td class=\"n\">3.50 "
+      "(4.00)</td><td class=\"n\">-</td><td class=\"n\">-</td><td class=\"n\">250</td></tr>"));
+  CHECK(contains(
+      page, "<tr><th scope=\"row\">gpu10</th><td class=\"n\">25 (25)</td><td class=\"n\">-</td>"));
   CHECK(page.find(">gpu0</th>") < page.find(">gpu10</th>"));
-  CHECK_FALSE(has(page_of({}), "GPU utilisation"));
+  CHECK_FALSE(contains(page_of({}), "GPU utilisation"));
 }
 
 TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {
@@ -102,9 +101,10 @@ TEST_CASE("run report: what there is no time or data to look at is said") {
   mistakes.samples = 10000;
   mistakes.looked_at = 2500;
   mistakes.wrong = 3;
-  CHECK(has(page_of({}, mistakes), "3 of 2,500 samples (of 10,000; there was no time for more)"));
+  CHECK(contains(page_of({}, mistakes),
+                 "3 of 2,500 samples (of 10,000; there was no time for more)"));
   mistakes.reason = "datasets/mnist: not <found>";
-  CHECK(has(page_of({}, mistakes), "No pictures: datasets/mnist: not &lt;found&gt;"));
+  CHECK(contains(page_of({}, mistakes), "No pictures: datasets/mnist: not &lt;found&gt;"));
 }
 
 TEST_CASE("run report: the splits with their smallest and largest class") {
@@ -113,14 +113,16 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
   run.classes = {"cat", "dog & co"};
   run.splits = {{"train", 1500, {1000, 500}}, {"test", 7, {7, 0}}, {"validation", 3, {}}};
   const std::string page = page_of(run);
-  CHECK(has(page,
-            "<th scope=\"row\">train</th><td class=\"n\">1,500</td><td class=\"n\">500</td><td "
-            "class=\"n\">1,000</td><td class=\"n\">0</td>"));
-  CHECK(has(page,
-            "<th scope=\"row\">test</th><td class=\"n\">7</td><td class=\"n\">0</td><td "
-            "class=\"n\">7</td><td class=\"n\">1</td>"));
-  CHECK(has(page, "<th scope=\"row\">validation</th><td class=\"n\">3</td><td class=\"n\">-</td>"));
-  CHECK(has(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
+  CHECK(
+      contains(page,
+               "<th scope=\"row\">train</th><td class=\"n\">1,500</td><td class=\"n\">500</td><td "
+               "class=\"n\">1,000</td><td class=\"n\">0</td>"));
+  CHECK(contains(page,
+                 "<th scope=\"row\">test</th><td class=\"n\">7</td><td class=\"n\">0</td><td "
+                 "class=\"n\">7</td><td class=\"n\">1</td>"));
+  CHECK(contains(page,
+                 "<th scope=\"row\">validation</th><td class=\"n\">3</td><td class=\"n\">-</td>"));
+  CHECK(contains(page, "<th scope=\"row\">dog &amp; co</th><td class=\"n\">500</td>"));
 }
 
 TEST_CASE("line chart: values that lie one rounding apart have some ticks") {

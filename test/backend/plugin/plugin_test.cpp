@@ -12,6 +12,7 @@
 #include "backend/open.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "support/contains.h"
 #include "support/skip.h"
 
 namespace trainer::backend {
@@ -22,9 +23,7 @@ using Kind = DeviceOptions::Kind;
 
 std::string crafted(const std::string& name) { return concat(CRAFTED_PLUGINS "/", name, ".so"); }
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // The CUDA backend in `file`, which finds what CRAFTED says.
 class Plugin {
@@ -88,9 +87,9 @@ TEST_CASE("a build without a CUDA backend says where it looked") {
   const std::string folder = fs::read_symlink("/proc/self/exe").parent_path().string();
   if (fs::exists(folder + "/libtrainer_cuda.so")) TRAINER_SKIP("a CUDA backend is built here");
   const std::string said = reason(false);
-  CHECK(has(said, "no libtrainer_cuda.so in " + folder + " or "));
-  CHECK(has(said, "/lib/trainer;"));
-  CHECK(has(said, "TRAINER_CUDA_PLUGIN"));
+  CHECK(contains(said, "no libtrainer_cuda.so in " + folder + " or "));
+  CHECK(contains(said, "/lib/trainer;"));
+  CHECK(contains(said, "TRAINER_CUDA_PLUGIN"));
 }
 
 TEST_CASE("the CUDA backend is looked for beside the program") {
@@ -131,35 +130,35 @@ TEST_CASE("a library that is missing, damaged or lacks something is named") {
   const std::string gone = (folder.path() / "gone.so").string();
   {
     const Plugin plugin(gone);
-    CHECK(has(reason(true), "the CUDA backend " + gone + " cannot be opened: "));
+    CHECK(contains(reason(true), "the CUDA backend " + gone + " cannot be opened: "));
   }
   {
     const Plugin plugin(file_with(folder, "text.so", "not a library, but some text\n"));
-    CHECK(has(reason(true), "cannot be opened: "));
+    CHECK(contains(reason(true), "cannot be opened: "));
   }
   {
     const Plugin plugin(crafted("crafted_needs"));
     const std::string said = reason(true);
-    CHECK(has(said, "libcrafted_needed.so: cannot open shared object file"));
-    CHECK(has(said, "LD_LIBRARY_PATH"));
+    CHECK(contains(said, "libcrafted_needed.so: cannot open shared object file"));
+    CHECK(contains(said, "LD_LIBRARY_PATH"));
   }
   {
     const Plugin plugin(crafted("crafted_undefined"));
-    CHECK(has(reason(true), "undefined symbol: _Z14crafted_neededv"));
+    CHECK(contains(reason(true), "undefined symbol: _Z14crafted_neededv"));
   }
   {
     const Plugin plugin(crafted("crafted_without_open"));
     const std::string said = reason(true);
-    CHECK(has(said, "no function trainer_cuda_open ("));
-    CHECK(has(said, "undefined symbol: trainer_cuda_open"));
+    CHECK(contains(said, "no function trainer_cuda_open ("));
+    CHECK(contains(said, "undefined symbol: trainer_cuda_open"));
   }
 }
 
 TEST_CASE("a library of another build is refused by the version of its interface") {
   const Plugin plugin(crafted("crafted_interface"), "0 13020 2");
   const std::string said = reason(true);
-  CHECK(has(said, "has version 1000 of the interface, this program has version "));
-  CHECK(has(said, "that was built with the program"));
+  CHECK(contains(said, "has version 1000 of the interface, this program has version "));
+  CHECK(contains(said, "that was built with the program"));
 }
 
 TEST_CASE("each state of the driver has a sentence") {
@@ -184,10 +183,10 @@ TEST_CASE("each state of the driver has a sentence") {
     if (std::string(state.finds).starts_with("-1")) {  // the plugin's own error
       const GpuList list = list_gpus();
       CHECK(list.broken);
-      CHECK(has(list.reason, state.says));
-      CHECK(has(error_of(options_of(Kind::kAuto)), state.says));
+      CHECK(contains(list.reason, state.says));
+      CHECK(contains(error_of(options_of(Kind::kAuto)), state.says));
     } else {
-      CHECK(has(reason(state.broken), state.says));
+      CHECK(contains(reason(state.broken), state.says));
     }
   }
 }
@@ -239,11 +238,12 @@ TEST_CASE("processes of one machine take a share of its GPUs each, or those that
 TEST_CASE("GPUs that are not there are refused with their number, also by auto") {
   const Plugin plugin(crafted("crafted_plugin"), "0 13020 1");
   for (const Kind kind : {Kind::kAuto, Kind::kCuda}) {
-    CHECK(has(error_of(options_of(kind, 2)),
-              "2 replicas need a GPU each, and this machine has 1 GPU;"));
-    CHECK(has(error_of(options_of(kind, 2, {0, 1})), "there is no GPU 1; this machine has 1 GPU,"));
-    CHECK(has(error_of(options_of(kind, 2, {0, -1})), "there is no GPU -1"));
-    CHECK(has(error_of(options_of(kind, 2, {0})), "1 GPUs are listed for 2 replicas"));
+    CHECK(contains(error_of(options_of(kind, 2)),
+                   "2 replicas need a GPU each, and this machine has 1 GPU;"));
+    CHECK(contains(error_of(options_of(kind, 2, {0, 1})),
+                   "there is no GPU 1; this machine has 1 GPU,"));
+    CHECK(contains(error_of(options_of(kind, 2, {0, -1})), "there is no GPU -1"));
+    CHECK(contains(error_of(options_of(kind, 2, {0})), "1 GPUs are listed for 2 replicas"));
   }
 }
 
@@ -286,7 +286,7 @@ bool driver_here() {
 TEST_CASE("the real runtime without a driver") {
   if (driver_here()) TRAINER_SKIP("this machine has an NVIDIA driver");
   const Plugin plugin(CRAFTED_REAL);
-  CHECK(has(reason(false), "this machine has no NVIDIA driver"));
+  CHECK(contains(reason(false), "this machine has no NVIDIA driver"));
 }
 
 TEST_CASE("the real runtime with the toolkit's stub for a driver") {

@@ -14,6 +14,7 @@
 #include "cuda/fake_cudnn/fake_cudnn.h"
 #include "cuda/fake_cudnn/matmul_cases.h"
 #include "cuda/fake_cudnn/support.h"
+#include "support/contains.h"
 
 namespace trainer::test {
 namespace {
@@ -25,9 +26,7 @@ using backend::cuda::fastest;
 using backend::cuda::MatmulProblem;
 using Pass = ConvolutionProblem::Pass;
 
-bool has(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 // Runs each candidate once, on memory of just the bytes that it asked for.
 class NamedTimer final : public CandidateTimer {
@@ -42,8 +41,8 @@ class NamedTimer final : public CandidateTimer {
     }
     candidate.run(memory, nullptr);
     for (Workspace& block : blocks) CHECK(block.is_kept_to());
-    if (!fails.empty() && has(candidate.name, fails)) throw DeviceError("does not run");
-    return !fast.empty() && has(candidate.name, fast) ? 1e-3 : 2e-3;
+    if (!fails.empty() && contains(candidate.name, fails)) throw DeviceError("does not run");
+    return !fast.empty() && contains(candidate.name, fast) ? 1e-3 : 2e-3;
   }
 
   std::string fast, fails;  // parts of names
@@ -125,13 +124,13 @@ TEST_CASE("tuning: of a convolution's engines, those that may be used are timed"
     Tuned tuned;
     tuned.timer->fast = engine;
     const std::string chosen = tuned.convolution(usual_convolution());
-    CHECK(has(chosen, engine));
-    CHECK(has(chosen, ", timed, "));
-    CHECK(has(chosen, "tensor cores") == has(chosen, "engine 41,"));
+    CHECK(contains(chosen, engine));
+    CHECK(contains(chosen, ", timed, "));
+    CHECK(contains(chosen, "tensor cores") == contains(chosen, "engine 41,"));
     for (const std::string& name : tuned.timer->names) {
       for (const char* forbidden :
            {"engine 17,", "engine 2,", "engine 3,", "engine 4,", "engine 5,"}) {
-        CHECK(!has(name, forbidden));
+        CHECK(!contains(name, forbidden));
       }
     }
   }
@@ -139,9 +138,9 @@ TEST_CASE("tuning: of a convolution's engines, those that may be used are timed"
   ConvolutionProblem strict = usual_convolution();
   strict.type = DType::kFloat32;
   tuned.timer->fast = "engine 41,";
-  CHECK(!has(tuned.convolution(strict), "engine 41,"));
+  CHECK(!contains(tuned.convolution(strict), "engine 41,"));
   strict.tf32 = true;
-  CHECK(has(tuned.convolution(strict), "engine 41,"));
+  CHECK(contains(tuned.convolution(strict), "engine 41,"));
 }
 
 TEST_CASE("tuning: without a faster candidate the heuristics' choice stays") {
@@ -167,10 +166,11 @@ TEST_CASE("tuning: a bias and relu count, in the engine or as kernels after it")
     tuned.timer->fast = fused ? "engine 28, 1 KiB" : ", then bias, then relu";
     tuned.convolution(problem);
     std::size_t with_kernels = 0;
-    for (const std::string& name : tuned.timer->names) with_kernels += has(name, ", then bias");
+    for (const std::string& name : tuned.timer->names)
+      with_kernels += contains(name, ", then bias");
     CHECK(with_kernels > 0);
     CHECK(with_kernels < tuned.timer->names.size());
-    CHECK(has(tuned.convolution(problem), ", then bias") == !fused);
+    CHECK(contains(tuned.convolution(problem), ", then bias") == !fused);
   }
   MatmulProblem product = usual_product();
   product.bias = product.relu = true;
@@ -184,7 +184,7 @@ TEST_CASE("tuning: an algorithm of cuBLASLt is chosen by its time") {
   for (const char* text : texts) {
     Tuned tuned;
     tuned.timer->fast = text;
-    CHECK(has(tuned.product(usual_product()), text));
+    CHECK(contains(tuned.product(usual_product()), text));
     CHECK(tuned.timer->names.size() == std::size(texts));
   }
 }
@@ -199,7 +199,7 @@ TEST_CASE("tuning: a choice is kept for its device, version, shape and precision
   CHECK(convolve(problem) > 0);
   tuned.timer->fast = "engine 28,";  // nobody asks
   CHECK(convolve(problem) == 0);
-  CHECK(has(tuned.convolution(problem), "engine 0,"));
+  CHECK(contains(tuned.convolution(problem), "engine 0,"));
   for (const auto& change : std::vector<std::function<void(ConvolutionProblem&)>>{
            [](auto& p) { p.n = 3; }, [](auto& p) { p.out = 3; },
            [](auto& p) { p.type = DType::kBFloat16; },
@@ -217,7 +217,7 @@ TEST_CASE("tuning: a choice is kept for its device, version, shape and precision
   };
   CHECK(multiply(product) > 0);
   CHECK(multiply(product) == 0);
-  CHECK(has(tuned.product(product), "2 KiB"));
+  CHECK(contains(tuned.product(product), "2 KiB"));
   CHECK(multiply(product, "GPU B") > 0);
   for (const auto& change : std::vector<std::function<void(MatmulProblem&)>>{
            [](auto& p) { p.m = 5; }, [](auto& p) { p.type = p.result = DType::kFloat16; },
@@ -289,8 +289,9 @@ TEST_CASE("tuning: what a timer chose is not what heuristics choose, nor the oth
   tuned.convolution(usual_convolution());
   backend::cuda::PlannerOptions usual;
   usual.cache = tuned.folder.path();
-  CHECK(!has(make_convolution_planner(usual)->plan(usual_convolution())->describe(), "engine 0,"));
-  CHECK(has(tuned.convolution(usual_convolution()), "engine 0,"));
+  CHECK(!contains(make_convolution_planner(usual)->plan(usual_convolution())->describe(),
+                  "engine 0,"));
+  CHECK(contains(tuned.convolution(usual_convolution()), "engine 0,"));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "simt/device.h"
+#include "support/contains.h"
 
 namespace {
 
@@ -23,9 +24,7 @@ std::string error_of(dim3 block, const std::function<void()>& kernel) {
   return "no error";
 }
 
-bool mentions(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
+using trainer::test::contains;
 
 }  // namespace
 
@@ -97,9 +96,9 @@ TEST_CASE("simt: a barrier that some threads leave out is refused with its place
   const std::string error = error_of(dim3(64), [] {
     if (threadIdx.x != 40) __syncthreads();
   });
-  CHECK(mentions(error, "simt_test.cpp:"));
-  CHECK(mentions(error, "a barrier that threads of the block do not reach"));
-  CHECK(mentions(error, "kernel test"));
+  CHECK(contains(error, "simt_test.cpp:"));
+  CHECK(contains(error, "a barrier that threads of the block do not reach"));
+  CHECK(contains(error, "kernel test"));
 }
 
 TEST_CASE("simt: threads at two different barriers are refused") {
@@ -110,19 +109,19 @@ TEST_CASE("simt: threads at two different barriers are refused") {
       __syncthreads();
     }
   });
-  CHECK(mentions(error, "a barrier while other threads of the block are at another"));
+  CHECK(contains(error, "a barrier while other threads of the block are at another"));
 }
 
 TEST_CASE("simt: a shuffle that a lane of its mask leaves out is refused") {
   const std::string error = error_of(dim3(64), [] {
     if (threadIdx.x != 3) __shfl_xor_sync(~0u, 1.0f, 1);
   });
-  CHECK(mentions(error, "a shuffle that some lanes of its mask do not reach"));
+  CHECK(contains(error, "a shuffle that some lanes of its mask do not reach"));
 }
 
 TEST_CASE("simt: a shuffle by a lane outside of its mask is refused") {
   const std::string error = error_of(dim3(32), [] { __shfl_xor_sync(1u, 1.0f, 1); });
-  CHECK(mentions(error, "a shuffle by a lane that its mask leaves out"));
+  CHECK(contains(error, "a shuffle by a lane that its mask leaves out"));
 }
 
 TEST_CASE("simt: lanes at two different shuffles are refused") {
@@ -133,13 +132,13 @@ TEST_CASE("simt: lanes at two different shuffles are refused") {
       __shfl_xor_sync(~0u, 1, 1);
     }
   });
-  CHECK(mentions(error, "a shuffle while other lanes of its mask are at another"));
+  CHECK(contains(error, "a shuffle while other lanes of its mask are at another"));
 }
 
 TEST_CASE("simt: an access that is not aligned is refused") {
   alignas(16) char bytes[32];
   CHECK(error_of(dim3(1), [&] { simt::check_aligned(bytes, 16); }) == "no error");
-  CHECK(mentions(error_of(dim3(1), [&] { simt::check_aligned(bytes + 8, 16); }), "not aligned"));
+  CHECK(contains(error_of(dim3(1), [&] { simt::check_aligned(bytes + 8, 16); }), "not aligned"));
 }
 
 TEST_CASE("simt: grids that CUDA would not start are refused") {

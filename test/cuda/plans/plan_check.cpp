@@ -12,6 +12,7 @@
 #include "backend/cuda/plans/convolution_graph.h"
 #include "backend/gpu_model.h"
 #include "base/error.h"
+#include "support/contains.h"
 
 namespace trainer::test {
 namespace {
@@ -37,9 +38,7 @@ std::set<std::string>& planned() {
   return all;
 }
 
-bool contains(const std::string& text, const char* part) {
-  return text.find(part) != std::string::npos;
-}
+using test::contains;
 
 void check_plan_on(const std::string& device, const ConvolutionProblem& problem, Expect expect) {
   const std::string name = concat(device, ": ", to_string(problem));

@@ -137,8 +137,4 @@ std::string printed_by(const std::function<void()>& action) {
   return text;
 }
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 }  // namespace trainer::test

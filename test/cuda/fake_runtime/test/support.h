@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "cuda/fake_runtime/fake.h"
+#include "support/contains.h"
 #include "support/skip.h"
 
 namespace trainer::test {
@@ -76,6 +77,6 @@ Ended run_command(const std::string& command);
 // What is printed to stderr meanwhile.
 std::string printed_by(const std::function<void()>& action);
 
-bool contains(const std::string& text, const std::string& part);
+using test::contains;
 
 }  // namespace trainer::test
