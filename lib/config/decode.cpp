@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "config/fields.h"
+#include "config/fields/machine.h"
 #include "config/hints.h"
 #include "config/values.h"
 
@@ -271,6 +272,15 @@ Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics) {
   fields(reader, out.config);
   reader.finish();
   return out;
+}
+
+MachineShape decode_machine(const Node& root, std::vector<Diagnostic>& diagnostics) {
+  Decoded places;
+  MachineShape shape;
+  MapReader reader(places, diagnostics, root, {"", root.loc});
+  fields(reader, shape);
+  reader.finish();
+  return shape;
 }
 
 }  // namespace trainer::config

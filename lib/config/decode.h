@@ -1,4 +1,5 @@
-// Normalised tree -> Config, with every mistake, and where each value came from.
+// Normalised tree -> Config or MachineShape, with every mistake; of a Config also where each value
+// came from.
 #pragma once
 
 #include <map>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/threads/topology.h"
 #include "config/yaml/tree.h"
 
 namespace trainer::config {
@@ -18,6 +20,7 @@ struct Decoded {
 };
 
 Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics);
+MachineShape decode_machine(const Node& root, std::vector<Diagnostic>& diagnostics);
 
 // Checks for mistakes in the combination of values, without the data.
 void check(const Decoded& decoded, std::vector<Diagnostic>& diagnostics);

@@ -12,17 +12,17 @@ std::vector<int> available_cores() {
   return cores;
 }
 
-void pin_thread(int core) {
+void pin_thread(std::span<const int> cores) {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(core, &set);
+  for (const int core : cores) CPU_SET(core, &set);
   ::sched_setaffinity(0, sizeof set, &set);
 }
 
-Pinned::Pinned(int core) {
+Pinned::Pinned(std::span<const int> cores) {
   CPU_ZERO(&before_);
   ::sched_getaffinity(0, sizeof before_, &before_);
-  pin_thread(core);
+  pin_thread(cores);
 }
 
 Pinned::~Pinned() {

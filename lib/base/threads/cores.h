@@ -3,6 +3,7 @@
 
 #include <sched.h>
 
+#include <span>
 #include <vector>
 
 namespace trainer {
@@ -11,14 +12,14 @@ namespace trainer {
 // one.
 std::vector<int> available_cores();
 
-// Keeps the calling thread on one core; where that is not allowed, nothing changes.
-void pin_thread(int core);
+// Keeps the calling thread on these cores; where that is not allowed, nothing changes.
+void pin_thread(std::span<const int> cores);
 
-// Keeps the calling thread on one core for as long as the object lives. Threads started meanwhile
-// inherit it.
+// Keeps the calling thread on these cores for as long as the object lives. Threads started
+// meanwhile inherit it.
 class Pinned {
  public:
-  explicit Pinned(int core);
+  explicit Pinned(std::span<const int> cores);
   ~Pinned();
   Pinned(const Pinned&) = delete;
   Pinned& operator=(const Pinned&) = delete;

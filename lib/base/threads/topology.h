@@ -1,0 +1,47 @@
+// Which processors share caches and memory: the machine's shape.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/threads/cores.h"
+
+namespace trainer {
+
+struct Processor {
+  int number = 0;  // as the system counts them: available_cores()
+  int domain = 0;  // its L3 cache, counted from 0 in the order of Topology::processors
+  int node = 0;    // its NUMA node, as the system counts them
+};
+
+struct Topology {
+  // At least one. By node, then domain, then number, so that neighbours share most.
+  std::vector<Processor> processors;
+  std::int64_t l2_bytes = 0, l3_bytes = 0;  // of one cache of the first processor; 0: unknown
+  bool simulated = false;                   // not this machine: no thread can be bound to it
+};
+
+// Of these processors, which must not be none, as /sys tells; those of which it tells nothing share
+// one domain and one node. Does not throw. `root` is where /sys lies.
+Topology read_topology(const std::filesystem::path& root = "/",
+                       const std::vector<int>& processors = available_cores());
+
+// A machine whose nodes are alike.
+struct MachineShape {
+  std::int64_t nodes = 1, domains_per_node = 1, cores_per_domain = 1;
+  std::int64_t l2_kib = 0, l3_kib = 0;  // of one cache; 0: unknown
+};
+Topology simulate_topology(const MachineShape& shape);
+
+std::vector<int> numbers_of(std::span<const Processor> processors);
+int count_domains(std::span<const Processor> processors);
+int count_nodes(std::span<const Processor> processors);
+
+// "64 cores, 8 L3 domains, 2 NUMA nodes, L2 1024 KiB, L3 32768 KiB": sizes of one cache, left out
+// where they are unknown.
+std::string describe(const Topology& topology);
+
+}  // namespace trainer

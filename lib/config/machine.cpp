@@ -1,0 +1,35 @@
+#include "config/machine.h"
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/files.h"
+#include "config/decode.h"
+
+namespace trainer::config {
+
+MachineShape parse_machine(const std::string& text, const std::string& file) {
+  std::vector<Diagnostic> diagnostics;
+  const Node root = read_yaml(text, file, diagnostics);
+  if (!diagnostics.empty()) throw ConfigError(std::move(diagnostics));
+  const MachineShape shape = decode_machine(root, diagnostics);
+  if (!diagnostics.empty()) throw ConfigError(std::move(diagnostics));
+  const std::int64_t cores = shape.nodes * shape.domains_per_node * shape.cores_per_domain;
+  if (cores > kMostCores) {
+    throw ConfigError(SourceLoc{file, 1, 1},
+                      concat("nodes x domains_per_node x cores_per_domain is ", cores,
+                             " cores; expected at most ", kMostCores));
+  }
+  return shape;
+}
+
+MachineShape load_machine(const std::string& path) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(path, error)) {
+    throw ConfigError(SourceLoc{path, 0, 0},
+                      "no such file; --machine takes a YAML file such as 'cores_per_domain: 8'");
+  }
+  return parse_machine(read_text_file(path), path);
+}
+
+}  // namespace trainer::config
