@@ -14,6 +14,8 @@ namespace {
 
 using Kind = DeviceOptions::Kind;
 
+constexpr char kNoGpusThere[] = "the machine that is planned for has no GPU";
+
 std::string& plugin_path() {
   static std::string path;
   return path;
@@ -32,6 +34,11 @@ std::string& tuning_cache_folder() {
 std::string& planned_gpu() {
   static std::string model;
   return model;
+}
+
+std::optional<Topology>& planned_machine() {
+  static std::optional<Topology> machine;
+  return machine;
 }
 
 std::string count_of(std::size_t gpus) { return concat(gpus, gpus == 1 ? " GPU" : " GPUs"); }
@@ -89,18 +96,28 @@ std::vector<std::unique_ptr<Backend>> open_planned(DeviceOptions options) {
   return backends;
 }
 
+std::vector<std::unique_ptr<Backend>> open_cpu(DeviceOptions options) {
+  options.machine = planned_machine();
+  return cpu::open_replicas(options);
+}
+
 }  // namespace
 
 std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options) {
   if (!planned_gpu().empty()) return open_planned(options);
-  if (options.kind == Kind::kCpu) return cpu::open_replicas(options);
+  if (options.kind == Kind::kCpu) return open_cpu(options);
+  if (planned_machine()) {
+    if (options.kind == Kind::kAuto) return open_cpu(options);
+    throw DeviceError(concat("parallel.device: cuda: ", kNoGpusThere,
+                             "; use device: cpu or auto, or plan for a GPU with --device"));
+  }
   std::optional<CudaPlugin> plugin;
   std::size_t available = 0;
   try {
     plugin.emplace(plugin_path());
     available = plugin->gpus().size();
   } catch (const NoGpu& reason) {
-    if (options.kind == Kind::kAuto) return cpu::open_replicas(options);
+    if (options.kind == Kind::kAuto) return open_cpu(options);
     throw DeviceError(
         concat("parallel.device: cuda: ", reason.what(), "; or use device: cpu or auto"));
   }
@@ -109,6 +126,10 @@ std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options
 
 GpuList list_gpus() {
   GpuList list;
+  if (planned_machine()) {
+    list.reason = kNoGpusThere;
+    return list;
+  }
   try {
     list.gpus = CudaPlugin(plugin_path()).gpus();
   } catch (const NoGpu& reason) {
@@ -145,7 +166,9 @@ std::string device_warning(const DeviceOptions& options) {
     }
     if (list.broken) return "parallel.device: auto uses the CPU: " + list.reason;
   }
-  return cpu::core_warning(options);
+  DeviceOptions there = options;
+  there.machine = planned_machine();
+  return cpu::core_warning(there);
 }
 
 std::optional<DeviceOptions> with_other_sums(const DeviceOptions& options) {
@@ -162,6 +185,9 @@ void plan_for_gpu(const std::string& model) {
   }
   planned_gpu() = model;
 }
+
+void plan_for_machine(const std::optional<Topology>& machine) { planned_machine() = machine; }
+Topology machine_topology() { return planned_machine() ? *planned_machine() : read_topology(); }
 
 void use_cuda_plugin(const std::string& path) { plugin_path() = path; }
 void use_cuda_plan_cache(const std::string& folder) { plan_cache_folder() = folder; }

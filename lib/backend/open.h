@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "base/threads/topology.h"
 
 namespace trainer::backend {
 
@@ -27,6 +28,8 @@ struct DeviceOptions {
   // Set by open_backends(): the name of a GpuModel to plan for, of which `gpus` are so many; "":
   // the GPUs are here. See plan_for_gpu().
   std::string planned;
+  // Set by open_backends(): see plan_for_machine(); none: this machine.
+  std::optional<Topology> machine;
   // The longest that the ranks of several GPUs wait for each other.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   // The keys that the config's section `parallel` gives. A backend reads those of its own, such as
@@ -76,6 +79,13 @@ void use_cuda_tuning_cache(const std::string& folder);
 // backend cannot be opened it is an estimate, whose description says why. "", as at first: GPUs of
 // this machine. Throws ConfigError when there is no such model.
 void plan_for_gpu(const std::string& model);
+
+// From now on the CPU backend is of this machine, which need not be here: it takes as many threads
+// and chooses lanes as there, and keeps none on a processor. That machine has no GPUs. None, as at
+// first: this machine.
+void plan_for_machine(const std::optional<Topology>& machine);
+// The processors of the CPU backend.
+Topology machine_topology();
 
 // The same devices with every sum in another order, so that a second run shows how much rounding
 // changes a model; nothing where a backend has one order only.

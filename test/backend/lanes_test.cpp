@@ -9,6 +9,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/model_runs.h"
 #include "backend/nets.h"
+#include "base/threads/topology.h"
 
 namespace trainer::test {
 namespace {
@@ -16,11 +17,20 @@ namespace {
 using backend::cpu::choose_lanes;
 using backend::cpu::CpuVariables;
 
-int lanes(const Net& net, int threads, std::int64_t samples) {
+using backend::cpu::Lanes;
+
+Lanes choose(const Net& net, int threads, std::int64_t samples, const MachineShape& shape) {
   const graph::Graph graph = training_graph(net);
   backend::CompileOptions options;
   options.max_samples = samples;
-  return choose_lanes(graph, CpuVariables(graph), options, threads).count;
+  const Topology machine = simulate_topology(shape);
+  return choose_lanes(graph, CpuVariables(graph), options, threads, machine.processors);
+}
+
+int lanes(const Net& net, int threads, std::int64_t samples) {
+  const int unknown = choose(net, threads, samples, {}).count;
+  CHECK(choose(net, threads, samples, {.cores_per_domain = threads}).count == unknown);
+  return unknown;
 }
 
 std::unique_ptr<backend::Backend> open_with(int threads) {
@@ -57,6 +67,34 @@ TEST_CASE("many threads share few lanes, and few of them are idle") {
 TEST_CASE("a gradient that exists once allows more lanes") {
   CHECK(lanes(kWide, 16, 16) == 16);
   CHECK(lanes(kWide, 64, 64) == 64);
+}
+
+TEST_CASE("threads of a lane share an L3 cache where fewer lanes allow it") {
+  // As on one cache: four lanes of four.
+  CHECK(choose(kPlain, 16, 64, {.domains_per_node = 4, .cores_per_domain = 4}).count == 4);
+  CHECK(choose(kPlain, 16, 64, {.domains_per_node = 2, .cores_per_domain = 8}).count == 4);
+  // Three lanes of two would span two caches of three cores.
+  const Lanes two = choose(kPlain, 6, 64, {.domains_per_node = 2, .cores_per_domain = 3});
+  CHECK(two.count == 2);
+  CHECK(two.reason == "3 lanes of 2 threads would span L3 domains");
+  CHECK(choose(kPlain, 24, 64, {.domains_per_node = 3, .cores_per_domain = 8}).count == 3);
+  // No number of lanes fits a cache of one core: as many as there may be.
+  CHECK(choose(kPlain, 16, 64, {.domains_per_node = 16}).count == 4);
+  // A lane a thread has nothing to share.
+  CHECK(choose(kWide, 16, 16, {.domains_per_node = 4, .cores_per_domain = 4}).count == 16);
+}
+
+TEST_CASE("threads of a lane share a node where they cannot share a cache") {
+  const MachineShape three{.nodes = 3, .domains_per_node = 4, .cores_per_domain = 2};
+  const Lanes lanes = choose(kPlain, 24, 64, three);
+  CHECK(lanes.count == 3);
+  CHECK(lanes.reason ==
+        "4 lanes of 6 threads would span NUMA nodes; a step reads 1 MiB of gradients across NUMA "
+        "nodes");
+  // A lane a thread says what the nodes cost, too.
+  CHECK(choose(kPlain, 2, 64, {.nodes = 2}).reason ==
+        "a step reads 1 MiB of gradients across NUMA nodes");
+  CHECK(choose(kPlain, 2, 64, {.domains_per_node = 2}).reason.empty());
 }
 
 TEST_CASE("a program that does not train has a lane a thread") {

@@ -71,5 +71,25 @@ TEST_CASE("more threads than cores are warned of, with the key that asks for the
             .starts_with("parallel.lanes: " + cores + " in each of 2 replicas, but"));
 }
 
+TEST_CASE("a planned machine has its cores, its shape and no GPU") {
+  const Topology machine = simulate_topology({.domains_per_node = 2, .cores_per_domain = 6});
+  plan_for_machine(machine);
+  const auto all = chosen(cpu({})), shared = chosen(cpu({}, 3));
+  const std::string warning = device_warning(cpu({{"parallel.threads", "13"}}));
+  const bool no_gpu = list_gpus().gpus.empty() && !list_gpus().broken;
+  const std::string shape = describe(machine_topology());
+  DeviceOptions cuda = cpu({});
+  cuda.kind = DeviceOptions::Kind::kCuda;
+  CHECK_THROWS_AS(open_backends(cuda), DeviceError);
+  plan_for_machine({});
+  CHECK(all.at("parallel.threads") == "12");
+  CHECK(all.at("parallel.lanes") == "12");
+  CHECK(shared.at("parallel.lanes") == "4");
+  CHECK(warning.starts_with("parallel.threads: 13, but that machine has 12 cores"));
+  CHECK(no_gpu);
+  CHECK(shape == "12 cores, 2 L3 domains, 1 NUMA node");
+  CHECK(machine_topology().processors.size() == available_cores().size());
+}
+
 }  // namespace
 }  // namespace trainer::backend

@@ -5,6 +5,8 @@
 
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/executable.h"
+#include "backend/cpu/lanes/first_touch.h"
+#include "backend/cpu/lanes/lane_cores.h"
 #include "backend/cpu/lanes/lanes.h"
 #include "backend/cpu/stream.h"
 #include "backend/host_collective.h"
@@ -34,10 +36,10 @@ Machine inspect(const std::string& instruction_set) {
   return machine;
 }
 
-// Keeps a thread on the core of a replica's first worker, which it is while it launches.
+// Keeps a thread on the cores of a replica, whose first worker it is while it launches.
 class PinnedThread final : public ThreadBinding {
  public:
-  explicit PinnedThread(int core) : pinned_(core) {}
+  explicit PinnedThread(std::span<const int> cores) : pinned_(cores) {}
 
  private:
   Pinned pinned_;
@@ -45,14 +47,16 @@ class PinnedThread final : public ThreadBinding {
 
 // The workers of programs with one number of lanes.
 struct LaneWorkers {
-  LaneWorkers(Machine machine_of_all, int lanes, int threads, const std::vector<int>& cores)
-      : machine(std::move(machine_of_all)), workers(lanes, threads / lanes, cores) {
+  LaneWorkers(Machine machine_of_all, int lanes, int threads, std::vector<std::vector<int>> cores)
+      : machine(std::move(machine_of_all)), workers(lanes, threads / lanes, std::move(cores)) {
     machine.threads = workers.threads_per_worker();
   }
 
   Machine machine;
   WorkerThreads workers;
 };
+
+using Binding = CpuOptions::Binding;
 
 class CpuBackend : public Backend {
  public:
@@ -61,7 +65,8 @@ class CpuBackend : public Backend {
         threads_(threads),
         all_threads_(options.all_threads > 0 ? options.all_threads : threads),
         given_lanes_(std::min(options.lanes, kMostLanes)),
-        cores_(options.cores),
+        processors_(options.processors),
+        binding_(options.binding),
         lanes_{given_lanes_ > 0 ? given_lanes_ : std::min(threads, kMostLanes), ""},
         arenas_(kMostLanes) {}
 
@@ -107,7 +112,8 @@ class CpuBackend : public Backend {
   std::unique_ptr<Event> make_event() override { return std::make_unique<DoneEvent>(); }
   int launches_in_flight() const override { return 1; }
   std::unique_ptr<ThreadBinding> bind_thread() override {
-    return cores_.empty() ? nullptr : std::make_unique<PinnedThread>(cores_.front());
+    if (binding_ != Binding::kProcessors) return nullptr;
+    return std::make_unique<PinnedThread>(numbers_of(processors_));
   }
 
   std::unique_ptr<Variables> allocate(const graph::Graph& graph) override {
@@ -118,9 +124,14 @@ class CpuBackend : public Backend {
                                       const CompileOptions& options) override {
     auto& own = dynamic_cast<CpuVariables&>(variables);
     Lanes lanes{given_lanes_, ""};
-    if (given_lanes_ == 0) lanes = choose_lanes(graph, own, options, threads_);
-    if (has_updates(graph)) lanes_ = lanes;
+    if (given_lanes_ == 0) lanes = choose_lanes(graph, own, options, threads_, processors_);
     LaneWorkers& with = workers_of(lanes.count);
+    if (has_updates(graph)) {
+      lanes_ = lanes;
+      if (binding_ != Binding::kNone && count_nodes(processors_) > 1) {
+        touch_slices(own, with.workers);
+      }
+    }
     return std::make_unique<CpuExecutable>(graph, own, with.workers, arenas_, with.machine,
                                            options);
   }
@@ -132,15 +143,28 @@ class CpuBackend : public Backend {
  private:
   LaneWorkers& workers_of(int lanes) {
     std::unique_ptr<LaneWorkers>& workers = workers_[lanes];
-    if (!workers) workers = std::make_unique<LaneWorkers>(machine_, lanes, threads_, cores_);
+    if (!workers) {
+      workers = std::make_unique<LaneWorkers>(machine_, lanes, threads_, cores_of(lanes));
+    }
     return *workers;
+  }
+
+  // What each lane's threads are kept on; none: anything.
+  std::vector<std::vector<int>> cores_of(int lanes) const {
+    if (binding_ == Binding::kNone) return {};
+    const LaneCores cores = place_lanes(processors_, lanes, threads_ / lanes);
+    if (binding_ == Binding::kNodes) return node_cores(cores, processors_);
+    std::vector<std::vector<int>> all;
+    for (const std::vector<Processor>& lane : cores.lanes) all.push_back(numbers_of(lane));
+    return all;
   }
 
   Machine machine_;
   int threads_;
   int all_threads_;
   int given_lanes_;  // 0: chosen for each program
-  std::vector<int> cores_;
+  std::vector<Processor> processors_;
+  Binding binding_;
   Lanes lanes_;  // of the training program compiled last; the most before there is one
   std::map<int, std::unique_ptr<LaneWorkers>> workers_;  // by lanes
   Arenas arenas_;

@@ -7,6 +7,7 @@
 
 #include "backend/backend.h"
 #include "backend/open.h"
+#include "base/threads/topology.h"
 
 namespace trainer::backend::cpu {
 
@@ -24,9 +25,12 @@ struct CpuOptions {
   // Which of the kernels compiled for several instruction sets to use: "x86-64-v3", "x86-64-v4", or
   // "amx", which is the latter with AMX for bfloat16; the best that this processor runs when empty.
   std::string instruction_set;
-  // Cores that the threads are kept on, one each, in worker order; empty: wherever the system
-  // likes.
-  std::vector<int> cores;
+  // What the threads run on, in the order of Topology::processors: lanes are chosen for them.
+  // Empty: unknown, or fewer than threads.
+  std::vector<Processor> processors;
+  // What the threads of a lane are kept on: nothing, the processors of the lane's nodes, or as many
+  // processors as it has threads.
+  enum class Binding { kNone, kNodes, kProcessors } binding = Binding::kNone;
 };
 // Throws DeviceError when this processor has no such kernels.
 std::unique_ptr<Backend> open_backend(const CpuOptions& options);
@@ -35,7 +39,7 @@ std::unique_ptr<Backend> open_backend(const CpuOptions& options);
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options);
 // One worker thread more in each replica, which divides batches otherwise.
 DeviceOptions with_other_sums(DeviceOptions options);
-// Says which option asks for more cores than this process may use; "" when none does.
+// Says which option asks for more cores than there are; "" when none does.
 std::string core_warning(const DeviceOptions& options);
 
 }  // namespace trainer::backend::cpu

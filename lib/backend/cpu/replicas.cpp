@@ -6,12 +6,15 @@
 
 #include "backend/cpu/cpu.h"
 #include "base/error.h"
-#include "base/threads/cores.h"
+#include "base/threads/topology.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-std::int64_t core_count() { return static_cast<std::int64_t>(available_cores().size()); }
+std::int64_t core_count(const DeviceOptions& options) {
+  return options.machine ? static_cast<std::int64_t>(options.machine->processors.size())
+                         : static_cast<std::int64_t>(available_cores().size());
+}
 
 // The settings of the CPU; chosen when left out.
 struct CpuSettings {
@@ -41,7 +44,8 @@ CpuSettings settings_of(const DeviceOptions& options) {
 }
 
 std::int64_t threads_of_replica(const DeviceOptions& options, const CpuSettings& settings) {
-  return std::max<std::int64_t>(1, settings.threads.value_or(core_count()) / options.replicas);
+  return std::max<std::int64_t>(1,
+                                settings.threads.value_or(core_count(options)) / options.replicas);
 }
 
 // Ordered sums need workers in a power of two that divides the replica's micro-batches; 0: chosen.
@@ -54,16 +58,27 @@ std::int64_t workers_of_replica(const DeviceOptions& options, const CpuSettings&
   return static_cast<std::int64_t>(std::bit_floor(static_cast<std::uint64_t>(most)));
 }
 
-// The cores of a replica's workers; none when they shall not be pinned, or when replicas share
-// cores.
-std::vector<int> cores_of(const DeviceOptions& options, const CpuSettings& settings,
-                          std::int64_t replica, std::int64_t threads) {
-  const std::vector<int> cores = available_cores();
-  if (!settings.pin || options.replicas == 1 || options.replicas * threads > core_count()) {
-    return {};
-  }
-  const auto first = cores.begin() + replica * threads;
+// The processors of a replica's threads; none when replicas share them.
+std::vector<Processor> processors_of(const Topology& topology, std::int64_t replicas,
+                                     std::int64_t replica, std::int64_t threads) {
+  const auto all = static_cast<std::int64_t>(topology.processors.size());
+  if (replicas * threads > all) return {};
+  const auto first = topology.processors.begin() + replica * threads;
   return {first, first + threads};
+}
+
+// Without being asked only where memory has places, by a process that uses the whole machine: of
+// several such processes each is spread alike. One replica on one L3 cache gains nothing.
+CpuOptions::Binding binding_of(const Topology& topology, const CpuSettings& settings,
+                               std::int64_t replicas, std::int64_t threads) {
+  using Binding = CpuOptions::Binding;
+  const auto all = static_cast<std::int64_t>(topology.processors.size());
+  if (topology.simulated || replicas * threads > all) return Binding::kNone;
+  if (settings.pin && (replicas > 1 || count_domains(topology.processors) > 1)) {
+    return Binding::kProcessors;
+  }
+  const bool whole = replicas * threads == all;
+  return whole && count_nodes(topology.processors) > 1 ? Binding::kNodes : Binding::kNone;
 }
 
 }  // namespace
@@ -71,13 +86,16 @@ std::vector<int> cores_of(const DeviceOptions& options, const CpuSettings& setti
 std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options) {
   const CpuSettings settings = settings_of(options);
   const std::int64_t threads = threads_of_replica(options, settings);
+  const Topology topology = options.machine ? *options.machine : read_topology();
+  const CpuOptions::Binding binding = binding_of(topology, settings, options.replicas, threads);
   std::vector<std::unique_ptr<Backend>> backends;
   for (std::int64_t replica = 0; replica < options.replicas; ++replica) {
     CpuOptions own;
     own.lanes = static_cast<int>(workers_of_replica(options, settings, threads));
     own.threads = options.ordered ? own.lanes : static_cast<int>(threads);
-    own.all_threads = static_cast<int>(settings.threads.value_or(core_count()));
-    own.cores = cores_of(options, settings, replica, threads);
+    own.all_threads = static_cast<int>(settings.threads.value_or(core_count(options)));
+    own.processors = processors_of(topology, options.replicas, replica, threads);
+    own.binding = binding;
     backends.push_back(open_backend(own));
   }
   return backends;
@@ -86,7 +104,7 @@ std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options
 DeviceOptions with_other_sums(DeviceOptions options) {
   constexpr std::int64_t kMostLanes = 63;  // not the default of any machine
   const std::int64_t lanes =
-      std::min(settings_of(options).threads.value_or(core_count()) + 1, kMostLanes);
+      std::min(settings_of(options).threads.value_or(core_count(options)) + 1, kMostLanes);
   std::erase_if(options.settings, [](const Setting& setting) { return setting.key == kLanesKey; });
   options.settings.push_back({kLanesKey, std::to_string(lanes)});
   return options;
@@ -94,7 +112,7 @@ DeviceOptions with_other_sums(DeviceOptions options) {
 
 std::string core_warning(const DeviceOptions& options) {
   const CpuSettings settings = settings_of(options);
-  const std::int64_t cores = core_count();
+  const std::int64_t cores = core_count(options);
   std::string asked;
   if (settings.threads.value_or(0) > cores) asked = concat(kThreadsKey, ": ", *settings.threads);
   if (settings.lanes.value_or(0) * options.replicas > cores) {
@@ -102,7 +120,8 @@ std::string core_warning(const DeviceOptions& options) {
     if (options.replicas > 1) asked += concat(" in each of ", options.replicas, " replicas");
   }
   if (asked.empty()) return "";
-  return concat(asked, ", but this process may use ", cores, cores == 1 ? " core" : " cores",
+  return concat(asked, options.machine ? ", but that machine has " : ", but this process may use ",
+                cores, cores == 1 ? " core" : " cores",
                 ": more threads than cores slow each other down; leave it out to use all");
 }
 

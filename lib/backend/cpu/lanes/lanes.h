@@ -5,6 +5,7 @@
 #include <string>
 
 #include "backend/backend.h"
+#include "backend/cpu/lanes/lane_cores.h"
 #include "backend/cpu/variables.h"
 
 namespace trainer::backend::cpu {
@@ -23,15 +24,20 @@ std::int64_t samples_at_once(const graph::Graph& graph, const CompileOptions& op
 
 struct Lanes {
   int count = 1;
-  std::string reason;  // why there are not as many as threads; "" when there are
+  // Why there are not as many as threads, and what it costs that they lie on several nodes; "" when
+  // neither is so.
+  std::string reason;
 };
 
 // The most lanes of equally many threads that leave at most a quarter of the threads idle and for
 // which the gradients of a training program take at most four times the memory of the parameters
 // that it trains: one thread a lane needs no barrier inside a layer, but each lane holds a gradient
-// of its own, which is written and summed in each step. A training program has no more lanes than
-// samples; one that does not train has a lane a thread. The choice depends on the arguments alone.
+// of its own, which is written and summed in each step. Fewer lanes are taken where the threads of
+// each then share an L3 cache, or at least a node, of these processors (place_lanes()). A training
+// program has no more lanes than samples; one that does not train has a lane a thread. The choice
+// depends on the arguments alone.
 Lanes choose_lanes(const graph::Graph& graph, const CpuVariables& variables,
-                   const CompileOptions& options, int threads);
+                   const CompileOptions& options, int threads,
+                   std::span<const Processor> processors = {});
 
 }  // namespace trainer::backend::cpu

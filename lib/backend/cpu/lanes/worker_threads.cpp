@@ -2,6 +2,9 @@
 
 #include <omp.h>
 
+#include <optional>
+#include <utility>
+
 #include "base/threads/cores.h"
 
 namespace trainer::backend::cpu {
@@ -26,14 +29,23 @@ void Barrier::reset() {
   aborted_ = false;
 }
 
-WorkerThreads::WorkerThreads(int workers, int threads_per_worker, const std::vector<int>& cores)
-    : threads_per_worker_(threads_per_worker), team_(workers, [=](int worker) {
-        omp_set_num_threads(threads_per_worker);
-        if (!cores.empty()) pin_thread(cores[static_cast<std::size_t>(worker) % cores.size()]);
+WorkerThreads::WorkerThreads(int workers, int threads_per_worker,
+                             std::vector<std::vector<int>> cores)
+    : threads_per_worker_(threads_per_worker),
+      cores_(std::move(cores)),
+      team_(workers, [this](int worker) {
+        omp_set_num_threads(threads_per_worker_);
+        pin(worker);
       }) {
   for (int worker = 0; worker < workers && threads_per_worker > 1; ++worker) {
-    threads_.push_back(std::make_unique<ThreadTeam>(threads_per_worker));
+    threads_.push_back(
+        std::make_unique<ThreadTeam>(threads_per_worker, [this, worker](int) { pin(worker); }));
   }
+}
+
+// Threads that a primitive starts inherit it.
+void WorkerThreads::pin(int worker) const {
+  if (!cores_.empty()) pin_thread(cores_[static_cast<std::size_t>(worker)]);
 }
 
 ThreadTeam* WorkerThreads::team_of(int worker) const {
@@ -43,6 +55,8 @@ ThreadTeam* WorkerThreads::team_of(int worker) const {
 void WorkerThreads::run(const std::function<void(int)>& work,
                         const std::function<void(int)>& failed) {
   omp_set_num_threads(threads_per_worker_);
+  std::optional<Pinned> pinned;
+  if (!cores_.empty()) pinned.emplace(cores_.front());
   team_.run(work, failed);
 }
 

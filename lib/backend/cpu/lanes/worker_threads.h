@@ -36,9 +36,10 @@ class Barrier {
 
 class WorkerThreads {
  public:
-  // `threads_per_worker` bounds the threads of a primitive inside a worker. Worker i stays on
-  // cores[i] if `cores` is not empty; worker 0 is the calling thread, which is not moved.
-  WorkerThreads(int workers, int threads_per_worker, const std::vector<int>& cores = {});
+  // `threads_per_worker` bounds the threads of a primitive inside a worker. Worker i and its
+  // threads stay on cores[i] if `cores` is not empty; worker 0, the thread that calls run(), does
+  // so for as long as that takes.
+  WorkerThreads(int workers, int threads_per_worker, std::vector<std::vector<int>> cores = {});
 
   int count() const { return team_.count(); }
   int threads_per_worker() const { return threads_per_worker_; }
@@ -48,7 +49,10 @@ class WorkerThreads {
   void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
  private:
+  void pin(int worker) const;
+
   int threads_per_worker_;
+  std::vector<std::vector<int>> cores_;               // of each worker; none: anywhere
   std::vector<std::unique_ptr<ThreadTeam>> threads_;  // of each worker
   ThreadTeam team_;
 };

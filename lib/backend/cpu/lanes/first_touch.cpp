@@ -1,0 +1,29 @@
+#include "backend/cpu/lanes/first_touch.h"
+
+#include "backend/cpu/gradients/reduction.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// The first value of the slice in each page; `values` begins a page.
+void touch(float* values, Slice slice) {
+  constexpr std::int64_t kPage = 4096 / static_cast<std::int64_t>(sizeof(float));
+  for (std::int64_t i = slice.first; i < slice.last; i = (i / kPage + 1) * kPage) {
+    volatile float& value = values[i];
+    value = value;
+  }
+}
+
+}  // namespace
+
+void touch_slices(const CpuVariables& variables, WorkerThreads& workers) {
+  const Flat flat = variables.flat();
+  workers.run([&](int worker) {
+    const Slice mine = worker_slice(variables.flat_count(), worker, workers.count());
+    touch(variables.flat_parameters(), mine);
+    for (int slot = 0; slot < flat.slots; ++slot) touch(variables.flat_slot(slot), mine);
+    if (flat.average) touch(variables.flat_average(), mine);
+  });
+}
+
+}  // namespace trainer::backend::cpu

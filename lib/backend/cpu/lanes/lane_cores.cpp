@@ -1,0 +1,72 @@
+#include "backend/cpu/lanes/lane_cores.h"
+
+#include <algorithm>
+#include <map>
+
+namespace trainer::backend::cpu {
+namespace {
+
+// Whether two processors share what the threads of a lane must share.
+bool together(const Processor& a, const Processor& b, Locality locality) {
+  switch (locality) {
+    case Locality::kDomain:
+      return a.domain == b.domain;
+    case Locality::kNode:
+      return a.node == b.node;
+    case Locality::kMachine:
+      break;
+  }
+  return true;
+}
+
+// The lanes that there is room for, at most `lanes`.
+std::vector<std::vector<Processor>> place(std::span<const Processor> processors, std::size_t lanes,
+                                          std::size_t threads, Locality locality) {
+  std::vector<std::vector<Processor>> placed;
+  for (std::size_t first = 0; placed.size() < lanes && first + threads <= processors.size();) {
+    const std::span<const Processor> mine = processors.subspan(first, threads);
+    // Processors that share something follow each other.
+    const bool fits = together(mine.front(), mine.back(), locality);
+    if (fits) placed.emplace_back(mine.begin(), mine.end());
+    first += fits ? threads : 1;
+  }
+  return placed;
+}
+
+}  // namespace
+
+LaneCores place_lanes(std::span<const Processor> processors, int lanes, int threads) {
+  const auto count = static_cast<std::size_t>(lanes), each = static_cast<std::size_t>(threads);
+  if (processors.size() < count * each) return {};
+  for (const Locality locality : {Locality::kDomain, Locality::kNode, Locality::kMachine}) {
+    std::vector<std::vector<Processor>> placed = place(processors, count, each, locality);
+    if (placed.size() == count) return {locality, std::move(placed)};
+  }
+  return {};
+}
+
+std::int64_t bytes_across_nodes(const LaneCores& cores, std::int64_t gradient_bytes) {
+  std::map<int, std::int64_t> on_node;  // lanes
+  for (const std::vector<Processor>& lane : cores.lanes) ++on_node[lane.front().node];
+  const auto lanes = static_cast<std::int64_t>(cores.lanes.size());
+  std::int64_t pairs = 0;  // of a lane and one on another node
+  for (const auto& [node, count] : on_node) pairs += count * (lanes - count);
+  return lanes == 0 ? 0 : gradient_bytes * pairs / lanes;
+}
+
+std::vector<std::vector<int>> node_cores(const LaneCores& cores,
+                                         std::span<const Processor> processors) {
+  std::vector<std::vector<int>> all;
+  for (const std::vector<Processor>& lane : cores.lanes) {
+    std::vector<int>& numbers = all.emplace_back();
+    for (const Processor& processor : processors) {
+      const bool mine = std::any_of(lane.begin(), lane.end(), [&](const Processor& other) {
+        return other.node == processor.node;
+      });
+      if (mine) numbers.push_back(processor.number);
+    }
+  }
+  return all;
+}
+
+}  // namespace trainer::backend::cpu

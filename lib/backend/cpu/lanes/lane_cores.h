@@ -1,0 +1,34 @@
+// Which processors each lane's threads run on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "base/threads/topology.h"
+
+namespace trainer::backend::cpu {
+
+// What the threads of every lane share: an L3 cache, a node's memory, or only the machine.
+enum class Locality { kDomain, kNode, kMachine };
+
+struct LaneCores {
+  Locality locality = Locality::kDomain;
+  std::vector<std::vector<Processor>> lanes;  // empty: there are fewer processors than threads
+};
+
+// Gives each of `lanes` lanes `threads` processors, in the order in which they come, as those of
+// Topology do: of one L3 domain each if the domains have room for that, else of one node each, else
+// the next ones.
+LaneCores place_lanes(std::span<const Processor> processors, int lanes, int threads);
+
+// Bytes of gradients on other nodes that the lanes read when each of them sums its slice of the
+// gradients of all, which are of `gradient_bytes` each. A lane's own lies where its first thread
+// is.
+std::int64_t bytes_across_nodes(const LaneCores& cores, std::int64_t gradient_bytes);
+
+// The numbers of all `processors` on the nodes of each lane.
+std::vector<std::vector<int>> node_cores(const LaneCores& cores,
+                                         std::span<const Processor> processors);
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,227 @@
+// Where the threads of lanes run, and that their memory is first written there.
+#include "backend/cpu/lanes/lane_cores.h"
+
+#include <doctest/doctest.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "backend/cpu/cpu.h"
+#include "backend/cpu/lanes/arenas.h"
+#include "backend/cpu/lanes/first_touch.h"
+#include "backend/model_runs.h"
+#include "backend/nets.h"
+#include "base/error.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// "0-1 2-3" of two lanes of two threads.
+std::string listed(const LaneCores& cores) {
+  std::string text;
+  for (const std::vector<Processor>& lane : cores.lanes) {
+    text += concat(text.empty() ? "" : " ", lane.front().number, '-', lane.back().number);
+  }
+  return text;
+}
+
+LaneCores place(const MachineShape& shape, int lanes, int threads) {
+  return place_lanes(simulate_topology(shape).processors, lanes, threads);
+}
+
+// Pages of a range that are in memory.
+std::int64_t resident(const void* data, std::int64_t bytes) {
+  std::vector<unsigned char> pages(static_cast<std::size_t>((bytes + 4095) / 4096));
+  REQUIRE(::mincore(const_cast<void*>(data), static_cast<std::size_t>(bytes), pages.data()) == 0);
+  return std::count_if(pages.begin(), pages.end(),
+                       [](unsigned char page) { return (page & 1) != 0; });
+}
+
+std::int64_t pages_of(std::int64_t bytes) { return (bytes + 4095) / 4096; }
+
+std::int64_t faults_of(int who) {
+  rusage usage{};
+  ::getrusage(who, &usage);
+  return usage.ru_minflt;
+}
+std::int64_t faults_of_this_thread() { return faults_of(RUSAGE_THREAD); }
+
+// Whether the system gives small memory page by page.
+bool has_a_fault_a_page() {
+  constexpr std::int64_t kPages = 200;
+  const Memory memory(kPages * 4096);
+  const std::int64_t before = faults_of_this_thread();
+  for (std::int64_t page = 0; page < kPages; ++page) memory.data()[page * 4096] = 1;
+  return faults_of_this_thread() - before >= kPages;
+}
+
+std::vector<int> cores_of_this_thread() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  ::sched_getaffinity(0, sizeof set, &set);
+  std::vector<int> cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+}  // namespace
+
+TEST_CASE("lanes: neighbours of one L3 cache, then of one node, then any") {
+  const MachineShape machine{.nodes = 2, .domains_per_node = 2, .cores_per_domain = 3};
+  const LaneCores pairs = place(machine, 4, 2);
+  CHECK(pairs.locality == Locality::kDomain);
+  CHECK(listed(pairs) == "0-1 3-4 6-7 9-10");
+  CHECK(listed(place(machine, 4, 3)) == "0-2 3-5 6-8 9-11");
+  const LaneCores in_nodes = place(machine, 6, 2);
+  CHECK(in_nodes.locality == Locality::kNode);
+  CHECK(listed(in_nodes) == "0-1 2-3 4-5 6-7 8-9 10-11");
+  const LaneCores wide = place(machine, 2, 5);
+  CHECK(wide.locality == Locality::kNode);
+  CHECK(listed(wide) == "0-4 6-10");
+  const LaneCores anywhere = place(machine, 3, 4);
+  CHECK(anywhere.locality == Locality::kMachine);
+  CHECK(listed(anywhere) == "0-3 4-7 8-11");
+  CHECK(place(machine, 1, 12).locality == Locality::kMachine);
+}
+
+TEST_CASE("lanes: no places for more threads than processors") {
+  CHECK(place({.cores_per_domain = 4}, 5, 1).lanes.empty());
+  CHECK(place_lanes({}, 1, 1).lanes.empty());
+  CHECK(place_lanes({}, 1, 1).locality == Locality::kDomain);
+}
+
+TEST_CASE("lanes: processors of unequal caches") {
+  const std::vector<Processor> processors{{4, 0, 0}, {6, 0, 0}, {1, 1, 0}, {3, 2, 0}, {5, 2, 0}};
+  CHECK(listed(place_lanes(processors, 2, 2)) == "4-6 3-5");
+  CHECK(place_lanes(processors, 3, 1).locality == Locality::kDomain);
+}
+
+TEST_CASE("gradients read across nodes, as counted lane by lane") {
+  constexpr std::int64_t kBytes = 7200;
+  const MachineShape machine{.nodes = 3, .domains_per_node = 1, .cores_per_domain = 4};
+  for (const int lanes : {1, 2, 3, 6, 8, 12}) {
+    const LaneCores cores = place(machine, lanes, 12 / lanes);
+    double bytes = 0;  // each lane reads its slice of every lane's gradient
+    for (const auto& reader : cores.lanes) {
+      for (const auto& owner : cores.lanes) {
+        if (reader.front().node != owner.front().node) bytes += kBytes / double(lanes);
+      }
+    }
+    CHECK(bytes_across_nodes(cores, kBytes) == doctest::Approx(bytes));
+  }
+  CHECK(bytes_across_nodes(place({.cores_per_domain = 4}, 4, 1), kBytes) == 0);
+  CHECK(bytes_across_nodes({}, kBytes) == 0);
+}
+
+TEST_CASE("lanes: all processors of the nodes that a lane is on") {
+  const Topology machine =
+      simulate_topology({.nodes = 2, .domains_per_node = 1, .cores_per_domain = 3});
+  using Numbers = std::vector<std::vector<int>>;
+  CHECK(node_cores(place_lanes(machine.processors, 2, 2), machine.processors) ==
+        Numbers{{0, 1, 2}, {3, 4, 5}});
+  CHECK(node_cores(place_lanes(machine.processors, 1, 6), machine.processors) ==
+        Numbers{{0, 1, 2, 3, 4, 5}});
+}
+
+TEST_CASE("a worker and its threads stay on the worker's cores, and the caller comes back") {
+  const std::vector<int> before = cores_of_this_thread();
+  const std::vector<int> last{before.back()}, first{before.front()};
+  WorkerThreads workers(2, 2, {last, first});
+  std::mutex mutex;
+  std::multiset<std::vector<int>> seen[2];
+  workers.run([&](int worker) {
+    workers.team_of(worker)->run([&](int) {
+      const std::lock_guard lock(mutex);
+      seen[worker].insert(cores_of_this_thread());
+    });
+  });
+  CHECK(seen[0] == std::multiset<std::vector<int>>{last, last});
+  CHECK(seen[1] == std::multiset<std::vector<int>>{first, first});
+  CHECK(cores_of_this_thread() == before);
+}
+
+TEST_CASE("what a lane writes is not in memory before the lane writes it") {
+  constexpr std::int64_t kBytes = 300 * 4096;
+  Arenas arenas(2);
+  CHECK(resident(arenas.get(0, kBytes), kBytes) == 0);
+  const Memory memory(kBytes);
+  CHECK(resident(memory.data(), kBytes) == 0);
+  memory.data()[0] = 1;
+  CHECK(resident(memory.data(), kBytes) >= 1);
+}
+
+TEST_CASE("each worker touches its slice of the parameters, and changes nothing") {
+  const graph::Graph graph = test::training_graph(test::kWide);
+  CpuVariables variables(graph);
+  const std::int64_t bytes = variables.flat_count() * 4;
+  REQUIRE(resident(variables.flat_parameters(), bytes) == 0);
+  variables.flat_parameters()[1024] = 3;
+  WorkerThreads one(1, 1);
+  touch_slices(variables, one);
+  CHECK(resident(variables.flat_parameters(), bytes) == pages_of(bytes));
+  CHECK(variables.flat_parameters()[1024] == 3);
+  CHECK(variables.flat_parameters()[0] == 0);
+
+  // Half of the pages by this thread, which is worker 0.
+  const auto faults_with = [&](int workers) {
+    const CpuVariables fresh(graph);
+    WorkerThreads threads(workers, 1);
+    const std::int64_t before = faults_of_this_thread();
+    touch_slices(fresh, threads);
+    CHECK(resident(fresh.flat_parameters(), bytes) == pages_of(bytes));
+    return static_cast<double>(faults_of_this_thread() - before);
+  };
+  const double alone = faults_with(1);
+  if (has_a_fault_a_page()) CHECK(faults_with(2) / alone == doctest::Approx(0.5).epsilon(0.2));
+}
+
+TEST_CASE("lanes write their activations and gradients first, each its own") {
+  const test::Net net{
+      "large images", "{layers: [conv: {filters: 16}, flatten, dense: 4]}", {24, 24, 1}};
+  const graph::Graph graph = test::training_graph(net);
+  CpuOptions options;
+  options.threads = options.lanes = 2;
+  const auto backend = open_backend(options);
+  backend::CompileOptions compile;
+  compile.max_samples = 64;
+  test::Runner runner(*backend, graph, compile);
+  test::start(runner, test::starting_values(graph));
+  const auto inputs = test::batch(graph, 64, net);
+  const std::int64_t mine = faults_of_this_thread(), all = faults_of(RUSAGE_SELF);
+  runner.run(64, inputs, test::gradient_scalars(64));
+  const auto own = static_cast<double>(faults_of_this_thread() - mine);
+  const auto total = static_cast<double>(faults_of(RUSAGE_SELF) - all);
+  if (!has_a_fault_a_page()) return;
+  const backend::MemoryReport memory = runner.memory();
+  CHECK(total > 0.5 * static_cast<double>(pages_of(memory.activations + memory.gradients)));
+  CHECK(own / total < 0.75);
+}
+
+TEST_CASE("parameters are touched by lanes on several nodes alone") {
+  const graph::Graph graph = test::training_graph(test::kWide);
+  const auto touched = [&](CpuOptions::Binding binding, int nodes) {
+    CpuOptions options;
+    options.threads = 2;
+    options.binding = binding;
+    options.processors = {{0, 0, 0}, {1, nodes - 1, nodes - 1}};
+    const auto backend = open_backend(options);
+    const auto variables = backend->allocate(graph);
+    backend::CompileOptions compile;
+    compile.max_samples = 8;
+    const auto executable = backend->compile(graph, *variables, compile);
+    const auto& own = dynamic_cast<const CpuVariables&>(*variables);
+    return resident(own.flat_parameters(), own.flat_count() * 4) > 0;
+  };
+  CHECK(touched(CpuOptions::Binding::kNodes, 2));
+  CHECK(touched(CpuOptions::Binding::kProcessors, 2));
+  CHECK_FALSE(touched(CpuOptions::Binding::kNodes, 1));
+  CHECK_FALSE(touched(CpuOptions::Binding::kNone, 2));
+}
+
+}  // namespace trainer::backend::cpu
