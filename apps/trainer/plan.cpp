@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "commands.h"
+#include "config/machine.h"
 #include "measure/scaling/simulate.h"
 #include "model/import.h"
 #include "options.h"
@@ -25,14 +26,18 @@ struct PlanArguments : ConfigArguments {
   bool overwrite = false;         // a plot that exists
   std::optional<int> world_size;  // plan for so many processes, which nothing else tells
   measure::SimulationRequest simulation;
-  std::string device;  // a GPU model to plan for
-  std::string gpus;    // workers to simulate when a link is given, else parallel.gpus
+  std::string device;   // a GPU model to plan for
+  std::string machine;  // a file with the shape of a machine to plan for
+  std::string gpus;     // workers to simulate when a link is given, else parallel.gpus
 };
 
 int plan(const PlanArguments& arguments) {
   report::check_pass(arguments.print_after);
   if (!arguments.plot.empty()) check_output_path("--plot", arguments.plot, arguments.overwrite);
   backend::plan_for_gpu(arguments.device);
+  if (!arguments.machine.empty()) {
+    backend::plan_for_machine(simulate_topology(config::load_machine(arguments.machine)));
+  }
   config::LoadedConfig loaded = load(arguments);
   const config::Config& config = loaded.config;
   const cluster::Identity who = arguments.world_size
@@ -136,10 +141,17 @@ void add_plan(CLI::App& app, int& code) {
   CLI::App* command = app.add_subcommand(
       "plan", "What a config means: values and their origins, layers, steps, memory");
   add_config(*command, *arguments);
+  CLI::Option* device =
+      command
+          ->add_option("--device", arguments->device,
+                       "Plan for a GPU that need not be here: " + backend::gpu_model_names())
+          ->type_name("GPU");
   command
-      ->add_option("--device", arguments->device,
-                   "Plan for a GPU that need not be here: " + backend::gpu_model_names())
-      ->type_name("GPU");
+      ->add_option("--machine", arguments->machine,
+                   "Plan for a CPU that need not be here: a YAML file with its nodes, "
+                   "domains_per_node, cores_per_domain, l2_kib and l3_kib")
+      ->type_name("FILE")
+      ->excludes(device);
   command->add_flag("--all", arguments->all, "List the config's default values too");
   command->add_option("--print-after", arguments->print_after,
                       "Print the graphs after a compiler pass, or all");

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
-#include "base/threads/cores.h"
+#include "base/threads/topology.h"
 #include "checkpoint/checkpoint.h"
 #include "commands.h"
 #include "data/check.h"
@@ -54,7 +54,9 @@ hooks::RunOrigin origin_of(const train::Job& job) {
   origin.libc = concat("glibc ", ::gnu_get_libc_version());
   origin.device = job.engine.describe();
   origin.processor = processor_name();
-  origin.cores = static_cast<std::int64_t>(available_cores().size());
+  const Topology machine = backend::machine_topology();
+  origin.cores = static_cast<std::int64_t>(machine.processors.size());
+  origin.machine = describe(machine);
   origin.data_fingerprint = job.data.train->fingerprint();
   const backend::MemoryReport memory = job.engine.memory();
   const auto replicas = static_cast<std::int64_t>(job.engine.count());

@@ -22,7 +22,7 @@
 #include "base/partition.h"
 #include "base/process.h"
 #include "base/secret.h"
-#include "base/threads/cores.h"
+#include "base/threads/topology.h"
 #include "cluster/identity/sources.h"
 #include "cluster/transport/socket.h"
 
@@ -195,7 +195,9 @@ std::size_t count_ports(const LaunchOptions& options) {
 }
 
 Launcher::Launcher(const LaunchOptions& options)
-    : options_(options), ports_(count_ports(options)), cores_(available_cores()) {
+    : options_(options),
+      ports_(count_ports(options)),
+      cores_(numbers_of(read_topology().processors)) {
   sigemptyset(&signals_);
   for (const int signal : {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
     sigaddset(&signals_, signal);

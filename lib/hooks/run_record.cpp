@@ -42,15 +42,11 @@ Json metrics_json(const engine::Metrics& metrics) {
 class RunRecordHook final : public Hook {
  public:
   explicit RunRecordHook(const RunOrigin& origin) {
-    record_ = {{"program", origin.program},
-               {"compiler", origin.compiler},
-               {"libc", origin.libc},
-               {"host", host_name()},
-               {"processor", origin.processor},
-               {"cores", origin.cores},
-               {"device", origin.device},
-               {"on_cpu", origin.on_cpu},
-               {"data", origin.data_fingerprint}};
+    record_ = {{"program", origin.program},     {"compiler", origin.compiler},
+               {"libc", origin.libc},           {"host", host_name()},
+               {"processor", origin.processor}, {"cores", origin.cores},
+               {"machine", origin.machine},     {"device", origin.device},
+               {"on_cpu", origin.on_cpu},       {"data", origin.data_fingerprint}};
     for (const RunOrigin::Split& split : origin.splits) {
       record_["splits"][split.name] = {{"samples", split.samples}, {"classes", split.classes}};
     }

@@ -19,6 +19,7 @@ struct RunOrigin {
   std::string device;            // with the versions of its libraries
   std::string processor;         // its model
   std::int64_t cores = 1;        // that the process may use
+  std::string machine;           // how these share caches and memory
   std::string data_fingerprint;  // of the training split
   // Samples of each split and, where labels are known without reading images, of each class.
   struct Split {

@@ -49,6 +49,9 @@ TEST_CASE("a run learns, and evaluate repeats its numbers") {
   CHECK(test.at("accuracy").get<double>() > 0.8);
   CHECK(test.at("count") == 250);
   CHECK(std::filesystem::exists(work / "run" / "config.yaml"));
+  const Json record = Json::parse(read_text_file(work / "run" / "run.json"));
+  CHECK(contains(record.at("machine").get<std::string>(), " NUMA node"));
+  CHECK(contains(record.at("device").get<std::string>(), " lane"));
 
   const Result evaluated = run({"evaluate", work / "run", "--json"});
   INFO(evaluated.err);
@@ -198,6 +201,45 @@ TEST_CASE("plan says what a config means, with and without its data") {
   CHECK(known.code == 0);
   CHECK(known.event("plan").at("parameters") == plan.at("parameters"));
   CHECK(known.event("plan").contains("memory"));
+}
+
+TEST_CASE("plan for a machine that is not here: its shape, its threads and its lanes") {
+  const Workspace work;
+  const std::string config = small_config(work), machine = work / "machine.yaml";
+  std::ofstream(machine) << "nodes: 2\ndomains_per_node: 2\ncores_per_domain: 3\nl3_kib: 16384\n";
+  const Result planned = run({"plan", config, "--machine", machine, "--json"});
+  INFO(planned.err);
+  REQUIRE(planned.code == 0);
+  const Json plan = planned.event("plan");
+  CHECK(plan.at("machine") == "12 cores, 4 L3 domains, 2 NUMA nodes, L3 16384 KiB");
+  CHECK(contains(plan.at("backend").get<std::string>(), "cpu, 4 lanes x 3 threads, "));
+  std::string lanes;
+  for (const Json& one : plan.at("config")) {
+    if (one.at("key") == "parallel.threads") CHECK(one.at("value") == "12");
+    if (one.at("key") == "parallel.lanes") lanes = one.at("origin");
+  }
+  CHECK(contains(lanes,
+                 "machine: 12 lanes would hold gradients of more than 4 times the parameters; a "
+                 "step reads "));
+  CHECK(contains(lanes, " MiB of gradients across NUMA nodes"));
+  CHECK(run({"plan", config, "--machine", machine, "--json"}).event("plan").at("memory") ==
+        plan.at("memory"));
+  const Result more = run({"plan", config, "--machine", machine, "--set", "parallel.threads=13"});
+  CHECK(contains(more.err, "parallel.threads: 13, but that machine has 12 cores"));
+  CHECK(contains(more.out, "12 cores, 4 L3 domains, 2 NUMA nodes"));
+
+  std::ofstream(machine) << "nodes: 2\ncore_per_domain: 3\n";
+  const Result wrong = run({"plan", config, "--machine", machine});
+  CHECK(wrong.code == kExitConfig);
+  CHECK(contains(wrong.err,
+                 "machine.yaml:2:1: error: unknown key 'core_per_domain', did you mean "
+                 "'cores_per_domain'?"));
+  CHECK(run({"plan", config, "--machine", work / "no.yaml"}).code == kExitConfig);
+  CHECK(run({"plan", config, "--machine", machine, "--device", "h100"}).code == kExitConfig);
+  const Result here = run({"plan", config, "--json"});
+  CHECK(contains(
+      here.event("plan").at("machine").get<std::string>(),
+      concat(available_cores().size(), available_cores().size() == 1 ? " core, " : " cores, ")));
 }
 
 TEST_CASE("output is JSON lines alone, or nothing but the end") {

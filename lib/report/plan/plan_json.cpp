@@ -115,6 +115,7 @@ Json gpu_json(const DevicePlan& device) {
 
 void add_device(const DevicePlan& device, Json& json) {
   json["backend"] = device.backend;
+  if (!device.machine.empty()) json["machine"] = device.machine;
   if (!device.engine) return;
   const backend::MemoryReport& memory = device.memory;
   json["memory"] = {{"variables", memory.variables},

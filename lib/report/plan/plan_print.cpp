@@ -321,6 +321,7 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
   out << "\ndevice\n";
   Table table({"", ""});
   table.add({"backend", device.backend});
+  if (!device.machine.empty()) table.add({"machine", device.machine});
   if (device.engine) {
     const backend::MemoryReport& memory = device.memory;
     if (!device.memory_of.empty()) table.add({"most memory", device.memory_of});

@@ -254,6 +254,9 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   const std::int64_t workers = workers_in_step(who);
   DevicePlan device;
   device.gpu = gpu;
+  if (gpu == nullptr && !engine::uses_gpus(config.parallel)) {
+    device.machine = trainer::describe(backend::machine_topology());
+  }
   std::vector<std::unique_ptr<backend::Backend>> backends;
   try {
     backends = engine::open_backends(config, workers);

@@ -87,6 +87,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 // device that the config asks for only what this machine lacks.
 struct DevicePlan {
   std::string backend;
+  std::string machine;                   // its shape, of a CPU; "" of other devices
   std::vector<backend::Setting> chosen;  // what it takes for keys that the config leaves open
   std::unique_ptr<engine::Replicas> engine;
   backend::MemoryReport memory;  // of the stage that takes most
