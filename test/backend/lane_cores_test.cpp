@@ -183,7 +183,7 @@ TEST_CASE("each worker touches its slice of the parameters, and changes nothing"
 
 TEST_CASE("lanes write their activations and gradients first, each its own") {
   const test::Net net{
-      "large images", "{layers: [conv: {filters: 16}, flatten, dense: 4]}", {24, 24, 1}};
+      "large images", "{layers: [conv: {filters: 16}, flatten, dense: 4]}", {16, 16, 1}};
   const graph::Graph graph = test::training_graph(net);
   CpuOptions options;
   options.threads = options.lanes = 2;
