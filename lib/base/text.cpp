@@ -78,6 +78,12 @@ std::string join(const std::vector<std::string>& words, std::string_view separat
   return text;
 }
 
+std::string join_first(std::vector<std::string> words, std::size_t most) {
+  const std::size_t count = words.size();
+  words.resize(std::min(count, most));
+  return join(words) + (count > most ? " and " + std::to_string(count - most) + " more" : "");
+}
+
 std::vector<std::string> split_text(std::string_view text, char separator) {
   std::vector<std::string> parts(1);
   for (const char letter : text) {

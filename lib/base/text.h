@@ -1,6 +1,7 @@
 // Lines of text.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,9 @@ std::string printable(std::string_view text, Controls kept = Controls::kNone);
 
 // "a, b, c"; empty for no words.
 std::string join(const std::vector<std::string>& words, std::string_view separator = ", ");
+
+// The first `most` words and how many follow: "a, b and 3 more".
+std::string join_first(std::vector<std::string> words, std::size_t most);
 
 // The parts between separators: n separators give n + 1 parts, an empty text one empty part.
 std::vector<std::string> split_text(std::string_view text, char separator);

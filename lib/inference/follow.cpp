@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "config/keys.h"
 #include "data/data.h"
@@ -62,12 +63,9 @@ std::int64_t last_step(const Path& folder) {
 // "2, 4, 6 and 12 more".
 std::string first_of(const std::set<std::int64_t>& steps) {
   constexpr std::size_t kMost = 5;
-  std::string text;
-  std::size_t count = 0;
-  for (const std::int64_t step : steps) {
-    if (++count <= kMost) text += concat(text.empty() ? "" : ", ", step);
-  }
-  return count > kMost ? concat(text, " and ", count - kMost, " more") : text;
+  std::vector<std::string> words;
+  for (const std::int64_t step : steps) words.push_back(std::to_string(step));
+  return join_first(std::move(words), kMost);
 }
 
 // The model of a checkpoint and the split it is measured on; the same for all of a run, unless it

@@ -119,13 +119,6 @@ void list(std::string& text, const char* what, const std::vector<std::string>& n
   if (names.size() > kMostNames) text += concat("\n    and ", names.size() - kMostNames, " more");
 }
 
-// "a, b and 3 more"
-std::string first_names(std::vector<std::string> names) {
-  const std::size_t count = names.size();
-  names.resize(std::min(count, kMostNames));
-  return join(names) + (count > kMostNames ? concat(" and ", count - kMostNames, " more") : "");
-}
-
 std::string tensors(std::size_t count) {
   return concat(count, count == 1 ? " tensor" : " tensors");
 }
@@ -234,15 +227,15 @@ std::string ImportReport::line() const {
 std::vector<Notice> ImportReport::notices() const {
   std::vector<Notice> notices;
   if (!initialised.empty()) {
-    const std::string text = concat(
-        path, ": ", tensors(initialised.size()),
-        " of the model left as initialised, as allow_missing says: ", first_names(initialised));
+    const std::string text = concat(path, ": ", tensors(initialised.size()),
+                                    " of the model left as initialised, as allow_missing says: ",
+                                    join_first(initialised, kMostNames));
     notices.push_back(loaded.empty() ? Notice(text + "; none was loaded") : Notice::note(text));
   }
   if (!extra.empty()) {
-    notices.emplace_back(
-        concat(path, ": ", tensors(extra.size()),
-               " of the file unused, for which the model has no place: ", first_names(extra)));
+    notices.emplace_back(concat(
+        path, ": ", tensors(extra.size()),
+        " of the file unused, for which the model has no place: ", join_first(extra, kMostNames)));
   }
   return notices;
 }

@@ -39,4 +39,7 @@ TEST_CASE("words are joined with a separator between them") {
   CHECK(join({"a"}) == "a");
   CHECK(join({"a", "", "c"}) == "a, , c");
   CHECK(join({"a", "b"}, " | ") == "a | b");
+  CHECK(join_first({}, 2) == "");
+  CHECK(join_first({"a", "b"}, 2) == "a, b");
+  CHECK(join_first({"a", "b", "c", "d"}, 2) == "a, b and 2 more");
 }

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/finite.h"
+#include "base/text.h"
 
 namespace trainer::data {
 namespace {
@@ -49,18 +50,15 @@ std::string find_not_finite(const config::Data& config, Role role, const Dataset
 
 std::string blame_samples(const Dataset& train, std::span<const std::int64_t> indices,
                           std::span<const float> losses) {
-  constexpr std::int64_t kMostNames = 5;
-  std::int64_t count = 0;
-  std::string names;
+  constexpr std::size_t kMostNames = 5;
+  std::vector<std::string> names;
   for (std::size_t i = 0; i < indices.size(); ++i) {
-    if (std::isfinite(losses[i]) || count++ >= kMostNames) continue;
-    names += (names.empty() ? "" : ", ") + train.describe(indices[i]);
+    if (!std::isfinite(losses[i])) names.push_back(train.describe(indices[i]));
   }
-  const auto all = static_cast<std::int64_t>(indices.size());
+  const std::size_t all = indices.size(), count = names.size();
   if (count == 0) return concat("but for none of the last ", all, " samples of this process");
-  if (count > kMostNames) names += concat(" and ", count - kMostNames, " more");
   return concat("for ", count == all ? "all " : concat(count, " of the "), all,
-                " samples of the batch: ", names);
+                " samples of the batch: ", join_first(std::move(names), kMostNames));
 }
 
 }  // namespace trainer::data
