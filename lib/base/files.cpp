@@ -129,13 +129,6 @@ Path target_of(Path path) {
   return path;
 }
 
-// Writes to what is no regular file and stays what it is.
-void write_through(const Path& path, const Pieces& pieces) {
-  Descriptor file(path, O_WRONLY | O_CLOEXEC);
-  if (!file.valid()) throw DataError(path, "cannot open: " + reason());
-  for (const auto& piece : pieces) write_all(file.get(), piece, path);
-}
-
 // Whether there is something of that name but a regular file, to be written to as it is. Throws
 // DataError for a folder.
 bool is_special_file(const Path& path) {
@@ -186,22 +179,10 @@ void check_output_path(const std::string& option, const Path& path, bool overwri
   }
 }
 
-void write_file_atomic(const Path& name, const Pieces& pieces) {
-  if (is_special_file(name)) return write_through(name, pieces);
-  const Path path = target_of(name);
-  remove_leftovers_of(path);
-  const Path temporary = temporary_of(path);
-  try {
-    Descriptor file(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
-    if (!file.valid()) throw DataError(path, "cannot create: " + reason());
-    for (const auto& piece : pieces) write_all(file.get(), piece, path);
-    if (::fsync(file.get()) != 0) throw DataError(path, "cannot sync to the disk: " + reason());
-    rename_into_place(temporary, path);
-  } catch (...) {
-    ::unlink(temporary.c_str());
-    throw;
-  }
-  sync_path(folder_of(path));
+void write_file_atomic(const Path& path, const Pieces& pieces) {
+  AtomicFileWriter file(path, AtomicFileWriter::TemporaryName::kWhileWriting);
+  for (const auto& piece : pieces) file.write(piece);
+  file.commit();
 }
 
 void write_file_atomic(const Path& path, std::span<const std::uint8_t> content) {
@@ -213,17 +194,20 @@ void write_file_atomic(const Path& path, std::string_view content) {
       path, std::span(reinterpret_cast<const std::uint8_t*>(content.data()), content.size()));
 }
 
-AtomicFileWriter::AtomicFileWriter(const Path& path) : is_regular_(!is_special_file(path)) {
-  path_ = is_regular_ ? target_of(path) : path;
-  if (is_regular_) {
-    remove_leftovers_of(path_);
-    temporary_ = temporary_of(path_);
-    fd_ = open_without_name(folder_of(path_));
-    is_named_ = fd_ < 0;
+AtomicFileWriter::AtomicFileWriter(const Path& path, TemporaryName name)
+    : path_(path), is_regular_(!is_special_file(path)) {
+  if (!is_regular_) {
+    fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
+    if (fd_ < 0) throw DataError(path_, "cannot open: " + reason());
+    return;
   }
-  if (fd_ < 0) {
-    const int create = is_regular_ ? O_CREAT | O_TRUNC : 0;
-    fd_ = ::open((is_regular_ ? temporary_ : path_).c_str(), O_WRONLY | O_CLOEXEC | create, 0644);
+  path_ = target_of(path);
+  remove_leftovers_of(path_);
+  temporary_ = temporary_of(path_);
+  if (name == TemporaryName::kAtCommit) fd_ = open_without_name(folder_of(path_));
+  is_named_ = fd_ < 0;
+  if (is_named_) {
+    fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   }
   if (fd_ < 0) throw DataError(path_, "cannot create: " + reason());
 }

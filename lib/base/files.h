@@ -42,10 +42,13 @@ void write_file_atomic(const Path& path, const Pieces& pieces);
 // A file that is written in pieces. commit() puts it at `path`, as write_file_atomic() does;
 // without commit() `path` stays what it was. Until then the file has no name, where the file system
 // allows that, so that a killed writer leaves nothing. A device, FIFO or socket is written to at
-// once.
+// once. The constructor, write() and commit() throw DataError. write() after commit() is not
+// allowed. One thread at a time; two writers of one path in a process would share a temporary name.
 class AtomicFileWriter {
  public:
-  explicit AtomicFileWriter(const Path& path);  // these throw DataError
+  // kWhileWriting: "<path>.tmp.<pid>" from the start, which every file system allows.
+  enum class TemporaryName { kAtCommit, kWhileWriting };
+  explicit AtomicFileWriter(const Path& path, TemporaryName name = TemporaryName::kAtCommit);
   ~AtomicFileWriter();
   AtomicFileWriter(const AtomicFileWriter&) = delete;
   AtomicFileWriter& operator=(const AtomicFileWriter&) = delete;
