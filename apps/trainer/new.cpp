@@ -39,17 +39,16 @@ std::string text_for(const NewArguments& arguments) {
   const bool on_cpu = backend::open_backends({}).front()->describe().starts_with("cpu");
   const experiment::ImageFolder images = experiment::look_at(source);
   return experiment::starting_config(
-      images, experiment::find_weights(source, environment(), on_cpu, arguments.backbone), on_cpu);
+      images, experiment::find_weights(source, environment(), on_cpu, arguments.backbone), on_cpu,
+      arguments.backbone);
 }
 
 config::Backbone::Name backbone_named(const std::string& name) {
-  std::vector<std::string> names;
-  for (const auto& [value, word] : config::spellings(config::Backbone::Name{})) {
-    if (word == name) return value;
-    names.emplace_back(word);
-  }
-  throw ConfigError({}, concat("--backbone: there is no backbone '", name, "'",
-                               config::suggestion(name, names), "; `trainer models` lists them"));
+  using Name = config::Backbone::Name;
+  if (const std::optional<Name> value = config::parse_enum<Name>(name)) return *value;
+  throw ConfigError(
+      {}, "--backbone: " + config::unknown("backbone", name, "`trainer models` lists them",
+                                           config::enum_words<Name>()));
 }
 
 int create(const NewArguments& arguments) {

@@ -162,13 +162,15 @@ void find_imagenet_weights(Config& config, const Environment& environment) {
   }
 }
 
-std::string missing_imagenet_weights(const Backbone& backbone, const Environment& environment) {
+std::string missing_imagenet_weights(const Backbone& backbone, const Environment& environment,
+                                     const std::vector<std::string>& more) {
   std::vector<std::string> folders = weight_folders(environment);
   const std::string torch = torch_folder(backbone, environment);
   if (!torch.empty()) folders.push_back(torch);
+  folders.insert(folders.end(), more.begin(), more.end());
   if (is_of_torchvision(backbone.name)) {
     const std::string name(spell(backbone.name)), file = imagenet_weight_file(backbone);
-    return concat("model.backbone.weights: ", file, " is in none of ", join(folders, ", "),
+    return concat(file, " is in none of ", join(folders, ", "),
                   ". torchvision's file is a pickle; this saves it in a form that is read:\n  "
                   "python3 -c \"import torchvision, safetensors.torch as s; "
                   "s.save_file(torchvision.models.",
@@ -176,8 +178,7 @@ std::string missing_imagenet_weights(const Backbone& backbone, const Environment
   }
   const bool has_script = !backbone.include_top && backbone.alpha == 1;
   const bool has_pickle = !torch.empty() && is_file(in_folder(torch, concat(kTorchVgg16, ".pth")));
-  return concat("model.backbone.weights: ", imagenet_weight_file(backbone), " is in none of ",
-                join(folders, ", "), ". ",
+  return concat(imagenet_weight_file(backbone), " is in none of ", join(folders, ", "), ". ",
                 has_script ? concat("This fetches it, into `weights` or $WEIGHTS_DIR:\n  "
                                     "datasets/weights.sh ",
                                     spell(backbone.name))

@@ -25,7 +25,8 @@ std::vector<std::string> weight_folders(const Environment& environment);
 // for vgg16 torchvision's in the cache of torch.hub, saved as safetensors, for which the images are
 // then preprocessed. Without one the word stays.
 void find_imagenet_weights(Config& config, const Environment& environment);
-// Where that looks, and how to get the file.
-std::string missing_imagenet_weights(const Backbone& backbone, const Environment& environment);
+// Where that looks, and how to get the file. `more`: folders that were searched besides.
+std::string missing_imagenet_weights(const Backbone& backbone, const Environment& environment,
+                                     const std::vector<std::string>& more = {});
 
 }  // namespace trainer::config

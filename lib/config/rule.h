@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -311,6 +312,23 @@ inline const Spellings<Parallel::Device>& spellings(Parallel::Device) {
   static const Spellings<Device> kNames{
       {Device::kAuto, "auto"}, {Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
   return kNames;
+}
+
+// The enumerator that a word spells; nullopt for other words.
+template <class E>
+std::optional<E> parse_enum(std::string_view word) {
+  for (const auto& [enumerator, name] : spellings(E{})) {
+    if (name == word) return enumerator;
+  }
+  return std::nullopt;
+}
+
+// All spellings, in their order.
+template <class E>
+std::vector<std::string> enum_words() {
+  std::vector<std::string> words;
+  for (const auto& [enumerator, name] : spellings(E{})) words.emplace_back(name);
+  return words;
 }
 
 template <class E>

@@ -62,18 +62,15 @@ std::string unknown_key(const std::string& key, const std::string& path,
 
 template <class E>
 requires std::is_enum_v<E> std::string read(const Node& node, E& value, const Rule&) {
-  std::vector<std::string> words;
-  for (const auto& [enumerator, name] : spellings(E{})) {
-    if (node.kind == Node::Kind::kScalar && node.text == name) {
-      value = enumerator;
-      return "";
-    }
-    words.emplace_back(name);
-  }
   const bool typed = node.kind == Node::Kind::kScalar;
+  if (const std::optional<E> found = typed ? parse_enum<E>(node.text) : std::nullopt) {
+    value = *found;
+    return "";
+  }
   if constexpr (std::is_same_v<E, DataFormat>) {
     if (const std::string hint = hint_for_format(node.text); !hint.empty()) return hint;
   }
+  const std::vector<std::string> words = enum_words<E>();
   return "expected one of " + join(words) + "; found " + describe(node) +
          (typed ? suggestion(node.text, words) : "");
 }

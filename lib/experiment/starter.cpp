@@ -147,12 +147,12 @@ std::int64_t batch_size(std::int64_t samples) {
   return size;
 }
 
-std::string backbone_model(const ImageFolder& images, const FoundWeights& weights, bool on_cpu) {
+std::string backbone_model(const ImageFolder& images, const FoundWeights& weights,
+                           bool is_smallest) {
   return concat(
       "model:\n  input: [", kBackboneSide, ", ", kBackboneSide,
       ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
-      weights.backbone,
-      on_cpu && !weights.is_wanted ? "  # the smallest network whose weights were found" : "",
+      weights.backbone, is_smallest ? "  # the smallest network whose weights were found" : "",
       "\n    weights: ", yaml_text(weights.file.string()),
       "\n    # Frozen layers are computed once an image and their output is kept. To train the "
       "last\n"
@@ -183,7 +183,8 @@ std::string plain_model(const ImageFolder& images, const FoundWeights& weights) 
       images.classes.size(), "}  # one for each class\n  loss: softmax_cross_entropy\n");
 }
 
-std::string data_section(const ImageFolder& images, bool has_backbone) {
+std::string data_section(const ImageFolder& images, const FoundWeights& weights) {
+  const bool has_backbone = !weights.backbone.empty();
   std::vector<std::string> classes;
   for (const std::string& name : images.classes) classes.push_back(yaml_text(name));
   std::string text =
@@ -198,6 +199,10 @@ std::string data_section(const ImageFolder& images, bool has_backbone) {
   }
   if (!images.test.path.empty()) {
     text += concat("  test: {path: ", yaml_text(images.test.path.string()), "}\n");
+  }
+  if (weights.preprocess) {
+    text += concat("  preprocess: ", config::spell(*weights.preprocess),
+                   "  # as the weights were made with\n");
   }
   return text + "  on_error: skip  # a damaged file is left out and named; fail ends the run\n";
 }
@@ -233,19 +238,42 @@ ImageFolder look_at(const Path& folder) {
   return images;
 }
 
+namespace {
+
+Path folder_beside(const Path& data) { return (data / ".." / "weights").lexically_normal(); }
+
+FoundWeights find_wanted_weights(const Path& beside, const config::Environment& environment,
+                                 config::Backbone::Name wanted) {
+  config::Config config;
+  config::Backbone& backbone = config.model.backbone.emplace();
+  backbone.name = wanted;
+  backbone.weights = config::kImagenet;
+  config::find_imagenet_weights(config, environment);
+  FoundWeights weights;
+  weights.backbone = config::spell(wanted);
+  weights.file = backbone.weights;
+  weights.preprocess = config.data.preprocess;
+  if (backbone.weights != config::kImagenet) return weights;
+  weights.file = beside / config::imagenet_weight_file(backbone);
+  if (fs::exists(weights.file)) return weights;
+  throw DataError(concat("--backbone ", weights.backbone),
+                  config::missing_imagenet_weights(backbone, environment, {beside.string()}));
+}
+
+}  // namespace
+
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
                           std::optional<config::Backbone::Name> wanted) {
+  if (wanted) return find_wanted_weights(folder_beside(data), environment, *wanted);
   FoundWeights weights;
-  weights.is_wanted = wanted.has_value();
   for (const std::string& folder : config::weight_folders(environment)) {
     weights.searched.emplace_back(folder);
   }
-  weights.searched.push_back((data / ".." / "weights").lexically_normal());
+  weights.searched.push_back(folder_beside(data));
   using Name = config::Backbone::Name;
   const std::vector<Name> names =
-      wanted   ? std::vector{*wanted}
-      : on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}
-               : std::vector{Name::kResNet50, Name::kMobileNetV2, Name::kVgg16};
+      on_cpu ? std::vector{Name::kMobileNetV2, Name::kResNet50, Name::kVgg16}
+             : std::vector{Name::kResNet50, Name::kMobileNetV2, Name::kVgg16};
   for (const Name name : names) {
     config::Backbone backbone;
     backbone.name = name;
@@ -257,16 +285,11 @@ FoundWeights find_weights(const Path& data, const config::Environment& environme
       return weights;
     }
   }
-  if (wanted) {
-    config::Backbone backbone;
-    backbone.name = *wanted;
-    throw DataError(concat("--backbone ", config::spell(*wanted)),
-                    config::missing_imagenet_weights(backbone, environment));
-  }
   return weights;
 }
 
-std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu) {
+std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu,
+                            std::optional<config::Backbone::Name> wanted) {
   const bool has_backbone = !weights.backbone.empty();
   return concat(
       "# Written by `trainer new`: a start, of which every line may be changed.\n"
@@ -274,8 +297,9 @@ std::string starting_config(const ImageFolder& images, const FoundWeights& weigh
       described(images), "name: ", yaml_text(name_of(images.path)),
       "  # the run's folder is runs/<name>\nseed: 42  # of everything random: the same seed, the "
       "same run\n",
-      has_backbone ? backbone_model(images, weights, on_cpu) : plain_model(images, weights),
-      data_section(images, has_backbone),
+      has_backbone ? backbone_model(images, weights, on_cpu && !wanted)
+                   : plain_model(images, weights),
+      data_section(images, weights),
       "optimizer: {adam: {learning_rate: 1.0e-3}}\n"
       "schedule: {cosine: {}}  # the learning rate falls to 0 over the whole training\n"
       "train:\n  epochs: ",

@@ -33,15 +33,18 @@ struct FoundWeights {
   std::string backbone;
   Path file;
   std::vector<Path> searched;  // folders, those that do not exist too
-  bool is_wanted = false;      // chosen by name
+  // What the weights were made with, where it is not the backbone's own.
+  std::optional<config::PreprocessPreset> preprocess = {};
 };
-// Looks in config::weight_folders() and in weights beside the data for those of `wanted`, or of
-// MobileNetV2, ResNet50 and VGG16; on the CPU the smallest network comes first. Throws DataError,
-// saying how to get it, when a wanted file is in none of them.
+// Looks in config::weight_folders() and in weights beside the data for those of MobileNetV2,
+// ResNet50 and VGG16; on the CPU the smallest network comes first. Those of `wanted` are looked for
+// where config::find_imagenet_weights() does and beside the data. Throws DataError, saying how to
+// get it, when a wanted file is in none of them.
 FoundWeights find_weights(const Path& data, const config::Environment& environment, bool on_cpu,
                           std::optional<config::Backbone::Name> wanted = {});
 
-// The config as YAML with comments.
-std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu);
+// The config as YAML with comments. `wanted` as of find_weights().
+std::string starting_config(const ImageFolder& images, const FoundWeights& weights, bool on_cpu,
+                            std::optional<config::Backbone::Name> wanted = {});
 
 }  // namespace trainer::experiment

@@ -182,7 +182,8 @@ Path file_of(const std::string& path) {
 std::string complaint(const config::Model& model, const config::Environment& environment) {
   const bool of_backbone = is_backbone_file(model);
   if (of_backbone && model.backbone->weights == config::kImagenet) {
-    return config::missing_imagenet_weights(*model.backbone, environment);
+    return concat("model.backbone.weights: ",
+                  config::missing_imagenet_weights(*model.backbone, environment));
   }
   const std::string& path = weights_of(model);
   if (path.empty() || std::filesystem::exists(path)) return "";

@@ -95,7 +95,6 @@ TEST_CASE("imagenet without a file says where it looked and what helps") {
   const Backbone backbone = *machine.load("name: mobilenet_v2, weights: imagenet").model.backbone;
   CHECK(backbone.weights == "imagenet");
   CHECK(missing_imagenet_weights(backbone, machine.environment) ==
-        "model.backbone.weights: "
         "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5 is in none of " +
             machine.path("mine") + ", weights, " + machine.path("home/.keras/models") +
             ". This fetches it, into `weights` or $WEIGHTS_DIR:\n  datasets/weights.sh "

@@ -92,14 +92,42 @@ TEST_CASE("--backbone chooses the backbone, whose weights must be there") {
   }
   const Result missing = create(folder.photos, "densenet121");
   CHECK(missing.code == 3);
+  CHECK(contains(missing.err,
+                 "--backbone densenet121: densenet121_weights_tf_dim_ordering_tf_kernels_"
+                 "notop.h5 is in none of "));
+  CHECK(contains(missing.err, weights.string() + ". This fetches it"));  // beside the data
   CHECK(contains(missing.err, "datasets/weights.sh densenet121"));
   CHECK(contains(read_text_file(folder.config), "name: resnet50"));
   const Result unknown = create(folder.photos, "resnet51");
   CHECK(unknown.code == 2);
-  CHECK(contains(unknown.err, "there is no backbone 'resnet51', did you mean 'resnet50'?"));
+  CHECK(contains(unknown.err, "unknown backbone 'resnet51', did you mean 'resnet50'?"));
   const Result config = create(folder.config, "vgg16");
   CHECK(config.code == 2);
   CHECK(contains(config.err, "--backbone is for a folder of images"));
+}
+
+TEST_CASE("--backbone vgg16 takes torchvision's weights where `weights: imagenet` does") {
+  const Folder folder;
+  const Path cache = folder.work / "home/.cache/torch/hub/checkpoints";
+  std::filesystem::create_directories(cache);
+  std::ofstream(cache / "vgg16-397923af.safetensors") << "not read";
+  const Arguments create{"new",         folder.photos, "--output", folder.config,
+                         "--overwrite", "--backbone",  "vgg16"};
+  const Environment home{{"HOME", folder.work / "home"}, {"WEIGHTS_DIR", ""}};
+  REQUIRE(run(create, home).code == 0);
+  const std::string text = read_text_file(folder.config);
+  CHECK(contains(text, "weights: " + (cache / "vgg16-397923af.safetensors").string()));
+  CHECK(contains(text, "preprocess: torch"));
+  CHECK(run({"validate", folder.config}).code == 0);
+
+  // Beside the data is the last place.
+  std::filesystem::remove_all(cache);
+  std::filesystem::create_directories(folder.work / "weights");
+  const Path beside = folder.work / "weights/vgg16_weights_tf_dim_ordering_tf_kernels_notop.h5";
+  std::ofstream(beside) << "not read";
+  REQUIRE(run(create, home).code == 0);
+  CHECK(contains(read_text_file(folder.config), "weights: " + beside.string()));
+  CHECK_FALSE(contains(read_text_file(folder.config), "preprocess"));
 }
 
 TEST_CASE("folders that are no images of classes are refused with a reason") {

@@ -61,7 +61,7 @@ class Describer {
     Schema schema;
     if constexpr (std::is_enum_v<T>) {
       schema.kind = Kind::kWord;
-      for (const auto& [enumerator, name] : spellings(T{})) schema.words.emplace_back(name);
+      schema.words = enum_words<T>();
     } else if constexpr (requires { kind_of(value); }) {
       schema.kind = kind_of(value);
     } else {
