@@ -126,7 +126,8 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 }
 
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
-                       const data::Datasets& data, const StepPlan& plan, const std::string& path) {
+                       const data::Datasets& data, const StepPlan& plan, const std::string& path,
+                       const std::string& advice) {
   RunState state;
   state.step = step_of(metadata, path);
   std::string problems;
@@ -147,7 +148,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     problems += "\n  " + change;
   if (!problems.empty()) {
     throw DataError(path, "cannot be resumed: the run would not go on as it was" + problems +
-                              "\nRestore these values, or " + how_to_begin_anew(path));
+                              "\nRestore these values" + (advice.empty() ? "." : ", or " + advice));
   }
   if (metadata.contains("best")) {
     state.best = number<double>(metadata, "best", path);
@@ -171,11 +172,6 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     if (key.starts_with(kHookPrefix)) state.hooks[key.substr(kHookPrefix.size())] = text;
   }
   return state;
-}
-
-std::string how_to_begin_anew(const std::string& path) {
-  return concat("start a new run from its parameters: --run-dir NEW --set model.weights=",
-                Path(path).parent_path().string(), " without --resume.");
 }
 
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config) {

@@ -38,12 +38,10 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 
 // Checks that the checkpoint belongs to this config and data. Throws DataError naming each
 // difference after which the run would not go on: seed, batch size, accumulation, shuffling,
-// training data, classes, and what changes_since() refuses.
+// training data, classes, and what changes_since() refuses; `advice` is what else helps.
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
-                       const data::Datasets& data, const StepPlan& plan, const std::string& path);
-
-// What to do instead of a resume, for messages; `path` is the run's folder of checkpoints.
-std::string how_to_begin_anew(const std::string& path);
+                       const data::Datasets& data, const StepPlan& plan, const std::string& path,
+                       const std::string& advice = "");
 
 // The differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);

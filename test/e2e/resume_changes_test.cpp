@@ -148,8 +148,12 @@ TEST_CASE("resume refuses an optimizer with other slots") {
                        "optimizer.rmsprop.centered was false, is true");
   }
   SUBCASE("another optimizer") {
-    Run("sgd: {learning_rate: 0.01}")
-        .check_refused("optimizer={adam: {learning_rate: 0.001}}", "optimizer was sgd, is adam");
+    const Run run("sgd: {learning_rate: 0.01}");
+    const std::string other = "optimizer={adam: {learning_rate: 0.001}}";
+    run.check_refused(other, "optimizer was sgd, is adam");
+    run.check_refused(other,
+                      "Restore these values, or start a new run from its parameters: "
+                      "--run-dir NEW --set model.weights=");
   }
   SUBCASE("averages begin") {
     const Run run("sgd: {learning_rate: 0.01}");

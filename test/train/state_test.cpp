@@ -100,6 +100,8 @@ TEST_CASE("state: what a run cannot go on with is refused by name") {
   other.data.normalize = config::Normalize{0.5, {}, {}, false};
   check_contains(refusal(config, other), "data.normalize");
   check_contains(refusal(config, config, 28), "training data: 24 samples before, 28 now");
+  // Only a run with a folder has parameters to begin anew from.
+  CHECK(refusal(config, other).ends_with("\nRestore these values."));
 }
 
 TEST_CASE("state: a change of the optimizer's slots is refused, one of its numbers is not") {

@@ -20,15 +20,21 @@ double largest_weight(const data::Dataset& dataset) {
   return largest;
 }
 
+// What to do instead of a resume, for messages.
+std::string how_to_begin_anew(const Path& run) {
+  return concat("start a new run from its parameters: --run-dir NEW --set model.weights=",
+                run.string(), " without --resume.");
+}
+
 void check_averages(const checkpoint::TensorFile& file, const config::Config& config,
-                    const std::string& path) {
+                    const std::string& path, const Path& run) {
   const bool has_averages =
       std::any_of(file.tensors.begin(), file.tensors.end(),
                   [](const auto& tensor) { return tensor.name.ends_with("/average"); });
   if (config.optimizer.ema && !has_averages) {
     throw DataError(path, concat("cannot be resumed: optimizer.ema needs averages of the weights, "
                                  "which the run does not have\nRemove it, or ",
-                                 how_to_begin_anew(path)));
+                                 how_to_begin_anew(run)));
   }
 }
 
@@ -39,11 +45,12 @@ void resume(Session& session, Checkpointer& checkpointer, StageControl& stages) 
   const auto file = checkpointer.load_latest();
   if (!file) return;
   const std::string path = checkpoint_folder(job.run).string();
-  session.state = from_metadata(file->metadata, job.config, job.data, job.plan, path);
+  session.state = from_metadata(file->metadata, job.config, job.data, job.plan, path,
+                                how_to_begin_anew(job.run));
   for (const std::string& change : changes_since(file->metadata, job.config).warnings) {
     job.warn("since the checkpoint " + change);
   }
-  check_averages(*file, job.config, path);
+  check_averages(*file, job.config, path, job.run);
   stages.enter_after(session.state.step);
   job.engine.load(*file, path);
   if (session.state.loss_scale) job.engine.set_loss_scale(*session.state.loss_scale);
