@@ -4,12 +4,13 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <stdexcept>
 
 #include "base/error.h"
 #include "base/partition.h"
 #include "config/derived.h"
 #include "data/not_finite.h"
-#include "engine/mirror.h"
+#include "engine/flip_evaluation.h"
 
 namespace trainer::engine {
 
@@ -199,6 +200,7 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
 
 std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
                                 const EvaluateOptions& options, data::FeatureDataset* features) {
+  if (options.flip && features != nullptr) throw std::logic_error("mirror images need images");
   if (options.workers != nullptr && options.alone) {
     return evaluate_alone(engine, dataset, options, features);
   }
@@ -217,7 +219,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   loading.end_step = data::batches_per_epoch(dataset.size(), loading.batch_size);
   const bool ready = features != nullptr && features->complete();
   const auto loader = data::make_loader(ready ? *features : dataset, loading);
-  Evaluation evaluation(engine, dataset.spec(), options.loss, options.flip && features == nullptr);
+  FlipEvaluation evaluation(engine, dataset.spec(), options.loss, options.flip);
   std::int64_t done = 0;  // batches
   std::vector<float> weighed;
   const auto next = [&] {

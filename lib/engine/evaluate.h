@@ -18,7 +18,7 @@ struct EvaluateOptions {
   std::int64_t top_k = 0;
   std::int64_t most_scores = kMostScores;  // kept for the AUC
   // Takes the mean of the probabilities and losses of an image and its mirror image. Needs images:
-  // not with features.
+  // with features evaluate() throws std::logic_error.
   bool flip = false;
   // Called with each batch's sample indices and the engine's logits, when set.
   std::function<void(const data::Batch&, std::span<const float> logits)> each_batch;

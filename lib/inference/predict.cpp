@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "data/splits.h"
 #include "engine/evaluate.h"
-#include "engine/mirror.h"
+#include "engine/flip_evaluation.h"
 #include "model/model.h"
 
 namespace trainer::inference {
@@ -145,7 +145,7 @@ void predict(engine::Replicas& engine, const PredictionInput& input, const Predi
   const std::int64_t size = input.dataset().size();
   const std::int64_t count = std::min(size, options.limit.value_or(size));
   const auto loss = static_cast<graph::LossKind>(options.loss);
-  engine::Evaluation evaluation(engine, input.dataset().spec(), loss, options.flip);
+  engine::FlipEvaluation evaluation(engine, input.dataset().spec(), loss, options.flip);
   data::LoaderOptions loading;
   loading.augment = false;
   loading.batch_size = engine.evaluation_batch();

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "data/features.h"
+#include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "support/backend.h"
 #include "support/model.h"
@@ -151,6 +152,17 @@ TEST_CASE("weights and precision are part of what features are known by") {
   changed.values[0] += 1;
   one.engine->write({changed});
   CHECK(one.engine->prefix()->key() == key);
+}
+
+TEST_CASE("mirror images are not made of features") {
+  Frozen model("name: mobilenet_v2, alpha: 0.35, freeze: all", 4);
+  const Counted images(10);
+  data::FeatureDataset features(images, model.engine->prefix()->shape(),
+                                model.engine->prefix()->type(), {});
+  EvaluateOptions options;
+  options.flip = true;
+  CHECK_THROWS_WITH_AS(evaluate(*model.engine, images, options, &features),
+                       "mirror images need images", std::logic_error);
 }
 
 TEST_CASE("each image is read once, wherever the run begins and ends") {

@@ -11,19 +11,21 @@
 namespace trainer::engine {
 
 // Reverses the pixels of every row of `samples` images of this shape and type, packed.
-void mirror_images(const Shape& image, DType type, std::int64_t samples, const void* from,
-                   std::vector<std::byte>& to);
+void flip_images(const Shape& image, DType type, std::int64_t samples, const void* from,
+                 std::vector<std::byte>& to);
 
 // The logits of the mean of two samples' probabilities: of softmax_cross_entropy their logarithms,
-// of binary_cross_entropy log(p / (1 - p)); of mean_squared_error the mean itself.
+// of binary_cross_entropy log(p / (1 - p)); of mean_squared_error the mean itself. `mean` may be
+// one of them.
 void mean_of_probabilities(graph::LossKind loss, std::span<const float> one,
                            std::span<const float> other, std::span<float> mean);
 
 // Replicas::evaluate() of a batch of images, once or with their mirror images, left to right.
-class Evaluation {
+class FlipEvaluation {
  public:
   // `flip`: with mirror images. The engine must outlive this object.
-  Evaluation(Replicas& engine, const data::DatasetSpec& samples, graph::LossKind loss, bool flip)
+  FlipEvaluation(Replicas& engine, const data::DatasetSpec& samples, graph::LossKind loss,
+                 bool flip)
       : engine_(engine), samples_(samples), loss_(loss), flip_(flip) {}
 
   void run(const HostBatch& batch, std::int64_t all_samples = 0);
@@ -37,7 +39,7 @@ class Evaluation {
   data::DatasetSpec samples_;
   graph::LossKind loss_;
   bool flip_;
-  std::vector<std::byte> mirrored_;
+  std::vector<std::byte> flipped_;
   std::vector<float> logits_, losses_;
 };
 

@@ -1,4 +1,4 @@
-#include "engine/mirror.h"
+#include "engine/flip_evaluation.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,8 +25,8 @@ double log_sigmoid(double x) { return -log_sum(0, -x); }
 
 }  // namespace
 
-void mirror_images(const Shape& image, DType type, std::int64_t samples, const void* from,
-                   std::vector<std::byte>& to) {
+void flip_images(const Shape& image, DType type, std::int64_t samples, const void* from,
+                 std::vector<std::byte>& to) {
   const auto pixel = static_cast<std::size_t>(image[2]) * size_of(type);
   const auto width = static_cast<std::size_t>(image[1]);
   const auto rows = static_cast<std::size_t>(samples * image[0]);
@@ -56,7 +56,7 @@ void mean_of_probabilities(graph::LossKind loss, std::span<const float> one,
   }
 }
 
-void Evaluation::run(const HostBatch& batch, std::int64_t all_samples) {
+void FlipEvaluation::run(const HostBatch& batch, std::int64_t all_samples) {
   engine_.evaluate(batch, all_samples);
   if (!flip_) return;
   const auto count = static_cast<std::size_t>(batch.samples);
@@ -65,15 +65,13 @@ void Evaluation::run(const HostBatch& batch, std::int64_t all_samples) {
   const std::span<const float> losses = engine_.evaluated_losses().first(count);
   logits_.assign(logits.begin(), logits.end());
   losses_.assign(losses.begin(), losses.end());
-  mirror_images(samples_.image_shape, samples_.image_type, batch.samples, batch.input, mirrored_);
-  HostBatch mirrored = batch;
-  mirrored.input = mirrored_.data();
-  engine_.evaluate(mirrored, all_samples);
-  std::vector<float> mean(width);
+  flip_images(samples_.image_shape, samples_.image_type, batch.samples, batch.input, flipped_);
+  HostBatch flipped = batch;
+  flipped.input = flipped_.data();
+  engine_.evaluate(flipped, all_samples);
   for (std::size_t i = 0; i < count; ++i) {
     const std::span<float> own = std::span(logits_).subspan(i * width, width);
-    mean_of_probabilities(loss_, own, engine_.logits().subspan(i * width, width), mean);
-    std::copy(mean.begin(), mean.end(), own.begin());
+    mean_of_probabilities(loss_, own, engine_.logits().subspan(i * width, width), own);
     losses_[i] = (losses_[i] + engine_.evaluated_losses()[i]) / 2;
   }
 }
