@@ -7,8 +7,8 @@
 #include "commands.h"
 #include "hooks/data_report.h"
 #include "inference/follow.h"
+#include "inference/open_model.h"
 #include "inference/run_archive.h"
-#include "inference/untrained.h"
 #include "model/model.h"
 #include "options.h"
 #include "report/evaluation_report.h"
@@ -18,7 +18,7 @@ namespace trainer::app {
 namespace {
 
 int follow(const EvaluateArguments& arguments) {
-  if (inference::is_config(arguments.run) || !arguments.weights.empty()) {
+  if (inference::is_config(arguments.run)) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
                                  "place of ",
                                  arguments.run));
@@ -42,25 +42,26 @@ int follow(const EvaluateArguments& arguments) {
 
 int evaluate(const EvaluateArguments& arguments) {
   if (arguments.follow) return follow(arguments);
-  const inference::Trained trained =
+  const inference::OpenedModel opened =
       inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
                             arguments.overrides, environment(), warn);
-  const auto [split, data] = inference::open_split_or_default(trained, arguments.split);
+  const auto [split, data] = inference::open_split_or_default(opened, arguments.split);
   warn(hooks::left_out(inference::files_of(data, split), split));
-  const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
-                                                train::sample_spec(data), trained.config.seed);
-  engine::Replicas engine(model, trained.config, engine::open_backends(trained.config),
+  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
+                                                train::sample_spec(data), opened.config.seed);
+  engine::Replicas engine(model, opened.config, engine::open_backends(opened.config),
                           engine::Engine::Use::kEvaluate);
-  engine.load(trained.file, trained.path);
-  engine::EvaluateOptions options = engine::evaluate_options(trained.config);
+  engine.load(opened.file, opened.path);
+  engine::EvaluateOptions options = engine::evaluate_options(opened.config);
   options.flip = arguments.flip;
   const auto metrics = engine::evaluate(engine, inference::split_of(data, split), options);
   const data::Role role = split == "train"        ? data::Role::kTrain
                           : split == "validation" ? data::Role::kValidation
                                                   : data::Role::kTest;
-  warn(engine::why_not_finite(*metrics, trained.config.data, role,
-                              inference::split_of(data, split)));
-  const report::EvaluationReport report{arguments.run, trained.step, split, data.classes, *metrics};
+  warn(
+      engine::why_not_finite(*metrics, opened.config.data, role, inference::split_of(data, split)));
+  warn(inference::note_on_predictions(opened));
+  const report::EvaluationReport report{arguments.run, opened.step, split, data.classes, *metrics};
   if (arguments.json) {
     report::print_report_json(report, std::cout);
   } else {
@@ -94,6 +95,7 @@ void add_follow(CLI::App& command, EvaluateArguments& arguments, CLI::Option* be
           .add_flag("--follow", arguments.follow,
                     "Evaluate each new checkpoint of a run that is going on, until it ends")
           ->excludes(best)
+          ->excludes("--weights")
           ->excludes("--average")
           ->excludes("--flip");
   const auto seconds = [&](const char* name, const char* key, const char* help) {

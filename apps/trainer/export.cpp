@@ -4,8 +4,8 @@
 
 #include "base/error.h"
 #include "commands.h"
+#include "inference/open_model.h"
 #include "inference/run_archive.h"
-#include "inference/untrained.h"
 #include "options.h"
 #include "report/events.h"
 
@@ -27,27 +27,26 @@ struct ExportArguments {
 
 int export_model(const ExportArguments& arguments) {
   model::check_export_path(arguments.format, arguments.output, arguments.overwrite);
-  const inference::Trained trained =
+  const inference::OpenedModel opened =
       inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
                             arguments.overrides, environment(), warn);
-  const graph::Graph model =
-      model::build_model(trained.config.model, trained.config.data, inference::sample_spec(trained),
-                         trained.config.seed);
+  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
+                                                inference::sample_spec(opened), opened.config.seed);
   if (arguments.format == "keras_h5") {
-    const config::Model& config = trained.config.model;
-    model::export_keras_h5(model, config, trained.file.tensors, arguments.output);
+    const config::Model& config = opened.config.model;
+    model::export_keras_h5(model, config, opened.file.tensors, arguments.output);
     if (!arguments.quiet) warn(model::keras_note(model, config));
   } else if (arguments.format == "safetensors") {
-    model::export_safetensors(model, trained.file.tensors, arguments.output);
+    model::export_safetensors(model, opened.file.tensors, arguments.output);
   } else {
-    model::export_onnx(model, trained.file.tensors, inference::onnx_metadata(trained),
+    model::export_onnx(model, opened.file.tensors, inference::onnx_metadata(opened),
                        arguments.output);
   }
   if (arguments.json) {
-    report::print_exported_json(trained, arguments.format, arguments.output, std::cout);
+    report::print_exported_json(opened, arguments.format, arguments.output, std::cout);
   } else if (!arguments.quiet) {
     const std::string what =
-        inference::is_config(arguments.run) ? "the untrained model" : concat("step ", trained.step);
+        inference::is_config(arguments.run) ? "the untrained model" : concat("step ", opened.step);
     std::cout << arguments.output << ": " << what << " of " << arguments.run << ", as "
               << arguments.format << '\n';
   }

@@ -34,17 +34,17 @@ struct PredictArguments {
   bool overwrite = false;
 };
 
-// The exit code: whether the split has files that cannot be read, which nothing says to skip.
-int code_of(const std::vector<inference::PredictionInput>& inputs) {
+// Whether the split has files that cannot be read, which nothing says to skip.
+int exit_code(const std::vector<inference::PredictionInput>& inputs) {
   const bool all = std::all_of(inputs.begin(), inputs.end(),
                                [](const auto& input) { return input.unreadable == 0; });
   return all ? kExitOk : kExitData;
 }
 
-int write_features(const PredictArguments& arguments, const inference::Trained& trained,
+int write_features(const PredictArguments& arguments, const inference::OpenedModel& opened,
                    const std::vector<inference::PredictionInput>& inputs) {
   inference::FeatureEngine features =
-      inference::make_feature_engine(trained, inputs, arguments.layer);
+      inference::make_feature_engine(opened, inputs, arguments.layer);
   std::int64_t skipped = 0;
   const std::int64_t images = inference::write_features(
       features, inputs, arguments.limit, arguments.features, [&](const std::string& reason) {
@@ -57,21 +57,22 @@ int write_features(const PredictArguments& arguments, const inference::Trained& 
     std::cout << arguments.features << ": features " << shape << " of layer " << features.layer
               << ", float32\n";
   }
-  return code_of(inputs);
+  return exit_code(inputs);
 }
 
 int predict(const PredictArguments& arguments) {
   if (!arguments.features.empty()) {
     check_output_path("--features", arguments.features, arguments.overwrite);
   }
-  const inference::Trained trained =
+  const inference::OpenedModel opened =
       inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
                             arguments.overrides, environment(), warn);
-  const auto inputs = inference::open_prediction_inputs(trained, arguments.images, arguments.split,
+  const auto inputs = inference::open_prediction_inputs(opened, arguments.images, arguments.split,
                                                         arguments.skip_damaged, warn);
-  if (!arguments.features.empty()) return write_features(arguments, trained, inputs);
-  const auto engine = inference::make_engine(trained, inputs);
-  inference::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, trained.classes,
+  if (!arguments.features.empty()) return write_features(arguments, opened, inputs);
+  warn(inference::note_on_predictions(opened));
+  const auto engine = inference::make_engine(opened, inputs);
+  inference::PredictionWriter writer(arguments.json ? "jsonl" : arguments.format, opened.classes,
                                      inputs, arguments.top, std::cout,
                                      arguments.logits ? engine->outputs() : 0);
   writer.header();
@@ -83,11 +84,11 @@ int predict(const PredictArguments& arguments) {
     if (!arguments.quiet) warn("skipped: " + prediction.error);
   };
   for (const inference::PredictionInput& input : inputs) {
-    inference::predict(*engine, input, {trained.config.model.loss, arguments.limit, arguments.flip},
+    inference::predict(*engine, input, {opened.config.model.loss, arguments.limit, arguments.flip},
                        [&](const inference::Prediction& prediction) { each(input, prediction); });
   }
   if (skipped > 0) warn(std::to_string(skipped) + " files were skipped");
-  return code_of(inputs);
+  return exit_code(inputs);
 }
 
 // What is given beside or in place of probabilities.

@@ -7,22 +7,56 @@
 namespace trainer::checkpoint {
 namespace {
 
-// Without optimizer slots ("dense/kernel/m" of "dense/kernel"), whose mean has no use.
-void remove_slots(std::vector<Tensor>& tensors) {
+// Optimizer slots have no use for a mean.
+void remove_optimizer_slots(std::vector<Tensor>& tensors) {
   std::set<std::string> names;
   for (const Tensor& tensor : tensors) names.insert(tensor.name);
   std::erase_if(tensors, [&](const Tensor& tensor) {
-    const std::size_t slash = tensor.name.rfind('/');
-    return slash != std::string::npos && !tensor.name.ends_with("/average") &&
-           names.contains(tensor.name.substr(0, slash));
+    return is_slot(tensor.name, names) && !tensor.name.ends_with("/average");
   });
+}
+
+// Nothing when the file has gone.
+std::optional<TensorFile> read_if_there(const Path& path, bool is_newest) {
+  try {
+    return read_safetensors(path);
+  } catch (const DataError& error) {
+    if (!std::filesystem::exists(path)) return std::nullopt;
+    throw Error(kExitData,
+                concat(error.what(), is_newest ? "; move it away to average those before it"
+                                               : "; average fewer, without this one"));
+  }
+}
+
+// Takes another file into the mean, of which it is then the part `share`.
+void add_to_mean(std::vector<Tensor>& mean, const TensorFile& file, double share, const Path& path,
+                 const Path& newest) {
+  std::map<std::string, const Tensor*> others;
+  for (const Tensor& tensor : file.tensors) others[tensor.name] = &tensor;
+  for (Tensor& tensor : mean) {
+    const auto found = others.find(tensor.name);
+    if (found == others.end() || found->second->shape != tensor.shape) {
+      throw DataError(
+          path, concat("cannot be averaged with ", newest.string(), ": it has no ", tensor.name,
+                       " of shape ", to_string(tensor.shape), "; average fewer checkpoints"));
+    }
+    for (std::size_t k = 0; k < tensor.values.size(); ++k) {
+      const auto so_far = static_cast<double>(tensor.values[k]);
+      const auto value = static_cast<double>(found->second->values[k]);
+      tensor.values[k] = static_cast<float>(so_far + (value - so_far) * share);
+    }
+  }
 }
 
 }  // namespace
 
+bool is_slot(const std::string& name, const std::set<std::string>& names) {
+  const std::size_t slash = name.rfind('/');
+  return slash != std::string::npos && names.contains(name.substr(0, slash));
+}
+
 std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count) {
-  const Path inner = run / "checkpoints";
-  std::vector<Saved> saved = list_checkpoints(std::filesystem::is_directory(inner) ? inner : run);
+  std::vector<Saved> saved = list_checkpoints(checkpoints_of(run));
   const auto found = static_cast<std::int64_t>(saved.size());
   if (found < count) {
     throw DataError(run, concat("has ", found, found == 1 ? " checkpoint" : " checkpoints",
@@ -33,30 +67,17 @@ std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count) {
   return saved;
 }
 
-TensorFile mean_of(const std::vector<Saved>& checkpoints) {
-  TensorFile mean = read_safetensors(checkpoints.back().path);
-  remove_slots(mean.tensors);
+std::optional<TensorFile> average_checkpoints(const std::vector<Saved>& checkpoints) {
+  const Path& newest = checkpoints.back().path;
+  std::optional<TensorFile> mean = read_if_there(newest, true);
+  if (!mean) return std::nullopt;
+  remove_optimizer_slots(mean->tensors);
   std::int64_t taken = 1;
   for (std::size_t i = 0; i + 1 < checkpoints.size(); ++i) {
     const Path& path = checkpoints[i].path;
-    std::map<std::string, Tensor> others;
-    for (Tensor& tensor : read_safetensors(path).tensors) {
-      others[tensor.name] = std::move(tensor);
-    }
-    const auto share = 1 / static_cast<double>(++taken);
-    for (Tensor& tensor : mean.tensors) {
-      const auto found = others.find(tensor.name);
-      if (found == others.end() || found->second.shape != tensor.shape) {
-        throw DataError(path, concat("cannot be averaged with ", checkpoints.back().path.string(),
-                                     ": it has no ", tensor.name, " of shape ",
-                                     to_string(tensor.shape), "; average fewer checkpoints"));
-      }
-      for (std::size_t k = 0; k < tensor.values.size(); ++k) {
-        const auto so_far = static_cast<double>(tensor.values[k]);
-        const auto value = static_cast<double>(found->second.values[k]);
-        tensor.values[k] = static_cast<float>(so_far + (value - so_far) * share);
-      }
-    }
+    const std::optional<TensorFile> file = read_if_there(path, false);
+    if (!file) return std::nullopt;
+    add_to_mean(mean->tensors, *file, 1 / static_cast<double>(++taken), path, newest);
   }
   return mean;
 }

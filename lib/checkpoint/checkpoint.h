@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -83,12 +84,20 @@ std::vector<Saved> list_checkpoints(const Path& folder);
 // Loads a run folder's newest undamaged checkpoint (`best`: its best one), or a checkpoint file.
 TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings);
 
+// The folder of a run's checkpoints, which may be named itself; a file as it is. Throws DataError
+// when there is nothing of that name.
+Path checkpoints_of(const Path& run);
 // The last `count` checkpoints of a run folder, oldest first. Throws DataError when it has fewer.
 std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count);
 // The mean of the parameters, moving statistics and weight averages of checkpoints, in float32,
-// without optimizer slots; the metadata is that of the last one. Throws DataError when they do not
-// have the same tensors.
-TensorFile mean_of(const std::vector<Saved>& checkpoints);
+// without optimizer slots; the metadata is that of the last one. Nothing when a process that trains
+// in the run has removed one of them. Throws an Error with kExitData when one is damaged, or when
+// they do not have the same tensors.
+std::optional<TensorFile> average_checkpoints(const std::vector<Saved>& checkpoints);
+
+// Whether a tensor is a slot of another one among `names`: an optimizer's or an average
+// ("dense/kernel/m", "dense/kernel/average" of "dense/kernel").
+bool is_slot(const std::string& name, const std::set<std::string>& names);
 
 // SHA-256 over the float32 bytes of the tensors in name order.
 std::string sha256_of(const std::vector<Tensor>& tensors);

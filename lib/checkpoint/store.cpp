@@ -178,15 +178,19 @@ std::optional<TensorFile> Store::load_latest(std::vector<std::string>& warnings)
   return load_newest(folder_, warnings);
 }
 
-TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings) {
-  if (!std::filesystem::exists(run_or_file)) {
-    throw DataError(run_or_file,
+Path checkpoints_of(const Path& run) {
+  if (!std::filesystem::exists(run)) {
+    throw DataError(run,
                     "no such file or folder; expected a run folder or a checkpoint "
                     "(.safetensors)");
   }
-  if (!std::filesystem::is_directory(run_or_file)) return read_safetensors(run_or_file);
-  const Path inner = run_or_file / "checkpoints";
-  const Path folder = std::filesystem::is_directory(inner) ? inner : run_or_file;
+  const Path inner = run / "checkpoints";
+  return std::filesystem::is_directory(inner) ? inner : run;
+}
+
+TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings) {
+  const Path folder = checkpoints_of(run_or_file);
+  if (!std::filesystem::is_directory(folder)) return read_safetensors(run_or_file);
   if (best) {
     if (!std::filesystem::exists(folder / kBest)) {
       throw DataError(folder / kBest,

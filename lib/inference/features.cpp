@@ -18,19 +18,19 @@ std::span<const std::uint8_t> bytes_of(std::span<const T> values) {
 
 }  // namespace
 
-FeatureEngine make_feature_engine(const Trained& trained,
+FeatureEngine make_feature_engine(const OpenedModel& opened,
                                   const std::vector<PredictionInput>& inputs,
                                   const std::string& layer) {
-  const config::Config& config = trained.config;
+  const config::Config& config = opened.config;
   const model::FeatureModel model = model::cut_at_features(
-      model::build_model(config.model, config.data, sample_spec(trained, inputs), config.seed),
+      model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed),
       layer);
   FeatureEngine features;
   features.layer = model.layer;
   features.shape = model.shape;
   features.engine = std::make_unique<engine::Replicas>(
       model.graph, config, engine::open_backends(config), engine::Engine::Use::kPredict);
-  features.engine->load(trained.file, trained.path);
+  features.engine->load(opened.file, opened.path);
   return features;
 }
 
@@ -48,13 +48,13 @@ std::int64_t write_features(FeatureEngine& features, const std::vector<Predictio
   file.write(bytes_of(std::span<const char>(header)));
   const std::vector<float> unreadable(static_cast<std::size_t>(features.shape.elements()),
                                       std::numeric_limits<float>::quiet_NaN());
-  // Features have no loss: they are what the engine gives.
-  const PredictOptions options{config::LossKind::kMeanSquaredError, limit};
+  PredictOptions options;
+  options.limit = limit;
   for (const PredictionInput& input : inputs) {
-    predict(*features.engine, input, options, [&](const Prediction& prediction) {
-      if (prediction.error.empty()) return file.write(bytes_of(prediction.logits));
+    for_each_output(*features.engine, input, options, [&](const Output& output) {
+      if (output.error.empty()) return file.write(bytes_of(output.logits));
       file.write(bytes_of(std::span<const float>(unreadable)));
-      skipped(prediction.error);
+      skipped(output.error);
     });
   }
   file.commit();

@@ -18,7 +18,7 @@ struct FeatureEngine {
   Shape shape;  // of its output, with the batch
 };
 // The trained model for these inputs up to a layer; `layer` "" as of model::cut_at_features().
-FeatureEngine make_feature_engine(const Trained& trained,
+FeatureEngine make_feature_engine(const OpenedModel& opened,
                                   const std::vector<PredictionInput>& inputs,
                                   const std::string& layer);
 

@@ -72,7 +72,7 @@ std::string first_of(const std::set<std::int64_t>& steps) {
 // is resumed with another config.
 class Evaluator {
  public:
-  Evaluator(const Trained& trained, const std::string& split)
+  Evaluator(const OpenedModel& trained, const std::string& split)
       : config_(trained.config),
         split_(split),
         data_(open_split(trained, split)),
@@ -83,11 +83,11 @@ class Evaluator {
     if (!line.empty()) trained.warn(line);
   }
 
-  bool fits(const Trained& trained) const {
+  bool fits(const OpenedModel& trained) const {
     return config::to_yaml(trained.config) == config::to_yaml(config_);
   }
   // Nothing when a signal came.
-  std::optional<engine::Metrics> run(const Trained& trained) {
+  std::optional<engine::Metrics> run(const OpenedModel& trained) {
     engine_.load(trained.file, trained.path);
     engine::EvaluateOptions options = engine::evaluate_options(config_);
     options.cancelled = [] { return train::SignalWatch::received() != nullptr; };
@@ -246,7 +246,7 @@ class Follower {
 
   // False when the checkpoint was removed before it was read: there is a newer one then.
   bool evaluate(const checkpoint::Saved& saved, std::filesystem::file_time_type written) {
-    std::optional<Trained> trained;
+    std::optional<OpenedModel> trained;
     try {
       trained = open_trained(saved.path.string(), false, options_.overrides, options_.environment,
                              options_.warn);
@@ -322,7 +322,7 @@ class Follower {
                          "on a faster machine"));
   }
 
-  void start_hooks(const Trained& trained) {
+  void start_hooks(const OpenedModel& trained) {
     hooks::RunInfo info;
     info.name = trained.config.name;
     info.dir = folder_;

@@ -32,13 +32,13 @@ std::vector<double> probabilities_of(std::span<const float> logits, config::Loss
 }
 
 // How image files become what the model takes.
-config::Data image_data(const Trained& trained, const std::string& first,
+config::Data image_data(const OpenedModel& opened, const std::string& first,
                         const std::function<void(const std::string&)>& warn) {
-  config::Data data = trained.config.data;
-  const Shape image = sample_spec(trained).image;
+  config::Data data = opened.config.data;
+  const Shape image = sample_spec(opened).image;
   if (image[2] != 1 && image[2] != 3) {
     throw DataError(first, concat("is an image file, of 1 or 3 channels, but the model of ",
-                                  trained.path, " takes ", to_string(image)));
+                                  opened.path, " takes ", to_string(image)));
   }
   if (!config::is_image_format(data.format)) {
     warn(concat(first, ": the model was trained on arrays; image files are stretched to ", image[0],
@@ -49,12 +49,12 @@ config::Data image_data(const Trained& trained, const std::string& first,
   return data;
 }
 
-void check_shape(const Trained& trained, const PredictionInput& input) {
+void check_shape(const OpenedModel& opened, const PredictionInput& input) {
   const Shape shape = input.dataset().spec().image_shape;
-  if (!trained.image_shape || shape == *trained.image_shape) return;
+  if (!opened.image_shape || shape == *opened.image_shape) return;
   throw DataError(input.name,
                   concat("holds images of shape ", to_string(shape), ", but the model of ",
-                         trained.path, " takes ", to_string(*trained.image_shape),
+                         opened.path, " takes ", to_string(*opened.image_shape),
                          ". Arrays are [images, height, width, channels] or [images, "
                          "height, width]"));
 }
@@ -62,15 +62,15 @@ void check_shape(const Trained& trained, const PredictionInput& input) {
 }  // namespace
 
 std::vector<PredictionInput> open_prediction_inputs(
-    const Trained& trained, const std::vector<std::string>& files, const std::string& split,
+    const OpenedModel& opened, const std::vector<std::string>& files, const std::string& split,
     bool skip, const std::function<void(const std::string&)>& warn) {
   std::vector<PredictionInput> inputs;
   if (files.empty()) {
-    auto [name, data] = open_split_or_default(trained, split);
+    auto [name, data] = open_split_or_default(opened, split);
     auto& dataset = name == "train"        ? data.train
                     : name == "validation" ? data.validation
                                            : data.test;
-    const config::Data& config = trained.config.data;
+    const config::Data& config = opened.config.data;
     const data::DamagedFiles* damaged = files_of(data, name);
     const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
     for (const std::string& reason : damage.reasons) warn("left out: " + reason);
@@ -87,7 +87,7 @@ std::vector<PredictionInput> open_prediction_inputs(
     if (images.empty()) return;
     const std::string first = images.front();
     inputs.push_back(
-        {first, data::open_image_files(image_data(trained, first, warn), std::move(images), skip),
+        {first, data::open_image_files(image_data(opened, first, warn), std::move(images), skip),
          true, 0});
     images.clear();
   };
@@ -103,7 +103,7 @@ std::vector<PredictionInput> open_prediction_inputs(
   }
   flush();
   for (const PredictionInput& input : inputs) {
-    check_shape(trained, input);
+    check_shape(opened, input);
     const DType type = input.dataset().spec().image_type;
     if (type != inputs[0].dataset().spec().image_type) {
       throw DataError(input.name,
@@ -111,37 +111,38 @@ std::vector<PredictionInput> open_prediction_inputs(
                              to_string(inputs[0].dataset().spec().image_type),
                              "; predict them one after the other"));
     }
-    if (trained.image_type && type != *trained.image_type) {
+    if (opened.image_type && type != *opened.image_type) {
       warn(concat(input.name, ": holds ", to_string(type), " images, the model was trained on ",
-                  to_string(*trained.image_type),
+                  to_string(*opened.image_type),
                   "; the numbers are taken as they are, so they must be in the same range"));
     }
   }
   return inputs;
 }
 
-model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs) {
+model::SampleSpec sample_spec(const OpenedModel& opened,
+                              const std::vector<PredictionInput>& inputs) {
   const data::Dataset& first = inputs[0].dataset();
   return {
       first.spec().image_shape, first.spec().image_type,
-      trained.label_is_index.value_or(!inputs[0].images.labelled || first.spec().label_is_index()),
-      static_cast<std::int64_t>(trained.classes.size())};
+      opened.label_is_index.value_or(!inputs[0].images.labelled || first.spec().label_is_index()),
+      static_cast<std::int64_t>(opened.classes.size())};
 }
 
-std::unique_ptr<engine::Replicas> make_engine(const Trained& trained,
+std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
                                               const std::vector<PredictionInput>& inputs) {
-  const config::Config& config = trained.config;
+  const config::Config& config = opened.config;
   const graph::Graph model =
-      model::build_model(config.model, config.data, sample_spec(trained, inputs), config.seed);
+      model::build_model(config.model, config.data, sample_spec(opened, inputs), config.seed);
   auto engine = std::make_unique<engine::Replicas>(model, config, engine::open_backends(config),
                                                    engine::Engine::Use::kPredict);
-  engine->load(trained.file, trained.path);
+  engine->load(opened.file, opened.path);
   return engine;
 }
 
-void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
-             const std::function<void(const Prediction&)>& each,
-             const std::function<bool()>& enough) {
+void for_each_output(engine::Replicas& engine, const PredictionInput& input,
+                     const PredictOptions& options, const std::function<void(const Output&)>& each,
+                     const std::function<bool()>& enough) {
   const std::int64_t size = input.dataset().size();
   const std::int64_t count = std::min(size, options.limit.value_or(size));
   const auto loss = static_cast<graph::LossKind>(options.loss);
@@ -157,24 +158,33 @@ void predict(engine::Replicas& engine, const PredictionInput& input, const Predi
     evaluation.run({batch->range.count, batch->images, false, nullptr});
     const std::vector<std::int32_t> labels = engine::label_indices(input.dataset(), *batch);
     for (std::size_t i = 0; i < labels.size() && done < count; ++i, ++done) {
-      const auto logits = evaluation.logits().subspan(i * outputs, outputs);
-      const std::string damage = input.images.damage ? input.images.damage(done) : "";
-      if (!damage.empty()) {
-        each({done, 0, {}, {}, {}, damage});
-        continue;
+      Output output;
+      output.index = done;
+      if (input.images.damage) output.error = input.images.damage(done);
+      if (output.error.empty()) {
+        output.logits = evaluation.logits().subspan(i * outputs, outputs);
+        if (input.images.labelled) output.label = labels[i];
       }
-      Prediction prediction{done,
-                            engine::predicted_class(logits, loss),
-                            probabilities_of(logits, options.loss),
-                            {},
-                            logits,
-                            {}};
-      if (input.images.labelled) prediction.label = labels[i];
-      each(prediction);
+      each(output);
     }
     loader->release();
     if (enough && enough()) return;
   }
+}
+
+void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
+             const std::function<void(const Prediction&)>& each,
+             const std::function<bool()>& enough) {
+  const auto loss = static_cast<graph::LossKind>(options.loss);
+  const auto each_output = [&](const Output& output) {
+    Prediction prediction{output, 0, {}};
+    if (output.error.empty()) {
+      prediction.predicted = engine::predicted_class(output.logits, loss);
+      prediction.probabilities = probabilities_of(output.logits, options.loss);
+    }
+    each(prediction);
+  };
+  for_each_output(engine, input, options, each_output, enough);
 }
 
 }  // namespace trainer::inference

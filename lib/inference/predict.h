@@ -36,23 +36,29 @@ struct PredictionInput {
 // of a DataError. Throws DataError when arrays do not have the shape that the model was trained
 // on.
 std::vector<PredictionInput> open_prediction_inputs(
-    const Trained& trained, const std::vector<std::string>& files, const std::string& split,
+    const OpenedModel& opened, const std::vector<std::string>& files, const std::string& split,
     bool skip, const std::function<void(const std::string&)>& warn);
 
 // The sample spec of the model for these inputs.
-model::SampleSpec sample_spec(const Trained& trained, const std::vector<PredictionInput>& inputs);
+model::SampleSpec sample_spec(const OpenedModel& opened,
+                              const std::vector<PredictionInput>& inputs);
 // The trained model for these inputs, with its variables, on the devices of its config.
-std::unique_ptr<engine::Replicas> make_engine(const Trained& trained,
+std::unique_ptr<engine::Replicas> make_engine(const OpenedModel& opened,
                                               const std::vector<PredictionInput>& inputs);
 
-struct Prediction {
+// What the model gives for an image.
+struct Output {
   std::int64_t index = 0;
+  // The model's outputs before softmax or sigmoid; valid during the call. With flip, the logits of
+  // the mean.
+  std::span<const float> logits;
+  std::optional<std::int32_t> label;  // when known
+  std::string error;                  // why there is no output: nothing but index is set then
+};
+
+struct Prediction : Output {
   std::int32_t predicted = 0;
   std::vector<double> probabilities;  // in class order; a regression's outputs as they are
-  std::optional<std::int32_t> label;  // when known
-  // What the probabilities are made of, valid during the call. With flip, the logits of the mean.
-  std::span<const float> logits;
-  std::string error;  // why there is no prediction: nothing but index is set then
 };
 
 struct PredictOptions {
@@ -61,7 +67,11 @@ struct PredictOptions {
   bool flip = false;  // the mean of the probabilities of an image and its mirror image
 };
 // Calls `each` for the images, in order, and ends early when `enough`, asked after every batch,
-// says so. The engine is of Use::kPredict.
+// says so. The engine is of Use::kPredict. The loss counts with flip alone.
+void for_each_output(engine::Replicas& engine, const PredictionInput& input,
+                     const PredictOptions& options, const std::function<void(const Output&)>& each,
+                     const std::function<bool()>& enough = {});
+// for_each_output() with probabilities.
 void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
              const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough = {});

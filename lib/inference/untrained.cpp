@@ -59,25 +59,25 @@ std::int64_t count_classes(const config::Config& config, const model::SampleSpec
 }
 
 // As the config alone describes the samples.
-void take_samples_of_config(Trained& trained, const std::string& reason) {
-  const config::Config& config = trained.config;
+void take_samples_of_config(OpenedModel& opened, const std::string& reason) {
+  const config::Config& config = opened.config;
   std::optional<model::SampleSpec> sample = train::expected_sample(config);
   if (!sample) {
-    throw DataError(trained.path,
+    throw DataError(opened.path,
                     concat("does not say how large its images are, and its data cannot be opened "
                            "(",
                            reason, "); give data.resize or model.input"));
   }
-  trained.classes = config.data.classes;
+  opened.classes = config.data.classes;
   if (sample->classes < 1) sample->classes = count_classes(config, *sample);
-  for (auto i = static_cast<std::int64_t>(trained.classes.size()); i < sample->classes; ++i) {
-    trained.classes.push_back(std::to_string(i));
+  for (auto i = static_cast<std::int64_t>(opened.classes.size()); i < sample->classes; ++i) {
+    opened.classes.push_back(std::to_string(i));
   }
-  trained.image_shape = sample->image;
-  trained.image_type = sample->image_type;
-  trained.label_is_index = sample->label_is_index;
+  opened.image_shape = sample->image;
+  opened.image_type = sample->image_type;
+  opened.label_is_index = sample->label_is_index;
   if (!config.data.classes.empty()) return;
-  trained.warn(Notice::note(concat(
+  opened.warn(Notice::note(concat(
       "classes are numbers, as the config names none and its data cannot be opened: ", reason)));
 }
 
@@ -86,18 +86,18 @@ bool describes_samples(const config::Data& data) {
   return config::is_image_format(data.format) && !data.classes.empty() && data.resize.size() == 2;
 }
 
-void take_samples(Trained& trained) {
+void take_samples(OpenedModel& opened) {
   std::string reason;
-  if (describes_samples(trained.config.data)) return take_samples_of_config(trained, reason);
-  const std::optional<data::Datasets> data = open_any_split(trained.config, reason);
-  if (!data) return take_samples_of_config(trained, reason);
-  trained.classes = data->classes;
-  trained.image_shape = data->image_shape;
-  trained.image_type = data->image_type;
-  trained.label_is_index = data->label_is_index;
+  if (describes_samples(opened.config.data)) return take_samples_of_config(opened, reason);
+  const std::optional<data::Datasets> data = open_any_split(opened.config, reason);
+  if (!data) return take_samples_of_config(opened, reason);
+  opened.classes = data->classes;
+  opened.image_shape = data->image_shape;
+  opened.image_type = data->image_type;
+  opened.label_is_index = data->label_is_index;
   if (!data->train) return;
-  const Notice notice = train::settle_normalize(trained.config, *data);
-  if (!notice.text.empty()) trained.warn(notice);
+  const Notice notice = train::settle_normalize(opened.config, *data);
+  if (!notice.text.empty()) opened.warn(notice);
 }
 
 // The values that a fresh run starts from.
@@ -136,51 +136,44 @@ std::vector<std::string> initial_layers(const graph::Graph& model,
   return layers;
 }
 
-void tell_of_weights(const Trained& trained, const graph::Graph& model,
-                     const model::ImportReport& report) {
+// Says what the file was good for, and which layers are as initialised.
+void report_weights(OpenedModel& opened, const graph::Graph& model,
+                    const model::ImportReport& report) {
   constexpr std::size_t kMostNames = 6;
-  std::vector<std::string> layers = initial_layers(model, report.loaded);
-  if (report.loaded.empty()) {
-    return trained.warn(Notice::note(concat(
-        trained.path, ": untrained: the whole model is as initialised (seed ", trained.config.seed,
-        "), so its predictions mean nothing. Give weights with --weights, or name the run that "
-        "`trainer train ",
-        trained.path, "` makes: ", train::run_folder(trained.config).string())));
+  const std::string seed = concat(" as initialised (seed ", opened.config.seed, ")");
+  for (const Notice& notice : report.notices()) opened.warn(notice);
+  const std::vector<std::string> layers = initial_layers(model, report.loaded);
+  opened.has_initial_layers = !layers.empty();
+  if (report.path.empty()) {
+    return opened.warn(
+        Notice::note(concat(opened.path, ": untrained: the whole model is", seed,
+                            ". Give weights with --weights, or name the run that `trainer train ",
+                            opened.path, "` makes: ", train::run_folder(opened.config).string())));
   }
-  for (const Notice& notice : report.notices()) trained.warn(notice);
   if (layers.empty()) return;
-  const std::size_t count = layers.size();
-  layers.resize(std::min(count, kMostNames));
-  const std::string more = count > kMostNames ? concat(" and ", count - kMostNames, " more") : "";
-  trained.warn(Notice::note(
-      concat(trained.path, ": untrained: ", count == 1 ? "layer " : "layers ", join(layers), more,
-             count == 1 ? " is" : " are", " as initialised (seed ", trained.config.seed,
-             "), so the predictions mean nothing yet; weights are those of ", report.path)));
+  opened.warn(Notice::note(
+      concat(opened.path, ": untrained: ", layers.size() == 1 ? "layer " : "layers ",
+             join_first(layers, kMostNames), layers.size() == 1 ? " is" : " are", seed)));
 }
 
 }  // namespace
 
-bool is_config(const std::string& path) {
-  const std::string ending = Path(path).extension().string();
-  return (ending == ".yaml" || ending == ".yml") && std::filesystem::is_regular_file(path);
-}
-
-Trained open_untrained(const std::string& path, const std::string& weights,
-                       const std::vector<config::Override>& overrides,
-                       const config::Environment& environment,
-                       const std::function<void(const Notice&)>& warn) {
-  Trained trained;
-  trained.path = path;
-  trained.warn = warn;
-  trained.config = load_config(path, weights, without_training_keys(overrides), environment);
-  model::check_weights_exist(trained.config.model, environment);
-  take_samples(trained);
-  const graph::Graph model = model::build_model(trained.config.model, trained.config.data,
-                                                sample_spec(trained), trained.config.seed);
-  model::Import import = model::import_weights(model, trained.config.model);
-  trained.file.tensors = initial_tensors(model, trained.config, std::move(import.tensors));
-  tell_of_weights(trained, model, import.report);
-  return trained;
+OpenedModel open_untrained(const std::string& path, const std::string& weights,
+                           const std::vector<config::Override>& overrides,
+                           const config::Environment& environment,
+                           const std::function<void(const Notice&)>& warn) {
+  OpenedModel opened;
+  opened.path = path;
+  opened.warn = warn;
+  opened.config = load_config(path, weights, without_training_keys(overrides), environment);
+  model::check_weights_exist(opened.config.model, environment);
+  take_samples(opened);
+  const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
+                                                sample_spec(opened), opened.config.seed);
+  model::Import import = model::import_weights(model, opened.config.model);
+  opened.file.tensors = initial_tensors(model, opened.config, std::move(import.tensors));
+  report_weights(opened, model, import.report);
+  return opened;
 }
 
 }  // namespace trainer::inference

@@ -7,12 +7,9 @@
 
 #include "base/notice.h"
 #include "config/config.h"
-#include "inference/run_archive.h"
+#include "inference/open_model.h"
 
 namespace trainer::inference {
-
-// Whether a path names a config file, by its ending.
-bool is_config(const std::string& path);
 
 // The model of a config file with the values from which a run would start: its initialisers', and
 // the tensors of model.weights or model.backbone.weights. `weights` takes the place of these keys:
@@ -20,9 +17,9 @@ bool is_config(const std::string& path);
 // Samples and classes are those of the config's data. Where the data cannot be opened, they are
 // what the config says, and classes without names are numbers. Tells which layers have no weights
 // but their initial ones. Throws ConfigError, and DataError when weights are missing or do not fit.
-Trained open_untrained(const std::string& path, const std::string& weights,
-                       const std::vector<config::Override>& overrides,
-                       const config::Environment& environment,
-                       const std::function<void(const Notice&)>& warn);
+OpenedModel open_untrained(const std::string& path, const std::string& weights,
+                           const std::vector<config::Override>& overrides,
+                           const config::Environment& environment,
+                           const std::function<void(const Notice&)>& warn);
 
 }  // namespace trainer::inference

@@ -143,19 +143,20 @@ std::string guess(const ImportReport& report, const config::Model& model) {
 // Of a run's checkpoint the parameters alone: optimizer slots ("dense/kernel/m" of "dense/kernel")
 // are left out, but an average takes its parameter's place, as when the run is evaluated.
 std::vector<Tensor> without_slots(std::vector<Tensor> file) {
+  constexpr std::string_view kAverage = "/average";
   std::map<std::string, Tensor*> by_name;
-  for (Tensor& tensor : file) by_name[tensor.name] = &tensor;
-  std::set<std::string> slots;
+  std::set<std::string> names;
   for (Tensor& tensor : file) {
-    const std::size_t slash = tensor.name.rfind('/');
-    if (slash == std::string::npos) continue;
-    const auto parameter = by_name.find(tensor.name.substr(0, slash));
-    if (parameter == by_name.end()) continue;
-    slots.insert(tensor.name);
-    if (tensor.name.substr(slash) == "/average")
-      std::swap(parameter->second->values, tensor.values);
+    by_name[tensor.name] = &tensor;
+    names.insert(tensor.name);
   }
-  std::erase_if(file, [&](const Tensor& tensor) { return slots.contains(tensor.name); });
+  for (Tensor& tensor : file) {
+    if (!tensor.name.ends_with(kAverage) || !checkpoint::is_slot(tensor.name, names)) continue;
+    const std::string parameter = tensor.name.substr(0, tensor.name.size() - kAverage.size());
+    std::swap(by_name.at(parameter)->values, tensor.values);
+  }
+  std::erase_if(file,
+                [&](const Tensor& tensor) { return checkpoint::is_slot(tensor.name, names); });
   return file;
 }
 

@@ -34,13 +34,13 @@ void print_validated_json(const std::string& config, const Error* error, std::os
       {{"event", "validated"}, {"config", config}, {"ok", error == nullptr}, {"errors", errors}});
 }
 
-void print_exported_json(const inference::Trained& trained, const std::string& format,
+void print_exported_json(const inference::OpenedModel& opened, const std::string& format,
                          const std::string& output, std::ostream& out) {
   write_event(out, {{"event", "exported"},
                     {"output", output},
                     {"format", format},
-                    {"run", trained.path},
-                    {"step", trained.step}});
+                    {"run", opened.path},
+                    {"step", opened.step}});
 }
 
 void print_model_json(const measure::MeasuredKeys& keys, std::ostream& out) {

@@ -6,7 +6,7 @@
 
 #include "backend/open.h"
 #include "base/error.h"
-#include "inference/run_archive.h"
+#include "inference/open_model.h"
 #include "measure/measured.h"
 
 namespace trainer::report {
@@ -27,7 +27,7 @@ void print_devices_json(const std::string& cpu, const backend::GpuList& list, st
 // Prints the devices as text, a line each.
 void print_devices(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
 
-void print_exported_json(const inference::Trained& trained, const std::string& format,
+void print_exported_json(const inference::OpenedModel& opened, const std::string& format,
                          const std::string& output, std::ostream& out);
 
 }  // namespace trainer::report

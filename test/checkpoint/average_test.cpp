@@ -33,7 +33,7 @@ TEST_CASE("parameters, statistics and averages of the last checkpoints are avera
   REQUIRE(last.size() == 3);
   CHECK(last[0].step == 20);
   CHECK(last[2].step == 40);
-  const TensorFile mean = mean_of(last);
+  const TensorFile mean = average_checkpoints(last).value();
   CHECK(mean.metadata.at("step") == "40");
   REQUIRE(mean.tensors.size() == 3);
   CHECK(mean.tensors[0].name == "dense/kernel");
@@ -42,7 +42,8 @@ TEST_CASE("parameters, statistics and averages of the last checkpoints are avera
   CHECK(mean.tensors[1].name == "dense/kernel/average");
   CHECK(mean.tensors[1].values[0] == doctest::Approx(103));
   CHECK(mean.tensors[2].values[0] == doctest::Approx(30));
-  CHECK(mean_of(last_checkpoints(folder.path(), 1)).tensors[0].values == std::vector<float>{6, -3});
+  CHECK(average_checkpoints(last_checkpoints(folder.path(), 1))->tensors[0].values ==
+        std::vector<float>{6, -3});
 }
 
 TEST_CASE("too few checkpoints, and those of other shapes, have no mean") {
@@ -53,8 +54,45 @@ TEST_CASE("too few checkpoints, and those of other shapes, have no mean") {
       last_checkpoints(folder.path(), 2),
       doctest::Contains("has 1 checkpoint, but the average is to be of the last 2"), DataError);
   save(store, 20, {1, 2}, 1);
-  CHECK_THROWS_WITH_AS(mean_of(last_checkpoints(folder.path(), 2)),
+  CHECK_THROWS_WITH_AS(average_checkpoints(last_checkpoints(folder.path(), 2)),
                        doctest::Contains("it has no dense/kernel of shape [2]"), DataError);
+  CHECK_THROWS_WITH_AS(last_checkpoints(folder.path() / "none", 2),
+                       doctest::Contains("no such file or folder; expected a run folder"),
+                       DataError);
+}
+
+TEST_CASE("a checkpoint that was removed leaves no mean, a damaged one is named") {
+  const TemporaryFolder folder;
+  Store store(folder.path() / "checkpoints", 5);
+  for (const std::int64_t step : {10, 20, 30}) save(store, step, {1, 2}, 1);
+  const std::vector<Saved> last = last_checkpoints(folder.path(), 3);
+  for (const Saved& damaged : {last[1], last[2]}) {
+    const Bytes whole = read_file(damaged.path);
+    Bytes part = whole;
+    part.resize(part.size() - 1);
+    write_file_atomic(damaged.path, part);
+    const bool is_newest = damaged.step == 30;
+    CHECK_THROWS_WITH_AS(average_checkpoints(last), doctest::Contains(damaged.path.c_str()), Error);
+    CHECK_THROWS_WITH_AS(average_checkpoints(last),
+                         doctest::Contains(is_newest ? "; move it away to average those before it"
+                                                     : "; average fewer, without this one"),
+                         Error);
+    write_file_atomic(damaged.path, whole);
+  }
+  CHECK(average_checkpoints(last));
+  for (const Saved& removed : {last[0], last[2]}) {
+    std::filesystem::remove(removed.path);
+    CHECK_FALSE(average_checkpoints(last));
+  }
+}
+
+TEST_CASE("a slot is told by the tensor that it is of") {
+  const std::set<std::string> names{"dense/kernel", "dense/kernel/m", "norm/moving_mean"};
+  CHECK(is_slot("dense/kernel/m", names));
+  CHECK(is_slot("dense/kernel/average", names));
+  CHECK_FALSE(is_slot("dense/kernel", names));
+  CHECK_FALSE(is_slot("norm/moving_mean", names));
+  CHECK_FALSE(is_slot("kernel", names));
 }
 
 }  // namespace trainer::checkpoint

@@ -71,14 +71,6 @@ Array read_npy(const Path& path) {
   return array;
 }
 
-std::map<std::string, std::vector<float>> values_of(const Path& file) {
-  std::map<std::string, std::vector<float>> values;
-  for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(file).tensors) {
-    values[tensor.name] = std::move(tensor.values);
-  }
-  return values;
-}
-
 double probability(const Json& line, std::int64_t index) {
   return line.at("probabilities").at(std::to_string(index)).get<double>();
 }
@@ -297,6 +289,8 @@ TEST_CASE("--average takes the mean of the last checkpoints") {
     CHECK(contains(result.err, what));
   };
   refuses({"evaluate", trained.run_folder, "--average", "4"}, 3, "has 3 checkpoints, but");
+  refuses({"evaluate", trained.run_folder + "x", "--average", "3"}, 3,
+          "no such file or folder; expected a run folder");
   refuses({"evaluate", trained.run_folder, "--average", "0"}, 2, "at least 1");
   refuses({"evaluate", trained.run_folder, "--average", "2", "--best"}, 2, "--best");
   refuses({"evaluate", trained.run_folder, "--average", "2", "--follow"}, 2, "--follow");
@@ -304,6 +298,10 @@ TEST_CASE("--average takes the mean of the last checkpoints") {
           "--average is of a run");
   refuses({"predict", checkpoints / "step-00000018.safetensors", "--average", "1"}, 2,
           "name the folder of the run");
+  // One that has gone whenever it is read.
+  std::filesystem::create_symlink("nowhere", checkpoints / "step-00000099.safetensors");
+  refuses({"evaluate", trained.run_folder, "--average", "2"}, 3,
+          "its checkpoints are removed before they can be read");
 }
 
 }  // namespace trainer::e2e

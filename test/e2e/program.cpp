@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <thread>
 
+#include "checkpoint/checkpoint.h"
 #include "data/data.h"
 
 namespace trainer::e2e {
@@ -127,6 +128,14 @@ Result Program::wait() {
 
 Result run(const Arguments& arguments, const Environment& environment) {
   return Program(arguments, environment).wait();
+}
+
+std::map<std::string, std::vector<float>> values_of(const Path& file) {
+  std::map<std::string, std::vector<float>> values;
+  for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(file).tensors) {
+    values[tensor.name] = std::move(tensor.values);
+  }
+  return values;
 }
 
 int draw_port() {

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
@@ -53,6 +54,9 @@ class Program {
 };
 
 Result run(const Arguments& arguments, const Environment& environment = {});
+
+// The tensors of a safetensors file by name.
+std::map<std::string, std::vector<float>> values_of(const Path& file);
 
 // Of 127.0.0.1, that nobody listens on and nobody else is given until the test program ends.
 int draw_port();

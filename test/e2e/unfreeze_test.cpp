@@ -1,8 +1,11 @@
 // Layers that are unfrozen in the course of a run.
 #include <doctest/doctest.h>
 
+#include <map>
+#include <string>
+#include <vector>
+
 #include "base/error.h"
-#include "checkpoint/checkpoint.h"
 #include "pictures.h"
 
 namespace trainer::e2e {
@@ -21,14 +24,6 @@ Path checkpoint_of(const Path& run, int step) {
 }
 
 using Values = std::map<std::string, std::vector<float>>;
-Values values_of(const Path& file) {
-  std::vector<std::string> warnings;
-  Values values;
-  for (const checkpoint::Tensor& tensor : checkpoint::load(file, false, warnings).tensors) {
-    values[tensor.name] = tensor.values;
-  }
-  return values;
-}
 
 }  // namespace
 

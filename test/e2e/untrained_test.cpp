@@ -35,14 +35,6 @@ Path exported(const Workspace& work, const std::string& model, const std::string
   return file;
 }
 
-std::map<std::string, std::vector<float>> values_of(const Path& file) {
-  std::map<std::string, std::vector<float>> values;
-  for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(file).tensors) {
-    values[tensor.name] = std::move(tensor.values);
-  }
-  return values;
-}
-
 }  // namespace
 
 TEST_CASE("the model of a config is evaluated, predicted with and exported before training") {
@@ -54,6 +46,7 @@ TEST_CASE("the model of a config is evaluated, predicted with and exported befor
   CHECK(evaluated.event("evaluated").at("count") == 250);
   CHECK(evaluated.event("evaluated").at("step") == 0);
   CHECK(contains(evaluated.err, "untrained: the whole model is as initialised (seed"));
+  CHECK(contains(evaluated.err, "the predictions mean nothing yet"));
   CHECK(contains(evaluated.err, "makes: " + (work / "run").string()));
 
   const Result first = run({"predict", config, "--format", "csv", "--limit", "3"});
@@ -95,6 +88,7 @@ TEST_CASE("a config with the weights of a run is the model of the run") {
   refuses({"predict", folder, "--weights", folder}, 2, "has weights of its own");
   refuses({"evaluate", config, "--best"}, 2, "--best is of a run");
   refuses({"evaluate", config, "--follow"}, 2, "--follow waits for the checkpoints of a run");
+  refuses({"evaluate", folder, "--follow", "--weights", folder}, 2, "--weights excludes --follow");
   refuses({"predict", config, "--weights", "imagenet"}, 2, "has no model.backbone");
   refuses({"predict", config, "--weights", "no/where"}, 3, "no/where: there is no such file");
 }
@@ -123,6 +117,22 @@ TEST_CASE(
                         ": 2 tensors of the file unused, for which the model has no place: "
                         "dense/")));
   CHECK_FALSE(contains(result.err, "\\x0a"));
+}
+
+TEST_CASE("weights of which nothing fits are told as such, not asked for again") {
+  const Workspace work;
+  const std::string config = digits_config(work);
+  const Path file = work / "other.safetensors";
+  checkpoint::write_safetensors(file, {{"other/kernel", Shape{1}, {1}}}, {});
+  const Result result = run(
+      {"predict", config, "--limit", "1", "--weights", file, "--set", "model.allow_missing=['*']"});
+  INFO(result.err);
+  CHECK(result.code == 0);
+  CHECK(contains(result.err, "; none was loaded"));
+  CHECK(contains(result.err,
+                 "1 tensor of the file unused, for which the model has no place: other/"));
+  CHECK(contains(result.err, " as initialised (seed"));
+  CHECK_FALSE(contains(result.err, "Give weights with --weights"));
 }
 
 TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays as initialised") {
@@ -156,6 +166,15 @@ TEST_CASE("of a backbone the weights of imagenet are taken, and the head stays a
   CHECK(result.lines().size() == 7);
   CHECK(result.lines().at(0).at("probabilities").contains("left"));
   CHECK(contains(result.err, "untrained: layers dense, dense_1 are as initialised (seed"));
+  CHECK(contains(result.err, "the predictions mean nothing yet"));
+  // Features do not depend on the head.
+  const Result features = run({"predict", pictures.config, (work / "validation" / "left").string(),
+                               "--weights", "imagenet", "--features", work / "features.npy"},
+                              weights);
+  INFO(features.err);
+  CHECK(features.code == 0);
+  CHECK(contains(features.err, "as initialised (seed"));
+  CHECK_FALSE(contains(features.err, "mean nothing"));
   const Result none = run(predict, {{"WEIGHTS_DIR", work / "train"}, {"HOME", work / "train"}});
   CHECK(none.code == 3);
   CHECK(contains(none.err, "0.35_224_no_top.h5 is in none of"));

@@ -33,7 +33,7 @@ void write_ppm(const fs::path& path, int seed, bool grey) {
 // Eleven validation images, some of them grey, and a run's checkpoint in memory.
 struct Fixture {
   TemporaryFolder folder;
-  Trained trained;
+  OpenedModel trained;
 
   Fixture() {
     for (int i = 0; i < 11; ++i) {

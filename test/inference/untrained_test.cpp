@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "engine/replicas.h"
+#include "inference/open_model.h"
 #include "model/model.h"
 
 namespace trainer::inference {
@@ -38,22 +39,22 @@ TEST_CASE("an untrained model has the values that training starts from") {
         write_config(folder, kModel + "optimizer: {sgd: {learning_rate: 0.1}" + ema + "}\n" +
                                  "train: {epochs: 1, batch_size: 3}\n");
     std::vector<Notice> notices;
-    const Trained trained =
+    const OpenedModel opened =
         open_untrained(path, "", {{"seed", "11", "--set"}}, {},
                        [&](const Notice& notice) { notices.push_back(notice); });
     REQUIRE(notices.size() == 1);
     CHECK(notices[0].kind == Notice::Kind::kNote);
-    CHECK(trained.classes == std::vector<std::string>{"0", "1", "2", "3"});
-    CHECK(*trained.image_shape == Shape{6, 6, 1});
+    CHECK(opened.classes == std::vector<std::string>{"0", "1", "2", "3"});
+    CHECK(*opened.image_shape == Shape{6, 6, 1});
 
-    const config::Config& config = trained.config;
+    const config::Config& config = opened.config;
     CHECK(config.seed == 11);
     engine::Replicas engine(
-        model::build_model(config.model, config.data, sample_spec(trained), config.seed), config,
+        model::build_model(config.model, config.data, sample_spec(opened), config.seed), config,
         engine::open_backends(config), engine::Engine::Use::kTrain);
     engine.initialise(config.seed);
     const auto expected = by_name(engine.tensors());
-    const auto found = by_name(trained.file.tensors);
+    const auto found = by_name(opened.file.tensors);
     CHECK(found.size() == (*ema == '\0' ? 8 : 14));
     for (const auto& [name, values] : found) {
       CAPTURE(name);
@@ -61,7 +62,7 @@ TEST_CASE("an untrained model has the values that training starts from") {
     }
     engine::Replicas evaluation(engine.model(), config, engine::open_backends(config),
                                 engine::Engine::Use::kEvaluate);
-    CHECK_NOTHROW(evaluation.load(trained.file, path));
+    CHECK_NOTHROW(evaluation.load(opened.file, path));
   }
 }
 

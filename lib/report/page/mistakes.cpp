@@ -110,7 +110,7 @@ class Worst {
   std::set<Kept> kept_;
 };
 
-Mistakes look(const inference::Trained& trained, const MistakeOptions& options) {
+Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& options) {
   Mistakes found;
   if (trained.classes.empty()) {
     found.reason = "the model has no classes";

@@ -1,0 +1,58 @@
+// Opens a model by what the command line names: a run, a checkpoint or a config.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/notice.h"
+#include "checkpoint/checkpoint.h"
+#include "config/config.h"
+#include "model/model.h"
+
+namespace trainer::inference {
+
+struct OpenedModel {
+  std::string path;  // as the user named it: a run folder, a checkpoint or a config
+  checkpoint::TensorFile file;
+  config::Config config;  // the run's, with the overrides
+  std::vector<std::string> classes;
+  std::int64_t step = 0;
+  // What the model was trained on.
+  std::optional<Shape> image_shape;
+  std::optional<DType> image_type;
+  std::optional<bool> label_is_index;
+  std::string training_data = {};                // fingerprint of the training split
+  bool other_data = false;                       // the overrides change what the data is
+  bool has_initial_layers = false;               // of parameters as initialised
+  std::function<void(const Notice&)> warn = {};  // what the user should know; one line each
+};
+
+// What the command line names a model by.
+struct ModelSource {
+  std::string path;                          // a run folder, a checkpoint or a config file
+  bool best = false;                         // of a run folder
+  std::optional<std::int64_t> average = {};  // of a run folder: how many of the last checkpoints
+  std::string weights;                       // of a config: see open_untrained()
+};
+// open_untrained() for a config, otherwise open_trained() or open_average(). Throws ConfigError for
+// an option that does not fit the path.
+OpenedModel open_model(const ModelSource& source, const std::vector<config::Override>& overrides,
+                       const config::Environment& environment,
+                       const std::function<void(const Notice&)>& warn);
+
+// Whether a path names a config file, by its ending.
+bool is_config(const std::string& path);
+
+// Overrides that take out what only training asks of several replicas, then the given ones, which
+// count.
+std::vector<config::Override> without_training_keys(const std::vector<config::Override>& overrides);
+
+// The sample spec of the model, without the data set.
+model::SampleSpec sample_spec(const OpenedModel& opened);
+
+// That predictions of a model with initial layers mean nothing; an empty text for other models.
+Notice note_on_predictions(const OpenedModel& opened);
+
+}  // namespace trainer::inference
