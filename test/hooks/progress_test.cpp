@@ -20,6 +20,31 @@ std::string next(const std::string& run) {
   return "next: trainer evaluate " + run + ", or trainer predict " + run + " IMAGE...\n";
 }
 
+std::string without(std::string text, const std::string& what) {
+  for (std::size_t at; (at = text.find(what)) != std::string::npos;) text.erase(at, what.size());
+  return text;
+}
+
+// A terminal and a run of so many steps an epoch.
+struct Terminal {
+  int columns;
+  std::ostringstream out = {};
+  std::unique_ptr<Hook> hook = {};
+
+  Terminal(int width, std::int64_t steps_per_epoch, std::int64_t total) : columns(width) {
+    hook = make_progress_hook(out, true, false, steps(1), {[this] { return columns; }, {}, {}});
+    RunInfo info = run_info("r", 0, total);
+    info.steps_per_epoch = steps_per_epoch;
+    hook->on_start(info);
+  }
+  // What a step writes, without the sequences that control the terminal.
+  std::string line(const Progress& p) {
+    out.str("");
+    hook->on_step(p);
+    return without(without(out.str(), "\r\x1b[?7l"), "\x1b[?7h\x1b[K");
+  }
+};
+
 // The terminal's line of the 12th of 20 steps, 8 an epoch, at each width in turn, with the losses
 // given for the first lines.
 std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t total = 20,
@@ -44,11 +69,6 @@ std::vector<std::string> lines_at(const std::vector<int>& widths, std::int64_t t
     lines.push_back(text.substr(start.size(), text.size() - start.size() - end.size()));
   }
   return lines;
-}
-
-std::string without(std::string text, const std::string& what) {
-  for (std::size_t at; (at = text.find(what)) != std::string::npos;) text.erase(at, what.size());
-  return text;
 }
 
 // What quiet leaves of the closing lines.
@@ -172,20 +192,14 @@ TEST_CASE("progress, terminal: what has left stays away until the width changes"
 }
 
 TEST_CASE("progress, terminal: 80 columns have images/s in long epochs too, in fewer letters") {
-  std::ostringstream out;
-  const auto hook = make_progress_hook(out, true, false, steps(1), {[] { return 80; }, {}, {}});
-  RunInfo info = run_info("r", 0, 12 * 938);
-  info.steps_per_epoch = 938;
-  hook->on_start(info);
+  Terminal terminal(80, 938, 12 * 938);
   std::vector<std::string> lines;
   for (const std::int64_t step : {1, 500, 937 + 100}) {
-    out.str("");
     Progress p = after_step(step);
     p.loss = 0.25;
     p.samples = 240;
     p.elapsed = static_cast<double>(step);
-    hook->on_step(p);
-    lines.push_back(without(without(out.str(), "\r\x1b[?7l"), "\x1b[?7h\x1b[K"));
+    lines.push_back(terminal.line(p));
   }
   CHECK(lines[0] ==
         "epoch 1/12  1/938 [          ]  eta -:--  loss 0.2500  acc 0.5000  12,000 img/s");
@@ -196,24 +210,16 @@ TEST_CASE("progress, terminal: 80 columns have images/s in long epochs too, in f
 }
 
 TEST_CASE("progress, terminal: a bar that has left stays away until the width changes") {
-  std::ostringstream out;
-  int columns = 24;
-  const auto hook =
-      make_progress_hook(out, true, false, steps(1), {[&] { return columns; }, {}, {}});
-  RunInfo info = run_info("r", 0, 32);
-  info.steps_per_epoch = 16;
-  hook->on_start(info);
+  Terminal terminal(24, 16, 32);
   const auto line = [&](std::int64_t step) {
-    out.str("");
     Progress p = after_step(step);
     p.elapsed = static_cast<double>(step);
-    hook->on_step(p);
-    return without(without(out.str(), "\r\x1b[?7l"), "\x1b[?7h\x1b[K");
+    return terminal.line(p);
   };
   CHECK(line(9) == "epoch 1/2  9/16 [==   ]");
   CHECK(line(10) == "epoch 1/2  10/16");
   CHECK(line(17) == "epoch 2/2  1/16");
-  columns = 25;
+  terminal.columns = 25;
   CHECK(line(18) == "epoch 2/2  2/16 [      ]");
 }
 
