@@ -62,8 +62,8 @@ const LayerInfo& layer_named(const Graph& model, const std::string& name) {
   throw ConfigError({}, concat("--layer: there is no layer '", name, "'", known));
 }
 
-// Leaves out the nodes that `last` is not made of. The update of the statistics stays with its
-// batch norm, of which it tells where they are.
+// Removes nodes that `last` does not depend on. Keeps UpdateStatistics of kept batch norms: it
+// names their moving statistics.
 void keep_nodes_of(Graph& graph, ValueId last) {
   std::set<ValueId> needed{last}, made;
   const auto any_of = [](const std::vector<ValueId>& ids, const std::set<ValueId>& set) {
