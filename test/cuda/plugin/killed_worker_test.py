@@ -121,10 +121,12 @@ def survivor_names_the_killed(folder):
             said = "".join(survivor.errors)
             assert workers[killed].end() == -signal.SIGKILL
         assert code == 4, f"rank {1 - killed} ended with {code}:\n{said}"
-        # Itself, the step, and the one that is gone with its host. Who notices first decides what else is said: NCCL's
-        # watcher knows the GPU of the rank, a collective between the processes the one that was killed.
-        for wanted in (rf"rank {1 - killed}\b", r"step \d+", rf"rank {killed}\b", rf"\({host}, GPU|on {host}\b"):
-            assert re.search(wanted, said), f"no '{wanted}' in:\n{said}"
+        # Itself, the step, and the one that is gone with its host. Who notices first decides what is said: NCCL's
+        # watcher, which begins with its own GPU, or a collective between the processes.
+        gone = rf"rank {killed} \(on {host}, process \d+\) was killed"
+        watcher = rf"rank {1 - killed} \({host}, GPU {1 - killed}\), .* in step \d+: .*; {gone}"
+        collective = rf"{gone}.*; noticed by rank {1 - killed}\b.*, while training, step \d+"
+        assert re.search(f"{watcher}|{collective}", said), f"neither '{watcher}' nor '{collective}' in:\n{said}"
 
 
 def main():
