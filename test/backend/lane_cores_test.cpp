@@ -13,6 +13,7 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/lanes/arenas.h"
 #include "backend/cpu/lanes/first_touch.h"
+#include "backend/cpu/ops/thread_parts.h"
 #include "backend/model_runs.h"
 #include "backend/nets.h"
 #include "base/error.h"
@@ -135,8 +136,10 @@ TEST_CASE("a worker and its threads stay on the worker's cores, and the caller c
   WorkerThreads workers(2, 2, {last, first});
   std::mutex mutex;
   std::multiset<std::vector<int>> seen[2];
+  RunContext context;
+  context.threads = workers.threads_per_worker();
   workers.run([&](int worker) {
-    workers.team_of(worker)->run([&](int) {
+    over_parts(context, context.threads, [&](std::int64_t, std::int64_t, int) {
       const std::lock_guard lock(mutex);
       seen[worker].insert(cores_of_this_thread());
     });

@@ -33,9 +33,11 @@ int lanes(const Net& net, int threads, std::int64_t samples) {
   return unknown;
 }
 
-std::unique_ptr<backend::Backend> open_with(int threads) {
+// `lanes`: 0 for as many as the backend takes.
+std::unique_ptr<backend::Backend> open_with(int threads, int lanes = 0) {
   backend::cpu::CpuOptions options;
   options.threads = threads;
+  options.lanes = lanes;
   return backend::cpu::open_backend(options);
 }
 
@@ -146,6 +148,33 @@ TEST_CASE("more threads than cores give the update of the reference") {
         CHECK(distance(lost(runner, values, names), lost(reference, values, names)) < 5e-5);
       }
     }
+  }
+}
+
+TEST_CASE("the threads of a lane change no bit of what our own kernels compute") {
+  const Net net{"own kernels",
+                R"({layers: [batch_norm, activation: {function: relu, name: a},
+                  max_pool: {pool_size: 3, strides: 2, padding: same}, dropout: 0.25,
+                  batch_norm: {name: b}, average_pool: {pool_size: 3, strides: 1, padding: same, name: c},
+                  add: {inputs: [b, c]}, batch_norm, activation: relu6,
+                  global_max_pool]})",
+                {9, 10, 40},
+                40};
+  const graph::Graph graph = training_graph(net);
+  const auto values = starting_values(graph);
+  const auto results = [&](int threads, std::int64_t samples) {
+    const auto backend = open_with(threads, 1);
+    backend::CompileOptions options;
+    options.max_samples = 7;
+    Runner runner(*backend, graph, options);
+    start(runner, values);
+    auto all = runner.run(samples, batch(graph, samples, net), gradient_scalars(samples));
+    for (const auto& [name, value] : values) all.push_back(runner.read(name));
+    return all;
+  };
+  for (const std::int64_t samples : {7, 1}) {
+    const auto expected = results(1, samples);
+    for (const int threads : {2, 3, 7, 16}) CHECK(results(threads, samples) == expected);
   }
 }
 

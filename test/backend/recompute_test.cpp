@@ -34,7 +34,7 @@ const std::vector<Net>& nets() {
           conv: {filters: 8, padding: same, use_bias: false}, batch_norm: {name: b},
           add: {inputs: [a, b]}, activation: {function: relu, name: c},
           conv: {filters: 48, kernel_size: 1, use_bias: false}, batch_norm, activation: relu6,
-          depthwise_conv: {padding: same}, batch_norm, activation: relu6,
+          depthwise_conv: {padding: same, use_bias: false}, batch_norm, activation: relu6,
           conv: {filters: 8, kernel_size: 1, use_bias: false}, batch_norm: {name: d},
           add: {inputs: [c, d]}, global_average_pool, dense: 4]})",
        {12, 12, 3}}};

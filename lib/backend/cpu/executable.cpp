@@ -392,7 +392,7 @@ RunContext CpuExecutable::context_of(int worker, const Call& call, const Lowered
   context.scalars = &call.scalars;
   context.worker = worker;
   context.workers = call.active;
-  context.team = workers_.team_of(worker);
+  context.threads = workers_.threads_per_worker();
   context.first = false;
   context.barrier = &active_barrier_;
   context.exchange = &exchange_;

@@ -56,7 +56,7 @@ Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machin
       variables_(variables),
       gradients_(gradients),
       options_(options),
-      depthwise_chains_(std::make_unique<DepthwiseChains>(graph)),
+      depthwise_chains_(std::make_unique<DepthwiseChains>(graph, machine)),
       used_(graph.values.size(), false) {}
 
 Lowering::~Lowering() = default;

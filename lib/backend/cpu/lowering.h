@@ -45,7 +45,7 @@ struct RunContext {
   int worker = 0;
   int workers = 1;    // workers that run together
   bool first = true;  // the first worker's first micro-batch: what is done once is done here
-  ThreadTeam* team = nullptr;  // the worker's threads, when it has several
+  int threads = 1;    // of the worker
   Barrier* barrier = nullptr;
   std::vector<void*>* exchange = nullptr;  // one pointer a worker, for sums over all workers
   std::int64_t all_samples = 0;            // of all workers, and of all ranks with `statistics`
@@ -154,9 +154,9 @@ class Lowering {
   std::size_t input_count() const { return node_->inputs.size(); }
   // Input i in `wanted` layout; inserts a conversion where it lies otherwise.
   Operand input(std::size_t i, Layout wanted);
-  // Likewise a value that is made before the op.
+  // A value of the graph made before this op, in `wanted` layout.
   Operand value(graph::ValueId id, Layout wanted);
-  // Whether input i is memory that nothing but this op reads.
+  // Whether this op alone reads input i, so that it may write over its memory.
   bool only_reader(std::size_t i) const;
   // Input i in the layout it has.
   Operand input_as_is(std::size_t i);
@@ -166,7 +166,7 @@ class Lowering {
   // Output i is the same memory as `operand` (reshapes).
   void alias_output(std::size_t i, const Operand& operand);
   bool output_wanted(std::size_t i) const;
-  // Of the graph, and what their steps leave to each other.
+  // The depthwise chains of the graph, and the buffers that their steps share.
   DepthwiseChains& depthwise_chains() const { return *depthwise_chains_; }
   // The joint layer that the op, one of a dense layer, is a pass of; null: none.
   JointLayer* joint_layer() const;

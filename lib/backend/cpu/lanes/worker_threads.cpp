@@ -36,27 +36,23 @@ WorkerThreads::WorkerThreads(int workers, int threads_per_worker,
       team_(workers, [this](int worker) {
         omp_set_num_threads(threads_per_worker_);
         pin(worker);
-      }) {
-  for (int worker = 0; worker < workers && threads_per_worker > 1; ++worker) {
-    threads_.push_back(
-        std::make_unique<ThreadTeam>(threads_per_worker, [this, worker](int) { pin(worker); }));
-  }
-}
+      }) {}
 
-// Threads that a primitive starts inherit it.
+// OpenMP keeps the threads that it has started for a thread, also those of before.
 void WorkerThreads::pin(int worker) const {
-  if (!cores_.empty()) pin_thread(cores_[static_cast<std::size_t>(worker)]);
-}
-
-ThreadTeam* WorkerThreads::team_of(int worker) const {
-  return threads_.empty() ? nullptr : threads_[static_cast<std::size_t>(worker)].get();
+  if (cores_.empty()) return;
+#pragma omp parallel num_threads(threads_per_worker_)
+  pin_thread(cores_[static_cast<std::size_t>(worker)]);
 }
 
 void WorkerThreads::run(const std::function<void(int)>& work,
                         const std::function<void(int)>& failed) {
   omp_set_num_threads(threads_per_worker_);
   std::optional<Pinned> pinned;
-  if (!cores_.empty()) pinned.emplace(cores_.front());
+  if (!cores_.empty()) {
+    pinned.emplace(cores_.front());
+    pin(0);
+  }
   team_.run(work, failed);
 }
 

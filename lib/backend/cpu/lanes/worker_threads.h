@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "base/threads/thread_team.h"
@@ -36,15 +35,13 @@ class Barrier {
 
 class WorkerThreads {
  public:
-  // `threads_per_worker` bounds the threads of a primitive inside a worker. Worker i and its
-  // threads stay on cores[i] if `cores` is not empty; worker 0, the thread that calls run(), does
-  // so for as long as that takes.
+  // `threads_per_worker`: OpenMP's threads of a step inside a worker. Worker i and its threads stay
+  // on cores[i] if `cores` is not empty; worker 0, the thread that calls run(), does so for as long
+  // as that takes.
   WorkerThreads(int workers, int threads_per_worker, std::vector<std::vector<int>> cores = {});
 
   int count() const { return team_.count(); }
   int threads_per_worker() const { return threads_per_worker_; }
-  // A worker's threads for our own kernels, run() by the worker; null when it has but one.
-  ThreadTeam* team_of(int worker) const;
   // Runs a function on all worker threads, as ThreadTeam::run().
   void run(const std::function<void(int)>& work, const std::function<void(int)>& failed = {});
 
@@ -52,8 +49,7 @@ class WorkerThreads {
   void pin(int worker) const;
 
   int threads_per_worker_;
-  std::vector<std::vector<int>> cores_;               // of each worker; none: anywhere
-  std::vector<std::unique_ptr<ThreadTeam>> threads_;  // of each worker
+  std::vector<std::vector<int>> cores_;  // of each worker; none: anywhere
   ThreadTeam team_;
 };
 

@@ -58,7 +58,7 @@ void convolution_step(Lowering& l, const AmxShape& shape, Buffer x, Buffer bias,
   const std::int64_t y_sample =
       l.padded_elements({1, shape.oh, shape.ow, shape.out}, Layout::kBlocked);
   l.step("amx", [=](const RunContext& c) {
-    run_parts(c, parts, [&](const ConvPart<AmxShape>& part) {
+    run_parts(parts, [&](const ConvPart<AmxShape>& part) {
       k->convolution(part.shape, c.at<BFloat16>(x) + part.first_sample * x_sample,
                      c.at<BFloat16>(kernel), bias >= 0 ? c.at<float>(bias) : nullptr,
                      c.at<BFloat16>(y) + part.first_sample * y_sample,
@@ -117,7 +117,7 @@ void lower_amx(const graph::ConvBackwardWeights& op, Lowering& l) {
                                         simd::kAmxPanel, k->weights_scratch_bytes);
   const Buffer scratch = scratch_for(l, parts, k->weights_scratch_bytes);
   l.step("amx", [=](const RunContext& c) {
-    run_parts(c, parts, [&](const ConvPart<AmxShape>& part) {
+    run_parts(parts, [&](const ConvPart<AmxShape>& part) {
       k->weights(part.shape, c.at<BFloat16>(x.buffer), c.at<BFloat16>(dy.buffer),
                  c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
                  c.at<char>(scratch) + part.scratch);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -27,15 +28,6 @@ StemShape stem_shape(const graph::Conv& conv, const Operand& x, const Shape& ker
           conv.activation.kind == graph::Activation::Kind::kRelu};
 }
 
-// [rows, channels] -> [rows, channels padded to blocks with zeros]
-void pad_rows(const float* from, float* to, std::int64_t rows, std::int64_t channels,
-              std::int64_t padded) {
-  for (std::int64_t r = 0; r < rows; ++r) {
-    std::copy(from + r * channels, from + (r + 1) * channels, to + r * padded);
-    std::fill(to + r * padded + channels, to + (r + 1) * padded, 0.0f);
-  }
-}
-
 }  // namespace
 
 void lower(const graph::ConvMaxPool& op, Lowering& l) {
@@ -45,19 +37,19 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
   const Operand index = l.output(1, Layout::kBlocked);
   const StemShape shape = stem_shape(op.conv, x, kernel, y, l.machine().block);
   const std::int64_t oc = kernel[3], padded = shape.oc_blocks * l.machine().block;
-  const auto pad = [&](std::size_t input, std::int64_t rows) {
-    return l.packed_weights(
-        input, concat("rows", padded), rows * padded * 4, [=](const float* from, char* to) {
-          return [=] { pad_rows(from, reinterpret_cast<float*>(to), rows, oc, padded); };
-        });
-  };
-  const Buffer weights = pad(1, kernel.elements() / oc);
-  const Buffer bias = op.conv.bias ? pad(2, 1) : l.zeros(padded * 4);
-  const Buffer image = l.scratch(x.c() * x.h() * x.w() * 4);
+  const Buffer weights = padded_rows(l, 1, oc, padded);
+  const Buffer bias = op.conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
+  const std::int64_t in = x.c() * x.h() * x.w(), out = shape.oh * shape.ow * padded;
+  const Buffer images = l.scratch(in * l.machine().threads * 4);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = typed<T>(l).stem_forward](const RunContext& c) {
-      run(shape, c.at<T>(x.buffer), c.at<float>(weights), c.at<float>(bias), c.at<T>(y.buffer),
-          c.at<std::uint8_t>(index.buffer), c.at<float>(image));
+      over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
+        StemShape part = shape;
+        part.n = count;
+        run(part, c.at<T>(x.buffer) + first * in, c.at<float>(weights), c.at<float>(bias),
+            c.at<T>(y.buffer) + first * out, c.at<std::uint8_t>(index.buffer) + first * out,
+            c.at<float>(images) + thread * in);
+      });
     });
   });
 }

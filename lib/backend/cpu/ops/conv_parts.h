@@ -52,15 +52,13 @@ Buffer scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
   return l.scratch(parts.back().scratch + scratch_bytes(parts.back().shape));
 }
 
-// Calls run(part) for each part on the threads of the worker.
+// Calls run(part) for each part on the threads of the worker, which are as many.
 template <class Shape, class Run>
-void run_parts(const RunContext& context, const std::vector<ConvPart<Shape>>& parts,
-               const Run& run) {
+void run_parts(const std::vector<ConvPart<Shape>>& parts, const Run& run) {
   if (parts.size() == 1) return run(parts[0]);
-  context.team->run([&](int member) {
-    if (static_cast<std::size_t>(member) < parts.size())
-      run(parts[static_cast<std::size_t>(member)]);
-  });
+  const int count = static_cast<int>(parts.size());
+#pragma omp parallel for num_threads(count)
+  for (int i = 0; i < count; ++i) run(parts[static_cast<std::size_t>(i)]);
 }
 
 }  // namespace trainer::backend::cpu

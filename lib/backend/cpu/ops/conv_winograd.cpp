@@ -72,7 +72,7 @@ void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights
   const std::int64_t x_sample = sample(shape.h * shape.w, shape.in);
   const std::int64_t y_sample = sample(shape.oh * shape.ow, shape.out);
   l.step(concat("winograd ", k->name), [=](const RunContext& c) {
-    run_parts(c, parts, [&](const ConvPart<WinogradShape>& part) {
+    run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
       k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
                   bias >= 0 ? c.at<float>(bias) : nullptr,
                   c.at<float>(y) + part.first_sample * y_sample,
@@ -173,7 +173,7 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
   const auto parts = divide_convolution(shape, l.machine().threads, panel_of(l), scratch_bytes);
   const Buffer scratch = scratch_for(l, parts, scratch_bytes);
   l.step(concat("winograd ", k->name), [=](const RunContext& c) {
-    run_parts(c, parts, [&](const ConvPart<WinogradShape>& part) {
+    run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
       k->winograd_weights(part.shape, c.at<float>(x.buffer), c.at<float>(dy.buffer),
                           c.at<float>(dkernel), dbias >= 0 ? c.at<float>(dbias) : nullptr,
                           c.at<float>(scratch) + part.scratch / 4);

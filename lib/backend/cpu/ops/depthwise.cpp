@@ -2,7 +2,7 @@
 #include <cstring>
 
 #include "backend/cpu/ops/depthwise_chains.h"
-#include "base/partition.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -25,33 +25,16 @@ DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, co
           blocks};
 }
 
-// The kernel as [9, channels padded with zeros].
-Buffer padded_taps(Lowering& l, std::size_t input, std::int64_t channels, std::int64_t padded) {
-  const std::int64_t taps = l.shape_of_input(input).elements() / channels;
-  return l.packed_weights(input, concat("rows", padded), taps * padded * 4,
-                          [=](const float* from, char* to) {
-                            return [=] {
-                              float* row = reinterpret_cast<float*>(to);
-                              for (std::int64_t t = 0; t < taps; ++t, row += padded) {
-                                std::copy(from + t * channels, from + (t + 1) * channels, row);
-                                std::fill(row + channels, row + padded, 0.0f);
-                              }
-                            };
-                          });
-}
-
 // Runs run(shape, scratch) for the blocks of each thread of the worker; `scratch` has room for as
 // many times `floats`.
 template <class Run>
 void over_blocks(const RunContext& c, const DepthwiseShape& shape, float* scratch,
-                 std::int64_t floats, int threads, const Run& run) {
-  if (c.team == nullptr) return run(shape, scratch);
-  c.team->run([&](int member) {
-    const Partition own = partition(shape.blocks, threads, member);
+                 std::int64_t floats, const Run& run) {
+  over_parts(c, shape.blocks, [&](std::int64_t first, std::int64_t count, int thread) {
     DepthwiseShape part = shape;
-    part.block_begin = own.first;
-    part.block_end = own.first + own.count;
-    run(part, scratch + member * floats);
+    part.block_begin = first;
+    part.block_end = first + count;
+    run(part, scratch + thread * floats);
   });
 }
 
@@ -66,8 +49,8 @@ bool lower_in_chain(const graph::Conv& op, Lowering& l) {
   const DepthwiseChains::Input& in = left->second;
   const DepthwiseShape shape = depthwise_shape(op.window, in.x, l);
   const std::int64_t padded = channels_of(in.x, l).padded;
-  for (const Buffer buffer : {in.x.buffer, in.rows.mean, in.rows.a, in.rows.b}) l.reuse(buffer);
-  const Buffer kernel = padded_taps(l, 1, in.x.c(), padded);
+  for (const Buffer buffer : {in.x.buffer, in.norm.mean, in.norm.a, in.norm.b}) l.reuse(buffer);
+  const Buffer kernel = padded_rows(l, 1, in.x.c(), padded);
   const Operand y = l.output(0, Layout::kBlocked);
   const auto moments_bytes = padded * static_cast<std::int64_t>(sizeof(simd::Moments));
   const Buffer moments = l.scratch(moments_bytes), shift = l.scratch(padded * 4);
@@ -75,15 +58,15 @@ bool lower_in_chain(const graph::Conv& op, Lowering& l) {
   const int threads = l.machine().threads;
   const std::int64_t floats = l.kernels().depthwise_scratch(shape);
   const Buffer scratch = l.scratch(floats * threads * 4);
-  l.step(concat(l.kernels().name, kWithNorms), [=,
-                                                run = l.kernels().depthwise](const RunContext& c) {
-    std::memset(c.at<void>(moments), 0, static_cast<std::size_t>(moments_bytes));
-    over_blocks(c, shape, c.at<float>(scratch), floats, threads,
-                [&](const DepthwiseShape& part, float* own) {
-                  run(part, c.at<float>(in.x.buffer), in.rows.at(c), c.at<float>(kernel),
-                      c.at<float>(y.buffer), c.at<float>(shift), c.at<simd::Moments>(moments), own);
-                });
-  });
+  l.step(concat(l.kernels().name, kWithNorms),
+         [=, run = l.kernels().depthwise](const RunContext& c) {
+           std::memset(c.at<void>(moments), 0, static_cast<std::size_t>(moments_bytes));
+           over_blocks(
+               c, shape, c.at<float>(scratch), floats, [&](const DepthwiseShape& part, float* own) {
+                 run(part, c.at<float>(in.x.buffer), in.norm.at(c), c.at<float>(kernel),
+                     c.at<float>(y.buffer), c.at<float>(shift), c.at<simd::Moments>(moments), own);
+               });
+         });
   return true;
 }
 
@@ -91,17 +74,17 @@ bool lower_in_chain(const graph::Conv& op, Lowering& l) {
 bool lower_in_chain(const graph::ConvBackwardData& op, Lowering& l) {
   DepthwiseChains& chains = l.depthwise_chains();
   const graph::ValueId dy = l.node().inputs[0];
-  if (!chains.leaves_gradient(dy)) return false;
-  const DepthwiseChains::Gradient& g = chains.left_gradients.at(dy);
+  if (!chains.skips_gradient(dy)) return false;
+  const DepthwiseChains::Gradient& g = chains.skipped_gradients.at(dy);
   const DepthwiseChains::Input& in = chains.inputs.at(chains.input_of(dy));
   const DepthwiseShape shape = depthwise_shape(op.window, in.x, l);
   const std::int64_t padded = channels_of(in.x, l).padded;
   for (const Buffer buffer :
-       {in.x.buffer, in.rows.mean, in.rows.a, in.rows.b, in.inverse_std, g.y.buffer, g.dw.buffer,
-        g.rows.mean, g.rows.a, g.rows.b, g.p, g.q, g.r}) {
+       {in.x.buffer, in.norm.mean, in.norm.a, in.norm.b, in.inverse_std, g.y.buffer, g.dw.buffer,
+        g.norm.mean, g.norm.a, g.norm.b, g.p, g.q, g.r}) {
     l.reuse(buffer);
   }
-  const Buffer kernel = padded_taps(l, 1, in.x.c(), padded);
+  const Buffer kernel = padded_rows(l, 1, in.x.c(), padded);
   const Operand dx = l.output(0, Layout::kBlocked);
   const Buffer dkernel = l.scratch(9 * padded * 4);
   const auto sums_bytes = padded * static_cast<std::int64_t>(sizeof(GradientSums));
@@ -117,11 +100,11 @@ bool lower_in_chain(const graph::ConvBackwardData& op, Lowering& l) {
     const simd::DepthwiseGradient gradient{c.at<float>(in.x.buffer),
                                            c.at<float>(g.y.buffer),
                                            c.at<float>(g.dw.buffer),
-                                           in.rows.at(c),
-                                           g.rows.at(c),
+                                           in.norm.at(c),
+                                           g.norm.at(c),
                                            c.at<float>(in.inverse_std),
                                            {c.at<float>(g.p), c.at<float>(g.q), c.at<float>(g.r)}};
-    over_blocks(c, shape, c.at<float>(scratch), floats, threads,
+    over_blocks(c, shape, c.at<float>(scratch), floats,
                 [&](const DepthwiseShape& part, float* own) {
                   run(part, gradient, c.at<float>(kernel), c.at<float>(dx.buffer),
                       c.at<float>(dkernel), c.at<GradientSums>(sums), own);

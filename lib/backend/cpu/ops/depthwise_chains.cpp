@@ -36,7 +36,7 @@ bool is_depthwise(const Graph& graph, const Node& node) {
 }
 
 // Whether dy is the dx of a batch norm whose output can be computed again.
-bool can_leave_gradient(const Graph& graph, ValueId dy) {
+bool can_skip_gradient(const Graph& graph, ValueId dy) {
   const Node* after = producer(graph, dy);
   if (after == nullptr || is_output(graph, dy)) return false;
   const auto* norm = std::get_if<graph::BatchNormBackward>(&after->op);
@@ -56,7 +56,7 @@ BackwardChain backward_chain(const Graph& graph, int data) {
   const auto* op = std::get_if<graph::ConvBackwardData>(&node.op);
   if (op == nullptr || !fits(op->window, op->groups, graph[node.inputs[1]].shape)) return {};
   const ValueId dy = node.inputs[0], dz = node.outputs[0];
-  if (!can_leave_gradient(graph, dy) || is_output(graph, dz)) return {};
+  if (!can_skip_gradient(graph, dy) || is_output(graph, dz)) return {};
 
   const std::vector<int> readers = graph.consumers(dy), next = graph.consumers(dz);
   if (readers.size() != 2 || next.size() != 1 || readers[0] != data) return {};
@@ -78,7 +78,7 @@ BackwardChain backward_chain(const Graph& graph, int data) {
 
 }  // namespace
 
-DepthwiseChains::DepthwiseChains(const Graph& graph) {
+DepthwiseChains::DepthwiseChains(const Graph& graph, const Machine& machine) {
   std::map<int, ValueId> reads_in_chain;  // node -> the z that it needs not be given
   std::vector<BackwardChain> chains;
   for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
@@ -99,10 +99,10 @@ DepthwiseChains::DepthwiseChains(const Graph& graph) {
       return found->second == z && (!std::holds_alternative<graph::BatchNormBackward>(at.op) ||
                                     at.inputs[0] == node.inputs[0]);
     });
-    if (graph[z].type == DType::kFloat32 && graph[z].shape.rank() == 4 && !readers.empty() &&
-        all_in_chain && !is_output(graph, z)) {
-      outputs_.insert(z);
-    }
+    if (graph[z].type != DType::kFloat32 || graph[z].shape.rank() != 4) continue;
+    // A thread takes whole blocks of channels.
+    const bool busy = graph[z].shape[3] > (machine.threads - 1) * machine.block;
+    if (busy && !readers.empty() && all_in_chain && !is_output(graph, z)) outputs_.insert(z);
   }
   for (const BackwardChain& chain : chains) {
     if (outputs_.contains(chain.z)) gradients_[chain.dy] = chain.z;

@@ -7,25 +7,27 @@
 #include <map>
 #include <set>
 
-#include "backend/cpu/ops/norm_rows.h"
+#include "backend/cpu/ops/batch_norm.h"
 
 namespace trainer::backend::cpu {
 
 class DepthwiseChains {
  public:
-  explicit DepthwiseChains(const graph::Graph& graph);
+  // None where blocks of channels are fewer than the threads of a worker.
+  DepthwiseChains(const graph::Graph& graph, const Machine& machine);
 
-  // Whether a batch norm leaves its output z to the convolutions that read it.
-  bool leaves_output(graph::ValueId z) const { return outputs_.contains(z); }
-  // Whether the backward form of a batch norm leaves its dx, the dy of a convolution, to that.
-  bool leaves_gradient(graph::ValueId dy) const { return gradients_.contains(dy); }
+  // Whether a batch norm does not write its output z: the convolutions that read it compute it.
+  bool skips_output(graph::ValueId z) const { return outputs_.contains(z); }
+  // Whether the backward form of a batch norm does not write dy, its gradient: ConvBackwardData
+  // computes it.
+  bool skips_gradient(graph::ValueId dy) const { return gradients_.contains(dy); }
   // The z of the convolution whose dy it is.
   graph::ValueId input_of(graph::ValueId dy) const { return gradients_.at(dy); }
 
   // ---- What steps leave to later ones ----
   struct Input {  // by z
     Operand x;
-    Affine rows;
+    NormBuffers norm;
     Buffer inverse_std;  // padded
   };
   struct Moments {  // by y
@@ -33,12 +35,12 @@ class DepthwiseChains {
   };
   struct Gradient {  // by dy
     Operand y, dw;
-    Affine rows;
+    NormBuffers norm;
     Buffer p, q, r;
   };
   std::map<graph::ValueId, Input> inputs;
   std::map<graph::ValueId, Moments> moments;
-  std::map<graph::ValueId, Gradient> left_gradients;
+  std::map<graph::ValueId, Gradient> skipped_gradients;
   std::map<graph::ValueId, Buffer> kernel_gradients;  // by dy, [9, channels padded]
   // By dz: the sums of the norm before. That dz is the gradient before the gate already.
   std::map<graph::ValueId, Buffer> sums;
@@ -48,7 +50,7 @@ class DepthwiseChains {
   std::map<graph::ValueId, graph::ValueId> gradients_;  // dy -> z
 };
 
-// Lowers an op of such a convolution; false when it is of none.
+// Lowers an op of a chain; false when the op is in none.
 bool lower_in_chain(const graph::Conv& op, Lowering& l);
 bool lower_in_chain(const graph::ConvBackwardData& op, Lowering& l);
 bool lower_in_chain(const graph::ConvBackwardWeights& op, Lowering& l);

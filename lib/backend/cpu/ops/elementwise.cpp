@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 
@@ -19,13 +20,17 @@ void lower(const graph::Preprocess& op, Lowering& l) {
   const bool reverse = op.reverse_channels;
   with_type(y.type, [&]<class T>() {
     l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
-      if (x.type == DType::kUInt8) {
-        kernels.preprocess_u8(c.at<std::uint8_t>(x.buffer), c.at<T>(y.buffer), c.samples, pixels,
-                              channels, reverse, a.data(), b.data());
-      } else {
-        kernels.preprocess_f32(c.at<float>(x.buffer), c.at<T>(y.buffer), c.samples, pixels,
-                               channels, reverse, a.data(), b.data());
-      }
+      over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
+        const std::int64_t at = first * pixels * channels;
+        T* to = c.at<T>(y.buffer) + at;
+        if (x.type == DType::kUInt8) {
+          kernels.preprocess_u8(c.at<std::uint8_t>(x.buffer) + at, to, count, pixels, channels,
+                                reverse, a.data(), b.data());
+        } else {
+          kernels.preprocess_f32(c.at<float>(x.buffer) + at, to, count, pixels, channels, reverse,
+                                 a.data(), b.data());
+        }
+      });
     });
   });
 }
@@ -44,15 +49,17 @@ void lower(const graph::Add&, Lowering& l) {
   const std::int64_t elements = l.padded_elements(y.shape, layout);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = typed<T>(l).add](const RunContext& c) {
-      const T* from[64];
-      T* to = c.at<T>(y.buffer);
-      // More inputs than fit are added to the sum so far.
-      for (std::size_t done = 0; done < count;) {
-        std::size_t n = 0;
-        if (done > 0) from[n++] = to;
-        while (n < std::size(from) && done < count) from[n++] = c.at<T>(inputs[done++]);
-        run(to, from, static_cast<int>(n), elements);
-      }
+      over_parts(c, elements, [&](std::int64_t first, std::int64_t part, int) {
+        const T* from[64];
+        T* to = c.at<T>(y.buffer) + first;
+        // More inputs than fit are added to the sum so far.
+        for (std::size_t done = 0; done < count;) {
+          std::size_t n = 0;
+          if (done > 0) from[n++] = to;
+          while (n < std::size(from) && done < count) from[n++] = c.at<T>(inputs[done++]) + first;
+          run(to, from, static_cast<int>(n), part);
+        }
+      });
     });
   });
 }
@@ -218,8 +225,11 @@ void lower(const graph::Dropout& op, Lowering& l) {
   const std::int64_t elements = x.shape.elements() / x.n();
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = typed<T>(l).dropout](const RunContext& c) {
-      run(c.at<T>(x.buffer), c.at<T>(y.buffer), c.samples, elements, op.rate, op.seed, op.layer,
-          c.scalars->update, c.first_sample);
+      over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
+        run(c.at<T>(x.buffer) + first * elements, c.at<T>(y.buffer) + first * elements, count,
+            elements, op.rate, op.seed, op.layer, c.scalars->update,
+            c.first_sample + static_cast<std::uint64_t>(first));
+      });
     });
   });
 }

@@ -1,6 +1,8 @@
 // Helpers shared by the files that lower single ops onto our own kernels.
 #pragma once
 
+#include <algorithm>
+
 #include "backend/cpu/lowering.h"
 
 namespace trainer::backend::cpu {
@@ -44,6 +46,22 @@ inline simd::Gate gate_of(const graph::Activation& activation) {
     default:
       return simd::Gate::kNone;
   }
+}
+
+// Input i, a parameter, as [rows, channels padded with zeros], packed once an update.
+inline Buffer padded_rows(Lowering& l, std::size_t input, std::int64_t channels,
+                          std::int64_t padded) {
+  const std::int64_t rows = l.shape_of_input(input).elements() / channels;
+  return l.packed_weights(input, concat("rows", padded), rows * padded * 4,
+                          [=](const float* from, char* to) {
+                            return [=] {
+                              float* row = reinterpret_cast<float*>(to);
+                              for (std::int64_t r = 0; r < rows; ++r, row += padded) {
+                                std::copy(from + r * channels, from + (r + 1) * channels, row);
+                                std::fill(row + channels, row + padded, 0.0f);
+                              }
+                            };
+                          });
 }
 
 // Steps that apply an activation or its derivative to whole operands (activation.cpp). `saved` is

@@ -1,4 +1,5 @@
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -31,6 +32,25 @@ PlaneShape plane_shape(const Shape& x, const Lowering& l) {
   return {x[0], blocks_of(x[3], l), x[1] * x[2]};
 }
 
+// Calls run(planes, first element of x, of y, thread) for parts of the planes.
+template <class Run>
+void over_pools(const RunContext& c, const PoolShape& all, std::int64_t block, const Run& run) {
+  over_parts(c, all.planes, [&](std::int64_t first, std::int64_t count, int thread) {
+    PoolShape part = all;
+    part.planes = count;
+    run(part, first * all.h * all.w * block, first * all.oh * all.ow * block, thread);
+  });
+}
+
+// The same for planes of which each is pooled to one pixel.
+template <class Run>
+void over_global_pools(const RunContext& c, const PlaneShape& all, std::int64_t block,
+                       const Run& run) {
+  over_parts(c, all.n * all.blocks, [&](std::int64_t first, std::int64_t count, int) {
+    run(PlaneShape{1, count, all.pixels}, first * all.pixels * block, first * block);
+  });
+}
+
 }  // namespace
 
 void lower(const graph::Pool& op, Lowering& l) {
@@ -39,15 +59,22 @@ void lower(const graph::Pool& op, Lowering& l) {
   const PoolShape shape = pool_shape(op.window, x.shape, y.shape, l);
   const bool keep = op.kind == Pool::Kind::kMax && op.keep_index && l.output_wanted(1);
   const Buffer index = keep ? l.output(1, Layout::kBlocked).buffer : -1;
+  const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     if (op.kind == Pool::Kind::kMax) {
       l.step(l.kernels().name, [=, run = typed<T>(l).max_pool](const RunContext& c) {
-        run(shape, c.at<T>(x.buffer), c.at<T>(y.buffer),
-            index >= 0 ? c.at<std::uint8_t>(index) : nullptr);
+        over_pools(c, shape, block,
+                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
+                     run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out,
+                         index >= 0 ? c.at<std::uint8_t>(index) + out : nullptr);
+                   });
       });
     } else {
       l.step(l.kernels().name, [=, run = typed<T>(l).average_pool](const RunContext& c) {
-        run(shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
+        over_pools(c, shape, block,
+                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
+                     run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
+                   });
       });
     }
   });
@@ -76,18 +103,27 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   const Buffer index = max ? l.input_as_is(1).buffer : -1;
   const Operand dx = l.output(0, Layout::kBlocked);
   const PoolShape shape = pool_shape(op.window, dx.shape, dy.shape, l);
-  const Buffer plane = l.scratch(shape.h * shape.w * l.machine().block * 4);
+  const std::int64_t block = l.machine().block, plane_floats = shape.h * shape.w * block;
+  const Buffer planes = l.scratch(plane_floats * l.machine().threads * 4);
   const simd::Gate gate = gate_of(op.activation);
   with_type(dy.type, [&]<class T>() {
     if (max) {
       l.step(l.kernels().name, [=, alpha = op.activation.alpha,
                                 run = typed<T>(l).max_pool_backward](const RunContext& c) {
-        run(shape, c.at<T>(dy.buffer), c.at<std::uint8_t>(index), c.at<T>(y), gate, alpha,
-            c.at<T>(dx.buffer), c.at<float>(plane));
+        over_pools(c, shape, block,
+                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
+                     run(part, c.at<T>(dy.buffer) + out, c.at<std::uint8_t>(index) + out,
+                         c.at<T>(y) + out, gate, alpha, c.at<T>(dx.buffer) + in,
+                         c.at<float>(planes) + thread * plane_floats);
+                   });
       });
     } else {
       l.step(l.kernels().name, [=, run = typed<T>(l).average_pool_backward](const RunContext& c) {
-        run(shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
+        over_pools(c, shape, block,
+                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
+                     run(part, c.at<T>(dy.buffer) + out, c.at<T>(dx.buffer) + in,
+                         c.at<float>(planes) + thread * plane_floats);
+                   });
       });
     }
   });
@@ -97,11 +133,16 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
   const PlaneShape shape = plane_shape(x.shape, l);
+  const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     const auto run =
         op.kind == Pool::Kind::kMax ? typed<T>(l).global_max : typed<T>(l).global_average;
-    l.step(l.kernels().name,
-           [=](const RunContext& c) { run(shape, c.at<T>(x.buffer), c.at<T>(y.buffer)); });
+    l.step(l.kernels().name, [=](const RunContext& c) {
+      over_global_pools(c, shape, block,
+                        [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
+                          run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
+                        });
+    });
   });
 }
 
@@ -112,15 +153,20 @@ void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const Buffer y = max ? l.input(2, Layout::kBlocked).buffer : -1;
   const Operand dx = l.output(0, Layout::kBlocked);
   const PlaneShape shape = plane_shape(dx.shape, l);
+  const std::int64_t block = l.machine().block;
   with_type(dy.type, [&]<class T>() {
     const simd::Typed<T>& kernels = typed<T>(l);
     l.step(l.kernels().name, [=, &kernels](const RunContext& c) {
-      if (max) {
-        kernels.global_max_backward(shape, c.at<T>(x), c.at<T>(y), c.at<T>(dy.buffer),
-                                    c.at<T>(dx.buffer));
-      } else {
-        kernels.global_average_backward(shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer));
-      }
+      over_global_pools(
+          c, shape, block, [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
+            const T* gradient = c.at<T>(dy.buffer) + out;
+            if (max) {
+              kernels.global_max_backward(part, c.at<T>(x) + in, c.at<T>(y) + out, gradient,
+                                          c.at<T>(dx.buffer) + in);
+            } else {
+              kernels.global_average_backward(part, gradient, c.at<T>(dx.buffer) + in);
+            }
+          });
     });
   });
 }

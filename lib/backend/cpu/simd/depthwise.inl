@@ -3,31 +3,31 @@
 // z and the gradient of y are never written: rows of them are made in the first cache from x, and
 // from y and the gradient of w, as the convolution needs them.
 
-constexpr std::int64_t kTaps = 3;
+constexpr std::int64_t kSide = 3;
 constexpr int kPixelsAtOnce = 4;
 
 // Columns of a row of z with its padding, and of a row of the gradient of y spread to the pixels of z.
 inline std::int64_t depthwise_columns(const DepthwiseShape& s) {
-  const std::int64_t read = (s.ow - 1) * s.stride + kTaps, given = s.left + s.w;
+  const std::int64_t read = (s.ow - 1) * s.stride + kSide, given = s.left + s.w;
   return read > given ? read : given;
 }
-inline std::int64_t depthwise_gradient_columns(const DepthwiseShape& s) { return s.w + kTaps - 1; }
+inline std::int64_t depthwise_gradient_columns(const DepthwiseShape& s) { return s.w + kSide - 1; }
 
 std::int64_t depthwise_scratch(const DepthwiseShape& s) {
-  return (kTaps + 1) * depthwise_columns(s) * B;
+  return (kSide + 1) * depthwise_columns(s) * B;
 }
 std::int64_t depthwise_backward_scratch(const DepthwiseShape& s) {
-  return (kTaps * depthwise_gradient_columns(s) + 2 * s.w) * B;
+  return (kSide * depthwise_gradient_columns(s) + 2 * s.w) * B;
 }
 
 inline void zero_floats(float* p, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += B) store(p + i, V{});
 }
 
-inline void normalise_row(const float* x, std::int64_t pixels, const NormRows& rows,
+inline void normalise_row(const float* x, std::int64_t pixels, const NormCoefficients& norms,
                           std::int64_t block, float* z) {
-  with_gate(rows.gate, [&]<Gate gate>() {
-    const BlockNorm<gate> norm(rows, block);
+  with_gate(norms.gate, [&]<Gate gate>() {
+    const BlockNorm<gate> norm(norms, block);
     for (std::int64_t i = 0; i < pixels * B; i += B) store(z + i, norm(load(x + i)));
   });
 }
@@ -41,19 +41,19 @@ inline void prefetch(const float* p) {
 
 // `count` outputs of a row, from the rows of z at their first column.
 template <int stride, int count>
-inline void depthwise_pixels(const float* const (&rows)[kTaps], const V (&kernel)[9],
+inline void depthwise_pixels(const float* const (&rows)[kSide], const V (&kernel)[9],
                              std::int64_t column, float* y) {
   V sum[count] = {};
 #pragma GCC unroll 3
-  for (int ky = 0; ky < kTaps; ++ky) {
-    constexpr int kRead = (count - 1) * stride + kTaps;
+  for (int ky = 0; ky < kSide; ++ky) {
+    constexpr int kRead = (count - 1) * stride + kSide;
     V z[kRead];
 #pragma GCC unroll 16
     for (int i = 0; i < kRead; ++i) z[i] = load(rows[ky] + (column + i) * B);
 #pragma GCC unroll 16
     for (int i = 0; i < count; ++i) {
 #pragma GCC unroll 3
-      for (int kx = 0; kx < kTaps; ++kx) sum[i] += kernel[ky * kTaps + kx] * z[i * stride + kx];
+      for (int kx = 0; kx < kSide; ++kx) sum[i] += kernel[ky * kSide + kx] * z[i * stride + kx];
     }
   }
 #pragma GCC unroll 16
@@ -61,7 +61,7 @@ inline void depthwise_pixels(const float* const (&rows)[kTaps], const V (&kernel
 }
 
 template <int stride>
-inline void depthwise_row(const float* const (&rows)[kTaps], const V (&kernel)[9], std::int64_t ow,
+inline void depthwise_row(const float* const (&rows)[kSide], const V (&kernel)[9], std::int64_t ow,
                           float* y, const float* next) {
   std::int64_t ox = 0;
   for (; ox + kPixelsAtOnce <= ow; ox += kPixelsAtOnce) {
@@ -91,15 +91,15 @@ class RowsOfZ {
  public:
   RowsOfZ(const DepthwiseShape& s, float* scratch) : s_(s), scratch_(scratch) {
     row_ = depthwise_columns(s) * B;
-    zero_floats(scratch, (kTaps + 1) * row_);
+    zero_floats(scratch, (kSide + 1) * row_);
   }
   void begin(const float* x, std::int64_t block) {
     x_ = x;
     block_ = block;
     made_ = 0;
   }
-  const float* at(std::int64_t y, const NormRows& norm) {
-    if (y < 0 || y >= s_.h) return scratch_ + kTaps * row_;
+  const float* at(std::int64_t y, const NormCoefficients& norm) {
+    if (y < 0 || y >= s_.h) return scratch_ + kSide * row_;
     for (; made_ <= y; ++made_) {
       normalise_row(x_ + made_ * s_.w * B, s_.w, norm, block_, place(made_) + s_.left * B);
     }
@@ -109,7 +109,7 @@ class RowsOfZ {
   const float* next() const { return x_ + made_ * s_.w * B; }
 
  private:
-  float* place(std::int64_t y) { return scratch_ + y % kTaps * row_; }
+  float* place(std::int64_t y) { return scratch_ + y % kSide * row_; }
   const DepthwiseShape& s_;
   float* scratch_;
   const float* x_ = nullptr;
@@ -117,14 +117,14 @@ class RowsOfZ {
 };
 
 inline void load_taps(const float* kernel, std::int64_t blocks, std::int64_t block, V (&taps)[9]) {
-  for (std::int64_t t = 0; t < kTaps * kTaps; ++t) taps[t] = load(kernel + (t * blocks + block) * B);
+  for (std::int64_t t = 0; t < kSide * kSide; ++t) taps[t] = load(kernel + (t * blocks + block) * B);
 }
 
-void depthwise(const DepthwiseShape& s, const float* x, const NormRows& before, const float* kernel,
+void depthwise(const DepthwiseShape& s, const float* x, const NormCoefficients& before, const float* kernel,
                float* y, float* shift, Moments* moments, float* scratch) {
   RowsOfZ z(s, scratch);
   for (std::int64_t k = s.block_begin; k < s.block_end; ++k) {
-    V taps[kTaps * kTaps];
+    V taps[kSide * kSide];
     load_taps(kernel, s.blocks, k, taps);
     for (std::int64_t n = 0; n < s.n; ++n) {
       z.begin(x + (n * s.blocks + k) * s.h * s.w * B, k);
@@ -132,8 +132,8 @@ void depthwise(const DepthwiseShape& s, const float* x, const NormRows& before, 
       V sum{}, square{};
       for (std::int64_t oy = 0; oy < s.oh; ++oy, out += s.ow * B) {
         const std::int64_t top = oy * s.stride - s.top;
-        const float* rows[kTaps];
-        for (std::int64_t ky = 0; ky < kTaps; ++ky) rows[ky] = z.at(top + ky, before);
+        const float* rows[kSide];
+        for (std::int64_t ky = 0; ky < kSide; ++ky) rows[ky] = z.at(top + ky, before);
         if (s.stride == 1) {
           depthwise_row<1>(rows, taps, s.ow, out, z.next());
         } else {
@@ -162,7 +162,7 @@ class RowsOfGradient {
   RowsOfGradient(const DepthwiseShape& s, const DepthwiseGradient& g, float* scratch)
       : s_(s), g_(g), scratch_(scratch) {
     row_ = depthwise_gradient_columns(s) * B;
-    zero_floats(scratch, kTaps * row_);
+    zero_floats(scratch, kSide * row_);
     first_ = s.left > 2 ? ceil_div(s.left - 2, s.stride) : 0;
     last_ = least(s.ow, (s.w + s.left - 1) / s.stride + 1);
   }
@@ -190,8 +190,8 @@ class RowsOfGradient {
     float* to = place(made_);
     with_gate(g_.after.gate, [&]<Gate gate>() {
       const BlockNorm<gate> norm(g_.after, block_);
-      const V p = load(g_.rows.p + block_ * B), q = load(g_.rows.q + block_ * B);
-      const V r = load(g_.rows.r + block_ * B);
+      const V p = load(g_.coefficients.p + block_ * B), q = load(g_.coefficients.q + block_ * B);
+      const V r = load(g_.coefficients.r + block_ * B);
       for (std::int64_t i = first_; i < last_; ++i) {
         const V value = load(y + i * B);
         const V g = gated<gate, false, float>(norm, load(dw + i * B), value, nullptr, 0);
@@ -199,7 +199,7 @@ class RowsOfGradient {
       }
     });
   }
-  float* place(std::int64_t row) { return scratch_ + row % kTaps * row_; }
+  float* place(std::int64_t row) { return scratch_ + row % kSide * row_; }
 
   const DepthwiseShape& s_;
   const DepthwiseGradient& g_;
@@ -210,29 +210,29 @@ class RowsOfGradient {
 // Three taps of one row, for `count` pixels of z: adds to dz, and to the gradients of the taps.
 template <int count>
 inline void depthwise_backward_pixels(const float* dy, const V* taps, const float* z, float* dz,
-                                      V (&dtaps)[kTaps]) {
-  V d[count + kTaps - 1], product[kTaps];
+                                      V (&dtaps)[kSide]) {
+  V d[count + kSide - 1], product[kSide];
 #pragma GCC unroll 16
-  for (int i = 0; i < count + kTaps - 1; ++i) d[i] = load(dy + i * B);
+  for (int i = 0; i < count + kSide - 1; ++i) d[i] = load(dy + i * B);
 #pragma GCC unroll 16
   for (int i = 0; i < count; ++i) {
     const V value = load(z + i * B);
     V sum = load(dz + i * B);
 #pragma GCC unroll 3
-    for (int kx = 0; kx < kTaps; ++kx) {
-      const V g = d[i + kTaps - 1 - kx];
+    for (int kx = 0; kx < kSide; ++kx) {
+      const V g = d[i + kSide - 1 - kx];
       sum += taps[kx] * g;
       product[kx] = i == 0 ? value * g : product[kx] + value * g;
     }
     store(dz + i * B, sum);
   }
 #pragma GCC unroll 3
-  for (int kx = 0; kx < kTaps; ++kx) dtaps[kx] += product[kx];
+  for (int kx = 0; kx < kSide; ++kx) dtaps[kx] += product[kx];
 }
 
 inline void depthwise_backward_row(const float* dy, const V* taps, std::int64_t pixels,
                                    const float* z, float* dz, V* dtaps, const Next& next) {
-  V row[kTaps] = {};
+  V row[kSide] = {};
   std::int64_t i = 0;
   for (; i + kPixelsAtOnce <= pixels; i += kPixelsAtOnce) {
     for (const float* p : next.rows) prefetch<kPixelsAtOnce>(p + i * B);
@@ -240,11 +240,11 @@ inline void depthwise_backward_row(const float* dy, const V* taps, std::int64_t 
   }
   for (; i < pixels; ++i)
     depthwise_backward_pixels<1>(dy + i * B, taps, z + i * B, dz + i * B, row);
-  for (int kx = 0; kx < kTaps; ++kx) dtaps[kx] += row[kx];
+  for (int kx = 0; kx < kSide; ++kx) dtaps[kx] += row[kx];
 }
 
 // dx = dz through the gate at z, and its sums for the norm before.
-inline void gate_row(const NormRows& before, const float* inverse_std, std::int64_t block,
+inline void gate_row(const NormCoefficients& before, const float* inverse_std, std::int64_t block,
                      std::int64_t pixels, const float* x, const float* z, const float* dz, float* dx,
                      V& sum, V& product) {
   with_gate(before.gate, [&]<Gate gate>() {
@@ -266,35 +266,35 @@ inline void gate_row(const NormRows& before, const float* inverse_std, std::int6
 void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient& g, const float* kernel,
                         float* dx, float* dkernel, GradientSums* sums, float* scratch) {
   RowsOfGradient gradient(s, g, scratch);
-  float* z = scratch + kTaps * depthwise_gradient_columns(s) * B;
+  float* z = scratch + kSide * depthwise_gradient_columns(s) * B;
   float* dz = z + s.w * B;
   for (std::int64_t k = s.block_begin; k < s.block_end; ++k) {
-    V taps[kTaps * kTaps], dtaps[kTaps * kTaps] = {};
+    V taps[kSide * kSide], dtaps[kSide * kSide] = {};
     load_taps(kernel, s.blocks, k, taps);
     for (std::int64_t n = 0; n < s.n; ++n) {
       const std::int64_t plane = n * s.blocks + k;
       gradient.begin(plane, k);
-      V sum{}, product{}, of_plane[kTaps * kTaps] = {};
+      V sum{}, product{}, of_plane[kSide * kSide] = {};
       for (std::int64_t y = 0; y < s.h; ++y) {
         const std::int64_t at = (plane * s.h + y) * s.w * B, after = at + s.w * B;
         normalise_row(g.x + at, s.w, g.before, k, z);
         zero_floats(dz, s.w * B);
-        for (std::int64_t ky = kTaps; ky-- > 0;) {
+        for (std::int64_t ky = kSide; ky-- > 0;) {
           const float* dy = gradient.at(y, ky);
           if (dy == nullptr) continue;
-          const Next next[kTaps] = {
+          const Next next[kSide] = {
               {{dx + after, dx + after}}, gradient.next(), {{g.x + after, g.x + after}}};
-          depthwise_backward_row(dy, taps + ky * kTaps, s.w, z, dz, of_plane + ky * kTaps,
+          depthwise_backward_row(dy, taps + ky * kSide, s.w, z, dz, of_plane + ky * kSide,
                                  next[ky]);
         }
         gate_row(g.before, g.inverse_std, k, s.w, g.x + at, z, dz, dx + at, sum, product);
       }
-      for (std::int64_t t = 0; t < kTaps * kTaps; ++t) dtaps[t] += of_plane[t];
+      for (std::int64_t t = 0; t < kSide * kSide; ++t) dtaps[t] += of_plane[t];
       for (std::int64_t c = 0; c < B; ++c) {
         sums[k * B + c].sum_g += static_cast<double>(sum[c]);
         sums[k * B + c].sum_g_xhat += static_cast<double>(product[c]);
       }
     }
-    for (std::int64_t t = 0; t < kTaps * kTaps; ++t) store(dkernel + (t * s.blocks + k) * B, dtaps[t]);
+    for (std::int64_t t = 0; t < kSide * kSide; ++t) store(dkernel + (t * s.blocks + k) * B, dtaps[t]);
   }
 }

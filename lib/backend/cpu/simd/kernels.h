@@ -65,13 +65,13 @@ struct PlaneShape {
 
 // y = gate((x - mean) * a + b) by channel, gate as an activation: relu, relu6, leaky_relu or none.
 // The mean is taken off first: channels that hardly vary would lose their digits otherwise.
-struct NormRows {
+struct NormCoefficients {
   const float *mean, *a, *b;
   Gate gate;
   float alpha;
 };
 // The gradient of x: p * g + q * (x - mean) + r by channel, where g is that before the gate.
-struct NormGradientRows {
+struct NormGradientCoefficients {
   const float *p, *q, *r;
 };
 
@@ -85,9 +85,9 @@ struct DepthwiseShape {
 // whose output has the gradient dw.
 struct DepthwiseGradient {
   const float *x, *y, *dw;
-  NormRows before, after;
-  const float* inverse_std;  // of the norm before
-  NormGradientRows rows;     // of the norm after
+  NormCoefficients before, after;
+  const float* inverse_std;               // of the norm before
+  NormGradientCoefficients coefficients;  // of the norm after
 };
 
 // x as [outer, pixels, groups * channels], normalised over the pixels and channels of a group.
@@ -134,13 +134,13 @@ struct Typed {
 
   // Adds to moments [blocks * block]; shift [blocks * block].
   void (*moments)(const PlaneShape&, const T* x, const float* shift, Moments* moments);
-  void (*scale_shift)(const PlaneShape&, const T* x, const NormRows&, T* y);
+  void (*scale_shift)(const PlaneShape&, const T* x, const NormCoefficients&, T* y);
   // Adds to sums, with g = dy * gate'(y). y may be null: it is then computed again from x.
-  void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormRows&,
+  void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormCoefficients&,
                     const float* inverse_std, GradientSums* sums);
   // dx may be dy.
-  void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormRows&,
-                        const NormGradientRows&, T* dx);
+  void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y,
+                        const NormCoefficients&, const NormGradientCoefficients&, T* dx);
 
   void (*add)(T* y, const T* const* x, int count, std::int64_t elements);
   // Keeps element i of sample s with the draw of (key, counter {i / 4, step, sample, layer}).
@@ -215,7 +215,7 @@ struct Kernels {
 
   // y = the convolution of x through the batch norm before it; kernel is [3, 3, blocks * block].
   // Sets shift to y's first pixels and adds the moments of y about it to `moments`.
-  void (*depthwise)(const DepthwiseShape&, const float* x, const NormRows& before,
+  void (*depthwise)(const DepthwiseShape&, const float* x, const NormCoefficients& before,
                     const float* kernel, float* y, float* shift, Moments* moments, float* scratch);
   std::int64_t (*depthwise_scratch)(const DepthwiseShape&);
   // dx is the gradient before the gate of the norm before, whose sums are added to `sums`. Sets

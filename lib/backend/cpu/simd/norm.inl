@@ -36,7 +36,7 @@ template <Gate gate>
 struct BlockNorm {
   V mean, a, b;
   float alpha;
-  BlockNorm(const NormRows& rows, std::int64_t block)
+  BlockNorm(const NormCoefficients& rows, std::int64_t block)
       : mean(load(rows.mean + block * B)),
         a(load(rows.a + block * B)),
         b(load(rows.b + block * B)),
@@ -54,7 +54,7 @@ inline V rounded(V v) {
 }
 
 template <class T>
-void scale_shift(const PlaneShape& s, const T* x, const NormRows& rows, T* y) {
+void scale_shift(const PlaneShape& s, const T* x, const NormCoefficients& rows, T* y) {
   with_gate(rows.gate, [&]<Gate gate>() {
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
@@ -81,7 +81,7 @@ inline V gated(const BlockNorm<gate>& norm, V dy, V x, const T* y, std::int64_t 
 }
 
 template <class T>
-void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormRows& rows,
+void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
                const float* inverse_std, GradientSums* sums) {
   with_gate_and_source(rows.gate, y, [&]<Gate gate, bool given>() {
     std::int64_t at = 0;
@@ -110,8 +110,8 @@ void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const N
 }
 
 template <class T>
-void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormRows& rows,
-                   const NormGradientRows& gradient, T* dx) {
+void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
+                   const NormGradientCoefficients& gradient, T* dx) {
   with_gate_and_source(rows.gate, y, [&]<Gate gate, bool given>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)

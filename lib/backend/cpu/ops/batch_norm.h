@@ -18,16 +18,26 @@ inline Channels channels_of(const Operand& x, const Lowering& l) {
   return {{x.n(), blocks, pixels}, x.c(), blocks * block};
 }
 
-// The rows of simd::NormRows; padded channels give zero.
-struct Affine {
+// Where simd::NormCoefficients lie, each of `padded` floats; those of padded channels give zero.
+struct NormBuffers {
   Buffer mean = -1, a = -1, b = -1;
   simd::Gate gate = simd::Gate::kNone;
   float alpha = 0;
 
-  simd::NormRows at(const RunContext& c) const {
-    return {c.at<float>(mean), c.at<float>(a), c.at<float>(b), gate, alpha};
+  // Those of the channels from `first` on.
+  simd::NormCoefficients at(const RunContext& c, std::int64_t first = 0) const {
+    return {c.at<float>(mean) + first, c.at<float>(a) + first, c.at<float>(b) + first, gate, alpha};
   }
 };
+
+// Scratch for the coefficients of the next step.
+NormBuffers norm_buffers(Lowering& l, const Channels& ch, const graph::Activation& activation);
+// Fills them; beta may be null. gamma, beta, mean and inverse_std are [count].
+void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
+                       const float* beta, const float* mean, const float* inverse_std,
+                       const NormBuffers& norm);
+// Copies `count` floats and sets those up to `padded` to zero.
+void pad(const float* from, std::int64_t count, std::int64_t padded, float* to);
 
 // The batch norm, of either form, that made the output of a backward form with an activation; null
 // when it is not in the graph.
