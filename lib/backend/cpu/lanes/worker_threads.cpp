@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "backend/cpu/lanes/on_threads.h"
 #include "base/threads/cores.h"
 
 namespace trainer::backend::cpu {
@@ -41,8 +42,8 @@ WorkerThreads::WorkerThreads(int workers, int threads_per_worker,
 // OpenMP keeps the threads that it has started for a thread, also those of before.
 void WorkerThreads::pin(int worker) const {
   if (cores_.empty()) return;
-#pragma omp parallel num_threads(threads_per_worker_)
-  pin_thread(cores_[static_cast<std::size_t>(worker)]);
+  on_threads(threads_per_worker_,
+             [&](int) { pin_thread(cores_[static_cast<std::size_t>(worker)]); });
 }
 
 void WorkerThreads::run(const std::function<void(int)>& work,

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "backend/cpu/lanes/on_threads.h"
 #include "backend/cpu/lowering.h"
 #include "base/partition.h"
 
@@ -56,9 +57,8 @@ Buffer scratch_for(Lowering& l, const std::vector<ConvPart<Shape>>& parts,
 template <class Shape, class Run>
 void run_parts(const std::vector<ConvPart<Shape>>& parts, const Run& run) {
   if (parts.size() == 1) return run(parts[0]);
-  const int count = static_cast<int>(parts.size());
-#pragma omp parallel for num_threads(count)
-  for (int i = 0; i < count; ++i) run(parts[static_cast<std::size_t>(i)]);
+  on_threads(static_cast<int>(parts.size()),
+             [&](int i) { run(parts[static_cast<std::size_t>(i)]); });
 }
 
 }  // namespace trainer::backend::cpu

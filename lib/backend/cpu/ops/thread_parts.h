@@ -1,11 +1,10 @@
 // Our own kernels on the threads of a worker: each takes a part of the samples, planes or elements.
-// A result's bits do not depend on the number of threads. The threads are OpenMP's, as those of
-// oneDNN's primitives: threads of our own would wait while OpenMP's still spin. What they run must
-// not throw.
+// A result's bits do not depend on the number of threads.
 #pragma once
 
 #include <algorithm>
 
+#include "backend/cpu/lanes/on_threads.h"
 #include "backend/cpu/lowering.h"
 #include "base/partition.h"
 
@@ -15,12 +14,10 @@ namespace trainer::backend::cpu {
 template <class Run>
 void over_parts(const RunContext& c, std::int64_t total, const Run& run) {
   if (c.threads == 1) return run(std::int64_t{0}, total, 0);
-  const int threads = c.threads;
-#pragma omp parallel for num_threads(threads)
-  for (int member = 0; member < threads; ++member) {
-    const Partition part = partition(total, threads, member);
+  on_threads(c.threads, [&](int member) {
+    const Partition part = partition(total, c.threads, member);
     if (part.count > 0) run(part.first, part.count, member);
-  }
+  });
 }
 
 // A part of blocked planes.
@@ -52,14 +49,13 @@ void over_groups(const RunContext& c, const simd::PlaneShape& all, std::int64_t 
   const int threads = c.threads;
   const std::int64_t by_samples = std::clamp<std::int64_t>(groups, 1, threads);
   const std::int64_t by_blocks = std::min(all.blocks, threads / by_samples);
-#pragma omp parallel for num_threads(threads)
-  for (int member = 0; member < threads; ++member) {
+  on_threads(threads, [&](int member) {
     const std::int64_t group = member / by_blocks;
-    if (group >= by_samples) continue;
+    if (group >= by_samples) return;
     const Partition samples = partition(all.n, by_samples, group);
     const Partition blocks = partition(all.blocks, by_blocks, member % by_blocks);
     over_samples(all, samples, blocks, block, run);
-  }
+  });
 }
 
 // Calls run(part) for parts of the planes on the threads of the worker.

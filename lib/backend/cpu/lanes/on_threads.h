@@ -1,0 +1,38 @@
+// A call on each thread of a worker.
+#pragma once
+
+#ifdef __SANITIZE_THREAD__
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace trainer::backend::cpu {
+
+// The order that OpenMP keeps, told to ThreadSanitizer, which does not know its runtime.
+inline void tell_release([[maybe_unused]] void* point) {
+#ifdef __SANITIZE_THREAD__
+  __tsan_release(point);
+#endif
+}
+inline void tell_acquire([[maybe_unused]] void* point) {
+#ifdef __SANITIZE_THREAD__
+  __tsan_acquire(point);
+#endif
+}
+
+// Calls f(0) to f(count - 1), each on a thread of its own, and returns when all have ended. The
+// threads are OpenMP's, as those of oneDNN's primitives: threads of our own would wait while
+// OpenMP's still spin. f must not throw.
+template <class F>
+__attribute__((no_sanitize("thread"))) void on_threads(int count, const F& f) {
+  char begin = 0, end = 0;
+  tell_release(&begin);
+#pragma omp parallel for num_threads(count)
+  for (int i = 0; i < count; ++i) {
+    tell_acquire(&begin);
+    f(i);
+    tell_release(&end);
+  }
+  tell_acquire(&end);
+}
+
+}  // namespace trainer::backend::cpu
