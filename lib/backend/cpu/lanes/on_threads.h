@@ -8,12 +8,12 @@
 namespace trainer::backend::cpu {
 
 // The order that OpenMP keeps, told to ThreadSanitizer, which does not know its runtime.
-inline void tell_release([[maybe_unused]] void* point) {
+inline void tsan_release([[maybe_unused]] void* point) {
 #ifdef __SANITIZE_THREAD__
   __tsan_release(point);
 #endif
 }
-inline void tell_acquire([[maybe_unused]] void* point) {
+inline void tsan_acquire([[maybe_unused]] void* point) {
 #ifdef __SANITIZE_THREAD__
   __tsan_acquire(point);
 #endif
@@ -25,14 +25,14 @@ inline void tell_acquire([[maybe_unused]] void* point) {
 template <class F>
 __attribute__((no_sanitize("thread"))) void on_threads(int count, const F& f) {
   char begin = 0, end = 0;
-  tell_release(&begin);
+  tsan_release(&begin);
 #pragma omp parallel for num_threads(count)
   for (int i = 0; i < count; ++i) {
-    tell_acquire(&begin);
+    tsan_acquire(&begin);
     f(i);
-    tell_release(&end);
+    tsan_release(&end);
   }
-  tell_acquire(&end);
+  tsan_acquire(&end);
 }
 
 }  // namespace trainer::backend::cpu
