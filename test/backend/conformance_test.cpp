@@ -1,4 +1,4 @@
-// The conformance table: every op but the convolutions, against double-precision loops.
+// The conformance table, against double-precision loops: ops that have no file of their own.
 #include <doctest/doctest.h>
 
 #include <cstdlib>
@@ -6,21 +6,12 @@
 #include "backend/harness.h"
 
 namespace trainer::test {
-namespace {
 
 using graph::Activation;
-using graph::LossKind;
 using graph::Pool;
 using graph::ValueId;
 using graph::Window;
 using Kind = Activation::Kind;
-
-std::vector<Activation> activations() {
-  return {{Kind::kRelu, 0},    {Kind::kRelu6, 0}, {Kind::kLeakyRelu, 0.3f}, {Kind::kElu, 1.0f},
-          {Kind::kSigmoid, 0}, {Kind::kTanh, 0},  {Kind::kGelu, 0},         {Kind::kSwish, 0}};
-}
-
-}  // namespace
 
 TEST_CASE("preprocess") {
   for (const DType type : {DType::kUInt8, DType::kFloat32}) {
@@ -198,113 +189,6 @@ TEST_CASE("softmax") {
   }
 }
 
-TEST_CASE("batch norm") {
-  std::vector<Activation> all = activations();
-  std::erase_if(all, [](const Activation& a) { return !a.differentiable_from_output(); });
-  all.push_back({});
-  for (const Activation& activation : all) {
-    for (const std::int64_t channels : {10, 16, 20}) {
-      for (const bool image : {true, false}) {
-        const Shape shape = image ? Shape{kBatch, 4, 3, channels} : Shape{kBatch, channels};
-        const std::string name = concat(to_string(shape), " ", graph::to_string(activation.kind));
-        // A batch of one row has no variance to speak of.
-        const std::vector<std::int64_t> batches{image ? 1 : 4, 5};
-        check(
-            {"batch norm " + name,
-             [=](Builder& b) {
-               const ValueId x = b.input(shape, {-1, 2}),
-                             gamma = b.parameter({channels}, {0.5, 1.5});
-               const auto y =
-                   b.add(graph::BatchNorm{1e-3f, activation}, {x, gamma, b.parameter({channels})});
-               for (const ValueId id : y) b.output(id);
-               std::vector<ValueId> inputs{x, b.input(shape), gamma, y[1], y[2]};
-               if (!activation.linear()) inputs.push_back(y[0]);
-               for (const ValueId id : b.add(graph::BatchNormBackward{1e-3f, activation}, inputs)) {
-                 b.output(id);
-               }
-             },
-             batches, 3e-5});
-        check(
-            {"batch norm with moving averages " + name,
-             [=](Builder& b) {
-               const ValueId x = b.input(shape, {-1, 2}),
-                             gamma = b.parameter({channels}, {0.5, 1.5});
-               const ValueId beta = b.parameter({channels}), mean = b.parameter({channels}, {0, 1});
-               const ValueId variance = b.parameter({channels}, {0.2, 1});
-               const ValueId y = b.add1(graph::BatchNormInference{1e-3f, activation},
-                                        {x, gamma, beta, mean, variance});
-               b.output(y);
-               std::vector<ValueId> inputs{x, b.input(shape), gamma, mean, variance};
-               if (!activation.linear()) inputs.push_back(y);
-               for (const ValueId id :
-                    b.add(graph::BatchNormInferenceBackward{1e-3f, activation}, inputs)) {
-                 b.output(id);
-               }
-             },
-             batches});
-      }
-    }
-  }
-  check({"inputs far from zero",
-         [](Builder& b) {
-           for (const ValueId id :
-                b.add(graph::BatchNorm{}, {b.input({kBatch, 5, 5, 16}, {1000, 1001}),
-                                           b.parameter({16}, {1, 2}), b.parameter({16})})) {
-             b.output(id);
-           }
-         },
-         {2, 5},
-         2e-3,
-         false});
-}
-
-// The gradient of x takes the memory of that of y only where nobody else reads it.
-TEST_CASE("batch norm: who reads the gradient of its output") {
-  enum class Reader { kNone, kOfGradient, kOfItsImage };
-  for (const Reader reader : {Reader::kNone, Reader::kOfGradient, Reader::kOfItsImage}) {
-    check({concat("reader ", static_cast<int>(reader)), [=](Builder& b) {
-             const Shape shape{kBatch, 4, 4, 8};
-             const ValueId x = b.input(shape), gamma = b.parameter({8}, {0.5, 1.5});
-             const auto y = b.add(graph::BatchNorm{}, {x, gamma, b.parameter({8})});
-             const ValueId made = b.add1(graph::Add{}, {x, b.input(shape)});
-             const ValueId image = b.add1(graph::Reshape{{kBatch, 4, 4, 8}}, {made});
-             const ValueId dy = reader == Reader::kOfItsImage ? image : made;
-             const auto dx = b.add(graph::BatchNormBackward{}, {x, dy, gamma, y[1], y[2]});
-             if (reader == Reader::kNone) return b.output(dx[0]);
-             b.output(b.add1(graph::Add{}, {dx[0], made}));
-           }});
-  }
-}
-
-TEST_CASE("batch norm folded into a convolution") {
-  for (const bool bias : {true, false}) {
-    for (const bool fold : {true, false}) {
-      check({concat("folded ", fold, " bias ", bias), [=](Builder& b) {
-               const Window window{{3, 3}, {1, 1}, {1, 1}, {1, 1}, {1, 1}};
-               const ValueId x = b.input({kBatch, 6, 5, 8}), kernel = b.parameter({3, 3, 8, 20});
-               std::vector<ValueId> inputs{kernel};
-               if (bias) inputs.push_back(b.parameter({20}));
-               std::vector<ValueId> norm{b.parameter({20}, {0.5, 1.5}), b.parameter({20}),
-                                         b.parameter({20}), b.parameter({20}, {0.2, 1})};
-               // Both ways are held against the one that normalises: the same values, the same
-               // names.
-               std::vector<ValueId> conv = inputs;
-               conv.insert(conv.begin(), x);
-               const ValueId y = b.add1(graph::Conv{window, 1, bias, {}}, conv);
-               if (!fold) {
-                 norm.insert(norm.begin(), y);
-                 b.output(b.add1(graph::BatchNormInference{}, norm));
-                 return;
-               }
-               inputs.insert(inputs.end(), norm.begin(), norm.end());
-               b.graph.nodes.clear();
-               const auto folded = b.add(graph::FoldBatchNorm{1e-3f, bias}, inputs);
-               b.output(b.add1(graph::Conv{window, 1, true, {}}, {x, folded[0], folded[1]}));
-             }});
-    }
-  }
-}
-
 TEST_CASE("add, concat, slice, reshape") {
   for (const std::int64_t channels : {3, 16, 20}) {
     for (const std::size_t count : {2u, 3u, 70u}) {
@@ -366,120 +250,6 @@ TEST_CASE("zero padding and cropping") {
              b.output(b.add1(graph::Crop{1, 1, 1, 1}, {x}));
            },
            {1, 3}});
-  }
-}
-
-TEST_CASE("losses") {
-  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
-                          LossKind::kMeanSquaredError}) {
-    for (const bool index : {true, false}) {
-      for (const std::int64_t n : {1, 2, 10, 17}) {
-        if (index && kind == LossKind::kBinaryCrossEntropy && n != 1) continue;
-        if (index && kind != LossKind::kBinaryCrossEntropy && n == 1) continue;
-        for (const float smoothing : {0.0f, 0.2f}) {
-          check({concat("loss ", static_cast<int>(kind), index ? " index " : " targets ", n),
-                 [=](Builder& b) {
-                   const ValueId x = b.input({kBatch, n}, {-4, 4});
-                   const double classes = n == 1 ? 2 : static_cast<double>(n);
-                   const ValueId labels = index
-                                              ? b.input({kBatch}, DType::kInt32, {0, classes, true})
-                                              : b.input({kBatch, n}, DType::kFloat32, {0, 1});
-                   for (const ValueId id : b.add(graph::Loss{kind, smoothing, true}, {x, labels})) {
-                     b.output(id);
-                   }
-                 },
-                 {1, 5, 130},
-                 1e-4});
-        }
-      }
-    }
-  }
-  check({"loss alone",
-         [](Builder& b) {
-           b.output(b.add1(graph::Loss{}, {b.input({kBatch, 10}, {-40, 40}),
-                                           b.input({kBatch}, DType::kInt32, {0, 10, true})}));
-         },
-         {5}});
-}
-
-TEST_CASE("focal losses and weights of classes") {
-  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy}) {
-    for (const bool index : {true, false}) {
-      for (const std::int64_t n : {1, 10, 150}) {
-        if (index && (kind == LossKind::kBinaryCrossEntropy) != (n == 1)) continue;
-        if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;  // its chance is always 1
-        for (const int what : {0, 1, 2, 3}) {
-          graph::Loss loss{kind, what == 1 ? 0.2f : 0.0f, true};
-          if (what < 3) loss.focal = {what == 0 ? 2.0f : 0.5f, what == 2 ? 0.3f : 0.75f};
-          if (what < 2 && kind == LossKind::kBinaryCrossEntropy) loss.focal->alpha = -1;
-          for (std::int64_t c = 0; what > 1 && c < std::max<std::int64_t>(n, 2); ++c) {
-            loss.class_weight.push_back(0.5f + 0.25f * static_cast<float>(c % 5));
-          }
-          check({concat("loss ", static_cast<int>(kind), index ? " index " : " targets ", n,
-                        " variant ", what),
-                 [=](Builder& b) {
-                   const ValueId x = b.input({kBatch, n}, {-4, 4});
-                   const double classes = n == 1 ? 2 : static_cast<double>(n);
-                   const ValueId labels = index
-                                              ? b.input({kBatch}, DType::kInt32, {0, classes, true})
-                                              : b.input({kBatch, n}, DType::kFloat32, {0, 1});
-                   for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
-                 },
-                 {1, 5, 130},
-                 1e-4});
-        }
-      }
-    }
-  }
-}
-
-TEST_CASE("weights of samples") {
-  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
-                          LossKind::kMeanSquaredError}) {
-    for (const std::int64_t n : {1, 7, 150}) {
-      if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;
-      for (const bool by_class : {false, true}) {
-        graph::Loss loss{kind, 0.0f, true};
-        loss.sample_weight = true;
-        for (std::int64_t c = 0; by_class && c < std::max<std::int64_t>(n, 2); ++c) {
-          loss.class_weight.push_back(0.5f + 0.25f * static_cast<float>(c % 5));
-        }
-        check({concat("weighted loss ", static_cast<int>(kind), ' ', n, by_class ? " classes" : ""),
-               [=](Builder& b) {
-                 const ValueId x = b.input({kBatch, n}, {-4, 4});
-                 const ValueId labels = b.input({kBatch, n + 1}, DType::kFloat32, {0, 1});
-                 for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
-                 b.output(b.add1(graph::ClassRank{0, true}, {x, labels}));
-               },
-               {1, 5, 130},
-               1e-4});
-      }
-    }
-  }
-}
-
-TEST_CASE("rank of the label's class") {
-  const Fill few{-2, 3, true};  // equal logits are common
-  check({"class indices",
-         [few](Builder& b) {
-           b.output(b.add1(graph::ClassRank{}, {b.input({kBatch, 7}, DType::kFloat32, few),
-                                                b.input({kBatch}, DType::kInt32, {0, 7, true})}));
-         },
-         {1, 9}});
-  check({"targets",
-         [few](Builder& b) {
-           b.output(b.add1(graph::ClassRank{}, {b.input({kBatch, 5}, DType::kFloat32, few),
-                                                b.input({kBatch, 5}, DType::kFloat32, {0, 1})}));
-         },
-         {9}});
-  for (const float threshold : {0.0f, 0.5f}) {
-    check({concat("one logit, threshold ", threshold),
-           [=](Builder& b) {
-             b.output(b.add1(graph::ClassRank{threshold},
-                             {b.input({kBatch, 1}, DType::kFloat32, {-1, 2}),
-                              b.input({kBatch}, DType::kInt32, {0, 2, true})}));
-           },
-           {17}});
   }
 }
 

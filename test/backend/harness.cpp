@@ -194,6 +194,12 @@ std::vector<Setup> setups() {
   return all;
 }
 
+std::vector<graph::Activation> activations() {
+  using Kind = graph::Activation::Kind;
+  return {{Kind::kRelu, 0},    {Kind::kRelu6, 0}, {Kind::kLeakyRelu, 0.3f}, {Kind::kElu, 1.0f},
+          {Kind::kSigmoid, 0}, {Kind::kTanh, 0},  {Kind::kGelu, 0},         {Kind::kSwish, 0}};
+}
+
 std::vector<Setup> all_setups() {
   std::vector<Setup> all = setups();
   if (uses_gpus()) return all;

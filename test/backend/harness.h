@@ -30,6 +30,9 @@ std::vector<Setup> all_setups();
 // Opened once for each kind of setup.
 backend::Backend& open(const Setup& setup);
 
+// One of each kind that kernels apply themselves.
+std::vector<graph::Activation> activations();
+
 // What a value is filled with: uniform numbers in [low, high), whole ones if `whole`.
 struct Fill {
   double low = -1, high = 1;

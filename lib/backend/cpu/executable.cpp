@@ -4,25 +4,16 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
-#include <cstring>
 
 #include "backend/cpu/lanes/lanes.h"
 #include "backend/placement.h"
 #include "base/error.h"
-#include "base/finite.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
 // Off only in builds that show what measuring costs: scripts/bench/step_times.
 constexpr bool kStepTimes = TRAINER_STEP_TIMES;
-
-// What the end of a program belongs to.
-PhaseClock::Phase last_phase(const Lowered& lowered) {
-  return lowered.backward_begin < lowered.update_begin ? PhaseClock::Phase::kBackward
-                                                       : PhaseClock::Phase::kForward;
-}
 
 }  // namespace
 
@@ -170,6 +161,8 @@ void CpuExecutable::launch(const Bindings& bindings, const Scalars& scalars, Str
   if (updates_ && finite_) variables_.changed_by_step();
 }
 
+PhaseClock* CpuExecutable::step_clock() { return kStepTimes ? &clock_ : nullptr; }
+
 void CpuExecutable::lap(PhaseClock::Phase phase) {
   if (kStepTimes) clock_.lap(phase);
 }
@@ -263,194 +256,6 @@ void CpuExecutable::prepare_sums(Call& call) {
   find_sources(call);
   if (call.overlap) {
     reduction_->begin(sources_, scalars.accumulate && !options_.reduction.ordered);
-  }
-}
-
-void CpuExecutable::run_worker(int worker, const Call& call) {
-  rebuild_packed_weights(worker, workers_.count());
-  run_micro_batches(worker, call);
-  if (call.idle && worker == 0) run_idle(call);
-  if (!updates_) return;
-  {
-    const RecordedWork work(recorder_, WorkRecord::Kind::kWaitForThreads, worker);
-    barrier_.wait(workers_.count());
-  }
-  if (worker == 0) lap(PhaseClock::Phase::kBackward);
-  if (ranks_ == nullptr) {
-    finish_alone(worker, call);
-  } else {
-    finish_with_ranks(worker, call);
-  }
-}
-
-void CpuExecutable::run_micro_batches(int worker, const Call& call) {
-  const WorkerShare& share = call.shares[static_cast<std::size_t>(worker)];
-  const WorkerState& state = states_[static_cast<std::size_t>(worker)];
-  for (std::int64_t batch = 0; batch < share.micro_batches(); ++batch) {
-    const bool last = batch + 1 == share.micro_batches();
-    if (share.micro_batch_count(batch) > 0) {
-      run_micro_batch(worker, call, batch);
-    } else if (updates_) {
-      std::memset(state.gradients.data(), 0, static_cast<std::size_t>(state.gradients.bytes()));
-      for (std::size_t i = 0; last && call.overlap && i < reduction_->buckets().size(); ++i) {
-        fold(worker, call, batch, reduction_->buckets()[i]);
-        reduction_->arrive(i);
-      }
-    }
-    if (updates_ && !(last && call.overlap)) {
-      fold(worker, call, batch, {0, variables_.flat_count()});
-    }
-  }
-}
-
-// Adds a micro-batch's gradient to those before it: one after the other, or, ordered, as a binary
-// counter counts: 2^k micro-batches are added to the 2^k before them.
-void CpuExecutable::fold(int worker, const Call& call, std::int64_t batch, Slice slice) {
-  WorkerState& state = states_[static_cast<std::size_t>(worker)];
-  const std::int64_t batches = call.shares[static_cast<std::size_t>(worker)].micro_batches();
-  if (batches < 2) return;
-  const RecordedWork work(recorder_, WorkRecord::Kind::kSumGradients, worker);
-  // Joint layers add up their rounds themselves.
-  slice.first = std::max(slice.first, joint_.gradient_count());
-  if (slice.count() <= 0) return;
-  const std::int64_t first = slice.first - joint_.gradient_count();
-  float* gradients = state.gradients.as<float>() + first;
-  const float* sources[32] = {gradients};
-  if (!options_.reduction.ordered) {
-    machine_.kernels->sum(state.partial[0].as<float>() + first, sources, 1, slice.count(),
-                          batch > 0);
-    return;
-  }
-  const int waiting = std::countr_one(static_cast<std::uint64_t>(batch));
-  for (int k = 0; k < waiting; ++k) {
-    sources[k + 1] = state.partial[static_cast<std::size_t>(k)].as<float>() + first;
-  }
-  const bool last = batch + 1 == batches;
-  float* to =
-      last ? gradients : state.partial[static_cast<std::size_t>(waiting)].as<float>() + first;
-  machine_.kernels->sum(to, sources, waiting + 1, slice.count(), false);
-}
-
-void CpuExecutable::run_micro_batch(int worker, const Call& call, std::int64_t batch) {
-  const WorkerShare& share = call.shares[static_cast<std::size_t>(worker)];
-  const std::int64_t first = share.micro_batch_first(batch), count = share.micro_batch_count(batch);
-  WorkerState& state = states_[static_cast<std::size_t>(worker)];
-  Lowered& lowered = *state.programs.at(count);
-  for (std::size_t i = 0; i < lowered.inputs.size(); ++i) {
-    const Lowered::Port& port = lowered.inputs[i];
-    if (port.buffer < 0) continue;
-    lowered.pointers[static_cast<std::size_t>(port.buffer)] =
-        reinterpret_cast<char*>(call.bindings.inputs[i].address) + first * port.bytes_a_sample;
-  }
-  RunContext context = context_of(worker, call, lowered);
-  context.samples = lowered.samples;
-  context.counted = count;
-  context.first_sample += static_cast<std::uint64_t>(first);
-  // The first samples of the call, empty micro-batches before them left aside.
-  context.first = worker == call.first_active && first == share.bounds.front();
-  if (!joint_.empty()) context.round = round_of(worker, call, batch);
-  run_steps(worker, call, batch, context, lowered);
-  copy_outputs(call, first, context, lowered);
-  if (worker == 0) lap(last_phase(lowered));
-  if (call.overlap && batch + 1 == share.micro_batches()) arrive_last(worker, call, batch, lowered);
-}
-
-JointRound CpuExecutable::round_of(int worker, const Call& call, std::int64_t batch) const {
-  JointRound round;
-  round.add = batch > 0;
-  for (int other = 0; other < call.active; ++other) {
-    const std::int64_t samples =
-        call.shares[static_cast<std::size_t>(other)].micro_batch_count(batch);
-    if (other < worker) round.first += samples;
-    round.samples += samples;
-  }
-  return round;
-}
-
-// This rank has no samples, but the others wait for its share of the batch statistics: a sample of
-// zeros that does not count.
-void CpuExecutable::run_idle(const Call& call) {
-  Lowered& lowered = *states_[0].programs.at(1);
-  for (const Lowered::Port& port : lowered.inputs) {
-    const auto bytes = static_cast<std::size_t>(port.bytes);
-    if (idle_input_.size() < bytes) idle_input_.resize(bytes);
-  }
-  for (const Lowered::Port& port : lowered.inputs) {
-    if (port.buffer < 0) continue;
-    lowered.pointers[static_cast<std::size_t>(port.buffer)] = idle_input_.data();
-  }
-  RunContext context = context_of(0, call, lowered);
-  context.samples = context.workers = 1;
-  context.round = {0, 1, false};
-  for (std::size_t i = 0; i < lowered.update_begin; ++i) lowered.steps[i].run(context);
-}
-
-RunContext CpuExecutable::context_of(int worker, const Call& call, const Lowered& lowered) {
-  RunContext context;
-  context.pointers = lowered.pointers.data();
-  context.first_sample = call.scalars.first_sample;
-  context.scalars = &call.scalars;
-  context.worker = worker;
-  context.workers = call.active;
-  context.threads = workers_.threads_per_worker();
-  context.first = false;
-  context.barrier = &active_barrier_;
-  context.exchange = &exchange_;
-  context.all_samples = call.samples;
-  context.numbers = &numbers_;
-  if (kStepTimes && worker == 0) context.clock = &clock_;
-  if (statistics_ranks_ != nullptr) {
-    context.statistics = statistics_ranks_;
-    context.all_samples = call.scalars.all_samples;
-  }
-  return context;
-}
-
-void CpuExecutable::run_steps(int worker, const Call& call, std::int64_t batch,
-                              const RunContext& context, const Lowered& lowered) {
-  const bool last = batch + 1 == call.shares[static_cast<std::size_t>(worker)].micro_batches();
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < lowered.update_begin; ++i) {
-    if (worker == 0 && i == lowered.backward_begin) lap(PhaseClock::Phase::kForward);
-    {
-      RecordedWork work(recorder_, WorkRecord::Kind::kLayer, worker);
-      const Step& step = lowered.steps[i];
-      step.run(context);
-      work.set_layer(step.name, step.implementation, step.phase);
-    }
-    if (!call.overlap || !last) continue;
-    // The last bucket follows the outputs, because its trailer depends on them.
-    for (; next + 1 < lowered.bucket_steps.size() &&
-           lowered.bucket_steps[next].first == static_cast<int>(i);
-         ++next) {
-      const std::size_t bucket = lowered.bucket_steps[next].second;
-      fold(worker, call, batch, reduction_->buckets()[bucket]);
-      reduction_->arrive(bucket);
-    }
-  }
-}
-
-void CpuExecutable::arrive_last(int worker, const Call& call, std::int64_t batch,
-                                const Lowered& lowered) {
-  const std::size_t bucket = lowered.bucket_steps.back().second;
-  fold(worker, call, batch, reduction_->buckets()[bucket]);
-  reduction_->arrive(bucket);
-}
-
-void CpuExecutable::copy_outputs(const Call& call, std::int64_t first, const RunContext& context,
-                                 const Lowered& lowered) {
-  for (std::size_t i = 0; i < lowered.outputs.size(); ++i) {
-    const Lowered::Port& port = lowered.outputs[i];
-    const std::int64_t bytes =
-        port.bytes_a_sample > 0 ? context.counted * port.bytes_a_sample : port.bytes;
-    if (static_cast<int>(i) == options_.numbers.loss) {
-      const std::span values(context.at<float>(port.buffer), static_cast<std::size_t>(bytes / 4));
-      if (!all_finite(values)) finite_ = false;
-    }
-    const Span& output = call.bindings.outputs[i];
-    if (!output || (port.bytes_a_sample == 0 && !context.first)) continue;
-    std::memcpy(output.address + first * port.bytes_a_sample, context.at<char>(port.buffer),
-                static_cast<std::size_t>(bytes));
   }
 }
 

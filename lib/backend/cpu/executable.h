@@ -74,6 +74,7 @@ class CpuExecutable : public Executable {
   void write_numbers(const Bindings& bindings, const Scalars& scalars) const;
   PhaseTimes times() const;
   void lap(PhaseClock::Phase phase);  // of worker 0
+  PhaseClock* step_clock();           // null where phases are not measured
 
   // What is left of a call after backward: executable_reduce.cpp.
   void finish_alone(int worker, const Call& call);

@@ -1,0 +1,125 @@
+// The conformance table: losses, weights of classes and samples, ranks of labels.
+#include <doctest/doctest.h>
+
+#include "backend/harness.h"
+
+namespace trainer::test {
+
+using graph::LossKind;
+using graph::ValueId;
+
+TEST_CASE("losses") {
+  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
+                          LossKind::kMeanSquaredError}) {
+    for (const bool index : {true, false}) {
+      for (const std::int64_t n : {1, 2, 10, 17}) {
+        if (index && kind == LossKind::kBinaryCrossEntropy && n != 1) continue;
+        if (index && kind != LossKind::kBinaryCrossEntropy && n == 1) continue;
+        for (const float smoothing : {0.0f, 0.2f}) {
+          check({concat("loss ", static_cast<int>(kind), index ? " index " : " targets ", n),
+                 [=](Builder& b) {
+                   const ValueId x = b.input({kBatch, n}, {-4, 4});
+                   const double classes = n == 1 ? 2 : static_cast<double>(n);
+                   const ValueId labels = index
+                                              ? b.input({kBatch}, DType::kInt32, {0, classes, true})
+                                              : b.input({kBatch, n}, DType::kFloat32, {0, 1});
+                   for (const ValueId id : b.add(graph::Loss{kind, smoothing, true}, {x, labels})) {
+                     b.output(id);
+                   }
+                 },
+                 {1, 5, 130},
+                 1e-4});
+        }
+      }
+    }
+  }
+  check({"loss alone",
+         [](Builder& b) {
+           b.output(b.add1(graph::Loss{}, {b.input({kBatch, 10}, {-40, 40}),
+                                           b.input({kBatch}, DType::kInt32, {0, 10, true})}));
+         },
+         {5}});
+}
+
+TEST_CASE("focal losses and weights of classes") {
+  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy}) {
+    for (const bool index : {true, false}) {
+      for (const std::int64_t n : {1, 10, 150}) {
+        if (index && (kind == LossKind::kBinaryCrossEntropy) != (n == 1)) continue;
+        if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;  // its chance is always 1
+        for (const int what : {0, 1, 2, 3}) {
+          graph::Loss loss{kind, what == 1 ? 0.2f : 0.0f, true};
+          if (what < 3) loss.focal = {what == 0 ? 2.0f : 0.5f, what == 2 ? 0.3f : 0.75f};
+          if (what < 2 && kind == LossKind::kBinaryCrossEntropy) loss.focal->alpha = -1;
+          for (std::int64_t c = 0; what > 1 && c < std::max<std::int64_t>(n, 2); ++c) {
+            loss.class_weight.push_back(0.5f + 0.25f * static_cast<float>(c % 5));
+          }
+          check({concat("loss ", static_cast<int>(kind), index ? " index " : " targets ", n,
+                        " variant ", what),
+                 [=](Builder& b) {
+                   const ValueId x = b.input({kBatch, n}, {-4, 4});
+                   const double classes = n == 1 ? 2 : static_cast<double>(n);
+                   const ValueId labels = index
+                                              ? b.input({kBatch}, DType::kInt32, {0, classes, true})
+                                              : b.input({kBatch, n}, DType::kFloat32, {0, 1});
+                   for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
+                 },
+                 {1, 5, 130},
+                 1e-4});
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("weights of samples") {
+  for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
+                          LossKind::kMeanSquaredError}) {
+    for (const std::int64_t n : {1, 7, 150}) {
+      if (kind == LossKind::kSoftmaxCrossEntropy && n == 1) continue;
+      for (const bool by_class : {false, true}) {
+        graph::Loss loss{kind, 0.0f, true};
+        loss.sample_weight = true;
+        for (std::int64_t c = 0; by_class && c < std::max<std::int64_t>(n, 2); ++c) {
+          loss.class_weight.push_back(0.5f + 0.25f * static_cast<float>(c % 5));
+        }
+        check({concat("weighted loss ", static_cast<int>(kind), ' ', n, by_class ? " classes" : ""),
+               [=](Builder& b) {
+                 const ValueId x = b.input({kBatch, n}, {-4, 4});
+                 const ValueId labels = b.input({kBatch, n + 1}, DType::kFloat32, {0, 1});
+                 for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
+                 b.output(b.add1(graph::ClassRank{0, true}, {x, labels}));
+               },
+               {1, 5, 130},
+               1e-4});
+      }
+    }
+  }
+}
+
+TEST_CASE("rank of the label's class") {
+  const Fill few{-2, 3, true};  // equal logits are common
+  check({"class indices",
+         [few](Builder& b) {
+           b.output(b.add1(graph::ClassRank{}, {b.input({kBatch, 7}, DType::kFloat32, few),
+                                                b.input({kBatch}, DType::kInt32, {0, 7, true})}));
+         },
+         {1, 9}});
+  check({"targets",
+         [few](Builder& b) {
+           b.output(b.add1(graph::ClassRank{}, {b.input({kBatch, 5}, DType::kFloat32, few),
+                                                b.input({kBatch, 5}, DType::kFloat32, {0, 1})}));
+         },
+         {9}});
+  for (const float threshold : {0.0f, 0.5f}) {
+    check({concat("one logit, threshold ", threshold),
+           [=](Builder& b) {
+             b.output(b.add1(graph::ClassRank{threshold},
+                             {b.input({kBatch, 1}, DType::kFloat32, {-1, 2}),
+                              b.input({kBatch}, DType::kInt32, {0, 2, true})}));
+           },
+           {17}});
+  }
+}
+
+}  // namespace trainer::test
