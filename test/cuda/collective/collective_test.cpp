@@ -196,6 +196,25 @@ TEST_CASE("a rank that fails ends the others' sums with its reason") {
   }
 }
 
+TEST_CASE("ranks of one GPU that hear of a failure wait for who reads their values") {
+  // How far each rank has come when another fails is the host's choice: many turns for all of them.
+  for (int turn = 0; turn < 300; ++turn) {
+    CAPTURE(turn);
+    const FakeMachine machine(turn);
+    const auto outcomes = run_ranks({one_device(3)}, [](Rank& rank) {
+      float* values = rank.upload(Values(100, 1.0f));
+      rank.collective->all_reduce(values, 100, rank.queue());
+      if (rank.rank() == 1) {
+        rank.collective->abort("is damaged");
+        throw DeviceError("is damaged");
+      }
+      rank.collective->all_reduce(values, 100, rank.queue());
+      rank.download(values, 100);
+    });
+    for (const Outcome& outcome : outcomes) CHECK(has(outcome.error, "is damaged"));
+  }
+}
+
 TEST_CASE("a rank that never comes is named when the time is over, and ends when it does come") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);

@@ -46,6 +46,21 @@ class Meetings {
     const std::lock_guard lock(mutex_);
     changed_.notify_all();
   }
+  // A rank is in a call while it may enqueue work on the others' values.
+  void begin_call() {
+    const std::lock_guard lock(mutex_);
+    ++calls_;
+  }
+  void end_call() {
+    const std::lock_guard lock(mutex_);
+    --calls_;
+    changed_.notify_all();
+  }
+  // Until no rank is in a call. Only in a group that has failed, where all calls end at once.
+  void wait_for_calls() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return calls_ == 0; });
+  }
   // To be written by its rank before a meeting and read by the others until a later one.
   Slot& slot(int rank) { return slots_[static_cast<std::size_t>(rank)]; }
 
@@ -54,6 +69,7 @@ class Meetings {
   std::condition_variable changed_;
   std::size_t arrived_ = 0;
   std::uint64_t round_ = 0;
+  int calls_ = 0;  // in progress
   std::vector<Slot> slots_;
 };
 
@@ -77,17 +93,11 @@ class SharedDeviceCollective final : public CudaCollective, private GroupMember 
   }
 
  private:
-  // Makes a call. When it fails in the middle, the work that it has enqueued on other ranks' values
-  // is done before the error goes on, so that these may then be freed.
+  // Makes a call. When it fails in the middle, the work that any rank has enqueued on this rank's
+  // values, or this rank on theirs, is done before the error goes on, so that all may then be
+  // freed.
   template <class Call>
-  void run(cudaStream_t stream, const Call& call) {
-    try {
-      call();
-    } catch (...) {
-      cudaStreamSynchronize(stream);
-      throw;
-    }
-  }
+  void run(cudaStream_t stream, const Call& call);
   void sum(float* values, std::int64_t count, cudaStream_t stream);
   void gather(const float* from, float* to, std::int64_t count, cudaStream_t stream);
   using Point = EventHandle Meetings::Slot::*;
@@ -122,6 +132,25 @@ SharedDeviceCollective::SharedDeviceCollective(RankGroup group, std::chrono::mil
 SharedDeviceCollective::~SharedDeviceCollective() {
   leave_waiters();
   group_.process->leave(*this);
+}
+
+template <class Call>
+void SharedDeviceCollective::run(cudaStream_t stream, const Call& call) {
+  meetings_->begin_call();
+  try {
+    call();
+  } catch (const std::exception& error) {
+    group_.process->fail(group_.rank, error.what());  // unless it has failed: ends all calls
+    cudaStreamSynchronize(stream);
+    meetings_->end_call();
+    meetings_->wait_for_calls();
+    // Those that failed have waited for their streams. Others have set their last point.
+    for (int other = 0; other < size(); ++other) {
+      cudaEventSynchronize(meetings_->slot(other).read.get());
+    }
+    throw;
+  }
+  meetings_->end_call();
 }
 
 void SharedDeviceCollective::fail(const std::string& reason) {
