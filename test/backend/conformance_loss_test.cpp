@@ -8,6 +8,15 @@ namespace trainer::test {
 using graph::LossKind;
 using graph::ValueId;
 
+// `loss` of scores [batch, n] against labels: a class's index, or a number for each score.
+void add_loss(Builder& b, const graph::Loss& loss, std::int64_t n, bool index) {
+  const ValueId x = b.input({kBatch, n}, {-4, 4});
+  const double classes = n == 1 ? 2 : static_cast<double>(n);
+  const ValueId labels = index ? b.input({kBatch}, DType::kInt32, {0, classes, true})
+                               : b.input({kBatch, n}, DType::kFloat32, {0, 1});
+  for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
+}
+
 TEST_CASE("losses") {
   for (const auto kind : {LossKind::kSoftmaxCrossEntropy, LossKind::kBinaryCrossEntropy,
                           LossKind::kMeanSquaredError}) {
@@ -18,14 +27,7 @@ TEST_CASE("losses") {
         for (const float smoothing : {0.0f, 0.2f}) {
           check({concat("loss ", static_cast<int>(kind), index ? " index " : " targets ", n),
                  [=](Builder& b) {
-                   const ValueId x = b.input({kBatch, n}, {-4, 4});
-                   const double classes = n == 1 ? 2 : static_cast<double>(n);
-                   const ValueId labels = index
-                                              ? b.input({kBatch}, DType::kInt32, {0, classes, true})
-                                              : b.input({kBatch, n}, DType::kFloat32, {0, 1});
-                   for (const ValueId id : b.add(graph::Loss{kind, smoothing, true}, {x, labels})) {
-                     b.output(id);
-                   }
+                   add_loss(b, graph::Loss{kind, smoothing, true}, n, index);
                  },
                  {1, 5, 130},
                  1e-4});
@@ -56,14 +58,7 @@ TEST_CASE("focal losses and weights of classes") {
           }
           check({concat("loss ", static_cast<int>(kind), index ? " index " : " targets ", n,
                         " variant ", what),
-                 [=](Builder& b) {
-                   const ValueId x = b.input({kBatch, n}, {-4, 4});
-                   const double classes = n == 1 ? 2 : static_cast<double>(n);
-                   const ValueId labels = index
-                                              ? b.input({kBatch}, DType::kInt32, {0, classes, true})
-                                              : b.input({kBatch, n}, DType::kFloat32, {0, 1});
-                   for (const ValueId id : b.add(loss, {x, labels})) b.output(id);
-                 },
+                 [=](Builder& b) { add_loss(b, loss, n, index); },
                  {1, 5, 130},
                  1e-4});
         }

@@ -98,6 +98,36 @@ bool fuses_pooling(const Graph& graph) {
   });
 }
 
+// What a built graph's values are filled with.
+struct Contents {
+  std::map<std::string, std::vector<double>> kept;  // by name
+  std::vector<std::vector<double>> inputs;
+};
+
+Contents contents_of(const Builder& builder, std::int64_t samples) {
+  Contents contents;
+  for (std::size_t i = 0; i < builder.graph.values.size(); ++i) {
+    const graph::Value& value = builder.graph.values[i];
+    const bool kept = graph::is_persistent(value.role);
+    if (!kept && value.role != graph::Role::kInput) continue;
+    auto values = content(value.shape.batched() ? value.shape.with_batch(samples) : value.shape,
+                          builder.fills[i], kept ? builder.type() : value.type, i);
+    if (kept) {
+      contents.kept[value.name] = std::move(values);
+    } else {
+      contents.inputs.push_back(std::move(values));
+    }
+  }
+  return contents;
+}
+
+CompileOptions options_for(const Case& c, std::int64_t samples) {
+  CompileOptions options;
+  options.max_samples = samples;
+  options.convolution = c.convolution;
+  return options;
+}
+
 void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   Builder builder(setup.type);
   c.build(builder);
@@ -109,33 +139,20 @@ void check_setup(const Case& c, const Setup& setup, std::int64_t samples) {
   graph::verify(graph);
   if (setup.instruction_set == kCuda && fuses_pooling(graph)) return;
 
-  CompileOptions options;
-  options.max_samples = samples;
-  options.convolution = c.convolution;
-  Runner runner(open(setup), graph, options);
+  const Contents contents = contents_of(builder, samples);
+  Runner runner(open(setup), graph, options_for(c, samples));
   Reference reference(graph);
-  std::vector<std::vector<double>> inputs;
-  for (std::size_t i = 0; i < graph.values.size(); ++i) {
-    const graph::Value& value = graph.values[i];
-    const bool kept = graph::is_persistent(value.role);
-    if (!kept && value.role != graph::Role::kInput) continue;
-    const auto values =
-        content(value.shape.batched() ? value.shape.with_batch(samples) : value.shape,
-                builder.fills[i], kept ? setup.type : value.type, i);
-    if (kept) {
-      runner.write(value.name, values);
-      reference.kept[value.name] = values;
-    } else {
-      inputs.push_back(values);
-    }
+  for (const auto& [name, values] : contents.kept) {
+    runner.write(name, values);
+    reference.kept[name] = values;
   }
   backend::Scalars scalars;
   scalars.loss_scale = 1.0 / static_cast<double>(samples);
-  const auto expected = reference.run(samples, inputs, scalars);
+  const auto expected = reference.run(samples, contents.inputs, scalars);
   const double tolerance = setup.type == DType::kFloat32 ? c.tolerance : 2e-2;
   // The second run finds memory as the first left it.
   for (int run = 0; run < 2; ++run) {
-    const auto got = runner.run(samples, inputs, scalars);
+    const auto got = runner.run(samples, contents.inputs, scalars);
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const double d = distance(got[i], expected[i]);
       CHECK_MESSAGE(d <= tolerance, c.name, ", ", to_string(setup), ", batch ", samples, ", run ",
@@ -206,6 +223,26 @@ std::vector<Setup> all_setups() {
   all.push_back({1, kReference, DType::kFloat32});
   all.push_back({1, kReference, DType::kBFloat16});
   return all;
+}
+
+std::vector<std::vector<double>> expected_of(const Case& c, DType type, std::int64_t samples) {
+  Builder builder(type);
+  c.build(builder);
+  const Contents contents = contents_of(builder, samples);
+  Reference reference(builder.graph);
+  reference.kept.insert(contents.kept.begin(), contents.kept.end());
+  return reference.run(samples, contents.inputs, {});
+}
+
+std::vector<std::vector<float>> outputs_of(const Case& c, const Setup& setup,
+                                           std::int64_t samples) {
+  Builder builder(setup.type);
+  c.build(builder);
+  graph::verify(builder.graph);
+  Runner runner(open(setup), builder.graph, options_for(c, samples));
+  const Contents contents = contents_of(builder, samples);
+  for (const auto& [name, values] : contents.kept) runner.write(name, values);
+  return runner.run(samples, contents.inputs);
 }
 
 void check(const Case& c) {

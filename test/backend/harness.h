@@ -75,6 +75,10 @@ struct Case {
 // Runs a case in all setups; a failure names case, setup and output.
 void check(const Case& c);
 
+// What a case's graph gives by the reference, whose inputs are rounded to the type, and in a setup.
+std::vector<std::vector<double>> expected_of(const Case& c, DType type, std::int64_t samples);
+std::vector<std::vector<float>> outputs_of(const Case& c, const Setup& setup, std::int64_t samples);
+
 // |a - b| / |b|, Euclidean, with a floor under |b|.
 double distance(const std::vector<float>& a, const std::vector<double>& b);
 

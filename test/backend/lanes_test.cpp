@@ -66,6 +66,27 @@ TEST_CASE("many threads share few lanes, and few of them are idle") {
   CHECK(lanes(kPlain, 64, 2) == 2);
 }
 
+TEST_CASE("lanes divide the samples evenly where that is faster") {
+  // 40 lanes would leave 22 threads idle; 31 lanes of 2 threads take two samples or one each.
+  const Lanes even = choose(kWide, 62, 40, {});
+  CHECK(even.count == 20);
+  CHECK(even.reason == "31 lanes of 2 threads would divide 40 samples less evenly");
+  CHECK(lanes(kWide, 6, 16) == 6);  // the fastest, although they take 3, 3, 3, 3, 2 and 2
+  // By the model 18 lanes of 3 threads take the least time, and 64 lanes 1.14 times as long: less
+  // than its error.
+  CHECK(lanes(kWide, 64, 72) == 64);
+  // 4 lanes of 4 threads take the least time, and 6 lanes of 3 threads 1.24 times as long.
+  CHECK(lanes(kWide, 19, 7) == 4);
+  CHECK(lanes(kWide, 2, 3) == 2);
+}
+
+TEST_CASE("lanes that would leave many threads idle are not taken") {
+  const Lanes seven = choose(kWide, 7, 5, {});
+  CHECK(seven.count == 3);
+  CHECK(seven.reason == "5 lanes would leave 2 of 7 threads idle");
+  CHECK(lanes(kWide, 4, 3) == 3);  // a quarter may be idle
+}
+
 TEST_CASE("a gradient that exists once allows more lanes") {
   CHECK(lanes(kWide, 16, 16) == 16);
   CHECK(lanes(kWide, 64, 64) == 64);

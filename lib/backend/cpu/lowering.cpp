@@ -6,6 +6,8 @@
 #include "backend/arena.h"
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/ops/depthwise_chains.h"
+#include "backend/cpu/ops/residual_gradients.h"
+#include "backend/cpu/ops/residual_sums.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -47,6 +49,14 @@ void Lowered::bind(char* arena) {
   }
 }
 
+bool has_one_reader(const graph::Graph& graph, ValueId id) {
+  if (graph[id].role != Role::kActivation || graph.consumers(id).size() != 1) return false;
+  if (std::count(graph.outputs.begin(), graph.outputs.end(), id) > 0) return false;
+  const int maker = graph.producer(id);
+  return maker >= 0 &&
+         !std::holds_alternative<graph::Reshape>(graph.nodes[static_cast<std::size_t>(maker)].op);
+}
+
 Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
                    CpuVariables& variables, const GradientPlaces& gradients,
                    const CompileOptions& options)
@@ -57,6 +67,8 @@ Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machin
       gradients_(gradients),
       options_(options),
       depthwise_chains_(std::make_unique<DepthwiseChains>(graph, machine)),
+      residual_sums_(std::make_unique<ResidualSums>(graph)),
+      residual_gradients_(std::make_unique<ResidualGradients>(graph, machine)),
       used_(graph.values.size(), false) {}
 
 Lowering::~Lowering() = default;
@@ -247,15 +259,6 @@ Operand Lowering::value(ValueId id, Layout wanted) {
   const Operand operand = convert(id, place(id, wanted), wanted);
   use(operand.buffer);
   return operand;
-}
-
-bool Lowering::only_reader(std::size_t i) const {
-  const ValueId id = node_->inputs[i];
-  if (graph_[id].role != Role::kActivation || graph_.consumers(id).size() != 1) return false;
-  if (std::count(graph_.outputs.begin(), graph_.outputs.end(), id) > 0) return false;
-  const int maker = graph_.producer(id);
-  return maker >= 0 &&
-         !std::holds_alternative<graph::Reshape>(graph_.nodes[static_cast<std::size_t>(maker)].op);
 }
 
 Operand Lowering::input_as_is(std::size_t i) {

@@ -132,7 +132,12 @@ struct GradientPlaces {
   }
 };
 
+// Whether one op alone reads the value, so that it may write over its memory.
+bool has_one_reader(const graph::Graph& graph, graph::ValueId id);
+
 class DepthwiseChains;
+class ResidualGradients;
+class ResidualSums;
 
 class Lowering {
  public:
@@ -156,8 +161,6 @@ class Lowering {
   Operand input(std::size_t i, Layout wanted);
   // A value of the graph made before this op, in `wanted` layout.
   Operand value(graph::ValueId id, Layout wanted);
-  // Whether this op alone reads input i, so that it may write over its memory.
-  bool only_reader(std::size_t i) const;
   // Input i in the layout it has.
   Operand input_as_is(std::size_t i);
   // Output i; persistent values and gradients lie in their flat buffers, everything else in the
@@ -168,6 +171,9 @@ class Lowering {
   bool output_wanted(std::size_t i) const;
   // The depthwise chains of the graph, and the buffers that their steps share.
   DepthwiseChains& depthwise_chains() const { return *depthwise_chains_; }
+  // The sums at the end of residual blocks and their gradients, with the buffers of their passes.
+  ResidualSums& residual_sums() const { return *residual_sums_; }
+  ResidualGradients& residual_gradients() const { return *residual_gradients_; }
   // The joint layer that the op, one of a dense layer, is a pass of; null: none.
   JointLayer* joint_layer() const;
   Shape shape_of_input(std::size_t i) const;  // logical, with the number of samples filled in
@@ -213,6 +219,8 @@ class Lowering {
   GradientPlaces gradients_;
   CompileOptions options_;
   std::unique_ptr<DepthwiseChains> depthwise_chains_;
+  std::unique_ptr<ResidualSums> residual_sums_;
+  std::unique_ptr<ResidualGradients> residual_gradients_;
 
   const graph::Node* node_ = nullptr;
   std::map<graph::ValueId, std::vector<Operand>> placed_;

@@ -1,5 +1,7 @@
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/residual_gradients.h"
+#include "backend/cpu/ops/residual_sums.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -49,6 +51,7 @@ bool has_own_kernel(Kind kind) { return kind == Kind::kHardSigmoid || kind == Ki
 }  // namespace
 
 void lower(const graph::Activate& op, Lowering& l) {
+  if (lower_residual_sum(l)) return;
   if (has_own_kernel(op.activation.kind)) {
     // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
     const Operand x = l.input(0, Layout::kPlain), y = l.output(0, Layout::kPlain);
@@ -66,6 +69,7 @@ void lower(const graph::Activate& op, Lowering& l) {
 }
 
 void lower(const graph::ActivateBackward& op, Lowering& l) {
+  if (lower_residual_gradient(op, l)) return;
   if (has_own_kernel(op.activation.kind)) {
     const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
     const Operand dx = l.output(0, Layout::kPlain);

@@ -8,6 +8,7 @@
 
 #include "backend/cpu/ops/batch_statistics.h"
 #include "backend/cpu/ops/depthwise_chains.h"
+#include "backend/cpu/ops/residual_sums.h"
 #include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
@@ -22,6 +23,10 @@ void pad(const float* from, std::int64_t count, std::int64_t padded, float* to) 
 NormBuffers norm_buffers(Lowering& l, const Channels& ch, const graph::Activation& activation) {
   return {l.scratch(ch.padded * 4), l.scratch(ch.padded * 4), l.scratch(ch.padded * 4),
           gate_of(activation), activation.alpha};
+}
+
+void reuse(Lowering& l, const NormBuffers& norm) {
+  for (const Buffer buffer : {norm.mean, norm.a, norm.b}) l.reuse(buffer);
 }
 
 void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
@@ -58,13 +63,17 @@ void lower(const graph::BatchNorm& op, Lowering& l) {
   l.reuse(moments.shift);
   const Buffer gamma = l.input(1, Layout::kPlain).buffer, beta = l.input(2, Layout::kPlain).buffer;
   const graph::ValueId z = l.node().outputs[0];
-  const bool skips = chains.skips_output(z);
+  const bool in_chain = chains.skips_output(z);
+  const bool skips = in_chain || l.residual_sums().skips_output(z);
   const Operand y = skips ? x : l.output(0, Layout::kBlocked);
   const Buffer mean = l.output(1, Layout::kPlain).buffer;
   const Buffer inverse_std = l.output(2, Layout::kPlain).buffer;
   const NormBuffers norm = norm_buffers(l, ch, op.activation);
-  const Buffer padded_std = skips ? l.scratch(ch.padded * 4) : -1;
-  if (skips) chains.inputs[z] = {x, norm, padded_std};
+  const Buffer padded_std = in_chain ? l.scratch(ch.padded * 4) : -1;
+  if (in_chain)
+    chains.inputs[z] = {x, norm, padded_std};
+  else if (skips)
+    l.residual_sums().inputs[z] = {x, norm};
   const float epsilon = op.epsilon;
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
@@ -86,10 +95,8 @@ void lower(const graph::BatchNorm& op, Lowering& l) {
                       ch, c.at<float>(mean), c.at<float>(inverse_std), epsilon);
       fill_coefficients(c, ch, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
                         c.at<float>(inverse_std), norm);
-      if (skips) {
-        pad(c.at<float>(inverse_std), ch.count, ch.padded, c.at<float>(padded_std));
-        return;
-      }
+      if (in_chain) pad(c.at<float>(inverse_std), ch.count, ch.padded, c.at<float>(padded_std));
+      if (skips) return;
       over_planes(c, ch.shape, block, [&](const PlanePart& part) {
         kernels.scale_shift(part.shape, in + part.element, norm.at(c, part.channel),
                             c.at<T>(y.buffer) + part.element);
@@ -106,9 +113,12 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   Buffer variables[4];
   for (std::size_t i = 0; i < 4; ++i) variables[i] = l.input(i + 1, Layout::kPlain).buffer;
-  const Operand y = l.output(0, Layout::kBlocked);
+  const graph::ValueId z = l.node().outputs[0];
+  const bool skips = l.residual_sums().skips_output(z);
+  const Operand y = skips ? x : l.output(0, Layout::kBlocked);
   const Channels ch = channels_of(x, l);
   const NormBuffers norm = norm_buffers(l, ch, op.activation);
+  if (skips) l.residual_sums().inputs[z] = {x, norm};
   const Buffer inverse_std = l.scratch(ch.padded * 4);
   const float epsilon = op.epsilon;
   const std::int64_t block = l.machine().block;
@@ -119,6 +129,7 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
       for (std::int64_t k = 0; k < ch.count; ++k) is[k] = 1.0f / std::sqrt(variance[k] + epsilon);
       fill_coefficients(c, ch, c.at<float>(variables[0]), c.at<float>(variables[1]),
                         c.at<float>(variables[2]), is, norm);
+      if (skips) return;
       over_planes(c, ch.shape, block, [&](const PlanePart& part) {
         run(part.shape, c.at<T>(x.buffer) + part.element, norm.at(c, part.channel),
             c.at<T>(y.buffer) + part.element);

@@ -32,6 +32,8 @@ struct NormBuffers {
 
 // Scratch for the coefficients of the next step.
 NormBuffers norm_buffers(Lowering& l, const Channels& ch, const graph::Activation& activation);
+// The next step reads coefficients of an earlier one.
+void reuse(Lowering& l, const NormBuffers& norm);
 // Fills them; beta may be null. gamma, beta, mean and inverse_std are [count].
 void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
                        const float* beta, const float* mean, const float* inverse_std,

@@ -4,6 +4,7 @@
 
 #include "backend/cpu/ops/batch_statistics.h"
 #include "backend/cpu/ops/depthwise_chains.h"
+#include "backend/cpu/ops/residual_gradients.h"
 #include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
@@ -21,6 +22,17 @@ Operand ungated(Lowering& l, const graph::Activation& activation, std::size_t y_
   activate_backward(l, activation, l.input(y_input, dy.layout), dy, g);
   l.reuse(g.buffer);
   return g;
+}
+
+// Where the step that made dy has left the sums of it, which is before the gate already; -1: none.
+Buffer sums_taken_before(Lowering& l) {
+  const auto& of_chains = l.depthwise_chains().sums;
+  const auto& of_residuals = l.residual_gradients().sums;
+  if (const auto found = of_chains.find(l.node().inputs[1]); found != of_chains.end()) {
+    return found->second;
+  }
+  const auto found = of_residuals.find(l.node().outputs[0]);
+  return found != of_residuals.end() ? found->second : -1;
 }
 
 // What a backward form reads and writes.
@@ -46,8 +58,8 @@ Backward backward_operands(Lowering& l, const graph::Activation& fused, float ep
   b.training = training;
   b.x = l.input(0, Layout::kBlocked);
   const Operand dy = l.input(1, Layout::kBlocked);
-  const auto sums = l.depthwise_chains().sums.find(l.node().inputs[1]);
-  b.has_sums = sums != l.depthwise_chains().sums.end();
+  const Buffer sums = sums_taken_before(l);
+  b.has_sums = sums >= 0;
   const graph::Activation activation = b.has_sums ? graph::Activation{} : fused;
   b.dy = ungated(l, activation, 5, dy);
   b.gamma = l.input(2, Layout::kPlain).buffer;
@@ -63,15 +75,14 @@ Backward backward_operands(Lowering& l, const graph::Activation& fused, float ep
   l.reuse(b.x.buffer);
   b.skips_dx = l.depthwise_chains().skips_gradient(l.node().outputs[0]);
   if (!b.skips_dx) {
-    if (l.only_reader(1)) l.alias_output(0, dy);
+    if (has_one_reader(l.graph(), l.node().inputs[1])) l.alias_output(0, dy);
     b.dx = l.output(0, Layout::kBlocked);
   }
   b.dgamma = l.output(1, Layout::kPlain).buffer;
   b.dbeta = l.output(2, Layout::kPlain).buffer;
   b.channels = channels_of(b.x, l);
   const std::int64_t padded = b.channels.padded;
-  b.sums = b.has_sums ? sums->second
-                      : l.scratch(padded * static_cast<std::int64_t>(sizeof(GradientSums)));
+  b.sums = b.has_sums ? sums : l.scratch(padded * static_cast<std::int64_t>(sizeof(GradientSums)));
   l.reuse(b.sums);
   for (Buffer* row : {&b.inverse_std, &b.p, &b.q, &b.r}) *row = l.scratch(padded * 4);
   b.norm = norm_buffers(l, b.channels, activation);

@@ -49,7 +49,8 @@ bool lower_in_chain(const graph::Conv& op, Lowering& l) {
   const DepthwiseChains::Input& in = left->second;
   const DepthwiseShape shape = depthwise_shape(op.window, in.x, l);
   const std::int64_t padded = channels_of(in.x, l).padded;
-  for (const Buffer buffer : {in.x.buffer, in.norm.mean, in.norm.a, in.norm.b}) l.reuse(buffer);
+  l.reuse(in.x.buffer);
+  reuse(l, in.norm);
   const Buffer kernel = padded_rows(l, 1, in.x.c(), padded);
   const Operand y = l.output(0, Layout::kBlocked);
   const auto moments_bytes = padded * static_cast<std::int64_t>(sizeof(simd::Moments));
@@ -58,15 +59,17 @@ bool lower_in_chain(const graph::Conv& op, Lowering& l) {
   const int threads = l.machine().threads;
   const std::int64_t floats = l.kernels().depthwise_scratch(shape);
   const Buffer scratch = l.scratch(floats * threads * 4);
-  l.step(concat(l.kernels().name, kWithNorms),
-         [=, run = l.kernels().depthwise](const RunContext& c) {
-           std::memset(c.at<void>(moments), 0, static_cast<std::size_t>(moments_bytes));
-           over_blocks(
-               c, shape, c.at<float>(scratch), floats, [&](const DepthwiseShape& part, float* own) {
-                 run(part, c.at<float>(in.x.buffer), in.norm.at(c), c.at<float>(kernel),
-                     c.at<float>(y.buffer), c.at<float>(shift), c.at<simd::Moments>(moments), own);
-               });
-         });
+  with_type(y.type, [&]<class T>() {
+    l.step(concat(l.kernels().name, kWithNorms), [=, run = typed<T>(l).depthwise](
+                                                     const RunContext& c) {
+      std::memset(c.at<void>(moments), 0, static_cast<std::size_t>(moments_bytes));
+      over_blocks(c, shape, c.at<float>(scratch), floats,
+                  [&](const DepthwiseShape& part, float* own) {
+                    run(part, c.at<T>(in.x.buffer), in.norm.at(c), c.at<float>(kernel),
+                        c.at<T>(y.buffer), c.at<float>(shift), c.at<simd::Moments>(moments), own);
+                  });
+    });
+  });
   return true;
 }
 
@@ -79,9 +82,10 @@ bool lower_in_chain(const graph::ConvBackwardData& op, Lowering& l) {
   const DepthwiseChains::Input& in = chains.inputs.at(chains.input_of(dy));
   const DepthwiseShape shape = depthwise_shape(op.window, in.x, l);
   const std::int64_t padded = channels_of(in.x, l).padded;
+  reuse(l, in.norm);
+  reuse(l, g.norm);
   for (const Buffer buffer :
-       {in.x.buffer, in.norm.mean, in.norm.a, in.norm.b, in.inverse_std, g.y.buffer, g.dw.buffer,
-        g.norm.mean, g.norm.a, g.norm.b, g.p, g.q, g.r}) {
+       {in.x.buffer, in.inverse_std, g.y.buffer, g.dw.buffer, g.p, g.q, g.r}) {
     l.reuse(buffer);
   }
   const Buffer kernel = padded_rows(l, 1, in.x.c(), padded);
@@ -94,21 +98,24 @@ bool lower_in_chain(const graph::ConvBackwardData& op, Lowering& l) {
   const int threads = l.machine().threads;
   const std::int64_t floats = l.kernels().depthwise_backward_scratch(shape);
   const Buffer scratch = l.scratch(floats * threads * 4);
-  l.step(concat(l.kernels().name, kWithNorms), [=, run = l.kernels().depthwise_backward](
-                                                   const RunContext& c) {
-    std::memset(c.at<void>(sums), 0, static_cast<std::size_t>(sums_bytes));
-    const simd::DepthwiseGradient gradient{c.at<float>(in.x.buffer),
-                                           c.at<float>(g.y.buffer),
-                                           c.at<float>(g.dw.buffer),
-                                           in.norm.at(c),
-                                           g.norm.at(c),
-                                           c.at<float>(in.inverse_std),
-                                           {c.at<float>(g.p), c.at<float>(g.q), c.at<float>(g.r)}};
-    over_blocks(c, shape, c.at<float>(scratch), floats,
-                [&](const DepthwiseShape& part, float* own) {
-                  run(part, gradient, c.at<float>(kernel), c.at<float>(dx.buffer),
-                      c.at<float>(dkernel), c.at<GradientSums>(sums), own);
-                });
+  with_type(dx.type, [&]<class T>() {
+    l.step(concat(l.kernels().name, kWithNorms),
+           [=, run = typed<T>(l).depthwise_backward](const RunContext& c) {
+             std::memset(c.at<void>(sums), 0, static_cast<std::size_t>(sums_bytes));
+             const simd::DepthwiseGradient<T> gradient{
+                 c.at<T>(in.x.buffer),
+                 c.at<T>(g.y.buffer),
+                 c.at<T>(g.dw.buffer),
+                 in.norm.at(c),
+                 g.norm.at(c),
+                 c.at<float>(in.inverse_std),
+                 {c.at<float>(g.p), c.at<float>(g.q), c.at<float>(g.r)}};
+             over_blocks(c, shape, c.at<float>(scratch), floats,
+                         [&](const DepthwiseShape& part, float* own) {
+                           run(part, gradient, c.at<float>(kernel), c.at<T>(dx.buffer),
+                               c.at<float>(dkernel), c.at<GradientSums>(sums), own);
+                         });
+           });
   });
   return true;
 }

@@ -99,7 +99,7 @@ DepthwiseChains::DepthwiseChains(const Graph& graph, const Machine& machine) {
       return found->second == z && (!std::holds_alternative<graph::BatchNormBackward>(at.op) ||
                                     at.inputs[0] == node.inputs[0]);
     });
-    if (graph[z].type != DType::kFloat32 || graph[z].shape.rank() != 4) continue;
+    if (graph[z].shape.rank() != 4) continue;
     // A thread takes whole blocks of channels.
     const bool busy = graph[z].shape[3] > (machine.threads - 1) * machine.block;
     if (busy && !readers.empty() && all_in_chain && !is_output(graph, z)) outputs_.insert(z);

@@ -1,7 +1,7 @@
-// Depthwise 3x3 convolutions over blocked planes of float32 between two batch norms:
+// Depthwise 3x3 convolutions over blocked planes between two batch norms:
 //   x -> norm before -> z -> convolution -> y -> norm after -> w
-// z and the gradient of y are never written: rows of them are made in the first cache from x, and
-// from y and the gradient of w, as the convolution needs them.
+// z and the gradient of y are never written: rows of them, of floats, are made in the first cache from
+// x, and from y and the gradient of w, as the convolution needs them.
 
 constexpr std::int64_t kSide = 3;
 constexpr int kPixelsAtOnce = 4;
@@ -24,7 +24,8 @@ inline void zero_floats(float* p, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += B) store(p + i, V{});
 }
 
-inline void normalise_row(const float* x, std::int64_t pixels, const NormCoefficients& norms,
+template <class T>
+inline void normalise_row(const T* x, std::int64_t pixels, const NormCoefficients& norms,
                           std::int64_t block, float* z) {
   with_gate(norms.gate, [&]<Gate gate>() {
     const BlockNorm<gate> norm(norms, block);
@@ -32,17 +33,18 @@ inline void normalise_row(const float* x, std::int64_t pixels, const NormCoeffic
   });
 }
 
-// Asks for what will be read next while there is something else to do.
-template <int count>
-inline void prefetch(const float* p) {
+// Asks for `count` pixels that will be read next while there is something else to do.
+template <int count, class T>
+inline void prefetch(const T* p) {
+  constexpr int kLine = 64 / sizeof(T);
 #pragma GCC unroll 16
-  for (int i = 0; i < count; ++i) __builtin_prefetch(p + i * B);
+  for (int i = 0; i < count * B; i += kLine) __builtin_prefetch(p + i);
 }
 
 // `count` outputs of a row, from the rows of z at their first column.
-template <int stride, int count>
+template <int stride, int count, class T>
 inline void depthwise_pixels(const float* const (&rows)[kSide], const V (&kernel)[9],
-                             std::int64_t column, float* y) {
+                             std::int64_t column, T* y) {
   V sum[count] = {};
 #pragma GCC unroll 3
   for (int ky = 0; ky < kSide; ++ky) {
@@ -60,9 +62,9 @@ inline void depthwise_pixels(const float* const (&rows)[kSide], const V (&kernel
   for (int i = 0; i < count; ++i) store(y + i * B, sum[i]);
 }
 
-template <int stride>
+template <int stride, class T>
 inline void depthwise_row(const float* const (&rows)[kSide], const V (&kernel)[9], std::int64_t ow,
-                          float* y, const float* next) {
+                          T* y, const T* next) {
   std::int64_t ox = 0;
   for (; ox + kPixelsAtOnce <= ow; ox += kPixelsAtOnce) {
     prefetch<kPixelsAtOnce * stride * stride>(next + ox * stride * stride * B);
@@ -73,7 +75,8 @@ inline void depthwise_row(const float* const (&rows)[kSide], const V (&kernel)[9
 }
 
 // Adds the moments of a row about `origin`.
-inline void add_moments(const float* y, std::int64_t pixels, V origin, V& sum, V& square) {
+template <class T>
+inline void add_moments(const T* y, std::int64_t pixels, V origin, V& sum, V& square) {
   for (std::int64_t i = 0; i < pixels;) {
     V run_sum{}, run_square{};
     for (const std::int64_t end = run_end(i, pixels); i < end; ++i) {
@@ -87,13 +90,14 @@ inline void add_moments(const float* y, std::int64_t pixels, V origin, V& sum, V
 }
 
 // The last rows of z that were made, and zeros for those outside the image.
+template <class T>
 class RowsOfZ {
  public:
   RowsOfZ(const DepthwiseShape& s, float* scratch) : s_(s), scratch_(scratch) {
     row_ = depthwise_columns(s) * B;
     zero_floats(scratch, (kSide + 1) * row_);
   }
-  void begin(const float* x, std::int64_t block) {
+  void begin(const T* x, std::int64_t block) {
     x_ = x;
     block_ = block;
     made_ = 0;
@@ -106,13 +110,13 @@ class RowsOfZ {
     return place(y);
   }
   // What the next row will be made of.
-  const float* next() const { return x_ + made_ * s_.w * B; }
+  const T* next() const { return x_ + made_ * s_.w * B; }
 
  private:
   float* place(std::int64_t y) { return scratch_ + y % kSide * row_; }
   const DepthwiseShape& s_;
   float* scratch_;
-  const float* x_ = nullptr;
+  const T* x_ = nullptr;
   std::int64_t row_, block_ = 0, made_ = 0;
 };
 
@@ -120,15 +124,16 @@ inline void load_taps(const float* kernel, std::int64_t blocks, std::int64_t blo
   for (std::int64_t t = 0; t < kSide * kSide; ++t) taps[t] = load(kernel + (t * blocks + block) * B);
 }
 
-void depthwise(const DepthwiseShape& s, const float* x, const NormCoefficients& before, const float* kernel,
-               float* y, float* shift, Moments* moments, float* scratch) {
-  RowsOfZ z(s, scratch);
+template <class T>
+void depthwise(const DepthwiseShape& s, const T* x, const NormCoefficients& before, const float* kernel, T* y,
+               float* shift, Moments* moments, float* scratch) {
+  RowsOfZ<T> z(s, scratch);
   for (std::int64_t k = s.block_begin; k < s.block_end; ++k) {
     V taps[kSide * kSide];
     load_taps(kernel, s.blocks, k, taps);
     for (std::int64_t n = 0; n < s.n; ++n) {
       z.begin(x + (n * s.blocks + k) * s.h * s.w * B, k);
-      float* out = y + (n * s.blocks + k) * s.oh * s.ow * B;
+      T* out = y + (n * s.blocks + k) * s.oh * s.ow * B;
       V sum{}, square{};
       for (std::int64_t oy = 0; oy < s.oh; ++oy, out += s.ow * B) {
         const std::int64_t top = oy * s.stride - s.top;
@@ -151,15 +156,17 @@ void depthwise(const DepthwiseShape& s, const float* x, const NormCoefficients& 
 }
 
 // Rows to ask for while another is computed.
+template <class T>
 struct Next {
-  const float* rows[2];
+  const T* rows[2];
 };
 
 // The last rows of the gradient of y, at the pixels of z that a tap reads: pixel 0 is two columns
 // left of the image, those between outputs are zero.
+template <class T>
 class RowsOfGradient {
  public:
-  RowsOfGradient(const DepthwiseShape& s, const DepthwiseGradient& g, float* scratch)
+  RowsOfGradient(const DepthwiseShape& s, const DepthwiseGradient<T>& g, float* scratch)
       : s_(s), g_(g), scratch_(scratch) {
     row_ = depthwise_gradient_columns(s) * B;
     zero_floats(scratch, kSide * row_);
@@ -179,14 +186,14 @@ class RowsOfGradient {
     return place(row / s_.stride);
   }
   // What the next row will be made of.
-  Next next() const {
+  Next<T> next() const {
     const std::int64_t at = at_ + made_ * s_.ow * B;
     return {{g_.y + at, g_.dw + at}};
   }
 
  private:
   void make() {
-    const float *y = g_.y + at_ + made_ * s_.ow * B, *dw = g_.dw + at_ + made_ * s_.ow * B;
+    const T *y = g_.y + at_ + made_ * s_.ow * B, *dw = g_.dw + at_ + made_ * s_.ow * B;
     float* to = place(made_);
     with_gate(g_.after.gate, [&]<Gate gate>() {
       const BlockNorm<gate> norm(g_.after, block_);
@@ -202,7 +209,7 @@ class RowsOfGradient {
   float* place(std::int64_t row) { return scratch_ + row % kSide * row_; }
 
   const DepthwiseShape& s_;
-  const DepthwiseGradient& g_;
+  const DepthwiseGradient<T>& g_;
   float* scratch_;
   std::int64_t row_, first_, last_, at_ = 0, block_ = 0, made_ = 0;
 };
@@ -230,12 +237,13 @@ inline void depthwise_backward_pixels(const float* dy, const V* taps, const floa
   for (int kx = 0; kx < kSide; ++kx) dtaps[kx] += product[kx];
 }
 
+template <class T>
 inline void depthwise_backward_row(const float* dy, const V* taps, std::int64_t pixels,
-                                   const float* z, float* dz, V* dtaps, const Next& next) {
+                                   const float* z, float* dz, V* dtaps, const Next<T>& next) {
   V row[kSide] = {};
   std::int64_t i = 0;
   for (; i + kPixelsAtOnce <= pixels; i += kPixelsAtOnce) {
-    for (const float* p : next.rows) prefetch<kPixelsAtOnce>(p + i * B);
+    for (const T* p : next.rows) prefetch<kPixelsAtOnce>(p + i * B);
     depthwise_backward_pixels<kPixelsAtOnce>(dy + i * B, taps, z + i * B, dz + i * B, row);
   }
   for (; i < pixels; ++i)
@@ -244,9 +252,9 @@ inline void depthwise_backward_row(const float* dy, const V* taps, std::int64_t 
 }
 
 // dx = dz through the gate at z, and its sums for the norm before.
+template <class T>
 inline void gate_row(const NormCoefficients& before, const float* inverse_std, std::int64_t block,
-                     std::int64_t pixels, const float* x, const float* z, const float* dz, float* dx,
-                     V& sum, V& product) {
+                     std::int64_t pixels, const T* x, const float* z, const float* dz, T* dx, V& sum, V& product) {
   with_gate(before.gate, [&]<Gate gate>() {
     const V mean = load(before.mean + block * B), is = load(inverse_std + block * B);
     for (std::int64_t i = 0; i < pixels;) {
@@ -263,9 +271,10 @@ inline void gate_row(const NormCoefficients& before, const float* inverse_std, s
   });
 }
 
-void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient& g, const float* kernel,
-                        float* dx, float* dkernel, GradientSums* sums, float* scratch) {
-  RowsOfGradient gradient(s, g, scratch);
+template <class T>
+void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient<T>& g, const float* kernel, T* dx,
+                        float* dkernel, GradientSums* sums, float* scratch) {
+  RowsOfGradient<T> gradient(s, g, scratch);
   float* z = scratch + kSide * depthwise_gradient_columns(s) * B;
   float* dz = z + s.w * B;
   for (std::int64_t k = s.block_begin; k < s.block_end; ++k) {
@@ -282,7 +291,7 @@ void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient& g, con
         for (std::int64_t ky = kSide; ky-- > 0;) {
           const float* dy = gradient.at(y, ky);
           if (dy == nullptr) continue;
-          const Next next[kSide] = {
+          const Next<T> next[kSide] = {
               {{dx + after, dx + after}}, gradient.next(), {{g.x + after, g.x + after}}};
           depthwise_backward_row(dy, taps + ky * kSide, s.w, z, dz, of_plane + ky * kSide,
                                  next[ky]);
@@ -290,10 +299,7 @@ void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient& g, con
         gate_row(g.before, g.inverse_std, k, s.w, g.x + at, z, dz, dx + at, sum, product);
       }
       for (std::int64_t t = 0; t < kSide * kSide; ++t) dtaps[t] += of_plane[t];
-      for (std::int64_t c = 0; c < B; ++c) {
-        sums[k * B + c].sum_g += static_cast<double>(sum[c]);
-        sums[k * B + c].sum_g_xhat += static_cast<double>(product[c]);
-      }
+      add_to(sums + k * B, sum, product);
     }
     for (std::int64_t t = 0; t < kSide * kSide; ++t) store(dkernel + (t * s.blocks + k) * B, dtaps[t]);
   }

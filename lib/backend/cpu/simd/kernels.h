@@ -75,6 +75,14 @@ struct NormGradientCoefficients {
   const float *p, *q, *r;
 };
 
+// The gradient of w = gate(x): a, or a + b where b is not null.
+template <class T>
+struct GatedGradient {
+  const T *a, *b, *w;
+  Gate gate;
+  float alpha;
+};
+
 // A depthwise convolution 3x3 over blocked planes: x [n, blocks, h, w], y [n, blocks, oh, ow], with
 // a stride of 1 or 2; `top` and `left` are padding. The blocks [block_begin, block_end) are
 // computed, those of all samples.
@@ -83,8 +91,9 @@ struct DepthwiseShape {
 };
 // What the gradient is made of when a batch norm stands before the convolution, and one after it
 // whose output has the gradient dw.
+template <class T>
 struct DepthwiseGradient {
-  const float *x, *y, *dw;
+  const T *x, *y, *dw;
   NormCoefficients before, after;
   const float* inverse_std;               // of the norm before
   NormGradientCoefficients coefficients;  // of the norm after
@@ -135,12 +144,32 @@ struct Typed {
   // Adds to moments [blocks * block]; shift [blocks * block].
   void (*moments)(const PlaneShape&, const T* x, const float* shift, Moments* moments);
   void (*scale_shift)(const PlaneShape&, const T* x, const NormCoefficients&, T* y);
+  // y = gate(norm(x) + other), and gate(norm(x) + norm(other)); the first's gate is that of the
+  // sum. Each term and the sum are rounded to T, as where they are written.
+  void (*add_to_norm)(const PlaneShape&, const T* x, const NormCoefficients&, const T* other, T* y);
+  void (*add_two_norms)(const PlaneShape&, const T* x, const NormCoefficients&, const T* other,
+                        const NormCoefficients& of_other, T* y);
   // Adds to sums, with g = dy * gate'(y). y may be null: it is then computed again from x.
   void (*norm_sums)(const PlaneShape&, const T* x, const T* dy, const T* y, const NormCoefficients&,
                     const float* inverse_std, GradientSums* sums);
+  // d = (a + b) * gate'(w); d may be a. gate_gradient_sums() also adds to sums what norm_sums()
+  // adds for the gradient d of a norm of x without a gate.
+  void (*gate_gradient)(const PlaneShape&, const GatedGradient<T>&, T* d);
+  void (*gate_gradient_sums)(const PlaneShape&, const GatedGradient<T>&, T* d, const T* x,
+                             const float* mean, const float* inverse_std, GradientSums* sums);
   // dx may be dy.
   void (*norm_backward)(const PlaneShape&, const T* x, const T* dy, const T* y,
                         const NormCoefficients&, const NormGradientCoefficients&, T* dx);
+
+  // y = the convolution of x through the batch norm before it; kernel is [3, 3, blocks * block].
+  // Sets shift to y's first pixels and adds the moments of y about it to `moments`.
+  void (*depthwise)(const DepthwiseShape&, const T* x, const NormCoefficients& before,
+                    const float* kernel, T* y, float* shift, Moments* moments, float* scratch);
+  // dx is the gradient before the gate of the norm before, whose sums are added to `sums`. Sets
+  // dkernel, of the kernel's form.
+  void (*depthwise_backward)(const DepthwiseShape&, const DepthwiseGradient<T>&,
+                             const float* kernel, T* dx, float* dkernel, GradientSums* sums,
+                             float* scratch);
 
   void (*add)(T* y, const T* const* x, int count, std::int64_t elements);
   // Keeps element i of sample s with the draw of (key, counter {i / 4, step, sample, layer}).
@@ -213,15 +242,8 @@ struct Kernels {
                            float* dbias, float* scratch);
   std::int64_t (*winograd_weights_scratch)(const WinogradShape&);
 
-  // y = the convolution of x through the batch norm before it; kernel is [3, 3, blocks * block].
-  // Sets shift to y's first pixels and adds the moments of y about it to `moments`.
-  void (*depthwise)(const DepthwiseShape&, const float* x, const NormCoefficients& before,
-                    const float* kernel, float* y, float* shift, Moments* moments, float* scratch);
+  // Floats of scratch that depthwise() and depthwise_backward() need.
   std::int64_t (*depthwise_scratch)(const DepthwiseShape&);
-  // dx is the gradient before the gate of the norm before, whose sums are added to `sums`. Sets
-  // dkernel, of the kernel's form.
-  void (*depthwise_backward)(const DepthwiseShape&, const DepthwiseGradient&, const float* kernel,
-                             float* dx, float* dkernel, GradientSums* sums, float* scratch);
   std::int64_t (*depthwise_backward_scratch)(const DepthwiseShape&);
 
   // out[i] = (add ? out[i] : 0) + sum over sources

@@ -64,11 +64,41 @@ void scale_shift(const PlaneShape& s, const T* x, const NormCoefficients& rows, 
   });
 }
 
-// Calls f<gate, whether y is given>.
+// Calls term(the other's value, norm of the block) for what is added to the normalised x.
+template <class T, class Term>
+inline void add_terms(const PlaneShape& s, const T* x, const NormCoefficients& rows, const T* other,
+                      const NormCoefficients& other_rows, T* y, const Term& term) {
+  with_gate(rows.gate, [&]<Gate gate>() {
+    for (std::int64_t n = 0; n < s.n; ++n)
+      for (std::int64_t k = 0; k < s.blocks; ++k) {
+        const BlockNorm<Gate::kNone> norm(rows, k), other_norm(other_rows, k);
+        for (std::int64_t i = 0; i < s.pixels; ++i, x += B, other += B, y += B) {
+          const V sum = rounded<T>(norm(load(x))) + term(load(other), other_norm);
+          store(y, activate<gate>(rounded<T>(sum), rows.alpha));
+        }
+      }
+  });
+}
+
+template <class T>
+void add_to_norm(const PlaneShape& s, const T* x, const NormCoefficients& rows, const T* other,
+                 T* y) {
+  add_terms(s, x, rows, other, rows, y,
+            [](V value, const BlockNorm<Gate::kNone>&) { return value; });
+}
+
+template <class T>
+void add_two_norms(const PlaneShape& s, const T* x, const NormCoefficients& rows, const T* other,
+                   const NormCoefficients& other_rows, T* y) {
+  add_terms(s, x, rows, other, other_rows, y,
+            [](V value, const BlockNorm<Gate::kNone>& norm) { return rounded<T>(norm(value)); });
+}
+
+// Calls f<gate, whether there are values>.
 template <class T, class F>
-inline void with_gate_and_source(Gate gate, const T* y, F&& f) {
+inline void with_gate_and_optional(Gate gate, const T* values, F&& f) {
   with_gate(gate, [&]<Gate g>() {
-    if (y != nullptr) return f.template operator()<g, true>();
+    if (values != nullptr) return f.template operator()<g, true>();
     return f.template operator()<g, false>();
   });
 }
@@ -80,10 +110,17 @@ inline V gated(const BlockNorm<gate>& norm, V dy, V x, const T* y, std::int64_t 
   return through<gate>(dy, rounded<T>(norm(x)), norm.alpha);
 }
 
+inline void add_to(GradientSums* sums, V sum, V product) {
+  for (std::int64_t c = 0; c < B; ++c) {
+    sums[c].sum_g += static_cast<double>(sum[c]);
+    sums[c].sum_g_xhat += static_cast<double>(product[c]);
+  }
+}
+
 template <class T>
 void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
                const float* inverse_std, GradientSums* sums) {
-  with_gate_and_source(rows.gate, y, [&]<Gate gate, bool given>() {
+  with_gate_and_optional(rows.gate, y, [&]<Gate gate, bool given>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
@@ -101,10 +138,48 @@ void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const N
           sum += run_sum;
           product += run_product;
         }
-        for (std::int64_t c = 0; c < B; ++c) {
-          sums[k * B + c].sum_g += static_cast<double>(sum[c]);
-          sums[k * B + c].sum_g_xhat += static_cast<double>(product[c]);
+        add_to(sums + k * B, sum, product);
+      }
+  });
+}
+
+template <Gate gate, bool sum, class T>
+inline V gradient_before(const GatedGradient<T>& from, std::int64_t at) {
+  V dy = load(from.a + at);
+  if constexpr (sum) dy = rounded<T>(dy + load(from.b + at));
+  return rounded<T>(through<gate>(dy, load(from.w + at), from.alpha));
+}
+
+template <class T>
+void gate_gradient(const PlaneShape& s, const GatedGradient<T>& from, T* d) {
+  with_gate_and_optional(from.gate, from.b, [&]<Gate gate, bool sum>() {
+    const std::int64_t end = s.n * s.blocks * s.pixels * B;
+    for (std::int64_t at = 0; at < end; at += B)
+      store(d + at, gradient_before<gate, sum>(from, at));
+  });
+}
+
+template <class T>
+void gate_gradient_sums(const PlaneShape& s, const GatedGradient<T>& from, T* d, const T* x,
+                        const float* mean, const float* inverse_std, GradientSums* sums) {
+  with_gate_and_optional(from.gate, from.b, [&]<Gate gate, bool sum_of_two>() {
+    std::int64_t at = 0;
+    for (std::int64_t n = 0; n < s.n; ++n)
+      for (std::int64_t k = 0; k < s.blocks; ++k) {
+        const V centre = load(mean + k * B), is = load(inverse_std + k * B);
+        V sum{}, product{};
+        for (std::int64_t i = 0; i < s.pixels;) {
+          V run_sum{}, run_product{};
+          for (const std::int64_t end = run_end(i, s.pixels); i < end; ++i, at += B) {
+            const V g = gradient_before<gate, sum_of_two>(from, at);
+            store(d + at, g);
+            run_sum += g;
+            run_product += g * ((load(x + at) - centre) * is);
+          }
+          sum += run_sum;
+          product += run_product;
         }
+        add_to(sums + k * B, sum, product);
       }
   });
 }
@@ -112,7 +187,7 @@ void norm_sums(const PlaneShape& s, const T* x, const T* dy, const T* y, const N
 template <class T>
 void norm_backward(const PlaneShape& s, const T* x, const T* dy, const T* y, const NormCoefficients& rows,
                    const NormGradientCoefficients& gradient, T* dx) {
-  with_gate_and_source(rows.gate, y, [&]<Gate gate, bool given>() {
+  with_gate_and_optional(rows.gate, y, [&]<Gate gate, bool given>() {
     std::int64_t at = 0;
     for (std::int64_t n = 0; n < s.n; ++n)
       for (std::int64_t k = 0; k < s.blocks; ++k) {
