@@ -15,7 +15,7 @@ import sys
 import tempfile
 
 from common import Peer, events, fastest, find_trainer, settings_of
-from model_zoo import CONFIG, TORCH_MODES
+from model_zoo import TORCH_MODES, config_text
 
 CASES = ["mobilenet_v2", "resnet50", "vgg16"]
 
@@ -88,7 +88,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for name in options.case:
             config = pathlib.Path(folder) / f"{name}.yaml"
-            config.write_text(CONFIG.format(name=name, batch=options.batch, folder=folder))
+            config.write_text(config_text(name, options.batch, folder))
             tables[name] = compare(trainer, name, options, config)
     print(f"\n{'backbone':14} {'cores':>5} {'trainer':>9} {'torch':>9} {'ratio':>6} {'of linear':>9} {'memory, MiB':>12}")
     for name, rows in tables.items():

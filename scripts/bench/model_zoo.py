@@ -3,11 +3,14 @@ on this machine. 224 x 224 images of bytes, the backbone trained whole, global a
 momentum, random weights.
 
 Each peer is probed at its settings first; its best one is then measured in rounds that alternate with trainer, so that all meet
-the same machine. Ends with a table and `ratio zoo_train_NAME VALUE`, `ratio zoo_predict_NAME VALUE`: ours / the best peer's,
-medians. A peer that has no such backbone is left out of its row.
+the same machine. Ends with a table and `ratio zoo_train_NAME VALUE`, `ratio zoo_predict_NAME VALUE`, with _bf16 behind the name in
+bfloat16: ours / the best peer's, medians. A peer that has no such backbone is left out of its row; ONNX Runtime predicts in float32
+in all rows. "of limit" is the share of the roofline that our training step reaches, as scripts/bench/roofline has it: what each
+layer reads and writes counts, also where passes of several layers keep it in registers.
 """
 
 import argparse
+import itertools
 import pathlib
 import statistics
 import subprocess
@@ -15,6 +18,7 @@ import sys
 import tempfile
 
 from common import Peer, fastest, find_trainer, run_trainer
+from roofline import share
 
 # What torchvision calls them; Keras's class, where it has one.
 KERAS = {
@@ -27,6 +31,7 @@ TORCH_MODES = [
     {"mode": "eager", "channels_last": True, "malloc": "no-mmap"}, {"mode": "compile", "channels_last": True, "malloc": "no-mmap"},
     {"mode": "eager", "malloc": "no-mmap"},
 ]
+PEERS = ["torch", "keras", "onnx"]
 CONFIG = """name: zoo_{name}
 seed: 1
 model:
@@ -36,20 +41,25 @@ model:
   loss: softmax_cross_entropy
 data: {{format: synthetic, synthetic: {{shape: [224, 224, 3], classes: 1000, train_samples: 64, test_samples: 16}}}}
 optimizer: {{sgd: {{learning_rate: 0.01, momentum: 0.9}}}}
-train: {{max_steps: 1, batch_size: {batch}}}
+train: {{max_steps: 1, batch_size: {batch}, precision: {precision}}}
 run: {{evaluate_every: 1000 epochs, tensorboard: false, dir: {folder}/run}}
 """
 
 
-def offered(name, predict, options, model):
+def config_text(name, batch, folder, precision="float32"):
+    """A config that trains the backbone `name`; `folder` takes its run."""
+    return CONFIG.format(name=name, batch=batch, precision=precision, folder=folder)
+
+
+def offered(name, predict, precision, options, model):
     """The peers at their settings, by name; started one after the other."""
-    shared = {"what": "zoo", "case": name, "batch": options.batch, "predict": predict}
+    shared = {"what": "zoo", "case": name, "batch": options.batch, "predict": predict, "precision": precision}
     if "torch" in options.peers:
         yield "torch", (Peer("torch", wait="passive", **shared, **mode) for mode in TORCH_MODES)
     if "keras" in options.peers and KERAS[name]:
         yield "keras", (Peer("keras", malloc="no-mmap", wait="passive", **{**shared, "case": KERAS[name]}) for _ in range(1))
     if "onnx" in options.peers and predict:
-        yield "onnx", (Peer("onnx", **shared, model=model) for _ in range(1))
+        yield "onnx", (Peer("onnx", **{**shared, "precision": "float32"}, model=model) for _ in range(1))
 
 
 def ours(trainer, config, predict, seconds):
@@ -58,6 +68,12 @@ def ours(trainer, config, predict, seconds):
         if event["event"] == "benchmark":
             return event["images_per_second"]
     sys.exit("trainer benchmark printed no benchmark event")
+
+
+def of_limit(trainer, config, folder):
+    """The share of the roofline that a training step reaches, the best of two tries."""
+    arguments = ["profile", config, "--steps", "6", "--trace", f"{folder}/trace.json", "--overwrite"]
+    return max(share(event) for _ in range(2) for event in run_trainer(trainer, *arguments) if event["event"] == "profile")
 
 
 def exported(trainer, config, folder):
@@ -72,11 +88,15 @@ def exported(trainer, config, folder):
     return path
 
 
-def compare(trainer, name, predict, options, folder, config):
-    print(f"{name}, {'prediction' if predict else 'training'}:", flush=True)
+def compare(trainer, name, work, precision, options, folder):
+    """Images/second by who reached them, and for training "limit": the share of the roofline."""
+    print(f"{name}, {work}, {precision}:", flush=True)
+    predict = work == "predict"
+    config = pathlib.Path(folder) / f"{name}.yaml"
+    config.write_text(config_text(name, options.batch, folder, precision))
     model = exported(trainer, config, folder) if predict and "onnx" in options.peers else None
     peers = {}
-    for peer, settings in offered(name, predict, options, model):
+    for peer, settings in offered(name, predict, precision, options, model):
         if peer == "onnx" and model is None:
             continue
         best = fastest(settings, options.probe_seconds)
@@ -89,13 +109,27 @@ def compare(trainer, name, predict, options, folder, config):
         figures["trainer"].append(ours(trainer, config, predict, options.seconds))
     for process in peers.values():
         process.close()
-    return {each: statistics.median(values) for each, values in figures.items()}
+    row = {each: statistics.median(values) for each, values in figures.items()}
+    if not predict:
+        row["limit"] = of_limit(trainer, config, folder)
+    return row
 
 
-def print_row(name, work, row):
-    best = max((row[peer] for peer in row if peer != "trainer"), default=0)
-    cells = " ".join(f"{row[peer]:9.1f}" if peer in row else f"{'-':>9}" for peer in ["trainer", "torch", "keras", "onnx"])
-    print(f"{name:20} {work:8} {cells} {row['trainer'] / best if best else 0:7.2f}")
+def ratio(row):
+    """Ours / the best peer's; None without peers."""
+    best = max((row[peer] for peer in row if peer in PEERS), default=None)
+    return best and row["trainer"] / best
+
+
+def print_table(rows):
+    print(f"\n{'backbone':20} {'work':8} {'precision':9} " + " ".join(f"{each:>9}" for each in ["trainer", *PEERS, "ratio", "of limit"]))
+    for (name, work, precision), row in rows.items():
+        cells = [f"{row[each]:.1f}" if each in row else "-" for each in ["trainer", *PEERS]]
+        cells += [f"{ratio(row):.2f}" if ratio(row) else "-", f"{100 * row['limit']:.1f}%" if "limit" in row else "-"]
+        print(f"{name:20} {work:8} {precision:9} " + " ".join(f"{cell:>9}" for cell in cells))
+    for (name, work, precision), row in rows.items():
+        if ratio(row):
+            print(f"ratio zoo_{work}_{name}{'_bf16' if precision == 'bfloat16' else ''} {ratio(row):.2f}")
 
 
 def main():
@@ -103,27 +137,19 @@ def main():
     parser.add_argument("--trainer", help="the binary; $TRAINER or build/release's when left out")
     parser.add_argument("--case", nargs="+", choices=sorted(KERAS), default=list(KERAS))
     parser.add_argument("--work", nargs="+", choices=["train", "predict"], default=["train", "predict"])
-    parser.add_argument("--peers", nargs="*", choices=["torch", "keras", "onnx"], default=["torch", "keras", "onnx"])
+    parser.add_argument("--precision", nargs="+", choices=["float32", "bfloat16"], default=["float32"])
+    parser.add_argument("--peers", nargs="*", choices=PEERS, default=PEERS)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each in each round")
     parser.add_argument("--probe-seconds", type=float, default=2.0)
     options = parser.parse_args()
     trainer = find_trainer(options.trainer)
-    rows = []
+    rows = {}
     with tempfile.TemporaryDirectory() as folder:
-        for name in options.case:
-            config = pathlib.Path(folder) / f"{name}.yaml"
-            config.write_text(CONFIG.format(name=name, batch=options.batch, folder=folder))
-            for work in options.work:
-                rows.append((name, work, compare(trainer, name, work == "predict", options, folder, config)))
-    print(f"\n{'backbone':20} {'work':8} {'trainer':>9} {'torch':>9} {'keras':>9} {'onnx':>9} {'ratio':>7}")
-    for name, work, row in rows:
-        print_row(name, work, row)
-    for name, work, row in rows:
-        if len(row) > 1:
-            best = max(row[peer] for peer in row if peer != "trainer")
-            print(f"ratio zoo_{work}_{name} {row['trainer'] / best:.2f}")
+        for key in itertools.product(options.case, options.work, options.precision):
+            rows[key] = compare(trainer, *key, options, folder)
+    print_table(rows)
 
 
 if __name__ == "__main__":

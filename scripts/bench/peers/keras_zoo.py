@@ -29,7 +29,7 @@ def predict():
 def update():
     with tf.GradientTape(watch_accessed_variables=False) as tape:
         tape.watch([variable.value for variable in model.trainable_variables])
-        logits = model(pixels(), training=True)
+        logits = tf.cast(model(pixels(), training=True), tf.float32)
         loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
     optimizer.apply(tape.gradient(loss, model.trainable_variables))
 

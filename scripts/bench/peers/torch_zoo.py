@@ -28,11 +28,12 @@ criterion = nn.CrossEntropyLoss()
 
 
 def forward(x):
-    return model(x.float() / 255)
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=options.precision == "bfloat16"):
+        return model(x.float() / 255)
 
 
 def loss_of(x, y):
-    return criterion(forward(x), y)
+    return criterion(forward(x).float(), y)
 
 
 if options.predict:

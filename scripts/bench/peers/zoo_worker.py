@@ -13,7 +13,7 @@ def arguments(modes):
     parser.add_argument("--predict", action="store_true", help="forward passes alone")
     parser.add_argument("--mode", choices=modes, default=modes[0])
     parser.add_argument("--model", help="an ONNX file")
-    parser.add_argument("--precision", choices=("float32",), default="float32")
+    parser.add_argument("--precision", choices=("float32", "bfloat16"), default="float32")
     parser.add_argument("--channels-last", action="store_true", help="layout (PyTorch)")
     parser.add_argument("--inter-op", type=int, default=1, help="operations side by side (Keras)")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
