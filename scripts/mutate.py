@@ -5,8 +5,11 @@
 
 With --all-tests, whatever these two leave is tried by the whole fast suite, which costs one or two minutes a mutant.
 
+Some mutants tests are not meant to notice: they compute the same, or differ only in speed. scripts/mutants_unseen.tsv names them
+with the reason; they are planted as any other and do not count when they survive.
+
 Works in a copy of the repository's HEAD (build/mutants), where the tests of each folder are built once; a mutant then costs one
-object, one link and one run. Prints every mutant with killed, SURVIVED or stillborn (it does not compile, and
+object, one link and one run. Prints every mutant with killed, SURVIVED, unseen or stillborn (it does not compile, and
 does not count), then the score and the survivors as a diff. The draw depends on nothing but the seed and the sources. Ends with
 1 when less than --least percent were killed.
 """
@@ -33,6 +36,7 @@ RULES = [
 ]
 
 BUILD = os.path.join("build", "release")  # in the copy
+UNSEEN = os.path.join("scripts", "mutants_unseen.tsv")
 TIMEOUT = "timeout"
 PASSED = (0, 77)  # 77: what cannot run here is skipped
 
@@ -65,6 +69,22 @@ def drawn(root, arguments):
 def planted(line, column, rule):
     pattern, to = RULES[rule]
     return line[:column] + re.sub(pattern, to, line[column:], count=1)
+
+
+def unseen_mutants(root):
+    """{(file, line, line of the mutant): why no test can notice it}. Ends the program where a line is not in its file exactly once."""
+    reasons = {}
+    with open(os.path.join(root, UNSEEN)) as rows:
+        for number, row in enumerate(rows.read().splitlines(), 1):
+            if not row or row.startswith("#"):
+                continue
+            path, line, mutant, why = row.split("\t")
+            full = os.path.join(root, path)
+            lines = open(full).read().split("\n") if os.path.isfile(full) else []
+            if [text.strip() for text in lines].count(line) != 1:
+                sys.exit(f"{UNSEEN}:{number}: {path} has no such line, or several: {line}")
+            reasons[path, line, mutant] = why
+    return reasons
 
 
 def run(command, where, seconds, environment=None):
@@ -110,6 +130,40 @@ def make_copy():
     return copy, dict(os.environ, CCACHE_BASEDIR=copy, CCACHE_NOHASHDIR="1")
 
 
+def build_tests(copy, folders, arguments, environment):
+    """Builds the tests in the copy. Ends the program where one fails without a mutant."""
+    if not os.path.isfile(os.path.join(copy, BUILD, "build.ninja")):
+        subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_WERROR=ON",
+                        "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
+    targets = [] if arguments.all_tests else [f"test_{folder}" for folder in folders]
+    subprocess.run(["ninja", "--quiet", "-C", BUILD, *targets], cwd=copy, check=True, env=environment)
+    for folder in folders:
+        if notice(copy, folder):
+            sys.exit(f"the tests of {folder} fail without a mutant")
+    if arguments.all_tests and notice_by_all(copy):
+        sys.exit("the fast suite fails without a mutant")
+
+
+def try_mutant(copy, mutant, unseen, environment, all_tests):
+    """(what became of it, the line before, the line of the mutant, why no test can notice it or None)"""
+    path, number, column, rule = mutant
+    folder, full = path.split("/")[1], os.path.join(copy, path)
+    with open(full) as file:
+        whole = file.read()
+    lines = whole.split("\n")
+    before = lines[number]
+    lines[number] = planted(before, column, rule)
+    why = unseen.get((path, before.strip(), lines[number].strip()))
+    try:
+        with open(full, "w") as file:
+            file.write("\n".join(lines))
+        fate = judged(copy, (folder, USERS[folder]), environment, all_tests and why is None)
+    finally:
+        with open(full, "w") as file:
+            file.write(whole)
+    return "unseen" if fate == "SURVIVED" and why is not None else fate, before.strip(), lines[number].strip(), why
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=30)
@@ -125,41 +179,21 @@ def main():
         return 0
 
     copy, environment = make_copy()
+    unseen = unseen_mutants(copy)
     mutants = drawn(copy, arguments)
-    if not os.path.isfile(os.path.join(copy, BUILD, "build.ninja")):
-        subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_WERROR=ON",
-                        "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
     folders = {path.split("/")[1] for path, *_ in mutants}
-    folders = sorted(folders | {USERS[folder] for folder in folders})
-    targets = [] if arguments.all_tests else [f"test_{folder}" for folder in folders]
-    subprocess.run(["ninja", "--quiet", "-C", BUILD, *targets], cwd=copy, check=True, env=environment)
-    for folder in folders:
-        if notice(copy, folder):
-            sys.exit(f"the tests of {folder} fail without a mutant")
-    if arguments.all_tests and notice_by_all(copy):
-        sys.exit("the fast suite fails without a mutant")
-
-    counts, survivors = {"killed": 0, "SURVIVED": 0, "stillborn": 0}, []
-    for path, number, column, rule in mutants:
-        folder, full = path.split("/")[1], os.path.join(copy, path)
-        with open(full) as file:
-            whole = file.read()
-        lines = whole.split("\n")
-        before = lines[number]
-        lines[number] = planted(before, column, rule)
-        try:
-            with open(full, "w") as file:
-                file.write("\n".join(lines))
-            fate = judged(copy, (folder, USERS[folder]), environment, arguments.all_tests)
-        finally:
-            with open(full, "w") as file:
-                file.write(whole)
+    build_tests(copy, sorted(folders | {USERS[folder] for folder in folders}), arguments, environment)
+    counts, survivors = {"killed": 0, "SURVIVED": 0, "unseen": 0, "stillborn": 0}, []
+    for mutant in mutants:
+        fate, before, after, why = try_mutant(copy, mutant, unseen, environment, arguments.all_tests)
+        place = f"{mutant[0]}:{mutant[1] + 1}"
         counts[fate] += 1
         if fate == "SURVIVED":
-            survivors.append(f"{path}:{number + 1}\n  - {before.strip()}\n  + {lines[number].strip()}")
-        print(f"{fate:9} {path}:{number + 1}: {lines[number].strip()}", flush=True)
+            survivors.append(f"{place}\n  - {before}\n  + {after}")
+        print(f"{fate:9} {place}: {after}" + (f"  ({why})" if fate == "unseen" else ""), flush=True)
     born = counts["killed"] + counts["SURVIVED"]
-    print(f"\n{counts['killed']} of {born} killed ({100 * counts['killed'] / max(born, 1):.0f} %), {counts['stillborn']} stillborn")
+    print(f"\n{counts['killed']} of {born} killed ({100 * counts['killed'] / max(born, 1):.0f} %), "
+          f"{counts['unseen']} that no test can notice, {counts['stillborn']} stillborn")
     print("\n".join(survivors))
     return 1 if counts["killed"] < arguments.least / 100 * born else 0
 
