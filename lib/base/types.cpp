@@ -33,16 +33,7 @@ const char* to_string(DType type) {
 }
 
 bool is_float(DType type) {
-  switch (type) {
-    case DType::kFloat32:
-    case DType::kBFloat16:
-    case DType::kFloat16:
-      return true;
-    case DType::kUInt8:
-    case DType::kInt32:
-      return false;
-  }
-  return false;
+  return type == DType::kFloat32 || type == DType::kBFloat16 || type == DType::kFloat16;
 }
 
 std::int64_t Shape::elements() const {

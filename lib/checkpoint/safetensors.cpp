@@ -1,14 +1,13 @@
 // The safetensors layout: u64 header length, JSON header, tensors packed one after another.
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/error.h"
+#include "base/half.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/file_kind.h"
 
@@ -72,21 +71,6 @@ std::string header_of(const std::vector<Tensor>& tensors, const Metadata& metada
   // Padded with spaces so that the tensors start at a multiple of eight.
   text.append((8 - text.size() % 8) % 8, ' ');
   return text;
-}
-
-float half_to_float(std::uint16_t half) {
-  const int exponent = half >> 10 & 31;
-  const float fraction = static_cast<float>(half & 1023);
-  float value;
-  if (exponent == 0) {
-    value = std::ldexp(fraction, -24);
-  } else if (exponent == 31) {
-    value = fraction == 0 ? std::numeric_limits<float>::infinity()
-                          : std::numeric_limits<float>::quiet_NaN();
-  } else {
-    value = std::ldexp(fraction + 1024, exponent - 25);
-  }
-  return half >> 15 ? -value : value;
 }
 
 template <class T, class Convert>
@@ -282,11 +266,9 @@ class File {
     if (entry.dtype == "F64") {
       convert<double>(raw, tensor.values, [](double v) { return static_cast<float>(v); });
     } else if (entry.dtype == "F16") {
-      convert<std::uint16_t>(raw, tensor.values, half_to_float);
+      convert<std::uint16_t>(raw, tensor.values, float16_to_float);
     } else {
-      convert<std::uint16_t>(raw, tensor.values, [](std::uint16_t v) {
-        return std::bit_cast<float>(static_cast<std::uint32_t>(v) << 16);
-      });
+      convert<std::uint16_t>(raw, tensor.values, bfloat16_to_float);
     }
     return tensor;
   }

@@ -6,20 +6,19 @@
 namespace trainer::compile {
 namespace {
 
-bool constant(const Graph& graph, const std::vector<ValueId>& ids) {
-  return std::none_of(ids.begin(), ids.end(), [&](ValueId id) { return graph[id].trainable; });
+bool has_trainable(const Graph& graph, const Node& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId id) { return graph[id].trainable; });
 }
 
 // The convolution that `norm` can move into, or -1.
 int convolution_before(const Graph& graph, const Node& norm) {
   const int i = graph.producer(norm.inputs[0]);
-  if (i < 0 || only_consumer(graph, norm.inputs[0]) < 0) return -1;
+  if (i < 0 || !only_consumer(graph, norm.inputs[0])) return -1;
   const Node& node = graph.nodes[static_cast<std::size_t>(i)];
   const auto* conv = std::get_if<graph::Conv>(&node.op);
   if (conv == nullptr || !conv->activation.linear()) return -1;
-  const std::vector<ValueId> parameters(node.inputs.begin() + 1, node.inputs.end());
-  const std::vector<ValueId> of_norm(norm.inputs.begin() + 1, norm.inputs.end());
-  return constant(graph, parameters) && constant(graph, of_norm) ? i : -1;
+  return has_trainable(graph, node) || has_trainable(graph, norm) ? -1 : i;
 }
 
 // The node that computes the kernel and bias of both. Its values are added to the graph.

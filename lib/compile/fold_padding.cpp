@@ -7,9 +7,9 @@ Graph fold_padding(Graph graph, const Options&) {
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const auto* pad = std::get_if<graph::ZeroPad>(&graph.nodes[i].op);
     if (pad == nullptr) continue;
-    const int user = only_consumer(graph, graph.nodes[i].outputs[0]);
-    if (user < 0) continue;
-    Node& node = node_at(graph, user);
+    const std::optional<int> user = only_consumer(graph, graph.nodes[i].outputs[0]);
+    if (!user) continue;
+    Node& node = node_at(graph, *user);
     auto* conv = std::get_if<graph::Conv>(&node.op);
     if (conv == nullptr) continue;
     conv->window.pad_before[0] += pad->top;

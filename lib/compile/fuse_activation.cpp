@@ -26,7 +26,7 @@ Graph fuse_activation(Graph graph, const Options& options) {
     if (activate == nullptr) continue;
     const ValueId x = node.inputs[0];
     const int before = graph.producer(x);
-    if (before < 0 || only_consumer(graph, x) < 0) continue;
+    if (before < 0 || !only_consumer(graph, x)) continue;
     Node& target = node_at(graph, before);
     Activation* activation = fusable(target.op);
     if (activation == nullptr || !activation->linear() || !activate->activation.fusable()) continue;

@@ -18,14 +18,14 @@ Graph fuse_backward(Graph graph, const Options&) {
     const Node& node = graph.nodes[i];
     const auto* backward = std::get_if<graph::PoolBackward>(&node.op);
     if (backward == nullptr || backward->kind != graph::Pool::Kind::kMax) continue;
-    if (!backward->activation.linear()) continue;
-    const int next = only_consumer(graph, node.outputs[0]);
-    if (next < 0) continue;
-    const Node& after = node_at(graph, next);
+    const std::optional<int> next = only_consumer(graph, node.outputs[0]);
+    if (!next) continue;
+    const Node& after = node_at(graph, *next);
     const auto* activate = std::get_if<graph::ActivateBackward>(&after.op);
     if (activate == nullptr || !derivative_at_pooled(activate->activation.kind)) continue;
     const Node& pool = node_at(graph, graph.producer(node.inputs[1]));
-    if (after.inputs[0] != pool.inputs[0] || after.inputs[1] != node.outputs[0]) continue;
+    // The activation before a sum has the same gradient value, but its output is not pooled.
+    if (after.inputs[0] != pool.inputs[0]) continue;
 
     const graph::Activation activation = activate->activation;
     const ValueId pooled = pool.outputs[0];
@@ -34,7 +34,7 @@ Graph fuse_backward(Graph graph, const Options&) {
     std::get<graph::PoolBackward>(fused.op).activation = activation;
     fused.inputs.push_back(pooled);
     fused.outputs[0] = dx;
-    removed[static_cast<std::size_t>(next)] = true;
+    removed[static_cast<std::size_t>(*next)] = true;
   }
   remove_nodes(graph, removed);
   return graph;

@@ -45,9 +45,9 @@ Graph fuse_conv_max_pool(Graph graph, const Options& options) {
     const auto* conv = std::get_if<graph::Conv>(&node.op);
     if (conv == nullptr || !fusable(graph, node, *conv, options)) continue;
     if (!from_images(graph, node.inputs[0])) continue;
-    const int next = only_consumer(graph, node.outputs[0]);
-    if (next < 0) continue;
-    const Node& pool_node = node_at(graph, next);
+    const std::optional<int> next = only_consumer(graph, node.outputs[0]);
+    if (!next) continue;
+    const Node& pool_node = node_at(graph, *next);
     const auto* pool = std::get_if<graph::Pool>(&pool_node.op);
     if (pool == nullptr || !fusable(*pool)) continue;
 
@@ -60,7 +60,7 @@ Graph fuse_conv_max_pool(Graph graph, const Options& options) {
     Node& fused = graph.nodes[i];
     fused.op = graph::ConvMaxPool{*conv, pool->window};
     fused.outputs = {pooled, graph.add_value(std::move(position))};
-    removed[static_cast<std::size_t>(next)] = true;
+    removed[static_cast<std::size_t>(*next)] = true;
   }
   remove_nodes(graph, removed);
   return graph;

@@ -2,6 +2,7 @@
 // the file of its name; compile.cpp has the list.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "compile/compile.h"
@@ -57,8 +58,8 @@ Graph tidy(Graph graph, const Options& options);
 
 // ---- Shared by passes (rewrite.cpp) ----
 
-// The only node that uses a value, or -1 when there are more or less, or the graph gives it out.
-int only_consumer(const Graph& graph, ValueId id);
+// The only node that uses a value; none when there are more or less, or the graph gives it out.
+std::optional<int> only_consumer(const Graph& graph, ValueId id);
 // Makes every node, output and layer that used `from` use `to`.
 void replace_uses(Graph& graph, ValueId from, ValueId to);
 void remove_nodes(Graph& graph, const std::vector<bool>& removed);

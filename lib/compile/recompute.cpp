@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "compile/passes.h"
@@ -17,9 +18,10 @@ struct Segment {
   std::size_t first = 0, last = 0;  // nodes [first, last)
 };
 
-bool is_kept_anyway(const Graph& graph, ValueId id) {
-  return graph::is_persistent(graph[id].role) || graph[id].role == Role::kInput ||
-         graph[id].role == Role::kDerived;
+// Bytes of a value for one sample; 0 for what is no batched activation.
+std::int64_t bytes_of(const Value& value) {
+  if (value.role != Role::kActivation || !value.shape.batched()) return 0;
+  return value.shape.elements() * static_cast<std::int64_t>(size_of(value.type));
 }
 
 // Bytes that live at once at most while the nodes run, of one sample. A reshaped value is the one
@@ -27,30 +29,27 @@ bool is_kept_anyway(const Graph& graph, ValueId id) {
 std::int64_t peak_bytes(const Graph& graph) {
   std::vector<ValueId> is(graph.values.size());
   std::vector<std::size_t> last(graph.values.size(), 0);
-  for (std::size_t i = 0; i < is.size(); ++i) is[i] = static_cast<ValueId>(i);
+  std::vector<std::int64_t> bytes(graph.values.size());
+  std::iota(is.begin(), is.end(), 0);
+  std::transform(graph.values.begin(), graph.values.end(), bytes.begin(), bytes_of);
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (std::holds_alternative<graph::Reshape>(node.op)) {
       is[index(node.outputs[0])] = is[index(node.inputs[0])];
+      bytes[index(node.outputs[0])] = 0;
     }
     for (const ValueId id : node.inputs) last[index(is[index(id)])] = i;
   }
   for (const ValueId id : graph.outputs) last[index(is[index(id)])] = graph.nodes.size();
-  const auto bytes_of = [&](ValueId id) -> std::int64_t {
-    const Value& value = graph[id];
-    const bool in_arena = value.role == Role::kActivation && value.shape.batched();
-    return in_arena ? value.shape.elements() * static_cast<std::int64_t>(size_of(value.type)) : 0;
-  };
   std::vector<std::vector<ValueId>> ends(graph.nodes.size() + 1);
   std::int64_t now = 0, peak = 0;
   for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
     for (const ValueId id : graph.nodes[i].outputs) {
-      if (is[index(id)] != id) continue;
-      now += bytes_of(id);
+      now += bytes[index(id)];
       ends[std::max(i, last[index(id)])].push_back(id);
     }
     peak = std::max(peak, now);
-    for (const ValueId id : ends[i]) now -= bytes_of(id);
+    for (const ValueId id : ends[i]) now -= bytes[index(id)];
   }
   return peak;
 }
@@ -63,10 +62,11 @@ class Forward {
     made_at.assign(graph.values.size(), none);
     used_by_forward.assign(graph.values.size(), 0);
     kept.assign(graph.values.size(), false);
-    while (begin < none && graph.nodes[begin].phase != Phase::kForward) ++begin;
-    for (std::size_t i = begin; i < none; ++i) {  // updates of moving statistics lie between
-      if (graph.nodes[i].phase == Phase::kForward) end = i + 1;
-    }
+    const auto is_forward = [](const Node& node) { return node.phase == Phase::kForward; };
+    const auto first = std::find_if(graph.nodes.begin(), graph.nodes.end(), is_forward);
+    const auto behind = std::find_if_not(first, graph.nodes.end(), is_forward);
+    begin = static_cast<std::size_t>(first - graph.nodes.begin());
+    end = static_cast<std::size_t>(behind - graph.nodes.begin());
     for (std::size_t i = 0; i < none; ++i) {
       for (const ValueId id : graph.nodes[i].inputs) {
         if (graph.nodes[i].phase == Phase::kForward) used_by_forward[index(id)] = i;
@@ -80,17 +80,14 @@ class Forward {
   // The places before which a segment may begin, and the bytes that the nodes before it make.
   std::vector<std::pair<std::size_t, std::int64_t>> cuts() const {
     std::vector<std::pair<std::size_t, std::int64_t>> cuts;
-    std::vector<int> open_until(end + 1, 0);
+    std::vector<int> open_until(end, 0);
     int open = 0;  // values of earlier nodes that later ones take
     std::int64_t bytes = 0;
     for (std::size_t i = begin; i < end; ++i) {
-      if (i > begin && open <= 1) cuts.emplace_back(i, bytes);
+      if (open <= 1) cuts.emplace_back(i, bytes);
       open -= open_until[i];
       for (const ValueId id : graph_.nodes[i].outputs) {
-        const Value& value = graph_[id];
-        bytes += value.shape.batched()
-                     ? value.shape.elements() * static_cast<std::int64_t>(size_of(value.type))
-                     : 0;
+        bytes += bytes_of(graph_[id]);
         if (used_by_forward[index(id)] <= i) continue;
         ++open;
         ++open_until[used_by_forward[index(id)]];
@@ -130,7 +127,7 @@ std::vector<Segment> segments_of(const Forward& forward, int count) {
 class Recomputed {
  public:
   Recomputed(const Graph& graph, const Forward& forward, const std::vector<Segment>& segments)
-      : graph_(graph), forward_(forward), segment_of_(graph.nodes.size(), -1) {
+      : graph_(graph), forward_(forward), segment_of_(graph.nodes.size() + 1, -1) {
     for (std::size_t s = 0; s < segments.size(); ++s) {
       for (std::size_t i = segments[s].first; i < segments[s].last; ++i) {
         segment_of_[i] = static_cast<int>(s);
@@ -162,10 +159,9 @@ class Recomputed {
   }
 
  private:
-  // Whether backward finds the value where forward left it.
+  // Whether backward finds the value of this segment where forward left it.
   bool stays(ValueId id, const Segment& segment) const {
-    return forward_.kept[index(id)] || forward_.used_by_forward[index(id)] >= segment.last ||
-           is_kept_anyway(graph_, id);
+    return forward_.kept[index(id)] || forward_.used_by_forward[index(id)] >= segment.last;
   }
 
   static void take_copies(Node& node, const std::map<ValueId, ValueId>& copy_of) {
@@ -180,10 +176,10 @@ class Recomputed {
                                  std::map<ValueId, ValueId>& copy_of) {
     const Segment& segment = segments_[s];
     std::vector<bool> wanted(forward_.made_at.size(), false);
-    for (std::size_t i = graph_.nodes.size(); i-- > forward_.end;) {
+    for (std::size_t i = graph_.nodes.size(); i-- > 0;) {
       if (graph_.nodes[i].phase != Phase::kBackward) continue;
       for (const ValueId id : graph_.nodes[i].inputs) {
-        if (index(id) >= wanted.size() || !is_of(id, s) || stays(id, segment)) continue;
+        if (!is_lost(id, s)) continue;
         wanted[index(id)] = true;
         needed_at = i;
       }
@@ -196,7 +192,7 @@ class Recomputed {
       if (!any) continue;
       again.push_back(i);
       for (const ValueId id : node.inputs) {
-        if (is_of(id, s) && !stays(id, segment)) wanted[index(id)] = true;
+        if (is_lost(id, s)) wanted[index(id)] = true;
       }
     }
     std::vector<Node> made;
@@ -204,9 +200,10 @@ class Recomputed {
     return made;
   }
 
-  bool is_of(ValueId id, std::size_t s) const {
-    const std::size_t at = forward_.made_at[index(id)];
-    return at < segment_of_.size() && segment_of_[at] == static_cast<int>(s);
+  // Whether a value is of the segment and does not stay.
+  bool is_lost(ValueId id, std::size_t s) const {
+    const bool is_of = segment_of_[forward_.made_at[index(id)]] == static_cast<int>(s);
+    return is_of && !stays(id, segments_[s]);
   }
 
   // Its outputs are new values. Backward takes those of them that forward did not keep.
@@ -227,7 +224,7 @@ class Recomputed {
   Graph graph_;
   const Forward& forward_;
   std::vector<Segment> segments_;
-  std::vector<int> segment_of_;  // by node; -1: of none
+  std::vector<int> segment_of_;  // by node, and at last for values that no node makes; -1: of none
 };
 
 }  // namespace
@@ -242,9 +239,10 @@ Graph recompute(Graph graph, const Options& options) {
     if (segments.empty()) break;
     Graph cut = Recomputed(graph, forward, segments).run();
     const std::int64_t peak = peak_bytes(cut);
-    if (peak >= least) continue;
-    least = peak;
-    best = std::move(cut);
+    if (peak < least) {
+      least = peak;
+      best = std::move(cut);
+    }
   }
   return best;
 }

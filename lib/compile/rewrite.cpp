@@ -6,10 +6,11 @@
 
 namespace trainer::compile {
 
-int only_consumer(const Graph& graph, ValueId id) {
-  if (std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end()) return -1;
+std::optional<int> only_consumer(const Graph& graph, ValueId id) {
+  if (std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end()) return {};
   const std::vector<int> users = graph.consumers(id);
-  return users.size() == 1 ? users[0] : -1;
+  if (users.size() != 1) return {};
+  return users[0];
 }
 
 void replace_uses(Graph& graph, ValueId from, ValueId to) {

@@ -7,11 +7,9 @@
 namespace trainer::compile {
 namespace {
 
-// By value: whether training changes it, or it differs from one time to the next, or it is not made
-// of the image alone.
-std::vector<bool> changing_values(const Graph& graph, ValueId labels) {
+// By value: whether training changes it, or it differs from one time to the next.
+std::vector<bool> changing_values(const Graph& graph) {
   std::vector<bool> changing = depends_on_trainable(graph);
-  if (labels != kNoValue) changing[index(labels)] = true;
   for (const Node& node : graph.nodes) {
     const bool any = std::holds_alternative<graph::Dropout>(node.op) ||
                      std::holds_alternative<graph::BatchNorm>(node.op) ||
@@ -68,7 +66,7 @@ Cut find_cut(const Graph& graph, const std::vector<bool>& changing) {
     const Node& node = graph.nodes[i];
     if (std::any_of(node.outputs.begin(), node.outputs.end(),
                     [&](ValueId id) { return changing[index(id)]; })) {
-      continue;
+      break;  // A changing node reads an activation, which every later place would cut.
     }
     now.before[i] = true;
     weights = weights || has_weights(graph, node);
@@ -99,7 +97,7 @@ FrozenSplit split_frozen(const Graph& model, const Options& options) {
     return split;
   }
   const ValueId labels = labels_of(graph);
-  const Cut cut = find_cut(graph, changing_values(graph, labels));
+  const Cut cut = find_cut(graph, changing_values(graph));
   if (cut.value == kNoValue) {
     split.reason = "no layers at the start of the model are frozen";
     return split;

@@ -28,9 +28,9 @@ const graph::Window* window_of(const Node& node) {
 
 // How much of a value its only consumer reads, when that is a convolution or a pooling.
 std::optional<Extent> extent_needed(const Graph& graph, ValueId id) {
-  const int user = only_consumer(graph, id);
-  if (user < 0) return std::nullopt;
-  const Node& node = graph.nodes[static_cast<std::size_t>(user)];
+  const std::optional<int> user = only_consumer(graph, id);
+  if (!user) return std::nullopt;
+  const Node& node = graph.nodes[static_cast<std::size_t>(*user)];
   const graph::Window* window = window_of(node);
   if (window == nullptr || node.inputs[0] != id) return std::nullopt;
   Extent read = extent_read(*window, extent_of(graph[node.outputs[0]].shape));
@@ -54,19 +54,19 @@ void set_extent(Graph& graph, ValueId id, const Extent& extent) {
 // Gives a convolution's output the extent that is needed, and its input with it. Only where the
 // padding stays at least zero, which libraries ask for; our own ConvMaxPool takes a negative one.
 void trim(Graph& graph, Node& node) {
-  if (node.outputs.empty() || graph[node.outputs[0]].shape.rank() != 4) return;
   const std::optional<Extent> needed = extent_needed(graph, node.outputs[0]);
   if (!needed || *needed == extent_of(graph[node.outputs[0]].shape)) return;
-  const Extent input = extent_of(graph[node.inputs[0]].shape);
   if (auto* fused = std::get_if<graph::ConvMaxPool>(&node.op)) {
+    const Extent input = extent_of(graph[node.inputs[0]].shape);
     const Extent convolved = extent_read(fused->pool, *needed);
     fused->conv.window.pad_after = padding_for(fused->conv.window, input, convolved);
     set_extent(graph, node.outputs[1], *needed);
   } else if (auto* conv = std::get_if<graph::Conv>(&node.op)) {
+    const Extent input = extent_of(graph[node.inputs[0]].shape);
     const Extent padding = padding_for(conv->window, input, *needed);
     const int maker = graph.producer(node.inputs[0]);
     // What the convolution leaves unread must go too: its maker is trimmed when its turn comes.
-    const bool follows = maker >= 0 && only_consumer(graph, node.inputs[0]) >= 0 &&
+    const bool follows = maker >= 0 && only_consumer(graph, node.inputs[0]) &&
                          std::holds_alternative<graph::ConvMaxPool>(node_at(graph, maker).op);
     if ((padding[0] < 0 || padding[1] < 0) && !follows) return;
     conv->window.pad_after = {std::max<std::int64_t>(padding[0], 0),

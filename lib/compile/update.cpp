@@ -57,7 +57,9 @@ Graph update(Graph graph, const Options& options) {
   }
   for (const ValueId gradient : gradients) {
     const auto found = parameters.find(graph[gradient].name);
-    if (found == parameters.end()) continue;
+    if (found == parameters.end()) {
+      throw std::logic_error(graph[gradient].name + ": no parameter to train has this gradient");
+    }
     add_update(graph, found->second, gradient, options.update);
     parameters.erase(found);
   }

@@ -1,8 +1,11 @@
 #include "base/threads/thread_team.h"
 
 #include <doctest/doctest.h>
+#include <sched.h>
 
 #include <stdexcept>
+
+#include "base/threads/cores.h"
 
 namespace trainer {
 
@@ -27,6 +30,20 @@ TEST_CASE("the error that is rethrown is a cause, not what it has led to") {
     team.run([&](int) { ++calls; });
     CHECK(calls == 3);
   }
+}
+
+TEST_CASE("cores: those that the thread may run on, narrowed for a while") {
+  cpu_set_t allowed;
+  REQUIRE(::sched_getaffinity(0, sizeof allowed, &allowed) == 0);
+  const std::vector<int> all = available_cores();
+  REQUIRE(static_cast<int>(all.size()) == CPU_COUNT(&allowed));
+  for (const int core : all) CHECK(CPU_ISSET(static_cast<std::size_t>(core), &allowed));
+  const std::vector<int> last{all.back()};
+  {
+    const Pinned pinned(last);
+    CHECK(available_cores() == last);
+  }
+  CHECK(available_cores() == all);
 }
 
 }  // namespace trainer

@@ -19,6 +19,8 @@ constexpr std::string_view kArchive =
     "0314000000080000002100647a70af06000000640000000700000000000000000000008001000000006c6574"
     "74657273504b01021403140000000000000021000bf943560600000006000000040000000000000000000000"
     "80012b000000776f7264504b0506000000000200020067000000530000000000";
+// Where the second member and the directory begin.
+constexpr std::size_t kWordHeader = 0x2B, kDirectory = 0x53;
 
 Bytes archive() {
   Bytes bytes;
@@ -42,6 +44,74 @@ std::vector<std::string> contents(const Bytes& bytes) {
 
 const std::string kLetters(100, 'a'), kWord = "stored";
 
+void add(Bytes& to, std::uint64_t value, int size) {
+  for (int i = 0; i < size; ++i) to.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+}
+
+// What of a member's record of the directory is in its zip64 field, instead of in 32 bits.
+struct In64 {
+  bool size, packed, header;
+};
+
+// A record of the directory with a comment and two extra fields, the second that of zip64.
+void add_record(Bytes& to, const ZipMember& member, In64 in_64) {
+  Bytes field;
+  if (in_64.size) add(field, member.size, 8);
+  if (in_64.packed) add(field, member.packed, 8);
+  if (in_64.header) add(field, member.header, 8);
+  constexpr std::uint64_t kIn64 = 0xFFFFFFFF;
+  add(to, 0x02014b50, 4);
+  add(to, 45 | 45 << 16, 6);  // versions, flags
+  add(to, member.method, 2);
+  add(to, 0, 4);  // time and date
+  add(to, member.crc, 4);
+  add(to, in_64.packed ? kIn64 : member.packed, 4);
+  add(to, in_64.size ? kIn64 : member.size, 4);
+  add(to, member.name.size(), 2);
+  add(to, 4 + 5 + 4 + field.size(), 2);
+  add(to, 3, 2);  // of the comment
+  add(to, 0, 8);  // disk, attributes
+  add(to, in_64.header ? kIn64 : member.header, 4);
+  to.insert(to.end(), member.name.begin(), member.name.end());
+  add(to, 0x5455, 2);  // times
+  add(to, 5, 2);
+  add(to, 0x0101010101, 5);
+  add(to, 1, 2);
+  add(to, field.size(), 2);
+  to.insert(to.end(), field.begin(), field.end());
+  to.insert(to.end(), {'o', 'l', 'd'});
+}
+
+// archive() with a directory for large files; APPNOTE.TXT 6.3.10 of PKWARE, 4.3.14 to 4.5.3.
+Bytes large_archive(In64 in_64, bool end_in_64) {
+  Bytes bytes = archive();
+  const std::vector<ZipMember> members = zip_members(bytes, "x.zip");
+  bytes.resize(kDirectory);
+  for (const ZipMember& member : members) add_record(bytes, member, in_64);
+  const std::size_t end = bytes.size();
+  if (end_in_64) {
+    add(bytes, 0x06064b50, 4);
+    add(bytes, 44, 8);
+    add(bytes, 0, 4);  // versions
+    add(bytes, 0, 8);  // disks
+    add(bytes, members.size(), 8);
+    add(bytes, members.size(), 8);
+    add(bytes, end - kDirectory, 8);
+    add(bytes, kDirectory, 8);
+    add(bytes, 0x07064b50, 4);
+    add(bytes, 0, 4);
+    add(bytes, end, 8);
+    add(bytes, 1, 4);
+  }
+  add(bytes, 0x06054b50, 4);
+  add(bytes, 0, 4);
+  add(bytes, members.size() | members.size() << 16, 4);
+  add(bytes, end - kDirectory, 4);
+  add(bytes, end_in_64 ? 0xFFFFFFFF : kDirectory, 4);
+  add(bytes, 0, 2);
+  return bytes;
+}
+
 }  // namespace
 
 TEST_CASE("stored and deflated members of an archive are read") {
@@ -54,6 +124,20 @@ TEST_CASE("stored and deflated members of an archive are read") {
   CHECK(members[1].name == "word");
   CHECK(members[1].method == 0);
   CHECK(contents(bytes) == std::vector{kLetters, kWord});
+}
+
+TEST_CASE("sizes and places of zip64 are read, behind other fields") {
+  for (int bits = 0; bits < 16; ++bits) {
+    CAPTURE(bits);
+    const In64 in_64{(bits & 1) != 0, (bits & 2) != 0, (bits & 4) != 0};
+    const Bytes bytes = large_archive(in_64, (bits & 8) != 0);
+    CHECK(contents(bytes) == std::vector{kLetters, kWord});
+    const ZipMember member = zip_members(bytes, "x.zip").at(1);
+    CHECK(member.name == "word");
+    CHECK(member.size == 6);
+    CHECK(member.packed == 6);
+    CHECK(member.header == kWordHeader);
+  }
 }
 
 TEST_CASE("an archive that was cut anywhere is an error") {
@@ -93,7 +177,13 @@ TEST_CASE("a member that claims more than can be packed takes no memory") {
                        DataError);
   member.size = 99;
   Bytes to(99);
-  CHECK_THROWS_AS(unzip(bytes, member, to, "x.zip"), DataError);
+  CHECK_THROWS_WITH_AS(unzip(bytes, member, to, "x.zip"),
+                       "x.zip: is damaged: cannot be decompressed", DataError);
+  member.size = 100;
+  to.resize(100);
+  member.crc ^= 1;
+  CHECK_THROWS_WITH_AS(unzip(bytes, member, to, "x.zip"),
+                       "x.zip: its checksum does not match: the file is damaged", DataError);
   member.method = 12;
   CHECK_THROWS_WITH_AS(unzip(bytes, member, to, "x.zip"), doctest::Contains("zip method 12"),
                        DataError);

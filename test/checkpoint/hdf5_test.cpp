@@ -7,6 +7,7 @@
 #include <map>
 #include <random>
 
+#include "base/files.h"
 #include "checkpoint/hdf5/reader.h"
 #include "checkpoint/hdf5/writer.h"
 #include "checkpoint/keras.h"
@@ -176,6 +177,20 @@ TEST_CASE("HDF5 files that no Keras writes are refused with the reason") {
   refused("fractal_heap.h5", "a group in the newer layout for many objects");
   refused("hole.h5", "'/layers/dense/vars/0' claims 100 numbers, but holds 200 bytes");
   refused("text.h5", "'/layers/dense/vars/0' holds no numbers");
+}
+
+TEST_CASE("an HDF5 file with offsets or lengths of other than 8 bytes is refused") {
+  const std::string sound = read_text_file(file("plain.h5"));
+  REQUIRE(sound[8] == 0);  // the superblock's version: bytes 13 and 14 are the sizes
+  for (const std::size_t at : {13, 14}) {
+    std::string other = sound;
+    REQUIRE(other[at] == 8);
+    other[at] = 4;
+    const TemporaryFolder folder;
+    write_file_atomic(folder.path() / "x.h5", other);
+    CHECK_THROWS_WITH_AS(read_weights(folder.path() / "x.h5"),
+                         doctest::Contains("addresses that are not 8 bytes"), DataError);
+  }
 }
 
 TEST_CASE("datasets cannot share their bytes to become larger than the file") {

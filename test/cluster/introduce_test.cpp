@@ -162,6 +162,31 @@ TEST_CASE("a connection that closes ends an exchange at once, through memory or 
   }
 }
 
+TEST_CASE("a connection that is reset ends an exchange with the system's reason") {
+  const ReservedPort port;
+  std::string end;  // what rank 0 hears
+  const auto messages = on_ranks(2, [&](int rank) {
+    RendezvousOptions options = kPatient;
+    options.shared_memory = false;
+    Rendezvous here(identity_of(rank, 2, port.number()), options);
+    {
+      Wires wires(here, "test");
+      wires.begin_call();
+      std::array<std::byte, 64> half{};
+      const std::array<std::byte, 128> whole{};
+      try {
+        if (rank == 1) wires.exchange(0, {}, half);  // and closes with the rest unread
+        if (rank == 0) wires.exchange(1, whole, half);
+      } catch (const std::runtime_error& error) {
+        if (rank == 0) end = error.what();
+      }
+    }
+    here.agree("end", "");
+  });
+  for (const std::string& message : messages) CHECK(message == "");
+  CHECK(contains(end, "receiving failed: Connection reset by peer"));
+}
+
 TEST_CASE("processes of one host find each other by a name, and hand over descriptors") {
   const std::string name = concat("trainer test ", ::getpid());
   CHECK_FALSE(connect_locally(name));

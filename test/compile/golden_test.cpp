@@ -1,14 +1,13 @@
 // Whole compiled graphs against test/golden/compile_*.txt. TRAINER_UPDATE_GOLDEN=1 writes the
 // files.
+#include "support/golden.h"
+
 #include <doctest/doctest.h>
 
-#include <cstdlib>
-#include <fstream>
 #include <sstream>
 
 #include "compile/compile.h"
 #include "support/model.h"
-#include "support/source_files.h"
 
 namespace trainer::compile {
 namespace {
@@ -16,13 +15,7 @@ namespace {
 void check_golden(const graph::Graph& graph, const std::string& name) {
   std::ostringstream printed;
   print(graph, printed);
-  const std::string path = test::source_file("test/golden/compile_") + name + ".txt";
-  if (std::getenv("TRAINER_UPDATE_GOLDEN")) std::ofstream(path) << printed.str();
-  std::ifstream file(path);
-  std::ostringstream expected;
-  expected << file.rdbuf();
-  INFO("file: ", path, "; run with TRAINER_UPDATE_GOLDEN=1 to accept");
-  CHECK(printed.str() == expected.str());
+  test::check_golden("compile_" + name + ".txt", printed.str());
 }
 
 const char* kCnn = R"(

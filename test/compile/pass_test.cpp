@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "compile/compile.h"
+#include "compile/ops.h"
 #include "compile/passes.h"
 #include "support/model.h"
 
@@ -24,17 +25,6 @@ Options sgd() {
 Graph model(const std::string& layers, Shape image = {12, 12, 2}) {
   return test::build("{layers: [" + layers + ", flatten, dense: {units: 2}]}",
                      test::sample(std::move(image), 2));
-}
-
-// "conv pool ..." of one phase.
-std::string ops(const Graph& graph, Phase phase) {
-  std::string names;
-  for (const Node& node : graph.nodes) {
-    if (node.phase != phase) continue;
-    if (!names.empty()) names += ' ';
-    names += name_of(node.op);
-  }
-  return names;
 }
 
 std::string forward(const std::string& layers, const Options& options = sgd()) {
@@ -64,6 +54,47 @@ TEST_CASE("activations fuse into the op before them") {
         "preprocess conv batch_norm reshape dense loss class_rank");
   CHECK(forward("max_pool, activation: relu") ==
         "preprocess pool activate reshape dense loss class_rank");
+}
+
+TEST_CASE("what cannot fuse stays and does not keep the rest from it") {
+  struct Row {
+    const char* layers;
+    const char* ops;  // between the preprocessing and the last layers
+  };
+  const Row rows[] = {
+      // Activations: of a pooling, a second one, one that no backend fuses, one that is read twice.
+      {"max_pool, activation: relu, conv: {filters: 2, activation: relu}", "pool activate conv"},
+      {"conv: {filters: 2, activation: relu}, activation: tanh", "conv activate"},
+      {"conv: {filters: 2, activation: hard_swish}, conv: {filters: 2, activation: relu}",
+       "conv activate conv"},
+      {"conv: {filters: 2, activation: gelu}, conv: {filters: 2, activation: relu}",
+       "conv activate conv"},
+      {"conv: {filters: 2, name: a}, activation: {function: relu, name: b}, add: {inputs: [a, b]}, "
+       "conv: {filters: 2, activation: relu}",
+       "conv activate add conv"},
+      // Padding: before a pooling, read twice, before a convolution.
+      {"zero_pad: {padding: 1}, max_pool, zero_pad: {padding: 1}, conv: {filters: 2}",
+       "zero_pad pool conv"},
+      {"zero_pad: {padding: 1, name: z}, conv: {filters: 2, padding: same, name: c}, "
+       "add: {inputs: [z, c]}, zero_pad: {padding: 1}, conv: {filters: 2}",
+       "zero_pad conv add conv"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.layers));
+    CHECK(forward(row.layers) == concat("preprocess ", row.ops, " reshape dense loss class_rank"));
+  }
+  // In evaluation nothing is differentiated, but what no backend fuses stays.
+  CHECK(evaluation("conv: {filters: 2, activation: hard_swish}") ==
+        "preprocess conv activate reshape dense loss");
+}
+
+TEST_CASE("zero padding moves into the convolution side by side") {
+  const Graph graph = training_graph(
+      model("zero_pad: {padding: [1, 2, 3, 4]}, conv: {filters: 2, padding: same}"), sgd());
+  const auto& window = std::get<graph::Conv>(graph.nodes[1].op).window;
+  const std::array<std::int64_t, 2> before{2, 4}, after{3, 5};  // top and left, bottom and right
+  CHECK(window.pad_before == before);
+  CHECK(window.pad_after == after);
 }
 
 TEST_CASE("activations that need their input fuse only where nothing is differentiated") {
@@ -138,6 +169,52 @@ TEST_CASE("the derivative of an activation moves into the pooling gradient") {
   }
 }
 
+TEST_CASE("the derivative at a pooled sum is not that of one of its terms") {
+  // The gradient of the sum is that of its term a, as p has none.
+  CHECK(backward("conv: {filters: 2, padding: same, activation: relu, name: a}, "
+                 "max_pool: {pool_size: 3, strides: 1, padding: same, inputs: [input], name: p}, "
+                 "add: {inputs: [a, p]}, max_pool") ==
+        "dense_backward_data dense_backward_weights reshape pool_backward activate_backward "
+        "conv_backward_weights");
+  // The pooling before it still takes the derivative of its own.
+  CHECK(backward("conv: {filters: 2, padding: same, activation: relu}, max_pool, "
+                 "conv: {filters: 2, padding: same, activation: relu, name: a}, "
+                 "max_pool: {inputs: [input], name: p}, add: {inputs: [a, p]}, max_pool") ==
+        "dense_backward_data dense_backward_weights reshape pool_backward activate_backward "
+        "conv_backward_data conv_backward_weights pool_backward conv_backward_weights");
+  // One whose result several nodes read does not keep the pooling before it from that either.
+  CHECK(backward("conv: {filters: 2, padding: same, activation: relu}, max_pool, "
+                 "conv: {filters: 2, padding: same, activation: relu, name: a}, "
+                 "conv: {filters: 2, padding: same, activation: relu, inputs: [a], name: b}, "
+                 "add: {inputs: [a, b]}, max_pool")
+            .ends_with("pool_backward conv_backward_weights"));
+}
+
+TEST_CASE("each branch of convolutions and poolings fuses for itself") {
+  Options options = sgd();
+  options.capabilities.fuse_conv_max_pool = true;
+  options.capabilities.conv_max_pool_channels = 2;  // as many as the images have
+  const char* const fusable =
+      "conv: {filters: 2, name: c, inputs: [input]}, max_pool: {name: p}, flatten: {name: f}, ";
+  for (const char* const other : {
+           "conv: {filters: 2, name: a, activation: tanh, inputs: [input]}, max_pool: {name: b}",
+           "conv: {filters: 2, name: a, inputs: [input]}, average_pool: {name: b}",
+           "conv: {filters: 2, name: a, inputs: [input]}, max_pool: {name: b, pool_size: 3}",
+           "conv: {filters: 2, padding: same, name: a, inputs: [input]}, "
+           "conv: {filters: 2, padding: same, name: d}, max_pool: {name: e}, "
+           "max_pool: {name: q, inputs: [input]}, add: {inputs: [e, q], name: b}",
+           "conv: {filters: 2, padding: same, name: a, inputs: [input]}, max_pool: {name: e}, "
+           "average_pool: {name: q, inputs: [a]}, add: {inputs: [e, q], name: b}",
+       }) {
+    const std::string layers =
+        concat(other, ", flatten: {name: g}, ", fusable, "concatenate: {inputs: [f, g]}");
+    CAPTURE(layers);
+    const std::string ops = forward(layers, options);
+    CHECK(ops.find("conv_max_pool") != std::string::npos);
+    CHECK(ops.find("conv_max_pool") == ops.rfind("conv_max_pool"));
+  }
+}
+
 TEST_CASE("the first convolution and its pooling fuse where the backend has that") {
   Options options = sgd();
   options.capabilities.fuse_conv_max_pool = true;
@@ -178,6 +255,25 @@ TEST_CASE("batch norm folds into a convolution in evaluation") {
         "preprocess conv batch_norm_inference reshape dense loss");
   CHECK(evaluation("conv: {filters: 2, name: a}, batch_norm: {name: b}, add: {inputs: [a, b]}") ==
         "preprocess conv batch_norm_inference add reshape dense loss");
+}
+
+TEST_CASE("batch norms fold behind one that cannot, and the parameters of each into its own") {
+  const Graph graph = evaluation_graph(
+      model("max_pool, batch_norm: {name: first}, conv: {filters: 2, name: a}, "
+            "batch_norm: {name: b}, conv: {filters: 3, name: c}, batch_norm: {name: d}"),
+      sgd());
+  CHECK(ops(graph, Phase::kForward) ==
+        "preprocess pool batch_norm_inference conv conv reshape dense loss");
+  CHECK(ops(graph, Phase::kPrepare) == "fold_batch_norm fold_batch_norm");
+  for (const auto& [at, conv, norm] : {std::tuple{0, "a", "b"}, {1, "c", "d"}}) {
+    const Node& fold = graph.nodes[static_cast<std::size_t>(at)];
+    std::string inputs;
+    for (const graph::ValueId id : fold.inputs) inputs += graph[id].name + " ";
+    CHECK(inputs == concat(conv, "/kernel ", conv, "/bias ", norm, "/gamma ", norm, "/beta ", norm,
+                           "/moving_mean ", norm, "/moving_variance "));
+    CHECK(graph[fold.outputs[0]].shape == graph[fold.inputs[0]].shape);
+    CHECK(graph[fold.outputs[1]].shape == graph[fold.inputs[1]].shape);
+  }
 }
 
 TEST_CASE("frozen layers: no updates, batch norm on moving statistics, folded") {
@@ -239,6 +335,31 @@ TEST_CASE(
       if (image) CHECK(value.type == DType::kBFloat16);
     }
   }
+}
+
+TEST_CASE("bfloat16 reaches what is behind a prepared node and not logits of other ops") {
+  Options options = sgd();
+  options.activations = DType::kBFloat16;
+  Graph frozen = model("conv: {filters: 2}, batch_norm, conv: {filters: 2}, flatten, dense: 3");
+  freeze_layer(frozen, "conv2d");
+  freeze_layer(frozen, "batch_normalization");
+  const Graph graph = training_graph(frozen, options);
+  REQUIRE(graph.nodes[0].phase == Phase::kPrepare);
+  int dense = 0;
+  for (const Node& node : graph.nodes) {
+    if (node.phase != Phase::kForward) continue;
+    const DType type = graph[node.outputs[0]].type;
+    if (std::holds_alternative<graph::Conv>(node.op)) CHECK(type == DType::kBFloat16);
+    if (!std::holds_alternative<graph::Dense>(node.op)) continue;
+    CHECK(type == (++dense == 1 ? DType::kBFloat16 : DType::kFloat32));
+  }
+  CHECK(dense == 2);
+  // Logits that a reshaping makes are those of the node before it.
+  const Graph other = training_graph(
+      test::build("{layers: [conv: {filters: 2, kernel_size: 4}, global_average_pool]}",
+                  test::sample({4, 4, 1}, 2)),
+      options);
+  CHECK(other[other.outputs[0]].type == DType::kBFloat16);
 }
 
 TEST_CASE("updates: one a parameter in the order of their gradients, with slots") {
@@ -326,6 +447,64 @@ TEST_CASE(
   };
   CHECK(conv_output(even) == Shape{kBatch, 28, 28, 4});
   CHECK(conv_output(shared) == Shape{kBatch, 26, 26, 4});
+}
+
+TEST_CASE("trim: how far padding and both axes let it") {
+  struct Row {
+    const char* layers;
+    Shape image, convolved;
+  };
+  const Row rows[] = {
+      // 13 pixels with one of padding on either side; the pooling reads 12, which need none behind.
+      {"conv: {filters: 2, padding: same}, max_pool", {13, 13, 1}, {kBatch, 12, 12, 2}},
+      {"conv: {filters: 2, padding: same}, max_pool", {13, 12, 1}, {kBatch, 12, 12, 2}},
+      {"conv: {filters: 2, padding: same}, max_pool", {12, 13, 1}, {kBatch, 12, 12, 2}},
+      // Without padding the rest of the image would be left, which libraries do not take.
+      {"conv: {filters: 2}, max_pool", {13, 13, 1}, {kBatch, 11, 11, 2}},
+      {"conv: {filters: 2}, max_pool", {13, 14, 1}, {kBatch, 11, 12, 2}},
+      {"conv: {filters: 2}, max_pool", {14, 13, 1}, {kBatch, 12, 11, 2}},
+      // A stride reads less; the first convolution is trimmed to what the second reads.
+      {"conv: {filters: 2, padding: same}, conv: {filters: 2, kernel_size: 1, strides: 2}",
+       {12, 12, 1},
+       {kBatch, 11, 11, 2}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.layers));
+    CAPTURE(to_string(row.image));
+    const Graph graph = training_graph(model(row.layers, row.image), sgd());
+    CHECK(graph[graph.nodes[1].outputs[0]].shape == row.convolved);
+  }
+}
+
+TEST_CASE("trim: what is pooled need not be a convolution's") {
+  // 49 numbers as an image, of which the pooling reads 6 x 6.
+  const Graph graph =
+      training_graph(model("flatten, dense: 49, reshape: [7, 7, 1], max_pool"), sgd());
+  const auto reshaped =
+      std::find_if(graph.values.begin(), graph.values.end(), [](const graph::Value& value) {
+        return value.shape == Shape{kBatch, 7, 7, 1};
+      });
+  CHECK(reshaped != graph.values.end());
+}
+
+TEST_CASE("differentiate: nothing is added where nothing is trained") {
+  Graph frozen = model("conv: {filters: 2}");
+  for (graph::Value& value : frozen.values) value.trainable = false;
+  CHECK(differentiate(frozen, sgd()).nodes.size() == frozen.nodes.size());
+}
+
+TEST_CASE("layers still name their outputs when values are numbered anew") {
+  Graph whole = model("conv: {filters: 2}, batch_norm, activation: relu, dropout: 0.5, max_pool");
+  whole.layers.emplace_back().name = "nothing";
+  const Graph graph = evaluation_graph(whole, sgd());
+  REQUIRE(graph.values.size() < whole.values.size());
+  for (const graph::LayerInfo& layer : graph.layers) {
+    CAPTURE(layer.name);
+    if (layer.name == "nothing") CHECK(layer.output == graph::kNoValue);
+    if (layer.name == "max_pooling2d") CHECK(graph[layer.output].shape == Shape{kBatch, 5, 5, 2});
+    if (layer.name == "dense") CHECK(layer.output == graph.outputs[0]);
+    for (const ValueId id : layer.parameters) CHECK(graph[id].name.starts_with(layer.name + "/"));
+  }
 }
 
 TEST_CASE("tidy: what no output needs is removed, with the values that it alone reads") {

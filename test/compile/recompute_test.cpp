@@ -6,6 +6,7 @@
 #include <set>
 
 #include "compile/compile.h"
+#include "compile/passes.h"
 #include "support/model.h"
 
 namespace trainer::compile {
@@ -92,6 +93,65 @@ TEST_CASE("recompute: how much less the activations of the backbones take") {
     CHECK(share < row.most);
     CHECK(again(cut) > 0);
   }
+}
+
+TEST_CASE("recompute: which ops are computed again, and where") {
+  // What is made again before each gradient of a kernel; the last is that of the first convolution.
+  const auto made_again = [](int blocks) {
+    std::string layers;
+    for (int i = 0; i < blocks; ++i) {
+      layers += "conv: {filters: 8, padding: same}, batch_norm: {name: norm_" + std::to_string(i) +
+                "}, activation: relu, ";
+    }
+    const Graph graph = training("{layers: [" + layers + "flatten, dense: 10]}", {16, 16, 8}, true);
+    std::string ops;
+    for (const Node& node : graph.nodes) {
+      if (node.phase == Phase::kForward) continue;
+      if (is_forward_op(node)) ops += node.name + " ";
+      if (std::holds_alternative<graph::ConvBackwardWeights>(node.op)) ops += "| ";
+    }
+    return ops;
+  };
+  // Blocks that make as many bytes each: of cuts that save as much, the fewest.
+  CHECK(made_again(2) == "norm_1 input conv2d norm_0 | | ");
+  CHECK(made_again(3) == "norm_2 conv2d_1 norm_1 | | input conv2d | ");
+  CHECK(made_again(6) ==
+        "norm_4 conv2d_5 norm_5 | conv2d_2 norm_2 conv2d_3 norm_3 | | | input conv2d norm_0 "
+        "conv2d_1 | | ");
+}
+
+TEST_CASE("recompute: a segment ends where one value is all that goes on") {
+  // Four blocks of two convolutions around which their input goes, as ResNet's.
+  std::string layers = "conv: {filters: 8, padding: same, name: x0}";
+  for (const int i : {0, 1, 2, 3}) {
+    layers += concat(", conv: {filters: 8, padding: same, name: a", i, "}, batch_norm: {name: n", i,
+                     "}, activation: {function: gelu, name: g", i,
+                     "}, conv: {filters: 8, padding: same, name: b", i, "}, add: {inputs: [x", i,
+                     ", b", i, "], name: x", i + 1, "}");
+  }
+  const Graph graph = training("{layers: [" + layers + ", flatten, dense: 10]}", {16, 16, 8}, true);
+  std::string ops;
+  for (const Node& node : graph.nodes) {
+    if (node.phase != Phase::kBackward) continue;
+    if (is_forward_op(node) || std::holds_alternative<graph::Activate>(node.op)) {
+      ops += node.name + " ";
+    }
+    if (std::holds_alternative<graph::ConvBackwardWeights>(node.op)) ops += "| ";
+  }
+  // Sums, which backward does not take, are where segments begin.
+  CHECK(ops == "a3 n3 g3 | | a2 n2 g2 | | a1 n1 g1 | | input x0 a0 n0 g0 | | | ");
+}
+
+TEST_CASE("recompute: a graph of one node has nothing to cut") {
+  Graph graph;
+  graph::Value x;
+  x.shape = {kBatch, 4};
+  x.role = graph::Role::kInput;
+  graph.inputs = {graph.add_value(x)};
+  graph.outputs = {graph.add1(graph::Activate{}, graph.inputs, "a", {})};
+  Options options;
+  options.recompute = true;
+  CHECK(recompute(graph, options).nodes.size() == 1);
 }
 
 TEST_CASE("recompute: moving statistics are moved once, by what forward took") {

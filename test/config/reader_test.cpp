@@ -148,6 +148,10 @@ TEST_CASE("a config may come through a pipe") {
   CHECK(load_written(kSmall) == "d");
   CHECK(load_written(kSmall + std::string(100'000, '#')) == "d");  // more than a pipe holds
   CHECK(load_written("model: 1\n").find(path + ":1:8: error: ") != std::string::npos);
+  std::string most = kSmall + "#\n";
+  most.resize(16 << 20, '\n');
+  CHECK(load_written(most) == "d");
+  CHECK(load_written(most + '\n').find("more than 16 MB came through") != std::string::npos);
 }
 
 }  // namespace

@@ -163,12 +163,12 @@ def texts():
     cluster = {"cluster": {"chief": ["a:1"], "worker": ["b:2", "[::1]:3"], "ps": ["c:4"]}, "task": {"type": "worker", "index": 1}}
     save("environment", "tf", "TF_CONFIG=" + json.dumps(cluster))
     save("environment", "torchrun", "RANK=1\nWORLD_SIZE=2\nMASTER_ADDR=127.0.0.1\nMASTER_PORT=29500\nLOCAL_RANK=1\n")
-    save("environment", "slurm", "SLURM_PROCID=3\nSLURM_NTASKS=4\nSLURM_STEP_NODELIST=n[1-3,07],login\nSLURM_JOB_ID=77\n"
-         "SLURM_STEP_ID=0\nSLURM_LOCALID=1\n")
+    save("environment", "slurm", "SLURM_PROCID=3\nSLURM_STEP_NUM_TASKS=4\nSLURM_STEP_NODELIST=n[1-3,07],login\nSLURM_NODEID=1\n"
+         "SLURM_STEP_TASKS_PER_NODE=2(x2)\nSLURM_JOB_ID=77\nSLURM_STEP_ID=0\nSLURM_LOCALID=1\n")
     save("environment", "mpi", "OMPI_COMM_WORLD_RANK=0\nOMPI_COMM_WORLD_SIZE=2\nOMPI_COMM_WORLD_LOCAL_RANK=0\n--master=h:1\n")
     save("environment", "pmi", "PMI_RANK=0\nPMI_SIZE=2\n--master=[::1]:70\n")
     save("environment", "found-number", 'TF_CONFIG={"cluster": {"worker": ["a:1"]}, "task": {"type": "worker", "index": 1e999}}')
-    words("environment", "TF_CONFIG=", '"cluster"', '"task"', '"index"', '"type"', '"evaluator"', '"ps"', "SLURM_NTASKS=", "[1-", "999999999",
+    words("environment", "TF_CONFIG=", '"cluster"', '"task"', '"index"', '"type"', '"evaluator"', '"ps"', "SLURM_STEP_NUM_TASKS=", "[1-", "999999999",
           "SLURM_STEP_NODELIST=", "n[0001-99999999]", "TRAINER_SECRET=", "1e999", "-1")
     record = {"name": "a", "classes": ["x", "y"], "replicas": 2, "sessions": [{"seconds": 2.5, "peak_memory_bytes": 9}],
               "finished": {"steps": 7, "reason": "done", "metrics": {"test": {"loss": 0.5, "accuracy": 0.75, "count": 4,

@@ -47,8 +47,31 @@ TEST_CASE(
   run.steps_with(60, [](std::int64_t) { return 5.0; });
   REQUIRE(run.lines.size() == 1);
   CHECK(run.lines[0].find("over the last 20 steps is 5.000 at step 40") != std::string::npos);
-  CHECK(run.lines[0].find("guessing gives 0.693") != std::string::npos);
+  CHECK(run.lines[0].find("where guessing gives 0.693 and it has been 0.700") != std::string::npos);
   CHECK(run.lines[0].find("a lower learning rate") != std::string::npos);
+}
+
+TEST_CASE(
+    "divergence: three times the loss of guessing is not far above it, nor three times the "
+    "lowest") {
+  const double guessing = std::log(2.0);
+  for (const auto& [lowest, then, told] : {std::tuple{0.5, 2.9 * guessing, false},
+                                           {0.5, 3.1 * guessing, true},
+                                           {1.0, 2.9, false},
+                                           {1.0, 3.1, true},
+                                           {0.25, 3.1 * guessing, true}}) {
+    CAPTURE(lowest);
+    CAPTURE(then);
+    Run run(false, 1000);
+    run.steps_with(20, [&](std::int64_t) { return lowest; });
+    run.steps_with(20, [&](std::int64_t) { return then; });
+    CHECK(run.lines.size() == (told ? 1 : 0));
+  }
+  // Twenty steps are compared, not fewer.
+  Run few(false, 1000);
+  few.steps_with(20, [](std::int64_t) { return 0.5; });
+  few.steps_with(19, [](std::int64_t) { return 100.0; });
+  CHECK(few.lines.empty());
 }
 
 TEST_CASE("divergence: the weights of samples raise what guessing gives") {
@@ -98,7 +121,8 @@ TEST_CASE("divergence: only a whole epoch of enough steps that rises all along i
   resumed.steps_with(25, rising);
   CHECK(resumed.lines.empty());
   // Quarters of 10 steps: one falls, or the last is hardly above the first.
-  for (const auto& means : {std::array{0.6, 0.9, 0.7, 0.8}, std::array{0.6, 0.61, 0.62, 0.63}}) {
+  for (const auto& means : {std::array{0.6, 0.9, 0.7, 0.8}, std::array{0.6, 0.61, 0.62, 0.63},
+                            std::array{10.0, 10.5, 10.75, 11.0}}) {
     Run run;
     run.steps_with(40, [&](std::int64_t n) { return means[static_cast<std::size_t>(n - 1) / 10]; });
     CHECK(run.lines.empty());
@@ -125,7 +149,8 @@ TEST_CASE("divergence: what it knows survives a resume") {
   CHECK(told.lines.empty());
   for (const char* text : {"", "x 0", "nan 0", "-1 0", "1.0", "1.0 2"}) {
     CAPTURE(text);
-    CHECK_THROWS_AS(told.hook->restore(text), DataError);
+    CHECK_THROWS_WITH_AS(told.hook->restore(text), doctest::Contains("expected a loss and 0 or 1"),
+                         DataError);
   }
 }
 

@@ -97,6 +97,71 @@ TEST_CASE("progress, log: averages since the last line, evaluations, closing lin
             kClosing + next("runs/digits"));
 }
 
+TEST_CASE("progress: the first lines say what is special about the run") {
+  const auto opening = [](const std::function<void(RunInfo&)>& change) {
+    std::ostringstream out;
+    RunInfo info = run_info("r");
+    change(info);
+    make_progress_hook(out, false, false, steps(1))->on_start(info);
+    const std::string text = out.str(), first = "digits: 20 steps of 64 samples, 8 an epoch, ";
+    REQUIRE(text.starts_with(first + "run folder r\n"));
+    return text.substr(first.size() + 13);
+  };
+  CHECK(opening([](RunInfo&) {}) == "");
+  CHECK(opening([](RunInfo& i) { i.replicas = 2; }) == "2 replicas\n");
+  CHECK(opening([](RunInfo& i) {
+          i.replicas = 2;
+          i.scaled_rate = "times 2";
+        }) == "2 replicas, the optimizer's learning rate times 2\n");
+  CHECK(opening([](RunInfo& i) { i.scaled_rate = "times 2"; }) == "");
+  CHECK(opening([](RunInfo& i) {
+          i.replicas = 3;
+          i.servers = "3 workers, 1 parameter server, asynchronous";
+        }) == "3 workers, 1 parameter server, asynchronous\n");
+  CHECK(opening([](RunInfo& i) { i.repetitions = 2; }) ==
+        "each goes through all samples in an order of its own: an epoch is 2 times the training "
+        "split\n");
+  CHECK(opening([](RunInfo& i) {
+          i.weights = "of imagenet";
+          i.first_step = 1;
+        }) == "weights of imagenet\nresumed after step 1\n");
+}
+
+TEST_CASE("progress: what the closing lines say of servers, devices, energy and the best") {
+  const auto closing = [](int replicas, const std::function<void(Finish&)>& change) {
+    std::ostringstream out;
+    const auto hook = make_progress_hook(out, false, true, steps(1));
+    RunInfo info = run_info("r");
+    info.replicas = replicas;
+    if (replicas > 1) info.servers = "2 workers, 1 parameter server, asynchronous";
+    hook->on_start(info);
+    Finish end = finish(FinishReason::kDone);
+    change(end);
+    hook->on_finish(end);
+    return out.str();
+  };
+  CHECK(closing(1, [](Finish&) {}) == results());
+  CHECK(closing(2,
+                [](Finish& f) {
+                  f.staleness = Finish::Staleness{1.5, 3, 2};
+                }) ==
+        "staleness of gradients: mean 1.50, most 3, 2 refused\n"
+        "total time with 2 workers: 10.500 seconds\n"
+        "21345.7 images/second with 2 workers\n");
+  CHECK(closing(1, [](Finish& f) { f.gap_seconds = 0.0000125; }) ==
+        "gap between steps on a device: 0.013 ms\n" + results());
+  CHECK(closing(1, [](Finish& f) { f.energy_joules = 1234.4; }) == "energy: 1234 J\n" + results());
+  CHECK(closing(1, [](Finish& f) {
+          f.energy_joules = 1234.4;
+          f.joules_per_image = 0.5;
+        }) == "energy: 1234 J, 0.5 J/image\n" + results());
+  CHECK(closing(1,
+                [](Finish& f) { f.best = Finish::Best{"test/loss", 0.25, 2, 16, "best", true}; }) ==
+        "best test/loss 0.2500 after epoch 2 (step 16), whose parameters are restored, in "
+        "best\n" +
+            results());
+}
+
 TEST_CASE("progress: updates that were left out are counted at the end") {
   std::ostringstream out;
   const auto hook = make_progress_hook(out, false, false, steps(1));

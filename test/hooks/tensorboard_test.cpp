@@ -181,6 +181,20 @@ TEST_CASE("tensorboard: evaluations, with the confusion matrix as a picture") {
   stbi_image_free(pixels);
 }
 
+TEST_CASE("tensorboard: an evaluation of samples without classes has no picture") {
+  for (const int classes : {0, 1}) {
+    const TemporaryFolder folder;
+    const auto hook = make_tensorboard_hook({steps(100)});
+    hook->on_start(run_info(folder.path()));
+    Evaluation e = evaluation(Split::kTest, 300, 0.125);
+    e.metrics.classes = classes;
+    e.metrics.confusion.assign(static_cast<std::size_t>(classes), 4);
+    hook->on_evaluation(e);
+    const auto events = read_events(event_files(folder, "test").at(0));
+    CHECK((label(events.back()) == "confusion_matrix@300") == (classes > 0));
+  }
+}
+
 TEST_CASE("confusion picture: true classes down, predicted ones across, darker for larger shares") {
   engine::Metrics metrics;
   metrics.classes = 3;
@@ -207,6 +221,46 @@ TEST_CASE("confusion picture: true classes down, predicted ones across, darker f
   CHECK(brightness(1, 0) < white);
   CHECK(brightness(1, 0) == brightness(1, 2));
   stbi_image_free(pixels);
+}
+
+TEST_CASE("confusion picture: classes without names have their numbers") {
+  engine::Metrics metrics;
+  metrics.classes = 10;
+  metrics.confusion.assign(100, 1);
+  std::vector<std::string> numbers;
+  for (int c = 0; c < 10; ++c) numbers.push_back(std::to_string(c));
+  const Picture unnamed = draw_confusion(metrics), numbered = draw_confusion(metrics, numbers);
+  CHECK(unnamed.left == numbered.left);
+  CHECK(unnamed.png == numbered.png);
+  // One name too few is no better than none.
+  numbers.pop_back();
+  CHECK(draw_confusion(metrics, numbers).png == unnamed.png);
+}
+
+TEST_CASE("confusion picture: counts stand in the middle of their cells") {
+  engine::Metrics metrics;
+  metrics.classes = 2;
+  metrics.confusion = {8, 0, /**/ 0, 0};
+  const Picture picture = draw_confusion(metrics, {"a", "b"});
+  int width = 0, height = 0, channels = 0;
+  stbi_uc* pixels = stbi_load_from_memory(picture.png.data(), static_cast<int>(picture.png.size()),
+                                          &width, &height, &channels, 3);
+  REQUIRE(pixels != nullptr);
+  int left = picture.cell, right = -1, top = picture.cell, bottom = -1;
+  for (int y = 0; y < picture.cell; ++y) {
+    for (int x = 0; x < picture.cell; ++x) {
+      const stbi_uc* pixel = pixels + ((picture.top + y) * width + picture.left + x) * 3;
+      if (pixel[0] + pixel[1] + pixel[2] < 3 * 255) continue;  // white on the full colour
+      left = std::min(left, x);
+      right = std::max(right, x);
+      top = std::min(top, y);
+      bottom = std::max(bottom, y);
+    }
+  }
+  stbi_image_free(pixels);
+  REQUIRE(right > left);
+  CHECK(std::abs(left + right - (picture.cell - 1)) <= 2);
+  CHECK(std::abs(top + bottom - (picture.cell - 1)) <= 2);
 }
 
 TEST_CASE("confusion picture: names beside the cells, counts in them") {

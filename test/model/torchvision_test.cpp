@@ -53,6 +53,15 @@ struct StateDict {
   }
 };
 
+// Checks that `dict` fills all of a ResNet's graph, with `loaded` tensors and none left over.
+void check_all_loaded(const graph::Graph& graph, config::Backbone::Name name, const StateDict& dict,
+                      std::size_t loaded) {
+  const Import import = match_weights(graph, from_torchvision(name, dict.file), {});
+  CHECK(import.report.complete());
+  CHECK(import.report.extra.empty());
+  CHECK(import.report.loaded.size() == loaded);
+}
+
 }  // namespace
 
 TEST_CASE("a whole state dict of torchvision's ResNet50 fills Keras's network") {
@@ -80,11 +89,7 @@ TEST_CASE("a whole state dict of torchvision's ResNet50 fills Keras's network") 
   }
   dict.add("fc.weight", {10, 2048});
   dict.add("fc.bias", {10});
-  const Import import =
-      match_weights(graph, from_torchvision(config::Backbone::Name::kResNet50, dict.file), {});
-  CHECK(import.report.complete());
-  CHECK(import.report.extra.empty());
-  CHECK(import.report.loaded.size() == 53 * 2 + 53 * 4 + 2);
+  check_all_loaded(graph, config::Backbone::Name::kResNet50, dict, 53 * 2 + 53 * 4 + 2);
 }
 
 TEST_CASE("a whole state dict of torchvision's ResNet18 keeps its names") {
@@ -106,11 +111,7 @@ TEST_CASE("a whole state dict of torchvision's ResNet18 keeps its names") {
   }
   dict.add("fc.weight", {10, 512});
   dict.add("fc.bias", {10});
-  const Import import =
-      match_weights(graph, from_torchvision(config::Backbone::Name::kResNet18, dict.file), {});
-  CHECK(import.report.complete());
-  CHECK(import.report.extra.empty());
-  CHECK(import.report.loaded.size() == 20 + 20 * 4 + 2);
+  check_all_loaded(graph, config::Backbone::Name::kResNet18, dict, 20 + 20 * 4 + 2);
 }
 
 }  // namespace trainer::model

@@ -137,6 +137,47 @@ TEST_CASE("one cycle of a training of a step or two stays finite") {
   }
 }
 
+TEST_CASE("one cycle whose peak is its first or its last update") {
+  config::OneCycleSchedule s;  // from 0.1 / 25 to 0.1, then down to 0.1 / 25 / 1e4
+  s.rise = 0.5;
+  const auto first = make(s, {1, 2, 1});  // the peak is at 0.5 * 2 - 1
+  CHECK(first(0) == doctest::Approx(0.1));
+  CHECK(first(1) == doctest::Approx(0.1 / 25 / 1e4));
+  s.rise = 1;
+  const auto last = make(s, {1, 11, 1});
+  CHECK(last(0) == doctest::Approx(0.1 / 25));
+  CHECK(last(5) == doctest::Approx((0.1 + 0.1 / 25) / 2));
+  CHECK(last(10) == doctest::Approx(0.1));
+  CHECK(last(11) == doctest::Approx(0.1 / 25 / 1e4));
+}
+
+TEST_CASE("one cycle begins where the warm-up ends") {
+  const auto rate =
+      make(config::OneCycleSchedule{}, {1, 60, 1}, config::WarmUp{steps(10), 0});  // 50 of its own
+  CHECK(rate(9) == doctest::Approx(0.09));
+  CHECK(rate(10) == doctest::Approx(0.1 / 25));
+  CHECK(rate(24) == doctest::Approx(0.1));  // 0.3 * 50 - 1 updates later
+  CHECK(rate(59) == doctest::Approx(0.1 / 25 / 1e4));
+}
+
+TEST_CASE("every decay of cosine restarts begins at its height") {
+  // Decay i begins after (3^i - 1) / 2 decays of the first length; log(3^5) / log(3) is rounded to
+  // below 5.
+  config::CosineRestartsSchedule s;
+  s.first_decay = steps(1);
+  s.t_mul = 3;
+  s.m_mul = 0.5;
+  const auto rate = make(s, kLength);
+  double begin = 0;
+  for (int i = 0; i < 8; ++i) {
+    CAPTURE(i);
+    CHECK(rate(static_cast<std::int64_t>(begin)) == doctest::Approx(0.1 * std::pow(0.5, i)));
+    begin += std::pow(3, i);
+    CHECK(rate(static_cast<std::int64_t>(begin) - 1) <
+          0.1 * std::pow(0.5, i) * (i == 0 ? 1.01 : 0.26));
+  }
+}
+
 // test/keras/schedules.json: what Keras itself computes, in float32; torch_schedules.json: PyTorch.
 TEST_CASE("schedules equal Keras's and PyTorch's over 200 steps") {
   const char* name = "";

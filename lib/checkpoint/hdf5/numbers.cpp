@@ -54,14 +54,14 @@ std::vector<Filter> read_filters(Input& input, const Object& object) {
   std::vector<Filter> filters;
   for (int i = 0; i < count; ++i) {
     const auto id = fields.next<std::uint16_t>();
-    const bool has_name = version == 1 || id >= 256;
-    const std::size_t name = has_name ? fields.next<std::uint16_t>() : 0;
+    if (id != 1 && id != 2) input.unsupported(concat("the compression filter ", id));
+    // Version 2 has no names of HDF5's own filters.
+    const std::size_t name = version == 1 ? fields.next<std::uint16_t>() : 0;
     fields.skip(2);
     const std::size_t values = fields.next<std::uint16_t>();
-    fields.skip(version == 1 ? (name + 7) / 8 * 8 : name);
+    fields.skip((name + 7) / 8 * 8);
     fields.skip(4 * values);
     if (version == 1 && values % 2 == 1) fields.skip(4);
-    if (id != 1 && id != 2) input.unsupported(concat("the compression filter ", id));
     filters.push_back(static_cast<Filter>(id));
   }
   return filters;
@@ -277,6 +277,7 @@ Tensor read_numbers(Input& input, const Object& object, const std::string& path,
   const View space_message = message_of(input, object, MessageType::kDataspace, path);
   const Dataspace space = read_dataspace(input, space_message);
   const std::optional<std::uint64_t> elements = space.elements();
+  if (space.is_null) input.fail("'" + path + "' holds no numbers");
   if (!elements) input.fail("'" + path + "' is impossibly large: the file is damaged");
   Dataset dataset{input, path, {}, space.extents, *elements, read_filters(input, object)};
   dataset.type = read_datatype(input, message_of(input, object, MessageType::kDatatype, path));

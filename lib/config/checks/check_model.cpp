@@ -116,10 +116,7 @@ void check_unfreeze(Checks& checks, const Backbone& backbone) {
   for (std::size_t i = 0; i < backbone.unfreeze.size(); ++i) {
     const std::string path = concat("model.backbone.unfreeze[", i, "].at");
     const Duration& at = backbone.unfreeze[i].at;
-    if (checks.broken(path)) continue;
-    if (at.count <= 0)
-      checks.report(path, "must lie after the start; what is frozen there is `freeze`");
-    if (i == 0) continue;
+    if (checks.broken(path) || i == 0) continue;
     const Duration& before = backbone.unfreeze[i - 1].at;
     if (at.unit == before.unit && at.count <= before.count) {
       checks.report(path,

@@ -74,14 +74,15 @@ class Builder : public YAML::EventHandler {
     Node node;
     const auto found = anchors_.find(anchor);
     if (found == anchors_.end()) {
-      report(place(mark), "an alias inside its own anchor");
+      node.loc = place(mark);
+      report(node.loc, "an alias inside its own anchor");
     } else if ((aliased_ += count_nodes(found->second)) > kMaxAliasedNodes) {
       report(place(mark), "aliases multiply to too many values");
       throw YAML::ParserException(mark, "too many aliases");
     } else {
       node = found->second;
+      relocate(node, place(mark));
     }
-    relocate(node, place(mark));
     add(std::move(node), 0);
   }
 

@@ -1,6 +1,7 @@
 // The embedded data set: digits drawn as strokes. Each sample bends the skeleton of its digit
 // (control points moved, rotated, sheared, scaled, shifted), draws it with a pen of random width
-// and darkness, and adds noise. A pure function of the sample's index, the same on every machine.
+// and darkness, and adds noise. A pure function of the sample's index, but for the last bits of the
+// C library's sine and cosine.
 #include <algorithm>
 #include <array>
 #include <cmath>

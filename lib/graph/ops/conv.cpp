@@ -15,24 +15,29 @@ Shape convolved(const Conv& op, const Shape& x, const Shape& kernel) {
   return {kBatch, op.window.output(x[1], 0), op.window.output(x[2], 1), kernel[3]};
 }
 
+// Input 1 is a kernel for images of shape `x`.
+void expect_kernel(const Site& site, const Window& window, std::int64_t groups, const Shape& x) {
+  const Shape& kernel = site.inputs[1].shape;
+  if (groups < 1 || x[3] % groups != 0) {
+    fail(site, "groups: ", groups, " does not divide the ", x[3], " channels of the input ",
+         to_string(x));
+  }
+  if (kernel.rank() != 4 || kernel[0] != window.size[0] || kernel[1] != window.size[1] ||
+      kernel[2] * groups != x[3]) {
+    fail(site, "kernel is ", to_string(kernel), ", expected [", window.size[0], ", ",
+         window.size[1], ", ", x[3] / groups, ", filters] for the input ", to_string(x));
+  }
+  if (kernel[3] < 1 || kernel[3] % groups != 0) {
+    fail(site, "groups: ", groups, " does not divide the ", kernel[3], " filters");
+  }
+}
+
 Typed convolve(const Conv& op, const Site& site, bool may_cut = false) {
   const Typed& x = image(site, 0);
-  const Shape& kernel = site.inputs[1].shape;
-  if (op.groups < 1 || x.shape[3] % op.groups != 0) {
-    fail(site, "groups: ", op.groups, " does not divide the ", x.shape[3],
-         " channels of the input ", to_string(x.shape));
-  }
-  if (kernel.rank() != 4 || kernel[0] != op.window.size[0] || kernel[1] != op.window.size[1] ||
-      kernel[2] * op.groups != x.shape[3]) {
-    fail(site, "kernel is ", to_string(kernel), ", expected [", op.window.size[0], ", ",
-         op.window.size[1], ", ", x.shape[3] / op.groups, ", filters] for the input ",
-         to_string(x.shape));
-  }
-  if (kernel[3] < 1 || kernel[3] % op.groups != 0) {
-    fail(site, "groups: ", op.groups, " does not divide the ", kernel[3], " filters");
-  }
-  if (op.bias) expect_shape(site, 2, {kernel[3]}, "bias");
-  return {slide(site, op.window, x.shape, kernel[3], may_cut), x.type};
+  expect_kernel(site, op.window, op.groups, x.shape);
+  const std::int64_t filters = site.inputs[1].shape[3];
+  if (op.bias) expect_shape(site, 2, {filters}, "bias");
+  return {slide(site, op.window, x.shape, filters, may_cut), x.type};
 }
 
 Outputs weight_gradients(const Shape& kernel, bool bias) {
@@ -88,6 +93,7 @@ int alias(const ConvBackwardData&, int) { return -1; }
 Outputs infer(const ConvBackwardData& op, const Site& site) {
   expect_inputs(site, 2);
   const Typed& dy = image(site, 0);
+  expect_kernel(site, op.window, op.groups, op.input);
   expect_shape(site, 0, slide(site, op.window, op.input, site.inputs[1].shape[3]),
                "gradient of the output");
   return {{op.input, dy.type}};

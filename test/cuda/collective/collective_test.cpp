@@ -172,21 +172,23 @@ TEST_CASE("a rank alone keeps its values, and sums of nothing are nothing") {
   }
 }
 
+// Rank 1 fails between two sums, while the others are in the middle of theirs, or about to be.
+void rank_1_fails(Rank& rank) {
+  float* values = rank.upload(Values(100, 1.0f));
+  rank.collective->all_reduce(values, 100, rank.queue());
+  if (rank.rank() == 1) {
+    rank.collective->abort("images/7.jpg: is damaged");
+    throw DeviceError("images/7.jpg: is damaged");
+  }
+  rank.collective->all_reduce(values, 100, rank.queue());
+  rank.download(values, 100);
+}
+
 TEST_CASE("a rank that fails ends the others' sums with its reason") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);
     const FakeMachine machine;
-    // The others are in the middle of their sums, or about to be.
-    const auto outcomes = run_ranks({way.devices}, [&](Rank& rank) {
-      float* values = rank.upload(Values(100, 1.0f));
-      rank.collective->all_reduce(values, 100, rank.queue());
-      if (rank.rank() == 1) {
-        rank.collective->abort("images/7.jpg: is damaged");
-        throw DeviceError("images/7.jpg: is damaged");
-      }
-      rank.collective->all_reduce(values, 100, rank.queue());
-      rank.download(values, 100);
-    });
+    const auto outcomes = run_ranks({way.devices}, rank_1_fails);
     for (std::size_t r = 0; r < outcomes.size(); ++r) {
       CAPTURE(r);
       CHECK(outcomes[r].kind == (r == 1 ? Kind::kOwnError : Kind::kOthersError));
@@ -201,17 +203,44 @@ TEST_CASE("ranks of one GPU that hear of a failure wait for who reads their valu
   for (int turn = 0; turn < 300; ++turn) {
     CAPTURE(turn);
     const FakeMachine machine(turn);
-    const auto outcomes = run_ranks({one_device(3)}, [](Rank& rank) {
-      float* values = rank.upload(Values(100, 1.0f));
-      rank.collective->all_reduce(values, 100, rank.queue());
-      if (rank.rank() == 1) {
-        rank.collective->abort("is damaged");
-        throw DeviceError("is damaged");
-      }
-      rank.collective->all_reduce(values, 100, rank.queue());
-      rank.download(values, 100);
-    });
+    const auto outcomes = run_ranks({one_device(3)}, rank_1_fails);
     for (const Outcome& outcome : outcomes) CHECK(has(outcome.error, "is damaged"));
+  }
+}
+
+TEST_CASE(
+    "ranks of one GPU: a call of CUDA that fails in a sum ends all sums before memory is freed") {
+  const auto sum_and_free = [](Rank& rank) {
+    float* values = rank.upload(Values(1000, 1.0f));
+    try {
+      rank.collective->all_reduce(values, 1000, rank.queue());
+      rank.download(values, 1000);
+    } catch (...) {
+      rank.stream.reset();  // waits for its work
+      rank.memory.clear();
+      throw;
+    }
+  };
+  // Each of the three ranks sets three points and waits for those of two others.
+  for (const auto& [function, calls] :
+       {std::pair<std::string, int>{"cudaEventRecord", 9}, {"cudaStreamWaitEvent", 18}}) {
+    for (int n = 1; n <= calls; ++n) {
+      for (int turn = 0; turn < 20; ++turn) {
+        CAPTURE(function);
+        CAPTURE(n);
+        CAPTURE(turn);
+        const FakeMachine machine(turn);
+        fake::fail(function, n, "cudaErrorInvalidValue");
+        const auto outcomes = run_ranks({one_device(3)}, sum_and_free);
+        int own = 0;
+        for (const Outcome& outcome : outcomes) {
+          own += outcome.kind == Kind::kOwnError ? 1 : 0;
+          if (outcome.kind == Kind::kDone) continue;  // it needed nothing of the rank that failed
+          CHECK(has(outcome.error, concat(function, ": ")));
+        }
+        CHECK(own == 1);
+      }
+    }
   }
 }
 

@@ -233,10 +233,33 @@ TEST_CASE("limits hold before memory is taken") {
   std::vector<std::uint8_t> bytes;
   CHECK_THROWS_WITH_AS(read_image_file(path, {1, 100}, bytes),
                        doctest::Contains(concat(file.size(), " bytes").c_str()), DataError);
+  const auto size = static_cast<std::int64_t>(file.size());
+  CHECK_THROWS_AS(read_image_file(path, {1, size - 1}, bytes), DataError);
+  CHECK_NOTHROW(read_image_file(path, {1, size}, bytes));
+  CHECK(bytes == file);
   // A PNG header that promises 15000 x 15000 pixels.
   Bytes png{0x89, 'P',  'N',  'G', 13, 10,   26,   10, 0, 0, 0, 13, 'I', 'H', 'D', 'R', 0,
             0,    0x3A, 0x98, 0,   0,  0x3A, 0x98, 8,  2, 0, 0, 0,  0,   0,   0,   0};
   CHECK(error_of(png).find("has 15000 x 15000 pixels") != std::string::npos);
+}
+
+TEST_CASE("an image inside of a file: its bytes alone, and none beyond the end") {
+  const TemporaryFolder folder;
+  const fs::path path = folder.path() / "shard";
+  write_file_atomic(path, Bytes{1, 2, 3, 4, 5});
+  const auto read = [&](std::int64_t first, std::int64_t count) {
+    Bytes bytes;
+    read_image_file({path, first, count}, {1, 5}, bytes);
+    return bytes;
+  };
+  CHECK(read(0, 5) == Bytes{1, 2, 3, 4, 5});
+  CHECK(read(1, 3) == Bytes{2, 3, 4});
+  CHECK(read(3, 2) == Bytes{4, 5});
+  const std::string shorter = path.string() + ": it became shorter meanwhile";
+  for (const auto& [first, count] : {std::pair{3, 3}, {4, 2}, {5, 1}, {6, 1}, {9, 1}}) {
+    CAPTURE(first);
+    CHECK_THROWS_WITH_AS(read(first, count), shorter.c_str(), DataError);
+  }
 }
 
 TEST_CASE("a scaled decode has the rounded-up size and the same colours") {

@@ -246,6 +246,16 @@ TEST_CASE("PNM: comments, ranges of numbers, and every truncation") {
   Bytes many = bytes_of("P5 2 1 65535\n");
   add(many, {0x80, 0x00, 0xFF, 0xFF});
   CHECK(decoded(many) == "2x1x1 128 255");
+  for (const char* space : {"\t", "\n", "\v", "\f", "\r", " \t\n"}) {
+    Bytes spaced = bytes_of(concat("P5", space, "2", space, "1", space, "255"));
+    add(spaced, {'\t', 7, 8});
+    CHECK(decoded(spaced) == "2x1x1 7 8");
+  }
+  for (const char space : {'\b', '\x0E', '\0'}) {
+    Bytes spaced = bytes_of("P5 2 1 255");
+    add(spaced, {static_cast<std::uint8_t>(space), 7, 8});
+    CHECK(decoded(spaced) == "PNM: the header's largest value is not a number");
+  }
   CHECK(decoded(bytes_of("P5 2 x 255\nabcd")) == "PNM: the header's height is not a number");
   CHECK(decoded(bytes_of("P5 99999999999 1 255\n")).find("width is more than") !=
         std::string::npos);

@@ -1,0 +1,40 @@
+#include "base/secret.h"
+
+#include <doctest/doctest.h>
+
+#include <set>
+
+namespace trainer {
+
+TEST_CASE("secrets are drawn anew, as long as was asked for") {
+  std::set<std::string> drawn;
+  for (const std::size_t bytes : {0, 1, 16, 16, 1000}) {
+    const std::string secret = draw_secret(bytes);
+    CHECK(secret.size() == 2 * bytes);
+    CHECK(secret.find_first_not_of("0123456789abcdef") == std::string::npos);
+    drawn.insert(secret);
+  }
+  CHECK(drawn.size() == 5);
+  const std::string many = draw_secret(1000);
+  for (const char digit : std::string("0123456789abcdef")) {
+    CHECK(many.find(digit) != std::string::npos);
+  }
+}
+
+TEST_CASE("HMAC-SHA256 of RFC 4231") {
+  CHECK(hmac_sha256("Jefe", "what do ya want for nothing?") ==
+        "5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843");
+}
+
+TEST_CASE("a proof is of the secret and of every part by itself") {
+  const std::string proof = proof_of("secret", {"ab", "c"});
+  CHECK(proof == proof_of("secret", {"ab", "c"}));
+  CHECK(proof != proof_of("Secret", {"ab", "c"}));
+  CHECK(proof != proof_of("secret", {"a", "bc"}));
+  CHECK(proof != proof_of("secret", {"abc"}));
+  CHECK(same_secret(proof, std::string(proof)));
+  CHECK_FALSE(same_secret(proof, proof.substr(1)));
+  CHECK_FALSE(same_secret(proof, proof_of("secret", {})));
+}
+
+}  // namespace trainer
