@@ -2,8 +2,6 @@
 // which the CPU computes in one pass each.
 #include <doctest/doctest.h>
 
-#include <sstream>
-
 #include "backend/harness.h"
 #include "backend/model_runs.h"
 #include "backend/nets.h"
@@ -108,20 +106,8 @@ void check_bfloat16(const std::string& name, Spec spec) {
   }
 }
 
-// How many steps of the program are of our own kernels for such chains, on two threads.
-int fused_steps(const graph::Graph& graph) {
-  backend::CompileOptions options;
-  options.max_samples = 2;
-  const Runner runner(open(setups()[0]), graph, options);
-  std::ostringstream printed;
-  runner.print(printed);
-  int count = 0;
-  for (std::size_t at = 0; (at = printed.str().find("with batch norms", at)) != std::string::npos;
-       ++at) {
-    ++count;
-  }
-  return count;
-}
+// How many steps of the program are of our own kernels for such chains.
+int fused_steps(const graph::Graph& graph) { return steps_named(graph, "with batch norms"); }
 
 int fused_steps(const Spec& spec, DType type = DType::kFloat32) {
   Builder b(type);

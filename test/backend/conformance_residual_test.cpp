@@ -2,9 +2,6 @@
 // activates and takes sums in one pass.
 #include <doctest/doctest.h>
 
-#include <cstring>
-#include <sstream>
-
 #include "backend/harness.h"
 #include "backend/model_runs.h"
 #include "support/backend.h"
@@ -123,10 +120,6 @@ Case row(const std::string& name, const Spec& spec, std::vector<std::int64_t> ba
   return c;
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
-}
-
 // Compares the outputs of the one pass with those of a program that writes every value between.
 void check_same_bits(const std::string& name, Spec spec) {
   for (const Setup& setup : setups()) {
@@ -141,21 +134,10 @@ void check_same_bits(const std::string& name, Spec spec) {
   }
 }
 
-// How many steps of the program, on two threads, are said to be of a kernel.
 int steps_of(const std::string& mark, const Spec& spec, DType type = DType::kFloat32) {
   Builder b(type);
   residual(b, spec);
-  backend::CompileOptions options;
-  options.max_samples = 2;
-  const Runner runner(open(setups()[0]), b.graph, options);
-  std::ostringstream printed;
-  runner.print(printed);
-  int count = 0;
-  const std::string text = printed.str();
-  for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += mark.size()) {
-    ++count;
-  }
-  return count;
+  return steps_named(b.graph, mark);
 }
 
 }  // namespace

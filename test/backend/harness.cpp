@@ -8,6 +8,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <sstream>
 
 #include "backend/cpu/cpu.h"
 #include "base/half.h"
@@ -353,6 +354,25 @@ std::vector<float> Runner::read(const std::string& name) const {
     return values;
   }
   throw std::logic_error("no variable " + name);
+}
+
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+int steps_named(const graph::Graph& graph, const std::string& mark,
+                const backend::CompileOptions& options) {
+  backend::CompileOptions of_two = options;
+  of_two.max_samples = 2;
+  const Runner runner(open(setups()[0]), graph, of_two);
+  std::ostringstream printed;
+  runner.print(printed);
+  const std::string text = printed.str();
+  int count = 0;
+  for (std::size_t at = 0; (at = text.find(mark, at)) != std::string::npos; at += mark.size()) {
+    ++count;
+  }
+  return count;
 }
 
 }  // namespace trainer::test

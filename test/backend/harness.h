@@ -82,6 +82,12 @@ std::vector<std::vector<float>> outputs_of(const Case& c, const Setup& setup, st
 // |a - b| / |b|, Euclidean, with a floor under |b|.
 double distance(const std::vector<float>& a, const std::vector<double>& b);
 
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b);
+
+// How many steps of the graph's program on two threads have this text in their name.
+int steps_named(const graph::Graph& graph, const std::string& mark,
+                const backend::CompileOptions& options = {});
+
 // The deterministic content of a value.
 std::vector<double> content(const Shape& shape, const Fill& fill, DType type, std::uint64_t seed);
 
