@@ -299,4 +299,28 @@ TEST_CASE("ops of the backward pass have no gradient") {
   CHECK_THROWS_AS(other.run(L2Penalty{1}, {other.parameter("w", {3})}), std::logic_error);
 }
 
+TEST_CASE("no gradient is emitted where none arrives, or none is wanted") {
+  const Window two{{2, 2}, {2, 2}};
+  const Op ops[] = {Activate{kRelu},
+                    Pool{Pool::Kind::kMax, two, false},
+                    Pool{Pool::Kind::kAverage, two, false},
+                    GlobalPool{},
+                    UpSample{},
+                    Dropout{},
+                    Reshape{{kBatch, 144}},
+                    ZeroPad{1, 1, 1, 1}};
+  for (const Op& op : ops) {
+    CAPTURE(std::string(name_of(op)));
+    Rule rule;
+    const ValueId x = rule.value("x", kImage);
+    rule.run(op, {x}, {false});
+    CHECK(rule.emitted() == "");
+    CHECK(rule.gradients[0] == kNoValue);
+    const std::size_t outputs = rule.graph.nodes[0].outputs.size();
+    const std::vector<ValueId> none(outputs, kNoValue);
+    CHECK(differentiate(rule.graph, 0, none, {true})[0] == kNoValue);
+    CHECK(rule.emitted() == "");
+  }
+}
+
 }  // namespace trainer::graph
