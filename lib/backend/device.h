@@ -77,8 +77,8 @@ struct StreamGaps {
 class Stream {
  public:
   virtual ~Stream() = default;
-  // Copy in stream order. 0 bytes are a no-op, whatever the pointers are. The host memory must stay
-  // valid, and the source unchanged, until the copy is done.
+  // Copy in stream order; 0 bytes are a no-op for any pointer. Host memory must stay valid, and the
+  // source unchanged, until the copy is done where it is pinned, else until the call returns.
   virtual void upload(Span to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, Span from, std::size_t bytes) = 0;
   // Sets the event, of the same backend, to the point after all work enqueued so far.

@@ -81,11 +81,14 @@ void CudaStream::upload(Span to, const void* from, std::size_t bytes) {
 
 void CudaStream::download(void* to, Span from, std::size_t bytes) {
   if (bytes == 0) return;
+  const bool pinned = is_pinned(to, bytes);
   // The copy itself would wait without asking whether the ranks that it waits for are there.
-  if (check_ && !is_pinned(to, bytes)) synchronize();
+  if (check_ && !pinned) synchronize();
   const DeviceGuard guard(device_);
   cuda::check(cudaMemcpyAsync(to, from.address, bytes, cudaMemcpyDeviceToHost, stream_.get()),
               "cudaMemcpyAsync from the device");
+  // A later wait that ends with another rank's failure would leave a copy that still writes.
+  if (!pinned) cuda::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
 }
 
 void CudaStream::record(Event& event) {
