@@ -78,7 +78,7 @@ class Stream {
  public:
   virtual ~Stream() = default;
   // Copy in stream order; 0 bytes are a no-op for any pointer. Host memory must stay valid, and the
-  // source unchanged, until the copy is done where it is pinned, else until the call returns.
+  // source unchanged, until the copy is done: if not pinned, until synchronize() returns or throws.
   virtual void upload(Span to, const void* from, std::size_t bytes) = 0;
   virtual void download(void* to, Span from, std::size_t bytes) = 0;
   // Sets the event, of the same backend, to the point after all work enqueued so far.

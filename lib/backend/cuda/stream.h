@@ -37,6 +37,7 @@ class CudaStream : public Stream {
   ~CudaStream() override;
 
   void upload(Span to, const void* from, std::size_t bytes) override;
+  // Into memory that is not pinned: returns when the copy is done.
   void download(void* to, Span from, std::size_t bytes) override;
   void record(Event& event) override;
   void wait_for(const Event& event) override;
