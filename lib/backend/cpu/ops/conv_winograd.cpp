@@ -37,16 +37,16 @@ bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, D
   return winograd < 0.95 * direct;
 }
 
-// Tiles of a strip when it has to make up for what is done once a strip.
-constexpr std::int64_t kLongStrip = 392;
+// Tiles of a strip. Its input, transformed, should stay in a core's caches while all output
+// channels are computed; of a kernel's gradient a strip takes more, since each adds to all of that
+// gradient.
+constexpr std::int64_t kStrip = 112, kGradientStrip = 256;
 
-// A kernel that is small when transformed is kept so, and the strip is as short as leaves all in
-// the cache; else it is transformed for every strip.
-void choose_strip(WinogradShape& shape) {
-  constexpr std::int64_t kSmallKernel = 128 * 128, kShortStrip = 56;
-  shape.whole_kernel = shape.in * shape.out <= kSmallKernel;
-  shape.tiles = shape.whole_kernel ? kShortStrip : kLongStrip;
-}
+// An output of this size has left the caches before the next layer comes to it.
+constexpr std::int64_t kStreamedBytes = 16 << 20;
+
+// A kernel that is small when transformed may be transformed by every thread of a lane.
+bool small_kernel(const WinogradShape& shape) { return shape.in * shape.out <= 128 * 128; }
 
 // Output channels that the kernels compute together.
 std::int64_t panel_of(const Lowering& l) { return simd::kWinogradPanel * l.machine().block; }
@@ -59,18 +59,19 @@ auto bytes_of(std::int64_t (*floats)(const WinogradShape&)) {
 // Appends the step that computes y from x; bias -1: none.
 void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights, Buffer bias,
                       Buffer y) {
-  choose_strip(shape);
   const simd::Kernels* k = &l.kernels();
-  const bool by_channels = !shape.whole_kernel || shape.n < l.machine().threads;
-  const auto scratch_bytes = bytes_of(k->winograd_scratch);
-  const auto parts =
-      divide_convolution(shape, l.machine().threads, by_channels ? panel_of(l) : 0, scratch_bytes);
-  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
   const auto sample = [block = k->block](std::int64_t pixels, std::int64_t channels) {
     return (channels + block - 1) / block * block * pixels;
   };
   const std::int64_t x_sample = sample(shape.h * shape.w, shape.in);
   const std::int64_t y_sample = sample(shape.oh * shape.ow, shape.out);
+  shape.tiles = kStrip;
+  shape.streamed = shape.n * y_sample * 4 >= kStreamedBytes;
+  const bool by_channels = !small_kernel(shape) || shape.n < l.machine().threads;
+  const auto scratch_bytes = bytes_of(k->winograd_scratch);
+  const auto parts =
+      divide_convolution(shape, l.machine().threads, by_channels ? panel_of(l) : 0, scratch_bytes);
+  const Buffer scratch = scratch_for(l, parts, scratch_bytes);
   l.step(concat("winograd ", k->name), [=](const RunContext& c) {
     run_parts(parts, [&](const ConvPart<WinogradShape>& part) {
       k->winograd(part.shape, c.at<float>(x) + part.first_sample * x_sample, c.at<float>(weights),
@@ -164,7 +165,7 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
                             false,
                             simd::Gate::kNone,
                             0,
-                            kLongStrip,
+                            kGradientStrip,
                             false,
                             0,
                             op.kernel[3]};

@@ -32,8 +32,8 @@ struct StemShape {
 
 // A convolution 3x3 of stride 1 over blocked planes: x [n, in, h, w], y [n, out, oh, ow], float32,
 // by Winograd's F(4x4, 3x3): 4x4 outputs a tile of 6x6 inputs. Tiles are taken in strips; for each
-// the input is transformed, then one panel of output channels after the other is computed. No
-// result depends on the strips, nor on the other samples.
+// the input is transformed, then one panel of output channels after the other is computed. No y
+// depends on the strips, nor on the other samples.
 struct WinogradShape {
   std::int64_t n, h, w, oh, ow, top, left, in, out;
   // The kernel is [3, 3, in, out]; or [3, 3, out, in] and to be turned by 180 degrees, so that a
@@ -42,7 +42,7 @@ struct WinogradShape {
   Gate gate;
   float alpha;
   std::int64_t tiles;  // the most of a strip
-  bool whole_kernel;   // the kernel is transformed once a call and kept, not once a strip
+  bool streamed;       // y is written past the caches, and lies at a multiple of 64 bytes
   // The output channels to compute: from a multiple of kWinogradPanel blocks to one, or to `out`.
   std::int64_t out_begin, out_end;
 };

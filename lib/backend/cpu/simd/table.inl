@@ -3,7 +3,9 @@
 // instruction set's copy for everyone.
 #include "backend/cpu/simd/vector.inl"
 #include "backend/cpu/simd/stem.inl"
+#include "backend/cpu/simd/winograd_transforms.inl"
 #include "backend/cpu/simd/winograd.inl"
+#include "backend/cpu/simd/winograd_weights.inl"
 #include "backend/cpu/simd/pool.inl"
 #include "backend/cpu/simd/norm.inl"
 #include "backend/cpu/simd/depthwise.inl"

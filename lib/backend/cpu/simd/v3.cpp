@@ -1,4 +1,6 @@
 // The kernels for x86-64-v3.
+#include <immintrin.h>
+
 #include "backend/cpu/simd/kernels.h"
 
 #define TRAINER_BLOCK 8

@@ -1,4 +1,6 @@
 // The kernels for x86-64-v4.
+#include <immintrin.h>
+
 #include "backend/cpu/simd/kernels.h"
 
 #define TRAINER_BLOCK 16

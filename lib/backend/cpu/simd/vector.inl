@@ -23,6 +23,19 @@ inline V load(const float* p) {
 }
 inline void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
 
+// Stores past the caches if `streamed`: p is a multiple of a vector then, and no other thread sees the value before
+// complete_streams().
+template <bool streamed>
+inline void store_to(float* p, V v) {
+  if constexpr (!streamed) return store(p, v);
+#if TRAINER_BLOCK == 16
+  _mm512_stream_ps(p, v);
+#else
+  _mm256_stream_ps(p, v);
+#endif
+}
+inline void complete_streams() { _mm_sfence(); }
+
 inline V load(const BFloat16* p) {
   H half;
   __builtin_memcpy(&half, p, sizeof half);
