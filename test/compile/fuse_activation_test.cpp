@@ -1,0 +1,77 @@
+// Activations computed by the op before them.
+#include <doctest/doctest.h>
+
+#include <string>
+
+#include "compile/models.h"
+
+namespace trainer::compile {
+namespace {
+
+using graph::Graph;
+using graph::Phase;
+
+}  // namespace
+
+TEST_CASE("activations fuse into the op before them") {
+  CHECK(forward("conv: {filters: 2, activation: relu}") ==
+        "preprocess conv reshape dense loss class_rank");
+  CHECK(forward("conv: {filters: 2}, batch_norm, activation: relu") ==
+        "preprocess conv batch_norm reshape dense loss class_rank");
+  CHECK(forward("max_pool, activation: relu") ==
+        "preprocess pool activate reshape dense loss class_rank");
+}
+
+TEST_CASE("what cannot fuse stays and does not keep the rest from it") {
+  struct Row {
+    const char* layers;
+    const char* ops;  // between the preprocessing and the last layers
+  };
+  const Row rows[] = {
+      // Activations: of a pooling, a second one, one that no backend fuses, one that is read twice.
+      {"max_pool, activation: relu, conv: {filters: 2, activation: relu}", "pool activate conv"},
+      {"conv: {filters: 2, activation: relu}, activation: tanh", "conv activate"},
+      {"conv: {filters: 2, activation: hard_swish}, conv: {filters: 2, activation: relu}",
+       "conv activate conv"},
+      {"conv: {filters: 2, activation: gelu}, conv: {filters: 2, activation: relu}",
+       "conv activate conv"},
+      {"conv: {filters: 2, name: a}, activation: {function: relu, name: b}, add: {inputs: [a, b]}, "
+       "conv: {filters: 2, activation: relu}",
+       "conv activate add conv"},
+      // Padding: before a pooling, read twice, before a convolution.
+      {"zero_pad: {padding: 1}, max_pool, zero_pad: {padding: 1}, conv: {filters: 2}",
+       "zero_pad pool conv"},
+      {"zero_pad: {padding: 1, name: z}, conv: {filters: 2, padding: same, name: c}, "
+       "add: {inputs: [z, c]}, zero_pad: {padding: 1}, conv: {filters: 2}",
+       "zero_pad conv add conv"},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.layers));
+    CHECK(forward(row.layers) == concat("preprocess ", row.ops, " reshape dense loss class_rank"));
+  }
+  // In evaluation nothing is differentiated, but what no backend fuses stays.
+  CHECK(evaluation("conv: {filters: 2, activation: hard_swish}") ==
+        "preprocess conv activate reshape dense loss");
+}
+
+TEST_CASE("activations that need their input fuse only where nothing is differentiated") {
+  CHECK(forward("conv: {filters: 2, activation: gelu}") ==
+        "preprocess conv activate reshape dense loss class_rank");
+  CHECK(evaluation("conv: {filters: 2, activation: gelu}") == "preprocess conv reshape dense loss");
+  Graph frozen = model("conv: {filters: 2, activation: swish}");
+  freeze_layer(frozen, "conv2d");
+  CHECK(ops(training_graph(frozen, sgd()), Phase::kForward) ==
+        "preprocess conv reshape dense loss class_rank");
+}
+
+TEST_CASE("an activation stays apart when its input is used twice or the backend cannot fuse") {
+  CHECK(forward(
+            "conv: {filters: 2, name: a}, activation: {function: relu, name: b}, add: {inputs: [a, "
+            "b]}") == "preprocess conv activate add reshape dense loss class_rank");
+  Options options = sgd();
+  options.capabilities.fuse_activation = false;
+  CHECK(forward("conv: {filters: 2, activation: relu}", options) ==
+        "preprocess conv activate reshape dense loss class_rank");
+}
+
+}  // namespace trainer::compile

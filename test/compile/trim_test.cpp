@@ -1,0 +1,97 @@
+// Pixels that no later op reads.
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <string>
+#include <variant>
+
+#include "compile/models.h"
+
+namespace trainer::compile {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+
+}  // namespace
+
+TEST_CASE("trim: pixels that a pooling drops are not computed, down to the first convolution") {
+  Options options = sgd();
+  options.capabilities.fuse_conv_max_pool = true;
+  // 28 -> 26 -> 13 -> 11 -> 5: the second pooling reads 10 of 11, which take 12 of 13.
+  const Graph graph = training_graph(model("conv: {filters: 32, activation: relu}, max_pool, conv: "
+                                           "{filters: 64, activation: relu}, max_pool",
+                                           {28, 28, 1}),
+                                     options);
+  const auto output_of = [&](const char* op, std::size_t which) -> Shape {
+    for (const Node& node : graph.nodes) {
+      if (std::string(graph::name_of(node.op)) == op && which-- == 0)
+        return graph[node.outputs[0]].shape;
+    }
+    return {};
+  };
+  CHECK(output_of("conv_max_pool", 0) == Shape{kBatch, 12, 12, 32});
+  CHECK(output_of("conv", 0) == Shape{kBatch, 10, 10, 64});
+  CHECK(output_of("pool", 0) == Shape{kBatch, 5, 5, 64});
+  CHECK(output_of("conv_backward_data", 0) == Shape{kBatch, 12, 12, 32});
+}
+
+TEST_CASE(
+    "trim: nothing changes where every pixel is read, or where somebody else reads the rest") {
+  Options options = sgd();
+  const Graph even =
+      training_graph(model("conv: {filters: 4, padding: same}, max_pool", {28, 28, 1}), options);
+  const Graph shared = training_graph(
+      model("conv: {filters: 4, name: c}, max_pool: {pool_size: 3, name: p}, flatten: {name: a}, "
+            "flatten: {name: b, inputs: [c]}, concatenate: {inputs: [a, b]}",
+            {28, 28, 1}),
+      options);
+  const auto conv_output = [](const Graph& graph) {
+    for (const Node& node : graph.nodes) {
+      if (std::holds_alternative<graph::Conv>(node.op)) return graph[node.outputs[0]].shape;
+    }
+    return Shape{};
+  };
+  CHECK(conv_output(even) == Shape{kBatch, 28, 28, 4});
+  CHECK(conv_output(shared) == Shape{kBatch, 26, 26, 4});
+}
+
+TEST_CASE("trim: how far padding and both axes let it") {
+  struct Row {
+    const char* layers;
+    Shape image, convolved;
+  };
+  const Row rows[] = {
+      // 13 pixels with one of padding on either side; the pooling reads 12, which need none behind.
+      {"conv: {filters: 2, padding: same}, max_pool", {13, 13, 1}, {kBatch, 12, 12, 2}},
+      {"conv: {filters: 2, padding: same}, max_pool", {13, 12, 1}, {kBatch, 12, 12, 2}},
+      {"conv: {filters: 2, padding: same}, max_pool", {12, 13, 1}, {kBatch, 12, 12, 2}},
+      // Without padding the rest of the image would be left, which libraries do not take.
+      {"conv: {filters: 2}, max_pool", {13, 13, 1}, {kBatch, 11, 11, 2}},
+      {"conv: {filters: 2}, max_pool", {13, 14, 1}, {kBatch, 11, 12, 2}},
+      {"conv: {filters: 2}, max_pool", {14, 13, 1}, {kBatch, 12, 11, 2}},
+      // A stride reads less; the first convolution is trimmed to what the second reads.
+      {"conv: {filters: 2, padding: same}, conv: {filters: 2, kernel_size: 1, strides: 2}",
+       {12, 12, 1},
+       {kBatch, 11, 11, 2}},
+  };
+  for (const Row& row : rows) {
+    CAPTURE(std::string(row.layers));
+    CAPTURE(to_string(row.image));
+    const Graph graph = training_graph(model(row.layers, row.image), sgd());
+    CHECK(graph[graph.nodes[1].outputs[0]].shape == row.convolved);
+  }
+}
+
+TEST_CASE("trim: what is pooled need not be a convolution's") {
+  // 49 numbers as an image, of which the pooling reads 6 x 6.
+  const Graph graph =
+      training_graph(model("flatten, dense: 49, reshape: [7, 7, 1], max_pool"), sgd());
+  const auto reshaped =
+      std::find_if(graph.values.begin(), graph.values.end(), [](const graph::Value& value) {
+        return value.shape == Shape{kBatch, 7, 7, 1};
+      });
+  CHECK(reshaped != graph.values.end());
+}
+
+}  // namespace trainer::compile
