@@ -1,7 +1,9 @@
-// The Winograd kernels by themselves: how the work is cut into strips may change no bit.
+// The Winograd kernels by themselves: neither strips, parts nor the way of storing may change a
+// bit.
 #include <doctest/doctest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/cpu/memory.h"
@@ -33,18 +35,27 @@ std::int64_t padded(std::int64_t channels, const Kernels& kernels) {
 }
 
 // Only whole blocks of channels, so that no padding has to be zero.
-WinogradShape shape_of(std::int64_t n, std::int64_t tiles, bool streamed, bool transposed) {
-  return {n, 13, 18, 13, 18, 1, 1, 32, 48, transposed, Gate::kRelu, 0, tiles, streamed, 0, 48};
+constexpr std::int64_t kIn = 32, kOut = 48;
+WinogradShape shape_of(std::int64_t n, std::int64_t tiles, bool transposed) {
+  return {n, 13, 18, 13, 18, 1, 1, kIn, kOut, transposed, Gate::kRelu, 0, tiles, false, 0, kOut};
 }
 
-std::vector<float> forward(const Kernels& k, const WinogradShape& s, const std::vector<float>& x,
-                           const std::vector<float>& kernel, const std::vector<float>& bias) {
-  const std::int64_t count = s.n * s.oh * s.ow * padded(s.out, k);
-  const backend::cpu::Memory memory(count * 4);
-  float* y = memory.as<float>();
+struct Operands {
+  std::vector<float> x = numbers(3 * 13 * 18 * kIn, 1);
+  std::vector<float> kernel = numbers(9 * kIn * kOut, 2), bias = numbers(kOut, 3);
+};
+
+// Writes y with as much scratch as the kernel asks for.
+void run(const Kernels& k, const WinogradShape& s, const Operands& in, float* y) {
   std::vector<float> scratch(static_cast<std::size_t>(k.winograd_scratch(s)));
-  k.winograd(s, x.data(), kernel.data(), bias.data(), y, scratch.data());
-  return {y, y + count};
+  k.winograd(s, in.x.data(), in.kernel.data(), in.bias.data(), y, scratch.data());
+}
+
+std::vector<float> forward(const Kernels& k, const WinogradShape& s, const Operands& in) {
+  const std::int64_t count = s.n * s.oh * s.ow * padded(s.out, k);
+  const backend::cpu::Memory y(count * 4);
+  run(k, s, in, y.as<float>());
+  return {y.as<float>(), y.as<float>() + count};
 }
 
 std::vector<double> gradients(const Kernels& k, const WinogradShape& s, const std::vector<float>& x,
@@ -60,29 +71,63 @@ std::vector<double> gradients(const Kernels& k, const WinogradShape& s, const st
 }  // namespace
 
 TEST_CASE("Winograd: no bit depends on the strips, nor on the other samples") {
-  const auto kernel = numbers(9 * 32 * 48, 2), bias = numbers(48, 3);
+  const Operands in;
   for (const Kernels* k : all_kernels()) {
     INFO(std::string(k->name));
-    const auto x = numbers(3 * 13 * 18 * 32, 1);
     for (const bool transposed : {false, true}) {
-      const auto whole = forward(*k, shape_of(3, 1000, false, transposed), x, kernel, bias);
+      const auto whole = forward(*k, shape_of(3, 1000, transposed), in);
       for (const std::int64_t tiles : {1, 7, 16, 59}) {
-        for (const bool streamed : {false, true}) {
-          CHECK(forward(*k, shape_of(3, tiles, streamed, transposed), x, kernel, bias) == whole);
-        }
+        CHECK(forward(*k, shape_of(3, tiles, transposed), in) == whole);
       }
-      const auto one = forward(*k, shape_of(1, 9, true, transposed), x, kernel, bias);
+      const auto one = forward(*k, shape_of(1, 9, transposed), in);
       CHECK(std::equal(one.begin(), one.end(), whole.begin()));
+    }
+  }
+}
+
+TEST_CASE("Winograd: no bit depends on whether y is stored past the caches") {
+  const Operands in;
+  for (const Kernels* k : all_kernels()) {
+    INFO(std::string(k->name));
+    for (const Gate gate : {Gate::kNone, Gate::kRelu, Gate::kRelu6, Gate::kLeakyRelu}) {
+      WinogradShape shape = shape_of(3, 16, false);
+      shape.gate = gate;
+      shape.alpha = 0.3f;
+      const auto cached = forward(*k, shape, in);
+      shape.non_temporal = true;
+      CHECK(forward(*k, shape, in) == cached);
+    }
+  }
+}
+
+TEST_CASE("Winograd: parts of the output channels are those of the whole") {
+  const Operands in;
+  for (const Kernels* k : all_kernels()) {
+    INFO(std::string(k->name));
+    for (const bool transposed : {false, true}) {
+      for (const std::int64_t tiles : {7, 1000}) {
+        const auto whole = forward(*k, shape_of(3, tiles, transposed), in);
+        const auto count = static_cast<std::int64_t>(whole.size());
+        const backend::cpu::Memory y(count * 4);
+        const std::int64_t panel = backend::cpu::simd::kWinogradPanel * k->block;
+        for (const auto& [begin, end] : {std::pair{panel, kOut}, {std::int64_t{0}, panel}}) {
+          WinogradShape part = shape_of(3, tiles, transposed);
+          part.out_begin = begin;
+          part.out_end = end;
+          run(*k, part, in, y.as<float>());
+        }
+        CHECK(std::equal(whole.begin(), whole.end(), y.as<float>()));
+      }
     }
   }
 }
 
 TEST_CASE("Winograd: gradients of kernel and bias add up over strips") {
   for (const Kernels* k : all_kernels()) {
-    const auto x = numbers(3 * 13 * 18 * 32, 1), dy = numbers(3 * 13 * 18 * 48, 4);
-    const auto whole = gradients(*k, shape_of(3, 1000, false, false), x, dy);
+    const auto x = numbers(3 * 13 * 18 * kIn, 1), dy = numbers(3 * 13 * 18 * kOut, 4);
+    const auto whole = gradients(*k, shape_of(3, 1000, false), x, dy);
     for (const std::int64_t tiles : {1, 16, 59}) {
-      const auto cut = gradients(*k, shape_of(3, tiles, false, false), x, dy);
+      const auto cut = gradients(*k, shape_of(3, tiles, false), x, dy);
       CHECK(distance({cut.begin(), cut.end()}, whole) < 2e-6);
     }
   }

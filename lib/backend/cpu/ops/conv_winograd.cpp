@@ -19,7 +19,8 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
 
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
 // weighing the transforms of images and kernel; the weights were fitted to measurements of both on
-// one AVX-512 core. `n`: samples to decide for.
+// one AVX-512 core, before the transforms became 1.4 to 1.8 times as fast. `n`: samples to decide
+// for.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           std::int64_t block) {
   const auto padded = [block](std::int64_t channels) {
@@ -37,16 +38,16 @@ bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, D
   return winograd < 0.95 * direct;
 }
 
-// Tiles of a strip. Its input, transformed, should stay in a core's caches while all output
-// channels are computed; of a kernel's gradient a strip takes more, since each adds to all of that
-// gradient.
-constexpr std::int64_t kStrip = 112, kGradientStrip = 256;
+// The transformed input of a strip should stay in the caches while all output channels are
+// computed: it takes 2 MiB at 128 input channels, 8 MiB at 512. Strips of winograd_weights() are
+// longer, as each reads and writes the kernel's whole gradient.
+constexpr std::int64_t kStripTiles = 112, kGradientStripTiles = 256;
 
-// An output of this size has left the caches before the next layer comes to it.
-constexpr std::int64_t kStreamedBytes = 16 << 20;
+// An output of this size has left a core's share of the caches before the next layer reads it.
+constexpr std::int64_t kNonTemporalBytes = 16 << 20;
 
-// A kernel that is small when transformed may be transformed by every thread of a lane.
-bool small_kernel(const WinogradShape& shape) { return shape.in * shape.out <= 128 * 128; }
+// A kernel that is small when transformed may be transformed by every thread of a worker.
+bool has_small_kernel(const WinogradShape& shape) { return shape.in * shape.out <= 128 * 128; }
 
 // Output channels that the kernels compute together.
 std::int64_t panel_of(const Lowering& l) { return simd::kWinogradPanel * l.machine().block; }
@@ -65,9 +66,10 @@ void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights
   };
   const std::int64_t x_sample = sample(shape.h * shape.w, shape.in);
   const std::int64_t y_sample = sample(shape.oh * shape.ow, shape.out);
-  shape.tiles = kStrip;
-  shape.streamed = shape.n * y_sample * 4 >= kStreamedBytes;
-  const bool by_channels = !small_kernel(shape) || shape.n < l.machine().threads;
+  shape.tiles = kStripTiles;
+  // In rows of whole cache lines, so that none is stored in two parts.
+  shape.non_temporal = shape.n * y_sample * 4 >= kNonTemporalBytes && shape.ow * k->block % 16 == 0;
+  const bool by_channels = !has_small_kernel(shape) || shape.n < l.machine().threads;
   const auto scratch_bytes = bytes_of(k->winograd_scratch);
   const auto parts =
       divide_convolution(shape, l.machine().threads, by_channels ? panel_of(l) : 0, scratch_bytes);
@@ -165,7 +167,7 @@ void lower_winograd(const graph::ConvBackwardWeights& op, Lowering& l) {
                             false,
                             simd::Gate::kNone,
                             0,
-                            kGradientStrip,
+                            kGradientStripTiles,
                             false,
                             0,
                             op.kernel[3]};

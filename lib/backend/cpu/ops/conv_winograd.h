@@ -1,4 +1,4 @@
-// Convolutions 3x3 of stride 1 in float32 by our own Winograd kernels (simd/winograd.inl).
+// Convolutions 3x3 of stride 1 in float32 by our own Winograd kernels (simd/winograd*.inl).
 #pragma once
 
 #include "backend/cpu/lowering.h"

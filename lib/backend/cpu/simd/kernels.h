@@ -42,7 +42,7 @@ struct WinogradShape {
   Gate gate;
   float alpha;
   std::int64_t tiles;  // the most of a strip
-  bool streamed;       // y is written past the caches, and lies at a multiple of 64 bytes
+  bool non_temporal;   // y is stored past the caches, and is aligned to a block of floats
   // The output channels to compute: from a multiple of kWinogradPanel blocks to one, or to `out`.
   std::int64_t out_begin, out_end;
 };

@@ -1,6 +1,6 @@
 // All kernels and their table, for one instruction set. The including file defines TRAINER_BLOCK and
-// opens the namespace. No header with inline functions may be included here: the linker could keep this
-// instruction set's copy for everyone.
+// opens the namespace, after <immintrin.h>. No other header with inline functions may be included: the linker could
+// keep this instruction set's copy for everyone.
 #include "backend/cpu/simd/vector.inl"
 #include "backend/cpu/simd/stem.inl"
 #include "backend/cpu/simd/winograd_transforms.inl"

@@ -23,18 +23,16 @@ inline V load(const float* p) {
 }
 inline void store(float* p, V v) { __builtin_memcpy(p, &v, sizeof v); }
 
-// Stores past the caches if `streamed`: p is a multiple of a vector then, and no other thread sees the value before
-// complete_streams().
-template <bool streamed>
-inline void store_to(float* p, V v) {
-  if constexpr (!streamed) return store(p, v);
+// Stores past the caches: p is aligned to a vector. Other threads are sure to see the value only after
+// fence_non_temporal_stores().
+inline void store_non_temporal(float* p, V v) {
 #if TRAINER_BLOCK == 16
   _mm512_stream_ps(p, v);
 #else
   _mm256_stream_ps(p, v);
 #endif
 }
-inline void complete_streams() { _mm_sfence(); }
+inline void fence_non_temporal_stores() { _mm_sfence(); }
 
 inline V load(const BFloat16* p) {
   H half;

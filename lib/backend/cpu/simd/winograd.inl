@@ -86,16 +86,16 @@ inline void multiply_points(const Strip& strip, std::int64_t ins, std::int64_t w
 
 // ---- All of it ----
 
-// Scratch, in floats: of the transformed kernel or a panel of it, a strip's input, and its products. The kernel is kept
-// whole where several strips need it.
+// Scratch, in floats: of one panel of the transformed kernel, of what is kept of it, of a strip's input and of its
+// products. The kernel is kept whole where several strips need it.
 struct WinogradScratch {
-  std::int64_t strips, panel, kernel, input, products;
+  std::int64_t panel, kernel, input, products;
 };
 inline WinogradScratch scratch_of(const WinogradShape& s) {
-  const std::int64_t ins = round_up(s.in), strips = strips_of(s), tiles = most_tiles(s);
+  const std::int64_t ins = round_up(s.in), tiles = most_tiles(s);
   const std::int64_t panel = kPoints * point_stride(ins, kPanel);
-  const std::int64_t panels = strips > 1 ? ceil_div(s.out_end - s.out_begin, kPanel) : 1;
-  return {strips, panel, panel * panels, kPoints * point_stride(tiles, ins), kPoints * kPanel * tiles};
+  const std::int64_t panels = strips_of(s) > 1 ? ceil_div(s.out_end - s.out_begin, kPanel) : 1;
+  return {panel, panel * panels, kPoints * point_stride(tiles, ins), kPoints * kPanel * tiles};
 }
 
 std::int64_t winograd_scratch(const WinogradShape& s) {
@@ -108,7 +108,7 @@ void winograd(const WinogradShape& s, const float* x, const float* kernel, const
   const WinogradScratch sizes = scratch_of(s);
   float* products = scratch + sizes.kernel;
   float* input = products + sizes.products;
-  const std::int64_t end = round_up(s.out_end), strips = sizes.strips;
+  const std::int64_t end = round_up(s.out_end), strips = strips_of(s);
   for (std::int64_t i = 0; i < strips; ++i) {
     const Strip strip = strip_at(s, i, kMostRows);
     transform_input(s, strip, x, input);
@@ -120,5 +120,5 @@ void winograd(const WinogradShape& s, const float* x, const float* kernel, const
       transform_output(s, strip, products, bias, n, width, y);
     }
   }
-  if (s.streamed) complete_streams();
+  if (s.non_temporal) fence_non_temporal_stores();
 }

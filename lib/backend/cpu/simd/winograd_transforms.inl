@@ -4,8 +4,8 @@
 // Convolutional Neural Networks, 2015; Barabasz et al.: Error Analysis and Improving the Accuracy of
 // Winograd Convolution, 2020): p = 2/3, q = 3/2 lose half of what the usual 1 and 2 lose.
 //
-// A transform goes down the columns, then along the rows. Where 36 values do not fit the registers it does so for
-// half of the rows at a time.
+// A transform goes down the columns, then along the rows. Those of inputs and outputs do so for half of the rows at a
+// time, which AVX-512's registers hold.
 
 constexpr std::int64_t kPoints = 36;  // 6 x 6
 constexpr std::int64_t kPanel = kWinogradPanel * B;  // output channels
@@ -150,15 +150,16 @@ class Walk {
   std::int64_t left_ = 0, block_ = 0;
 };
 
-// A transform is so short that what it reads must be on its way from memory many tiles before.
+// A walk that is 16 tiles ahead of the strip's first. A transform is so short that what it reads must be on its way
+// from memory that many tiles before.
 inline Walk walk_ahead(const WinogradShape& s, const Strip& strip) {
   constexpr int kTiles = 16;
   Walk walk(s, strip);
   for (int i = 0; i < kTiles; ++i) walk.next();
   return walk;
 }
-// Fetches four pixels of four rows, `row` apart, into the second cache.
-inline void fetch_rows(const float* p, std::int64_t row) {
+// Four pixels of four rows, `row` apart, into L2.
+inline void prefetch_rows(const float* p, std::int64_t row) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
 #pragma GCC unroll 4
   for (std::int64_t i = 0; i < 4; ++i)
@@ -171,7 +172,7 @@ inline std::int64_t point_stride(std::int64_t count, std::int64_t row) { return 
 
 // ---- Input ----
 
-template <void (*half)(const V (&)[6], V*)>
+template <void (*to_points)(const V (&)[6], V*)>
 inline void transform_half(const float* d, std::int64_t row, float* to, std::int64_t stride) {
   V rows[3][6];
 #pragma GCC unroll 6
@@ -179,7 +180,7 @@ inline void transform_half(const float* d, std::int64_t row, float* to, std::int
     V column[6], points[3];
 #pragma GCC unroll 6
     for (int i = 0; i < 6; ++i) column[i] = load(d + i * row + j * B);
-    half(column, points);
+    to_points(column, points);
 #pragma GCC unroll 3
     for (int i = 0; i < 3; ++i) rows[i][j] = points[i];
   }
@@ -227,8 +228,8 @@ inline void transform_input(const WinogradShape& s, const Strip& strip, const fl
       for (std::int64_t r = 0; r < rows; ++r, walk.next(), ahead.next()) {
         const Tile& tile = walk.tile();
         const Tile& later = ahead.tile();
-        // The other rows and columns of its patch belong to the tiles above and to the left too.
-        fetch_rows(x + (later.n * blocks + ahead.block()) * plane +
+        // The other rows and columns of its patch were mostly read for the tiles above and to the left.
+        prefetch_rows(x + (later.n * blocks + ahead.block()) * plane +
                        ((later.y - s.top + 2) * s.w + later.x - s.left + 2) * B,
                    s.w * B);
         transform_tile(s, x + (tile.n * blocks + k) * plane, tile, at + r * B, stride);
@@ -312,8 +313,9 @@ inline void transform_kernel(const WinogradShape& s, const float* kernel, std::i
 
 // ---- Output ----
 
-// Rows 0 and 2, or 1 and 3, of a tile: `to` is the first of them; height and width are what the image has of it.
-template <Gate gate, bool streamed, void (*half)(const V (&)[6], V&, V&)>
+// Rows 0 and 2, or 1 and 3, of a tile; `to` is the first of them. height and width: rows and columns of the image from
+// `to` on.
+template <Gate gate, bool non_temporal, void (*to_rows)(const V (&)[6], V&, V&)>
 inline void output_half(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
                         std::int64_t height, std::int64_t width, float* to) {
   V rows[2][6];
@@ -322,7 +324,7 @@ inline void output_half(const WinogradShape& s, const float* m, std::int64_t str
     V column[6];
 #pragma GCC unroll 6
     for (int i = 0; i < 6; ++i) column[i] = load(m + (i * 6 + j) * stride);
-    half(column, rows[0][j], rows[1][j]);
+    to_rows(column, rows[0][j], rows[1][j]);
   }
 #pragma GCC unroll 2
   for (int i = 0; i < 2; ++i) {
@@ -332,30 +334,37 @@ inline void output_half(const WinogradShape& s, const float* m, std::int64_t str
     odd_output_rows(rows[i], out[1], out[3]);
 #pragma GCC unroll 4
     for (int j = 0; j < 4; ++j) {
+      if (j >= width) continue;
       const V y = activate<gate>(out[j] + bias, s.alpha);
-      if (j < width) store_to<streamed>(to + (2 * i * s.ow + j) * B, y);
+      float* pixel = to + (2 * i * s.ow + j) * B;
+      if constexpr (non_temporal)
+        store_non_temporal(pixel, y);
+      else
+        store(pixel, y);
     }
   }
 }
-template <Gate gate, bool streamed>
+template <Gate gate, bool non_temporal>
 inline void transform_output_tile(const WinogradShape& s, const float* m, std::int64_t stride, V bias,
                                   const Tile& tile, float* plane) {
   const std::int64_t height = s.oh - tile.y, width = s.ow - tile.x;
   float* to = plane + (tile.y * s.ow + tile.x) * B;
-  output_half<gate, streamed, even_output_rows>(s, m, stride, bias, height, width, to);
-  output_half<gate, streamed, odd_output_rows>(s, m, stride, bias, height - 1, width, to + s.ow * B);
+  output_half<gate, non_temporal, even_output_rows>(s, m, stride, bias, height, width, to);
+  to += s.ow * B;
+  output_half<gate, non_temporal, odd_output_rows>(s, m, stride, bias, height - 1, width, to);
 }
 
-template <Gate gate, bool streamed>
+template <Gate gate, bool non_temporal>
 inline void transform_output_strip(const WinogradShape& s, const Strip& strip, const float* m,
-                                   const float* bias, std::int64_t n0, std::int64_t width, float* y) {
+                                   const float* bias, std::int64_t n0, std::int64_t width,
+                                   float* y) {
   const std::int64_t blocks = ceil_div(s.out, B), plane = s.oh * s.ow * B;
   for (std::int64_t n = 0; n < width; n += B) {
     const V b = bias == nullptr ? V{} : load_first(bias + n0 + n, s.out - n0 - n);
     Tile tile = tile_at(s, strip.first);
     for (std::int64_t t = 0; t < strip.count; ++t, next_tile(s, tile))
-      transform_output_tile<gate, streamed>(s, m + t * kPoints * width + n, width, b, tile,
-                                            y + (tile.n * blocks + (n0 + n) / B) * plane);
+      transform_output_tile<gate, non_temporal>(s, m + t * kPoints * width + n, width, b, tile,
+                                                y + (tile.n * blocks + (n0 + n) / B) * plane);
   }
 }
 
@@ -363,7 +372,7 @@ inline void transform_output_strip(const WinogradShape& s, const Strip& strip, c
 inline void transform_output(const WinogradShape& s, const Strip& strip, const float* m,
                              const float* bias, std::int64_t n0, std::int64_t width, float* y) {
   with_gate(s.gate, [&]<Gate gate>() {
-    if (s.streamed) return transform_output_strip<gate, true>(s, strip, m, bias, n0, width, y);
+    if (s.non_temporal) return transform_output_strip<gate, true>(s, strip, m, bias, n0, width, y);
     transform_output_strip<gate, false>(s, strip, m, bias, n0, width, y);
   });
 }

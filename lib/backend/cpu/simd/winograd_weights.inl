@@ -64,7 +64,7 @@ inline void transform_gradient(const WinogradShape& s, const Strip& strip, const
   for (std::int64_t n = 0; n < width; n += B) {
     V sum{};
     for (std::int64_t t = 0; t < strip.count; ++t, walk.next(), ahead.next()) {
-      fetch_rows(pixels(ahead) + (ahead.tile().y * s.ow + ahead.tile().x) * B, s.ow * B);
+      prefetch_rows(pixels(ahead) + (ahead.tile().y * s.ow + ahead.tile().x) * B, s.ow * B);
       sum += transform_gradient_tile(s, pixels(walk), walk.tile(), to + t * width + n, stride);
     }
     if (dbias == nullptr) continue;
