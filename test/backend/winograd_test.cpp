@@ -3,7 +3,6 @@
 #include <doctest/doctest.h>
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "backend/cpu/memory.h"
@@ -58,14 +57,26 @@ std::vector<float> forward(const Kernels& k, const WinogradShape& s, const Opera
   return {y.as<float>(), y.as<float>() + count};
 }
 
-std::vector<double> gradients(const Kernels& k, const WinogradShape& s, const std::vector<float>& x,
-                              const std::vector<float>& dy) {
-  std::vector<float> dkernel(static_cast<std::size_t>(9 * s.in * s.out));
-  std::vector<float> dbias(static_cast<std::size_t>(s.out));
+// dkernel and dbias, one behind the other, with as much scratch as the kernel asks for.
+void run_weights(const Kernels& k, const WinogradShape& s, const std::vector<float>& x,
+                 const std::vector<float>& dy, std::vector<float>& gradients) {
   std::vector<float> scratch(static_cast<std::size_t>(k.winograd_weights_scratch(s)));
-  k.winograd_weights(s, x.data(), dy.data(), dkernel.data(), dbias.data(), scratch.data());
-  dkernel.insert(dkernel.end(), dbias.begin(), dbias.end());
-  return {dkernel.begin(), dkernel.end()};
+  k.winograd_weights(s, x.data(), dy.data(), gradients.data(), gradients.data() + 9 * s.in * s.out,
+                     scratch.data());
+}
+
+std::vector<float> gradients_of(const Kernels& k, const WinogradShape& s,
+                                const std::vector<float>& x, const std::vector<float>& dy) {
+  std::vector<float> gradients(static_cast<std::size_t>((9 * s.in + 1) * s.out));
+  run_weights(k, s, x, dy, gradients);
+  return gradients;
+}
+
+// The shape's output channels in two parts, the second first.
+std::vector<WinogradShape> parts_of(const Kernels& k, const WinogradShape& s) {
+  WinogradShape first = s, second = s;
+  first.out_end = second.out_begin = backend::cpu::simd::kWinogradPanel * k.block;
+  return {second, first};
 }
 
 }  // namespace
@@ -109,11 +120,7 @@ TEST_CASE("Winograd: parts of the output channels are those of the whole") {
         const auto whole = forward(*k, shape_of(3, tiles, transposed), in);
         const auto count = static_cast<std::int64_t>(whole.size());
         const backend::cpu::Memory y(count * 4);
-        const std::int64_t panel = backend::cpu::simd::kWinogradPanel * k->block;
-        for (const auto& [begin, end] : {std::pair{panel, kOut}, {std::int64_t{0}, panel}}) {
-          WinogradShape part = shape_of(3, tiles, transposed);
-          part.out_begin = begin;
-          part.out_end = end;
+        for (const WinogradShape& part : parts_of(*k, shape_of(3, tiles, transposed))) {
           run(*k, part, in, y.as<float>());
         }
         CHECK(std::equal(whole.begin(), whole.end(), y.as<float>()));
@@ -122,12 +129,28 @@ TEST_CASE("Winograd: parts of the output channels are those of the whole") {
   }
 }
 
+TEST_CASE("Winograd: gradients of parts of the output channels are those of the whole") {
+  const auto x = numbers(3 * 13 * 18 * kIn, 1), dy = numbers(3 * 13 * 18 * kOut, 4);
+  for (const Kernels* k : all_kernels()) {
+    INFO(std::string(k->name));
+    for (const std::int64_t tiles : {16, 1000}) {
+      const auto whole = gradients_of(*k, shape_of(3, tiles, false), x, dy);
+      std::vector<float> gradients(whole.size());
+      for (const WinogradShape& part : parts_of(*k, shape_of(3, tiles, false))) {
+        run_weights(*k, part, x, dy, gradients);
+      }
+      CHECK(gradients == whole);
+    }
+  }
+}
+
 TEST_CASE("Winograd: gradients of kernel and bias add up over strips") {
   for (const Kernels* k : all_kernels()) {
     const auto x = numbers(3 * 13 * 18 * kIn, 1), dy = numbers(3 * 13 * 18 * kOut, 4);
-    const auto whole = gradients(*k, shape_of(3, 1000, false), x, dy);
+    const auto all = gradients_of(*k, shape_of(3, 1000, false), x, dy);
+    const std::vector<double> whole(all.begin(), all.end());
     for (const std::int64_t tiles : {1, 16, 59}) {
-      const auto cut = gradients(*k, shape_of(3, tiles, false), x, dy);
+      const auto cut = gradients_of(*k, shape_of(3, tiles, false), x, dy);
       CHECK(distance({cut.begin(), cut.end()}, whole) < 2e-6);
     }
   }

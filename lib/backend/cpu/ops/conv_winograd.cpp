@@ -19,8 +19,8 @@ bool fits(const graph::Window& window, std::int64_t groups, DType type) {
 
 // Predicts whether Winograd beats oneDNN's direct convolution by counting multiply-adds and
 // weighing the transforms of images and kernel; the weights were fitted to measurements of both on
-// one AVX-512 core, before the transforms became 1.4 to 1.8 times as fast. `n`: samples to decide
-// for.
+// one AVX-512 core, with transforms that took 1.8 times as long as these, so that it errs towards
+// the direct convolution. `n`: samples to decide for.
 bool pays(std::int64_t n, const Shape& x, const Shape& y, const Shape& kernel, Direction direction,
           std::int64_t block) {
   const auto padded = [block](std::int64_t channels) {

@@ -1,5 +1,5 @@
 // Vectors of one block of floats, on GCC's vector extensions. Included inside a namespace per
-// instruction set: TRAINER_BLOCK floats a vector.
+// instruction set, after <immintrin.h>: TRAINER_BLOCK floats a vector.
 
 constexpr std::int64_t B = TRAINER_BLOCK;
 

@@ -7,7 +7,7 @@
 // A transform goes down the columns, then along the rows. Those of inputs and outputs do so for half of the rows at a
 // time, which AVX-512's registers hold.
 
-constexpr std::int64_t kPoints = 36;  // 6 x 6
+constexpr std::int64_t kPoints = 36;                 // 6 x 6
 constexpr std::int64_t kPanel = kWinogradPanel * B;  // output channels
 
 namespace points {
@@ -158,6 +158,7 @@ inline Walk walk_ahead(const WinogradShape& s, const Strip& strip) {
   for (int i = 0; i < kTiles; ++i) walk.next();
   return walk;
 }
+
 // Four pixels of four rows, `row` apart, into L2.
 inline void prefetch_rows(const float* p, std::int64_t row) {
   constexpr std::int64_t kLine = 64 / sizeof(float);
@@ -172,6 +173,8 @@ inline std::int64_t point_stride(std::int64_t count, std::int64_t row) { return 
 
 // ---- Input ----
 
+// The points that to_points() gives down the columns, with all six along the rows: half of a patch whose rows lie `row`
+// apart.
 template <void (*to_points)(const V (&)[6], V*)>
 inline void transform_half(const float* d, std::int64_t row, float* to, std::int64_t stride) {
   V rows[3][6];
@@ -230,8 +233,8 @@ inline void transform_input(const WinogradShape& s, const Strip& strip, const fl
         const Tile& later = ahead.tile();
         // The other rows and columns of its patch were mostly read for the tiles above and to the left.
         prefetch_rows(x + (later.n * blocks + ahead.block()) * plane +
-                       ((later.y - s.top + 2) * s.w + later.x - s.left + 2) * B,
-                   s.w * B);
+                          ((later.y - s.top + 2) * s.w + later.x - s.left + 2) * B,
+                      s.w * B);
         transform_tile(s, x + (tile.n * blocks + k) * plane, tile, at + r * B, stride);
       }
     }
