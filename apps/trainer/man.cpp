@@ -132,6 +132,10 @@ void print_man(const CLI::App& app, std::ostream& out) {
   entry(out, bold("TRAINER_CUDA_PLUGIN") + ", " + bold("TRAINER_CUDA_PLAN_CACHE"),
         "Another library for GPUs; a folder that keeps cuDNN's plans and what parallel.autotune "
         "found, which else lies in $XDG_CACHE_HOME/trainer or ~/.cache/trainer.");
+  entry(
+      out, bold("TRAINER_CUDA_GRAPHS=0") + ", " + bold("TRAINER_CUDA_SYNC=1"),
+      "To locate a fault on a GPU: launches each step's work anew instead of as a CUDA graph; also "
+      "waits after each op, so that an error names the layer. Both are slow.");
   out << ".SH EXIT STATUS\n";
   entry(out, bold("0"), "Done.");
   entry(out, bold("2"), "The command line or the config is wrong.");

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <mutex>
+#include <string_view>
 
 #include "backend/cuda/collectives/collective.h"
 #include "backend/cuda/executable/executable.h"
@@ -101,6 +103,18 @@ std::string describe(const cudaDeviceProp& properties, int driver) {
                 properties.totalGlobalMem, " bytes, driver ", driver);
 }
 
+// Waiting after an op is not possible while a stream is captured, so it implies no capture.
+Debugging debugging_from_environment() {
+  const auto is_set = [](const char* name, const char* value) {
+    const char* found = std::getenv(name);
+    return found != nullptr && std::string_view(found) == value;
+  };
+  Debugging debugging;
+  debugging.wait_per_op = is_set("TRAINER_CUDA_SYNC", "1");
+  debugging.capture = !debugging.wait_per_op && !is_set("TRAINER_CUDA_GRAPHS", "0");
+  return debugging;
+}
+
 Machine machine_of(int device, const DeviceOptions& options, WaitCheck wait_check) {
   Machine machine;
   machine.device = device;
@@ -123,6 +137,7 @@ Machine machine_of(int device, const DeviceOptions& options, WaitCheck wait_chec
   machine.convolutions = make_convolution_planner(planning);
   machine.matmuls = make_matmul_planner(products);
   machine.wait_check = std::move(wait_check);
+  machine.debugging = debugging_from_environment();
   return machine;
 }
 

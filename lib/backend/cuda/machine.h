@@ -11,6 +11,12 @@
 
 namespace trainer::backend::cuda {
 
+// Ways of running that locate a fault on a device. Both are slow.
+struct Debugging {
+  bool capture = true;       // false, by TRAINER_CUDA_GRAPHS=0: no call is captured as a graph
+  bool wait_per_op = false;  // true, by TRAINER_CUDA_SYNC=1: the host waits after each op
+};
+
 struct Machine {
   int device = 0;            // kPlannedDevice: not here
   std::string name;          // "NVIDIA H100 80GB HBM3"
@@ -20,6 +26,7 @@ struct Machine {
   std::shared_ptr<ConvolutionPlanner> convolutions;
   std::shared_ptr<MatmulPlanner> matmuls;
   WaitCheck wait_check;  // of all waits for the device
+  Debugging debugging;
 };
 
 }  // namespace trainer::backend::cuda

@@ -207,10 +207,32 @@ def phases(folder):
         assert any("conv" in str(event.get("name")) for event in json.load(file)["traceEvents"])
 
 
+def debugging(folder):
+    """TRAINER_CUDA_GRAPHS=0 captures no graph and gives the same bits; TRAINER_CUDA_SYNC=1 names the layer of an error."""
+    expected = Run(folder, "graphs").steps(12, 1, gpus(1))["parameters_sha256"]
+    config = os.path.join(folder, "graphs.yaml")
+
+    def train(**variables):
+        environment = dict(os.environ, TRAINER_CUDA_PLUGIN=PLUGIN, **variables)
+        return subprocess.run([TRAINER, "train", config, "--json", "--overwrite"], env=environment, capture_output=True, text=True,
+                              timeout=240)
+
+    no_graph = {"TRAINER_FAKE_CUDA_FAIL": "cudaGraphInstantiate:1:cudaErrorUnknown"}
+    assert train(**no_graph).returncode == 4
+    for switch in ({"TRAINER_CUDA_GRAPHS": "0"}, {"TRAINER_CUDA_SYNC": "1"}):
+        done = train(**no_graph, **switch)
+        assert done.returncode == 0, done.stderr
+        found = finish([json.loads(line) for line in done.stdout.splitlines()])["parameters_sha256"]
+        assert found == expected, f"{switch}: {found}, expected {expected}"
+    failing = {"TRAINER_FAKE_CUDA_FAIL": "cudaStreamSynchronize:100:cudaErrorIllegalAddress"}
+    done = train(**failing, TRAINER_CUDA_SYNC="1")
+    assert done.returncode == 4 and "layer " in done.stderr and "cudaErrorIllegalAddress" in done.stderr, done.stderr
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         for test in (resume_on_other_numbers_of_gpus, resume_on_the_cpu_and_back, resume_lamb_on_the_cpu_and_back,
-                     resume_float16_on_the_cpu_and_back, parameter_servers, tuned, phases):
+                     resume_float16_on_the_cpu_and_back, parameter_servers, tuned, phases, debugging):
             test(folder)
             print(f"{test.__name__}: passed")
 

@@ -91,6 +91,7 @@ class CudaExecutable final : public Executable {
   void run_parts(const Call& call);
   void run_part(const Call& call, const Part& part, bool first, float* gradients);
   void run_idle(const Call& call);
+  void enqueue_step(const ProgramStep& step, const StepContext& context);
   void run_steps(const Call& call, const Program& program, const StepContext& context);
   static std::byte* input_at(const Call& call, const Part& part, std::size_t input,
                              const Program::Port& port);

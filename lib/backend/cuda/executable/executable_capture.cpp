@@ -40,6 +40,7 @@ CudaExecutable::CapturedCall& CudaExecutable::find_captured(Key key) {
 // The first call of a kind runs as it is enqueued, so that libraries and pools allocate what they
 // need; the second is captured.
 void CudaExecutable::replay(const Call& call) {
+  if (!machine_.debugging.capture) return enqueue(call);
   CapturedCall& captured = find_captured(key_of(call));
   if (captured.calls++ == 0) return enqueue(call);
   if (!captured.graph) {
@@ -49,7 +50,9 @@ void CudaExecutable::replay(const Call& call) {
   captured.graph->launch(call.stream);
 }
 
-bool CudaExecutable::captures_ranks() const { return ranks_ != nullptr && ranks_->capturable(); }
+bool CudaExecutable::captures_ranks() const {
+  return machine_.debugging.capture && ranks_ != nullptr && ranks_->capturable();
+}
 
 // Either all ranks capture a call or none does, and their graphs are those of the same capture:
 // which call this is follows from numbers that all ranks have, and from no address or share.

@@ -7,6 +7,7 @@
 #include "backend/cuda/kernels/step/exchange.h"
 #include "backend/cuda/kernels/step/numbers.h"
 #include "backend/cuda/telemetry/ranges.h"
+#include "base/error.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -49,17 +50,21 @@ WorkRecord record_of(WorkRecord::Kind kind) {
   return record;
 }
 
-void enqueue_step(const ProgramStep& step, const StepContext& context, TimedWork* timed) {
+}  // namespace
+
+// An error of a kernel is reported by a later call, unless the host waits for each op.
+void CudaExecutable::enqueue_step(const ProgramStep& step, const StepContext& context) {
   const Range layer(step.name);
   WorkRecord record = record_of(WorkRecord::Kind::kLayer);
   record.layer = step.name;
   record.implementation = step.implementation;
   record.phase = step.phase;
-  const TimedPiece piece(timed, record, context.stream);
+  const TimedPiece piece(timed(), record, context.stream);
   step.enqueue(context);
+  if (!machine_.debugging.wait_per_op) return;
+  check(cudaStreamSynchronize(context.stream),
+        concat("layer ", step.name, ", ", name_of(step.phase), ", ", step.implementation).c_str());
 }
-
-}  // namespace
 
 void CudaExecutable::enqueue(const Call& call) {
   if (updates_) {
@@ -186,7 +191,7 @@ void CudaExecutable::run_steps(const Call& call, const Program& lowered,
       phase.reset();  // ranges of a thread nest
       phase.emplace(name_of(step.phase));
     }
-    enqueue_step(step, context, timed());
+    enqueue_step(step, context);
     for (; next < ready.size() && ready[next].first <= static_cast<int>(i); ++next) {
       reduce_bucket(ready[next].second, call.stream);
     }
@@ -254,7 +259,7 @@ void CudaExecutable::move_statistics(const Call& call) {
   }
   if (last_program_ == nullptr) return;
   const StepContext context{pointers_.data(), call.stream, 0, scalars(), state(), true};
-  for (const ProgramStep& step : last_program_->statistics) step.enqueue(context);
+  for (const ProgramStep& step : last_program_->statistics) enqueue_step(step, context);
 }
 
 void CudaExecutable::reduce_bucket(std::size_t bucket, cudaStream_t stream) {
