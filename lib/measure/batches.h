@@ -3,6 +3,7 @@
 
 #include "config/config.h"
 #include "data/loader.h"
+#include "engine/replicas.h"
 
 namespace trainer::measure {
 
@@ -16,6 +17,15 @@ inline data::LoaderOptions loader_options(const config::Config& config) {
   options.balance = config.data.sampling == config::Sampling::kBalanced;
   options.prefetch = config.data.prefetch;
   options.threads = config.data.threads;
+  return options;
+}
+
+// The same, in memory that the engine's devices copy from directly, with as many batches out at
+// once as the engine may have calls in flight. The engine must outlive the loader.
+inline data::LoaderOptions loader_options(const config::Config& config, engine::Replicas& engine) {
+  data::LoaderOptions options = loader_options(config);
+  options.out = engine.launches_in_flight();
+  options.allocate = engine.host_allocator();
   return options;
 }
 

@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <deque>
 #include <functional>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -26,38 +29,80 @@ double seconds_between(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
-// Calls use(batch) for each batch and measures samples a second in windows.
+// What is done with each batch. Where `in_flight` exceeds 1, begin() returns before the work is
+// done, and finish() waits for the oldest work that was begun.
+struct BatchWork {
+  std::function<void(const data::Batch&)> begin;
+  std::function<void()> finish = [] {};
+  std::size_t in_flight = 1;
+};
+
+// Runs the work of one batch after the other, with as many in flight as the work allows.
+class BatchRunner {
+ public:
+  BatchRunner(const data::Dataset& dataset, const data::LoaderOptions& options, BatchWork work)
+      : loader_(data::make_loader(dataset, options)), work_(std::move(work)) {}
+  // The device may still read the memory of batches in flight.
+  ~BatchRunner() {
+    try {
+      while (!samples_.empty()) finish_oldest();
+    } catch (...) {
+      // The error that ended the measurement is the one to report.
+    }
+  }
+  BatchRunner(const BatchRunner&) = delete;
+  BatchRunner& operator=(const BatchRunner&) = delete;
+
+  // Finishes one batch; returns its samples.
+  std::int64_t step() {
+    do {
+      const data::Batch* batch = loader_->next();
+      work_.begin(*batch);
+      samples_.push_back(batch->range.count);
+    } while (samples_.size() < work_.in_flight);
+    return finish_oldest();
+  }
+  double seconds_waited() const { return loader_->seconds_waited(); }
+
+ private:
+  std::int64_t finish_oldest() {
+    const std::int64_t samples = samples_.front();
+    samples_.pop_front();
+    work_.finish();
+    loader_->release();
+    return samples;
+  }
+
+  std::unique_ptr<data::Loader> loader_;
+  BatchWork work_;
+  std::deque<std::int64_t> samples_;  // of the batches in flight, the oldest first
+};
+
+// Measures samples per second in windows.
 Throughput measure(const data::Dataset& dataset, const data::LoaderOptions& options, double seconds,
-                   std::string counted, const std::function<void(const data::Batch&)>& use) {
-  const auto loader = data::make_loader(dataset, options);
-  const auto step = [&] {
-    const data::Batch* batch = loader->next();
-    const std::int64_t count = batch->range.count;
-    use(*batch);
-    loader->release();
-    return count;
-  };
+                   std::string counted, BatchWork work) {
+  BatchRunner runner(dataset, options, std::move(work));
   const Clock::time_point begin = Clock::now();
-  do step();
+  do runner.step();
   while (seconds_between(begin, Clock::now()) < seconds / kWindows);
 
   Throughput result;
   result.counted = std::move(counted);
   std::vector<double> rates;
-  const double waited = loader->seconds_waited();
+  const double waited = runner.seconds_waited();
   const Clock::time_point measured = Clock::now();
   for (int window = 0; window < kWindows; ++window) {
     const Clock::time_point start = Clock::now();
     std::int64_t samples = 0;
     double elapsed = 0;
     do {
-      samples += step();
+      samples += runner.step();
       ++result.steps;
       elapsed = seconds_between(start, Clock::now());
     } while (elapsed < seconds / kWindows);
     rates.push_back(static_cast<double>(samples) / elapsed);
   }
-  result.wait_share = (loader->seconds_waited() - waited) / seconds_between(measured, Clock::now());
+  result.wait_share = (runner.seconds_waited() - waited) / seconds_between(measured, Clock::now());
   const auto [low, high] = std::minmax_element(rates.begin(), rates.end());
   result.low = *low;
   result.high = *high;
@@ -186,35 +231,40 @@ Throughput measure_training(engine::Replicas& engine, const data::Dataset& datas
   const optim::LearningRate rate = learning_rate(config, plan);
   backend::Scalars scalars;
   scalars.update = 0;
-  const auto train = [&](const data::Batch& batch) {
+  // As the training loop does, the next step is launched while the device works on this one.
+  BatchWork train;
+  train.in_flight = static_cast<std::size_t>(engine.launches_in_flight());
+  train.begin = [&](const data::Batch& batch) {
     scalars.learning_rate = static_cast<float>(rate(static_cast<std::int64_t>(scalars.update)));
     ++scalars.update;
     scalars.loss_scale = 1.0 / static_cast<double>(batch.range.count);
-    engine.step(engine::host_batch(batch, false), scalars);
+    engine.launch(engine::host_batch(batch, false), scalars);
   };
-  Throughput result = measure(dataset, loader_options(config), seconds,
-                              "training steps on " + images_of(dataset), train);
+  train.finish = [&] { engine.result(); };
+  Throughput result = measure(dataset, loader_options(config, engine), seconds,
+                              "training steps on " + images_of(dataset), std::move(train));
   result.batch_size = config.train.batch_size;
   return result;
 }
 
 Throughput measure_prediction(engine::Replicas& engine, const data::Dataset& dataset,
                               const config::Config& config, double seconds) {
-  data::LoaderOptions options = loader_options(config);
+  data::LoaderOptions options = loader_options(config, engine);
   options.batch_size = engine.evaluation_batch();
   options.augment = false;
-  const auto predict = [&](const data::Batch& batch) {
+  BatchWork predict;
+  predict.begin = [&](const data::Batch& batch) {
     engine.evaluate({batch.range.count, batch.images, false, nullptr});
   };
-  Throughput result =
-      measure(dataset, options, seconds, "predictions of " + images_of(dataset), predict);
+  Throughput result = measure(dataset, options, seconds, "predictions of " + images_of(dataset),
+                              std::move(predict));
   result.batch_size = options.batch_size;
   return result;
 }
 
 Throughput measure_input(const data::Dataset& dataset, const config::Config& config, double seconds,
                          bool normalize) {
-  const auto throw_away = [](const data::Batch&) {};
+  const BatchWork throw_away{[](const data::Batch&) {}};
   const data::LoaderOptions options = loader_options(config);
   Throughput result;
   if (!normalize || dataset.spec().image_type != DType::kUInt8) {

@@ -28,7 +28,7 @@ std::string shortly(double value) {
 RangeTest test_learning_rates(engine::Replicas& engine, const data::Dataset& dataset,
                               const config::Config& config, const RangeTestOptions& options) {
   RangeTest test;
-  const auto loader = data::make_loader(dataset, loader_options(config));
+  const auto loader = data::make_loader(dataset, loader_options(config, engine));
   double average = 0, lowest = INFINITY;
   for (std::int64_t step = 0; step < options.steps && !test.diverged; ++step) {
     const data::Batch* batch = loader->next();

@@ -35,7 +35,7 @@ class StepRunner {
       : engine_(engine),
         plan_(train::plan_steps(config, dataset.size())),
         rate_(learning_rate(config, plan_)) {
-    data::LoaderOptions options = loader_options(config);
+    data::LoaderOptions options = loader_options(config, engine);
     options.batch_size = plan_.batch;
     options.repetitions = plan_.repetitions;
     options.adapt = true;

@@ -83,7 +83,7 @@ class Steps {
         alone_(sent_, sent_.gradients),
         engine_(model, config, engine::open_backends(config), engine::Engine::Use::kTrain,
                 &alone_) {
-    data::LoaderOptions options = loader_options(config);
+    data::LoaderOptions options = loader_options(config, engine_);
     options.batch_size = plan_.batch;
     options.repetitions = plan_.repetitions;
     loader_ = data::make_loader(dataset, options);
