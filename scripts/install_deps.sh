@@ -4,7 +4,7 @@
 #   scripts/install_deps.sh [--test] [--lint] [--fuzz] [--package]
 #
 # --test adds what only the tests need, ccache among it; --lint clang-format and clang-tidy; --fuzz clang with libFuzzer;
-# --package what scripts/package/deb.sh needs.
+# --package what scripts/package needs.
 # Uses sudo only when not root.
 set -euo pipefail
 
@@ -24,7 +24,7 @@ for argument in "$@"; do
     --test) packages+=(python3 python3-venv git ccache zsh chromium) ;;
     --lint) packages+=(clang-format-14 clang-tidy-14) ;;
     --fuzz) packages+=(clang libclang-rt-dev) ;;
-    --package) packages+=(dpkg-dev debootstrap) ;;
+    --package) packages+=(dpkg-dev debootstrap patchelf xz-utils) ;;
     -h | --help) sed -n '2,8s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "install_deps.sh: unknown argument '$argument'; --test, --lint, --fuzz and --package are known" >&2; exit 2 ;;
   esac
