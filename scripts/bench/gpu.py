@@ -6,7 +6,7 @@ is probed plain, compiled with max-autotune, and captured in a CUDA graph; its b
 trainer. Also printed: the share of the measured rate of matrix products that a step's arithmetic reaches, the gap between steps on
 the device, energy per image, and the CPU time of a step. Ends with `ratio NAME VALUE`: ours / PyTorch's best, medians.
 
-Needs a GPU; no figure of it has been taken on one yet. --device cpu takes the same way on the CPU, which shows that the script works and says nothing of GPUs.
+Needs a GPU. --device cpu runs the same steps on the CPU, which shows that the script works and nothing about GPUs.
 --device fake does so with trainer on the tests' fake GPUs (TRAINER_CUDA_PLUGIN names the library), without PyTorch.
 """
 

@@ -11,6 +11,7 @@
 #include "engine/fit_batch.h"
 #include "engine/replicas.h"
 #include "support/backend.h"
+#include "support/fake_gpus.h"
 #include "support/model.h"
 #include "support/skip.h"
 #include "train/open.h"
@@ -236,7 +237,7 @@ TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
 }
 
 TEST_CASE("a GPU's report counts all that is allocated on it") {
-  if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
+  if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   for (const bool ordered : {false, true}) {
     CAPTURE(ordered);
     config::Config config = config_of("none");
@@ -264,7 +265,7 @@ TEST_CASE("a GPU's report counts all that is allocated on it") {
 }
 
 TEST_CASE("a GPU without enough memory: what takes it, and the batch that fits") {
-  if (!test::uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
+  if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   auto backends = test::open_test_backends(1);
   const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
   config::Config config = config_of("none");

@@ -68,7 +68,11 @@ def make_model():
     if options.case == "mobilenet_v2":
         return nn.Sequential(torchvision.models.mobilenet_v2(weights=None).features, nn.AdaptiveAvgPool2d(1), nn.Flatten(),
                              nn.Linear(1280, 512), nn.ReLU(), nn.Dropout(0.5), nn.Linear(512, 1))
-    return torchvision.models.resnet50(weights=None)
+    model = torchvision.models.resnet50(weights=None)
+    # ResNet v1, as in Keras and in the paper: torchvision has the stride in the 3x3 convolution.
+    for stage in (model.layer2, model.layer3, model.layer4):
+        stage[0].conv1.stride, stage[0].conv2.stride = (2, 2), (1, 1)
+    return model
 
 
 class Memory:

@@ -1,0 +1,169 @@
+"""Runs steps and commands under time limits, and writes the report.
+
+A step is a function that takes a Check and returns what it found: {"text": one line, "lines": [...], any other key}. Every
+finished step is written to report.jsonl at once, so that a run that is stopped loses no results.
+"""
+
+import concurrent.futures
+import datetime
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import libraries
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+LAST_LINES = 6  # of a failed command's output, in the report
+MINIMUM_SECONDS = 5  # left of a part, for a step to start
+
+
+class Skip(Exception):
+    """The reason why a step cannot run here."""
+
+
+class Failure(Exception):
+    """What a step found wrong; `lines` has the details."""
+
+    def __init__(self, text, lines=()):
+        super().__init__(text)
+        self.lines = list(lines)
+
+
+class Done:
+    """A command that ended: its exit code (None when it was stopped at its limit), output and seconds."""
+
+    def __init__(self, code, output, seconds):
+        self.code, self.output, self.seconds = code, output, seconds
+
+    def reason(self):
+        """Why it ended, and its last lines."""
+        ending = f"was stopped after {self.seconds:.0f} s" if self.code is None else f"ended with code {self.code}"
+        lines = [line for line in self.output.strip().splitlines() if line.strip()]
+        return " | ".join([ending, *lines[-LAST_LINES:]])
+
+
+class Check:
+    """The paths and options of a run, and the results of its steps so far."""
+
+    def __init__(self, options):
+        self.options = options
+        self.fake = options.fake
+        self.out = options.out.resolve()
+        self.build = options.build.resolve()
+        self.trainer = self.build / "apps/trainer/trainer"
+        self.plugin = self.build / "apps/trainer/libtrainer_cuda.so"
+        if options.fake:
+            self.plugin = self.build / "test/cuda/plugin/libtrainer_cuda_fake.so"
+        self.steps = []
+        self.gpus = []
+        self.log_folder = self.out
+        self.part_end = None
+        self.step_end = None
+        self.library_folders = libraries.folders(self.build, options.fake)
+
+    def environment(self, **more):
+        """The environment of a command that uses the plugin and its libraries."""
+        variables = {**os.environ, "TRAINER_CUDA_PLUGIN": str(self.plugin), **more}
+        paths = [str(folder) for folder in self.library_folders]
+        variables["LD_LIBRARY_PATH"] = ":".join(filter(None, [*paths, os.environ.get("LD_LIBRARY_PATH")]))
+        return variables
+
+    def start_part(self, name, seconds):
+        """Steps from here on end within so many seconds."""
+        print(f"==== {name}, at most {seconds} s", flush=True)
+        self.part_end = time.monotonic() + seconds
+
+    def seconds_left(self, limit):
+        """The limit of a command that may take `limit` seconds: less where its step or its part ends before."""
+        ends = [end for end in (self.part_end, self.step_end) if end is not None]
+        return max(0.0, min([limit, *(end - time.monotonic() for end in ends)]))
+
+    def try_command(self, command, limit=60, log=None, **variables):
+        """Runs a command for at most `limit` seconds; its output is in the log, also when it is stopped."""
+        command = [str(word) for word in command]
+        limit = self.seconds_left(limit)
+        path = self.log_folder / f"{log or 'output'}.log"
+        with open(path, "ab") as file:
+            file.write(f"$ {' '.join(command)}\n".encode())
+            file.flush()
+            begin = file.tell()
+            started = time.monotonic()
+            with subprocess.Popen(command, cwd=ROOT, env=self.environment(**variables), stdin=subprocess.DEVNULL, stdout=file,
+                                  stderr=subprocess.STDOUT, start_new_session=True) as process:
+                try:
+                    code = process.wait(limit)
+                except subprocess.TimeoutExpired:
+                    os.killpg(process.pid, signal.SIGKILL)
+                    process.wait()
+                    code = None
+        with open(path, "rb") as file:
+            file.seek(begin)
+            output = file.read().decode(errors="replace")
+        return Done(code, output, time.monotonic() - started)
+
+    def run(self, command, limit=60, log=None, **variables):
+        """A command's output; raises Failure when it fails or is stopped."""
+        done = self.try_command(command, limit, log, **variables)
+        if done.code != 0:
+            raise Failure(f"{' '.join(map(str, command))} {done.reason()}")
+        return done.output
+
+    def run_side_by_side(self, works, workers):
+        """The results of functions, in order, `workers` of them at a time."""
+        with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+            return [future.result() for future in [pool.submit(work) for work in works]]
+
+    def step(self, name, work, limit):
+        """Runs a step for at most `limit` seconds and records its result."""
+        started = time.monotonic()
+        self.step_end = None
+        self.log_folder = self.out / name
+        self.log_folder.mkdir(parents=True, exist_ok=True)
+        state, text, lines, found = "passed", "", [], {}
+        try:
+            if self.seconds_left(limit) < min(MINIMUM_SECONDS, limit):
+                raise Skip("no time is left of this part")
+            self.step_end = started + limit
+            found = work(self) or {}
+            text, lines = found.pop("text", ""), found.pop("lines", [])
+        except Skip as reason:
+            state, text = "skipped", str(reason)
+        except Failure as reason:
+            state, text, lines = "FAILED", str(reason), reason.lines
+        except (OSError, KeyError, ValueError, StopIteration) as reason:
+            state, text = "FAILED", f"{type(reason).__name__}: {reason}"
+        seconds = time.monotonic() - started
+        print(f"{name:20} {state}{': ' if text else ''}{text} ({seconds:.1f} s)", flush=True)
+        for line in lines:
+            print(f"  {line}", flush=True)
+        result = {"step": name, "state": state, "text": text, "seconds": round(seconds, 1), "lines": lines, **found}
+        self.steps.append(result)
+        with open(self.out / "report.jsonl", "a", encoding="utf-8") as file:
+            file.write(json.dumps(result) + "\n")
+        self.write_report()
+
+    def write_report(self):
+        """Writes report.json and report.txt anew."""
+        devices = "fake GPUs; nothing here was measured on a GPU" if self.fake else "GPUs"
+        report = {"written": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"), "on": devices,
+                  "gpus": self.gpus, "steps": self.steps}
+        (self.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
+        lines = [f"Check of the CUDA backend on {devices}, {report['written']}"]
+        lines += [f"GPU {i}: {gpu}" for i, gpu in enumerate(self.gpus)]
+        for step in self.steps:
+            lines.append(f"{step['step']:20} {step['state']:8} {step['seconds']:8.1f} s  {step['text']}")
+            lines += [f"{'':22}{line}" for line in step["lines"]]
+        (self.out / "report.txt").write_text("\n".join(lines) + "\n")
+
+
+def events(output):
+    """The JSON objects that a command printed, one per line."""
+    return [json.loads(line) for line in output.splitlines() if line.startswith("{")]
+
+
+def event(output, name):
+    """The last event of a name."""
+    return next(found for found in reversed(events(output)) if found.get("event") == name)

@@ -1,0 +1,296 @@
+"""The steps that show whether results on the GPU are right."""
+
+import csv
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+from check import ROOT, Failure, Skip, event
+
+# Test cases of the CPU's kernels and of other backends.
+OTHER_BACKENDS = ("AMX*", "Winograd*", "reference backend*", "arena*", "placement*", "depthwise convolutions that one pass*",
+                  "residual blocks that one pass*")
+RANKS = ("ranks*", "ordered sums behind*", "*over ranks*", "*over the ranks*", "*of one rank*", "one rank*", "splits of*",
+         "without synchronous*")
+# On the fakes, a few cases show that the step works.
+FAKE_CASES = ("dense*", "*softmax*")
+FAKE_RANKS = ("one rank*",)
+SANITIZED = ("pooling*", "batch norm*", "activations*", "softmax*", "losses*", "global*", "add*", "zero padding*", "penalty*")
+SKIPPED = 77  # exit code of a test program whose cases were all skipped
+CASE_SECONDS = 150
+
+
+def machine(check):
+    """What this machine is."""
+    smi = ["nvidia-smi", "--query-gpu=name,uuid,driver_version,memory.total,power.limit,clocks.max.sm", "--format=csv,noheader"]
+    lines = []
+    for command in (["git", "rev-parse", "HEAD"], ["uname", "-srm"], [] if check.fake else smi):
+        if command and shutil.which(command[0]):
+            lines += check.try_command(command, 20).output.strip().splitlines()
+    lines.append(f"plugin: {check.plugin}")
+    lines += [f"libraries: {folder}" for folder in check.library_folders]
+    return {"lines": lines}
+
+
+def devices(check):
+    """`trainer devices` finds GPUs."""
+    found = json.loads(check.run([check.trainer, "devices", "--json"], 60))
+    if not found["gpus"]:
+        raise Failure(found["no_gpu"])
+    check.gpus = [gpu["name"] for gpu in found["gpus"]]
+    return {"text": f"{len(check.gpus)} found"}
+
+
+def compare_properties(live, known):
+    """Fields that differ, as text. Left out: fields that depend on the machine and not on the model, and those that this version of
+    cuDNN does not give."""
+    own = {"pciDeviceId", "cudaDeviceId", "driverVer", "isTccDriver", "deviceName", "totalGlobalMem"}
+    return [f"{key}: this GPU {value}, expected {known.get(key)}" for key, value in sorted(live.items())
+            if key not in own and value != known.get(key)]
+
+
+def properties(check):
+    """cuDNN's description of each GPU against the one that plans are tested with (lib/backend/gpu_model.cpp)."""
+    if check.fake:
+        raise Skip("a fake GPU has no properties but those that the fake was given")
+    program = check.build / "test/cuda/plans/cuda_device_properties"
+    models = {model["deviceName"]: model for model in map(json.loads, check.run([program, "models"]).splitlines())}
+    lines, wrong = [], []
+    for index, name in enumerate(check.gpus):
+        live = json.loads(check.run([program, index]))
+        (check.out / f"gpu{index}_properties.json").write_text(json.dumps(live, indent=1) + "\n")
+        if name not in models:
+            lines.append(f"{name}: no known model; gpu{index}_properties.json has what one would need")
+            continue
+        different = compare_properties(live, models[name])
+        lines.append(f"{name}: {'as expected' if not different else 'differs from what was expected'}")
+        wrong += different
+    if wrong:
+        raise Failure("the properties differ", wrong)
+    return {"lines": lines}
+
+
+def test_program(check, name):
+    """The path of a test program."""
+    path = check.build / "test" / name.removeprefix("test_") / name
+    if not path.is_file():
+        raise Skip(f"there is no {path}")
+    return path
+
+
+def pattern_of(case):
+    """A case's name as doctest's filter; a comma would end the pattern."""
+    return case.replace(",", "?")
+
+
+def list_cases(check, program, cases, left_out):
+    """The names of a program's test cases that the patterns select."""
+    output = check.run([program, "--list-test-cases", f"--test-case={','.join(cases)}", f"--test-case-exclude={','.join(left_out)}"])
+    names = [line for line in output.splitlines() if line and not line.startswith(("[doctest]", "===", "$ "))]
+    if not names:
+        raise Failure(f"{program.name} has no test case of {cases}")
+    return names
+
+
+def run_cases(check, name, cases, left_out=(), prefix=(), **variables):
+    """Runs each test case in a process of its own, since an error of a kernel ends all later work of its process."""
+    program = test_program(check, name)
+    names = list_cases(check, program, cases, left_out)
+    workers = max(1, min(12, (os.cpu_count() or 1) - 2))
+
+    def run_case(number, case):
+        return check.try_command([*prefix, program, f"--test-case={pattern_of(case)}"], CASE_SECONDS, f"{name}_{number:03}",
+                                 TRAINER_TEST_BACKEND="cuda", **variables)
+
+    works = [lambda number=number, case=case: run_case(number, case) for number, case in enumerate(names)]
+    done = check.run_side_by_side(works, workers)
+    lines, counts = [], {"passed": 0, "skipped": 0, "failed": 0}
+    for case, result in zip(names, done):
+        state = {0: "passed", SKIPPED: "skipped"}.get(result.code, "failed")
+        counts[state] += 1
+        if state == "failed":
+            lines.append(f"{case}: {result.reason()}")
+    text = f"{name}: {counts['passed']} cases passed, {counts['skipped']} skipped, {counts['failed']} failed"
+    slowest = sorted(zip(done, names), key=lambda pair: -pair[0].seconds)[:3]
+    found = {"text": text, "slowest": [f"{result.seconds:.1f} s: {case}" for result, case in slowest]}
+    if counts["failed"]:
+        raise Failure(text, lines)
+    return found
+
+
+def conformance(check):
+    """Every op, gradient, update and precision against the double-precision reference."""
+    return run_cases(check, "test_backend", FAKE_CASES if check.fake else ("*",), (*OTHER_BACKENDS, *RANKS))
+
+
+def engine(check):
+    """Replicas, frozen layers and precisions of the engine, all replicas on one GPU."""
+    if check.fake:
+        raise Skip("CI runs these cases as tests of their own")
+    return run_cases(check, "test_engine", ("*",), TRAINER_TEST_SHARED_GPU="1")
+
+
+def ranks_shared(check):
+    """Sums over ranks that share one GPU."""
+    return run_cases(check, "test_backend", FAKE_RANKS if check.fake else RANKS, OTHER_BACKENDS, TRAINER_TEST_SHARED_GPU="1")
+
+
+def ranks(check):
+    """Sums over ranks with one GPU each."""
+    if len(check.gpus) < 4 and not check.fake:
+        raise Skip(f"needs 4 GPUs; this machine has {len(check.gpus)}")
+    return run_cases(check, "test_backend", FAKE_RANKS if check.fake else RANKS, OTHER_BACKENDS, TRAINER_FAKE_CUDA_DEVICES="4")
+
+
+def sanitizer(check):
+    """NVIDIA's compute-sanitizer on the project's own kernels: accesses out of bounds and uninitialised memory."""
+    if check.fake:
+        raise Skip("fake GPUs run the kernels on the CPU, where ASan checks them")
+    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    if not os.access(program, os.X_OK):
+        raise Skip("this machine has no compute-sanitizer")
+    return run_cases(check, "test_backend", SANITIZED, (*OTHER_BACKENDS, *RANKS),
+                     (program, "--tool", "memcheck", "--error-exitcode", "9"))
+
+
+def config(check):
+    """The config and settings that trainings use: MNIST, the drawn digits without it, and a short run on fake GPUs."""
+    if check.fake:
+        return ROOT / "scripts/bench/cnn.yaml", ["train.max_steps=12", "train.batch_size=8", "run.summary_every=4 steps"]
+    folder = os.environ.get("MNIST_DIR", ROOT / "datasets/mnist")
+    name = "mnist" if pathlib.Path(folder).is_dir() else "digits"
+    return ROOT / f"configs/{name}.yaml", ["run.summary_every=50 steps", "train.epochs=2"]
+
+
+def as_options(settings):
+    """--set arguments."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def train(check, path, name, *settings, limit=120, **variables):
+    """The finished event of a run in a folder of its own."""
+    output = check.run([check.trainer, "train", path, "--json", "--overwrite", "--run-dir", check.out / "runs" / name,
+                        *as_options([*settings, "parallel.lr_scaling=none"])], limit, name, **variables)
+    return event(output, "finished")
+
+
+def accuracy_of(finished):
+    """The best accuracy of a run over its splits."""
+    return max((split.get("accuracy", 0.0) for split in finished["metrics"].values()), default=0.0)
+
+
+def training(check):
+    """A whole training in each precision, and on the CPU: accuracy and the parameters' checksum."""
+    path, settings = config(check)
+    wanted = 0.0 if check.fake else 0.98
+    lines, wrong = [], []
+    gpu = ["parallel.device=cuda", "parallel.gpus=1"]
+    runs = {"gpu": gpu, "gpu_again": gpu, "gpu_autotune": [*gpu, "parallel.autotune=true"],
+            "gpu_tf32": [*gpu, "train.precision=tf32"], "gpu_bf16": [*gpu, "train.precision=bfloat16"],
+            "gpu_fp16": [*gpu, "train.precision=float16"], "cpu": ["parallel.device=cpu", "parallel.gpus=0"]}
+    if check.fake:
+        runs = {name: runs[name] for name in ("gpu", "gpu_again", "gpu_bf16", "cpu")}
+    hashes = {}
+    for name, where in runs.items():
+        try:
+            finished = train(check, path, name, *settings, *where)
+        except Failure as failure:
+            wrong.append(f"{name}: {failure}")
+            continue
+        hashes[name] = finished["parameters_sha256"]
+        gap = f", gap {1e6 * finished['gap_seconds']:.0f} us" if "gap_seconds" in finished else ""
+        lines.append(f"{name}: accuracy {accuracy_of(finished):.4f}, {finished['images_per_second']:.0f} images/s{gap}")
+        if accuracy_of(finished) < wanted:
+            wrong.append(f"{name}: accuracy {accuracy_of(finished)}, expected {wanted} or more")
+    if hashes.get("gpu") != hashes.get("gpu_again"):
+        wrong.append("two runs of the same config ended with different parameters")
+    if wrong:
+        raise Failure(path.name, [*wrong, *lines])
+    return {"lines": lines, "text": path.name}
+
+
+def verify_resume(check):
+    """A resumed run ends as a whole one does."""
+    path, settings = config(check)
+    check.run([check.trainer, "verify", "resume", path, "--steps", "4" if check.fake else "40",
+               *as_options(["parallel.device=cuda", "parallel.gpus=1", *settings])], 100)
+    return {}
+
+
+def verify_replicas(check):
+    """Replicas train as one does."""
+    path, settings = config(check)
+    counts = [count for count in (1, 2) if count <= len(check.gpus)]
+    if len(counts) < 2:
+        raise Skip("needs 2 GPUs")
+    check.run([check.trainer, "verify", "replicas", path, "--steps", "4" if check.fake else "40", "--replicas",
+               ",".join(map(str, counts)), *as_options(["parallel.device=cuda", *settings])], 100)
+    return {}
+
+
+def resume_elsewhere(check):
+    """A run begun on the GPU goes on on the CPU, and the other way round."""
+    path, settings = config(check)
+    settings = [one for one in settings if "max_steps" not in one and "epochs" not in one]
+    places = {"gpu": ["parallel.device=cuda", "parallel.gpus=1"], "cpu": ["parallel.device=cpu", "parallel.gpus=0"]}
+    first, last = ("4", "8") if check.fake else ("40", "80")
+    losses = {}
+    for begin, end in (("gpu", "cpu"), ("cpu", "gpu")):
+        name = f"{begin}_then_{end}"
+        train(check, path, name, *settings, *places[begin], f"train.max_steps={first}")
+        output = check.run([check.trainer, "train", path, "--json", "--resume", "--run-dir", check.out / "runs" / name,
+                            *as_options([*settings, *places[end], f"train.max_steps={last}", "parallel.lr_scaling=none"])], 100, name)
+        finished = event(output, "finished")
+        losses[name] = next(iter(finished["metrics"].values()))["loss"]
+    return {"text": ", ".join(f"{name}: loss {loss:.5f}" for name, loss in losses.items())}
+
+
+def telemetry(check):
+    """The run's rows have utilisation, power and energy of each GPU, and the gap between steps."""
+    path = check.out / "runs/gpu/metrics.csv"
+    if not path.is_file():
+        raise Skip("the training before did not end")
+    with open(path, encoding="utf-8") as file:
+        row = [row for row in csv.DictReader(file) if row["split"] == "train"][-1]
+    keys = ("utilization", "power_watts", "temperature_celsius", "energy_joules")
+    values = {key: row.get(f"gpu0_{key}", "") for key in keys}
+    lines = ["gpu0: " + ", ".join(f"{key} {value or 'not given'}" for key, value in values.items())]
+    if not values["utilization"] and not values["power_watts"]:
+        raise Failure("metrics.csv has neither utilization nor power of gpu0", lines)
+    if not row.get("gap_seconds"):
+        raise Failure("metrics.csv has no gap_seconds", lines)
+    return {"lines": lines, "text": f"gap between steps {1e3 * float(row['gap_seconds']):.3f} ms"}
+
+
+def transfer(check):
+    """MobileNetV2 with ImageNet's weights on cats and dogs, where both are."""
+    if check.fake:
+        raise Skip("hours on fake GPUs")
+    data = pathlib.Path(os.environ.get("CATS_DOGS_DIR", ROOT / "datasets/cats_vs_dogs"))
+    weights = pathlib.Path(os.environ.get("WEIGHTS_DIR", ROOT / "weights"))
+    for path, script in [(data, "datasets/cats_vs_dogs.sh"), (weights, "datasets/weights.sh")]:
+        if not path.is_dir():
+            raise Skip(f"there is no {path}; {script} downloads it")
+    finished = train(check, ROOT / "configs/cats_dogs_mobilenet_v2.yaml", "transfer", "train.precision=bfloat16")
+    if accuracy_of(finished) < 0.95:
+        raise Failure(f"accuracy {accuracy_of(finished)}, expected 0.95 or more")
+    return {"text": f"accuracy {accuracy_of(finished):.4f}, {finished['images_per_second']:.0f} images/s"}
+
+
+# Each step with its limit in seconds.
+STEPS = [(machine, 60), (devices, 60), (properties, 60), (training, 150), (telemetry, 10), (verify_resume, 60), (verify_replicas, 60),
+         (resume_elsewhere, 60), (conformance, 240), (ranks_shared, 120), (ranks, 120), (engine, 120), (transfer, 120),
+         (sanitizer, 120)]
+
+
+def missing_gpu():
+    """Why no GPU can be used on this machine; None where nvidia-smi lists one."""
+    if not shutil.which("nvidia-smi"):
+        return ("this machine has no nvidia-smi, so no NVIDIA driver: run this where a GPU is, or with --fake to see that the "
+                "steps work")
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    if done.returncode != 0 or "GPU 0" not in done.stdout:
+        return f"nvidia-smi lists no GPU: {(done.stdout + done.stderr).strip()}"
+    return None

@@ -1,0 +1,124 @@
+"""The steps that measure: the machine's ceilings, trainer, and PyTorch in the same shapes."""
+
+import json
+import re
+import sys
+
+from check import ROOT, Failure, Skip, event
+from correctness import as_options, train
+
+BENCH = ROOT / "scripts/bench"
+# Network and batch size; bfloat16, on one GPU, with numbers in memory.
+CASES = [("cnn", 64), ("cnn", 512), ("vgg16", 64), ("mobilenet_v2", 256), ("resnet50", 64), ("resnet50", 256)]
+PROFILED = [("resnet50", 256), ("mobilenet_v2", 256), ("cnn", 512)]
+MODES = ("eager", "graph", "compile")
+WORST_LAYERS = 10
+
+
+def settings_of(case, batch, check, *more):
+    """Settings of a config of scripts/bench. The images are four batches of numbers in memory."""
+    precision = "float32" if check.fake else "bfloat16"
+    return [f"train.batch_size={batch}", f"train.precision={precision}", "parallel.device=cuda", "parallel.gpus=1",
+            f"data.synthetic.train_samples={max(4 * batch, 64)}", "run.checkpoint_every=1000000 steps", *more]
+
+
+def ceilings(check):
+    """The rate of copies and of bfloat16 matrix products on random data, by PyTorch."""
+    if check.fake:
+        raise Skip("a fake GPU has no speed")
+    code = """
+import torch
+def seconds(work, count):
+    work(); torch.cuda.synchronize()
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    start.record()
+    for _ in range(count): work()
+    end.record(); torch.cuda.synchronize()
+    return start.elapsed_time(end) / 1e3 / count
+a = torch.randn(8192, 8192, device='cuda', dtype=torch.bfloat16)
+b = torch.empty(2**30, device='cuda'); c = torch.empty_like(b)
+print(torch.__version__, torch.backends.cudnn.version())
+print('bf16 matrix product %.0f TFLOP/s' % (2 * 8192**3 / seconds(lambda: a @ a, 30) / 1e12))
+print('copy %.2f TB/s read and written' % (2 * 4 * 2**30 / seconds(lambda: c.copy_(b), 20) / 1e12))
+"""
+    return {"text": " | ".join(check.run([sys.executable, "-c", code], 60).splitlines()[-3:])}
+
+
+def short(case, batch):
+    """A case's name in the report."""
+    return f"{case}_{batch}"
+
+
+def measure(check, case, batch):
+    """Images per second of `trainer benchmark`, and of the training loop, with the gap between its steps."""
+    seconds = "0.2" if check.fake else "2"
+    lines, found = [], {}
+    ways = {"": [], "autotune": ["parallel.autotune=true"]}
+    for way, more in ways.items():
+        settings = settings_of(case, batch, check, *more)
+        name = f"{short(case, batch)}{'_' if way else ''}{way}"
+        output = check.run([check.trainer, "benchmark", BENCH / f"{case}.yaml", "--json", "--seconds", seconds,
+                            *as_options(settings)], 90, name)
+        found[name] = {"benchmark": event(output, "benchmark")["images_per_second"]}
+        steps = 4 if check.fake else max(60, min(4000, 60000 // batch))
+        finished = train(check, BENCH / f"{case}.yaml", name, *settings, f"train.max_steps={steps}", limit=90)
+        found[name].update({key: finished[key] for key in ("images_per_second", "gap_seconds", "joules_per_image") if key in finished})
+        lines.append(f"{name}: " + ", ".join(f"{key} {value:.6g}" for key, value in found[name].items()))
+    return {"lines": lines, "figures": found}
+
+
+def profile(check, case, batch):
+    """Where the device time of a step goes, by layer."""
+    if check.fake and case != "cnn":
+        raise Skip("takes minutes on fake GPUs")
+    path = BENCH / f"{case}.yaml"
+    settings = as_options(settings_of(case, batch, check))
+    trace = check.out / f"trace_{short(case, batch)}.json"
+    output = check.run([check.trainer, "profile", path, "--steps", "5", "--trace", trace, "--overwrite",
+                        *settings], 90, f"profile_{short(case, batch)}")
+    table = [line for line in output.splitlines() if re.search(r"\d", line)]
+    return {"text": f"the whole table is in profile_{short(case, batch)}.log", "lines": table[:WORST_LAYERS + 8]}
+
+
+class Peer:
+    """PyTorch's process at one mode, by the protocol of scripts/bench/peers/worker.py."""
+
+    def __init__(self, check, case, batch, mode):
+        self.check = check
+        self.command = [sys.executable, BENCH / "peers/torch_gpu.py", "--case", case, "--batch", str(batch), "--mode", mode,
+                        "--precision", "bfloat16"]
+
+    def measure(self, seconds, limit):
+        """Images per second."""
+        script = f"echo {seconds} | {' '.join(map(str, self.command))}"
+        output = self.check.run(["bash", "-c", script], limit, "torch")
+        return event(output, "measured")["images_per_second"]
+
+
+def peers(check, case, batch):
+    """PyTorch's images per second, eager, as a graph and compiled."""
+    if check.fake:
+        raise Skip("PyTorch needs a GPU")
+    found, lines = {}, []
+    for mode in check.options.modes:
+        try:
+            found[mode] = Peer(check, case, batch, mode).measure(2, 150 if mode == "compile" else 60)
+            lines.append(f"PyTorch {mode}: {found[mode]:.1f} images/s")
+        except Failure as failure:
+            lines.append(f"PyTorch {mode}: {failure}")
+    ours = max((figures["benchmark"] for step in check.steps for name, figures in step.get("figures", {}).items()
+                if name.startswith(short(case, batch)) and "benchmark" in figures), default=None)
+    if ours and found:
+        lines.append(f"ratio gpu1_{short(case, batch)}_bf16 {ours / max(found.values()):.2f}")
+    return {"lines": lines, "torch": found}
+
+
+def earlier_figures(check):
+    """The steps of an earlier part's report in the same folder, so that ratios can be made."""
+    path = check.out / "report.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+
+def steps_of(work, cases, limit):
+    """A step for each case."""
+    return [(f"{work.__name__}_{short(*case)}", lambda check, case=case: work(check, *case), limit) for case in cases]
