@@ -152,6 +152,10 @@ class Executable {
   // spans and `numbers` point to must stay valid until the stream has done the call. Executables
   // that share variables must be launched on one stream.
   virtual void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) = 0;
+  // Plans and allocates for calls with `samples` samples of this rank, of `all_samples` of all
+  // ranks, which launch() otherwise does at the first such call. compile() has done so for
+  // max_samples. No collective; no call may be in flight.
+  virtual void prepare(std::int64_t samples, std::int64_t all_samples) = 0;
   // The gradient of the last call, which did not update (Scalars::apply), accumulated calls
   // included, in host memory. Waits for the stream. Valid until the next call. No collective.
   virtual Gradient gradient(Stream& stream) = 0;

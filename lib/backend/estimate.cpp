@@ -160,6 +160,7 @@ class EstimatedExecutable final : public Executable {
   }
 
   void launch(const Bindings&, const Scalars&, Stream&) override { refuse_to_run(); }
+  void prepare(std::int64_t, std::int64_t) override {}
   Gradient gradient(Stream&) override { refuse_to_run(); }
   MemoryReport memory() const override {
     MemoryReport report;

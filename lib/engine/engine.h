@@ -67,6 +67,10 @@ class Engine {
   // The frozen layers at the start of the model; null, with the reason, when there are none.
   const FrozenPrefix* prefix() const { return prefix_.get(); }
   const std::string& no_prefix_reason() const { return no_prefix_; }
+  // As backend::Executable, of the training program.
+  void prepare(std::int64_t samples, std::int64_t all_samples) {
+    train_->prepare(samples, all_samples);
+  }
   // Launches one call of the training program and returns. At most launches_in_flight() calls may
   // be waiting for result(). The memory of the batch must stay valid until its result is read.
   void launch(const HostBatch& batch, const backend::Scalars& scalars);

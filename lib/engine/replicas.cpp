@@ -255,6 +255,12 @@ HostBatch Replicas::part_of(const HostBatch& batch, std::int64_t replica, std::i
   return mine;
 }
 
+void Replicas::prepare(std::int64_t samples, std::int64_t all_samples) {
+  run([&](int replica) {
+    engine(replica).prepare(partition(samples, count(), replica).count, all_samples);
+  });
+}
+
 void Replicas::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   run([&](int replica) {
     Engine& own = engine(replica);

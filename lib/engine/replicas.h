@@ -93,6 +93,9 @@ class Replicas {
   void change_frozen(const graph::Graph& model);
   const FrozenPrefix* prefix() const { return engines_.front()->prefix(); }
   const std::string& no_prefix_reason() const { return engines_.front()->no_prefix_reason(); }
+  // Plans and allocates for calls of the training program with so many samples of this process and
+  // of all processes, so that the first such call does not. No call may be in flight.
+  void prepare(std::int64_t samples, std::int64_t all_samples);
   // Launches one call of the training program and returns. The memory of `batch` must stay valid
   // until its result is read.
   void launch(const HostBatch& batch, const backend::Scalars& scalars);

@@ -264,6 +264,21 @@ TEST_CASE("a GPU's report counts all that is allocated on it") {
   }
 }
 
+TEST_CASE("Replicas: after prepare(), the first call with a short batch allocates nothing") {
+  if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
+  for (const bool prepared : {false, true}) {
+    CAPTURE(prepared);
+    auto backends = test::open_test_backends(1);
+    const auto& planner = dynamic_cast<backend::MemoryPlanner&>(*backends.front());
+    const auto replicas = make(config_of("none"), std::move(backends));
+    train(*replicas, 8);  // with batches of 8 and 5
+    if (prepared) replicas->prepare(2, 2);
+    const std::int64_t before = planner.free_memory();
+    train(*replicas, 5);  // with batches of 5 and 2
+    CHECK((planner.free_memory() == before) == prepared);
+  }
+}
+
 TEST_CASE("a GPU without enough memory: what takes it, and the batch that fits") {
   if (!test::uses_fake_gpus()) TRAINER_SKIP("needs a GPU whose free memory is known to the byte");
   auto backends = test::open_test_backends(1);

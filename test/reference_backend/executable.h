@@ -21,6 +21,7 @@ class ReferenceExecutable final : public backend::Executable {
 
   void launch(const backend::Bindings& bindings, const backend::Scalars& scalars,
               backend::Stream& stream) override;
+  void prepare(std::int64_t, std::int64_t) override {}  // it interprets the graph
   backend::Gradient gradient(backend::Stream& stream) override;
   backend::MemoryReport memory() const override;
   void print(std::ostream& out) const override;

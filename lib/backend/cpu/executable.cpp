@@ -38,11 +38,13 @@ CpuExecutable::CpuExecutable(const graph::Graph& graph, CpuVariables& variables,
     throw std::logic_error("an ordered sum needs lanes of one thread and no batch statistics");
   }
   if (updates_) allocate_gradients();
-  // The usual size now, other sizes (the last batch of an epoch) when they come.
-  const std::int64_t all = options.max_samples * ranks_in(options.reduction);
-  const std::span<const WorkerShare> shares = shares_.of(options.max_samples, all);
+  prepare(options.max_samples, options.max_samples * ranks_in(options.reduction));
+}
+
+void CpuExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
+  const std::span<const WorkerShare> shares = shares_.of(samples, all_samples);
   if (updates_) allocate_partial_sums(shares);
-  for (int worker = 0; worker < workers.count(); ++worker) {
+  for (int worker = 0; worker < workers_.count(); ++worker) {
     const WorkerShare& share = shares[static_cast<std::size_t>(worker)];
     for (std::int64_t i = 0; i < share.micro_batches(); ++i) {
       if (share.micro_batch_count(i) > 0) program(worker, share.micro_batch_count(i));

@@ -22,6 +22,7 @@ class CpuExecutable : public Executable {
 
   // Runs the call on the workers before it returns.
   void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
+  void prepare(std::int64_t samples, std::int64_t all_samples) override;
   Gradient gradient(Stream& stream) override;
   MemoryReport memory() const override;
   void print(std::ostream& out) const override;

@@ -76,10 +76,12 @@ StepPlan::Batches StepPlan::batches(std::int64_t step) const {
 std::int64_t StepPlan::samples_of(std::int64_t step) const {
   const Batches range = batches(step);
   std::int64_t count = 0;
-  for (std::int64_t i = 0; i < range.count; ++i) {
-    count += data::batch_range(samples, batch / repetitions, range.first + i).count * repetitions;
-  }
+  for (std::int64_t i = 0; i < range.count; ++i) count += samples_of_batch(range.first + i);
   return count;
+}
+
+std::int64_t StepPlan::samples_of_batch(std::int64_t number) const {
+  return data::batch_range(samples, batch / repetitions, number).count * repetitions;
 }
 
 }  // namespace trainer::train

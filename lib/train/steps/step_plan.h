@@ -30,6 +30,8 @@ struct StepPlan {
     std::int64_t first, count;
   };
   Batches batches(std::int64_t step) const;
+  // Samples of a batch of the whole run, of all replicas together.
+  std::int64_t samples_of_batch(std::int64_t number) const;
   // Samples of a step: the true number that its gradient is divided by.
   std::int64_t samples_of(std::int64_t step) const;
   double epoch(std::int64_t steps_done) const {

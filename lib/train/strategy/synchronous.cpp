@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/partition.h"
 #include "data/not_finite.h"
 #include "train/features/feature_cache.h"
 #include "train/session/session.h"
@@ -44,6 +45,17 @@ void SynchronousStrategy::open_feed(const FeatureCaches& features) {
   options.end_step = std::max(options.first_step, last.first + last.count);
   const data::Dataset* images = job.data.train.get();
   feed_ = std::make_unique<Feed>(*images, features.of(images), job.engine, options);
+  prepare_short_batch(*options.end_step);
+}
+
+// In the middle of an epoch, planning for its short last batch would hold up the devices.
+void SynchronousStrategy::prepare_short_batch(std::int64_t end_batch) {
+  const Job& job = session().job;
+  const StepPlan& plan = job.plan;
+  if (end_batch < plan.batches_per_epoch) return;
+  const std::int64_t all = plan.samples_of_batch(plan.batches_per_epoch - 1);
+  if (all == plan.batch) return;
+  job.engine.prepare(partition(all, share().ranks, share().rank).count, all);
 }
 
 // After an error, calls may still be in flight and read the feed's memory.

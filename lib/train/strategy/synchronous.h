@@ -36,6 +36,8 @@ class SynchronousStrategy : public Strategy {
   void prefetch_next_batch();
 
  private:
+  void prepare_short_batch(std::int64_t end_batch);
+
   // A launched step; its calls come one a batch.
   struct Step {
     std::int64_t number = 0;  // from 0

@@ -61,9 +61,21 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   state_ = allocate_copy(device, &state, sizeof state);
   if (updates_) allocate_sums();
   clock_ = allocate_zeros(device, sizeof(StepClock) + buckets_.size() * sizeof(ClockSpan));
-  Call usual;
-  usual.parts = parts_of(options.max_samples, options.max_samples * rank_count());
-  make_programs(usual);
+  prepare(options.max_samples, options.max_samples * rank_count());
+}
+
+void CudaExecutable::prepare(std::int64_t samples, std::int64_t all_samples) {
+  const DeviceGuard guard(variables_.device());
+  Call call;
+  call.samples = samples;
+  call.parts = parts_of(samples, all_samples);
+  call.idle = is_idle(samples);
+  make_programs(call);
+}
+
+// Whether a call of so many samples only takes part in the other ranks' batch statistics.
+bool CudaExecutable::is_idle(std::int64_t samples) const {
+  return samples == 0 && updates_ && batch_statistics_ && options_.reduction.statistics != nullptr;
 }
 
 std::int64_t CudaExecutable::rank_count() const { return ranks_ == nullptr ? 1 : ranks_->size(); }
@@ -146,8 +158,7 @@ CudaExecutable::Call CudaExecutable::make_call(const Bindings& bindings, const S
   call.outputs.assign(bindings.outputs.begin(), bindings.outputs.end());
   call.accumulate = scalars.accumulate;
   call.apply = scalars.apply;
-  call.idle = call.samples == 0 && updates_ && batch_statistics_ &&
-              options_.reduction.statistics != nullptr;
+  call.idle = is_idle(call.samples);
   call.has_numbers = bindings.numbers != nullptr;
   call.stream = stream;
   return call;

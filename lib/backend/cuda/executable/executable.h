@@ -25,6 +25,7 @@ class CudaExecutable final : public Executable {
                  const CompileOptions& options);
 
   void launch(const Bindings& bindings, const Scalars& scalars, Stream& stream) override;
+  void prepare(std::int64_t samples, std::int64_t all_samples) override;
   Gradient gradient(Stream& stream) override;
   LossScaleState loss_scale(Stream& stream) override;
   void set_loss_scale(const LossScaleState& scale, Stream& stream) override;
@@ -71,6 +72,7 @@ class CudaExecutable final : public Executable {
   void check_options() const;
   Call make_call(const Bindings& bindings, const Scalars& scalars, cudaStream_t stream) const;
   std::vector<Part> parts_of(std::int64_t samples, std::int64_t all_samples) const;
+  bool is_idle(std::int64_t samples) const;
   static Key key_of(const Call& call);
   std::int64_t rank_count() const;
   void allocate_sums();
