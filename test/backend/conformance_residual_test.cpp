@@ -179,8 +179,7 @@ TEST_CASE("residual block: moving statistics") {
   }
 }
 
-TEST_CASE("residual blocks that one pass computes have the same bits") {
-  if (uses_gpus()) TRAINER_SKIP("the CPU's kernels compute the ends of blocks in one pass");
+TEST_CASE("residual block: steps that run several ops give the bits of the single ops") {
   check_same_bits("the norm first", {});
   check_same_bits("the norm second", {.norm_second = true});
   check_same_bits("two norms", {.channels = 37, .two_norms = true});
@@ -221,6 +220,32 @@ TEST_CASE("residual blocks that one pass computes: bfloat16") {
     TRAINER_SKIP("this processor does not compute in bfloat16");
   }
   CHECK(steps_of("with a batch norm", {}, DType::kBFloat16) == 2);
+}
+
+TEST_CASE("residual block: which ops the CUDA backend runs as one step") {
+  if (!uses_gpus()) TRAINER_SKIP("the CUDA backend is not the one that tests run on");
+  const auto with_a_norm = [](const Spec& spec) { return steps_of("with batch norm", spec); };
+  const auto with_a_sum = [](const Spec& spec) { return steps_of("after add", spec); };
+  CHECK(with_a_norm({}) == 2);
+  CHECK(with_a_norm({.norm_second = true}) == 2);
+  CHECK(with_a_norm({.two_gradients = false}) == 2);
+  CHECK(with_a_norm({.activation = {}}) == 2);
+  CHECK(with_a_norm({.activation = {Activation::Kind::kTanh}}) == 2);
+  CHECK(with_a_norm({.two_norms = true}) == 2);
+  CHECK(with_a_norm({.flat = true}) == 2);
+  CHECK(with_a_sum({}) == 0);
+  CHECK(steps_of("with batch norm", {}, DType::kBFloat16) == 2);
+  // An activation whose gradient needs its input runs alone.
+  CHECK(with_a_norm({.activation = {Activation::Kind::kGelu}}) == 1);
+  // The norm's output has another reader: the sum and its activation run as one.
+  CHECK(with_a_norm({.used_again = true}) == 1);
+  CHECK(with_a_sum({.used_again = true}) == 1);
+  // Where the norm's input is computed again, its gradient cannot run in the place of the sum.
+  CHECK(with_a_norm({.x_again = true}) == 1);
+  CHECK(with_a_sum({.x_again = true}) == 1);
+  CHECK(with_a_norm({.writes_all = true}) == 1);
+  // The norm reads a copy of the gradient, which is a sum as well.
+  CHECK(with_a_norm({.writes_all = true, .separate = true}) == 1);
 }
 
 }  // namespace trainer::test

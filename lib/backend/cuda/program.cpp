@@ -55,6 +55,7 @@ Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, Machine& mac
       variables_(variables),
       options_(options),
       statistics_ranks_(cuda_collective(options.reduction.statistics)),
+      groups_(find_groups(graph)),
       used_(graph.values.size(), false) {}
 
 Program Lowering::lower() {
@@ -65,10 +66,10 @@ Program Lowering::lower() {
   Program program;
   program.samples = samples_;
   place_inputs(program);
-  lower_nodes(false);
+  lower_groups(false);
   place_outputs(program);
   const std::size_t statistics_begin = steps_.size();
-  lower_nodes(true);
+  lower_groups(true);
   // An output must outlive every step.
   for (const Program::Port& port : program.outputs) {
     buffers_[static_cast<std::size_t>(port.buffer)].last = static_cast<int>(steps_.size());
@@ -86,11 +87,15 @@ Program Lowering::lower() {
   return program;
 }
 
-void Lowering::lower_nodes(bool update_phase) {
-  for (const graph::Node& node : graph_.nodes) {
-    if ((node.phase == graph::Phase::kUpdate) != update_phase) continue;
-    node_ = &node;
-    std::visit([this](const auto& op) { cuda::lower(op, *this); }, node.op);
+void lower(const SingleNode& group, Lowering& l) {
+  std::visit([&l](const auto& op) { lower(op, l); }, group.node->op);
+}
+
+void Lowering::lower_groups(bool update_phase) {
+  for (const Group& group : groups_) {
+    node_ = std::visit([](const auto& any) { return any.node; }, group);
+    if ((node_->phase == graph::Phase::kUpdate) != update_phase) continue;
+    std::visit([this](const auto& any) { cuda::lower(any, *this); }, group);
     pending_.clear();
     pending_scratch_ = 0;
   }
@@ -153,8 +158,8 @@ Operand Lowering::place(ValueId id) {
   return operand;
 }
 
-Operand Lowering::input(std::size_t i) {
-  const Operand operand = place(node_->inputs[i]);
+Operand Lowering::value(ValueId id) {
+  const Operand operand = place(id);
   use(operand.buffer);
   return operand;
 }
@@ -179,12 +184,6 @@ Operand Lowering::input_as(std::size_t i, DType type) {
   converted_[{id, type}] = to;
   use(to.buffer);
   return to;
-}
-
-Operand Lowering::output(std::size_t i) {
-  const Operand operand = place(node_->outputs[i]);
-  use(operand.buffer);
-  return operand;
 }
 
 void Lowering::alias_output(std::size_t i, const Operand& operand) {

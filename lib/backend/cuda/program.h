@@ -11,6 +11,7 @@
 #include "backend/arena.h"
 #include "backend/backend.h"
 #include "backend/cuda/collectives/collective.h"
+#include "backend/cuda/fuse/groups.h"
 #include "backend/cuda/kernels/step.h"
 #include "backend/cuda/machine.h"
 #include "backend/cuda/variables.h"
@@ -105,11 +106,13 @@ class Lowering {
   std::int64_t samples() const { return samples_; }
   const graph::Node& node() const { return *node_; }
   std::size_t input_count() const { return node_->inputs.size(); }
+  // A value that the next step reads or writes, as it lies.
+  Operand value(graph::ValueId id);
   // Input i as it lies.
-  Operand input(std::size_t i);
+  Operand input(std::size_t i) { return value(node_->inputs[i]); }
   // Input i in this type; inserts a conversion where it is of another.
   Operand input_as(std::size_t i, DType type);
-  Operand output(std::size_t i);
+  Operand output(std::size_t i) { return value(node_->outputs[i]); }
   // Output i is the same memory as `operand`.
   void alias_output(std::size_t i, const Operand& operand);
   Shape input_shape(std::size_t i) const;  // with the number of samples filled in
@@ -135,7 +138,7 @@ class Lowering {
   CudaCollective* statistics_ranks() const { return statistics_ranks_; }
 
  private:
-  void lower_nodes(bool update_phase);
+  void lower_groups(bool update_phase);
   Operand place(graph::ValueId id);
   BufferId add_buffer(BufferSource source, std::int64_t bytes);
   BufferId packed(std::size_t i, const std::string& key, std::int64_t bytes,
@@ -159,8 +162,9 @@ class Lowering {
   CudaVariables& variables_;
   const CompileOptions& options_;
   CudaCollective* statistics_ranks_;
+  std::vector<Group> groups_;
 
-  const graph::Node* node_ = nullptr;
+  const graph::Node* node_ = nullptr;  // that is lowered, or that names its group
   std::map<graph::ValueId, Operand> placed_;
   std::map<std::pair<graph::ValueId, DType>, Operand> converted_;
   std::map<graph::ValueId, float*> prepared_;
@@ -173,7 +177,14 @@ class Lowering {
   std::vector<Buffer> constants_;
 };
 
-// One overload an op, in the file of the op's name in lower/.
+// One overload per group, in the file of its name in lower/.
+void lower(const SingleNode& group, Lowering& l);
+void lower(const AddActivate& group, Lowering& l);
+void lower(const NormAdd& group, Lowering& l);
+void lower(const AddActivateBackward& group, Lowering& l);
+void lower(const GradientNorm& group, Lowering& l);
+
+// One overload per op, in the file of the op's name in lower/.
 void lower(const graph::Preprocess& op, Lowering& l);
 void lower(const graph::Conv& op, Lowering& l);
 void lower(const graph::ConvBackwardData& op, Lowering& l);

@@ -119,12 +119,13 @@ __global__ void __launch_bounds__(kThreads)
   if (channel == 0) all_rows[0] = static_cast<float>(all.count);
 }
 
-// The mean is taken off first: channels that hardly vary would lose their digits otherwise.
+// The mean is taken off first: channels that hardly vary would lose their digits otherwise. Each
+// sum with an addend is rounded to T as it would be in memory.
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
-    normalize_kernel(const T* x, const float* gamma, const float* beta, const float* mean,
-                     const float* inverse_std, Activation activation, T* y, std::int64_t rows,
-                     std::int64_t c) {
+    normalize_kernel(const T* x, const T* addend, const float* gamma, const float* beta,
+                     const float* mean, const float* inverse_std, Activation activation, T* y,
+                     std::int64_t rows, std::int64_t c) {
   const std::int64_t channel = tile_channel<N>();
   if (channel >= c) return;
   float m[N], a[N], b[N], is[N];
@@ -137,9 +138,43 @@ __global__ void __launch_bounds__(kThreads)
     float v[N];
     load<N>(x + row * c + channel, v);
     for (int k = 0; k < N; ++k) v[k] = (v[k] - m[k]) * a[k] + b[k];
+    if (addend != nullptr) {
+      float other[N];
+      load<N>(addend + row * c + channel, other);
+      for (int k = 0; k < N; ++k) v[k] = rounded<T>(rounded<T>(v[k]) + other[k]);
+    }
     activate(activation, v);
     store<N>(v, y + row * c + channel);
   }
+}
+
+// What the gradient of an output is made of, and where it is kept.
+template <class T>
+struct Gradient {
+  const T* dy;
+  const T* dy2;  // added to dy; null: nothing
+  const T* y;    // null: no activation
+  T* sum;        // null: it is not kept
+};
+
+// g = (dy + dy2) * activation'(y) at element `at`, rounded to T where it would be in memory.
+template <int N, class T>
+__device__ inline void load_gradient(const Gradient<T>& from, const Activation& activation,
+                                     std::int64_t at, float (&g)[N]) {
+  load<N>(from.dy + at, g);
+  if (from.dy2 != nullptr) {
+    float other[N];
+    load<N>(from.dy2 + at, other);
+    for (int k = 0; k < N; ++k) g[k] = rounded<T>(g[k] + other[k]);
+  }
+  if (from.y != nullptr) {
+    float saved[N];
+    load<N>(from.y + at, saved);
+    activate_backward_from_output(activation, saved, g);
+  }
+  if (from.sum == nullptr) return;
+  for (int k = 0; k < N; ++k) g[k] = rounded<T>(g[k]);
+  store<N>(g, from.sum + at);
 }
 
 // g = dy * activation'(y) at element `at`.
@@ -156,7 +191,7 @@ __device__ inline void load_gradient(const T* dy, const T* y, const Activation& 
 // partial[blockIdx.x][2][c].
 template <class T, int N>
 __global__ void __launch_bounds__(kThreads)
-    backward_sums_kernel(const T* x, const T* dy, const T* y, const float* mean,
+    backward_sums_kernel(const T* x, Gradient<T> gradient, const float* mean,
                          const float* inverse_std, Activation activation, std::int64_t rows,
                          std::int64_t c, float* partial) {
   const std::int64_t channel = tile_channel<N>();
@@ -168,7 +203,7 @@ __global__ void __launch_bounds__(kThreads)
     for (std::int64_t row = tile_row(); row < rows; row += tile_row_step()) {
       const std::int64_t at = row * c + channel;
       float g[N], v[N];
-      load_gradient<N>(dy, y, activation, at, g);
+      load_gradient<N>(gradient, activation, at, g);
       load<N>(x + at, v);
       for (int k = 0; k < N; ++k) {
         sum[k] += g[k];
@@ -312,12 +347,18 @@ void combine_moments(const float* moments, std::int64_t ranks, std::int64_t c, f
 void normalize(const void* x, const float* gamma, const float* beta, const float* mean,
                const float* inverse_std, const Activation& activation, void* y, DType type,
                std::int64_t rows, std::int64_t c, cudaStream_t stream) {
-  const bool vectors = aligned({x, gamma, beta, mean, inverse_std, y});
+  normalize_add(x, nullptr, gamma, beta, mean, inverse_std, activation, y, type, rows, c, stream);
+}
+
+void normalize_add(const void* x, const void* addend, const float* gamma, const float* beta,
+                   const float* mean, const float* inverse_std, const Activation& activation,
+                   void* y, DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream) {
+  const bool vectors = aligned({x, addend, gamma, beta, mean, inverse_std, y});
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
     const RowTiles tiles = pass_tiles(rows, c / N);
     launch("normalize", normalize_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
-           static_cast<const T*>(x), gamma, beta, mean, inverse_std, activation, static_cast<T*>(y),
-           rows, c);
+           static_cast<const T*>(x), static_cast<const T*>(addend), gamma, beta, mean, inverse_std,
+           activation, static_cast<T*>(y), rows, c);
   });
 }
 
@@ -325,14 +366,25 @@ void norm_backward_sums(const void* x, const void* dy, const void* y, const floa
                         const float* inverse_std, const Activation& activation, DType type,
                         std::int64_t rows, std::int64_t c, float* sums, void* scratch,
                         cudaStream_t stream) {
+  norm_backward_sums(x, {dy, nullptr, y, nullptr}, mean, inverse_std, activation, type, rows, c,
+                     sums, scratch, stream);
+}
+
+void norm_backward_sums(const void* x, const NormGradient& gradient, const float* mean,
+                        const float* inverse_std, const Activation& activation, DType type,
+                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
+                        cudaStream_t stream) {
   auto* partial = static_cast<float*>(scratch);
-  const bool vectors = aligned({x, dy, y, mean, inverse_std});
+  const bool vectors =
+      aligned({x, gradient.dy, gradient.dy2, gradient.y, gradient.sum, mean, inverse_std});
   with_row_vectors(type, c, vectors, [&]<class T, int N>() {
     const RowTiles tiles = partial_tiles(rows, c / N);
+    const Gradient<T> from = {
+        static_cast<const T*>(gradient.dy), static_cast<const T*>(gradient.dy2),
+        saved_output<T>(gradient.y, activation), static_cast<T*>(gradient.sum)};
     launch("norm_backward_sums", backward_sums_kernel<T, N>, tiles.grid, tiles.block,
-           tiles.threads() * N * sizeof(float), stream, static_cast<const T*>(x),
-           static_cast<const T*>(dy), saved_output<T>(y, activation), mean, inverse_std, activation,
-           rows, c, partial);
+           tiles.threads() * N * sizeof(float), stream, static_cast<const T*>(x), from, mean,
+           inverse_std, activation, rows, c, partial);
     sum_parts(partial, tiles.grid.x, 2 * c, sums, stream);
   });
 }

@@ -31,9 +31,28 @@ void normalize(const void* x, const float* gamma, const float* beta, const float
                const float* inverse_std, const graph::Activation& activation, void* y, DType type,
                std::int64_t rows, std::int64_t c, cudaStream_t stream);
 
+// y = activation(normalize(x) + addend), with the bits of normalize() to `type`, add() and
+// activate() one after the other.
+void normalize_add(const void* x, const void* addend, const float* gamma, const float* beta,
+                   const float* mean, const float* inverse_std, const graph::Activation& activation,
+                   void* y, DType type, std::int64_t rows, std::int64_t c, cudaStream_t stream);
+
 // With g = dy * activation'(y) (y null without an activation): sums[0][c] = sum g,
 // sums[1][c] = sum g * (x - mean) * inverse_std, float32, of this rank.
 void norm_backward_sums(const void* x, const void* dy, const void* y, const float* mean,
+                        const float* inverse_std, const graph::Activation& activation, DType type,
+                        std::int64_t rows, std::int64_t c, float* sums, void* scratch,
+                        cudaStream_t stream);
+// The gradient g = (dy + dy2) * activation'(y), all of [rows, c].
+struct NormGradient {
+  const void* dy = nullptr;
+  const void* dy2 = nullptr;  // null: dy alone
+  const void* y = nullptr;    // null: no activation
+  void* sum = nullptr;        // g is written to it, unless it is null; may be dy or dy2
+};
+// The same sums of this g, with the bits of add(), activate_backward() and norm_backward_sums() one
+// after the other.
+void norm_backward_sums(const void* x, const NormGradient& gradient, const float* mean,
                         const float* inverse_std, const graph::Activation& activation, DType type,
                         std::int64_t rows, std::int64_t c, float* sums, void* scratch,
                         cudaStream_t stream);

@@ -32,6 +32,14 @@ void activate(const graph::Activation& activation, const void* x, void* y, DType
 void activate_backward(const graph::Activation& activation, const void* s, const void* dy, void* dx,
                        DType type, std::int64_t count, cudaStream_t stream);
 
+// y = activation(a + b), and dx = (a + b) * derivative, with the bits of add() and the function
+// above one after the other. For activations that are fusable and differentiable from their output.
+void add_activate(const graph::Activation& activation, const void* a, const void* b, void* y,
+                  DType type, std::int64_t count, cudaStream_t stream);
+void add_activate_backward(const graph::Activation& activation, const void* s, const void* a,
+                           const void* b, void* dx, DType type, std::int64_t count,
+                           cudaStream_t stream);
+
 // graph::Dropout on `samples` samples of `elements`: the draws of lib/backend/cpu/simd/memory.inl,
 // bit for bit, of sample scalars->first_sample + offset + s and step scalars->update.
 void dropout(const graph::Dropout& op, const void* x, void* y, DType type, std::int64_t samples,

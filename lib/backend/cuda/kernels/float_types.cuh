@@ -45,6 +45,14 @@ inline void assign(BFloat16& to, float x) { to.bits = float_to_bfloat16(x); }
 inline void assign(Float16& to, float x) { to.bits = float_to_float16(x); }
 #endif
 
+// x as a T holds it.
+template <class T>
+__device__ inline float rounded(float x) {
+  T to;
+  assign(to, x);
+  return to_float(to);
+}
+
 // Elements of T in 16 bytes.
 template <class T>
 inline constexpr int kVector = 16 / static_cast<int>(sizeof(T));

@@ -1,6 +1,6 @@
-#include "backend/cuda/kernels/batch_norm.h"
+#include "backend/cuda/lower/batch_norm.h"
 
-#include "backend/cuda/program.h"
+#include "backend/cuda/kernels/batch_norm.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -20,11 +20,13 @@ void clear_floats(float* to, std::int64_t count, cudaStream_t stream) {
 
 }  // namespace
 
-void lower(const graph::BatchNorm& op, Lowering& l) {
-  const Operand x = l.input(0);
-  const BufferId gamma = l.input(1).buffer, beta = l.input(2).buffer;
-  const Operand y = l.output(0);
-  const BufferId mean = l.output(1).buffer, inverse_std = l.output(2).buffer;
+void lower_norm(const graph::Node& norm, BufferId addend, const graph::Activation& activation,
+                const Operand& y, const char* implementation, Lowering& l) {
+  const Operand x = l.value(norm.inputs[0]);
+  const BufferId gamma = l.value(norm.inputs[1]).buffer, beta = l.value(norm.inputs[2]).buffer;
+  const BufferId mean = l.value(norm.outputs[1]).buffer;
+  const BufferId inverse_std = l.value(norm.outputs[2]).buffer;
+  const float epsilon = std::get<graph::BatchNorm>(norm.op).epsilon;
   const std::int64_t rows = x.rows(), channels = x.c();
   CudaCollective* ranks = l.statistics_ranks();
   const std::int64_t size = ranks == nullptr ? 1 : ranks->size();
@@ -32,7 +34,7 @@ void lower(const graph::BatchNorm& op, Lowering& l) {
   const BufferId all_moments = ranks == nullptr ? moments : l.scratch(size * 3 * channels * kFloat);
   const BufferId all_rows = l.scratch(kFloat);
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
-  l.step("kernel", [=](const StepContext& c) {
+  l.step(implementation, [=](const StepContext& c) {
     if (c.counted) {
       channel_moments(c.at(x.buffer), x.type, rows, channels, c.at<float>(moments), c.at(scratch),
                       c.stream);
@@ -42,46 +44,62 @@ void lower(const graph::BatchNorm& op, Lowering& l) {
     if (ranks != nullptr) {
       ranks->all_gather(c.at<float>(moments), c.at<float>(all_moments), 3 * channels, c.stream);
     }
-    combine_moments(c.at<float>(all_moments), size, channels, op.epsilon, c.at<float>(mean),
+    combine_moments(c.at<float>(all_moments), size, channels, epsilon, c.at<float>(mean),
                     c.at<float>(inverse_std), c.at<float>(all_rows), c.stream);
-    normalize(c.at(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
-              c.at<float>(inverse_std), op.activation, c.at(y.buffer), x.type, rows, channels,
-              c.stream);
+    normalize_add(c.at(x.buffer), addend < 0 ? nullptr : c.at(addend), c.at<float>(gamma),
+                  c.at<float>(beta), c.at<float>(mean), c.at<float>(inverse_std), activation,
+                  c.at(y.buffer), x.type, rows, channels, c.stream);
   });
 }
 
-void lower(const graph::BatchNormBackward& op, Lowering& l) {
-  const Operand dx = l.output(0);
-  const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;
-  const Operand x = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
-  const BufferId gamma = l.input(2).buffer;
-  const BufferId mean = l.input(3).buffer, inverse_std = l.input(4).buffer;
-  const BufferId y = op.activation.linear() ? -1 : l.input_as(5, dx.type).buffer;
+void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradientPlaces& gradient,
+                         const char* implementation, Lowering& l) {
+  const Operand dx = l.value(norm.outputs[0]);
+  const BufferId dgamma = l.value(norm.outputs[1]).buffer;
+  const BufferId dbeta = l.value(norm.outputs[2]).buffer;
+  const BufferId gamma = l.value(norm.inputs[2]).buffer;
+  const BufferId mean = l.value(norm.inputs[3]).buffer;
+  const BufferId inverse_std = l.value(norm.inputs[4]).buffer;
   const std::int64_t rows = dx.rows(), channels = dx.c();
   CudaCollective* ranks = l.statistics_ranks();
   // sum g, sum g * xhat, and the number of rows.
   const BufferId sums = l.scratch((2 * channels + 1) * kFloat);
   const BufferId row_count = l.constant({static_cast<float>(rows)});
   const BufferId scratch = l.scratch(batch_norm_scratch(rows, channels));
-  l.step("kernel", [=](const StepContext& c) {
-    const void* output = y < 0 ? nullptr : c.at(y);
+  l.step(implementation, [=](const StepContext& c) {
+    const auto at = [&c](BufferId buffer) { return buffer < 0 ? nullptr : c.at(buffer); };
     float* all_rows = c.at<float>(sums) + 2 * channels;
-    if (c.counted) {
-      norm_backward_sums(c.at(x.buffer), c.at(dy.buffer), output, c.at<float>(mean),
-                         c.at<float>(inverse_std), op.activation, dx.type, rows, channels,
-                         c.at<float>(sums), c.at(scratch), c.stream);
-      copy_floats(c.at<float>(row_count), all_rows, 1, c.stream);
-    } else {
-      clear_floats(c.at<float>(sums), 2 * channels + 1, c.stream);
-    }
+    // A rank whose samples do not count writes the sum all the same: its later steps read it.
+    norm_backward_sums(c.at(x),
+                       {at(gradient.dy), at(gradient.dy2), at(gradient.y), at(gradient.sum)},
+                       c.at<float>(mean), c.at<float>(inverse_std), gradient.activation, dx.type,
+                       rows, channels, c.at<float>(sums), c.at(scratch), c.stream);
+    copy_floats(c.at<float>(row_count), all_rows, 1, c.stream);
+    if (!c.counted) clear_floats(c.at<float>(sums), 2 * channels + 1, c.stream);
     // This rank's share; the update sums the ranks' gradients.
     copy_floats(c.at<float>(sums), c.at<float>(dbeta), channels, c.stream);
     copy_floats(c.at<float>(sums) + channels, c.at<float>(dgamma), channels, c.stream);
     if (ranks != nullptr) ranks->all_reduce(c.at<float>(sums), 2 * channels + 1, c.stream);
-    norm_backward(c.at(x.buffer), c.at(dy.buffer), output, c.at<float>(gamma), c.at<float>(mean),
-                  c.at<float>(inverse_std), c.at<float>(sums), all_rows, op.activation,
-                  c.at(dx.buffer), dx.type, rows, channels, c.stream);
+    // With the sum in memory, its terms and the activation are in it.
+    const bool summed = gradient.sum >= 0;
+    norm_backward(c.at(x), at(summed ? gradient.sum : gradient.dy),
+                  summed ? nullptr : at(gradient.y), c.at<float>(gamma), c.at<float>(mean),
+                  c.at<float>(inverse_std), c.at<float>(sums), all_rows,
+                  summed ? graph::Activation{} : gradient.activation, c.at(dx.buffer), dx.type,
+                  rows, channels, c.stream);
   });
+}
+
+void lower(const graph::BatchNorm& op, Lowering& l) {
+  lower_norm(l.node(), -1, op.activation, l.output(0), "kernel", l);
+}
+
+void lower(const graph::BatchNormBackward& op, Lowering& l) {
+  const Operand dx = l.output(0);
+  const BufferId dy = l.input_as(1, dx.type).buffer;
+  const BufferId y = op.activation.linear() ? -1 : l.input_as(5, dx.type).buffer;
+  lower_norm_backward(l.node(), l.input_as(0, dx.type).buffer, {dy, -1, y, -1, op.activation},
+                      "kernel", l);
 }
 
 void lower(const graph::UpdateStatistics& op, Lowering& l) {

@@ -1,0 +1,80 @@
+// The stage between the compiled graph and the lowering: which nodes run as one step. Each pattern
+// has a file of its own, and each group has one lower() in the file of its name in lower/.
+#pragma once
+
+#include <map>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace trainer::backend::cuda {
+
+// A node that runs alone.
+struct SingleNode {
+  const graph::Node* node = nullptr;
+};
+
+// y = activation(x[0] + x[1]): residual_sum.cpp. Without an activation it is not a group.
+struct AddActivate {
+  const graph::Node* node = nullptr;  // the activation
+  graph::ValueId terms[2];
+  graph::Activation activation;
+};
+
+// y = activation(batch_norm(x) + addend): residual_sum.cpp. The norm's output is not written.
+struct NormAdd {
+  const graph::Node* node = nullptr;  // that writes y
+  const graph::Node* norm = nullptr;  // a BatchNorm without an activation
+  graph::ValueId addend = graph::kNoValue;
+  graph::Activation activation;  // linear: none
+};
+
+// dx = (terms[0] + terms[1]) * activation'(saved): residual_gradient.cpp.
+struct AddActivateBackward {
+  const graph::Node* node = nullptr;  // the activation's gradient
+  graph::ValueId terms[2];
+  graph::ValueId saved = graph::kNoValue;
+  graph::Activation activation;
+};
+
+// The same, or either part of it, and the gradient of a batch norm, whose sums are taken in the
+// same pass: residual_gradient.cpp.
+struct GradientNorm {
+  const graph::Node* node = nullptr;       // that writes the sum, which others may read too
+  const graph::Node* norm = nullptr;       // a BatchNormBackward without an activation
+  graph::ValueId terms[2];                 // the second one may be kNoValue
+  graph::ValueId saved = graph::kNoValue;  // kNoValue without an activation
+  graph::Activation activation;
+};
+
+// Closed: a group without a lower() does not compile. The fused results have the same bits as those
+// of their nodes, since each value is rounded to its type.
+using Group = std::variant<SingleNode, AddActivate, NormAdd, AddActivateBackward, GradientNorm>;
+
+// Which nodes belong to which group, while passes look for them.
+class Grouping {
+ public:
+  explicit Grouping(const graph::Graph& graph) : graph_(graph), taken_(graph.nodes.size(), false) {}
+
+  const graph::Graph& graph() const { return graph_; }
+  bool is_taken(int node) const { return taken_[static_cast<std::size_t>(node)]; }
+  // Runs the nodes as `group`, in the place of the node `at`, which is one of them.
+  void take(const std::vector<int>& nodes, int at, Group group);
+  // All groups, in an order in which they can run; nodes that no group has taken run alone.
+  std::vector<Group> groups() const;
+
+ private:
+  const graph::Graph& graph_;
+  std::vector<bool> taken_;
+  std::map<int, Group> at_;
+};
+
+// The patterns.
+void fuse_residual_sums(Grouping& grouping);
+void fuse_residual_gradients(Grouping& grouping);
+
+// The groups of a graph, by all patterns. The graph must outlive them.
+std::vector<Group> find_groups(const graph::Graph& graph);
+
+}  // namespace trainer::backend::cuda

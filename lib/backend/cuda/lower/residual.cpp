@@ -1,0 +1,40 @@
+// The ends of residual blocks, forward and backward: fuse/residual_sum.cpp, residual_gradient.cpp.
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/lower/batch_norm.h"
+
+namespace trainer::backend::cuda {
+
+void lower(const AddActivate& group, Lowering& l) {
+  const BufferId a = l.value(group.terms[0]).buffer, b = l.value(group.terms[1]).buffer;
+  const Operand y = l.output(0);
+  l.step("after add, kernel", [=, activation = group.activation](const StepContext& c) {
+    add_activate(activation, c.at(a), c.at(b), c.at(y.buffer), y.type, y.elements(), c.stream);
+  });
+}
+
+void lower(const AddActivateBackward& group, Lowering& l) {
+  const BufferId a = l.value(group.terms[0]).buffer, b = l.value(group.terms[1]).buffer;
+  const BufferId saved = l.value(group.saved).buffer;
+  const Operand dx = l.output(0);
+  l.step("after add, kernel", [=, activation = group.activation](const StepContext& c) {
+    add_activate_backward(activation, c.at(saved), c.at(a), c.at(b), c.at(dx.buffer), dx.type,
+                          dx.elements(), c.stream);
+  });
+}
+
+void lower(const NormAdd& group, Lowering& l) {
+  lower_norm(*group.norm, l.value(group.addend).buffer, group.activation, l.output(0),
+             "with batch norm, kernel", l);
+}
+
+void lower(const GradientNorm& group, Lowering& l) {
+  const auto buffer = [&l](graph::ValueId id) {
+    return id == graph::kNoValue ? -1 : l.value(id).buffer;
+  };
+  const NormGradientPlaces gradient{buffer(group.terms[0]), buffer(group.terms[1]),
+                                    buffer(group.saved), l.output(0).buffer, group.activation};
+  lower_norm_backward(*group.norm, buffer(group.norm->inputs[0]), gradient,
+                      "with batch norm's gradient, kernel", l);
+}
+
+}  // namespace trainer::backend::cuda
