@@ -20,7 +20,7 @@ std::vector<const CLI::Option*> flags_of(const CLI::App& command) {
   return command.get_options([](const CLI::Option* option) { return option->nonpositional(); });
 }
 
-Words names_of(const CLI::Option& option) {
+Words option_words(const CLI::Option& option) {
   Words names;
   for (const std::string& name : option.get_snames()) names.push_back("-" + name);
   for (const std::string& name : option.get_lnames()) names.push_back("--" + name);
@@ -123,7 +123,7 @@ void print_sh(const CLI::App& app, const Dialect& shell) {
     for (const CLI::Option* option : flags_of(*command)) {
       if (!takes_value(*option) || option->check_lname("set")) continue;
       Words patterns;
-      for (const std::string& name : names_of(*option))
+      for (const std::string& name : option_words(*option))
         patterns.push_back("'" + command->get_name() + " " + name + "'");
       std::cout << "        " << join(patterns, " | ") << ") ";
       const Words values = values_of(*option);
@@ -145,7 +145,7 @@ void print_sh(const CLI::App& app, const Dialect& shell) {
   for (const CLI::App* command : app.get_subcommands({})) {
     Words words;
     for (const CLI::Option* option : flags_of(*command)) {
-      for (const std::string& name : names_of(*option)) {
+      for (const std::string& name : option_words(*option)) {
         if (name.starts_with("--")) words.push_back(name);
       }
     }

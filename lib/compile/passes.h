@@ -69,6 +69,11 @@ std::vector<bool> depends_on_trainable(const Graph& graph);
 // which is to be removed.
 int use_moving_statistics(Graph& graph, int node);
 
+// The layer of a parameter: "dense/kernel" -> "dense".
+inline std::string layer_of(const std::string& parameter) {
+  return parameter.substr(0, parameter.rfind('/'));
+}
+
 inline Node& node_at(Graph& graph, int i) { return graph.nodes[static_cast<std::size_t>(i)]; }
 inline std::size_t index(ValueId id) { return static_cast<std::size_t>(id); }
 

@@ -1,14 +1,6 @@
 #include "compile/passes.h"
 
 namespace trainer::compile {
-namespace {
-
-// "dense/kernel" -> "dense"
-std::string layer_of(const std::string& parameter) {
-  return parameter.substr(0, parameter.rfind('/'));
-}
-
-}  // namespace
 
 Graph penalty(Graph graph, const Options&) {
   std::vector<ValueId> terms;

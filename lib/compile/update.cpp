@@ -7,10 +7,6 @@
 namespace trainer::compile {
 namespace {
 
-std::string layer_of(const std::string& parameter) {
-  return parameter.substr(0, parameter.rfind('/'));
-}
-
 ValueId add_slot(Graph& graph, const Value& parameter, const graph::Slot& slot) {
   Value value;
   value.name = parameter.name + "/" + slot.name;

@@ -14,7 +14,8 @@ namespace {
 namespace fs = std::filesystem;
 
 // Of keys that exclude each other, the own one replaces those of the extended file.
-void drop_rivals(Node& base, const std::string& key, const std::vector<std::string>& group) {
+void drop_alternatives_of_base(Node& base, const std::string& key,
+                               const std::vector<std::string>& group) {
   if (std::find(group.begin(), group.end(), key) == group.end()) return;
   std::erase_if(base.entries, [&](const Entry& entry) {
     return entry.key != key && std::find(group.begin(), group.end(), entry.key) != group.end();
@@ -30,9 +31,10 @@ void merge(Node& base, Node own, const Schema* schema) {
   for (Entry& entry : own.entries) {
     const Field* field = schema == nullptr ? nullptr : schema->find(entry.key);
     if (schema != nullptr && entry.value.kind != Node::Kind::kNull) {
-      for (const Schema::Group& group : schema->groups) drop_rivals(base, entry.key, group.keys);
+      for (const Schema::Group& group : schema->groups)
+        drop_alternatives_of_base(base, entry.key, group.keys);
     }
-    if (schema != nullptr) drop_rivals(base, entry.key, schema->choices);
+    if (schema != nullptr) drop_alternatives_of_base(base, entry.key, schema->choices);
     if (Entry* same = base.find(entry.key)) {
       same->loc = entry.loc;
       merge(same->value, std::move(entry.value), field == nullptr ? nullptr : &field->schema);

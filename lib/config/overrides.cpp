@@ -56,7 +56,8 @@ Node map_node(const SourceLoc& loc) {
 }
 
 // Of keys that exclude each other, the one that is set replaces those that the file gives.
-void drop_rivals(Node& map, const std::string& key, const std::vector<std::string>& group) {
+void drop_alternatives_of_file(Node& map, const std::string& key,
+                               const std::vector<std::string>& group) {
   if (std::find(group.begin(), group.end(), key) == group.end()) return;
   std::erase_if(map.entries, [&](const Entry& entry) {
     return entry.key != key && entry.value.origin != Origin::Kind::kSet &&
@@ -80,8 +81,9 @@ class Walk {
     if (!field) return unknown_key(key, path_, schema_->keys());
     expand_top(*node_, *schema_);
     if (node_->kind != Node::Kind::kMap) *node_ = map_node(loc_);
-    drop_rivals(*node_, key, schema_->choices);
-    for (const Schema::Group& group : schema_->groups) drop_rivals(*node_, key, group.keys);
+    drop_alternatives_of_file(*node_, key, schema_->choices);
+    for (const Schema::Group& group : schema_->groups)
+      drop_alternatives_of_file(*node_, key, group.keys);
     Entry* entry = node_->find(key);
     if (!entry) {
       node_->entries.push_back({key, loc_, {}});

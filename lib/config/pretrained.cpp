@@ -10,7 +10,7 @@ namespace trainer::config {
 namespace {
 
 namespace fs = std::filesystem;
-using Name = Backbone::Name;
+using BackboneName = Backbone::Name;
 
 constexpr const char* kTorchVgg16 = "vgg16-397923af";
 
@@ -31,7 +31,7 @@ std::string in_folder(const std::string& folder, const std::string& file) {
 // As torch.hub.get_dir() says, for the network that is the same in torchvision and Keras; else, or
 // without a home, "".
 std::string torch_folder(const Backbone& backbone, const Environment& environment) {
-  if (backbone.name != Name::kVgg16) return "";
+  if (backbone.name != BackboneName::kVgg16) return "";
   std::string home = variable(environment, "TORCH_HOME");
   if (home.empty()) {
     if (const std::string cache = variable(environment, "XDG_CACHE_HOME"); !cache.empty()) {
@@ -61,35 +61,35 @@ std::string conversion(const std::string& folder) {
 std::string imagenet_weight_file(const Backbone& backbone) {
   const bool top = backbone.include_top;
   switch (backbone.name) {
-    case Name::kVgg16:
+    case BackboneName::kVgg16:
       return concat("vgg16_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case Name::kResNet50:
+    case BackboneName::kResNet50:
       return concat("resnet50_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case Name::kMobileNetV2:
+    case BackboneName::kMobileNetV2:
       return concat("mobilenet_v2_weights_tf_dim_ordering_tf_kernels_",
                     backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_224",
                     top ? "" : "_no_top", ".h5");
-    case Name::kResNet101:
+    case BackboneName::kResNet101:
       return concat("resnet101_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case Name::kDenseNet121:
+    case BackboneName::kDenseNet121:
       return concat("densenet121_weights_tf_dim_ordering_tf_kernels", top ? "" : "_notop", ".h5");
-    case Name::kEfficientNetB0:
-    case Name::kEfficientNetB1:
-    case Name::kEfficientNetB2:
-    case Name::kEfficientNetB3:
+    case BackboneName::kEfficientNetB0:
+    case BackboneName::kEfficientNetB1:
+    case BackboneName::kEfficientNetB2:
+    case BackboneName::kEfficientNetB3:
       return concat("efficientnetb", std::string(keras_class(backbone.name)).back(),
                     top ? "" : "_notop", ".h5");
-    case Name::kMobileNetV3Small:
-    case Name::kMobileNetV3Large:
+    case BackboneName::kMobileNetV3Small:
+    case BackboneName::kMobileNetV3Large:
       return concat("weights_mobilenet_v3_",
-                    backbone.name == Name::kMobileNetV3Small ? "small" : "large", "_224_",
+                    backbone.name == BackboneName::kMobileNetV3Small ? "small" : "large", "_224_",
                     backbone.alpha == 1 ? "1.0" : concat(backbone.alpha), "_float",
                     top ? "" : "_no_top_v2", ".h5");
-    case Name::kConvNeXtTiny:
+    case BackboneName::kConvNeXtTiny:
       return concat("convnext_tiny", top ? "" : "_notop", ".h5");
-    case Name::kResNet18:
+    case BackboneName::kResNet18:
       return "resnet18-f37072fd.safetensors";
-    case Name::kResNet34:
+    case BackboneName::kResNet34:
       return "resnet34-b627a593.safetensors";
   }
   return "";
@@ -101,33 +101,33 @@ bool is_of_torchvision(Backbone::Name name) {
 
 const char* keras_class(Backbone::Name name) {
   switch (name) {
-    case Name::kVgg16:
+    case BackboneName::kVgg16:
       return "VGG16";
-    case Name::kResNet50:
+    case BackboneName::kResNet50:
       return "ResNet50";
-    case Name::kMobileNetV2:
+    case BackboneName::kMobileNetV2:
       return "MobileNetV2";
-    case Name::kResNet18:
+    case BackboneName::kResNet18:
       return "ResNet18";
-    case Name::kResNet34:
+    case BackboneName::kResNet34:
       return "ResNet34";
-    case Name::kResNet101:
+    case BackboneName::kResNet101:
       return "ResNet101";
-    case Name::kDenseNet121:
+    case BackboneName::kDenseNet121:
       return "DenseNet121";
-    case Name::kEfficientNetB0:
+    case BackboneName::kEfficientNetB0:
       return "EfficientNetB0";
-    case Name::kEfficientNetB1:
+    case BackboneName::kEfficientNetB1:
       return "EfficientNetB1";
-    case Name::kEfficientNetB2:
+    case BackboneName::kEfficientNetB2:
       return "EfficientNetB2";
-    case Name::kEfficientNetB3:
+    case BackboneName::kEfficientNetB3:
       return "EfficientNetB3";
-    case Name::kMobileNetV3Small:
+    case BackboneName::kMobileNetV3Small:
       return "MobileNetV3Small";
-    case Name::kMobileNetV3Large:
+    case BackboneName::kMobileNetV3Large:
       return "MobileNetV3Large";
-    case Name::kConvNeXtTiny:
+    case BackboneName::kConvNeXtTiny:
       return "ConvNeXtTiny";
   }
   return "";

@@ -8,15 +8,15 @@ namespace trainer::config {
 namespace {
 
 // What the field list says of one leaf.
-struct Place {
+struct LeafPlace {
   Resume resume = Resume::kWarn;
   // The map above the leaf whose alternative may not be exchanged, and the leaf's alternative of
   // it.
   std::string choice, alternative;
 };
 
-Place place_of(const std::string& leaf) {
-  Place place;
+LeafPlace place_of(const std::string& leaf) {
+  LeafPlace place;
   const Schema* schema = &config_schema();
   std::string above, rest = leaf;
   while (!rest.empty()) {
@@ -42,7 +42,7 @@ struct Side {
 
   explicit Side(const Config& config) {
     for (auto& [key, value] : leaves(config)) {
-      if (const Place place = place_of(key); !place.choice.empty()) {
+      if (const LeafPlace place = place_of(key); !place.choice.empty()) {
         alternatives[place.choice] = place.alternative;
       }
       values[key] = std::move(value);
@@ -86,7 +86,7 @@ std::vector<Change> resume_changes(const Config& before, const Config& now) {
   for (const std::string& key : keys) {
     const std::string old_value = old_side.value(key), value = new_side.value(key);
     if (old_value == value) continue;
-    const Place place = place_of(key);
+    const LeafPlace place = place_of(key);
     if (place.resume == Resume::kFree || exchanged.contains(place.choice)) continue;
     const bool warn = allowed_to_warn(place.resume, old_value, value);
     changes.push_back(

@@ -12,7 +12,7 @@
 namespace trainer::experiment {
 namespace {
 
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
@@ -20,7 +20,7 @@ double real_of(const std::string& text) { return parse_real(text).value_or(kNone
 
 // The value of a key, or `otherwise` where it is absent or of another type.
 template <class T>
-T value_of(const Json& json, const char* key, T otherwise) {
+T value_of(const SortedJson& json, const char* key, T otherwise) {
   const auto found = json.find(key);
   if (found == json.end()) return otherwise;
   if constexpr (std::is_same_v<T, std::string>) {
@@ -102,7 +102,7 @@ void read_ledger(const Path& path, RunFiles& run) {
   }
 }
 
-Finished finished_of(const Json& json) {
+Finished finished_of(const SortedJson& json) {
   Finished finished;
   finished.steps = value_of<std::int64_t>(json, "steps", 0);
   finished.reason = value_of<std::string>(json, "reason", "");
@@ -118,10 +118,10 @@ Finished finished_of(const Json& json) {
   return finished;
 }
 
-void read_step_times(const Json& json, RunFiles& run) {
+void read_step_times(const SortedJson& json, RunFiles& run) {
   std::vector<engine::RankTimes> means;
   run.ranks.clear();
-  for (const Json& rank : json.at("ranks")) {
+  for (const SortedJson& rank : json.at("ranks")) {
     run.ranks.push_back(value_of<std::string>(rank, "name", ""));
     engine::RankTimes& mean = means.emplace_back();
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
@@ -131,7 +131,7 @@ void read_step_times(const Json& json, RunFiles& run) {
   run.step_times.add(means, value_of<std::int64_t>(json, "steps", 0));
 }
 
-void read_record(const Json& json, RunFiles& run) {
+void read_record(const SortedJson& json, RunFiles& run) {
   run.name = value_of<std::string>(json, "name", "");
   for (const char* key : {"program", "compiler", "libc", "host", "processor", "device"}) {
     run.origin.emplace_back(key, value_of<std::string>(json, key, ""));
@@ -152,7 +152,7 @@ void read_record(const Json& json, RunFiles& run) {
   }
   for (const char* name : {"train", "validation", "test"}) {
     if (!json.contains("splits") || !json["splits"].contains(name)) continue;
-    const Json& split = json["splits"][name];
+    const SortedJson& split = json["splits"][name];
     run.splits.push_back({name, value_of<std::int64_t>(split, "samples", 0),
                           split.at("classes").get<std::vector<std::int64_t>>()});
   }
@@ -160,7 +160,7 @@ void read_record(const Json& json, RunFiles& run) {
   run.total_steps = value_of<std::int64_t>(json, "total_steps", 0);
   double images = 0;
   run.energy_joules = 0;
-  for (const Json& session : json.at("sessions")) {
+  for (const SortedJson& session : json.at("sessions")) {
     ++run.sessions;
     const double energy = value_of(session, "energy_joules", kNone);
     run.energy_joules = *run.energy_joules + energy;
@@ -187,8 +187,8 @@ RunFiles read_run(const Path& folder) {
         "holds no run.json: expected the folder of a run, as `trainer train` leaves it");
   }
   try {
-    read_record(Json::parse(read_text_file(record)), run);
-  } catch (const Json::exception& error) {
+    read_record(SortedJson::parse(read_text_file(record)), run);
+  } catch (const SortedJson::exception& error) {
     throw DataError(record.string(), concat("is damaged: ", error.what()));
   }
   const Path config = folder / "config.yaml";
@@ -204,7 +204,7 @@ RunFiles read_run(const Path& folder) {
 bool is_finished(const Path& folder) {
   const Path record = folder / "run.json";
   if (!std::filesystem::exists(record)) return false;
-  const Json json = Json::parse(read_text_file(record), nullptr, false);
+  const SortedJson json = SortedJson::parse(read_text_file(record), nullptr, false);
   return json.is_object() && json.contains("finished");
 }
 

@@ -13,6 +13,12 @@ void expect_inputs(const Site& site, std::size_t count) {
   }
 }
 
+const Typed& floats(const Site& site, std::size_t i) {
+  const Typed& x = site.inputs[i];
+  if (!is_float(x.type)) fail(site, "expects floating-point input, got ", to_string(x.type));
+  return x;
+}
+
 const Typed& image(const Site& site, std::size_t i) {
   const Typed& x = site.inputs[i];
   if (x.shape.rank() != 4 || !x.shape.batched()) {

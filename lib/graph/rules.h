@@ -114,6 +114,8 @@ template <class... Parts>
 
 // Throws std::logic_error unless there are `count` inputs.
 void expect_inputs(const Site& site, std::size_t count);
+// Input i, which must be of floats.
+const Typed& floats(const Site& site, std::size_t i);
 // Input i, which must be [batch, height, width, channels] of floats.
 const Typed& image(const Site& site, std::size_t i);
 // Input i, which must be [batch, features] of floats. `advice` says what to do when it is not.

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kLegible = 14;    // pixels of a cell beside which a name fits
 constexpr int kMostName = 120;  // pixels of a name
-constexpr int kGap = 4;
+constexpr int kTextGap = 4;
 constexpr int kCard = 350;  // pixels that TensorBoard shows in a card
 
 // From white to full colour; the square root shows small shares, which are the interesting ones.
@@ -28,7 +28,7 @@ int plain_cell(int n) { return std::clamp(480 / std::max(n, 1), 2, 40); }
 // TensorBoard shows it, since it loses lines of letters where it makes a picture smaller.
 int cell_with_counts(const engine::Metrics& metrics, int n, int margin) {
   const auto most = std::max_element(metrics.confusion.begin(), metrics.confusion.end());
-  const int needed = std::max(Canvas::text_width(std::to_string(*most)) + kGap, kLegible);
+  const int needed = std::max(Canvas::text_width(std::to_string(*most)) + kTextGap, kLegible);
   return std::max(needed, std::min(plain_cell(n), (kCard - margin) / n));
 }
 
@@ -60,7 +60,7 @@ class Drawing {
   static int margin_of(const std::vector<std::string>& names) {
     int widest = 0;
     for (const std::string& name : names) widest = std::max(widest, Canvas::text_width(name));
-    return names.empty() ? 0 : Canvas::kTextHeight + std::min(widest, kMostName) + 3 * kGap;
+    return names.empty() ? 0 : Canvas::kTextHeight + std::min(widest, kMostName) + 3 * kTextGap;
   }
 
   void draw_row(int row) {
@@ -81,16 +81,16 @@ class Drawing {
   }
 
   void draw_names() {
-    const int most = margin_ - Canvas::kTextHeight - 2 * kGap;
+    const int most = margin_ - Canvas::kTextHeight - 2 * kTextGap;
     for (int c = 0; c < n_; ++c) {
       const std::string& name = names_[static_cast<std::size_t>(c)];
       const int middle = margin_ + c * cell_ + (cell_ - Canvas::kTextHeight) / 2 + 2;
       const int width = std::min(Canvas::text_width(name), most);
-      canvas_.text(margin_ - kGap - width, middle, most, name);
-      canvas_.text(middle, margin_ - kGap, most, name, kBlack, Canvas::Direction::kUp);
+      canvas_.text(margin_ - kTextGap - width, middle, most, name);
+      canvas_.text(middle, margin_ - kTextGap, most, name, kBlack, Canvas::Direction::kUp);
     }
-    canvas_.text(margin_, kGap / 2, n_ * cell_, "predicted");
-    canvas_.text(kGap / 2, canvas_.height() - kGap, n_ * cell_, "true", kBlack,
+    canvas_.text(margin_, kTextGap / 2, n_ * cell_, "predicted");
+    canvas_.text(kTextGap / 2, canvas_.height() - kTextGap, n_ * cell_, "true", kBlack,
                  Canvas::Direction::kUp);
   }
 

@@ -14,9 +14,9 @@
 namespace trainer::hooks {
 namespace {
 
-const std::vector<std::string> kColumns{"step",          "samples",      "loss",
-                                        "learning_rate", "sample_ids",   "gradient_norm",
-                                        "seconds",       "wait_seconds", "parameters"};
+const std::vector<std::string> kLedgerColumns{"step",          "samples",      "loss",
+                                              "learning_rate", "sample_ids",   "gradient_norm",
+                                              "seconds",       "wait_seconds", "parameters"};
 constexpr std::int64_t kDenseSteps = 1 << 17;  // about 13 MB
 constexpr double kFlushSeconds = 0.25;  // a write for every step would cost where steps are short
 
@@ -68,9 +68,9 @@ class LedgerHook final : public Hook {
     last_.step = written_ = info.first_step;
     const Path path = info.dir / "ledger.csv";
     const auto known = [](const std::string& name) {
-      return std::find(kColumns.begin(), kColumns.end(), name) != kColumns.end();
+      return std::find(kLedgerColumns.begin(), kLedgerColumns.end(), name) != kLedgerColumns.end();
     };
-    file_.emplace(path, info.first_step, LedgerRows{CsvColumns(path, kColumns, known)});
+    file_.emplace(path, info.first_step, LedgerRows{CsvColumns(path, kLedgerColumns, known)});
   }
 
   Request on_step(const Progress& p) override {

@@ -19,7 +19,7 @@ using Columns = std::vector<std::string>;
 
 // In the order of the files. Behind the metrics, the phases of a step: the median over the ranks.
 const Columns& columns() {
-  static const Columns kColumns = [] {
+  static const Columns columns = [] {
     Columns all{"step",
                 "epoch",
                 "split",
@@ -39,11 +39,11 @@ const Columns& columns() {
     }
     return all;
   }();
-  return kColumns;
+  return columns;
 }
 // Behind those, of a run with several ranks: the ends of the ranks' times.
 const Columns& rank_columns() {
-  static const Columns kColumns = [] {
+  static const Columns columns = [] {
     Columns all;
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
       all.push_back(engine::column_of(phase) + "_min");
@@ -52,12 +52,12 @@ const Columns& rank_columns() {
     all.emplace_back("straggler");
     return all;
   }();
-  return kColumns;
+  return columns;
 }
 // Behind those, of a run with parameter servers.
 const Columns& server_columns() {
-  static const Columns kColumns{"staleness", "staleness_max"};
-  return kColumns;
+  static const Columns columns{"staleness", "staleness_max"};
+  return columns;
 }
 // Behind those, of every device that is measured: "gpu0_power_watts".
 Columns device_columns(const std::vector<std::string>& devices) {
@@ -71,7 +71,7 @@ Columns device_columns(const std::vector<std::string>& devices) {
   return columns;
 }
 // Behind the servers', where devices have a clock: the mean gap between steps, in seconds.
-constexpr char kGap[] = "gap_seconds";
+constexpr char kGapColumn[] = "gap_seconds";
 // The last: when the row was written.
 constexpr char kTime[] = "time";
 // Whether the name is one of device_columns() for some device.
@@ -88,7 +88,7 @@ bool contains(const Columns& all, const std::string& name) {
 
 bool is_column(const std::string& name) {
   return contains(columns(), name) || contains(rank_columns(), name) ||
-         contains(server_columns(), name) || name == kGap || name == kTime ||
+         contains(server_columns(), name) || name == kGapColumn || name == kTime ||
          is_device_column(name);
 }
 
@@ -135,7 +135,7 @@ class MetricsFilesHook : public Hook {
     CsvColumns own(csv, columns(), is_column);
     if (info.ranks.size() > 1) own.add(rank_columns());
     if (has_servers_) own.add(server_columns());
-    if (devices_.has_gaps()) own.add({kGap});
+    if (devices_.has_gaps()) own.add({kGapColumn});
     own.add(device_columns(devices_.devices()));
     if (clock_) own.add({kTime});
     if (info.first_step > 0) own.add(own.found());
@@ -188,7 +188,7 @@ class MetricsFilesHook : public Hook {
       row["staleness"] = window_.staleness();
       row["staleness_max"] = window_.staleness_max();
     }
-    if (const auto gap = devices_.take_gap()) row[kGap] = rounded(*gap, 6);
+    if (const auto gap = devices_.take_gap()) row[kGapColumn] = rounded(*gap, 6);
     for (const engine::DeviceUse& use : devices_.take()) add_device(row, use);
     write(row);
     window_ = {};

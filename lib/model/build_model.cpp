@@ -17,7 +17,7 @@ using graph::kNoValue;
 using graph::ValueId;
 
 constexpr std::int64_t kImageNetClasses = 1000;  // a top's, while the data set's are not known
-constexpr std::size_t kMostNames = 12;           // of layers listed in a message
+constexpr std::size_t kMaxListedLayers = 12;     // of layers listed in a message
 constexpr std::int64_t kLeastPixels = 32;        // of a backbone's image, each way
 
 // Builds the graph layer by layer and collects mistakes; a layer below a wrong one is not looked
@@ -193,7 +193,7 @@ class Builder {
     std::vector<std::string> known;
     for (const graph::LayerInfo& layer : graph_.layers) known.push_back(layer.name);
     if (const std::string guess = config::suggestion(name, known); !guess.empty()) return guess;
-    const std::size_t first = known.size() > kMostNames ? known.size() - kMostNames : 0;
+    const std::size_t first = known.size() > kMaxListedLayers ? known.size() - kMaxListedLayers : 0;
     known.erase(known.begin(), known.begin() + static_cast<std::ptrdiff_t>(first));
     return concat(first > 0 ? "; the last layers before this one: " : "; layers before this one: ",
                   join(known));

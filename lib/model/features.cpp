@@ -52,10 +52,10 @@ const LayerInfo& layer_named(const Graph& model, const std::string& name) {
     if (layer.name == name) return layer;
     names.push_back(layer.name);
   }
-  constexpr std::size_t kMostNames = 12;
+  constexpr std::size_t kMaxNames = 12;
   std::string known = config::suggestion(name, names);
   if (known.empty()) {
-    const std::size_t first = names.size() > kMostNames ? names.size() - kMostNames : 0;
+    const std::size_t first = names.size() > kMaxNames ? names.size() - kMaxNames : 0;
     names.erase(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(first));
     known = concat(first > 0 ? "; the last layers: " : "; layers: ", join(names));
   }

@@ -110,13 +110,15 @@ class Matcher {
   Import import_;
 };
 
-constexpr std::size_t kMostNames = 8;  // of tensors listed of a kind
+constexpr std::size_t kMaxListedTensors = 8;  // of tensors listed of a kind
 
 void list(std::string& text, const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return;
   text += concat("\n  ", what, ':');
-  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += "\n    " + names[i];
-  if (names.size() > kMostNames) text += concat("\n    and ", names.size() - kMostNames, " more");
+  for (std::size_t i = 0; i < std::min(names.size(), kMaxListedTensors); ++i)
+    text += "\n    " + names[i];
+  if (names.size() > kMaxListedTensors)
+    text += concat("\n    and ", names.size() - kMaxListedTensors, " more");
 }
 
 std::string tensors(std::size_t count) {
@@ -231,13 +233,13 @@ std::vector<Notice> ImportReport::notices() const {
   if (!initialised.empty()) {
     const std::string text = concat(path, ": ", tensors(initialised.size()),
                                     " of the model left as initialised, as allow_missing says: ",
-                                    join_first(initialised, kMostNames));
+                                    join_first(initialised, kMaxListedTensors));
     notices.push_back(loaded.empty() ? Notice(text + "; none was loaded") : Notice::note(text));
   }
   if (!extra.empty()) {
-    notices.emplace_back(concat(
-        path, ": ", tensors(extra.size()),
-        " of the file unused, for which the model has no place: ", join_first(extra, kMostNames)));
+    notices.emplace_back(concat(path, ": ", tensors(extra.size()),
+                                " of the file unused, for which the model has no place: ",
+                                join_first(extra, kMaxListedTensors)));
   }
   return notices;
 }

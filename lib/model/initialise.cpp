@@ -9,7 +9,7 @@ namespace trainer::model {
 namespace {
 
 using graph::Initial;
-using Kind = config::Initializer::Kind;
+using InitializerKind = config::Initializer::Kind;
 
 // A normal distribution cut off at two deviations has this deviation.
 constexpr double kTruncatedDeviation = .87962566103423978;
@@ -50,29 +50,29 @@ Initial resolve_initializer(const config::Initializer& initializer, const Fans& 
   const double in = std::max(1.0, fans.in);
   const double both = std::max(1.0, (fans.in + fans.out) / 2);
   switch (initializer.kind) {
-    case Kind::kGlorotUniform:
+    case InitializerKind::kGlorotUniform:
       return uniform(1 / both);
-    case Kind::kGlorotNormal:
+    case InitializerKind::kGlorotNormal:
       return truncated_normal(1 / both);
-    case Kind::kHeUniform:
+    case InitializerKind::kHeUniform:
       return uniform(2 / in);
-    case Kind::kHeNormal:
+    case InitializerKind::kHeNormal:
       return truncated_normal(2 / in);
-    case Kind::kLecunUniform:
+    case InitializerKind::kLecunUniform:
       return uniform(1 / in);
-    case Kind::kLecunNormal:
+    case InitializerKind::kLecunNormal:
       return truncated_normal(1 / in);
-    case Kind::kRandomUniform:
+    case InitializerKind::kRandomUniform:
       return {Initial::Kind::kUniform, initializer.low, initializer.high};
-    case Kind::kRandomNormal:
+    case InitializerKind::kRandomNormal:
       return {Initial::Kind::kNormal, initializer.mean, initializer.stddev};
-    case Kind::kTruncatedNormal:
+    case InitializerKind::kTruncatedNormal:
       return {Initial::Kind::kTruncatedNormal, initializer.mean, initializer.stddev};
-    case Kind::kZeros:
+    case InitializerKind::kZeros:
       return {Initial::Kind::kConstant, 0, 0};
-    case Kind::kOnes:
+    case InitializerKind::kOnes:
       return {Initial::Kind::kConstant, 1, 0};
-    case Kind::kConstant:
+    case InitializerKind::kConstant:
       return {Initial::Kind::kConstant, initializer.value, 0};
   }
   return {};

@@ -25,7 +25,7 @@ std::string line(const Row& cells) {
   return text + '\n';
 }
 
-std::string table(const Row& titles, const std::vector<Row>& rows) {
+std::string markdown_table(const Row& titles, const std::vector<Row>& rows) {
   std::string text = line(titles) + line(Row(titles.size(), "---"));
   for (const Row& row : rows) text += line(row);
   return text;
@@ -33,7 +33,7 @@ std::string table(const Row& titles, const std::vector<Row>& rows) {
 
 std::string code(const std::string& text) { return text.empty() ? "" : '`' + text + '`'; }
 
-std::string keys() {
+std::string keys_text() {
   std::string text;
   for (const config::ExplainedSection& section : config::explained_sections()) {
     text += concat("\n## ", section.name, "\n\n");
@@ -45,7 +45,7 @@ std::string keys() {
       rows.push_back(
           {code(key.path), key.value, key.required ? "required" : code(key.initial), key.help});
     }
-    text += table({"key", "value", "default", "meaning"}, rows);
+    text += markdown_table({"key", "value", "default", "meaning"}, rows);
   }
   return text;
 }
@@ -62,7 +62,7 @@ std::string backbones() {
   return "\n## Backbones\n\n`weights: imagenet` is the file of the last column in `$WEIGHTS_DIR`, "
          "`weights` or "
          "`~/.keras/models`;\n`datasets/weights.sh` downloads it.\n\n" +
-         table({"name", "as in", "`data.preprocess`", "weights"}, rows);
+         markdown_table({"name", "as in", "`data.preprocess`", "weights"}, rows);
 }
 
 const char* meaning_of(config::DataFormat format) {
@@ -96,7 +96,7 @@ std::string formats() {
   for (const auto& [format, word] : config::spellings(config::DataFormat{})) {
     rows.push_back({code(std::string(word)), meaning_of(format)});
   }
-  return "\n## Data formats\n\n" + table({"`data.format`", "data"}, rows) +
+  return "\n## Data formats\n\n" + markdown_table({"`data.format`", "data"}, rows) +
          "\nParquet files are not read; configs/guide_own_images.md has six lines of Python that "
          "make a "
          "tar shard for\n`webdataset` of one.\n";
@@ -107,12 +107,13 @@ std::string exit_codes() {
     return Row{std::to_string(value), meaning};
   };
   return "\n## Exit codes\n\n" +
-         table({"code", "meaning"},
-               {row(kExitOk, "done"), row(kExitConfig, "the command line or the config is wrong"),
-                row(kExitData, "data, weights or a checkpoint cannot be used"),
-                row(kExitDevice, "a device or another process failed"),
-                row(kExitCheck, "a check did not hold"),
-                row(kExitInterrupted, "interrupted and saved; start again with --resume")});
+         markdown_table(
+             {"code", "meaning"},
+             {row(kExitOk, "done"), row(kExitConfig, "the command line or the config is wrong"),
+              row(kExitData, "data, weights or a checkpoint cannot be used"),
+              row(kExitDevice, "a device or another process failed"),
+              row(kExitCheck, "a check did not hold"),
+              row(kExitInterrupted, "interrupted and saved; start again with --resume")});
 }
 
 }  // namespace
@@ -121,7 +122,7 @@ std::string reference() {
   return "# Reference of configs\n\nWritten by `trainer explain --all`; a test compares the two. "
          "`trainer explain KEY` prints a part in the terminal.\nEvery value may also be "
          "`${NAME}` or `${NAME:-default}`, a variable of the environment.\n" +
-         keys() + backbones() + formats() + exit_codes();
+         keys_text() + backbones() + formats() + exit_codes();
 }
 
 }  // namespace trainer::report

@@ -15,15 +15,16 @@ namespace {
 
 using hooks::FinishReason;
 using std::chrono::milliseconds;
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 constexpr milliseconds kLook{50};  // between two looks for a signal
 
 // How a job that is over for this task has ended. A server that lets go without a word has just
 // been told: the word is on its way.
 FinishReason reason_of(ParameterServers& servers, std::int64_t total_steps, milliseconds patience) {
-  const auto limit = Clock::now() + patience;
-  while (!servers.client().outcome() && servers.step() < total_steps && Clock::now() < limit) {
+  const auto limit = SteadyClock::now() + patience;
+  while (!servers.client().outcome() && servers.step() < total_steps &&
+         SteadyClock::now() < limit) {
     std::this_thread::sleep_for(kLook);
   }
   servers.client().check();
@@ -78,13 +79,13 @@ FinishReason serve(const config::Config& config, const cluster::Identity& who,
   say(concat("ps:", who.index, " listens at ",
              to_string(who.cluster.ps[static_cast<std::size_t>(who.index)])));
   std::optional<server::Outcome> outcome;
-  std::optional<Clock::time_point> limit;  // for the chief to save
+  std::optional<SteadyClock::time_point> limit;  // for the chief to save
   const server::Outcome interrupted{server::Outcome::Kind::kInterrupted, ""};
   while (!(outcome = server.wait(kLook))) {
     if (SignalWatch::received() == nullptr) continue;
     if (!server.request_stop()) outcome = interrupted;
-    if (!limit) limit = Clock::now() + options.timeout;
-    if (Clock::now() > *limit) outcome = interrupted;
+    if (!limit) limit = SteadyClock::now() + options.timeout;
+    if (SteadyClock::now() > *limit) outcome = interrupted;
     if (outcome) break;
   }
   server.close(*outcome);

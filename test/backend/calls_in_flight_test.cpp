@@ -3,7 +3,7 @@
 
 #include "backend/device_calls.h"
 
-namespace trainer::test {
+namespace trainer::test::calls_in_flight_test {
 namespace {
 
 constexpr std::int64_t kSamples = 6;
@@ -55,4 +55,4 @@ TEST_CASE("variables are read behind the calls that were given before") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::calls_in_flight_test

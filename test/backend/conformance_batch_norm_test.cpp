@@ -3,7 +3,7 @@
 
 #include "backend/harness.h"
 
-namespace trainer::test {
+namespace trainer::test::conformance_batch_norm_test {
 
 using graph::Activation;
 using graph::ValueId;
@@ -117,4 +117,4 @@ TEST_CASE("batch norm folded into a convolution") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::conformance_batch_norm_test

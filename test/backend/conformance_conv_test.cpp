@@ -3,7 +3,7 @@
 
 #include "backend/harness.h"
 
-namespace trainer::test {
+namespace trainer::test::conformance_conv_test {
 namespace {
 
 using graph::Activation;
@@ -212,4 +212,4 @@ TEST_CASE("convolution with max pooling") {
              {.in = 1, .out = 32, .height = 28, .width = 28, .activation = kRelu}, {2}));
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::conformance_conv_test

@@ -8,7 +8,7 @@
 #include "support/backend.h"
 #include "support/skip.h"
 
-namespace trainer::test {
+namespace trainer::test::conformance_depthwise_test {
 namespace {
 
 using graph::Activation;
@@ -187,4 +187,4 @@ TEST_CASE("depthwise convolutions that one pass computes: bfloat16") {
   CHECK(fused_steps({}, DType::kBFloat16) == 2);
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::conformance_depthwise_test

@@ -4,7 +4,7 @@
 
 #include "backend/harness.h"
 
-namespace trainer::test {
+namespace trainer::test::conformance_layers_test {
 namespace {
 
 using graph::Activation;
@@ -162,4 +162,4 @@ TEST_CASE("penalty of absolute values") {
   check({"l1 and l2", penalty({0.01f, 0.02f})});
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::conformance_layers_test

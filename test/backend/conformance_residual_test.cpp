@@ -7,7 +7,7 @@
 #include "support/backend.h"
 #include "support/skip.h"
 
-namespace trainer::test {
+namespace trainer::test::conformance_residual_test {
 namespace {
 
 using graph::Activation;
@@ -248,4 +248,4 @@ TEST_CASE("residual block: which ops the CUDA backend runs as one step") {
   CHECK(with_a_norm({.writes_all = true, .separate = true}) == 1);
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::conformance_residual_test

@@ -5,7 +5,7 @@
 
 #include "backend/harness.h"
 
-namespace trainer::test {
+namespace trainer::test::conformance_test {
 
 using graph::Activation;
 using graph::Pool;
@@ -271,4 +271,4 @@ TEST_CASE("pieces of a large batch") {
          {64, 65, 128, 129, 150}});
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::conformance_test

@@ -8,7 +8,7 @@
 #include "backend/model_runs.h"
 #include "support/backend.h"
 
-namespace trainer::test {
+namespace trainer::test::gradient_test {
 namespace {
 
 // Of repeated factors, groups, enlarged images, dropped units and absolute penalties.
@@ -231,4 +231,4 @@ TEST_CASE("gradients of models equal central differences") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::gradient_test

@@ -10,7 +10,7 @@
 #include "support/model.h"
 #include "support/source_files.h"
 
-namespace trainer::test {
+namespace trainer::test::keras_test {
 namespace {
 
 using graph::Graph;
@@ -214,4 +214,4 @@ TEST_CASE("losses give Keras's numbers") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::keras_test

@@ -8,7 +8,7 @@
 #include "support/backend.h"
 #include "support/skip.h"
 
-namespace trainer::test {
+namespace trainer::test::loss_scale_test {
 namespace {
 
 using LossScale = backend::CompileOptions::LossScale;
@@ -160,4 +160,4 @@ TEST_CASE("float16: a gradient that is read has no loss scale") {
   CHECK(distance(gradient_of(DType::kFloat16, 1024), {expected.begin(), expected.end()}) < 2e-2);
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::loss_scale_test

@@ -7,7 +7,7 @@
 #include "backend/harness.h"
 #include "base/error.h"
 
-namespace trainer::test {
+namespace trainer::test::not_finite_test {
 namespace {
 
 using graph::Pool;
@@ -177,4 +177,4 @@ TEST_CASE("activations: a NaN goes through relu, relu6 and leaky_relu, alone and
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::not_finite_test

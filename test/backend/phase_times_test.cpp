@@ -7,7 +7,7 @@
 #include "backend/device_calls.h"
 #include "support/fake_gpus.h"
 
-namespace trainer::test {
+namespace trainer::test::phase_times_test {
 namespace {
 
 using backend::PhaseTimes;
@@ -107,4 +107,4 @@ TEST_CASE("a captured call tells its phases as the enqueued one, and a recorded 
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::phase_times_test

@@ -8,7 +8,7 @@
 #include "compile/compile.h"
 #include "support/backend.h"
 
-namespace trainer::test {
+namespace trainer::test::recompute_test {
 namespace {
 
 const std::vector<Net>& nets() {
@@ -129,4 +129,4 @@ TEST_CASE("recompute: an executable's activations take less") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::recompute_test

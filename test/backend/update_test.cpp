@@ -12,7 +12,7 @@
 #include "support/model.h"
 #include "support/source_files.h"
 
-namespace trainer::test {
+namespace trainer::test::update_test {
 namespace {
 
 using graph::AdamRule;
@@ -364,4 +364,4 @@ TEST_CASE("optimizers give Keras's numbers") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::update_test

@@ -9,7 +9,7 @@
 #include "backend/cpu/simd/kernels.h"
 #include "backend/harness.h"
 
-namespace trainer::test {
+namespace trainer::test::winograd_test {
 namespace {
 
 using backend::cpu::simd::Gate;
@@ -174,4 +174,4 @@ TEST_CASE("Winograd: gradients of kernel and bias add up over strips") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::winograd_test

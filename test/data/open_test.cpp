@@ -8,7 +8,7 @@
 #include "data/data.h"
 #include "support/skip.h"
 
-namespace trainer::data {
+namespace trainer::data::open_test {
 namespace {
 
 config::Data config_of(const TemporaryFolder& folder) {
@@ -209,4 +209,4 @@ TEST_CASE("the real MNIST files") {
   CHECK(sample(*sets.test, 0).second == 7);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::open_test

@@ -9,7 +9,7 @@
 
 #include "program.h"
 
-namespace trainer::e2e {
+namespace trainer::e2e::follow_test {
 namespace {
 
 std::string config_of(const Workspace& work) {
@@ -211,4 +211,4 @@ TEST_CASE("start delay and throttle hold evaluations back while the run goes on"
   CHECK(steps_of(delayed.wait()) == std::vector<std::int64_t>{last});
 }
 
-}  // namespace trainer::e2e
+}  // namespace trainer::e2e::follow_test

@@ -5,7 +5,7 @@
 #include "e2e/program.h"
 #include "support/contains.h"
 
-namespace trainer::e2e {
+namespace trainer::e2e::gpus_test {
 namespace {
 
 using test::contains;
@@ -172,4 +172,4 @@ TEST_CASE("processes of one machine share all of its GPUs evenly") {
   CHECK(contains(taken(1, "1"), "crafted GPU 0 is full"));  // all that this process sees
 }
 
-}  // namespace trainer::e2e
+}  // namespace trainer::e2e::gpus_test

@@ -23,14 +23,14 @@ void send_to(const Path& path, int descriptor) {
   if (file < 0 || ::dup2(file, descriptor) < 0) ::_exit(127);
 }
 
-std::string content(const Path& path) {
+std::string file_content(const Path& path) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
 }
 
-int count(const std::string& text, const std::string& part) {
+int count_of(const std::string& text, const std::string& part) {
   int found = 0;
   for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) {
     ++found;
@@ -102,12 +102,13 @@ bool Program::ended() {
   return reaped_;
 }
 
-std::string Program::output() const { return content(folder_.path() / "out"); }
+std::string Program::output() const { return file_content(folder_.path() / "out"); }
 
 bool Program::wait_for(const std::string& text, int times) {
   for (int tries = 0; tries < 60'000; ++tries) {
     const bool over = ended();
-    if (count(output(), text) + count(content(folder_.path() / "err"), text) >= times) return true;
+    if (count_of(output(), text) + count_of(file_content(folder_.path() / "err"), text) >= times)
+      return true;
     if (over) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
@@ -122,7 +123,7 @@ Result Program::wait() {
   Result result;
   result.code = WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_);
   result.out = output();
-  result.err = content(folder_.path() / "err");
+  result.err = file_content(folder_.path() / "err");
   return result;
 }
 

@@ -13,7 +13,7 @@
 #include "checkpoint/checkpoint.h"
 #include "program.h"
 
-namespace trainer::e2e {
+namespace trainer::e2e::resume_test {
 namespace {
 
 Arguments train(const std::string& config, const Path& dir, const Arguments& more = {}) {
@@ -339,4 +339,4 @@ TEST_CASE("a folder in use or used is refused") {
   CHECK(run(train(config, work / "run", {"--overwrite", "--set", "train.max_steps=3"})).code == 0);
 }
 
-}  // namespace trainer::e2e
+}  // namespace trainer::e2e::resume_test

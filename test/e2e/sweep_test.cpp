@@ -9,7 +9,7 @@
 #include "program.h"
 #include "support/contains.h"
 
-namespace trainer::e2e {
+namespace trainer::e2e::sweep_test {
 namespace {
 
 using test::contains;
@@ -202,4 +202,4 @@ TEST_CASE("runs of two seeds part at the first step, and compare says by what") 
         250);
 }
 
-}  // namespace trainer::e2e
+}  // namespace trainer::e2e::sweep_test

@@ -8,7 +8,7 @@
 #include "data/data.h"
 #include "pictures.h"
 
-namespace trainer::e2e {
+namespace trainer::e2e::unreadable_test {
 namespace {
 
 // Makes an image file unreadable, and in the end readable again.
@@ -214,4 +214,4 @@ TEST_CASE("what one of two processes cannot read ends both after the last step i
   check_same(whole, job.finished_two("run", resume));
 }
 
-}  // namespace trainer::e2e
+}  // namespace trainer::e2e::unreadable_test

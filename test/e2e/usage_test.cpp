@@ -11,7 +11,7 @@
 #include "support/contains.h"
 #include "support/source_files.h"
 
-namespace trainer::e2e {
+namespace trainer::e2e::usage_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -445,4 +445,4 @@ TEST_CASE("command lines that cannot be meant") {
                  "--format keras_h5"));
 }
 
-}  // namespace trainer::e2e
+}  // namespace trainer::e2e::usage_test

@@ -11,7 +11,7 @@
 
 #include "program.h"
 
-namespace trainer::e2e {
+namespace trainer::e2e::workers_test {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -445,4 +445,4 @@ TEST_CASE("an evaluator follows the run of the workers") {
   CHECK(followed.event("evaluation").at("loss") == trained.at("metrics").at("test").at("loss"));
 }
 
-}  // namespace trainer::e2e
+}  // namespace trainer::e2e::workers_test

@@ -16,7 +16,7 @@
 #include "support/skip.h"
 #include "train/state.h"
 
-namespace trainer::engine {
+namespace trainer::engine::replicas_test {
 namespace {
 
 std::vector<std::unique_ptr<backend::Backend>> open_backends_of(const config::Config& config,
@@ -361,4 +361,4 @@ TEST_CASE("resuming asks for the same global batch, however many replicas make i
   }
 }
 
-}  // namespace trainer::engine
+}  // namespace trainer::engine::replicas_test

@@ -9,7 +9,7 @@
 #include "support/backend.h"
 #include "support/model.h"
 
-namespace trainer::engine {
+namespace trainer::engine::weighted_evaluation_test {
 namespace {
 
 constexpr std::int64_t kSamples = 43, kClasses = 3, kPixels = 36;
@@ -121,4 +121,4 @@ TEST_CASE("evaluation: a weighed loss has the same bits on any number of replica
   }
 }
 
-}  // namespace trainer::engine
+}  // namespace trainer::engine::weighted_evaluation_test

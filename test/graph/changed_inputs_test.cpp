@@ -8,7 +8,7 @@
 #include "graph/graph.h"
 #include "support/golden.h"
 
-namespace trainer::graph {
+namespace trainer::graph::changed_inputs_test {
 namespace {
 
 using Inputs = std::vector<Typed>;
@@ -177,4 +177,4 @@ TEST_CASE("every op: what follows from one changed input") {
   test::check_golden("changed_inputs.txt", printed.str());
 }
 
-}  // namespace trainer::graph
+}  // namespace trainer::graph::changed_inputs_test

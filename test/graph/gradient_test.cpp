@@ -3,7 +3,7 @@
 
 #include "graph/graph.h"
 
-namespace trainer::graph {
+namespace trainer::graph::gradient_test {
 namespace {
 
 struct Rule {
@@ -323,4 +323,4 @@ TEST_CASE("no gradient is emitted where none arrives, or none is wanted") {
   }
 }
 
-}  // namespace trainer::graph
+}  // namespace trainer::graph::gradient_test

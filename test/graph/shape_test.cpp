@@ -2,7 +2,7 @@
 
 #include "graph/graph.h"
 
-namespace trainer::graph {
+namespace trainer::graph::shape_test {
 namespace {
 
 const SourceLoc kLoc{"m.yaml", 7, 3};
@@ -297,4 +297,4 @@ TEST_CASE("shape errors say what was expected and what to do") {
   CHECK(wrong(Activate{kRelu}, {u8({kBatch, 3})}).find("floating-point") != std::string::npos);
 }
 
-}  // namespace trainer::graph
+}  // namespace trainer::graph::shape_test

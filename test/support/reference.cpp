@@ -16,8 +16,6 @@ double to_bf16(double x) {
 
 namespace {
 
-double number(float x) { return static_cast<double>(x); }
-
 void evaluate(const graph::Preprocess& op, const Site& s) {
   const Tensor& x = s.in(0);
   for (std::int64_t i = 0; i < x.size(); ++i) {

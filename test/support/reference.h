@@ -23,6 +23,7 @@ struct Tensor {
   std::int64_t channels() const { return shape[shape.rank() - 1]; }
 };
 
+inline double number(float x) { return static_cast<double>(x); }
 double to_bf16(double x);  // rounded
 
 double activate(const graph::Activation& activation, double x);

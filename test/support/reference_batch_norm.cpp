@@ -8,8 +8,6 @@ namespace {
 
 using graph::Activation;
 
-double number(float x) { return static_cast<double>(x); }
-
 // Both forms: normalised = (x - mean) * scale; in training form mean and scale depend on x.
 void norm_backward(const Activation& activation, const Tensor& scale, bool training,
                    const Site& s) {

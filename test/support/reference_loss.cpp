@@ -7,8 +7,6 @@
 namespace trainer::test {
 namespace {
 
-double number(float x) { return static_cast<double>(x); }
-
 // A term of a loss and its derivative by a logit.
 struct Slope {
   double loss = 0, slope = 0;

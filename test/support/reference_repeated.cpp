@@ -7,8 +7,6 @@
 namespace trainer::test {
 namespace {
 
-double number(float x) { return static_cast<double>(x); }
-
 // The element of a factor or bias of shape `part` that element i of x goes with.
 std::int64_t repeated(const Shape& x, const Shape& part, std::int64_t i) {
   if (part.rank() == 4 && part != x) {

@@ -6,8 +6,6 @@
 namespace trainer::test {
 namespace {
 
-double number(float x) { return static_cast<double>(x); }
-
 // One element's new value; `slot` is its state.
 double step(const graph::SgdRule& r, double g, double w, double rate, double, double** slot) {
   if (r.momentum == 0) return w - rate * g;

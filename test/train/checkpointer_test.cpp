@@ -8,7 +8,7 @@
 namespace trainer::train {
 namespace {
 
-using namespace test;
+using namespace support;
 
 // A run folder with a session that has made no step.
 struct Subject {

@@ -4,10 +4,10 @@
 
 #include "support.h"
 
-namespace trainer::train {
+namespace trainer::train::feature_cache_test {
 namespace {
 
-using namespace test;
+using namespace support;
 
 const char* const kFrozen =
     "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all}, head: [flatten, dense: 2]}";
@@ -86,4 +86,4 @@ TEST_CASE("feature cache: files are found again by what the features depend on, 
   CHECK(files_after(half, Subject(half, 2)) != files);  // other weights
 }
 
-}  // namespace trainer::train
+}  // namespace trainer::train::feature_cache_test

@@ -4,10 +4,10 @@
 
 #include "support.h"
 
-namespace trainer::train {
+namespace trainer::train::feature_plan_test {
 namespace {
 
-using namespace test;
+using namespace support;
 using config::CacheFeatures;
 using Where = FeaturePlan::Where;
 
@@ -75,4 +75,4 @@ TEST_CASE("features: images that change at random, and layers that are trained, 
   CHECK_THROWS_AS(trained.plan(CacheFeatures::kMemory), ConfigError);
 }
 
-}  // namespace trainer::train
+}  // namespace trainer::train::feature_plan_test

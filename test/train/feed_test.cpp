@@ -4,10 +4,10 @@
 
 #include "support.h"
 
-namespace trainer::train {
+namespace trainer::train::feed_test {
 namespace {
 
-using namespace test;
+using namespace support;
 
 // The samples of the batches from `first` to `end`.
 std::vector<std::int64_t> indices_of(Feed& feed, std::int64_t batches, bool look_ahead) {
@@ -102,4 +102,4 @@ TEST_CASE("feed: features are stored in the first epoch and given from the secon
   CHECK(first == second);
 }
 
-}  // namespace trainer::train
+}  // namespace trainer::train::feed_test

@@ -4,7 +4,7 @@
 
 #include "support/model.h"
 
-namespace trainer::train {
+namespace trainer::train::freeze_check_test {
 namespace {
 
 struct Job {
@@ -74,4 +74,4 @@ TEST_CASE("a frozen tensor that changed is named, with exit code 5") {
   }
 }
 
-}  // namespace trainer::train
+}  // namespace trainer::train::freeze_check_test

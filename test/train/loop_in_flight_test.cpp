@@ -9,7 +9,7 @@
 namespace trainer::train {
 namespace {
 
-using namespace test;
+using namespace support;
 
 class ThreeInFlight final : public Strategy {
  public:

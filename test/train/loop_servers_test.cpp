@@ -13,7 +13,7 @@
 namespace trainer::train {
 namespace {
 
-using namespace test;
+using namespace support;
 
 // A chief, a server, and so many workers besides.
 class Servers {

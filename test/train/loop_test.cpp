@@ -14,7 +14,7 @@
 namespace trainer::train {
 namespace {
 
-using namespace test;
+using namespace support;
 
 std::string error_of(const std::function<void()>& run, int& code) {
   try {

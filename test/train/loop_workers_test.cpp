@@ -16,7 +16,7 @@
 namespace trainer::train {
 namespace {
 
-using namespace test;
+using namespace support;
 
 struct Ended {
   hooks::Finish finish;

@@ -7,7 +7,7 @@
 namespace trainer::train {
 namespace {
 
-using namespace test;
+using namespace support;
 
 cluster::Identity with_servers(std::size_t count) {
   cluster::Identity who;

@@ -4,10 +4,10 @@
 
 #include "support.h"
 
-namespace trainer::train {
+namespace trainer::train::state_test {
 namespace {
 
-using namespace test;
+using namespace support;
 
 // What is said of a config that differs from the checkpoint's in `now`; "" when it goes on.
 std::string refusal(const config::Config& before, const config::Config& now,
@@ -138,4 +138,4 @@ TEST_CASE("state: a checkpoint that is no run's is refused") {
                        DataError);
 }
 
-}  // namespace trainer::train
+}  // namespace trainer::train::state_test

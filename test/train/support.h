@@ -21,7 +21,7 @@
 #include "train/loop.h"
 #include "train/open.h"
 
-namespace trainer::train::test {
+namespace trainer::train::support {
 
 using trainer::test::open_test_backends;
 
@@ -196,7 +196,7 @@ struct Trial {
 
 using Events = std::vector<std::string>;
 
-}  // namespace trainer::train::test
+}  // namespace trainer::train::support
 
 namespace doctest {
 template <>

@@ -8,7 +8,7 @@
 #include "cluster/transport/socket.h"
 #include "support/model.h"
 
-namespace trainer::train {
+namespace trainer::train::worker_group_test {
 namespace {
 
 const char* const kModel = "{layers: [flatten, dense: 2]}";
@@ -86,4 +86,4 @@ TEST_CASE("workers: all have what the chief broadcasts") {
   other.join();
 }
 
-}  // namespace trainer::train
+}  // namespace trainer::train::worker_group_test

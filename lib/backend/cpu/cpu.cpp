@@ -56,7 +56,7 @@ struct LaneWorkers {
   WorkerThreads workers;
 };
 
-using Binding = CpuOptions::Binding;
+using CoreBinding = CpuOptions::Binding;
 
 class CpuBackend : public Backend {
  public:
@@ -112,7 +112,7 @@ class CpuBackend : public Backend {
   std::unique_ptr<Event> make_event() override { return std::make_unique<DoneEvent>(); }
   int launches_in_flight() const override { return 1; }
   std::unique_ptr<ThreadBinding> bind_thread() override {
-    if (binding_ != Binding::kProcessors) return nullptr;
+    if (binding_ != CoreBinding::kProcessors) return nullptr;
     return std::make_unique<PinnedThread>(numbers_of(processors_));
   }
 
@@ -128,7 +128,7 @@ class CpuBackend : public Backend {
     LaneWorkers& with = workers_of(lanes.count);
     if (has_updates(graph)) {
       lanes_ = lanes;
-      if (binding_ != Binding::kNone && count_nodes(processors_) > 1) {
+      if (binding_ != CoreBinding::kNone && count_nodes(processors_) > 1) {
         touch_slices(own, with.workers);
       }
     }
@@ -151,9 +151,9 @@ class CpuBackend : public Backend {
 
   // What each lane's threads are kept on; none: anything.
   std::vector<std::vector<int>> cores_of(int lanes) const {
-    if (binding_ == Binding::kNone) return {};
+    if (binding_ == CoreBinding::kNone) return {};
     const LaneCores cores = place_lanes(processors_, lanes, threads_ / lanes);
-    if (binding_ == Binding::kNodes) return node_cores(cores, processors_);
+    if (binding_ == CoreBinding::kNodes) return node_cores(cores, processors_);
     std::vector<std::vector<int>> all;
     for (const std::vector<Processor>& lane : cores.lanes) all.push_back(numbers_of(lane));
     return all;
@@ -164,7 +164,7 @@ class CpuBackend : public Backend {
   int all_threads_;
   int given_lanes_;  // 0: chosen for each program
   std::vector<Processor> processors_;
-  Binding binding_;
+  CoreBinding binding_;
   Lanes lanes_;  // of the training program compiled last; the most before there is one
   std::map<int, std::unique_ptr<LaneWorkers>> workers_;  // by lanes
   Arenas arenas_;

@@ -102,9 +102,9 @@ std::vector<std::unique_ptr<Backend>> open_replicas(const DeviceOptions& options
 }
 
 DeviceOptions with_other_sums(DeviceOptions options) {
-  constexpr std::int64_t kMostLanes = 63;  // not the default of any machine
+  constexpr std::int64_t kMaxLanesTried = 63;  // not the default of any machine
   const std::int64_t lanes =
-      std::min(settings_of(options).threads.value_or(core_count(options)) + 1, kMostLanes);
+      std::min(settings_of(options).threads.value_or(core_count(options)) + 1, kMaxLanesTried);
   std::erase_if(options.settings, [](const Setting& setting) { return setting.key == kLanesKey; });
   options.settings.push_back({kLanesKey, std::to_string(lanes)});
   return options;

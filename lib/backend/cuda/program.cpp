@@ -14,7 +14,7 @@ using graph::Role;
 using graph::ValueId;
 
 // cudaMalloc's own alignment, which vector loads and cuDNN count on.
-constexpr std::int64_t kAlignment = 256;
+constexpr std::int64_t kArenaAlignment = 256;
 
 // The part of a gradient's name before "/gradient": its parameter.
 std::string parameter_of(const std::string& gradient) {
@@ -311,7 +311,7 @@ void Lowering::plan_memory(Program& program) {
     lifetimes.push_back({info.bytes, info.first, info.last});
     which.push_back(i);
   }
-  const ArenaPlan plan = plan_arena(lifetimes, kAlignment);
+  const ArenaPlan plan = plan_arena(lifetimes, kArenaAlignment);
   for (std::size_t i = 0; i < which.size(); ++i) program.sources[which[i]].offset = plan.offsets[i];
   program.arena_bytes = plan.bytes;
 }

@@ -10,7 +10,7 @@ namespace {
 
 // How long a waiting host thread sleeps between two looks at a device that has work of several
 // ranks: short against a step, long against a look.
-constexpr std::chrono::microseconds kPause(20);
+constexpr std::chrono::microseconds kStreamPollPause(20);
 
 // Waits until query() is no longer cudaErrorNotReady.
 template <class Query>
@@ -21,7 +21,7 @@ void wait_until_ready(const Query& query, const WaitCheck& check_peers, const ch
     check_peers();
     if (status != cudaErrorNotReady) return check(status, what);
     cudaGetLastError();
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kStreamPollPause);
   }
 }
 

@@ -11,7 +11,7 @@
 namespace trainer::cluster {
 namespace {
 
-constexpr Milliseconds kShortestRetry{10}, kLongestRetry{500};
+constexpr Milliseconds kMinJoinPause{10}, kMaxJoinPause{500};
 constexpr Milliseconds kForAnAnswer{5'000};  // of a rank 0 whose machine is busy
 
 // "worker:1", without its address, which members know better.
@@ -33,8 +33,8 @@ void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& o
   // The coordinator's own deadline is first and its message better: it knows who is missing.
   const auto patience = deadline + timeout / 10 + kForAnAnswer;
   std::string reason = "no answer", refusal;
-  for (auto pause = kShortestRetry; Clock::now() < deadline;
-       pause = std::min(pause * 3 / 2, kLongestRetry)) {
+  for (auto pause = kMinJoinPause; Clock::now() < deadline;
+       pause = std::min(pause * 3 / 2, kMaxJoinPause)) {
     socket_ = connect_to(identity.master, deadline, reason);
     if (socket_ && greet(identity, options, patience, reason, refusal)) return;
     std::this_thread::sleep_for(pause);

@@ -19,7 +19,7 @@ namespace {
 // Connections that have not said yet whose they are; the eldest of more is closed.
 constexpr std::size_t kMostNewcomers = 256;
 constexpr std::size_t kChallengeBytes = 32, kProofBytes = 64;
-constexpr Milliseconds kShortestRetry{10}, kLongestRetry{100};
+constexpr Milliseconds kMinConnectPause{10}, kMaxConnectPause{100};
 
 std::string key_of(const std::string& name, int rank) { return concat("ranks/", name, '/', rank); }
 
@@ -83,7 +83,7 @@ class Introduction {
   // A rank that has too many callers closes some of them: they call again.
   void call(int peer, bool share_memory) {
     const std::string address = rendezvous_.get(key_of(name_, peer));
-    for (auto pause = kShortestRetry;; pause = std::min(pause * 3 / 2, kLongestRetry)) {
+    for (auto pause = kMinConnectPause;; pause = std::min(pause * 3 / 2, kMaxConnectPause)) {
       std::string reason = "it closes the connection";
       Acquaintance other{peer, {}, {}, true};
       if (share_memory) {

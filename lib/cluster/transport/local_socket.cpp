@@ -8,7 +8,7 @@
 namespace trainer::cluster {
 namespace {
 
-constexpr int kKind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+constexpr int kLocalSocketType = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 // An abstract name: a zero, then the bytes.
 struct LocalAddress {
@@ -35,7 +35,7 @@ struct Control {
 Socket listen_locally(const std::string& name) {
   const LocalAddress address(name);
   if (!address.fits) return {};
-  Socket socket(::socket(AF_UNIX, kKind, 0));
+  Socket socket(::socket(AF_UNIX, kLocalSocketType, 0));
   if (!socket || ::bind(socket.get(), address.get(), address.length) != 0 ||
       ::listen(socket.get(), SOMAXCONN) != 0) {
     return {};
@@ -46,7 +46,7 @@ Socket listen_locally(const std::string& name) {
 Socket connect_locally(const std::string& name) {
   const LocalAddress address(name);
   if (!address.fits) return {};
-  Socket socket(::socket(AF_UNIX, kKind, 0));
+  Socket socket(::socket(AF_UNIX, kLocalSocketType, 0));
   if (!socket || ::connect(socket.get(), address.get(), address.length) != 0) return {};
   return socket;
 }

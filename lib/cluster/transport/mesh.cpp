@@ -21,28 +21,28 @@
 #include "cluster/transport/introduce.h"
 
 namespace trainer::cluster {
+// Stands before every message.
+struct MessageHeader {
+  std::uint64_t slot = 0, bytes = 0;
+};
+
 namespace {
 
 using GlooBuffer = gloo::transport::UnboundBuffer;
 
-[[noreturn]] void broken(const std::string& reason) { throw std::runtime_error(reason); }
-
-// Stands before every message.
-struct Header {
-  std::uint64_t slot = 0, bytes = 0;
-};
+[[noreturn]] void fail_connection(const std::string& reason) { throw std::runtime_error(reason); }
 
 // How many of `parts` one call has moved; 0 when none can be moved now.
 std::size_t moved(ssize_t result, const char* what) {
   if (result >= 0) return static_cast<std::size_t>(result);
   if (errno == EAGAIN || errno == EINTR) return 0;
-  broken(concat(what, " failed: ", std::strerror(errno)));
+  fail_connection(concat(what, " failed: ", std::strerror(errno)));
 }
 
 // What sendmsg and recvmsg are given: the header and the body without the first `done` bytes.
 class Rest {
  public:
-  Rest(Header& header, std::span<std::byte> body, std::size_t done) {
+  Rest(MessageHeader& header, std::span<std::byte> body, std::size_t done) {
     const auto head = std::as_writable_bytes(std::span(&header, 1));
     const auto left = head.subspan(std::min(done, head.size()));
     const auto more = body.subspan(done - std::min(done, head.size()));
@@ -127,14 +127,14 @@ class Mesh::Transport : public gloo::transport::Context,
   class Buffer;
   struct Message {
     Buffer* buffer;
-    Header header;
+    MessageHeader header;
     std::span<std::byte> body;
     std::size_t done = 0;  // bytes of header and body
   };
   struct Link {
     Socket socket;
     std::deque<Message> out, in;
-    Header incoming;  // of in.front()
+    MessageHeader incoming;  // of in.front()
   };
 
   Link& link_to(int peer) { return links_.at(static_cast<std::size_t>(peer)); }
@@ -243,14 +243,14 @@ bool Mesh::Transport::receive_some(Link& link, int peer) {
     Message& message = link.in.front();
     Rest rest(link.incoming, message.body, message.done);
     const ssize_t result = ::recvmsg(link.socket.get(), rest.message(), 0);
-    if (result == 0) broken("the connection was closed");
+    if (result == 0) fail_connection("the connection was closed");
     const std::size_t got = moved(result, "receiving");
     message.done += got;
     any = any || got > 0;
-    if (message.done >= sizeof(Header) && (link.incoming.slot != message.header.slot ||
-                                           link.incoming.bytes != message.header.bytes)) {
-      broken(concat("rank ", peer, " sends ", link.incoming.bytes, " bytes of another call, ",
-                    message.header.bytes, " were expected"));
+    if (message.done >= sizeof(MessageHeader) && (link.incoming.slot != message.header.slot ||
+                                                  link.incoming.bytes != message.header.bytes)) {
+      fail_connection(concat("rank ", peer, " sends ", link.incoming.bytes,
+                             " bytes of another call, ", message.header.bytes, " were expected"));
     }
     if (got < rest.bytes()) break;
     message.buffer->has_received(peer);
@@ -271,7 +271,7 @@ bool Mesh::Transport::move_some() {
 
 void Mesh::Transport::wait_until(const int& count) {
   while (count == 0) {
-    if (interrupt_.raised()) broken("the call was ended");
+    if (interrupt_.raised()) fail_connection("the call was ended");
     if (move_some()) continue;
     std::vector<pollfd> files;
     for (const Link& link : links_) {

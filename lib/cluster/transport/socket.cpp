@@ -17,7 +17,7 @@
 namespace trainer::cluster {
 namespace {
 
-constexpr int kKind = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
+constexpr int kStreamSocketType = SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK;
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
@@ -114,14 +114,14 @@ Socket listen_at(const Address& address) {
     std::string reason;
     const AddressList list = resolve(own.empty() ? address.host : own, address.port, reason);
     if (!list) wrong(to_string(address), reason);
-    socket = Socket(::socket(list->ai_family, kKind, 0));
+    socket = Socket(::socket(list->ai_family, kStreamSocketType, 0));
     length = list->ai_addrlen;
     std::memcpy(&storage, list->ai_addr, length);
   } else {
     // Version 6 takes connections of version 4 too, where the kernel has it.
-    socket = Socket(::socket(AF_INET6, kKind, 0));
+    socket = Socket(::socket(AF_INET6, kStreamSocketType, 0));
     const int family = socket ? AF_INET6 : AF_INET;
-    if (!socket) socket = Socket(::socket(family, kKind, 0));
+    if (!socket) socket = Socket(::socket(family, kStreamSocketType, 0));
     if (family == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
     storage = any_address(family, address.port, length);
   }
@@ -142,7 +142,7 @@ Socket listen_at(const Address& address) {
 Socket listen_on(const std::string& host, int& port) {
   std::string reason;
   const AddressList list = resolve(host, 0, reason);
-  Socket socket(list ? ::socket(list->ai_family, kKind, 0) : -1);
+  Socket socket(list ? ::socket(list->ai_family, kStreamSocketType, 0) : -1);
   sockaddr_storage bound{};
   socklen_t length = sizeof bound;
   if (!socket || ::bind(socket.get(), list->ai_addr, list->ai_addrlen) != 0 ||
@@ -165,7 +165,7 @@ int poll_timeout(Clock::time_point deadline) {
 Socket connect_to(const Address& address, Clock::time_point deadline, std::string& reason) {
   const AddressList list = resolve(address.host, address.port, reason);
   for (const addrinfo* entry = list.get(); entry != nullptr; entry = entry->ai_next) {
-    Socket socket(::socket(entry->ai_family, kKind, 0));
+    Socket socket(::socket(entry->ai_family, kStreamSocketType, 0));
     if (!socket) {
       reason = std::strerror(errno);
       continue;

@@ -20,7 +20,7 @@ namespace {
 constexpr std::size_t kPiece = 128 << 10, kRingPiece = 32 << 10;
 constexpr auto kSpin = std::chrono::microseconds(200);
 
-[[noreturn]] void broken(const std::string& reason) { throw std::runtime_error(reason); }
+[[noreturn]] void fail_wire(const std::string& reason) { throw std::runtime_error(reason); }
 
 // Whether every rank of this host can have a core.
 bool enough_cores(const Rendezvous& rendezvous) {
@@ -164,7 +164,7 @@ void Wires::wait(Wire& wire, bool for_room, bool for_data) const {
   }
   ring.begin_sleep();
   if (!ready()) {
-    if (wire.closed) broken("the connection was closed");
+    if (wire.closed) fail_wire("the connection was closed");
     wait(wire.socket, POLLIN);
     std::byte bells[64];
     const ssize_t got = ::recv(wire.socket.get(), bells, sizeof bells, 0);
@@ -183,16 +183,16 @@ std::size_t Wires::send_some(const Socket& socket, std::span<const std::byte> ou
   const ssize_t sent = ::send(socket.get(), out.data(), out.size(), MSG_NOSIGNAL);
   if (sent >= 0) return static_cast<std::size_t>(sent);
   if (errno == EAGAIN || errno == EINTR) return 0;
-  broken(std::string("sending failed: ") + std::strerror(errno));
+  fail_wire(std::string("sending failed: ") + std::strerror(errno));
 }
 
 std::size_t Wires::receive_some(const Socket& socket, std::span<std::byte> in) const {
   if (in.empty()) return 0;
   const ssize_t got = ::recv(socket.get(), in.data(), in.size(), 0);
   if (got > 0) return static_cast<std::size_t>(got);
-  if (got == 0) broken("the connection was closed");
+  if (got == 0) fail_wire("the connection was closed");
   if (errno == EAGAIN || errno == EINTR) return 0;
-  broken(std::string("receiving failed: ") + std::strerror(errno));
+  fail_wire(std::string("receiving failed: ") + std::strerror(errno));
 }
 
 void Wires::abort() noexcept {

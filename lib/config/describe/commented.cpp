@@ -6,7 +6,7 @@
 namespace trainer::config {
 namespace {
 
-bool holds_maps(const Node& node) {
+bool is_list_of_maps(const Node& node) {
   return node.kind == Node::Kind::kList && !node.items.empty() &&
          node.items.front().kind == Node::Kind::kMap;
 }
@@ -21,7 +21,7 @@ void print_map(const Node& map, const Schema* schema, const std::string& indent,
     if (is_map) {
       out += '\n';
       print_map(entry.value, field != nullptr ? &field->schema : nullptr, indent + "  ", out);
-    } else if (holds_maps(entry.value)) {
+    } else if (is_list_of_maps(entry.value)) {
       out += '\n';
       for (const Node& item : entry.value.items) out += indent + "  - " + print_flow(item) + '\n';
     } else {

@@ -15,7 +15,7 @@
 namespace trainer::config {
 namespace {
 
-using Kind = Schema::Kind;
+using SchemaKind = Schema::Kind;
 
 std::string with_range(const std::string& text, const Schema& schema) {
   const std::string range = range_text(schema.rule);
@@ -32,10 +32,10 @@ std::string value_of(const Schema& schema);
 
 std::string list_of(const Schema& schema) {
   const Schema& item = schema.item.front();
-  const std::string items = !item.definition.empty()   ? plural(item.definition)
-                            : item.kind == Kind::kText ? "texts"
-                            : item.kind == Kind::kMap  ? "maps"
-                                                       : "";
+  const std::string items = !item.definition.empty()         ? plural(item.definition)
+                            : item.kind == SchemaKind::kText ? "texts"
+                            : item.kind == SchemaKind::kMap  ? "maps"
+                                                             : "";
   const Rule& rule = schema.rule;
   std::string text = items.empty() ? "a list, each " + value_of(item) : "a list of " + items;
   if (rule.min_items > 0 && rule.min_items == rule.max_items) {
@@ -58,39 +58,39 @@ std::string map_of(const Schema& schema) {
 
 std::string value_of(const Schema& schema) {
   switch (schema.kind) {
-    case Kind::kBoolean:
+    case SchemaKind::kBoolean:
       return "true or false";
-    case Kind::kInteger:
+    case SchemaKind::kInteger:
       return with_range("a whole number", schema);
-    case Kind::kNumber:
+    case SchemaKind::kNumber:
       return with_range("a number", schema);
-    case Kind::kText:
+    case SchemaKind::kText:
       return "a text";
-    case Kind::kWord:
+    case SchemaKind::kWord:
       return "one of " + join(schema.words);
-    case Kind::kDuration:
+    case SchemaKind::kDuration:
       return schema.rule.seconds ? "a number of steps, epochs or seconds: 2 epochs"
                                  : "a number of steps or epochs: 2 epochs";
-    case Kind::kPair:
+    case SchemaKind::kPair:
       return with_range("a whole number or [height, width]", schema);
-    case Kind::kPadding:
+    case SchemaKind::kPadding:
       return "valid, same or [top, bottom, left, right]";
-    case Kind::kFourSides:
+    case SchemaKind::kFourSides:
       return with_range("a whole number or [top, bottom, left, right]", schema);
-    case Kind::kBatchSize:
+    case SchemaKind::kBatchSize:
       return with_range("a whole number or auto", schema);
-    case Kind::kClassWeight:
+    case SchemaKind::kClassWeight:
       return "balanced, or a map of classes to numbers" +
              (range_text(schema.rule).empty() ? "" : ' ' + range_text(schema.rule));
-    case Kind::kFreeze:
+    case SchemaKind::kFreeze:
       return "a slice, a number, names, all or none";
-    case Kind::kGpus:
+    case SchemaKind::kGpus:
       return "a number, all or a list of indices";
-    case Kind::kLossScale:
+    case SchemaKind::kLossScale:
       return with_range("dynamic or a number", schema);
-    case Kind::kList:
+    case SchemaKind::kList:
       return list_of(schema);
-    case Kind::kMap:
+    case SchemaKind::kMap:
       return map_of(schema);
   }
   return "";
@@ -126,15 +126,16 @@ class Lister {
  private:
   void add(const Field& field, const std::string& above) {
     const std::string path = above + field.key;
-    const bool is_alternative = field.schema.kind == Kind::kMap && field.schema.choices.empty() &&
-                                field.schema.definition.empty() && field.schema.shorthand.empty();
+    const bool is_alternative = field.schema.kind == SchemaKind::kMap &&
+                                field.schema.choices.empty() && field.schema.definition.empty() &&
+                                field.schema.shorthand.empty();
     const std::string value =
         is_alternative && field.schema.fields.empty() ? "nothing more" : value_of(field.schema);
     sections_.back().keys.push_back(
         {path, value, initial_of(field), field.schema.rule.required, field.help});
     const Schema& inner =
-        field.schema.kind == Kind::kList ? field.schema.item.front() : field.schema;
-    if (inner.kind != Kind::kMap) return;
+        field.schema.kind == SchemaKind::kList ? field.schema.item.front() : field.schema;
+    if (inner.kind != SchemaKind::kMap) return;
     if (inner.definition.empty()) {
       for (const Field& one : inner.fields) add(one, path + '.');
     } else if (seen_.insert(inner.definition).second) {
@@ -154,22 +155,22 @@ std::string line_of(const Explained& key) {
   return text + "\n    " + key.help + '\n';
 }
 
-struct Place {
+struct ExplainedKey {
   const ExplainedSection* section;
   const Explained* key;
 };
 
 // `path`, or the first key that ends with it, or that its end names in a shared section.
-std::optional<Place> find(const std::vector<ExplainedSection>& sections, std::string path) {
+std::optional<ExplainedKey> find(const std::vector<ExplainedSection>& sections, std::string path) {
   for (;;) {
     for (const auto& section : sections) {
       for (const Explained& key : section.keys) {
-        if (key.path == path) return Place{&section, &key};
+        if (key.path == path) return ExplainedKey{&section, &key};
       }
     }
     for (const auto& section : sections) {
       for (const Explained& key : section.keys) {
-        if (key.path.ends_with('.' + path)) return Place{&section, &key};
+        if (key.path.ends_with('.' + path)) return ExplainedKey{&section, &key};
       }
     }
     // model.layers.conv: what a layer may be has a section of its own.

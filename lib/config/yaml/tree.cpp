@@ -37,7 +37,7 @@ std::string describe(const Node& node) {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_decimal_digit(char c) { return c >= '0' && c <= '9'; }
 
 // Whether any YAML 1.1 or 1.2 reader takes the bare text for a text (or, for digits, for the number
 // that it spells).
@@ -45,13 +45,13 @@ bool is_plain(const std::string& text) {
   static const std::vector<std::string> kWords{"null", "true", "false", "yes", "no",
                                                "on",   "off",  "y",     "n"};
   if (text.empty()) return false;
-  if (std::all_of(text.begin(), text.end(), is_digit)) return text == "0" || text[0] != '0';
+  if (std::all_of(text.begin(), text.end(), is_decimal_digit)) return text == "0" || text[0] != '0';
   if (!is_letter(text[0]) && text[0] != '_' && text[0] != '/') return false;
   std::string lower = text;
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   if (std::find(kWords.begin(), kWords.end(), lower) != kWords.end()) return false;
   return std::all_of(text.begin(), text.end(), [](char c) {
-    return is_letter(c) || is_digit(c) || c == '_' || c == '/' || c == '.' || c == '-';
+    return is_letter(c) || is_decimal_digit(c) || c == '_' || c == '/' || c == '.' || c == '-';
   });
 }
 

@@ -6,22 +6,22 @@
 namespace trainer::data {
 namespace {
 
-constexpr std::size_t kSide = 32, kPlane = kSide * kSide, kPixels = 3 * kPlane;
+constexpr std::size_t kCifarSide = 32, kPlane = kCifarSide * kCifarSide, kImageBytes = 3 * kPlane;
 
 // Bytes before the pixels, of which the last is the class: 1 of CIFAR-10, 2 of CIFAR-100. Told by
 // the size of the file, and where both fit by its labels.
 std::size_t label_bytes(const Path& path, const Buffer& file) {
   const std::size_t size = file.size();
-  const bool ten = size > 0 && size % (kPixels + 1) == 0;
-  const bool hundred = size > 0 && size % (kPixels + 2) == 0;
+  const bool ten = size > 0 && size % (kImageBytes + 1) == 0;
+  const bool hundred = size > 0 && size % (kImageBytes + 2) == 0;
   if (!ten && !hundred) {
     throw DataError(path.string(),
                     concat("is no binary file of CIFAR: ", size, " bytes are not records of ",
-                           kPixels + 1, " (CIFAR-10) or ", kPixels + 2,
+                           kImageBytes + 1, " (CIFAR-10) or ", kImageBytes + 2,
                            " bytes (CIFAR-100); take the `binary version` of the data set"));
   }
   if (ten && hundred) {
-    for (std::size_t at = 0; at < size; at += kPixels + 1) {
+    for (std::size_t at = 0; at < size; at += kImageBytes + 1) {
       if (file.data()[at] > 9) return 2;
     }
   }
@@ -49,16 +49,16 @@ Cifar read_cifar(const std::vector<Path>& files) {
       throw DataError(path.string(), "is of another CIFAR than " + files[0].string());
     }
     before = own;
-    samples += contents.back().size() / (own + kPixels);
+    samples += contents.back().size() / (own + kImageBytes);
   }
   const auto count = static_cast<std::int64_t>(samples);
   const std::string source = files[0].string();
-  Cifar result{array_of(source, {count, kSide, kSide, 3}, samples * kPixels),
+  Cifar result{array_of(source, {count, kCifarSide, kCifarSide, 3}, samples * kImageBytes),
                array_of(source, {count}, samples)};
   std::uint8_t* pixels = result.images.buffer.data();
   std::uint8_t* label = result.labels.buffer.data();
   for (const Buffer& file : contents) {
-    for (std::size_t at = 0; at < file.size(); at += before + kPixels, ++label) {
+    for (std::size_t at = 0; at < file.size(); at += before + kImageBytes, ++label) {
       *label = file.data()[at + before - 1];
       const std::uint8_t* planes = file.data() + at + before;
       for (std::size_t i = 0; i < kPlane; ++i, pixels += 3) {

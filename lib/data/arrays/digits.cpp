@@ -15,8 +15,8 @@
 namespace trainer::data {
 namespace {
 
-constexpr int kSide = 28;
-constexpr int kPixels = kSide * kSide;
+constexpr int kDigitSide = 28;
+constexpr int kDigitPixels = kDigitSide * kDigitSide;
 constexpr std::uint64_t kSeed = 20;
 constexpr float kPi = 3.14159265f;
 
@@ -38,7 +38,7 @@ Stroke arc(float cx, float cy, float rx, float ry, float from, float to) {
   return stroke;
 }
 
-Stroke join(Stroke a, const Stroke& b) {
+Stroke join_strokes(Stroke a, const Stroke& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -48,19 +48,20 @@ const std::array<std::array<Skeleton, 2>, 10>& skeletons() {
   static const std::array<std::array<Skeleton, 2>, 10> kAll = {{
       {{{arc(0, 0, 0.6f, 0.95f, -90, 270)}, {arc(0, 0, 0.7f, 0.9f, -60, 292)}}},
       {{{{{0.05f, -0.95f}, {0, 0.95f}}}, {{{-0.35f, -0.6f}, {0.05f, -0.95f}, {0.05f, 0.95f}}}}},
-      {{{join(arc(0, -0.45f, 0.55f, 0.5f, -170, 40), {{-0.6f, 0.95f}, {0.65f, 0.95f}})},
-        {join(arc(0, -0.4f, 0.5f, 0.55f, -150, 50),
-              {{-0.3f, 0.65f}, {-0.55f, 0.85f}, {-0.2f, 0.75f}, {0.7f, 0.9f}})}}},
-      {{{join(arc(0, -0.48f, 0.5f, 0.45f, -150, 80), arc(0, 0.45f, 0.58f, 0.5f, -80, 150))},
+      {{{join_strokes(arc(0, -0.45f, 0.55f, 0.5f, -170, 40), {{-0.6f, 0.95f}, {0.65f, 0.95f}})},
+        {join_strokes(arc(0, -0.4f, 0.5f, 0.55f, -150, 50),
+                      {{-0.3f, 0.65f}, {-0.55f, 0.85f}, {-0.2f, 0.75f}, {0.7f, 0.9f}})}}},
+      {{{join_strokes(arc(0, -0.48f, 0.5f, 0.45f, -150, 80), arc(0, 0.45f, 0.58f, 0.5f, -80, 150))},
         {{{-0.5f, -0.9f}, {0.5f, -0.9f}, {0, -0.15f}}, arc(-0.05f, 0.4f, 0.58f, 0.55f, -85, 145)}}},
       {{{{{0.25f, -0.95f}, {-0.6f, 0.3f}, {0.65f, 0.3f}}, {{0.3f, -0.3f}, {0.3f, 0.95f}}},
         {{{-0.5f, -0.9f}, {-0.55f, 0.05f}, {0.5f, 0.05f}}, {{0.5f, -0.9f}, {0.45f, 0.95f}}}}},
-      {{{join({{0.55f, -0.9f}, {-0.4f, -0.9f}, {-0.48f, -0.1f}},
-              arc(0, 0.38f, 0.58f, 0.55f, -120, 145))},
-        {join({{-0.4f, -0.85f}, {-0.45f, -0.1f}}, arc(0, 0.4f, 0.55f, 0.52f, -110, 140)),
+      {{{join_strokes({{0.55f, -0.9f}, {-0.4f, -0.9f}, {-0.48f, -0.1f}},
+                      arc(0, 0.38f, 0.58f, 0.55f, -120, 145))},
+        {join_strokes({{-0.4f, -0.85f}, {-0.45f, -0.1f}}, arc(0, 0.4f, 0.55f, 0.52f, -110, 140)),
          {{-0.4f, -0.85f}, {0.6f, -0.95f}}}}},
-      {{{join({{0.35f, -0.95f}, {-0.3f, -0.35f}}, arc(0, 0.4f, 0.52f, 0.53f, -160, 190))},
-        {join(arc(0.1f, 0, 0.65f, 0.93f, -70, -190), arc(0, 0.45f, 0.52f, 0.48f, 180, -150))}}},
+      {{{join_strokes({{0.35f, -0.95f}, {-0.3f, -0.35f}}, arc(0, 0.4f, 0.52f, 0.53f, -160, 190))},
+        {join_strokes(arc(0.1f, 0, 0.65f, 0.93f, -70, -190),
+                      arc(0, 0.45f, 0.52f, 0.48f, 180, -150))}}},
       {{{{{-0.6f, -0.9f}, {0.6f, -0.9f}, {-0.1f, 0.95f}}},
         {{{-0.55f, -0.6f}, {-0.5f, -0.9f}, {0.6f, -0.85f}, {0.1f, 0}, {-0.15f, 0.95f}},
          {{-0.25f, 0.05f}, {0.45f, 0}}}}},
@@ -77,7 +78,7 @@ const std::array<std::array<Skeleton, 2>, 10>& skeletons() {
           {0.4f, -0.8f}}}}},
       {{{arc(0, -0.4f, 0.52f, 0.52f, 0, 360), {{0.52f, -0.4f}, {0.35f, 0.95f}}},
         {arc(-0.05f, -0.42f, 0.5f, 0.5f, -20, 330),
-         join({{0.48f, -0.7f}}, arc(-0.1f, 0.2f, 0.6f, 0.73f, -10, 110))}}},
+         join_strokes({{0.48f, -0.7f}}, arc(-0.1f, 0.2f, 0.6f, 0.73f, -10, 110))}}},
   }};
   return kAll;
 }
@@ -104,9 +105,9 @@ Warp random_warp(Random& random) {
 }
 
 // Raises each pixel near the segment to the coverage of a round pen of the given radius.
-void draw(std::array<float, kPixels>& canvas, Point a, Point b, float radius) {
+void draw(std::array<float, kDigitPixels>& canvas, Point a, Point b, float radius) {
   const float reach = radius + 1;
-  const auto clip = [](float v) { return std::clamp(static_cast<int>(v), 0, kSide - 1); };
+  const auto clip = [](float v) { return std::clamp(static_cast<int>(v), 0, kDigitSide - 1); };
   const int x0 = clip(std::floor(std::min(a.x, b.x) - reach));
   const int x1 = clip(std::ceil(std::max(a.x, b.x) + reach));
   const int y0 = clip(std::floor(std::min(a.y, b.y) - reach));
@@ -122,7 +123,7 @@ void draw(std::array<float, kPixels>& canvas, Point a, Point b, float radius) {
       const float ex = px - t * dx;
       const float ey = py - t * dy;
       const float covered = std::clamp(radius + 0.5f - std::sqrt(ex * ex + ey * ey), 0.0f, 1.0f);
-      float& pixel = canvas[static_cast<std::size_t>(y * kSide + x)];
+      float& pixel = canvas[static_cast<std::size_t>(y * kDigitSide + x)];
       pixel = std::max(pixel, covered);
     }
   }
@@ -141,7 +142,7 @@ void draw_digit(int digit, Random& random, std::uint8_t* image) {
   const float bend_x = random.uniform(-0.18f, 0.18f);
   const float bend_y = random.uniform(-0.18f, 0.18f);
   const float phase = random.uniform(0, 2 * kPi);
-  std::array<float, kPixels> canvas{};
+  std::array<float, kDigitPixels> canvas{};
   for (const Stroke& stroke : skeleton) {
     Point last{};
     for (std::size_t i = 0; i < stroke.size(); ++i) {
@@ -165,7 +166,7 @@ void draw_digit(int digit, Random& random, std::uint8_t* image) {
 
 std::vector<std::uint8_t> idx_header(std::uint8_t rank, std::uint32_t count) {
   std::vector<std::uint8_t> bytes{0, 0, 8, rank};
-  const std::uint32_t dims[] = {count, kSide, kSide};
+  const std::uint32_t dims[] = {count, kDigitSide, kDigitSide};
   for (std::size_t i = 0; i < rank; ++i) {
     for (int shift = 24; shift >= 0; shift -= 8) {
       bytes.push_back(static_cast<std::uint8_t>(dims[i] >> shift));
@@ -179,11 +180,11 @@ void write_part(const Path& folder, const std::string& prefix, std::uint64_t par
   auto images = idx_header(3, static_cast<std::uint32_t>(count));
   auto labels = idx_header(1, static_cast<std::uint32_t>(count));
   const std::size_t start = images.size();
-  images.resize(start + static_cast<std::size_t>(count) * kPixels);
+  images.resize(start + static_cast<std::size_t>(count) * kDigitPixels);
   for (std::int64_t i = 0; i < count; ++i) {
     Random random(kSeed, Stream::kSynthetic, part, static_cast<std::uint64_t>(i));
     const auto digit = static_cast<int>(random.below(10));
-    draw_digit(digit, random, images.data() + start + static_cast<std::size_t>(i) * kPixels);
+    draw_digit(digit, random, images.data() + start + static_cast<std::size_t>(i) * kDigitPixels);
     labels.push_back(static_cast<std::uint8_t>(digit));
   }
   write_file_atomic(folder / (prefix + "-images-idx3-ubyte"),

@@ -11,12 +11,8 @@
 #include "data/jpeg/plain.h"
 
 namespace trainer::data {
-namespace {
-
-// A progressive file may ask for any number of passes over the whole image.
-constexpr int kMaxScans = 100;
-
-struct Errors {
+// What libjpeg calls back with. These are members of LibjpegDecoder, which has external linkage.
+struct JpegErrors {
   jpeg_error_mgr base;
   std::jmp_buf jump;
   char text[JMSG_LENGTH_MAX] = "";
@@ -25,20 +21,25 @@ struct Errors {
   bool data_missing = false;          // the decoder needed bits that were not there
   char damage[JMSG_LENGTH_MAX] = "";  // of the warnings, the first that means lost pixels
 };
-struct Source {
+struct JpegSource {
   jpeg_source_mgr base;
   bool past_end = false;
 };
 
+namespace {
+
+// A progressive file may ask for any number of passes over the whole image.
+constexpr int kMaxScans = 100;
+
 [[noreturn]] void on_error(j_common_ptr cinfo) {
-  auto* errors = reinterpret_cast<Errors*>(cinfo->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
   errors->base.format_message(cinfo, errors->text);
   std::longjmp(errors->jump, 1);
 }
 
 void on_message(j_common_ptr cinfo, int level) {
   if (level >= 0) return;
-  auto* errors = reinterpret_cast<Errors*>(cinfo->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
   const int code = errors->base.msg_code;
   if (code == JWRN_HIT_MARKER) errors->data_missing = true;
   if ((code == JWRN_HIT_MARKER || code == JWRN_MUST_RESYNC) && errors->damage[0] == 0) {
@@ -49,7 +50,7 @@ void on_message(j_common_ptr cinfo, int level) {
 
 void on_progress(j_common_ptr cinfo) {
   if (reinterpret_cast<j_decompress_ptr>(cinfo)->input_scan_number <= kMaxScans) return;
-  auto* errors = reinterpret_cast<Errors*>(cinfo->err);
+  auto* errors = reinterpret_cast<JpegErrors*>(cinfo->err);
   errors->too_many_scans = true;
   std::longjmp(errors->jump, 1);
 }
@@ -59,7 +60,7 @@ void ignore(j_decompress_ptr) {}
 // Past the end there is an end-of-image marker, so that the decoder stops by itself.
 boolean fill(j_decompress_ptr cinfo) {
   static const JOCTET kEnd[2] = {0xFF, JPEG_EOI};
-  auto* source = reinterpret_cast<Source*>(cinfo->src);
+  auto* source = reinterpret_cast<JpegSource*>(cinfo->src);
   source->past_end = true;
   source->base.next_input_byte = kEnd;
   source->base.bytes_in_buffer = sizeof kEnd;
@@ -84,8 +85,8 @@ void skip(j_decompress_ptr cinfo, long count) {
 class LibjpegDecoder {
  public:
   jpeg_decompress_struct cinfo{};
-  Errors errors;
-  Source source;
+  JpegErrors errors;
+  JpegSource source;
   jpeg_progress_mgr progress{};
 
   explicit LibjpegDecoder(EncodedBytes file) {
@@ -157,7 +158,7 @@ class LibjpegDecoder {
 namespace {
 
 [[noreturn]] void fail(const LibjpegDecoder& decoder, const std::string& path) {
-  const Errors& errors = decoder.errors;
+  const JpegErrors& errors = decoder.errors;
   std::string text = errors.text;
   if (errors.too_many_scans) {
     text = concat("has more than ", kMaxScans, " scans; it is damaged or made to waste time");

@@ -57,7 +57,7 @@ struct Affine {
   float a = 1, b = 0, c = 0, d = 1, tx = 0, ty = 0;
 };
 
-void transform(const Affine& m, Pixels& image) {
+void transform_reflected(const Affine& m, Pixels& image) {
   const int height = image.height(), width = image.width(), channels = image.channels();
   Pixels out(height, width, channels);
   const float cx = static_cast<float>(width - 1) / 2, cy = static_cast<float>(height - 1) / 2;
@@ -87,19 +87,19 @@ void apply(const config::RandomRotation& op, Random& random, Pixels& image) {
   const auto degrees = static_cast<float>(op.degrees);
   const float angle = random.uniform(-degrees, degrees) * std::numbers::pi_v<float> / 180;
   const float s = std::sin(angle), c = std::cos(angle);
-  transform({c, -s, s, c, 0, 0}, image);
+  transform_reflected({c, -s, s, c, 0, 0}, image);
 }
 
 void apply(const config::RandomShift& op, Random& random, Pixels& image) {
   const float ty = static_cast<float>(op.height) * static_cast<float>(image.height());
   const float tx = static_cast<float>(op.width) * static_cast<float>(image.width());
   const float y = random.uniform(-ty, ty), x = random.uniform(-tx, tx);
-  transform({1, 0, 0, 1, x, y}, image);
+  transform_reflected({1, 0, 0, 1, x, y}, image);
 }
 
 void apply(const config::RandomZoom& op, Random& random, Pixels& image) {
   const float inverse = 1 / around_one(static_cast<float>(op.factor), random);
-  transform({inverse, 0, 0, inverse, 0, 0}, image);
+  transform_reflected({inverse, 0, 0, inverse, 0, 0}, image);
 }
 
 void apply(const config::Brightness& op, Random& random, Pixels& image) {

@@ -16,7 +16,8 @@
 namespace trainer::data {
 namespace {
 
-std::string pick(const std::vector<std::string>& held, const std::vector<std::string>& names) {
+std::string find_held_name(const std::vector<std::string>& held,
+                           const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::find(held.begin(), held.end(), name) != held.end()) return name;
   }
@@ -39,8 +40,8 @@ Images unlabelled(Array images) {
 
 Images open_archive(const std::string& path) {
   const std::vector<std::string> held = npz_names(path);
-  std::string images = pick(held, {"images", "x", "x_test", "test_images"});
-  const std::string labels = pick(held, {"labels", "y", "y_test", "test_labels"});
+  std::string images = find_held_name(held, {"images", "x", "x_test", "test_images"});
+  const std::string labels = find_held_name(held, {"labels", "y", "y_test", "test_labels"});
   if (images.empty() && held.size() == 1) images = held[0];
   if (images.empty()) {
     throw DataError(path, "holds the arrays " + join(held) + "; expected one called images or x");

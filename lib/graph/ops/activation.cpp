@@ -2,16 +2,6 @@
 #include "graph/rules.h"
 
 namespace trainer::graph::rules {
-namespace {
-
-const Typed& floats(const Site& site, std::size_t i) {
-  const Typed& x = site.inputs[i];
-  if (!is_float(x.type)) fail(site, "expects floating-point input, got ", to_string(x.type));
-  return x;
-}
-
-}  // namespace
-
 const char* name(const Activate&) { return "activate"; }
 std::string text(const Activate& op) { return activation_text(op.activation); }
 std::int64_t flops(const Activate&, const Operands&) { return 0; }

@@ -13,12 +13,6 @@ std::string list_text(const std::vector<float>& numbers) {
   return concat("[", joined, "]");
 }
 
-const Typed& floats(const Site& site, std::size_t i) {
-  const Typed& x = site.inputs[i];
-  if (!is_float(x.type)) fail(site, "expects floating-point input, got ", to_string(x.type));
-  return x;
-}
-
 void expect_two_or_more(const Site& site) {
   if (site.inputs.size() < 2) {
     fail(site, "expects at least two inputs, got ", site.inputs.size(),

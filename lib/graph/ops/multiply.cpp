@@ -5,12 +5,6 @@
 namespace trainer::graph::rules {
 namespace {
 
-const Typed& floats(const Site& site, std::size_t i) {
-  const Typed& x = site.inputs[i];
-  if (!is_float(x.type)) fail(site, "expects floating-point input, got ", to_string(x.type));
-  return x;
-}
-
 // Whether `part`, without a batch, has the last dimensions of x.
 bool ends_with(const Shape& x, const Shape& part) {
   if (part.batched() || part.rank() >= x.rank()) return false;

@@ -16,7 +16,7 @@ using engine::StepPhase;
 
 double per_second(double amount, double seconds) { return seconds > 0 ? amount / seconds : 0; }
 
-std::string milliseconds(double seconds) { return fixed(1e3 * seconds, 3); }
+std::string in_milliseconds(double seconds) { return fixed(1e3 * seconds, 3); }
 std::string whole_percent(double share) { return fixed(100 * share, 1) + " %"; }
 
 double least_seconds_of_layers(const Profile& profile) {
@@ -51,8 +51,8 @@ void print_layers(const Profile& profile, std::ostream& out) {
     const double rate = row.is_layer ? per_second(row.flops, row.seconds()) : 0;
     const bool of_peak = rate > 0 && profile.limits.peak_flops > 0;
     const double least = least_seconds(row, profile.limits);
-    table.add({row.name, milliseconds(row.forward_seconds),
-               row.is_layer ? milliseconds(row.backward_seconds) : "",
+    table.add({row.name, in_milliseconds(row.forward_seconds),
+               row.is_layer ? in_milliseconds(row.backward_seconds) : "",
                whole_percent(per_second(row.seconds(), layers.step_seconds)),
                rate > 0 ? fixed(rate / 1e9, 1) : "",
                of_peak ? whole_percent(rate / profile.limits.peak_flops) : "",
@@ -60,9 +60,9 @@ void print_layers(const Profile& profile, std::ostream& out) {
                row.implementations});
   }
   table.print(out);
-  out << "all rows " << milliseconds(layers.seconds_of_rows()) << " ms, "
+  out << "all rows " << in_milliseconds(layers.seconds_of_rows()) << " ms, "
       << whole_percent(per_second(layers.seconds_of_rows(), layers.step_seconds))
-      << " of a step of " << milliseconds(layers.step_seconds) << " ms; layers alone "
+      << " of a step of " << in_milliseconds(layers.step_seconds) << " ms; layers alone "
       << whole_percent(per_second(layers.seconds_of_layers(), layers.step_seconds)) << '\n';
   print_limits(profile, out);
 }
@@ -72,7 +72,7 @@ void print_input(const Profile& profile, std::ostream& out) {
   Table table({"input stage", "ms an image", "images/s of one thread"}, {1, 2});
   const auto add = [&](const char* name, double seconds) {
     if (seconds <= 0) return;
-    table.add({name, milliseconds(seconds), fixed(per_second(1, seconds), 0)});
+    table.add({name, in_milliseconds(seconds), fixed(per_second(1, seconds), 0)});
   };
   for (std::size_t i = 0; i < data::kReadStages; ++i) {
     add(name_of(static_cast<data::ReadStage>(i)), input.stages[i]);

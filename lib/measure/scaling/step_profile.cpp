@@ -23,7 +23,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-double seconds_between(Clock::time_point from, Clock::time_point to) {
+double elapsed_seconds(Clock::time_point from, Clock::time_point to) {
   return std::chrono::duration<double>(to - from).count();
 }
 
@@ -96,21 +96,21 @@ class Steps {
   std::string describe() const { return engine_.describe(); }
 
   StepProfile measure(double seconds) {
-    constexpr int kWarmUp = 3, kLeast = 5;
-    for (int i = 0; i < kWarmUp; ++i) step();
+    constexpr int kWarmUpSteps = 3, kLeast = 5;
+    for (int i = 0; i < kWarmUpSteps; ++i) step();
     std::vector<double> times;
     std::vector<std::vector<double>> ready;  // by bucket
     StepProfile profile;
     const Clock::time_point begin = Clock::now();
     while (static_cast<int>(times.size()) < kLeast ||
-           seconds_between(begin, Clock::now()) < seconds) {
+           elapsed_seconds(begin, Clock::now()) < seconds) {
       const Clock::time_point start = Clock::now();
       if (step() < samples()) continue;  // the last batch of an epoch
-      times.push_back(seconds_between(start, Clock::now()));
+      times.push_back(elapsed_seconds(start, Clock::now()));
       ready.resize(sent_.gradients.size());
       profile.buckets.resize(sent_.gradients.size());
       for (std::size_t i = 0; i < ready.size(); ++i) {
-        ready[i].push_back(seconds_between(start, sent_.gradients[i].at));
+        ready[i].push_back(elapsed_seconds(start, sent_.gradients[i].at));
         profile.buckets[i].bytes = sent_.gradients[i].bytes;
       }
       profile.statistics.clear();

@@ -5,17 +5,17 @@
 namespace trainer::model {
 namespace {
 
-constexpr double kEpsilon = 1.001e-5;
+constexpr double kDenseNetEpsilon = 1.001e-5;
 constexpr std::int64_t kGrowth = 32;
-constexpr auto kValid = config::Padding::Kind::kValid;
+constexpr auto kValidPadding = config::Padding::Kind::kValid;
 
 void dense_block(LayerList& list, const std::string& name, int blocks) {
   for (int i = 1; i <= blocks; ++i) {
     const std::string block = concat(name, "_block", i), input = list.last();
-    list.normalise(block + "_0_bn", kEpsilon);
+    list.normalise(block + "_0_bn", kDenseNetEpsilon);
     list.activate(block + "_0_relu", config::Activation::kRelu);
-    list.convolution(block + "_1_conv", {4 * kGrowth, 1, 1, kValid});
-    list.normalise(block + "_1_bn", kEpsilon);
+    list.convolution(block + "_1_conv", {4 * kGrowth, 1, 1, kValidPadding});
+    list.normalise(block + "_1_bn", kDenseNetEpsilon);
     list.activate(block + "_1_relu", config::Activation::kRelu);
     list.convolution(block + "_2_conv", {kGrowth, 3});
     list.add(block + "_concat", config::ConcatenateLayer{}, {input, block + "_2_conv"});
@@ -24,9 +24,9 @@ void dense_block(LayerList& list, const std::string& name, int blocks) {
 
 // Halves the channels and the image.
 void transition(LayerList& list, const std::string& name, std::int64_t channels) {
-  list.normalise(name + "_bn", kEpsilon);
+  list.normalise(name + "_bn", kDenseNetEpsilon);
   list.activate(name + "_relu", config::Activation::kRelu);
-  list.convolution(name + "_conv", {channels / 2, 1, 1, kValid});
+  list.convolution(name + "_conv", {channels / 2, 1, 1, kValidPadding});
   list.add(name + "_pool", config::AveragePoolLayer{{2, 2}, config::Pair{2, 2}, {}});
 }
 
@@ -36,8 +36,8 @@ std::vector<config::Layer> densenet121_features() {
   constexpr int kBlocks[] = {6, 12, 24, 16};
   LayerList list;
   list.add("", config::ZeroPadLayer{{3, 3, 3, 3}});
-  list.convolution("conv1_conv", {64, 7, 2, kValid});
-  list.normalise("conv1_bn", kEpsilon);
+  list.convolution("conv1_conv", {64, 7, 2, kValidPadding});
+  list.normalise("conv1_bn", kDenseNetEpsilon);
   list.activate("conv1_relu", config::Activation::kRelu);
   list.add("", config::ZeroPadLayer{{1, 1, 1, 1}});
   list.add("pool1", config::MaxPoolLayer{{3, 3}, config::Pair{2, 2}, {}});
@@ -51,7 +51,7 @@ std::vector<config::Layer> densenet121_features() {
     dense_block(list, concat("conv", ++number), blocks);
     channels += blocks * kGrowth;
   }
-  list.normalise("bn", kEpsilon);
+  list.normalise("bn", kDenseNetEpsilon);
   list.activate("relu", config::Activation::kRelu);
   return list.take();
 }

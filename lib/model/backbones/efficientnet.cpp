@@ -9,18 +9,18 @@
 namespace trainer::model {
 namespace {
 
-constexpr double kEpsilon = 1e-3, kDropConnect = 0.2;
+constexpr double kEfficientNetEpsilon = 1e-3, kDropConnect = 0.2;
 
-struct Stage {
+struct StageSpec {
   std::int64_t size, filters;
   int blocks;
   std::int64_t expansion, stride;
 };
-constexpr Stage kStages[] = {{3, 16, 1, 1, 1}, {3, 24, 2, 6, 2},  {5, 40, 2, 6, 2},
-                             {3, 80, 3, 6, 2}, {5, 112, 3, 6, 1}, {5, 192, 4, 6, 2},
-                             {3, 320, 1, 6, 1}};
+constexpr StageSpec kEfficientNetStages[] = {{3, 16, 1, 1, 1}, {3, 24, 2, 6, 2},  {5, 40, 2, 6, 2},
+                                             {3, 80, 3, 6, 2}, {5, 112, 3, 6, 1}, {5, 192, 4, 6, 2},
+                                             {3, 320, 1, 6, 1}};
 
-struct Block {
+struct BlockSpec {
   std::int64_t size, stride, inputs, filters, expansion;
   double drop;  // share of the samples that leave it out
 };
@@ -42,20 +42,20 @@ void squeeze_and_excite(LayerList& list, const std::string& prefix, std::int64_t
   list.add(prefix + "se_excite", config::MultiplyLayer{}, {input, prefix + "se_expand"});
 }
 
-void inverted_residual(LayerList& list, const std::string& prefix, const Block& block) {
+void inverted_residual(LayerList& list, const std::string& prefix, const BlockSpec& block) {
   const std::string input = list.last();
   const std::int64_t channels = block.inputs * block.expansion;
   if (block.expansion != 1) {
     list.convolution(prefix + "expand_conv", {channels});
-    list.normalise(prefix + "expand_bn", kEpsilon);
+    list.normalise(prefix + "expand_bn", kEfficientNetEpsilon);
     list.activate(prefix + "expand_activation", config::Activation::kSwish);
   }
   list.depthwise(prefix + "dwconv", prefix + "dwconv_pad", block.size, block.stride);
-  list.normalise(prefix + "bn", kEpsilon);
+  list.normalise(prefix + "bn", kEfficientNetEpsilon);
   list.activate(prefix + "activation", config::Activation::kSwish);
   squeeze_and_excite(list, prefix, channels, std::max<std::int64_t>(1, block.inputs / 4));
   list.convolution(prefix + "project_conv", {block.filters});
-  list.normalise(prefix + "project_bn", kEpsilon);
+  list.normalise(prefix + "project_bn", kEfficientNetEpsilon);
   if (block.stride != 1 || block.inputs != block.filters) return;
   if (block.drop > 0) list.add(prefix + "drop", config::DropPathLayer{block.drop});
   list.add(prefix + "add", config::AddLayer{}, {list.last(), input});
@@ -64,19 +64,19 @@ void inverted_residual(LayerList& list, const std::string& prefix, const Block& 
 }  // namespace
 
 std::vector<config::Layer> efficientnet_features(Image image, double width, double depth) {
-  const auto repeats = [depth](const Stage& stage) {
+  const auto repeats = [depth](const StageSpec& stage) {
     return static_cast<int>(std::ceil(depth * stage.blocks));
   };
   int blocks = 0, block = 0;
-  for (const Stage& stage : kStages) blocks += repeats(stage);
+  for (const StageSpec& stage : kEfficientNetStages) blocks += repeats(stage);
   LayerList list(image);
   std::int64_t channels = divisible_by_eight(32 * width);
   list.pad_for_stride("stem_conv_pad", 3);
   list.convolution("stem_conv", {channels, 3, 2, config::Padding::Kind::kValid});
-  list.normalise("stem_bn", kEpsilon);
+  list.normalise("stem_bn", kEfficientNetEpsilon);
   list.activate("stem_activation", config::Activation::kSwish);
   int number = 0;
-  for (const Stage& stage : kStages) {
+  for (const StageSpec& stage : kEfficientNetStages) {
     ++number;
     for (int i = 0; i < repeats(stage); ++i, ++block) {
       const std::int64_t filters = divisible_by_eight(static_cast<double>(stage.filters) * width);
@@ -87,7 +87,7 @@ std::vector<config::Layer> efficientnet_features(Image image, double width, doub
     }
   }
   list.convolution("top_conv", {divisible_by_eight(1280 * width)});
-  list.normalise("top_bn", kEpsilon);
+  list.normalise("top_bn", kEfficientNetEpsilon);
   list.activate("top_activation", config::Activation::kSwish);
   return list.take();
 }

@@ -16,9 +16,9 @@ std::int64_t divisible(double channels) {
   return static_cast<double>(result) < 0.9 * channels ? result + kDivisor : result;
 }
 
-class Builder {
+class MobileNetV2Builder {
  public:
-  Builder(Image image, double alpha) : image_(image), alpha_(alpha) {}
+  MobileNetV2Builder(Image image, double alpha) : image_(image), alpha_(alpha) {}
 
   std::vector<config::Layer> build() && {
     struct Stage {
@@ -117,7 +117,7 @@ class Builder {
 }  // namespace
 
 std::vector<config::Layer> mobilenet_v2_features(Image image, double alpha) {
-  return Builder(image, alpha).build();
+  return MobileNetV2Builder(image, alpha).build();
 }
 
 }  // namespace trainer::model

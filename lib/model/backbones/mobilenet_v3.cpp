@@ -7,25 +7,25 @@
 namespace trainer::model {
 namespace {
 
-constexpr double kEpsilon = 1e-3, kMomentum = 0.999;
+constexpr double kMobileNetV3Epsilon = 1e-3, kMobileNetV3Momentum = 0.999;
 
-struct Block {
+struct BottleneckSpec {
   double expansion;
   std::int64_t filters, size, stride;
   bool squeeze, hard_swish;
 };
-constexpr Block kSmall[] = {{1, 16, 3, 2, true, false},
-                            {72.0 / 16, 24, 3, 2, false, false},
-                            {88.0 / 24, 24, 3, 1, false, false},
-                            {4, 40, 5, 2, true, true},
-                            {6, 40, 5, 1, true, true},
-                            {6, 40, 5, 1, true, true},
-                            {3, 48, 5, 1, true, true},
-                            {3, 48, 5, 1, true, true},
-                            {6, 96, 5, 2, true, true},
-                            {6, 96, 5, 1, true, true},
-                            {6, 96, 5, 1, true, true}};
-constexpr Block kLarge[] = {
+constexpr BottleneckSpec kSmall[] = {{1, 16, 3, 2, true, false},
+                                     {72.0 / 16, 24, 3, 2, false, false},
+                                     {88.0 / 24, 24, 3, 1, false, false},
+                                     {4, 40, 5, 2, true, true},
+                                     {6, 40, 5, 1, true, true},
+                                     {6, 40, 5, 1, true, true},
+                                     {3, 48, 5, 1, true, true},
+                                     {3, 48, 5, 1, true, true},
+                                     {6, 96, 5, 2, true, true},
+                                     {6, 96, 5, 1, true, true},
+                                     {6, 96, 5, 1, true, true}};
+constexpr BottleneckSpec kLarge[] = {
     {1, 16, 3, 1, false, false},  {4, 24, 3, 2, false, false},  {3, 24, 3, 1, false, false},
     {3, 40, 5, 2, true, false},   {3, 40, 5, 1, true, false},   {3, 40, 5, 1, true, false},
     {6, 80, 3, 2, false, true},   {2.5, 80, 3, 1, false, true}, {2.3, 80, 3, 1, false, true},
@@ -52,23 +52,23 @@ void squeeze_and_excite(LayerList& list, const std::string& prefix, std::int64_t
 }
 
 // Returns the number of its channels.
-std::int64_t inverted_residual(LayerList& list, int number, const Block& block, std::int64_t inputs,
-                               double alpha) {
+std::int64_t inverted_residual(LayerList& list, int number, const BottleneckSpec& block,
+                               std::int64_t inputs, double alpha) {
   const std::string prefix = number == 0 ? "expanded_conv_" : concat("expanded_conv_", number, '_');
   const std::string input = list.last();
   const std::int64_t filters = divisible_by_eight(static_cast<double>(block.filters) * alpha);
   const std::int64_t channels = divisible_by_eight(static_cast<double>(inputs) * block.expansion);
   if (number > 0) {
     list.convolution(prefix + "expand", {channels});
-    list.normalise(prefix + "expand_bn", kEpsilon, kMomentum);
+    list.normalise(prefix + "expand_bn", kMobileNetV3Epsilon, kMobileNetV3Momentum);
     activate(list, prefix + "expand_activation", block.hard_swish);
   }
   list.depthwise(prefix + "depthwise", prefix + "depthwise_pad", block.size, block.stride);
-  list.normalise(prefix + "depthwise_bn", kEpsilon, kMomentum);
+  list.normalise(prefix + "depthwise_bn", kMobileNetV3Epsilon, kMobileNetV3Momentum);
   activate(list, prefix + "depthwise_activation", block.hard_swish);
   if (block.squeeze) squeeze_and_excite(list, prefix, channels);
   list.convolution(prefix + "project", {filters});
-  list.normalise(prefix + "project_bn", kEpsilon, kMomentum);
+  list.normalise(prefix + "project_bn", kMobileNetV3Epsilon, kMobileNetV3Momentum);
   if (block.stride == 1 && inputs == filters) {
     list.add(prefix + "add", config::AddLayer{}, {input, prefix + "project_bn"});
   }
@@ -76,19 +76,19 @@ std::int64_t inverted_residual(LayerList& list, int number, const Block& block, 
 }
 
 template <std::size_t N>
-std::vector<config::Layer> features(Image image, double alpha, const Block (&blocks)[N]) {
+std::vector<config::Layer> features(Image image, double alpha, const BottleneckSpec (&blocks)[N]) {
   LayerList list(image);
   std::int64_t channels = 16;
   list.convolution("conv", {channels, 3, 2});
   list.halve();
-  list.normalise("conv_bn", kEpsilon, kMomentum);
+  list.normalise("conv_bn", kMobileNetV3Epsilon, kMobileNetV3Momentum);
   list.activate("conv_activation", config::Activation::kHardSwish);
   int number = 0;
-  for (const Block& block : blocks) {
+  for (const BottleneckSpec& block : blocks) {
     channels = inverted_residual(list, number++, block, channels, alpha);
   }
   list.convolution("conv_1", {divisible_by_eight(static_cast<double>(channels) * 6)});
-  list.normalise("conv_1_bn", kEpsilon, kMomentum);
+  list.normalise("conv_1_bn", kMobileNetV3Epsilon, kMobileNetV3Momentum);
   list.activate("conv_1_activation", config::Activation::kHardSwish);
   return list.take();
 }

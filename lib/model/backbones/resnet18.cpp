@@ -6,7 +6,7 @@
 namespace trainer::model {
 namespace {
 
-constexpr double kEpsilon = 1e-5, kMomentum = 0.9;
+constexpr double kResNet18Epsilon = 1e-5, kResNet18Momentum = 0.9;
 
 // A convolution with the pixels around the image that PyTorch pads on all sides.
 void convolution(LayerList& list, const std::string& name, std::int64_t filters, std::int64_t size,
@@ -25,13 +25,13 @@ void block(LayerList& list, const std::string& name, std::int64_t filters, std::
            bool shortcut) {
   const std::string input = list.last();
   convolution(list, name + "conv1", filters, 3, stride);
-  list.normalise(name + "bn1", kEpsilon, kMomentum);
+  list.normalise(name + "bn1", kResNet18Epsilon, kResNet18Momentum);
   list.activate(name + "relu", config::Activation::kRelu);
   convolution(list, name + "conv2", filters, 3, 1);
-  list.normalise(name + "bn2", kEpsilon, kMomentum);
+  list.normalise(name + "bn2", kResNet18Epsilon, kResNet18Momentum);
   if (shortcut) {
     convolution(list, name + "downsample.0", filters, 1, stride, {input});
-    list.normalise(name + "downsample.1", kEpsilon, kMomentum);
+    list.normalise(name + "downsample.1", kResNet18Epsilon, kResNet18Momentum);
   }
   list.add(name + "add", config::AddLayer{},
            {name + "bn2", shortcut ? name + "downsample.1" : input});
@@ -43,7 +43,7 @@ void block(LayerList& list, const std::string& name, std::int64_t filters, std::
 std::vector<config::Layer> resnet18_features(const std::array<int, 4>& blocks) {
   LayerList list;
   convolution(list, "conv1", 64, 7, 2);
-  list.normalise("bn1", kEpsilon, kMomentum);
+  list.normalise("bn1", kResNet18Epsilon, kResNet18Momentum);
   list.activate("relu", config::Activation::kRelu);
   list.add("maxpool",
            config::MaxPoolLayer{

@@ -5,7 +5,7 @@
 namespace trainer::model {
 namespace {
 
-class Builder {
+class BottleneckResNetBuilder {
  public:
   // `blocks` are the blocks of the third stage, which alone differ.
   std::vector<config::Layer> build(int blocks) && {
@@ -79,7 +79,7 @@ class Builder {
 
 }  // namespace
 
-std::vector<config::Layer> resnet50_features() { return Builder().build(6); }
-std::vector<config::Layer> resnet101_features() { return Builder().build(23); }
+std::vector<config::Layer> resnet50_features() { return BottleneckResNetBuilder().build(6); }
+std::vector<config::Layer> resnet101_features() { return BottleneckResNetBuilder().build(23); }
 
 }  // namespace trainer::model

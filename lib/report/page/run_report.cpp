@@ -17,8 +17,8 @@ namespace {
 using experiment::MetricsRow;
 using experiment::RunFiles;
 
-constexpr std::size_t kWholeMatrix = 30;  // classes whose matrix fits a page
-constexpr std::size_t kConfusions = 30;
+constexpr std::size_t kMaxMatrixClasses = 30;  // classes whose matrix fits a page
+constexpr std::size_t kMaxListedConfusions = 30;
 constexpr std::size_t kFewRows = 5;  // of training metrics: less is no curve
 
 // A series a split that has the metric.
@@ -104,7 +104,7 @@ std::string mistakes(const RunFiles& run, const experiment::SplitResult& result)
   }
   std::stable_sort(all.begin(), all.end(),
                    [](const Mistake& a, const Mistake& b) { return a.count > b.count; });
-  if (all.size() > kConfusions) all.resize(kConfusions);
+  if (all.size() > kMaxListedConfusions) all.resize(kMaxListedConfusions);
   Cells cells{{"true class", "predicted class", "samples"}};
   for (const Mistake& one : all) {
     cells.push_back(
@@ -167,7 +167,8 @@ std::string classes_section(const RunFiles& run) {
   const experiment::SplitResult& result = run.finished->splits.at(split);
   if (result.confusion.empty()) return "";
   return heading("Classes (" + split + ")") +
-         (result.confusion.size() <= kWholeMatrix ? matrix(run, result) : mistakes(run, result)) +
+         (result.confusion.size() <= kMaxMatrixClasses ? matrix(run, result)
+                                                       : mistakes(run, result)) +
          per_class(run, result);
 }
 

@@ -12,13 +12,14 @@ namespace trainer::report {
 namespace {
 
 // In units of the picture. The frame of the plot within it.
-constexpr double kWidth = 560, kHeight = 340;
-constexpr double kLeft = 86, kTop = 64, kRight = kWidth - 18, kBottom = kHeight - 48;
-constexpr std::size_t kMostPoints = 400;
+constexpr double kChartWidth = 560, kChartHeight = 340;
+constexpr double kChartLeft = 86, kChartTop = 64, kChartRight = kChartWidth - 18,
+                 kChartBottom = kChartHeight - 48;
+constexpr std::size_t kMaxSeriesPoints = 400;
 constexpr std::size_t kColours = 6;
 constexpr double kLegendLetter = 7.2;  // width of a letter, about
 
-constexpr const char* kStyle = R"(<style>
+constexpr const char* kChartStyle = R"(<style>
 svg.chart{--ink:#1b1f24;--soft:#59636e;--grid:#d8dee4;--s0:#0b62c4;--s1:#b93a0a;--s2:#1a7f37;--s3:#7a3fd1;--s4:#8a5a00;--s5:#b02a7a;color:var(--ink);font:13px system-ui,sans-serif}
 @media (prefers-color-scheme:dark){svg.chart{--ink:#e6edf3;--soft:#a6b0bb;--grid:#343b44;--s0:#6cb2ff;--s1:#ff9d70;--s2:#56d364;--s3:#c4a0ff;--s4:#e3b341;--s5:#ff8fcb}}
 svg.chart text{fill:var(--ink)}
@@ -33,7 +34,7 @@ svg.chart g.point:hover text.value{display:inline}
 </style>
 )";
 
-std::string pixel(double value) {
+std::string chart_pixel(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.2f", value);
   return text;
@@ -111,23 +112,23 @@ class LineChart {
     }
     if (low_x > high_x) low_x = low_y = 0, high_x = high_y = 1;
     if (chart.y_from_zero) low_y = std::min(low_y, 0.0);
-    x_ = chart.log_x ? log_scale(low_x, high_x, kLeft, kRight)
-                     : linear_scale(low_x, high_x, kLeft, kRight, false, whole);
-    y_ = linear_scale(low_y, high_y, kBottom, kTop, true, false);
+    x_ = chart.log_x ? log_scale(low_x, high_x, kChartLeft, kChartRight)
+                     : linear_scale(low_x, high_x, kChartLeft, kChartRight, false, whole);
+    y_ = linear_scale(low_y, high_y, kChartBottom, kChartTop, true, false);
   }
 
   std::string svg() {
-    out_ =
-        concat("<svg class=\"chart\" id=\"", chart_.id,
-               "\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kWidth, ' ', kHeight,
-               "\" width=\"", kWidth, "\" height=\"", kHeight, "\" role=\"img\" aria-labelledby=\"",
-               chart_.id, "-title ", chart_.id, "-description\">\n<title id=\"", chart_.id,
-               "-title\">", escape_markup(chart_.title), "</title>\n<desc id=\"", chart_.id,
-               "-description\">", escape_markup(description()), "</desc>\n", kStyle);
-    text(kLeft, 22, "start", "title", chart_.title);
-    text((kLeft + kRight) / 2, kHeight - 10, "middle", "x-label", chart_.x_label);
-    text(14, (kTop + kBottom) / 2, "middle", "y-label", chart_.y_label,
-         concat(" transform=\"rotate(-90 14 ", pixel((kTop + kBottom) / 2), ")\""));
+    out_ = concat("<svg class=\"chart\" id=\"", chart_.id,
+                  "\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 ", kChartWidth, ' ',
+                  kChartHeight, "\" width=\"", kChartWidth, "\" height=\"", kChartHeight,
+                  "\" role=\"img\" aria-labelledby=\"", chart_.id, "-title ", chart_.id,
+                  "-description\">\n<title id=\"", chart_.id, "-title\">",
+                  escape_markup(chart_.title), "</title>\n<desc id=\"", chart_.id,
+                  "-description\">", escape_markup(description()), "</desc>\n", kChartStyle);
+    text(kChartLeft, 22, "start", "title", chart_.title);
+    text((kChartLeft + kChartRight) / 2, kChartHeight - 10, "middle", "x-label", chart_.x_label);
+    text(14, (kChartTop + kChartBottom) / 2, "middle", "y-label", chart_.y_label,
+         concat(" transform=\"rotate(-90 14 ", chart_pixel((kChartTop + kChartBottom) / 2), ")\""));
     draw_ticks();
     draw_legend();
     for (std::size_t i = 0; i < chart_.series.size(); ++i) draw_series(i);
@@ -153,22 +154,22 @@ class LineChart {
 
   void text(double x, double y, const char* anchor, const char* kind, const std::string& what,
             const std::string& more = "") {
-    out_ += concat("<text class=\"", kind, "\" x=\"", pixel(x), "\" y=\"", pixel(y),
+    out_ += concat("<text class=\"", kind, "\" x=\"", chart_pixel(x), "\" y=\"", chart_pixel(y),
                    "\" text-anchor=\"", anchor, "\"", more, ">", escape_markup(what), "</text>\n");
   }
   void grid(double x1, double y1, double x2, double y2) {
-    out_ += concat("<line class=\"grid\" x1=\"", pixel(x1), "\" y1=\"", pixel(y1), "\" x2=\"",
-                   pixel(x2), "\" y2=\"", pixel(y2), "\"/>\n");
+    out_ += concat("<line class=\"grid\" x1=\"", chart_pixel(x1), "\" y1=\"", chart_pixel(y1),
+                   "\" x2=\"", chart_pixel(x2), "\" y2=\"", chart_pixel(y2), "\"/>\n");
   }
 
   void draw_ticks() {
     for (const double tick : y_.ticks) {
-      grid(kLeft, y_(tick), kRight, y_(tick));
-      text(kLeft - 8, y_(tick) + 4, "end", "tick y-tick", tick_text(tick));
+      grid(kChartLeft, y_(tick), kChartRight, y_(tick));
+      text(kChartLeft - 8, y_(tick) + 4, "end", "tick y-tick", tick_text(tick));
     }
     for (const double tick : x_.ticks) {
-      grid(x_(tick), kBottom, x_(tick), kBottom + 5);
-      text(x_(tick), kBottom + 19, "middle", "tick x-tick", tick_text(tick));
+      grid(x_(tick), kChartBottom, x_(tick), kChartBottom + 5);
+      text(x_(tick), kChartBottom + 19, "middle", "tick x-tick", tick_text(tick));
     }
   }
 
@@ -180,7 +181,7 @@ class LineChart {
   // One line of names, of as many series as it has room for; references, which look alike, have one
   // name together.
   void draw_legend() {
-    double x = kLeft;
+    double x = kChartLeft;
     bool has_reference = false;
     for (std::size_t i = 0; i < chart_.series.size(); ++i) {
       std::string name = chart_.series[i].name;
@@ -189,12 +190,12 @@ class LineChart {
         name = name.substr(0, name.find(','));
       }
       const double end = x + 24 + kLegendLetter * static_cast<double>(name.size());
-      if (end > kRight && i > 0) {
+      if (end > kChartRight && i > 0) {
         text(x, 46, "start", "legend", "...");
         return;
       }
       const char* dash = chart_.series[i].is_reference ? " stroke-dasharray=\"5 4\"" : "";
-      out_ += concat("<line x1=\"", pixel(x), "\" y1=\"42\" x2=\"", pixel(x + 18),
+      out_ += concat("<line x1=\"", chart_pixel(x), "\" y1=\"42\" x2=\"", chart_pixel(x + 18),
                      "\" y2=\"42\" stroke-width=\"3\" stroke=\"", colour(i), "\"", dash, "/>\n");
       text(x + 24, 46, "start", "legend", name);
       x = end + 16;
@@ -213,7 +214,7 @@ class LineChart {
     };
     for (const auto& [x, y] : points_[index]) {
       if (std::isfinite(y)) {
-        line += concat(line.empty() ? "" : " ", pixel(x_(x)), ',', pixel(y_(y)));
+        line += concat(line.empty() ? "" : " ", chart_pixel(x_(x)), ',', chart_pixel(y_(y)));
       } else {
         flush();
       }
@@ -223,12 +224,13 @@ class LineChart {
     const char* radius = points_[index].size() > 60 ? "1.5" : "3";
     for (const auto& [x, y] : points_[index]) {
       if (!std::isfinite(y)) continue;
-      const std::string at = concat(" cx=\"", pixel(x_(x)), "\" cy=\"", pixel(y_(y)), "\"");
+      const std::string at =
+          concat(" cx=\"", chart_pixel(x_(x)), "\" cy=\"", chart_pixel(y_(y)), "\"");
       out_ += concat("<g class=\"point\"><title>", escape_markup(series.name), ", ",
                      escape_markup(chart_.x_label), " ", chart_number(x), ": ", chart_number(y),
                      "</title><circle class=\"hit\"", at, " r=\"7\"/><circle class=\"dot\"", at,
                      " r=\"", radius, "\" fill=\"", colour(index), "\"/>");
-      const bool right = x_(x) > (kLeft + kRight) / 2, top = y_(y) < kTop + 20;
+      const bool right = x_(x) > (kChartLeft + kChartRight) / 2, top = y_(y) < kChartTop + 20;
       text(x_(x), y_(y) + (top ? 20 : -10), right ? "end" : "start", "value",
            chart_number(x) + ": " + chart_number(y));
       out_ += "</g>\n";
@@ -253,10 +255,10 @@ double tick_step(double range, int count) {
 
 std::vector<std::pair<double, double>> drawn_points(const Series& series) {
   const std::size_t count = series.points.size();
-  if (count <= kMostPoints) return series.points;
+  if (count <= kMaxSeriesPoints) return series.points;
   std::vector<std::pair<double, double>> some;
-  for (std::size_t i = 1; i <= kMostPoints; ++i) {
-    some.push_back(series.points[i * count / kMostPoints - 1]);
+  for (std::size_t i = 1; i <= kMaxSeriesPoints; ++i) {
+    some.push_back(series.points[i * count / kMaxSeriesPoints - 1]);
   }
   return some;
 }

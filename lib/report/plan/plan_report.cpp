@@ -23,7 +23,7 @@ namespace {
 
 namespace keys = config::keys;
 
-constexpr std::int64_t kMostPoints = 11;
+constexpr std::int64_t kMaxRatePoints = 11;
 constexpr std::int64_t kMostSamples = 100'000;  // of the learning rate, for its range
 
 constexpr const char* kDefault = "default";
@@ -94,7 +94,7 @@ void add_rates(PlanReport& plan, const config::Config& config) {
   const optim::LearningRate rate = train::learning_rate_of(config, steps);
   const std::int64_t last = steps.total_steps - 1;
   if (last < 0) return;
-  const std::int64_t points = std::min(kMostPoints, steps.total_steps);
+  const std::int64_t points = std::min(kMaxRatePoints, steps.total_steps);
   for (std::int64_t i = 0; i < points; ++i) {
     const std::int64_t step = points == 1 ? 0 : last * i / (points - 1);
     plan.rates.push_back({step, steps.epoch(step), rate(step)});

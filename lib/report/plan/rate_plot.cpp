@@ -15,7 +15,7 @@ namespace {
 // In pixels. The plot's frame within the picture.
 constexpr double kWidth = 860, kHeight = 460;
 constexpr double kLeft = 90, kTop = 60, kRight = kWidth - 30, kBottom = kHeight - 60;
-constexpr std::int64_t kMostPoints = 4000;
+constexpr std::int64_t kMaxPlotPoints = 4000;
 
 std::string shortly(double value) {
   char text[32];
@@ -143,7 +143,7 @@ class RatePlot {
 
   void draw_curve() {
     out_ += "<polyline id=\"rate\" fill=\"none\" stroke=\"#1f5fbf\" stroke-width=\"2\" points=\"";
-    const std::int64_t stride = (steps_.total_steps + kMostPoints - 1) / kMostPoints;
+    const std::int64_t stride = (steps_.total_steps + kMaxPlotPoints - 1) / kMaxPlotPoints;
     for (std::int64_t step = 0; step < steps_.total_steps;
          step += std::max<std::int64_t>(stride, 1)) {
       out_ += concat(step == 0 ? "" : " ", pixel(x_of(steps_.epoch(step))), ',',

@@ -29,7 +29,7 @@ struct Refused : std::runtime_error {
   explicit Refused(cublasStatus_t code) : std::runtime_error("refused"), status(code) {}
   cublasStatus_t status;
 };
-[[noreturn]] void refuse(cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE) {
+[[noreturn]] void refuse_call(cublasStatus_t status = CUBLAS_STATUS_INVALID_VALUE) {
   throw Refused(status);
 }
 
@@ -86,7 +86,7 @@ T* make(T value) {
 template <class T>
 T& get(const void* object) {
   const std::lock_guard lock(registry_mutex);
-  if (live.count(object) == 0) refuse();
+  if (live.count(object) == 0) refuse_call();
   return *static_cast<T*>(const_cast<void*>(object));
 }
 
@@ -117,7 +117,7 @@ Number number_of(cudaDataType_t type) {
     case CUDA_R_16F:
       return Number::kFloat16;
     default:
-      refuse(CUBLAS_STATUS_NOT_SUPPORTED);
+      refuse_call(CUBLAS_STATUS_NOT_SUPPORTED);
   }
 }
 
@@ -144,13 +144,13 @@ void check_types(const Product& p) {
                     (p.how.compute == CUBLAS_COMPUTE_32F ||
                      (p.how.compute == CUBLAS_COMPUTE_32F_FAST_TF32 && p.a.type == CUDA_R_32F));
   number_of(p.a.type);
-  if (!types || !sums) refuse(CUBLAS_STATUS_NOT_SUPPORTED);
+  if (!types || !sums) refuse_call(CUBLAS_STATUS_NOT_SUPPORTED);
   if (p.how.epilogue == CUBLASLT_EPILOGUE_DEFAULT) return;
   if (!settings().fuses || !(has_bias(p.how.epilogue) || has_relu(p.how.epilogue))) {
-    refuse(CUBLAS_STATUS_NOT_SUPPORTED);
+    refuse_call(CUBLAS_STATUS_NOT_SUPPORTED);
   }
   if (has_bias(p.how.epilogue) && p.how.bias_type != -1 && p.how.bias_type != p.d.type) {
-    refuse(CUBLAS_STATUS_NOT_SUPPORTED);
+    refuse_call(CUBLAS_STATUS_NOT_SUPPORTED);
   }
 }
 
@@ -161,9 +161,9 @@ Product product_of(cublasLtMatmulDesc_t how, cublasLtMatrixLayout_t a, cublasLtM
   p.m = ta ? p.a.columns : p.a.rows;
   p.k = ta ? p.a.rows : p.a.columns;
   p.n = tb ? p.b.rows : p.b.columns;
-  if ((tb ? p.b.columns : p.b.rows) != p.k) refuse();
+  if ((tb ? p.b.columns : p.b.rows) != p.k) refuse_call();
   for (const Layout* result : {&p.c, &p.d}) {
-    if (result->rows != p.m || result->columns != p.n) refuse();
+    if (result->rows != p.m || result->columns != p.n) refuse_call();
   }
   check_types(p);
   return p;
@@ -215,7 +215,7 @@ bool is_aligned(const void* address, std::uint32_t alignment) {
 void set_attribute(Description& d, cublasLtMatmulDescAttributes_t name, const void* value,
                    std::size_t size) {
   const std::size_t expected = name == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? sizeof(void*) : 4;
-  if (value == nullptr || size != expected) refuse();
+  if (value == nullptr || size != expected) refuse_call();
   if (name == CUBLASLT_MATMUL_DESC_BIAS_POINTER) {
     std::memcpy(&d.bias, value, size);
     return;
@@ -237,21 +237,21 @@ void set_attribute(Description& d, cublasLtMatmulDescAttributes_t name, const vo
       d.bias_type = number;
       return;
     default:
-      refuse();
+      refuse_call();
   }
 }
 
 void set_attribute(Preference& p, cublasLtMatmulPreferenceAttributes_t name, const void* value,
                    std::size_t size) {
-  if (value == nullptr) refuse();
+  if (value == nullptr) refuse_call();
   if (name == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES) {
-    if (size != sizeof p.workspace) refuse();
+    if (size != sizeof p.workspace) refuse_call();
     std::memcpy(&p.workspace, value, size);
     return;
   }
   const auto alignment = p.alignments.find(name);
   const bool reductions = name == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK;
-  if (size != 4 || (alignment == p.alignments.end() && !reductions)) refuse();
+  if (size != 4 || (alignment == p.alignments.end() && !reductions)) refuse_call();
   std::memcpy(reductions ? &p.reductions : &alignment->second, value, size);
 }
 
@@ -278,14 +278,15 @@ Algorithm choose(const Product& p, const Preference& preference, int index) {
 }
 
 void check_pointers(const Product& p, const Algorithm& chosen, const Pointers& at) {
-  if (chosen.magic != kMagic || chosen.m != p.m || chosen.n != p.n || chosen.k != p.k) refuse();
+  if (chosen.magic != kMagic || chosen.m != p.m || chosen.n != p.n || chosen.k != p.k)
+    refuse_call();
   if (!is_aligned(at.a, chosen.a) || !is_aligned(at.b, chosen.b) || !is_aligned(at.c, chosen.c) ||
       !is_aligned(at.d, chosen.d)) {
-    refuse();
+    refuse_call();
   }
   const auto element = static_cast<std::uint32_t>(size_of(number_of(p.d.type)));
   const auto bias = std::max<std::uint32_t>(element, chosen.bias);
-  if (has_bias(p.how.epilogue) && !is_aligned(p.how.bias, bias)) refuse();
+  if (has_bias(p.how.epilogue) && !is_aligned(p.how.bias, bias)) refuse_call();
 }
 
 }  // namespace
@@ -348,7 +349,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* layout, cudaDa
                                           uint64_t rows, uint64_t columns, int64_t ld) {
   return guarded([&] {
     const auto height = static_cast<std::int64_t>(rows);
-    if (rows < 1 || columns < 1 || ld < height) refuse();
+    if (rows < 1 || columns < 1 || ld < height) refuse_call();
     *layout = reinterpret_cast<cublasLtMatrixLayout_t>(
         make(Layout{type, height, static_cast<std::int64_t>(columns), ld}));
   });
@@ -378,7 +379,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
                                               int* count) {
   return guarded([&] {
     get<cublasLtContext>(handle);
-    if (most < 1) refuse();
+    if (most < 1) refuse_call();
     *count = 0;
     const Product product = product_of(how, a, b, c, d);
     for (int i = 0; i < std::min(most, kAlgorithms); ++i) {
@@ -400,14 +401,14 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
   return guarded([&] {
     get<cublasLtContext>(handle);
     const Product product = product_of(how, a_layout, b_layout, c_layout, d_layout);
-    if (algo == nullptr) refuse();
+    if (algo == nullptr) refuse_call();
     Algorithm chosen;
     std::memcpy(static_cast<void*>(&chosen), algo, sizeof chosen);
     const Pointers at{
         a, b, c, d, *static_cast<const float*>(alpha), *static_cast<const float*>(beta)};
     check_pointers(product, chosen, at);
     const std::size_t bytes = chosen.workspace;
-    if (bytes > workspace_bytes || (bytes > 0 && !is_aligned(workspace, 256))) refuse();
+    if (bytes > workspace_bytes || (bytes > 0 && !is_aligned(workspace, 256))) refuse_call();
     const auto run = [=] {
       const Unwatched unwatched;  // the library's own work
       // All bits of the workspace are set: NaN for whoever reads it afterwards.
@@ -417,7 +418,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
     const double seconds = settings().algorithm_seconds ? settings().algorithm_seconds(chosen.index)
                                                         : kSmallKernelSeconds;
     const cudaError_t error = enqueue(stream, "cublasLtMatmul", run, seconds);
-    if (error != cudaSuccess) refuse(CUBLAS_STATUS_EXECUTION_FAILED);
+    if (error != cudaSuccess) refuse_call(CUBLAS_STATUS_EXECUTION_FAILED);
   });
 }
 

@@ -25,7 +25,7 @@ std::size_t live_cublas_objects();
 
 namespace {
 
-std::mutex registry_mutex;
+std::mutex handles_mutex;
 // Never destroyed: programs destroy descriptors in destructors of their own static objects.
 auto& registry = *new std::map<void*, std::shared_ptr<Descriptor>>;
 auto& handles = *new std::set<cudnnHandle_t>;
@@ -33,20 +33,20 @@ std::atomic<std::size_t> plans_chosen{0};
 thread_local std::string last_error;
 
 std::shared_ptr<Descriptor> find(cudnnBackendDescriptor_t descriptor) {
-  const std::lock_guard lock(registry_mutex);
+  const std::lock_guard lock(handles_mutex);
   const auto found = registry.find(descriptor);
   if (found == registry.end()) refuse("no descriptor, or one that was destroyed");
   return found->second;
 }
 
 void check_handle(cudnnHandle_t handle) {
-  const std::lock_guard lock(registry_mutex);
+  const std::lock_guard lock(handles_mutex);
   if (handles.count(handle) == 0) refuse("no handle, or one that was destroyed");
 }
 
 // Calls a function and turns what it throws into a status.
 template <class Call>
-cudnnStatus_t guarded(const Call& call) {
+cudnnStatus_t guarded_cudnn(const Call& call) {
   try {
     call();
     return CUDNN_STATUS_SUCCESS;
@@ -226,7 +226,7 @@ Settings& settings() {
 }
 
 std::size_t live_objects() {
-  const std::lock_guard lock(registry_mutex);
+  const std::lock_guard lock(handles_mutex);
   return registry.size() + handles.size() + live_cublas_objects();
 }
 
@@ -263,23 +263,23 @@ void cudnnGetLastErrorString(char* to, size_t size) {
 }
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t* handle) {
-  return guarded([&] {
-    const std::lock_guard lock(registry_mutex);
+  return guarded_cudnn([&] {
+    const std::lock_guard lock(handles_mutex);
     *handle = *handles.insert(new cudnnContext).first;
   });
 }
 
 cudnnStatus_t cudnnDestroy(cudnnHandle_t handle) {
-  return guarded([&] {
+  return guarded_cudnn([&] {
     check_handle(handle);
-    const std::lock_guard lock(registry_mutex);
+    const std::lock_guard lock(handles_mutex);
     handles.erase(handle);
     delete handle;
   });
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
-  return guarded([&] {
+  return guarded_cudnn([&] {
     check_handle(handle);
     handle->stream = stream;
   });
@@ -287,19 +287,19 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream) {
 
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type,
                                            cudnnBackendDescriptor_t* descriptor) {
-  return guarded([&] {
+  return guarded_cudnn([&] {
     auto made = std::make_shared<Descriptor>();
     made->type = type;
     *descriptor = made.get();
-    const std::lock_guard lock(registry_mutex);
+    const std::lock_guard lock(handles_mutex);
     registry[made.get()] = made;
   });
 }
 
 cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t descriptor) {
-  return guarded([&] {
+  return guarded_cudnn([&] {
     find(descriptor);
-    const std::lock_guard lock(registry_mutex);
+    const std::lock_guard lock(handles_mutex);
     registry.erase(descriptor);
   });
 }
@@ -308,7 +308,7 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t type, int64_t count,
                                        const void* values) {
-  return guarded([&] {
+  return guarded_cudnn([&] {
     Descriptor& d = *find(descriptor);
     if (d.finalized) refuse("an attribute is set after finalizing");
     if (values == nullptr) refuse("an attribute is set from nowhere");
@@ -332,14 +332,14 @@ cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t descriptor,
 }
 
 cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t descriptor) {
-  return guarded([&] { finalize(*find(descriptor)); });
+  return guarded_cudnn([&] { finalize(*find(descriptor)); });
 }
 
 cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
                                        cudnnBackendAttributeName_t name,
                                        cudnnBackendAttributeType_t /*type*/, int64_t count,
                                        int64_t* available, void* values) {
-  return guarded([&] {
+  return guarded_cudnn([&] {
     const auto d = find(descriptor);
     if (!d->finalized) {
       throw Refusal(CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED, "read before finalizing");
@@ -350,7 +350,7 @@ cudnnStatus_t cudnnBackendGetAttribute(cudnnBackendDescriptor_t descriptor,
 
 cudnnStatus_t cudnnBackendExecute(cudnnHandle_t handle, cudnnBackendDescriptor_t plan,
                                   cudnnBackendDescriptor_t pack) {
-  return guarded([&] { run_plan(handle, *find(plan), *find(pack)); });
+  return guarded_cudnn([&] { run_plan(handle, *find(plan), *find(pack)); });
 }
 
 }  // extern "C"

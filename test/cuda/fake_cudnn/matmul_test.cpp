@@ -7,7 +7,7 @@
 #include "cuda/fake_cudnn/fake_cudnn.h"
 #include "cuda/fake_cudnn/matmul_cases.h"
 
-namespace trainer::test {
+namespace trainer::test::matmul_test {
 namespace {
 
 using backend::cuda::make_matmul_planner;
@@ -93,4 +93,4 @@ TEST_CASE("matrix product: nothing is left over") {
 }
 
 }  // namespace
-}  // namespace trainer::test
+}  // namespace trainer::test::matmul_test

@@ -9,7 +9,7 @@
 #include "base/random.h"
 #include "cuda/kernels/array.h"
 
-namespace trainer::test {
+namespace trainer::test::elementwise_test {
 namespace {
 
 namespace cuda = backend::cuda;
@@ -299,4 +299,4 @@ TEST_CASE("cuda elementwise: counts of 0 start no kernel") {
   cuda::activate({Kind::kRelu, 0}, nullptr, nullptr, kF32, 0, nullptr);
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::elementwise_test

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "cuda/kernels/array.h"
 
-namespace trainer::test {
+namespace trainer::test::pool_test {
 namespace {
 
 namespace cuda = backend::cuda;
@@ -193,4 +193,4 @@ TEST_CASE("cuda global_max: NaN wins wherever it is") {
   }
 }
 
-}  // namespace trainer::test
+}  // namespace trainer::test::pool_test

@@ -10,7 +10,7 @@
 #include "data/data.h"
 #include "data/images/augment.h"
 
-namespace trainer::data {
+namespace trainer::data::augment_arrays_test::augment_arrays_test {
 namespace {
 
 config::Config config_of(const std::string& augment, const std::string& more = "") {
@@ -106,4 +106,4 @@ TEST_CASE("arrays that are no pictures are refused") {
   CHECK_NOTHROW(augment_arrays(std::make_unique<Floats>(), config_of("[mixup]").data, 1));
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::augment_arrays_test::augment_arrays_test

@@ -6,7 +6,7 @@
 #include "base/files.h"
 #include "data/data.h"
 
-namespace trainer::data {
+namespace trainer::data::cifar_test {
 namespace {
 
 // Record i of label i % classes has the value 10 i + c in plane c, and i at its first pixel.
@@ -76,4 +76,4 @@ TEST_CASE("CIFAR: other files are refused by name") {
                        doctest::Contains("is no binary file of CIFAR: 6145 bytes"), DataError);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::cifar_test

@@ -8,7 +8,7 @@
 #include "data/arrays/idx_files.h"
 #include "data/data.h"
 
-namespace trainer::data {
+namespace trainer::data::refused_test::refused_test {
 namespace {
 
 using config::DataFormat;
@@ -223,4 +223,4 @@ TEST_CASE("files of arrays are told from images by their first bytes") {
   }
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::refused_test::refused_test

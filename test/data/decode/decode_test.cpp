@@ -14,7 +14,7 @@
 #include "support/skip.h"
 #include "support/source_files.h"
 
-namespace trainer::data {
+namespace trainer::data::decode_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -355,4 +355,4 @@ TEST_CASE("the orientation is found in either byte order and nowhere beyond the 
   for (std::size_t size = 0; size < 28; ++size) CHECK(found(little.substr(0, size)) == 1);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::decode_test

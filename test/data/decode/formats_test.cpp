@@ -11,7 +11,7 @@
 #include "base/files.h"
 #include "data/decode/image_file.h"
 
-namespace trainer::data {
+namespace trainer::data::formats_test {
 namespace {
 
 // ---- Building files ----
@@ -477,4 +477,4 @@ TEST_CASE("a small file does not make room for many pixels") {
   CHECK(decoded(bytes_of("P6 9000 9000 255\nabc")).find("is truncated") != std::string::npos);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::formats_test

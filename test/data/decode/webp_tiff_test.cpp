@@ -10,7 +10,7 @@
 #include "data/decode/image_file.h"
 #include "support/source_files.h"
 
-namespace trainer::data {
+namespace trainer::data::webp_tiff_test {
 namespace {
 
 using nlohmann::json;
@@ -84,4 +84,4 @@ TEST_CASE("a TIFF of many pixels in a small file is refused before they are deco
                        DataError);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::webp_tiff_test

@@ -11,7 +11,7 @@
 #include "data/images/image_files.h"
 #include "data/splits.h"
 
-namespace trainer::data {
+namespace trainer::data::check_test {
 
 TEST_CASE("the check counts, names damage, and finds what two splits share") {
   const TemporaryFolder folder;
@@ -96,4 +96,4 @@ TEST_CASE("the check takes the validation split that training takes") {
   CHECK(check.splits[0].notes.size() == (limited ? 1 : 0));
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::check_test

@@ -13,7 +13,7 @@
 #include "data/images/image_files.h"
 #include "data/splits.h"
 
-namespace trainer::data {
+namespace trainer::data::damaged_test {
 
 TEST_CASE("skip looks at a file once, and again when it has changed") {
   const TemporaryFolder folder;
@@ -267,4 +267,4 @@ TEST_CASE(
   CHECK(text.find('\x1b') == std::string::npos);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::damaged_test

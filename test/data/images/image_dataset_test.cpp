@@ -11,7 +11,7 @@
 #include "data/mix.h"
 #include "data/splits.h"
 
-namespace trainer::data {
+namespace trainer::data::image_dataset_test {
 
 namespace {
 
@@ -342,4 +342,4 @@ TEST_CASE("a number in a csv does not make more classes than its lines can have"
   CHECK(open_datasets(config, 1).num_classes == 10000);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::image_dataset_test

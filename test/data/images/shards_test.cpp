@@ -8,7 +8,7 @@
 #include "support/source_files.h"
 #include "support/write_unsynced.h"
 
-namespace trainer::data {
+namespace trainer::data::shards_test {
 namespace {
 
 std::string seed(const std::string& name) { return test::source_file("test/fuzz/seeds/" + name); }
@@ -207,4 +207,4 @@ TEST_CASE("shards: damage is told, where it is") {
         std::string::npos);
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::shards_test

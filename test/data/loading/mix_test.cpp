@@ -10,7 +10,7 @@
 #include "data/arrays/array.h"
 #include "data/loader.h"
 
-namespace trainer::data {
+namespace trainer::data::mix_test {
 namespace {
 
 using Mixing = std::vector<config::Augmentation>;
@@ -308,4 +308,4 @@ TEST_CASE("one logit, float targets and float images") {
   }
 }
 
-}  // namespace trainer::data
+}  // namespace trainer::data::mix_test

@@ -10,7 +10,7 @@
 namespace trainer::backend::cpu {
 namespace {
 
-constexpr std::int64_t kChunk = 1024;
+constexpr std::int64_t kReductionChunk = 1024;
 
 // out = sources[0] + sources[1] + ... as a binary tree; their number is a power of two.
 void tree_sum(const simd::Kernels& kernels, const float* const* sources, int count,
@@ -20,7 +20,7 @@ void tree_sum(const simd::Kernels& kernels, const float* const* sources, int cou
     kernels.sum(out, pair, count, n, false);
     return;
   }
-  float right[kChunk];
+  float right[kReductionChunk];
   tree_sum(kernels, sources, count / 2, first, n, out);
   tree_sum(kernels, sources + count / 2, count / 2, first, n, right);
   const float* pair[] = {out, right};
@@ -90,9 +90,9 @@ void Reduction::sum(Slice slice, Summands summands, bool add) const {
     kernels_.sum(out, summands.data(), count, slice.count(), add);
     return;
   }
-  for (std::int64_t i = 0; i < slice.count(); i += kChunk) {
-    const std::int64_t n = std::min(kChunk, slice.count() - i);
-    float total[kChunk];
+  for (std::int64_t i = 0; i < slice.count(); i += kReductionChunk) {
+    const std::int64_t n = std::min(kReductionChunk, slice.count() - i);
+    float total[kReductionChunk];
     const float* from = total;
     tree_sum(kernels_, summands.data(), count, i, n, total);
     kernels_.sum(out + i, &from, 1, n, add);

@@ -12,7 +12,7 @@ namespace {
 using graph::Clip;
 
 // Sums of squares are taken over chunks of this size whatever the number of workers.
-constexpr std::int64_t kChunk = 16384;
+constexpr std::int64_t kUpdateChunk = 16384;
 
 // One overload a rule; `update` is the parameter's own 1-based update number.
 void apply(const graph::SgdRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
@@ -104,8 +104,8 @@ UpdatePhase::UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, 
     const Clip::Kind kind = segments[i].update.clip.kind;
     needs_norm_ = needs_norm_ || kind == Clip::Kind::kNorm || kind == Clip::Kind::kGlobalNorm;
     needs_trust_ = needs_trust_ || is_lamb(segments[i]);
-    for (std::int64_t first = 0; first < segments[i].count; first += kChunk) {
-      chunks_.push_back({i, first, std::min(segments[i].count, first + kChunk)});
+    for (std::int64_t first = 0; first < segments[i].count; first += kUpdateChunk) {
+      chunks_.push_back({i, first, std::min(segments[i].count, first + kUpdateChunk)});
     }
   }
   const Flat flat = variables.flat();

@@ -44,9 +44,11 @@ void activate_backward(Lowering& l, const graph::Activation& activation, const O
 
 namespace {
 
-using Kind = graph::Activation::Kind;
+using ActivationKind = graph::Activation::Kind;
 
-bool has_own_kernel(Kind kind) { return kind == Kind::kHardSigmoid || kind == Kind::kSelu; }
+bool has_own_kernel(ActivationKind kind) {
+  return kind == ActivationKind::kHardSigmoid || kind == ActivationKind::kSelu;
+}
 
 }  // namespace
 
@@ -56,7 +58,7 @@ void lower(const graph::Activate& op, Lowering& l) {
     // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
     const Operand x = l.input(0, Layout::kPlain), y = l.output(0, Layout::kPlain);
     with_type(x.type, [&]<class T>() {
-      const bool selu = op.activation.kind == Kind::kSelu;
+      const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? typed<T>(l).selu : typed<T>(l).hard_sigmoid;
       l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(y.buffer), elements);
@@ -74,7 +76,7 @@ void lower(const graph::ActivateBackward& op, Lowering& l) {
     const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
     const Operand dx = l.output(0, Layout::kPlain);
     with_type(x.type, [&]<class T>() {
-      const bool selu = op.activation.kind == Kind::kSelu;
+      const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? typed<T>(l).selu_backward : typed<T>(l).hard_sigmoid_backward;
       l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(dx.buffer), elements);

@@ -1,21 +1,17 @@
 #include <algorithm>
 
 #include "backend/cpu/ops/kernel_helpers.h"
-#include "base/half.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-float value(float x) { return x; }
-float value(simd::BFloat16 x) { return bfloat16_to_float(x.bits); }
-
 // Classes that come before `label`, largest logit first and the lower class first of equals.
 template <class T>
 std::int32_t rank_of(const T* logits, std::int64_t classes, std::int64_t label) {
-  const float own = value(logits[label]);
+  const float own = as_float(logits[label]);
   std::int32_t rank = 0;
-  for (std::int64_t i = 0; i < label; ++i) rank += value(logits[i]) >= own ? 1 : 0;
-  for (std::int64_t i = label + 1; i < classes; ++i) rank += value(logits[i]) > own ? 1 : 0;
+  for (std::int64_t i = 0; i < label; ++i) rank += as_float(logits[i]) >= own ? 1 : 0;
+  for (std::int64_t i = label + 1; i < classes; ++i) rank += as_float(logits[i]) > own ? 1 : 0;
   return rank;
 }
 
@@ -36,7 +32,7 @@ void lower(const graph::ClassRank& op, Lowering& l) {
         const float* row = index ? nullptr : c.at<float>(labels.buffer) + s * stride;
         if (n == 1) {
           const bool label = index ? c.at<std::int32_t>(labels.buffer)[s] > 0 : row[0] > 0.5f;
-          ranks[s] = (value(logits[s]) > threshold) == label ? 0 : 1;
+          ranks[s] = (as_float(logits[s]) > threshold) == label ? 0 : 1;
           continue;
         }
         const std::int64_t label =

@@ -18,13 +18,15 @@ memory::desc stored_kernel(const Shape& kernel) {
 memory::desc any_kernel(const Shape& kernel, DType type) {
   return {{kernel[1], kernel[0]}, dnnl_type(type), tag::any};
 }
-memory::desc bias_desc(std::int64_t units) { return {{units}, memory::data_type::f32, tag::x}; }
+memory::desc dense_bias_desc(std::int64_t units) {
+  return {{units}, memory::data_type::f32, tag::x};
+}
 
 dnnl::inner_product_forward::primitive_desc forward(const Operand& x, const Shape& kernel,
                                                     bool bias, DType output,
                                                     const dnnl::primitive_attr& attr) {
   return {{prop_kind::forward_training, plain2(x.n(), x.c(), x.type), any_kernel(kernel, x.type),
-           bias ? bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], output)},
+           bias ? dense_bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], output)},
           attr,
           dnnl_engine()};
 }
@@ -58,7 +60,8 @@ void lower(const graph::Dense& op, Lowering& l) {
                                       {DNNL_ARG_WEIGHTS, descriptor.weights_desc(), weights},
                                       {DNNL_ARG_DST, descriptor.dst_desc(), y.buffer}};
   if (op.bias) {
-    arguments.push_back({DNNL_ARG_BIAS, bias_desc(kernel[1]), l.input(2, Layout::kPlain).buffer});
+    arguments.push_back(
+        {DNNL_ARG_BIAS, dense_bias_desc(kernel[1]), l.input(2, Layout::kPlain).buffer});
   }
   dnnl_step(l, dnnl::inner_product_forward(descriptor), descriptor, arguments);
 }
@@ -90,7 +93,7 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const Shape kernel = dkernel.shape;
   const dnnl::inner_product_backward_weights::primitive_desc descriptor(
       {plain2(x.n(), x.c(), x.type), any_kernel(kernel, DType::kFloat32),
-       op.bias ? bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], x.type)},
+       op.bias ? dense_bias_desc(kernel[1]) : memory::desc(), plain2(x.n(), kernel[1], x.type)},
       scratchpad_attributes(), dnnl_engine(), forward(x, kernel, false, x.type, {}));
   const memory::desc wanted = descriptor.diff_weights_desc();
   const bool direct = wanted == stored_kernel(kernel);
@@ -101,7 +104,7 @@ void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
                                       {DNNL_ARG_DIFF_WEIGHTS, wanted, target}};
   if (op.bias) {
     arguments.push_back(
-        {DNNL_ARG_DIFF_BIAS, bias_desc(kernel[1]), l.output(1, Layout::kPlain).buffer});
+        {DNNL_ARG_DIFF_BIAS, dense_bias_desc(kernel[1]), l.output(1, Layout::kPlain).buffer});
   }
   l.reuse(x.buffer);
   l.reuse(dy);

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/cpu/lowering.h"
+#include "base/half.h"
 
 namespace trainer::backend::cpu {
 
@@ -27,6 +28,9 @@ template <>
 inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& l) {
   return l.kernels().bf16;
 }
+
+inline float as_float(float x) { return x; }
+inline float as_float(simd::BFloat16 x) { return bfloat16_to_float(x.bits); }
 
 // The gate that stands for an activation in our kernels, when they have it.
 inline bool has_gate(const graph::Activation& activation) {

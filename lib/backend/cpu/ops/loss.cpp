@@ -9,13 +9,6 @@ namespace {
 
 using graph::LossKind;
 
-float value(float x) { return x; }
-float value(simd::BFloat16 x) {
-  const std::uint32_t bits = static_cast<std::uint32_t>(x.bits) << 16;
-  float f;
-  __builtin_memcpy(&f, &bits, 4);
-  return f;
-}
 void assign(float& to, float x) { to = x; }
 void assign(simd::BFloat16& to, float x) {
   std::uint32_t bits;
@@ -66,13 +59,13 @@ float softmax_focal(const T* x, T* dx, const Targets& t, std::int64_t s, const g
   float loss = 0, pull = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
-    const FocalTerm term = focal_term(value(x[i]) - log_sum, gamma);
+    const FocalTerm term = focal_term(as_float(x[i]) - log_sum, gamma);
     loss -= target * term.value;
     pull += target * term.slope;
   }
   for (std::int64_t i = 0; dx != nullptr && i < n; ++i) {
     const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
-    const float l = value(x[i]) - log_sum;
+    const float l = as_float(x[i]) - log_sum;
     const float gradient = target * focal_term(l, gamma).slope - std::exp(l) * pull;
     assign(dx[i], alpha * gradient * scale);
   }
@@ -85,22 +78,22 @@ float softmax_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
                             const graph::Loss& op, float scale) {
   const float smoothing = op.label_smoothing;
   const std::int64_t n = t.n;
-  float most = value(x[0]);
-  for (std::int64_t i = 1; i < n; ++i) most = std::max(most, value(x[i]));
+  float most = as_float(x[0]);
+  for (std::int64_t i = 1; i < n; ++i) most = std::max(most, as_float(x[i]));
   float sum = 0;
-  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(value(x[i]) - most);
+  for (std::int64_t i = 0; i < n; ++i) sum += std::exp(as_float(x[i]) - most);
   const float log_sum = std::log(sum) + most;
   if (op.focal) return softmax_focal(x, dx, t, s, op, log_sum, scale);
   float loss = 0, mass = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
     mass += target;
-    loss += target * (log_sum - value(x[i]));
+    loss += target * (log_sum - as_float(x[i]));
   }
   if (dx != nullptr) {
     for (std::int64_t i = 0; i < n; ++i) {
       const float target = t.at(s, i) * (1 - smoothing) + smoothing / static_cast<float>(n);
-      assign(dx[i], (std::exp(value(x[i]) - log_sum) * mass - target) * scale);
+      assign(dx[i], (std::exp(as_float(x[i]) - log_sum) * mass - target) * scale);
     }
   }
   return loss;
@@ -129,7 +122,7 @@ float binary_cross_entropy(const T* x, T* dx, const Targets& t, std::int64_t s,
   const float share = 1.0f / static_cast<float>(t.n), smoothing = op.label_smoothing;
   float loss = 0;
   for (std::int64_t i = 0; i < t.n; ++i) {
-    const float v = value(x[i]);
+    const float v = as_float(x[i]);
     const float target = t.at(s, i) * (1 - smoothing) + 0.5f * smoothing;
     const float one = (v < 0 ? 0 : v) - v * target + std::log1p(std::exp(-std::abs(v)));
     if (op.focal) {
@@ -150,7 +143,7 @@ float mean_squared_error(const T* x, T* dx, const Targets& t, std::int64_t s, co
   const float share = 1.0f / static_cast<float>(t.n);
   float loss = 0;
   for (std::int64_t i = 0; i < t.n; ++i) {
-    const float d = value(x[i]) - t.at(s, i);
+    const float d = as_float(x[i]) - t.at(s, i);
     loss += d * d;
     if (dx != nullptr) assign(dx[i], 2 * d * share * scale);
   }
@@ -201,10 +194,10 @@ void lower(const graph::Softmax&, Lowering& l) {
       for (std::int64_t r = 0; r < rows; ++r) {
         const T* in = c.at<T>(x.buffer) + r * n;
         T* out = c.at<T>(y.buffer) + r * n;
-        float most = value(in[0]), sum = 0;
-        for (std::int64_t i = 1; i < n; ++i) most = std::max(most, value(in[i]));
-        for (std::int64_t i = 0; i < n; ++i) sum += std::exp(value(in[i]) - most);
-        for (std::int64_t i = 0; i < n; ++i) assign(out[i], std::exp(value(in[i]) - most) / sum);
+        float most = as_float(in[0]), sum = 0;
+        for (std::int64_t i = 1; i < n; ++i) most = std::max(most, as_float(in[i]));
+        for (std::int64_t i = 0; i < n; ++i) sum += std::exp(as_float(in[i]) - most);
+        for (std::int64_t i = 0; i < n; ++i) assign(out[i], std::exp(as_float(in[i]) - most) / sum);
       }
     });
   });
@@ -221,8 +214,9 @@ void lower(const graph::SoftmaxBackward&, Lowering& l) {
         const T *p = c.at<T>(y.buffer) + r * n, *g = c.at<T>(dy.buffer) + r * n;
         T* out = c.at<T>(dx.buffer) + r * n;
         float dot = 0;
-        for (std::int64_t i = 0; i < n; ++i) dot += value(p[i]) * value(g[i]);
-        for (std::int64_t i = 0; i < n; ++i) assign(out[i], value(p[i]) * (value(g[i]) - dot));
+        for (std::int64_t i = 0; i < n; ++i) dot += as_float(p[i]) * as_float(g[i]);
+        for (std::int64_t i = 0; i < n; ++i)
+          assign(out[i], as_float(p[i]) * (as_float(g[i]) - dot));
       }
     });
   });

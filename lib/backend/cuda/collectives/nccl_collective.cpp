@@ -17,7 +17,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Between two looks at a call of NCCL that goes on in the background.
-constexpr std::chrono::microseconds kPause(50);
+constexpr std::chrono::microseconds kNcclPollPause(50);
 // Connections between many hosts take seconds, whatever the limit for a sum is.
 constexpr std::chrono::milliseconds kConnectLimit = std::chrono::minutes(1);
 
@@ -121,7 +121,7 @@ NcclCollective::Failure NcclCollective::settle(const char* name, ncclResult_t st
   const Clock::time_point end = Clock::now() + limit;
   while (status == ncclInProgress) {
     if (group_.process->failed()) return "another rank has failed";
-    std::this_thread::sleep_for(kPause);
+    std::this_thread::sleep_for(kNcclPollPause);
     const bool late = Clock::now() > end;  // before it asks: the answer may be that it is done
     const ncclResult_t asked = nccl().get_async_error(comm_, &status);
     if (asked != ncclSuccess) status = asked;

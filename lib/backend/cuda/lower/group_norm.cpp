@@ -6,7 +6,7 @@ namespace trainer::backend::cuda {
 namespace {
 
 template <class Op>
-GroupShape shape_of(const Op& op, const Operand& x) {
+GroupShape group_shape(const Op& op, const Operand& x) {
   const std::int64_t pixels = x.rows() / x.n(), channels = x.c() / op.groups;
   if (op.of_pixels) return {x.rows(), 1, op.groups, channels, op.epsilon};
   return {x.n(), pixels, op.groups, channels, op.epsilon};
@@ -18,7 +18,7 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand y = l.output(0);
   const Operand x = l.input_as(0, y.type);
   const BufferId gamma = l.input(1).buffer, beta = l.input(2).buffer;
-  const GroupShape shape = shape_of(op, x);
+  const GroupShape shape = group_shape(op, x);
   l.step("kernel", [=](const StepContext& c) {
     group_norm(shape, c.at(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at(y.buffer), y.type,
                c.stream);
@@ -30,7 +30,7 @@ void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;
   const Operand x = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
   const BufferId gamma = l.input(2).buffer;
-  const GroupShape shape = shape_of(op, dx);
+  const GroupShape shape = group_shape(op, dx);
   const BufferId scratch = l.scratch(group_norm_scratch(shape));
   l.step("kernel", [=](const StepContext& c) {
     group_norm_backward(shape, c.at(x.buffer), c.at(dy.buffer), c.at<float>(gamma), c.at(dx.buffer),

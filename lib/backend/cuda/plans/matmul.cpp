@@ -14,16 +14,18 @@
 #include "base/error.h"
 
 namespace trainer::backend::cuda {
-namespace {
 
-constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
-constexpr std::uint32_t kAddressAlignment = 16;                // of operands and bias
-
-void check(cublasStatus_t status, std::string_view what) {
+// Overloads the check() of runtime.h, and is therefore in the same namespace.
+static void check(cublasStatus_t status, std::string_view what) {
   if (status == CUBLAS_STATUS_SUCCESS) return;
   throw DeviceError(
       concat(what, ": ", cublasLtGetStatusName(status), ": ", cublasLtGetStatusString(status)));
 }
+
+namespace {
+
+constexpr std::size_t kMostWorkspace = std::size_t{32} << 20;  // what cuBLAS advises for Hopper
+constexpr std::uint32_t kAddressAlignment = 16;                // of operands and bias
 
 template <auto destroy>
 struct Destroy {

@@ -157,7 +157,7 @@ std::string trimmed(const std::string& text) {
   return text.substr(first, text.find_last_not_of(" \t\r\n") - first + 1);
 }
 
-std::string lower(std::string text) {
+std::string lower_case(std::string text) {
   for (char& c : text) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return text;
 }
@@ -200,7 +200,8 @@ std::vector<ShardSample> read_tar_shard(const fs::path& path) {
     const std::size_t slash = member.name.rfind('/') + 1;  // 0 without one
     const std::size_t dot = member.name.find('.', slash);
     if (dot == std::string::npos || dot == slash) continue;
-    const std::string key = member.name.substr(0, dot), ending = lower(member.name.substr(dot + 1));
+    const std::string key = member.name.substr(0, dot),
+                      ending = lower_case(member.name.substr(dot + 1));
     const bool image = is_image_ending(ending), text = ending == "cls" || ending == "json";
     if (!image && !text) continue;
     const auto [place, is_new] = places.emplace(key, samples.size());
