@@ -56,12 +56,13 @@ if [[ -n $newest ]] && ((${#files[@]} > newest)); then
   files=("${files[@]:0:newest}")
 fi
 
-# A build has the headers that are generated for it; a configured one serves most files.
-database=
-for preset in release dev; do
-  [[ -f build/$preset/compile_commands.json ]] && { database=build/$preset; break; }
-done
-[[ -n $database ]] || { cmake --preset dev > /dev/null; database=build/dev; }
+# The preset dev compiles each source on its own, so that each has a command. clang-tidy also needs the headers that
+# protoc writes.
+database=build/dev
+if [[ ! -f $database/compile_commands.json ]]; then
+  cmake --preset dev > /dev/null
+  cmake --build --preset dev --target lib/server/parameter_server.grpc.pb.h -- --quiet > /dev/null
+fi
 
 export tidy database
 check_file() {

@@ -134,7 +134,7 @@ def build_tests(copy, folders, arguments, environment):
     """Builds the tests in the copy. Ends the program where one fails without a mutant."""
     if not os.path.isfile(os.path.join(copy, BUILD, "build.ninja")):
         subprocess.run(["cmake", "--preset", "release", "-DTRAINER_TESTS=ON", "-DTRAINER_WERROR=ON",
-                        "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
+                        "-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"], cwd=copy, check=True, capture_output=True)
     targets = [] if arguments.all_tests else [f"test_{folder}" for folder in folders]
     subprocess.run(["ninja", "--quiet", "-C", BUILD, *targets], cwd=copy, check=True, env=environment)
     for folder in folders:

@@ -107,10 +107,10 @@ class Build:
         where = where or self.copy
         folder = os.path.join(where, "build", build)
         if not os.path.isfile(os.path.join(folder, "build.ninja")):
-            # As scripts/test.sh configures, so that ccache has most of it.
+            # Each source is compiled on its own, so that a mutant costs one object.
             werror = "ON" if build == "release" else "OFF"
             subprocess.run(["cmake", "--preset", build, "-DTRAINER_TESTS=ON", f"-DTRAINER_WERROR={werror}",
-                            "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"],
+                            "-DCMAKE_UNITY_BUILD=OFF", "-DCMAKE_CXX_COMPILER_LAUNCHER=ccache"],
                            cwd=where, check=True, capture_output=True)
         environment = {**self.environment, "CCACHE_BASEDIR": where}
         return subprocess.run(["ninja", "-C", folder, target], capture_output=True, text=True, env=environment, check=False)

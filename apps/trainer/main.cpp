@@ -23,8 +23,6 @@ namespace trainer::app {
 
 config::Environment environment() { return environment_variables(); }
 
-const char* version() { return "trainer " TRAINER_VERSION; }
-
 bool is_terminal() {
   const config::Environment variables = environment();
   const auto kind = variables.find("TERM");

@@ -21,9 +21,9 @@ chmod +x "$work"/bin/*
 export PATH=$work/bin:$PATH
 
 cd "$work/tree"
-mkdir -p scripts lib/base apps build/release test
+mkdir -p scripts lib/base apps build/dev test
 cp "$script" scripts/
-touch build/release/compile_commands.json
+touch build/dev/compile_commands.json
 git init -q -b main
 commit() {  # FILE TEXT
   echo "$2" >> "$1"
