@@ -25,8 +25,9 @@ std::string find_library() {
   throw NoGpu(Cause::kNone,
               concat("this program has no CUDA backend: there is no ", kFile, " in ",
                      folder.string(), " or ", installed.string(),
-                     "; build the program where the CUDA Toolkit is, or name the file in the "
-                     "environment variable TRAINER_CUDA_PLUGIN"));
+                     "; where the CUDA Toolkit, cuDNN and NCCL are installed, build it with "
+                     "`cmake --build --preset release --target trainer_cuda`, or name the file in "
+                     "the environment variable TRAINER_CUDA_PLUGIN"));
 }
 
 NoGpu no_driver() {

@@ -89,6 +89,7 @@ TEST_CASE("a build without a CUDA backend says where it looked") {
   const std::string said = reason(false);
   CHECK(contains(said, "no libtrainer_cuda.so in " + folder + " or "));
   CHECK(contains(said, "/lib/trainer;"));
+  CHECK(contains(said, "`cmake --build --preset release --target trainer_cuda`"));
   CHECK(contains(said, "TRAINER_CUDA_PLUGIN"));
 }
 
