@@ -1,0 +1,72 @@
+#!/usr/bin/env bash
+# Checks what scripts/test.sh does not: the style, the unit tests under ASan and UBSan, the threaded parts under TSan, and
+# the packages. `.ci/run` calls both.
+#
+#   scripts/check.sh [style] [asan] [tsan] [package]     all of them where none is named
+set -euo pipefail
+
+cd "$(dirname "$0")/.."
+# shellcheck source=scripts/build_functions.sh
+source scripts/build_functions.sh
+
+check_style() {
+  say "style"
+  scripts/check_layers.py
+  scripts/format.sh --check
+  # clang-tidy takes seconds per file: the latest changes are checked, and the count of files left out is printed. A
+  # number of files, not a time, decides which, so that every machine checks the same.
+  scripts/lint.sh --changed --newest 40
+}
+
+# The summary alone when all is well, so that a finding is easy to see.
+run_tests() {  # PRESET CTEST_ARGS...
+  local preset=$1 log=build/$1/ctest.log
+  shift
+  say "test $preset"
+  ctest --preset "$preset" -j "$jobs" --no-tests=error "$@" > "$log" 2>&1 || { cat "$log"; return 1; }
+  grep -E 'tests passed|Total Test time' "$log"
+}
+
+# End-to-end runs repeat under sanitizers what the unit tests have touched, at twenty times the cost. Of the CUDA
+# backend: its kernels, and small cases of its host code on the fakes of CUDA's libraries (test/cuda/plugin).
+check_asan() {
+  local unit_tests
+  configure asan
+  mapfile -t unit_tests < <(targets asan 'test_[a-z0-9_]*|trainer_cuda_fake' | grep -v e2e)
+  build asan "${unit_tests[@]}"
+  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow' --exclude-regex '^(e2e:|test_e2e)'
+}
+
+# TSan does not support OpenMP's own threads, so each layer runs on one of them here. Of the backend, what runs on lanes.
+# Parameter servers use gRPC, which is not built with TSan. The fake of the CUDA runtime runs each stream, and the
+# kernels' CPU each thread of a block, as a thread: their mistakes on purpose are races.
+check_tsan() {
+  local cuda
+  configure tsan
+  mapfile -t cuda < <(targets tsan 'test_cuda_(fake_runtime|kernels|collective)|trainer_cuda_fake')
+  build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure "${cuda[@]}"
+  OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$PWD/test/tsan.supp" \
+    run_tests tsan --label-exclude 'e2e|slow' --exclude-regex '^train: ?servers' --tests-regex \
+    '^(base|cluster|data|engine|train|measure|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
+'^backend:.*(lane|batch|runs|calls|update|rank)'
+}
+
+# The installed tree and the Debian package of the release build.
+check_package() {
+  configure release
+  build release
+  run_tests release --label-regex '^package$'
+}
+
+checks=("$@")
+((${#checks[@]} > 0)) || checks=(style asan tsan package)
+for check in "${checks[@]}"; do
+  case $check in
+    style | asan | tsan | package) ;;
+    *) echo "check.sh: unknown check '$check'; style, asan, tsan and package are known" >&2; exit 2 ;;
+  esac
+done
+say "install"
+scripts/install_deps.sh --test --lint --package
+for check in "${checks[@]}"; do "check_$check"; done
+say "all checks passed: ${checks[*]}"
