@@ -59,7 +59,8 @@ fi
 # The preset dev compiles each source on its own, so that each has a command. clang-tidy also needs the headers that
 # protoc writes.
 database=build/dev
-if [[ ! -f $database/compile_commands.json ]]; then
+commands=$database/compile_commands.json
+if [[ ! -f $commands || -n $(find . -path ./build -prune -o -name CMakeLists.txt -newer "$commands" -print -quit) ]]; then
   cmake --preset dev > /dev/null
   cmake --build --preset dev --target lib/server/parameter_server.grpc.pb.h -- --quiet > /dev/null
 fi
