@@ -22,6 +22,7 @@ import sys
 # Third-party headers, by their first path component, and the only place in lib/ that may include them.
 OWNERS = {
     "yaml-cpp": "config",
+    "re2": "data",
     "dnnl.hpp": "backend/cpu",
     "dnnl.h": "backend/cpu",
     "oneapi": "backend/cpu",

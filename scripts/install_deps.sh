@@ -13,6 +13,7 @@ packages=(
   libdnnl-dev                              # convolutions and matrix products on the CPU
   libyaml-cpp-dev libcli11-dev nlohmann-json3-dev
   libgloo-dev                              # sums between processes
+  libre2-dev                               # the pattern of data --group-by
   libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev protobuf-compiler  # parameter servers
   libssl-dev libdeflate-dev                # checksums, .gz data
   libjpeg62-turbo-dev libturbojpeg0-dev libpng-dev libgif-dev libwebp-dev libtiff-dev libstb-dev

@@ -41,7 +41,7 @@ void add_data(CLI::App& app, int& code) {
       "data", "Check the image files of a config: counts, sizes, damage, leaks; or look at them");
   add_config(*command, *arguments);
   command->add_option("--group-by", arguments->group_by,
-                      "Regular expression on paths whose group must stay within one split");
+                      "Regular expression (RE2) on paths whose group must stay within one split");
   command
       ->add_option("--sheet", arguments->sheet,
                    "Write training images as the model gets them to this PNG")

@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <cctype>
 #include <map>
-#include <regex>
 #include <set>
 
 #include "checkpoint/hdf5/reader.h"
@@ -148,11 +147,25 @@ std::vector<Tensor> read_keras_h5(const std::string& source,
 }
 
 std::string snake_case(const std::string& class_name) {
-  static const std::regex kWord("(.)([A-Z][a-z]+)"), kBreak("([a-z])([A-Z])");
-  std::string text = std::regex_replace(class_name, kWord, "$1_$2");
-  text = std::regex_replace(text, kBreak, "$1_$2");
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
+  const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
+  // As Keras: first a capital with small letters behind it begins a word, then every capital behind
+  // a small letter does.
+  std::string words;
+  for (std::size_t i = 0; i < class_name.size(); ++i) {
+    words += class_name[i];
+    if (i + 2 >= class_name.size() || !is_upper(class_name[i + 1]) || !is_lower(class_name[i + 2]))
+      continue;
+    words += '_';
+    words += class_name[++i];
+    while (i + 1 < class_name.size() && is_lower(class_name[i + 1])) words += class_name[++i];
+  }
+  std::string text;
+  for (const char c : words) {
+    if (is_upper(c) && !text.empty() && is_lower(text.back())) text += '_';
+    text += c;
+  }
+  for (char& c : text) c = is_upper(c) ? static_cast<char>(c - 'A' + 'a') : c;
   return text;
 }
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <optional>
-#include <regex>
 #include <sstream>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -59,10 +59,22 @@ std::string variable_hint(const std::string& line) {
 
 // name:pets is one word to YAML.
 std::string colon_hint(const std::string& line) {
-  static const std::regex kPattern(R"(^\s*(?:- )?([A-Za-z_]\w*):([^\s:/\\].*)$)");
-  std::smatch match;
-  if (!std::regex_match(line, match, kPattern)) return "";
-  return concat("; a blank belongs after the colon: '", match[1].str(), ": ", match[2].str(), "'");
+  std::string_view text(line);
+  text.remove_prefix(std::min(text.find_first_not_of(" \t"), text.size()));
+  if (text.starts_with("- ")) text.remove_prefix(2);
+  const std::size_t colon = text.find(':');
+  if (colon == std::string_view::npos) return "";
+  const std::string_view key = text.substr(0, colon), value = text.substr(colon + 1);
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+  };
+  const bool is_word = !key.empty() && is_letter(key[0]) &&
+                       std::all_of(key.begin(), key.end(),
+                                   [&](char c) { return is_letter(c) || (c >= '0' && c <= '9'); });
+  const bool is_glued =
+      !value.empty() && std::string_view(" \t\r:/\\").find(value[0]) == std::string_view::npos;
+  if (!is_word || !is_glued) return "";
+  return concat("; a blank belongs after the colon: '", key, ": ", value, "'");
 }
 
 // Of a list's entries, or of keys, one of which stands further in than those before it, or between

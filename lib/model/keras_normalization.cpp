@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <regex>
 #include <stdexcept>
+#include <string_view>
 
 namespace trainer::model {
 namespace {
@@ -38,6 +38,22 @@ bool is_near(const std::vector<float>& a, const std::vector<float>& b) {
   });
 }
 
+// Whether a tensor is one of a Normalization layer: "normalization/mean", in files of Keras 3
+// "normalization_1/0".
+bool is_of_normalization(std::string_view name) {
+  if (!name.starts_with(kLayer)) return false;
+  name.remove_prefix(std::string_view(kLayer).size());
+  const std::size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return false;
+  const std::string_view number = name.substr(0, slash), weight = name.substr(slash + 1);
+  const bool is_layer =
+      number.empty() || (number.size() > 1 && number[0] == '_' &&
+                         number.find_first_not_of("0123456789", 1) == std::string_view::npos);
+  const bool is_weight = weight == "mean" || weight == "variance" || weight == "count" ||
+                         weight == "0" || weight == "1" || weight == "2";
+  return is_layer && is_weight;
+}
+
 }  // namespace
 
 const graph::Preprocess& preprocess_of(const graph::Graph& graph) {
@@ -58,10 +74,8 @@ void remove_normalization(std::vector<Tensor>& file, const graph::Graph& graph) 
   const Numbers numbers = numbers_of(preprocess_of(graph));
   std::vector<float> deviation;
   for (const float value : numbers.variance.values) deviation.push_back(std::sqrt(value));
-  // "normalization/mean", in files of Keras 3 "normalization_1/0"
-  static const std::regex kName(std::string(kLayer) + "(_[0-9]+)?/(mean|variance|count|([0-2]))");
   const auto is_normalization = [](const Tensor& tensor) {
-    return std::regex_match(tensor.name, kName);
+    return is_of_normalization(tensor.name);
   };
   const bool is_same = std::all_of(file.begin(), file.end(), [&](const Tensor& tensor) {
     if (!is_normalization(tensor)) return true;

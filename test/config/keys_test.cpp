@@ -1,6 +1,5 @@
 #include <doctest/doctest.h>
 
-#include <regex>
 #include <set>
 
 #include "base/files.h"
@@ -13,13 +12,17 @@ TEST_CASE("the constants of config/keys.h are keys or sections of a config, each
   const std::string text = read_text_file(test::source_file("lib/config/keys.h"));
   const std::vector<std::string> settable = settable_keys();
   const std::set<std::string> known(settable.begin(), settable.end());
-  const std::regex constant("char (\\w+)\\[\\] =\\s*\"([^\"]*)\"");
   std::set<std::string> seen;
-  for (std::sregex_iterator at(text.begin(), text.end(), constant), end; at != end; ++at) {
-    const std::string key = (*at)[2];
+  // char kName[] = "key"
+  const std::string begin = "inline constexpr char ";
+  for (std::size_t at = text.find(begin); at != std::string::npos; at = text.find(begin, at)) {
+    at += begin.size();
+    const std::string name = text.substr(at, text.find('[', at) - at);
+    const std::size_t quote = text.find('"', at) + 1;
+    const std::string key = text.substr(quote, text.find('"', quote) - quote);
     const auto below = known.lower_bound(key + '.');  // of a section
     const bool is_section = below != known.end() && below->starts_with(key + '.');
-    CHECK_MESSAGE((known.contains(key) || is_section), (*at)[1].str(), " is '", key,
+    CHECK_MESSAGE((known.contains(key) || is_section), name, " is '", key,
                   "', which is no key and no section");
     CHECK_MESSAGE(seen.insert(key).second, key, " has two constants");
   }

@@ -130,6 +130,21 @@ TEST_CASE("a file is read with its path as written") {
   CHECK(loaded.config.data.loc.file == path);
 }
 
+TEST_CASE("parse_config: lines, keys and values of 300 KB, an answer like any other") {
+  const std::string text(300'000, 'a');
+  CHECK(parse("name: " + text + "\n" + kSmall).config.name == text);
+  CHECK(mistakes(kSmall + "run: {dir: [\n" + text + ":b\n").find("not valid YAML") !=
+        std::string::npos);
+  CHECK(mistakes(kSmall + "run:" + text + "\n  dir: x\n").find("'run: " + text + "'") !=
+        std::string::npos);
+  for (const std::string& line :
+       {text + ": 1", "  - " + text + ":b", text, "run: " + std::string(300'000, ' ') + "x:y",
+        "seed: " + std::string(300'000, '1'), "x-" + text + ": 1"}) {
+    mistakes(kSmall + line + "\n");  // returns
+    mistakes(line + "\n: [" + kSmall);
+  }
+}
+
 TEST_CASE("a config may come through a pipe") {
   const TemporaryFolder folder;
   const std::string path = folder.path() / "pipe.yaml";

@@ -10,6 +10,7 @@
 
 #include "checkpoint/weights.h"
 #include "model/import.h"
+#include "model/keras_normalization.h"
 #include "models.h"
 #include "support/source_files.h"
 
@@ -132,6 +133,35 @@ TEST_CASE("EfficientNet is exported with the Normalization layer that Keras's mo
   }
   const Model other = model_of(folder.path() / "y.h5");
   CHECK(keras_note(other.graph, other.config.model).text.empty());
+}
+
+TEST_CASE("remove_normalization: the tensors of one layer, and no others of like or long names") {
+  config::Config config =
+      test::config_of("{backbone: efficientnet_b0, head: [global_average_pool, dense: 3]}");
+  const graph::Graph graph =
+      build_model(config.model, config.data, test::sample({32, 32, 3}, 3), 1);
+  const std::vector<float> mean = keras_preprocessing(graph)[1].weights[0].second.values;
+  const std::vector<float> variance = keras_preprocessing(graph)[1].weights[1].second.values;
+  const std::string digits(100'000, '1');
+  std::vector<Tensor> file{{"normalization/mean", {3}, mean},
+                           {"normalization_1/1", {3}, variance},
+                           {"normalization_" + digits + "/2", {}, {0}},
+                           {"normalization/count", {}, {0}}};
+  const std::vector<std::string> others{"normalization/3",
+                                        "normalization_/0",
+                                        "normalization_a/0",
+                                        "normalization1/0",
+                                        "batch_normalization/mean",
+                                        "normalization/mean/0",
+                                        "normalization",
+                                        "normalization/means",
+                                        "normalization_" + digits,
+                                        "normalization_" + digits + "/" + digits};
+  for (const std::string& name : others) file.push_back({name, {1}, {7}});
+  remove_normalization(file, graph);
+  std::vector<std::string> left;
+  for (const Tensor& tensor : file) left.push_back(tensor.name);
+  CHECK(left == others);
 }
 
 TEST_CASE("exports take the weight average in place of the parameter") {

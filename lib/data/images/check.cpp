@@ -1,9 +1,11 @@
 #include "data/check.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <mutex>
 #include <nlohmann/json.hpp>
-#include <regex>
+#include <optional>
 #include <set>
 
 #include "base/error.h"
@@ -157,6 +159,39 @@ std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, Split
   return parts;
 }
 
+// The pattern of --group-by. RE2 needs time and memory that are linear in the path for any pattern.
+class GroupPattern {
+ public:
+  // No group at all for an empty pattern. Throws ConfigError.
+  explicit GroupPattern(const std::string& pattern)
+      : is_given_(!pattern.empty()), pattern_(pattern, options()) {
+    if (pattern_.ok()) return;
+    throw ConfigError({}, concat("--group-by '", pattern, "': ", pattern_.error(),
+                                 "; it takes the syntax of RE2 "
+                                 "(https://github.com/google/re2/wiki/Syntax), which has no "
+                                 "back-references and no look-around"));
+  }
+
+  // The first group in parentheses of the first match, or the whole match without one.
+  std::optional<std::string> find(const std::string& path) const {
+    if (!is_given_) return std::nullopt;
+    re2::StringPiece match[2];
+    if (!pattern_.Match(path, 0, path.size(), re2::RE2::UNANCHORED, match, 2)) return std::nullopt;
+    return (pattern_.NumberOfCapturingGroups() > 0 ? match[1] : match[0]).as_string();
+  }
+
+ private:
+  static re2::RE2::Options options() {
+    re2::RE2::Options options;
+    options.set_log_errors(false);
+    options.set_encoding(re2::RE2::Options::EncodingLatin1);  // a path is bytes
+    return options;
+  }
+
+  bool is_given_;
+  re2::RE2 pattern_;
+};
+
 struct Seen {
   std::string split, path;
   std::int32_t label;
@@ -174,12 +209,7 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   if (!config::is_image_format(data.format)) {
     throw ConfigError(data.loc, "data: only image_folder and csv have files to check");
   }
-  std::regex group;
-  try {
-    group = std::regex(group_by);
-  } catch (const std::regex_error& error) {
-    throw ConfigError({}, concat("--group-by '", group_by, "': ", error.what()));
-  }
+  const GroupPattern pattern(group_by);
   DataCheck result;
   SplitImages train(data, image_split(data, "train"));
   result.classes = train.class_names();
@@ -192,9 +222,8 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
     if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {
       const ListedFile& file = list.files[i];
-      std::smatch match;
-      if (!group_by.empty() && std::regex_search(file.path, match, group)) {
-        groups[match[match.size() > 1 ? 1 : 0].str()].emplace(name, file.path);
+      if (const std::optional<std::string> group = pattern.find(file.path)) {
+        groups[*group].emplace(name, file.path);
         ++result.grouped_files;
       }
       if (files[i].hash.empty()) continue;

@@ -35,6 +35,27 @@ TEST_CASE("the check counts, names damage, and finds what two splits share") {
   CHECK(text.find("  dog: 4") != std::string::npos);
 }
 
+TEST_CASE("check_images: patterns that backtracking takes forever for, and wrong ones") {
+  const TemporaryFolder folder;
+  // Each further letter doubles the time of a matcher that tries all divisions.
+  const std::string name(120, 'x');
+  write_folder(folder.path() / "train", 3);
+  fs::copy_file(folder.path() / "train/cat/deep/cat1.ppm",
+                folder.path() / "train/cat" / (name + ".ppm"));
+  const config::Data config = config_of(folder.path());
+  CHECK_THROWS_WITH_AS(check_images(config, 1, "(x+x+)+y"), doctest::Contains("matches none"),
+                       ConfigError);
+  const DataCheck check = check_images(config, 1, "(x+x+)+[.]");
+  CHECK(check.grouped_files == 1);
+  CHECK(check.groups == 1);
+  CHECK(check_images(config, 1, "cat/.*[.]ppm").grouped_files >= 1);  // the whole match
+  for (const char* wrong : {"(", "[", "a**", "(a)\\1", "(?=a)"}) {
+    CAPTURE(wrong);
+    CHECK_THROWS_WITH_AS(check_images(config, 1, wrong), doctest::Contains("syntax of RE2"),
+                         ConfigError);
+  }
+}
+
 TEST_CASE("the sheet is a PNG of the expected size") {
   const TemporaryFolder folder;
   write_folder(folder.path() / "train", 3);
