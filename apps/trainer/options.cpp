@@ -50,7 +50,8 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
                 throw ConfigError(
                     {}, "--set " + setting + ": expected key=value, e.g. --set train.epochs=3");
               }
-              overrides.push_back({setting.substr(0, equals), setting.substr(equals + 1), "--set"});
+              overrides.push_back({setting.substr(0, equals), setting.substr(equals + 1), "--set",
+                                   config::Override::Syntax::kYaml});
             }
           },
           "Replace a value of the config, e.g. --set optimizer.adam.learning_rate=1e-4")
@@ -75,7 +76,17 @@ void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
     flag("--run-dir", "run.dir", "Folder of the run (run.dir)");
   }
   flag("--replicas", "parallel.replicas", "Copies of the model (parallel.replicas)");
-  flag("--gpus", "parallel.gpus", "GPUs to use: a number, all or [0, 2] (parallel.gpus)");
+  command
+      .add_option_function<std::string>(
+          "--gpus",
+          [&overrides](const std::string& value) { overrides.push_back(gpus_override(value)); },
+          "GPUs to use: a number, all or [0, 2] (parallel.gpus)")
+      ->trigger_on_parse();
+}
+
+config::Override gpus_override(const std::string& value) {
+  using Syntax = config::Override::Syntax;
+  return {"parallel.gpus", value, "--gpus", value.starts_with('[') ? Syntax::kYaml : Syntax::kText};
 }
 
 void add_weights(CLI::App& command, std::string& weights) {

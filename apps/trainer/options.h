@@ -32,6 +32,9 @@ enum class Shorthands { kAll, kDevice, kNone };
 void add_overrides(CLI::App& command, std::vector<config::Override>& overrides,
                    Shorthands shorthands = Shorthands::kAll);
 
+// The override that --gpus stands for: a list in brackets is YAML, anything else a text.
+config::Override gpus_override(const std::string& value);
+
 // --weights of the commands that take a config in place of a run.
 void add_weights(CLI::App& command, std::string& weights);
 

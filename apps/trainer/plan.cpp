@@ -89,7 +89,7 @@ int plan(const PlanArguments& arguments) {
 void take_gpus(PlanArguments& arguments) {
   if (arguments.simulation.link.empty()) {
     if (!arguments.gpus.empty()) {
-      arguments.overrides.push_back({"parallel.gpus", arguments.gpus, "--gpus"});
+      arguments.overrides.push_back(gpus_override(arguments.gpus));
     }
     return;
   }

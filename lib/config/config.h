@@ -53,13 +53,18 @@ struct LoadedConfig {
   std::map<std::string, Origin> origins;  // by dotted path, e.g. "model.layers[2].conv.filters"
 };
 
-// One `--set a.b=c`. The value is YAML. List entries are addressed as a[2].b. Flags such as
-// --epochs are given as overrides too, with their own spelling as `flag`.
+// A value from the command line for one key. List entries are addressed as a[2].b.
 struct Override {
+  // kText: the value is taken byte for byte, as one scalar; what a flag or an environment variable
+  // gives. kYaml: the value is YAML and may name variables, as in a config; what --set gives.
+  enum class Syntax { kText, kYaml };
   std::string path;
   std::string value;
   std::string flag;  // "--set" or e.g. "--epochs", for messages
+  Syntax syntax = Syntax::kText;
 };
+// KEY=VALUE for --set, which gives the key the same value as the override.
+std::string to_setting(const Override& override_);
 
 // Reads and checks a config. Throws ConfigError with every mistake found, in file order.
 // ${NAME} and ${NAME:-default} in scalars are replaced from `environment` before they are parsed.
@@ -69,6 +74,9 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
 LoadedConfig parse_config(const std::string& text, const std::string& file,
                           const std::vector<Override>& overrides, const Environment& environment);
 
+// `text` as a YAML scalar that reads back to the same text: in double quotes, unless it is a plain
+// word, number or path.
+std::string to_yaml(const std::string& text);
 // The effective config as YAML, every field written out; reads back to the same config.
 std::string to_yaml(const Config& config);
 // Every leaf as (dotted path, value), in schema order: what `plan` prints beside the origins.

@@ -122,7 +122,60 @@ class Walk {
   std::string path_;
 };
 
+std::string_view without_blanks_around(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(" \t\n");
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(" \t\n") - begin + 1);
+}
+
+bool is_null_word(std::string_view text) {
+  return text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL";
+}
+
+// A scalar without quotes from which YAML drops a part (a comment, a tag) or whose lines it folds
+// is not the value that the user has written. Returns "" or what is wrong.
+std::string lost_text(const Node& value, const std::string& given) {
+  const std::string_view text = without_blanks_around(given);
+  const bool is_whole = value.kind == Node::Kind::kScalar ? value.quoted || value.text == text
+                        : value.kind == Node::Kind::kNull ? is_null_word(text)
+                                                          : true;
+  if (is_whole) return "";
+  return concat("YAML reads '", text, "' as ", describe(value),
+                "; write it in quotes: ", print_flow(scalar_node(std::string(text), true)));
+}
+
+// The value of an override; a mistake is the `failure` of the node.
+Node value_of(const Override& override_, const SourceLoc& loc, const Environment& environment) {
+  if (override_.syntax == Override::Syntax::kText) {
+    Node value = scalar_node(override_.value);
+    mark(value, loc);
+    return value;
+  }
+  std::vector<Diagnostic> mistakes;
+  Node value = read_yaml(override_.value, loc.file, mistakes);
+  std::string wrong = mistakes.empty()
+                          ? lost_text(value, override_.value)
+                          : concat("'", override_.value, "': ", mistakes.front().message);
+  mark(value, loc);
+  substitute(value, environment);
+  if (!wrong.empty()) value.failure = std::move(wrong);
+  return value;
+}
+
 }  // namespace
+
+std::string to_setting(const Override& override_) {
+  const std::string& text = override_.value;
+  std::string value = text;
+  if (override_.syntax == Override::Syntax::kText) {
+    std::vector<Diagnostic> mistakes;
+    const Node read = read_yaml(text, "", mistakes);
+    const bool is_same = mistakes.empty() && read.kind == Node::Kind::kScalar && !read.quoted &&
+                         read.text == text && text.find('$') == std::string::npos;
+    if (!is_same) value = print_flow(scalar_node(text, true));
+  }
+  return concat(override_.path, "=", value);
+}
 
 void apply(const Override& override_, const Environment& environment, Node& root,
            std::vector<Diagnostic>& diagnostics) {
@@ -135,15 +188,7 @@ void apply(const Override& override_, const Environment& environment, Node& root
                   "' is not a path; write it like train.epochs or model.layers[0].conv.filters"});
     return;
   }
-  std::vector<Diagnostic> mistakes;
-  Node value = read_yaml(override_.value, loc.file, mistakes);
-  if (!mistakes.empty()) {
-    diagnostics.push_back({loc, "'" + override_.value + "': " + mistakes.front().message});
-    return;
-  }
-  mark(value, loc);
-  substitute(value, environment);
-
+  Node value = value_of(override_, loc, environment);
   Node changed = root;  // a path that ends nowhere must not leave traces
   Walk walk(changed, loc);
   for (const Step& step : steps) {

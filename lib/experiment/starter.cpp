@@ -88,31 +88,6 @@ void measure_images(ImageFolder& images) {
   images.width = median_of(widths);
 }
 
-// In double quotes unless it is a plain word or path.
-std::string yaml_text(const std::string& text) {
-  const bool is_plain =
-      !text.empty() &&
-      (text.front() == '/' || std::isalpha(static_cast<unsigned char>(text.front())) != 0) &&
-      std::all_of(text.begin(), text.end(), [](char letter) {
-        return std::isalnum(static_cast<unsigned char>(letter)) != 0 ||
-               std::string("_-./").find(letter) != std::string::npos;
-      });
-  // Words that YAML takes for something else.
-  static const std::vector<std::string> kTaken{"true", "false", "yes", "no",  "on", "off",
-                                               "null", "y",     "n",   "nan", "inf"};
-  std::string lower;
-  for (const char letter : text) {
-    lower += static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-  }
-  if (is_plain && std::find(kTaken.begin(), kTaken.end(), lower) == kTaken.end()) return text;
-  std::string quoted = "\"";
-  for (const char letter : text) {
-    if (letter == '"' || letter == '\\') quoted += '\\';
-    quoted += letter == '$' ? "$$" : std::string(1, letter);
-  }
-  return quoted + "\"";
-}
-
 // Letters, digits, '_' and '-' of the folder's name.
 std::string name_of(const Path& folder) {
   std::string name;
@@ -153,7 +128,7 @@ std::string backbone_model(const ImageFolder& images, const FoundWeights& weight
       "model:\n  input: [", kBackboneSide, ", ", kBackboneSide,
       ", 3]  # height, width, channels that the weights were made with\n  backbone:\n    name: ",
       weights.backbone, is_smallest ? "  # the smallest network whose weights were found" : "",
-      "\n    weights: ", yaml_text(weights.file.string()),
+      "\n    weights: ", config::to_yaml(weights.file.string()),
       "\n    # Frozen layers are computed once an image and their output is kept. To train the "
       "last\n"
       "    # ones too, which takes longer and may be more accurate: freeze: \"[:-20]\", with a\n"
@@ -186,19 +161,20 @@ std::string plain_model(const ImageFolder& images, const FoundWeights& weights) 
 std::string data_section(const ImageFolder& images, const FoundWeights& weights) {
   const bool has_backbone = !weights.backbone.empty();
   std::vector<std::string> classes;
-  for (const std::string& name : images.classes) classes.push_back(yaml_text(name));
+  for (const std::string& name : images.classes) classes.push_back(config::to_yaml(name));
   std::string text =
       concat("data:\n  format: image_folder  # a folder a class\n  classes: [", join(classes),
-             "]\n  train: {path: ", yaml_text(images.train.path.string()),
+             "]\n  train: {path: ", config::to_yaml(images.train.path.string()),
              has_backbone ? "" : ", augment: [random_flip_horizontal]", "}\n");
   if (images.validation.path.empty()) {
     text += concat("  validation_split: ", kValidationShare,
                    "  # share of the training images set aside, by the seed\n");
   } else {
-    text += concat("  validation: {path: ", yaml_text(images.validation.path.string()), "}\n");
+    text +=
+        concat("  validation: {path: ", config::to_yaml(images.validation.path.string()), "}\n");
   }
   if (!images.test.path.empty()) {
-    text += concat("  test: {path: ", yaml_text(images.test.path.string()), "}\n");
+    text += concat("  test: {path: ", config::to_yaml(images.test.path.string()), "}\n");
   }
   if (weights.preprocess) {
     text += concat("  preprocess: ", config::spell(*weights.preprocess),
@@ -294,7 +270,7 @@ std::string starting_config(const ImageFolder& images, const FoundWeights& weigh
   return concat(
       "# Written by `trainer new`: a start, of which every line may be changed.\n"
       "# `trainer plan` shows what follows from it, `trainer data` looks at the images.\n",
-      described(images), "name: ", yaml_text(name_of(images.path)),
+      described(images), "name: ", config::to_yaml(name_of(images.path)),
       "  # the run's folder is runs/<name>\nseed: 42  # of everything random: the same seed, the "
       "same run\n",
       has_backbone ? backbone_model(images, weights, on_cpu && !wanted)

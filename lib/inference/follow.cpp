@@ -1,5 +1,6 @@
 #include "inference/follow.h"
 
+#include <charconv>
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -149,7 +150,12 @@ class Follower {
   // The default timeout applies until the config can be read; its own flags come first.
   bool wait_for_config() {
     for (const config::Override& each : options_.overrides) {
-      if (each.path == keys::kEvaluateTimeout) timing_.timeout_secs = std::stod(each.value);
+      if (each.path != keys::kEvaluateTimeout) continue;
+      // A value that is not a number is reported with the config.
+      const char* const end = each.value.data() + each.value.size();
+      double seconds = 0;
+      const auto read = std::from_chars(each.value.data(), end, seconds);
+      if (read.ec == std::errc{} && read.ptr == end) timing_.timeout_secs = seconds;
     }
     bool told = false;
     while (!std::filesystem::exists(train::config_file(options_.run))) {

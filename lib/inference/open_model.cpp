@@ -40,9 +40,10 @@ bool is_config(const std::string& path) {
 
 std::vector<config::Override> without_training_keys(
     const std::vector<config::Override>& overrides) {
-  std::vector<config::Override> all{{keys::kLrScaling, "none", "--replicas"},
-                                    {keys::kStrategy, "all_reduce", "--replicas"},
-                                    {keys::kMaxStaleness, "null", "--replicas"}};
+  std::vector<config::Override> all{
+      {keys::kLrScaling, "none", "--replicas"},
+      {keys::kStrategy, "all_reduce", "--replicas"},
+      {keys::kMaxStaleness, "null", "--replicas", config::Override::Syntax::kYaml}};
   all.insert(all.end(), overrides.begin(), overrides.end());
   return all;
 }

@@ -21,7 +21,7 @@ std::vector<Override> overrides_of(const std::string& text) {
   for (std::string line; std::getline(lines, line) && line.starts_with(kMark);) {
     const std::size_t equals = line.find('=');
     overrides.push_back(
-        {line.substr(kMark.size(), equals - kMark.size()), line.substr(equals + 1), "--set"});
+        set(line.substr(kMark.size(), equals - kMark.size()), line.substr(equals + 1)));
   }
   return overrides;
 }

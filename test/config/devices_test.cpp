@@ -45,7 +45,8 @@ TEST_CASE("a number or a list of GPUs gives the number of replicas") {
 
 TEST_CASE("of gpus and replicas an override wins over the file") {
   const Parallel gpus =
-      parallel_of("replicas: 4, lr_scaling: none", {{"parallel.gpus", "[0, 1]", "--gpus"}});
+      parallel_of("replicas: 4, lr_scaling: none",
+                  {{"parallel.gpus", "[0, 1]", "--gpus", Override::Syntax::kYaml}});
   CHECK(gpus.replicas == 2);
   const Parallel replicas =
       parallel_of("gpus: 4, lr_scaling: none", {{"parallel.replicas", "2", "--replicas"}});

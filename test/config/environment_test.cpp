@@ -63,5 +63,24 @@ TEST_CASE("an unset variable is reported once, where it stands") {
         "${DIR:-default}");
 }
 
+TEST_CASE("a variable: any value, taken byte for byte where the config has a text") {
+  for (const std::string value :
+       {"exp #2", "#2", "a: b", "'", "\"", "a\nb", " leading", "trailing ", "[a", "{a: b}", "*a",
+        "!tag a", "${HOME}", "$$", "null", "~", "a, b: c", "- a"}) {
+    CAPTURE(value);
+    for (const char* written : {"${DIR}", "\"${DIR}\"", "'${DIR}'"}) {
+      // Within braces a variable stands in quotes.
+      if (*written == '$') {
+        const Config block =
+            parse(kSmall + "run:\n  dir: " + written + "\n", {}, {{"DIR", value}}).config;
+        CHECK(block.run.dir == value);
+        CHECK(block.run.keep == 2);
+      } else {
+        CHECK(path_of(written, {{"DIR", value}}) == value);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace trainer::config

@@ -40,7 +40,7 @@ TEST_CASE("extends: own keys replace those of the file, maps key by key, lists a
               "train: {batch_size: 16}\n"
               "model: {layers: [flatten, dense: 20, dense: 10]}\n"
               "optimizer: {sgd: {momentum: 0.8}}\n");
-  const LoadedConfig loaded = files.load("own.yaml", {{"train.batch_size", "32", "--set"}});
+  const LoadedConfig loaded = files.load("own.yaml", {set("train.batch_size", "32")});
   const Config& config = loaded.config;
   CHECK(config.name == "own");
   CHECK(config.train.batch_size == 32);
@@ -143,9 +143,9 @@ TEST_CASE("top-level keys x-... hold anchors and are no part of the config") {
 TEST_CASE("a mistake that a flag makes is reported at the flag") {
   const std::string groups =
       "model: {layers: [conv: {filters: 4, groups: 2}, flatten, dense: 10]}\n" + kData + kTrain;
-  CHECK(mistakes(groups, {{"model.layers[0].conv.filters", "3", "--set"}})
+  CHECK(mistakes(groups, {set("model.layers[0].conv.filters", "3")})
             .find("--set model.layers[0].conv.filters: error: ") != std::string::npos);
-  const LoadedConfig loaded = parse(kSmall, {{"model.layers[1].dense.units", "3", "--set"}});
+  const LoadedConfig loaded = parse(kSmall, {set("model.layers[1].dense.units", "3")});
   CHECK(to_string(loaded.config.model.layers[1].loc) == "--set model.layers[1].dense.units");
   CHECK(to_string(loaded.config.model.layers[0].loc) == "x.yaml:1:18");
 }

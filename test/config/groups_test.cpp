@@ -53,8 +53,8 @@ TEST_CASE("groups: --set reaches inside, and a change of them is no detail on re
       "flatten, dense: 10]}\n" +
       kData + kTrain;
   const Config config =
-      parse(text, {{"model.layers[0].repeat.times", "5", "--set"},
-                   {"model.layers[0].repeat.layers[0].conv.batch_norm.momentum", "0.5", "--set"}})
+      parse(text, {set("model.layers[0].repeat.times", "5"),
+                   set("model.layers[0].repeat.layers[0].conv.batch_norm.momentum", "0.5")})
           .config;
   const auto& repeat = std::get<RepeatLayer>(config.model.layers[0].kind);
   CHECK(repeat.times == 5);

@@ -5,7 +5,13 @@
 namespace trainer::config {
 namespace {
 
-Override set(const std::string& path, const std::string& value) { return {path, value, "--set"}; }
+// Texts that YAML would read as something else, or as less.
+const std::vector<std::string> kAwkward{
+    "exp #2", "#2",   "a: b",   "'",        "\"",     "\"a",     "a\nb", " leading", "trailing ",
+    "\ta",    "[a",   "[a, b]", "{a",       "{a: b}", "*a",      "&a b", "!tag a",   "- a",
+    "---",    "null", "~",      "",         "$$",     "${HOME}", "$",    "a\\n",     "%a",
+    "@a",     "`a`",  "a\r\nb", "| a",      "> a",    "? a",     "a:",   ": a",      "yes",
+    "1e3",    "007",  "ü日",    "\x01\x7f", "a, b",   "x-y: z",  "...",  "\xc2\x85"};
 
 TEST_CASE("an override replaces, and its origin says so") {
   const LoadedConfig loaded =
@@ -103,6 +109,64 @@ TEST_CASE("the content of an anchor stays when one use of it is overridden") {
                           .config.model.layers;
   CHECK(std::get<DenseLayer>(layers[0].kind).units == 4);
   CHECK(std::get<DenseLayer>(layers[1].kind).units == 5);
+}
+
+TEST_CASE("an override of a flag: any text, taken byte for byte") {
+  for (const std::string& text : kAwkward) {
+    CAPTURE(text);
+    const Config config = parse(kSmall, {{"run.dir", text, "--run-dir"}}, {{"HOME", "/x"}}).config;
+    CHECK(config.run.dir == text);
+    CHECK(leaves(config).size() == leaves(parse(kSmall).config).size());
+  }
+}
+
+TEST_CASE("an override of a flag: numbers and words keep their types") {
+  const Config config = parse(kSmall, {{"train.epochs", "3", "--epochs"},
+                                       {"seed", "12", "--seed"},
+                                       {"parallel.device", "cpu", "$DEVICE"},
+                                       {"optimizer.sgd.learning_rate", "1e-3", "--x"}})
+                            .config;
+  CHECK(config.train.epochs == 3.0);
+  CHECK(config.seed == 12);
+  CHECK(std::get<Sgd>(config.optimizer.kind).learning_rate == 1e-3);
+  CHECK(mistakes(kSmall, {{"train.epochs", "3 # more", "--epochs"}}).find("'3 # more'") !=
+        std::string::npos);
+  CHECK(mistakes(kSmall, {{"train.epochs", "[3]", "--epochs"}}).find("'[3]'") != std::string::npos);
+}
+
+TEST_CASE("to_setting: an override of a flag, the same value through --set") {
+  for (const std::string& text : kAwkward) {
+    CAPTURE(text);
+    const std::string setting = to_setting({"run.dir", text, "--run-dir"});
+    REQUIRE(setting.starts_with("run.dir="));
+    CHECK(parse(kSmall, {set("run.dir", setting.substr(8))}, {{"HOME", "/x"}}).config.run.dir ==
+          text);
+  }
+  CHECK(to_setting({"seed", "12", "--seed"}) == "seed=12");
+  CHECK(to_setting({"optimizer.sgd.learning_rate", "1e-3", "--x"}) ==
+        "optimizer.sgd.learning_rate=1e-3");
+  CHECK(to_setting(set("model.input", "[2, 2, 1]")) == "model.input=[2, 2, 1]");
+  CHECK(to_setting(set("name", "${NAME}")) == "name=${NAME}");
+}
+
+TEST_CASE("--set: a text of which YAML drops a part, an error that shows the quotes") {
+  const auto wrong = [](const std::string& value) {
+    return mistakes(kSmall, {set("run.dir", value)});
+  };
+  CHECK(wrong("exp #2") ==
+        "--set run.dir: error: YAML reads 'exp #2' as 'exp'; write it in quotes: \"exp #2\"");
+  CHECK(wrong("# x") ==
+        "--set run.dir: error: YAML reads '# x' as nothing; write it in quotes: \"# x\"");
+  CHECK(wrong("a\nb").find("as 'a b'") != std::string::npos);
+  CHECK(wrong("&a b").find("as 'b'") != std::string::npos);
+  for (const char* value : {"\"exp #2\"", "'exp #2'", "exp#2", " exp "}) {
+    CHECK(wrong(value).empty());
+  }
+  for (const char* value : {"null", "~", ""}) {
+    CHECK(mistakes(kSmall, {set("data.limit", value)}).empty());
+  }
+  CHECK(parse(kSmall, {set("run.dir", "'exp #2'")}).config.run.dir == "exp #2");
+  CHECK(parse(kSmall, {set("run.dir", "\"a: b\"")}).config.run.dir == "a: b");
 }
 
 }  // namespace

@@ -76,7 +76,7 @@ TEST_CASE("each key says whether it may change on resume") {
   };
   for (const Row& row : rows) {
     CAPTURE(row.key);
-    const Lines found = changes(kBackbone, {}, {{row.key, row.value, "--set"}});
+    const Lines found = changes(kBackbone, {}, {set(row.key, row.value)});
     if (row.severity.empty()) {
       CHECK(found.empty());
       continue;
@@ -90,11 +90,10 @@ TEST_CASE("each key says whether it may change on resume") {
 
 TEST_CASE("another optimizer is one change, and a slot may not come or go") {
   const auto sgd = [](const char* momentum) {
-    return std::vector<Override>{{"optimizer.sgd.momentum", momentum, "--set"}};
+    return std::vector<Override>{set("optimizer.sgd.momentum", momentum)};
   };
-  CHECK(changes(kBackbone, {}, {{"optimizer", "sgd", "--set"}}) ==
-        Lines{"optimizer adam sgd error"});
-  CHECK(changes(kBackbone, {}, {{"optimizer", "{sgd: , ema: 0.9}", "--set"}}) ==
+  CHECK(changes(kBackbone, {}, {set("optimizer", "sgd")}) == Lines{"optimizer adam sgd error"});
+  CHECK(changes(kBackbone, {}, {set("optimizer", "{sgd: , ema: 0.9}")}) ==
         Lines{"optimizer adam sgd error", "optimizer.ema null 0.9 warning"});
   CHECK(changes(kBackbone, sgd("0"), sgd("0.9")) == Lines{"optimizer.sgd.momentum 0 0.9 error"});
   CHECK(changes(kBackbone, sgd("0.9"), sgd("0")) == Lines{"optimizer.sgd.momentum 0.9 0 error"});
@@ -103,13 +102,13 @@ TEST_CASE("another optimizer is one change, and a slot may not come or go") {
 }
 
 TEST_CASE("of keys that belong together only the changed one is named") {
-  const Override crop{"data.fit", "crop", "--set"};
-  CHECK(changes(kBackbone, {crop}, {crop, {"data.crop_fraction", "0.5", "--set"}}) ==
+  const Override crop = set("data.fit", "crop");
+  CHECK(changes(kBackbone, {crop}, {crop, set("data.crop_fraction", "0.5")}) ==
         Lines{"data.crop_fraction 1 0.5 error"});
 }
 
 TEST_CASE("another schedule may be taken, key by key") {
-  CHECK(changes(kBackbone, {}, {{"schedule", "cosine", "--set"}}) ==
+  CHECK(changes(kBackbone, {}, {set("schedule", "cosine")}) ==
         Lines{"schedule.constant {} absent warning", "schedule.cosine.alpha absent 0 warning",
               "schedule.cosine.decay_over absent null warning"});
 }

@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "base/text.h"
+#include "config/describe/commented.h"
 #include "config/support.h"
 #include "support/source_files.h"
 
@@ -24,7 +25,7 @@ TEST_CASE("the effective config reads back to the same values") {
                          "data: {format: idx, train: {images: \"a$$b\", labels: ' c'}}\n"
                          "train: {epochs: 0.5, early_stop: {patience: 2}}\n"
                          "schedule: {ramp_up: {scale: linear}}\noptimizer: sgd\n",
-                         {{"data.validation_split", "0.5", "--set"}})
+                         {set("data.validation_split", "0.5")})
                        .config);
   for (const char* schedule : {"step", "cosine", "polynomial", "constant",
                                "{cosine: {decay_over: 10 steps}}", "{step: {every: 2 epochs}}"}) {
@@ -42,6 +43,25 @@ TEST_CASE("every text survives the effective config") {
       if (is_line_of_text(name)) config.data.classes = {name};
       check_round_trip(config);
     }
+  }
+}
+
+TEST_CASE("to_yaml: names of classes as keys, any text that a line can hold") {
+  for (const std::string name :
+       {"a: b", "#x", "'",   "\"",   "\\",   "$", "${X}", "$$", "a #b", " a ",     "[",  "*a",
+        "<<",   "?",  "- a", "null", "true", "1", "a\tb", "",   "x-y",  "extends", "ü日"}) {
+    CAPTURE(name);
+    Config config = parse(kSmall).config;
+    config.train.class_weight.emplace();
+    config.train.class_weight->weights = {{name, 2.0}, {"other", 1.0}};
+    const std::string text = to_yaml(config);
+    CAPTURE(text);
+    const Config again = parse_config(text, "effective.yaml", {}, {}).config;
+    REQUIRE(again.train.class_weight);
+    CHECK(again.train.class_weight->weights == config.train.class_weight->weights);
+    CHECK(to_yaml(again) == text);
+    const Config commented = parse_config(commented_yaml(config), "new.yaml", {}, {}).config;
+    CHECK(commented.train.class_weight->weights == config.train.class_weight->weights);
   }
 }
 

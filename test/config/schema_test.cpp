@@ -49,8 +49,7 @@ TEST_CASE(
     if (path.find('[') == std::string::npos) CHECK_MESSAGE(names.contains(path), path);
   }
   for (const std::string& key : keys) {
-    CHECK_MESSAGE(mistakes(kSmall, {{key, "x", "--set"}}).find("unknown key") == std::string::npos,
-                  key);
+    CHECK_MESSAGE(mistakes(kSmall, {set(key, "x")}).find("unknown key") == std::string::npos, key);
   }
 }
 

@@ -13,6 +13,11 @@ inline const std::string kData = "data: {format: digits, path: d}\n";
 inline const std::string kTrain = "train: {epochs: 1}\n";
 inline const std::string kSmall = kModel + kData + kTrain;
 
+// As `--set path=value`.
+inline Override set(const std::string& path, const std::string& value) {
+  return {path, value, "--set", Override::Syntax::kYaml};
+}
+
 inline LoadedConfig parse(const std::string& text, const std::vector<Override>& overrides = {},
                           const Environment& environment = {}) {
   return parse_config(text, "x.yaml", overrides, environment);

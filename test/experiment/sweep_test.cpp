@@ -54,6 +54,14 @@ TEST_CASE("an axis is a key and its values") {
   }
 }
 
+TEST_CASE("parse_axis: commas within quotes and brackets, parts of a value") {
+  CHECK(parse_axis(R"(name="a,b",'c,"d',e's,f)").values ==
+        std::vector<std::string>{R"("a,b")", R"('c,"d')", "e's", "f"});
+  CHECK(parse_axis(R"(name="a\",b",c)").values == std::vector<std::string>{R"("a\",b")", "c"});
+  CHECK(parse_axis(R"(data.classes=["a]",b],[c])").values ==
+        std::vector<std::string>{R"(["a]",b])", "[c]"});
+}
+
 TEST_CASE("variables of the environment are axes, which flags replace") {
   const config::Environment environment{
       {"NUM_GPUS", "1 2"}, {"BATCH_SIZE", "32,64"}, {"SEEDS", " "}, {"LEARNING_RATE", "0.1"}};
@@ -328,6 +336,49 @@ TEST_CASE("Kubernetes gets a Job a point") {
   CHECK(contains(jobs, "image: \"registry/trainer:1\""));
   const Sweep cpu({"parallel.gpus=2", "parallel.device=cpu"});
   CHECK_FALSE(contains(kubernetes_jobs(cpu.plan, "x"), "nvidia.com"));
+}
+
+TEST_CASE("slurm_script: names and folders with '#', quotes and '%', quoted as sbatch reads them") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.name = "exp #2 \"x\" \\";
+  sweep.plan.folder = "runs/50% #3";
+  const std::string script = slurm_script(sweep.plan, "/opt/trainer");
+  CHECK(contains(script, R"(
+#SBATCH --job-name="exp #2 \"x\" \\_sweep"
+)"));
+  CHECK(contains(script, R"(
+#SBATCH --output="runs/50%% #3/slurm-%a.out"
+)"));
+  CHECK(contains(script, "'--run-dir' 'runs/50% #3/gpus=1'"));
+  sweep.plan.name = "a\ntouch b";
+  CHECK_THROWS_WITH_AS(slurm_script(sweep.plan, "x"), doctest::Contains("line break"), ConfigError);
+  sweep.plan.name = "a";
+  sweep.plan.folder = "a\nb";
+  CHECK_THROWS_WITH_AS(slurm_script(sweep.plan, "x"), doctest::Contains("line break"), ConfigError);
+}
+
+TEST_CASE("kubernetes_jobs: words with quotes, dollars and line breaks, one string each") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.folder = "a\n  b: \"$(HOME)\" \\ #c";
+  const std::string jobs = kubernetes_jobs(sweep.plan, "x\ny");
+  CHECK(contains(jobs, R"("--run-dir", "a\n  b: \"$$(HOME)\" \\ #c/gpus=1")"));
+  CHECK(contains(jobs, "image: \"x\\ny\"\n"));
+  sweep.plan.folder = "a\xff";
+  CHECK_THROWS_WITH_AS(kubernetes_jobs(sweep.plan, "x"), doctest::Contains("not UTF-8"),
+                       ConfigError);
+}
+
+TEST_CASE("arguments_of: a folder and texts of variables, byte for byte") {
+  Sweep sweep({"parallel.gpus=1"});
+  sweep.plan.folder = " my exp #3: 'a'_sweep";
+  sweep.plan.overrides = {{"name", "a #b", "$NAME"},
+                          {"seed", "3", "--set", config::Override::Syntax::kYaml}};
+  const std::vector<std::string> words = arguments_of(sweep.plan, sweep.plan.points[0]);
+  CHECK(words[4] == "--run-dir");
+  CHECK(words[5] == " my exp #3: 'a'_sweep/gpus=1");
+  CHECK(words[7] == "name=\"a #b\"");
+  CHECK(words[9] == "seed=3");
+  CHECK(words[11] == "parallel.gpus=1");
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ void run_set(Bytes input) {
   for (const std::string& line : lines_of(input)) {
     const std::size_t equals = line.find('=');
     if (equals == std::string::npos) continue;
-    overrides.push_back({line.substr(0, equals), line.substr(equals + 1), "--set"});
+    overrides.push_back({line.substr(0, equals), line.substr(equals + 1), "--set",
+                         config::Override::Syntax::kYaml});
   }
   expect_errors_only([&] { config::parse_config(base, "base.yaml", overrides, {}); });
 }

@@ -16,7 +16,7 @@ void print_map(const Node& map, const Schema* schema, const std::string& indent,
   for (const Entry& entry : map.entries) {
     const Field* field = schema != nullptr ? schema->find(entry.key) : nullptr;
     if (field != nullptr && !field->help.empty()) out += indent + "# " + field->help + "\n";
-    out += indent + entry.key + ":";
+    out += indent + print_key(entry.key) + ":";
     const bool is_map = entry.value.kind == Node::Kind::kMap && !entry.value.entries.empty();
     if (is_map) {
       out += '\n';

@@ -27,6 +27,8 @@ Node tree_of(Config config) { return MapWriter::emit(config); }
 
 }  // namespace
 
+std::string to_yaml(const std::string& text) { return print_flow(scalar_node(text, true)); }
+
 std::string to_yaml(const Config& config) { return print(tree_of(config)); }
 
 std::vector<std::pair<std::string, std::string>> leaves(const Config& config) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <sstream>
 
 #include "config/hints.h"
@@ -104,7 +105,7 @@ class Builder : public YAML::EventHandler {
     open(mark, tag, anchor, Node::Kind::kMap);
   }
   void OnMapEnd() override {
-    merge(open_.back().node);
+    merge(open_.back());
     close();
   }
 
@@ -115,7 +116,9 @@ class Builder : public YAML::EventHandler {
     bool has_key = false;  // a map's key is read, its value is next
     bool bad_key = false;
     std::string key;
+    bool is_key_quoted = false;
     SourceLoc key_loc;
+    std::optional<Entry> merge;  // the entry of the merge key
   };
 
   SourceLoc place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
@@ -161,27 +164,36 @@ class Builder : public YAML::EventHandler {
       }
       frame.has_key = true;
       frame.key = node.text;
+      frame.is_key_quoted = node.quoted;
       frame.key_loc = node.loc;
     } else {
       frame.has_key = false;
       if (frame.bad_key) {
         frame.bad_key = false;
-      } else if (const Entry* first = frame.node.find(frame.key)) {
+      } else if (const Entry* first = find_key(frame)) {
         report(frame.key_loc, "duplicate key '" + frame.key + "', first given at " +
                                   to_string(first->loc) + "; remove one of them");
+      } else if (is_merge_key(frame)) {
+        frame.merge = Entry{frame.key, frame.key_loc, std::move(node)};
       } else {
         frame.node.entries.push_back({frame.key, frame.key_loc, std::move(node)});
       }
     }
   }
 
+  // In quotes `<<` is a key like any other.
+  static bool is_merge_key(const Frame& frame) { return frame.key == "<<" && !frame.is_key_quoted; }
+  // The entry that the map has of its present key already.
+  static const Entry* find_key(const Frame& frame) {
+    if (!is_merge_key(frame)) return frame.node.find(frame.key);
+    return frame.merge ? &*frame.merge : nullptr;
+  }
+
   // `<<: *base` takes over the entries of base that the map does not give itself.
-  void merge(Node& map) {
-    const auto key = std::find_if(map.entries.begin(), map.entries.end(),
-                                  [](const Entry& entry) { return entry.key == "<<"; });
-    if (key == map.entries.end()) return;
-    const Entry source = std::move(*key);
-    map.entries.erase(key);
+  void merge(Frame& frame) {
+    if (!frame.merge) return;
+    Node& map = frame.node;
+    const Entry source = std::move(*frame.merge);
     const bool many = source.value.kind == Node::Kind::kList;
     const std::vector<Node> maps = many ? source.value.items : std::vector<Node>{source.value};
     for (const Node& base : maps) {

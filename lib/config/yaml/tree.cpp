@@ -55,7 +55,10 @@ bool is_plain(const std::string& text) {
   });
 }
 
-std::string quote(const std::string& text) {
+// In double quotes. A dollar is doubled in a value, whose variables are replaced when it is read,
+// and stays as it is in a key.
+enum class Role { kKey, kValue };
+std::string quote(const std::string& text, Role role) {
   static const char* const kHex = "0123456789abcdef";
   std::string out = "\"";
   for (const char c : text) {
@@ -63,7 +66,7 @@ std::string quote(const std::string& text) {
     if (c == '"' || c == '\\') {
       out += '\\';
       out += c;
-    } else if (c == '$') {
+    } else if (c == '$' && role == Role::kValue) {
       out += "$$";
     } else if (byte < 0x20 || byte == 0x7f) {
       out += "\\x";
@@ -85,7 +88,7 @@ bool is_short(const Node& node) {
 void print_block(const Node& node, int indent, std::string& out) {
   const std::string margin(static_cast<std::size_t>(indent), ' ');
   for (const Entry& entry : node.entries) {
-    out += margin + entry.key + ":";
+    out += margin + print_key(entry.key) + ":";
     if (is_short(entry.value)) {
       out += ' ' + print_flow(entry.value) + '\n';
     } else {
@@ -107,19 +110,23 @@ void print_block(const Node& node, int indent, std::string& out) {
 
 }  // namespace
 
+std::string print_key(const std::string& key) {
+  return is_plain(key) ? key : quote(key, Role::kKey);
+}
+
 std::string print_flow(const Node& node) {
   std::string out;
   switch (node.kind) {
     case Node::Kind::kNull:
       return "null";
     case Node::Kind::kScalar:
-      return node.quoted && !is_plain(node.text) ? quote(node.text) : node.text;
+      return node.quoted && !is_plain(node.text) ? quote(node.text, Role::kValue) : node.text;
     case Node::Kind::kList:
       for (const Node& item : node.items) out += (out.empty() ? "" : ", ") + print_flow(item);
       return '[' + out + ']';
     case Node::Kind::kMap:
       for (const Entry& entry : node.entries) {
-        out += (out.empty() ? "" : ", ") + entry.key + ": " + print_flow(entry.value);
+        out += (out.empty() ? "" : ", ") + print_key(entry.key) + ": " + print_flow(entry.value);
       }
       return '{' + out + '}';
   }

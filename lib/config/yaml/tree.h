@@ -49,6 +49,8 @@ Node read_yaml(const std::string& text, const std::string& file,
 // node's `failure`, so that an override of the node can still heal it.
 void substitute(Node& node, const Environment& environment);
 
+// A key as YAML text, in double quotes where it is not a plain word.
+std::string print_key(const std::string& key);
 // YAML text of a tree: block style, lists of scalars in one line.
 std::string print(const Node& node);
 // The tree as YAML in one line (flow style).

@@ -16,11 +16,24 @@ namespace {
                                "train.batch_size=32,64"));
 }
 
-// The parts between separators that stand outside brackets.
+// The parts between separators that stand outside brackets and quotes.
 std::vector<std::string> values_of(const std::string& text, const std::string& separators) {
   std::vector<std::string> values(1);
   int depth = 0;
+  char quote = 0;           // the one that is open
+  bool is_escaped = false;  // by a backslash in double quotes
   for (const char letter : text) {
+    if (quote != 0) {
+      if (letter == quote && !is_escaped) quote = 0;
+      is_escaped = quote == '"' && letter == '\\' && !is_escaped;
+      values.back() += letter;
+      continue;
+    }
+    // Within a word, as in don't, a quote is a letter.
+    const bool begins_word =
+        values.back().empty() ||
+        std::string_view("[{,: ").find(values.back().back()) != std::string_view::npos;
+    if ((letter == '"' || letter == '\'') && begins_word) quote = letter;
     if (letter == '[' || letter == '{') ++depth;
     if (letter == ']' || letter == '}') --depth;
     if (depth == 0 && separators.find(letter) != std::string::npos) {

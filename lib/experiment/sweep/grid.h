@@ -22,7 +22,7 @@ struct Point {
   config::Environment environment;                          // variables of the axes
 };
 
-// "key=v1,v2"; commas within [] and {} belong to a value. Throws ConfigError.
+// "key=v1,v2"; commas within [], {} and quotes belong to a value. Throws ConfigError.
 Axis parse_axis(const std::string& text);
 // The axes of the variables NUM_GPUS, BATCH_SIZE, LEARNING_RATE and SEEDS, lists with blanks or
 // commas between; empty ones and those whose key `given` has are left out. LEARNING_RATE stands for

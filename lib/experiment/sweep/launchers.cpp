@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cctype>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer::experiment {
 namespace {
@@ -21,14 +23,47 @@ std::string command_line(const SweepPlan& plan, const Point& point) {
   return line;
 }
 
-// A YAML string in double quotes, which are those of JSON.
+// A YAML string in double quotes, which are those of JSON. Throws ConfigError for bytes that are
+// not UTF-8, which no manifest can hold.
 std::string yaml_string(const std::string& text) {
+  try {
+    return nlohmann::json(text).dump();
+  } catch (const nlohmann::json::type_error&) {
+    throw ConfigError({}, concat("--launcher kubernetes: '", text,
+                                 "' is not UTF-8, so that a manifest cannot hold it; choose "
+                                 "another name"));
+  }
+}
+
+// A word of a container's command or environment. Kubernetes replaces $(NAME) there, and takes two
+// dollars for one.
+std::string container_word(const std::string& text) {
+  std::string escaped;
+  for (const char letter : text) escaped += letter == '$' ? "$$" : std::string(1, letter);
+  return yaml_string(escaped);
+}
+
+// The value of an option on a line "#SBATCH --option=value", as sbatch reads it. Throws ConfigError
+// for a text with a line break, which would end the line.
+std::string sbatch_value(const std::string& text) {
+  if (text.find_first_of("\n\r") != std::string::npos) {
+    throw ConfigError({}, concat("--launcher slurm: '", printable(text),
+                                 "' has a line break, which a line of sbatch cannot hold; choose "
+                                 "another name or folder (--dir)"));
+  }
   std::string result = "\"";
   for (const char letter : text) {
     if (letter == '"' || letter == '\\') result += '\\';
     result += letter;
   }
   return result + "\"";
+}
+
+// The path of a file that sbatch writes, in which '%' begins a pattern.
+std::string sbatch_path(const Path& path) {
+  std::string text;
+  for (const char letter : path.string()) text += letter == '%' ? "%%" : std::string(1, letter);
+  return text;
 }
 
 // A name as Kubernetes takes it: lower-case letters, digits and '-', at most 63, and a number that
@@ -56,11 +91,11 @@ std::string slurm_script(const SweepPlan& plan, const std::string& program) {
       "#!/usr/bin/env bash\n"
       "# A task of this array trains a point of the sweep; hand it to sbatch.\n"
       "#SBATCH --job-name=",
-      plan.name, "_sweep\n#SBATCH --array=0-", plan.points.size() - 1,
+      sbatch_value(plan.name + "_sweep"), "\n#SBATCH --array=0-", plan.points.size() - 1,
       "\n#SBATCH --nodes=1\n#SBATCH --ntasks=1\n#SBATCH --signal=TERM@120\n#SBATCH --requeue\n"
       "#SBATCH --open-mode=append\n#SBATCH --output=",
-      (plan.folder / "slurm-%a.out").string(), "\ntrainer=${TRAINER:-", quoted(program),
-      "}\ncase $SLURM_ARRAY_TASK_ID in\n");
+      sbatch_value(sbatch_path(plan.folder) + "/slurm-%a.out"), "\ntrainer=${TRAINER:-",
+      quoted(program), "}\ncase $SLURM_ARRAY_TASK_ID in\n");
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     script += concat(i, ")\n");
     for (const auto& [name, value] : plan.points[i].environment) {
@@ -82,9 +117,10 @@ std::string kubernetes_jobs(const SweepPlan& plan, const std::string& image) {
   for (std::size_t i = 0; i < plan.points.size(); ++i) {
     const Point& point = plan.points[i];
     std::string words = "trainer", environment;
-    for (const std::string& word : arguments_of(plan, point)) words += ", " + yaml_string(word);
+    for (const std::string& word : arguments_of(plan, point)) words += ", " + container_word(word);
     for (const auto& [name, value] : point.environment) {
-      environment += concat("            - {name: ", name, ", value: ", yaml_string(value), "}\n");
+      environment +=
+          concat("            - {name: ", name, ", value: ", container_word(value), "}\n");
     }
     if (!environment.empty()) environment = "          env:\n" + environment;
     const std::int64_t gpus = gpus_of(plan, point);

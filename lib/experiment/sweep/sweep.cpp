@@ -34,7 +34,9 @@ config::Environment environment_of(const SweepPlan& plan, const Point& point) {
 
 std::vector<config::Override> overrides_of(const SweepPlan& plan, const Point& point) {
   std::vector<config::Override> overrides = plan.overrides;
-  for (const auto& [key, value] : point.values) overrides.push_back({key, value, "--over"});
+  for (const auto& [key, value] : point.values) {
+    overrides.push_back({key, value, "--over", config::Override::Syntax::kYaml});
+  }
   return overrides;
 }
 
@@ -278,7 +280,7 @@ std::vector<std::string> arguments_of(const SweepPlan& plan, const Point& point)
   std::vector<std::string> words{"train",    plan.config, "--json",
                                  "--resume", "--run-dir", (plan.folder / point.name).string()};
   for (const config::Override& value : overrides_of(plan, point)) {
-    words.insert(words.end(), {"--set", value.path + "=" + value.value});
+    words.insert(words.end(), {"--set", config::to_setting(value)});
   }
   return words;
 }
