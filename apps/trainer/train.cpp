@@ -230,7 +230,8 @@ void settle_batch_size(const TrainArguments& arguments, config::Config& config,
   }
   const Path stored = train::config_file(train::run_folder(config));
   if (arguments.resume && std::filesystem::exists(stored)) {
-    config.train.batch_size = config::load_config(stored.string(), {}, {}).config.train.batch_size;
+    config.train.batch_size = config::parse_recorded_config(read_text_file(stored), stored.string())
+                                  .config.train.batch_size;
     return;
   }
   warn(train::settle_batch_size(config, model, data.train->size()));

@@ -19,7 +19,7 @@ void remove_optimizer_slots(std::vector<Tensor>& tensors) {
 // Nothing when the file has gone.
 std::optional<TensorFile> read_if_there(const Path& path, bool is_newest) {
   try {
-    return read_safetensors(path);
+    return read_checkpoint(path);
   } catch (const DataError& error) {
     if (!std::filesystem::exists(path)) return std::nullopt;
     throw Error(kExitData,

@@ -40,6 +40,9 @@ struct TensorFile {
 void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
                        const Metadata& metadata);
 TensorFile read_safetensors(const Path& path);
+// A safetensors file that has both checksums, as write_safetensors() writes them: what a run is
+// resumed from, and what carries a config. Throws DataError for any other.
+TensorFile read_checkpoint(const Path& path);
 
 // ---- A run's checkpoints: <run>/checkpoints/step-00000100.safetensors ---------------------------
 

@@ -296,6 +296,18 @@ TensorFile read_safetensors(const Path& path) {
   return File(path).read();
 }
 
+TensorFile read_checkpoint(const Path& path) {
+  TensorFile file = read_safetensors(path);
+  for (const char* checksum : {"header_sha256", "sha256"}) {
+    if (file.metadata.contains(checksum)) continue;
+    throw DataError(path, concat("has no ", checksum,
+                                 ": not a checkpoint of a run as this program writes it. Name a "
+                                 "run folder or a file of its checkpoints; weights of other "
+                                 "programs are read with model.weights or --weights of a config"));
+  }
+  return file;
+}
+
 std::string sha256_of(const std::vector<Tensor>& tensors) {
   std::vector<const Tensor*> sorted;
   for (const Tensor& tensor : tensors) sorted.push_back(&tensor);

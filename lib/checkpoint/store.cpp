@@ -68,7 +68,7 @@ std::optional<TensorFile> read_if_there(const Saved& saved) {
     throw Error(kExitData, concat(saved.path.string(), ": cannot open: ", std::strerror(errno)));
   }
   ::close(descriptor);
-  TensorFile file = read_safetensors(saved.path);
+  TensorFile file = read_checkpoint(saved.path);
   const auto step = file.metadata.find("step");
   if (step != file.metadata.end() && step->second != std::to_string(saved.step)) {
     throw DataError(saved.path, "holds step " + step->second + ": its name is not its own");
@@ -190,14 +190,14 @@ Path checkpoints_of(const Path& run) {
 
 TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings) {
   const Path folder = checkpoints_of(run_or_file);
-  if (!std::filesystem::is_directory(folder)) return read_safetensors(run_or_file);
+  if (!std::filesystem::is_directory(folder)) return read_checkpoint(run_or_file);
   if (best) {
     if (!std::filesystem::exists(folder / kBest)) {
       throw DataError(folder / kBest,
                       "no such file: this run has kept no best checkpoint (set run.best), or was "
                       "not evaluated yet");
     }
-    return read_safetensors(folder / kBest);
+    return read_checkpoint(folder / kBest);
   }
   if (auto file = load_newest(folder, warnings)) return std::move(*file);
   std::string message = "holds no whole checkpoint; expected checkpoints/step-*.safetensors";

@@ -74,6 +74,14 @@ LoadedConfig load_config(const std::string& path, const std::vector<Override>& o
 LoadedConfig parse_config(const std::string& text, const std::string& file,
                           const std::vector<Override>& overrides, const Environment& environment);
 
+// The same for a config that a checkpoint or a run folder records. Whoever made that file is not
+// trusted: the config cannot extend a file or read an environment variable (both are errors), and
+// nothing is written into folders that it names (Data::folders). `overrides` are the user's own;
+// only they read `environment`.
+LoadedConfig parse_recorded_config(const std::string& text, const std::string& file,
+                                   const std::vector<Override>& overrides = {},
+                                   const Environment& environment = {});
+
 // `text` as a YAML scalar that reads back to the same text: in double quotes, unless it is a plain
 // word, number or path.
 std::string to_yaml(const std::string& text);

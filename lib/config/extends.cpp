@@ -113,6 +113,21 @@ class TreeReader {
 
 }  // namespace
 
+Node read_recorded_tree(const std::string& text, const std::string& file,
+                        std::vector<Diagnostic>& diagnostics) {
+  Node root = read_yaml(text, file, diagnostics);
+  std::erase_if(root.entries, [&](const Entry& entry) {
+    if (entry.key != "extends") return false;
+    diagnostics.push_back(
+        {entry.loc,
+         "extends: the config that a file records cannot read other files; to use this config, "
+         "name it on the command line as a file of your own"});
+    return true;
+  });
+  unescape(root);
+  return root;
+}
+
 Node read_tree(const std::string& text, const std::string& file, const Environment& environment,
                std::vector<Diagnostic>& diagnostics) {
   return TreeReader(environment, diagnostics).read(text, file);

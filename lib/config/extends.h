@@ -10,6 +10,11 @@
 
 namespace trainer::config {
 
+// The tree of a config that a file records, which to_yaml() wrote: `$$` is a dollar. `extends` and
+// variables are reported to `diagnostics` and not followed. Opens no file.
+Node read_recorded_tree(const std::string& text, const std::string& file,
+                        std::vector<Diagnostic>& diagnostics);
+
 // The tree of `text` with everything that it extends; `file` is used in messages, and the paths of
 // extended files count from its folder. Variables are replaced. Mistakes go to `diagnostics`; a
 // syntax error gives an empty tree.

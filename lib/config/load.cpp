@@ -81,10 +81,11 @@ void take_preprocess_from_backbone(Config& config) {
 
 }  // namespace
 
-LoadedConfig parse_config(const std::string& text, const std::string& file,
-                          const std::vector<Override>& overrides, const Environment& environment) {
-  std::vector<Diagnostic> diagnostics;
-  Node root = read_tree(text, file, environment, diagnostics);
+namespace {
+
+// Applies the overrides to the tree of a file, and decodes and checks the result.
+Decoded decode_tree(Node root, const std::vector<Override>& overrides,
+                    const Environment& environment, std::vector<Diagnostic>& diagnostics) {
   if (root.kind == Node::Kind::kNull) throw_if_any(diagnostics);  // no YAML at all
   for (const Override& entry : overrides) apply(entry, environment, root, diagnostics);
   expand(root, config_schema());
@@ -96,12 +97,38 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
   throw_if_any(diagnostics);
   take_input_from_backbone(decoded.config);
   take_size_from_model(decoded.config);
-  find_imagenet_weights(decoded.config, environment);
-  take_preprocess_from_backbone(decoded.config);
+  return decoded;
+}
+
+LoadedConfig with_name(Decoded decoded, const std::string& file) {
   if (decoded.config.name.empty()) {
     decoded.config.name = std::filesystem::path(file).stem().string();
   }
   return {decoded.config, origins_of_leaves(decoded)};
+}
+
+}  // namespace
+
+LoadedConfig parse_config(const std::string& text, const std::string& file,
+                          const std::vector<Override>& overrides, const Environment& environment) {
+  std::vector<Diagnostic> diagnostics;
+  Node root = read_tree(text, file, environment, diagnostics);
+  Decoded decoded = decode_tree(std::move(root), overrides, environment, diagnostics);
+  find_imagenet_weights(decoded.config, environment);
+  take_preprocess_from_backbone(decoded.config);
+  return with_name(std::move(decoded), file);
+}
+
+LoadedConfig parse_recorded_config(const std::string& text, const std::string& file,
+                                   const std::vector<Override>& overrides,
+                                   const Environment& environment) {
+  std::vector<Diagnostic> diagnostics;
+  Node root = read_recorded_tree(text, file, diagnostics);
+  Decoded decoded = decode_tree(std::move(root), overrides, environment, diagnostics);
+  decoded.config.data.folders = FolderAccess::kReadOnly;
+  // The weights are in the file itself: none are looked for on this machine.
+  take_preprocess_from_backbone(decoded.config);
+  return with_name(std::move(decoded), file);
 }
 
 LoadedConfig load_config(const std::string& path, const std::vector<Override>& overrides,

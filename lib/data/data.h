@@ -66,6 +66,8 @@ std::vector<std::string> image_files(const std::string& path);
 // reason instead of a DataError.
 Images open_image_files(const config::Data& data, std::vector<std::string> files, bool skip);
 
+// Whether `folder` has the IDX files of both splits, under MNIST's names.
+bool has_digits(const std::string& folder);
 // Writes the embedded ten-class digit set to four IDX files with MNIST's names in `folder`, unless
 // they exist. Deterministic.
 void generate_digits(const std::string& folder, std::int64_t train_samples = 20000,

@@ -194,7 +194,7 @@ RunFiles read_run(const Path& folder) {
   const Path config = folder / "config.yaml";
   if (std::filesystem::exists(config)) {
     run.config = config::leaves(
-        config::parse_config(read_text_file(config), config.string(), {}, {}).config);
+        config::parse_recorded_config(read_text_file(config), config.string()).config);
   }
   read_metrics(folder / "metrics.csv", run);
   read_ledger(folder / "ledger.csv", run);

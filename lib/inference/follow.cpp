@@ -108,9 +108,11 @@ class Follower {
 
   Followed run() {
     if (!wait_for_config()) return interrupted();
-    const config::Config config = config::load_config(train::config_file(options_.run).string(),
-                                                      options_.overrides, options_.environment)
-                                      .config;
+    const Path recorded = train::config_file(options_.run);
+    const config::Config config =
+        config::parse_recorded_config(read_text_file(recorded), recorded.string(),
+                                      options_.overrides, options_.environment)
+            .config;
     timing_ = config.evaluate;
     if (options_.split.empty()) options_.split = split_to_follow(config.data);
     split_ = hooks::parse_split(options_.split).value();

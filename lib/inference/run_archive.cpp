@@ -75,8 +75,8 @@ OpenedModel make_opened_model(const std::string& run_or_file, checkpoint::Tensor
                     "carries no config: not a checkpoint of a run. Name a run folder or a file of "
                     "its checkpoints");
   }
-  opened.config = config::parse_config(text->second, run_or_file + ":config",
-                                       without_training_keys(overrides), environment)
+  opened.config = config::parse_recorded_config(text->second, run_or_file + ":config",
+                                                without_training_keys(overrides), environment)
                       .config;
   // The averages that evaluation reads are those of the parameters trained last.
   opened.config =

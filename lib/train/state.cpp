@@ -178,7 +178,7 @@ Changes changes_since(const checkpoint::Metadata& metadata, const config::Config
   const auto text = metadata.find("config");
   if (text == metadata.end()) return {};
   try {
-    return changes_between(config::parse_config(text->second, "config", {}, {}).config, config);
+    return changes_between(config::parse_recorded_config(text->second, "config").config, config);
   } catch (const ConfigError&) {
     return {};  // of a version with other keys
   }

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/weights.h"
 #include "support/write_unsynced.h"
 
 namespace trainer::checkpoint {
@@ -160,6 +161,36 @@ TEST_CASE("wrong headers are refused, with what is wrong") {
                        DataError);
 }
 
+TEST_CASE("read_checkpoint: a file without a checksum, an error") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a.safetensors";
+  write_safetensors(path, some_tensors(), {{"step", "1"}});
+  CHECK(read_checkpoint(path).metadata.at("step") == "1");
+
+  const std::string tensor = R"("a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+  for (const char* metadata :
+       {R"({"step":"1","config":"seed: 1"})", R"({"step":"1","config":"seed: 1","trainer":"1"})",
+        R"({"format":"pt"})"}) {
+    CAPTURE(metadata);
+    const Path raw =
+        write_raw(folder, std::string(R"({"__metadata__":)") + metadata + "," + tensor, "01234567");
+    CHECK_THROWS_WITH_AS(read_checkpoint(raw), doctest::Contains("has no header_sha256"),
+                         DataError);
+    CHECK(read_safetensors(raw).tensors.size() == 1);  // as weights of another program
+    std::vector<std::string> warnings;
+    CHECK_THROWS_AS(load(raw, false, warnings), DataError);
+    const Path best = folder.path() / "run" / "checkpoints" / "best.safetensors";
+    std::filesystem::create_directories(best.parent_path());
+    for (const char* name : {"best.safetensors", "step-00000001.safetensors"}) {
+      std::filesystem::copy_file(raw, best.parent_path() / name,
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+    CHECK_THROWS_AS(load(folder.path() / "run", true, warnings), DataError);
+    CHECK_THROWS_AS(load(folder.path() / "run", false, warnings), DataError);
+    CHECK_THROWS_AS(average_checkpoints(last_checkpoints(folder.path() / "run", 1)), Error);
+  }
+}
+
 TEST_CASE("a file of another kind is called what it is") {
   const TemporaryFolder folder;
   std::vector<std::string> warnings;
@@ -176,6 +207,26 @@ TEST_CASE("a file of another kind is called what it is") {
   is("a.txt", "hello, this is a text", "is a text file");
   is("empty", "", "is an empty file");
   is("a.png", "\x89PNG\r\n\x1a\n123456", "is a PNG image");
+}
+
+TEST_CASE("snake_case: names of Keras's classes, as Keras names their layers") {
+  const std::pair<const char*, const char*> kNames[] = {
+      {"Conv2D", "conv2d"},
+      {"DepthwiseConv2D", "depthwise_conv2d"},
+      {"BatchNormalization", "batch_normalization"},
+      {"ReLU", "re_lu"},
+      {"PReLU", "p_re_lu"},
+      {"MaxPooling2D", "max_pooling2d"},
+      {"GlobalAveragePooling2D", "global_average_pooling2d"},
+      {"ELU", "elu"},
+      {"GRUCell", "gru_cell"},
+      {"a", "a"},
+      {"", ""},
+      {"UpSampling2D", "up_sampling2d"},
+      {"ABCDef", "abc_def"},
+      {"aBcD", "a_bc_d"}};
+  for (const auto& [name, expected] : kNames) CHECK(snake_case(name) == expected);
+  CHECK(snake_case(std::string(300'000, 'A')) == std::string(300'000, 'a'));
 }
 
 TEST_CASE("the digest of tensors depends on names' order and values, not on the list's order") {

@@ -149,7 +149,13 @@ struct Normalize {
   bool reverse_channels = false;  // RGB becomes BGR before all that; mean and std count in BGR
 };
 
+// What the program may do in the folders that a config names. kReadOnly: no file is created,
+// changed or removed there.
+enum class FolderAccess { kReadWrite, kReadOnly };
+
 struct Data {
+  // Not a key: kReadOnly for a config that a file records; see parse_recorded_config().
+  FolderAccess folders = FolderAccess::kReadWrite;
   DataFormat format = DataFormat::kIdx;
   std::string path;                         // the folder of all splits, where the format has one
   std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty

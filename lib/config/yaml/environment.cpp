@@ -38,7 +38,9 @@ std::string resolve(const std::string& reference, const Environment& environment
   return reference.substr(dash + 2);
 }
 
-void substitute_scalar(Node& node, const Environment& environment) {
+// Replaces $$ by a dollar and each ${reference} by what `resolve` returns for it.
+template <class Resolve>
+void replace_dollars(Node& node, const Resolve& resolve) {
   const std::string text = std::move(node.text);
   node.text.clear();
   bool replaced = false;
@@ -53,7 +55,7 @@ void substitute_scalar(Node& node, const Environment& environment) {
             concat("'", text.substr(i), "' has no closing '}'; a literal '$' is written '$$'");
         break;
       }
-      node.text += resolve(text.substr(i + 2, end - i - 2), environment, node);
+      node.text += resolve(text.substr(i + 2, end - i - 2), node);
       i = end;
       replaced = true;
     } else {
@@ -65,14 +67,31 @@ void substitute_scalar(Node& node, const Environment& environment) {
   if (!node.failure.empty()) node.text = text;
 }
 
+template <class Resolve>
+void replace_in_tree(Node& node, const Resolve& resolve) {
+  if (node.kind == Node::Kind::kScalar && node.text.find('$') != std::string::npos) {
+    replace_dollars(node, resolve);
+  }
+  for (Node& item : node.items) replace_in_tree(item, resolve);
+  for (Entry& entry : node.entries) replace_in_tree(entry.value, resolve);
+}
+
 }  // namespace
 
 void substitute(Node& node, const Environment& environment) {
-  if (node.kind == Node::Kind::kScalar && node.text.find('$') != std::string::npos) {
-    substitute_scalar(node, environment);
-  }
-  for (Node& item : node.items) substitute(item, environment);
-  for (Entry& entry : node.entries) substitute(entry.value, environment);
+  replace_in_tree(node, [&](const std::string& reference, Node& scalar) {
+    return resolve(reference, environment, scalar);
+  });
+}
+
+void unescape(Node& node) {
+  replace_in_tree(node, [](const std::string& reference, Node& scalar) {
+    scalar.failure =
+        concat("'${", reference,
+               "}': the config that a file records cannot read the environment; give the value "
+               "with --set");
+    return std::string();
+  });
 }
 
 }  // namespace trainer::config

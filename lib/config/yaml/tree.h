@@ -49,6 +49,9 @@ Node read_yaml(const std::string& text, const std::string& file,
 // node's `failure`, so that an override of the node can still heal it.
 void substitute(Node& node, const Environment& environment);
 
+// Replaces $$ in every scalar, and marks the `failure` of a node that names a variable.
+void unescape(Node& node);
+
 // A key as YAML text, in double quotes where it is not a plain word.
 std::string print_key(const std::string& key);
 // YAML text of a tree: block style, lists of scalars in one line.

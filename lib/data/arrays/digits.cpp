@@ -210,6 +210,10 @@ bool has_part(const Path& folder, const std::string& prefix) {
 
 }  // namespace
 
+bool has_digits(const std::string& folder) {
+  return has_part(folder, "train") && has_part(folder, "t10k");
+}
+
 void generate_digits(const std::string& folder, std::int64_t train_samples,
                      std::int64_t test_samples) {
   if (!has_part(folder, "train")) {

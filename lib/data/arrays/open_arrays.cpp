@@ -252,7 +252,14 @@ void open_digits(const config::Data& config, const Wanted& wanted, Datasets& res
   if (config.path.empty()) {
     throw ConfigError(config.loc, "data.path: name the folder to write the digits to");
   }
-  generate_digits(config.path);
+  if (config.folders == config::FolderAccess::kReadWrite) {
+    generate_digits(config.path);
+  } else if (!has_digits(config.path)) {
+    throw DataError(config.path,
+                    "does not hold the files of format: digits, and the config that a run or a "
+                    "checkpoint records writes none. Name a folder that holds them with --set "
+                    "data.path=FOLDER; `trainer train` writes them for a config of your own");
+  }
   open_arrays(config, wanted, open_idx_split, result);
 }
 

@@ -6,13 +6,19 @@
 namespace trainer::data {
 
 DamageScan::DamageScan(std::shared_ptr<const ImageList> list, const ImageReader& reader,
-                       ImageReader::Scale scale, const Path& cache_dir)
-    : list_(std::move(list)), reader_(reader), scale_(scale), cache_dir_(cache_dir) {}
+                       ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access)
+    : list_(std::move(list)),
+      reader_(reader),
+      scale_(scale),
+      cache_dir_(cache_dir),
+      access_(access) {}
 
 std::vector<std::string> DamageScan::find(const std::vector<std::int64_t>& indices) {
   readable_ = std::make_unique<ReadableFiles>(
-      cache_dir_, concat(list_->source, ' ', reader_.recipe(), ' ', reader_.channels(), ' ',
-                         scale_ == ImageReader::Scale::kFull, ' ', reader_.limits()));
+      cache_dir_,
+      concat(list_->source, ' ', reader_.recipe(), ' ', reader_.channels(), ' ',
+             scale_ == ImageReader::Scale::kFull, ' ', reader_.limits()),
+      access_);
   const auto fit = [this](int height, int width) { return reader_.fit(height, width); };
   std::vector<std::string> reasons(indices.size());
   parallel_for(indices.size(), [&](std::size_t i) {

@@ -14,11 +14,11 @@
 namespace trainer::data {
 
 // Decodes the files of a list to find the damaged ones. Those found readable are stored in
-// `cache_dir`, so that the next start need not decode them again.
+// `cache_dir` if `access` allows it, so that the next start need not decode them again.
 class DamageScan {
  public:
   DamageScan(std::shared_ptr<const ImageList> list, const ImageReader& reader,
-             ImageReader::Scale scale, const Path& cache_dir);
+             ImageReader::Scale scale, const Path& cache_dir, config::FolderAccess access);
 
   // Why each of these files cannot be read, "" when it can. Uses all cores.
   std::vector<std::string> find(const std::vector<std::int64_t>& indices);
@@ -30,6 +30,7 @@ class DamageScan {
   ImageReader reader_;
   ImageReader::Scale scale_;
   Path cache_dir_;
+  config::FolderAccess access_;
   std::unique_ptr<ReadableFiles> readable_;  // since the first find()
 };
 

@@ -258,6 +258,7 @@ std::unique_ptr<PixelCache> make_cache(const config::Data& data, const ImageList
     case config::ImageCache::kMemory:
       return make_memory_cache(count);
     case config::ImageCache::kDisk:
+      if (data.folders == config::FolderAccess::kReadOnly) return nullptr;
       return make_disk_cache(data.cache_dir, cache_key(list, reader), count, reader.image_bytes());
   }
   return nullptr;
@@ -276,7 +277,8 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
     source.on_error = config::OnError::kSkip;
   }
   const auto scale = source.crops() ? ImageReader::Scale::kFull : ImageReader::Scale::kEnough;
-  auto scan = std::make_shared<DamageScan>(source.list, source.reader, scale, data.cache_dir);
+  auto scan =
+      std::make_shared<DamageScan>(source.list, source.reader, scale, data.cache_dir, data.folders);
   const ErrorBudget budget = budget_of(data, *source.list);
   std::optional<Sifted> sifted;
   if (source.on_error == config::OnError::kSkip) {

@@ -44,8 +44,9 @@ std::set<FileState> states_in(const Bytes& content) {
 
 }  // namespace
 
-ReadableFiles::ReadableFiles(const Path& folder, const std::string& settings)
-    : opened_(std::filesystem::file_time_type::clock::now()) {
+ReadableFiles::ReadableFiles(const Path& folder, const std::string& settings,
+                             config::FolderAccess access)
+    : access_(access), opened_(std::filesystem::file_time_type::clock::now()) {
   Sha256 hash;
   hash << settings;
   path_ = folder / concat("readable-", hash.hex().substr(0, 16), ".bin");
@@ -81,7 +82,7 @@ void ReadableFiles::add(const FileState& state) {
 }
 
 void ReadableFiles::save() const noexcept {
-  if (added_.empty()) return;
+  if (added_.empty() || access_ == config::FolderAccess::kReadOnly) return;
   try {
     std::set<FileState> all = states_;
     all.insert(added_.begin(), added_.end());
@@ -101,6 +102,7 @@ void ReadableFiles::save() const noexcept {
 }
 
 void ReadableFiles::forget() const noexcept {
+  if (access_ == config::FolderAccess::kReadOnly) return;
   std::error_code error;
   std::filesystem::remove(path_, error);
 }

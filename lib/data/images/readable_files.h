@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/files.h"
+#include "config/config.h"
 
 namespace trainer::data {
 
@@ -23,8 +24,9 @@ using FileState = std::array<std::uint8_t, 16>;
 class ReadableFiles {
  public:
   // Reads what earlier starts have left in `folder` for the same `settings`: all that decides
-  // beside its content whether a file can be read.
-  ReadableFiles(const Path& folder, const std::string& settings);
+  // beside its content whether a file can be read. With kReadOnly, save() and forget() do nothing.
+  ReadableFiles(const Path& folder, const std::string& settings,
+                config::FolderAccess access = config::FolderAccess::kReadWrite);
 
   // Of the file as it is now. Nothing when it is missing, or was changed so shortly ago that
   // another change might leave the same time.
@@ -40,6 +42,7 @@ class ReadableFiles {
 
  private:
   Path path_;
+  config::FolderAccess access_;
   std::filesystem::file_time_type opened_;
   std::set<FileState> states_, added_;
   std::mutex mutex_;  // of added_

@@ -56,7 +56,7 @@ void check_same_config(const SweepPlan& plan, const Point& point, const Path& fo
   const Path file = folder / "config.yaml";
   if (!std::filesystem::exists(file)) return;
   const config::Config before =
-      config::parse_config(read_text_file(file), file.string(), {}, {}).config;
+      config::parse_recorded_config(read_text_file(file), file.string()).config;
   const auto changes = config::resume_changes(before, config_of(plan, point));
   if (changes.empty()) return;
   const config::Change& first = changes.front();

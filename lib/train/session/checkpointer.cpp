@@ -84,7 +84,7 @@ bool Checkpointer::restore_best() {
   });
   if (store_) {
     std::map<std::string, checkpoint::Tensor> best;
-    for (checkpoint::Tensor& tensor : checkpoint::read_safetensors(store_->best_path()).tensors) {
+    for (checkpoint::Tensor& tensor : checkpoint::read_checkpoint(store_->best_path()).tensors) {
       best[tensor.name] = std::move(tensor);
     }
     // The average of a parameter that was frozen then is not in it.
