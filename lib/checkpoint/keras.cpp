@@ -10,6 +10,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <tuple>
 
 #include "checkpoint/hdf5/reader.h"
 #include "checkpoint/hdf5/writer.h"
@@ -19,12 +20,6 @@ namespace trainer::checkpoint {
 namespace {
 
 using hdf5::Reader;
-
-std::string_view without_number(std::string_view name) {
-  const std::size_t last = name.find_last_not_of("0123456789");
-  const bool numbered = last != std::string_view::npos && last + 1 < name.size();
-  return numbered && name[last] == '_' ? name.substr(0, last) : name;
-}
 
 // Files of Keras 1, VGG16's among them, say block1_conv1_W_1:0 for block1_conv1/kernel:0.
 std::string modern_name(const std::string& layer, std::string weight) {
@@ -43,7 +38,7 @@ std::string modern_name(const std::string& layer, std::string weight) {
       {"_running_std", "moving_variance"},
   };
   for (const auto& [ending, name] : kNames) {
-    if (without_number(weight).ends_with(ending)) return layer + '/' + name;
+    if (without_keras_number(weight).ends_with(ending)) return layer + '/' + name;
   }
   return layer + '/' + weight;
 }
@@ -62,6 +57,18 @@ std::vector<Tensor> read_applications(Reader& file, const std::string& root) {
 // Models in models; deeper is an attack.
 constexpr int kDeepest = 32;
 
+// Whether a group comes before another in Keras's list of layers: of one class by their number,
+// which "conv2d" lacks for 0.
+bool comes_before(const std::string& a, const std::string& b) {
+  const auto split = [](std::string_view name) {
+    const std::string_view base = without_keras_number(name);
+    const std::string_view digits = name.substr(std::min(name.size(), base.size() + 1));
+    // Longer numbers are larger ones: Keras writes no leading zeros.
+    return std::tuple(base, digits.size(), digits);
+  };
+  return split(a) < split(b);
+}
+
 // `seen`: where the groups lie that were read. One that is linked twice may hold itself.
 void read_keras3(Reader& file, const std::string& group, int depth, std::set<std::uint64_t>& seen,
                  std::vector<Tensor>& tensors) {
@@ -69,8 +76,9 @@ void read_keras3(Reader& file, const std::string& group, int depth, std::set<std
     file.fail("links the group '" + group + "' twice: the file is damaged");
   }
   if (depth > kDeepest) file.fail(concat("nests more than ", kDeepest, " groups"));
-  const Reader::Children children = file.children(group);
-  for (const std::string& child : children.groups) {
+  std::vector<std::string> groups = file.children(group).groups;
+  std::sort(groups.begin(), groups.end(), comes_before);
+  for (const std::string& child : groups) {
     const std::string below = group == "/" ? '/' + child : group + '/' + child;
     // State of random generators and optimizers is no weight.
     if (child.starts_with("seed_generator") || below == "/optimizer") continue;
@@ -144,6 +152,12 @@ std::vector<Tensor> read_keras_h5(const std::string& source,
                     "groups named vars with tensors");
   }
   return tensors;
+}
+
+std::string_view without_keras_number(std::string_view name) {
+  const std::size_t last = name.find_last_not_of("0123456789");
+  const bool numbered = last != std::string_view::npos && last + 1 < name.size();
+  return numbered && name[last] == '_' ? name.substr(0, last) : name;
 }
 
 std::string snake_case(const std::string& class_name) {

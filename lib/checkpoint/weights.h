@@ -30,6 +30,8 @@ enum class KerasLayout {
 };
 void write_keras_h5(const Path& path, const std::vector<KerasLayer>& layers, KerasLayout layout);
 
+// "conv2d" for "conv2d_2" and "conv2d": without the number that Keras gives.
+std::string_view without_keras_number(std::string_view name);
 // "DepthwiseConv2D" -> "depthwise_conv2d", as Keras names layers after their class.
 std::string snake_case(const std::string& class_name);
 

@@ -66,7 +66,8 @@ struct Node {
 // The values of the graph that one layer of the config made, for tables and for freezing.
 struct LayerInfo {
   std::string name;
-  std::string kind;  // Keras's class name: "Conv2D", "MaxPooling2D"
+  std::string kind;                 // Keras's class name: "Conv2D", "MaxPooling2D"
+  std::vector<std::string> inputs;  // names of the layers whose outputs it takes
   ValueId output = kNoValue;
   std::vector<ValueId> parameters;  // parameters and statistics
   bool trainable = true;

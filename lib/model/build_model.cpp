@@ -203,6 +203,7 @@ class Builder {
     graph::LayerInfo info;
     info.name = names_[i];
     info.kind = names_of(layers_[i].kind).kind;
+    info.inputs = layers_[i].inputs;
     info.loc = layers_[i].loc;
     describe(i, info);
     LayerSite site{graph_, info, {}, seed_, dropouts_};

@@ -5,6 +5,7 @@
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
 #include "model/keras_normalization.h"
+#include "model/keras_order.h"
 #include "model/persistent.h"
 
 namespace trainer::model {
@@ -80,11 +81,11 @@ void export_keras_h5(const graph::Graph& graph, const config::Model& model,
                      const std::vector<Tensor>& tensors, const Path& path) {
   const PersistentTensors persistent(graph, tensors);
   std::vector<checkpoint::KerasLayer> layers;
-  for (const graph::LayerInfo& info : graph.layers) {
-    checkpoint::KerasLayer layer{info.name, info.kind, {}};
-    const KerasPlace place = place_in_keras(info.name);
+  for (const graph::LayerInfo* info : keras_order(graph)) {
+    checkpoint::KerasLayer layer{info->name, info->kind, {}};
+    const KerasPlace place = place_in_keras(info->name);
     if (place.is_dense) layer.kind = "Dense";
-    for (const graph::ValueId id : info.parameters) {
+    for (const graph::ValueId id : info->parameters) {
       const std::string& name = graph[id].name;
       Tensor tensor{name, keras_shape(graph, id), persistent.at(name).values};
       if (place.is_dense && tensor.shape.rank() == 4) {

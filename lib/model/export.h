@@ -21,8 +21,9 @@ namespace trainer::model {
 void check_export_path(const std::string& format, const Path& path, bool overwrite);
 
 // Keras HDF5: the applications' layout for x.h5, Keras 3's for x.weights.h5. Either loads with
-// load_weights into a model of the same layers in the same order; the former also by name. The
-// layers that Keras's EfficientNet starts with do what data.preprocess does.
+// load_weights into a functional model of the same layers with the same inputs, or a Sequential
+// one; the former also by name. The layers that Keras's EfficientNet starts with do what
+// data.preprocess does.
 void export_keras_h5(const graph::Graph& graph, const config::Model& model,
                      const std::vector<checkpoint::Tensor>& tensors, const Path& path);
 // A note on how to load that into Keras, for a model that Keras builds in two ways; "" for others.

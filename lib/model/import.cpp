@@ -11,6 +11,7 @@
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
 #include "model/keras_normalization.h"
+#include "model/keras_order.h"
 
 namespace trainer::model {
 namespace {
@@ -110,7 +111,89 @@ class Matcher {
   Import import_;
 };
 
-constexpr std::size_t kMaxListedTensors = 8;  // of tensors listed of a kind
+// A layer of a weight file: its name and the places of its tensors.
+struct FileLayer {
+  std::string name;
+  std::vector<std::size_t> tensors;
+};
+
+std::string layer_of(const std::string& tensor) {
+  const std::string name = last_two(tensor);
+  return name.substr(0, name.find('/'));
+}
+
+// By class ("conv2d"), the layers of the file that have automatic names, in the order of the file.
+std::map<std::string, std::vector<FileLayer>> automatic_layers(const std::vector<Tensor>& file) {
+  std::map<std::string, std::vector<FileLayer>> layers;
+  std::map<std::string, std::size_t> places;  // of a layer among those of its class
+  for (std::size_t i = 0; i < file.size(); ++i) {
+    const std::string name = layer_of(file[i].name);
+    std::vector<FileLayer>& alike = layers[std::string(checkpoint::without_keras_number(name))];
+    const auto [place, fresh] = places.emplace(name, alike.size());
+    if (fresh) alike.push_back({name, {}});
+    alike[place->second].tensors.push_back(i);
+  }
+  return layers;
+}
+
+bool fits(const FileLayer& layer, const std::vector<Tensor>& file, const graph::Graph& graph,
+          const graph::LayerInfo& info) {
+  if (layer.tensors.size() != info.parameters.size()) return false;
+  for (std::size_t i = 0; i < layer.tensors.size(); ++i) {
+    if (!fits(file[layer.tensors[i]].shape, graph[info.parameters[i]].shape)) return false;
+  }
+  return true;
+}
+
+// Gives layers of a Keras file that have automatic names those of the model's layers at their
+// places among the layers of their class. Returns the pairs of names; none, and leaves the file as
+// it is, where numbers or shapes of layers differ.
+std::vector<std::pair<std::string, std::string>> rename_by_position(std::vector<Tensor>& file,
+                                                                    const graph::Graph& graph) {
+  const auto of_file = automatic_layers(file);
+  std::map<std::string, std::vector<const graph::LayerInfo*>> of_model;
+  for (const graph::LayerInfo* info : keras_order(graph)) {
+    const std::string base = checkpoint::snake_case(info->kind);
+    const bool is_automatic = checkpoint::without_keras_number(info->name) == base;
+    if (is_automatic && !info->weights.empty() && !info->parameters.empty()) {
+      of_model[base].push_back(info);
+    }
+  }
+  std::vector<std::pair<std::string, std::string>> renamed;
+  std::vector<std::pair<std::size_t, std::string>> names;  // of tensors
+  for (const auto& [base, layers] : of_model) {
+    const auto found = of_file.find(base);
+    if (found == of_file.end() || found->second.size() != layers.size()) return {};
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const FileLayer& layer = found->second[i];
+      if (!fits(layer, file, graph, *layers[i])) return {};
+      if (layer.name != layers[i]->name) renamed.emplace_back(layer.name, layers[i]->name);
+      for (std::size_t k = 0; k < layer.tensors.size(); ++k) {
+        names.emplace_back(layer.tensors[k], graph[layers[i]->parameters[k]].name);
+      }
+    }
+  }
+  for (auto& [tensor, name] : names) file[tensor].name = std::move(name);
+  return renamed;
+}
+
+// Whether the names of the file leave layers of the model without their weights.
+bool lacks_names(const std::vector<Tensor>& file, const graph::Graph& graph,
+                 const std::vector<std::string>& allow_missing) {
+  std::vector<Tensor> shapes;
+  for (const Tensor& tensor : file) shapes.push_back({tensor.name, tensor.shape, {}});
+  const ImportReport report = match_weights(graph, std::move(shapes), allow_missing).report;
+  return !report.complete() || (!report.initialised.empty() && !report.extra.empty());
+}
+
+// Keras's .h5 or .keras: their layers have an order.
+bool is_keras_file(const Path& path) {
+  const Bytes start = read_file_start(path, 4);
+  const std::string_view magic(reinterpret_cast<const char*>(start.data()), start.size());
+  return magic == "\x89HDF" || (magic.starts_with("PK") && path.extension() == ".keras");
+}
+
+constexpr std::size_t kMaxListedTensors = 8;  // of a kind
 
 void list(std::string& text, const char* what, const std::vector<std::string>& names) {
   if (names.empty()) return;
@@ -230,6 +313,15 @@ std::string ImportReport::line() const {
 
 std::vector<Notice> ImportReport::notices() const {
   std::vector<Notice> notices;
+  if (!by_position.empty()) {
+    std::vector<std::string> pairs;
+    for (const auto& [file, model] : by_position) pairs.push_back(concat(file, " is ", model));
+    notices.push_back(Notice::note(
+        concat(path,
+               ": its layers are numbered like those of a later model of a Keras session; "
+               "they are matched by position, as Keras does: ",
+               join_first(pairs, kMostNames))));
+  }
   if (!initialised.empty()) {
     const std::string text = concat(path, ": ", tensors(initialised.size()),
                                     " of the model left as initialised, as allow_missing says: ",
@@ -276,9 +368,15 @@ Import import_weights(const graph::Graph& graph, const config::Model& model) {
   const bool of_backbone = is_backbone_file(model);
   if (model.backbone && has_keras_normalization(*model.backbone)) remove_normalization(file, graph);
   if (of_backbone) file = from_torchvision(model.backbone->name, std::move(file));
-  Import import = match_weights(graph, std::move(file),
-                                of_backbone ? model.backbone->allow_missing : model.allow_missing);
+  const std::vector<std::string>& allow_missing =
+      of_backbone ? model.backbone->allow_missing : model.allow_missing;
+  std::vector<std::pair<std::string, std::string>> by_position;
+  if (is_keras_file(read) && lacks_names(file, graph, allow_missing)) {
+    by_position = rename_by_position(file, graph);
+  }
+  Import import = match_weights(graph, std::move(file), allow_missing);
   import.report.path = read;
+  import.report.by_position = std::move(by_position);
   if (!import.report.complete()) {
     throw DataError(read, "does not fit the model.\n" + import.report.text() +
                               guess(import.report, model) +

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/notice.h"
@@ -23,7 +24,9 @@ struct ImportReport {
   std::vector<Shapes> ill_shaped;        // of another shape in the file, and not allowed to be
   std::vector<std::string> initialised;  // missing or ill-shaped as allow_missing lets them be
   std::vector<std::string> extra;        // in the file, with no place in these layers
-  std::int64_t others = 0;               // the model's that take nothing from the file
+  // Layers of the file that were matched by position, each with the model's layer.
+  std::vector<std::pair<std::string, std::string>> by_position;
+  std::int64_t others = 0;  // the model's that take nothing from the file
 
   bool complete() const { return missing.empty() && ill_shaped.empty(); }
   // One line of counts, then every tensor that was not loaded, by name.
@@ -42,7 +45,9 @@ struct Import {
 };
 
 // The tensors that the layers of `graph` take from the config's weight file: nothing when it names
-// none. Layers are matched by name and weights by Keras's names for them; torchvision's state dicts
+// none. Layers are matched by name and weights by Keras's names for them. Where names do not fit,
+// the layers of a Keras file with automatic names ("conv2d_2", of a later model of a session) are
+// matched by position among those of their class, as Keras does. torchvision's state dicts
 // of VGG16 and ResNet50 are renamed and transposed. Throws DataError when the file cannot be read,
 // saying how to get it when it is not there, and when a tensor is missing or ill-shaped and
 // allow_missing does not cover it.

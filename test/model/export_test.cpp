@@ -3,14 +3,19 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <array>
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/error.h"
 #include "checkpoint/weights.h"
+#include "config/rule.h"
+#include "config/values.h"
 #include "model/import.h"
 #include "model/keras_normalization.h"
+#include "model/keras_order.h"
 #include "models.h"
 #include "support/source_files.h"
 
@@ -133,6 +138,143 @@ TEST_CASE("EfficientNet is exported with the Normalization layer that Keras's mo
   }
   const Model other = model_of(folder.path() / "y.h5");
   CHECK(keras_note(other.graph, other.config.model).text.empty());
+}
+
+// Models with branches, and the order of `layers` that Keras 3.15 has for them
+// (test/keras/compare_order.py).
+const std::string kEnd = ", {global_average_pool: {name: gap}}, {dense: {units: 3, name: last}}]";
+std::string conv(const std::string& name, const std::string& more = "") {
+  return "{conv: {filters: 4, kernel_size: 3, padding: same, name: " + name + more + "}}";
+}
+std::vector<std::pair<std::string, std::vector<std::string>>> branches() {
+  return {
+      {"[" + conv("stem") + ", {residual: {name: add, layers: [" + conv("a1") + ", " + conv("a2") +
+           "], shortcut: [" + conv("s1") + ", " + conv("s2") + "], activation: linear}}" + kEnd,
+       {"input", "stem", "a1", "s1", "a2", "s2", "add", "gap", "last"}},
+      {"[" + conv("stem") + ", " + conv("short") + ", " + conv("long1", ", inputs: [stem]") + ", " +
+           conv("long2") + ", {concatenate: {name: cat, inputs: [short, long2]}}" + kEnd,
+       {"input", "stem", "long1", "short", "long2", "cat", "gap", "last"}},
+      {"[" + conv("stem") + ", {residual: {name: add, layers: [" + conv("a1") +
+           ", {batch_norm: {name: abn1}}, {activation: {function: relu, name: ar}}, " + conv("a2") +
+           ", {batch_norm: {name: abn2}}], shortcut: [{conv: {filters: 4, kernel_size: 1, "
+           "name: s1}}, {batch_norm: {name: sbn}}], activation: relu}}" +
+           kEnd,
+       {"input", "stem", "a1", "abn1", "ar", "a2", "s1", "abn2", "sbn", "add", "add_activation",
+        "gap", "last"}},
+      {"[" + conv("a") + ", " + conv("b", ", inputs: [input]") + ", " + conv("d", ", inputs: [a]") +
+           ", {add: {name: e, inputs: [b, a]}}, {concatenate: {name: f, inputs: [e, d, b]}}, " +
+           conv("g") + ", {add: {name: h, inputs: [g, d]}}" + kEnd,
+       {"input", "b", "a", "e", "d", "f", "g", "h", "gap", "last"}}};
+}
+
+TEST_CASE("keras_order: models with branches, the order of Keras's model.layers") {
+  for (const auto& [layers, order] : branches()) {
+    CAPTURE(layers);
+    const Model model = model_of("", layers);
+    std::vector<std::string> found;
+    for (const graph::LayerInfo* layer : keras_order(model.graph)) found.push_back(layer->name);
+    CHECK(found == order);
+  }
+}
+
+TEST_CASE("keras_order: a chain and every backbone of Keras's, their own order") {
+  const auto check = [](const graph::Graph& graph) {
+    std::vector<std::string> found, expected;
+    for (const graph::LayerInfo* layer : keras_order(graph)) found.push_back(layer->name);
+    for (const graph::LayerInfo& layer : graph.layers) expected.push_back(layer.name);
+    CHECK(found == expected);
+  };
+  check(model_of("").graph);
+  for (const std::string_view name : config::enum_words<config::Backbone::Name>()) {
+    CAPTURE(name);
+    if (name == "resnet18" || name == "resnet34") continue;  // torchvision's, in its order
+    const config::Config config = test::config_of(
+        concat("{backbone: ", name, ", head: [global_average_pool, {dense: {units: 3}}]}"));
+    check(build_model(config.model, config.data, test::sample({64, 64, 3}, 3), 1));
+  }
+}
+
+TEST_CASE("export_keras_h5: a model with branches, layers in Keras's order in both layouts") {
+  const TemporaryFolder folder;
+  for (const auto& [layers, order] : branches()) {
+    CAPTURE(layers);
+    for (const char* name : {"x.h5", "x.weights.h5"}) {
+      CAPTURE(name);
+      const Path path = folder.path() / name;
+      const Model model = model_of(path, layers);
+      const std::vector<Tensor> tensors = counted(model.graph);
+      export_keras_h5(model.graph, model.config.model, tensors, path);
+      const std::string_view kind = std::string_view(name) == "x.h5" ? "" : "conv2d";
+      std::vector<std::string> found, expected;  // layers with weights; of Keras 3, one class's
+      for (const Tensor& tensor : checkpoint::read_weights(path)) {
+        const std::string layer = tensor.name.substr(0, tensor.name.find('/'));
+        if (found.empty() || found.back() != layer) found.push_back(layer);
+      }
+      for (const std::string& layer : order) {
+        const auto at = std::find(found.begin(), found.end(), layer);
+        if (at != found.end()) expected.push_back(layer);
+      }
+      if (!kind.empty()) {  // groups of another class lie elsewhere in the file
+        const auto is_other = [](const std::string& layer) {
+          return layer.find("bn") != std::string::npos || layer == "last";
+        };
+        std::erase_if(found, is_other);
+        std::erase_if(expected, is_other);
+      }
+      CHECK(found == expected);
+      CHECK(found.size() > 3);
+      const Import import = import_weights(model.graph, model.config.model);
+      CHECK(import.report.by_position.empty());
+      CHECK(checkpoint::sha256_of(import.tensors) == checkpoint::sha256_of(tensors));
+    }
+  }
+}
+
+TEST_CASE("import_weights: layers of a later model of a Keras session, matched by position") {
+  const TemporaryFolder folder;
+  const std::string layers =
+      "[{conv: {filters: 4}}, {conv: {filters: 4}}, batch_norm, global_average_pool, {dense: 3}]";
+  // As Keras names the layers of its second and third models of such layers.
+  for (const int offset : {2, 1, 9}) {
+    for (const char* name : {"x.h5", "x.weights.h5"}) {
+      CAPTURE(offset);
+      CAPTURE(name);
+      const Path path = folder.path() / name;
+      Model model = model_of(path, layers);
+      const std::vector<Tensor> tensors = counted(model.graph);
+      Model later = model;
+      const auto renamed = [&](std::string text) {
+        const std::string layer = text.substr(0, text.find('/')), rest = text.substr(layer.size());
+        if (layer == "input" || layer == "global_average_pooling2d") return text;
+        const std::string base(checkpoint::without_keras_number(layer));
+        const int number = layer == base ? 0 : std::stoi(layer.substr(base.size() + 1));
+        return concat(base, "_", number + offset, rest);
+      };
+      std::vector<Tensor> others = tensors;
+      for (Tensor& tensor : others) tensor.name = renamed(tensor.name);
+      for (graph::Value& value : later.graph.values) value.name = renamed(value.name);
+      for (graph::LayerInfo& layer : later.graph.layers) {
+        layer.name = renamed(layer.name);
+        for (std::string& input : layer.inputs) input = renamed(input);
+      }
+      export_keras_h5(later.graph, later.config.model, others, path);
+      const Import import = import_weights(model.graph, model.config.model);
+      CHECK(checkpoint::sha256_of(import.tensors) == checkpoint::sha256_of(tensors));
+      CHECK(import.report.extra.empty());
+      CHECK(import.report.by_position.size() == 4);
+      const std::vector<Notice> notices = import.report.notices();
+      REQUIRE(notices.size() == 1);
+      CHECK(notices[0].kind == Notice::Kind::kNote);
+      CHECK(notices[0].text.find(concat("conv2d_", offset + 1, " is conv2d_1")) !=
+            std::string::npos);
+      // Another number of layers is not matched.
+      const Model larger = model_of(path,
+                                    "[{conv: {filters: 4}}, {conv: {filters: 4}}, {conv: "
+                                    "{filters: 4}}, batch_norm, global_average_pool, "
+                                    "{dense: 3}]");
+      CHECK_THROWS_AS(import_weights(larger.graph, larger.config.model), DataError);
+    }
+  }
 }
 
 TEST_CASE("remove_normalization: the tensors of one layer, and no others of like or long names") {

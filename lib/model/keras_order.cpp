@@ -1,0 +1,64 @@
+#include "model/keras_order.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+namespace trainer::model {
+namespace {
+
+constexpr std::size_t kUnseen = static_cast<std::size_t>(-1);
+
+// By layer, the layers that it reads; of several inputs in their order.
+std::vector<std::vector<std::size_t>> inputs_of_layers(
+    const std::vector<graph::LayerInfo>& layers) {
+  std::map<std::string, std::size_t> place;
+  for (std::size_t i = 0; i < layers.size(); ++i) place[layers[i].name] = i;
+  std::vector<std::vector<std::size_t>> inputs(layers.size());
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    for (const std::string& name : layers[i].inputs) inputs[i].push_back(place.at(name));
+  }
+  return inputs;
+}
+
+// By layer, the longest way to the output. A layer comes after its inputs in the list.
+std::vector<std::size_t> depths_of(const std::vector<std::vector<std::size_t>>& inputs) {
+  std::vector<std::size_t> depth(inputs.size());
+  for (std::size_t i = inputs.size(); i-- > 0;) {
+    for (const std::size_t input : inputs[i]) depth[input] = std::max(depth[input], depth[i] + 1);
+  }
+  return depth;
+}
+
+// By layer, when a depth-first search from the last layer meets it, the first input first.
+std::vector<std::size_t> traversal_of(const std::vector<std::vector<std::size_t>>& inputs) {
+  std::vector<std::size_t> met(inputs.size(), kUnseen);
+  std::size_t count = 0;
+  std::vector<std::size_t> open{inputs.size() - 1};
+  while (!open.empty()) {
+    const std::size_t layer = open.back();
+    open.pop_back();
+    if (met[layer] != kUnseen) continue;
+    met[layer] = count++;
+    open.insert(open.end(), inputs[layer].rbegin(), inputs[layer].rend());
+  }
+  return met;
+}
+
+}  // namespace
+
+std::vector<const graph::LayerInfo*> keras_order(const graph::Graph& graph) {
+  if (graph.layers.empty()) return {};
+  const auto inputs = inputs_of_layers(graph.layers);
+  const std::vector<std::size_t> depth = depths_of(inputs), met = traversal_of(inputs);
+  std::vector<std::size_t> order(graph.layers.size());
+  for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+    return depth[a] != depth[b] ? depth[a] > depth[b] : met[a] < met[b];
+  });
+  std::vector<const graph::LayerInfo*> layers;
+  for (const std::size_t i : order) layers.push_back(&graph.layers[i]);
+  return layers;
+}
+
+}  // namespace trainer::model
