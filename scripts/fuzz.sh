@@ -44,8 +44,9 @@ for name in "${targets[@]}"; do
   begin=$SECONDS
   # Copies of the seeds without the dictionary, which is no input.
   find "test/fuzz/seeds/$name" -type f ! -name '*.dict' -exec cp -n -t "build/fuzz/corpus/$name" {} +
+  "$TRAINER_FUZZER" "$name" --write-long-inputs "build/fuzz/corpus/$name"
   "$TRAINER_FUZZER" "$name" "build/fuzz/corpus/$name" -dict="test/fuzz/seeds/$name/words.dict" \
-    -max_total_time="$seconds" -timeout=5 -malloc_limit_mb=256 -rss_limit_mb=2048 -max_len=65536 -print_final_stats=1 \
+    -max_total_time="$seconds" -timeout=5 -malloc_limit_mb=256 -rss_limit_mb=2048 -max_len=1048576 -print_final_stats=1 \
     -artifact_prefix="build/fuzz/findings/$name-" "$@" > "$log" 2>&1 || true
   forget_waits "$name"
   inputs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log" | tail -1)

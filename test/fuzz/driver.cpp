@@ -185,7 +185,10 @@ int run_all(const Target& target, const std::filesystem::path& given, long count
   const std::vector<Input> words = read_words(given / "words.dict");
   Mutator mutator(seeds, words, seed);
   for (long i = 0; i < count; ++i) run(target, mutator.next());
-  std::cout << target.name << ": " << seeds.size() << " seeds, " << count << " inputs\n";
+  const std::vector<Input> tokens = count > 0 ? long_inputs(target.name) : std::vector<Input>{};
+  for (const Input& input : tokens) run(target, input);
+  std::cout << target.name << ": " << seeds.size() << " seeds, " << count << " changed, "
+            << tokens.size() << " with long tokens\n";
   return seeds.empty() ? 1 : 0;
 }
 

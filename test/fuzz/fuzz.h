@@ -20,6 +20,9 @@ struct Target {
   void (*run)(Bytes input);
 };
 const std::vector<Target>& targets();
+// Inputs of a target whose names, lines, labels, keys or numbers have 64 KB and more; none for
+// formats without these.
+std::vector<std::vector<std::uint8_t>> long_inputs(const std::string& target);
 
 void run_images(Bytes input);  // PNG, BMP, GIF, PNM, TGA, PSD, and JPEG by its kind
 void run_jpeg(Bytes input);    // our decoder against libjpeg-turbo's, bit for bit
