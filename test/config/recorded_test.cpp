@@ -40,7 +40,8 @@ TEST_CASE("parse_recorded_config: extends, an error that opens no file") {
   for (const std::string& file : {secret.string(), std::string("secret.yaml")}) {
     const std::string text = "extends: " + file + "\n" + kSmall;
     const std::string found = mistakes_of_recorded(text, (folder.path() / "config.yaml").string());
-    CHECK(contains(found, "config.yaml:1:1: error: extends: the config that a file records cannot read"));
+    CHECK(contains(found,
+                   "config.yaml:1:1: error: extends: the config that a file records cannot read"));
     CHECK_FALSE(contains(found, "hunter2"));
     CHECK_FALSE(contains(found, "password"));
   }
@@ -55,15 +56,15 @@ TEST_CASE("parse_recorded_config: a variable, an error without its value") {
     CHECK(contains(found, "cannot read the environment"));
     CHECK_FALSE(contains(found, "hunter2"));
   }
-  CHECK(parse_recorded_config("name: \"a$$TOKEN$${TOKEN}$\"\n" + kSmall, "a:config", {},
-                              environment)
-            .config.name == "a$TOKEN${TOKEN}$");
+  CHECK(
+      parse_recorded_config("name: \"a$$TOKEN$${TOKEN}$\"\n" + kSmall, "a:config", {}, environment)
+          .config.name == "a$TOKEN${TOKEN}$");
 }
 
 TEST_CASE("parse_recorded_config: overrides, those of the user, with variables") {
   const LoadedConfig loaded = parse_recorded_config(
-      kSmall, "a:config",
-      {set("data.path", "${DIR}"), {"seed", "7", "--seed"}}, {{"DIR", "/data"}});
+      kSmall, "a:config", {set("data.path", "${DIR}"), {"seed", "7", "--seed"}},
+      {{"DIR", "/data"}});
   CHECK(loaded.config.data.path == "/data");
   CHECK(loaded.config.seed == 7);
   CHECK(loaded.config.data.folders == FolderAccess::kReadOnly);

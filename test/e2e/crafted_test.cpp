@@ -101,9 +101,8 @@ struct Crafted {
 TEST_CASE("commands on a crafted run: format: digits, no file in the folder that it names") {
   const Crafted crafted;
   const std::string victim = crafted.work / "victim";
-  crafted.set_config(
-      replaced(replaced(crafted.config, "format: idx", "format: digits"),
-               "path: " + crafted.work.data(), "path: " + victim));
+  crafted.set_config(replaced(replaced(crafted.config, "format: idx", "format: digits"),
+                              "path: " + crafted.work.data(), "path: " + victim));
   crafted.check_harmless("hunter2", {});
   CHECK_FALSE(fs::exists(victim));
   const Result result = run({"evaluate", crafted.run_folder});
