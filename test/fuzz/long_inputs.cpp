@@ -74,8 +74,7 @@ void add(const std::string& target, const std::string& token, std::vector<Input>
   } else if (target == "tar") {
     text(tar_member("././@LongLink", 'L', token) + tar_member("a.png", '0', "x") +
          std::string(1024, '\0'));
-    text(tar_member("a.png", '0', "x") + tar_member("a.cls", '0', token) +
-         std::string(1024, '\0'));
+    text(tar_member("a.png", '0', "x") + tar_member("a.cls", '0', token) + std::string(1024, '\0'));
   } else if (target == "environment") {
     text(R"(TF_CONFIG={"cluster":{"worker":[")" + token +
          R"(:1"]},"task":{"type":"worker","index":0}})");
