@@ -320,7 +320,7 @@ std::vector<Notice> ImportReport::notices() const {
         concat(path,
                ": its layers are numbered like those of a later model of a Keras session; "
                "they are matched by position, as Keras does: ",
-               join_first(pairs, kMostNames))));
+               join_first(pairs, kMaxListedTensors))));
   }
   if (!initialised.empty()) {
     const std::string text = concat(path, ": ", tensors(initialised.size()),
