@@ -21,7 +21,7 @@ std::set<std::string> files_below(const Path& folder) {
   return found;
 }
 
-std::string replaced(std::string text, const std::string& part, const std::string& by) {
+std::string replace_once(std::string text, const std::string& part, const std::string& by) {
   const std::size_t at = text.find(part);
   REQUIRE_MESSAGE(at != std::string::npos, part << " is not in\n" << text);
   return text.replace(at, part.size(), by);
@@ -101,15 +101,15 @@ struct Crafted {
 TEST_CASE("commands on a crafted run: format: digits, no file in the folder that it names") {
   const Crafted crafted;
   const std::string victim = crafted.work / "victim";
-  crafted.set_config(replaced(replaced(crafted.config, "format: idx", "format: digits"),
-                              "path: " + crafted.work.data(), "path: " + victim));
+  crafted.set_config(replace_once(replace_once(crafted.config, "format: idx", "format: digits"),
+                                  "path: " + crafted.work.data(), "path: " + victim));
   crafted.check_harmless("hunter2", {});
   CHECK_FALSE(fs::exists(victim));
   const Result result = run({"evaluate", crafted.run_folder});
   CHECK(result.code == 3);
   CHECK(contains(result.err, "does not hold the files of format: digits"));
   // A folder that has them is read.
-  crafted.set_config(replaced(crafted.config, "format: idx", "format: digits"));
+  crafted.set_config(replace_once(crafted.config, "format: idx", "format: digits"));
   CHECK(run({"evaluate", crafted.run_folder}).code == 0);
 }
 
@@ -159,7 +159,7 @@ TEST_CASE("commands on a crafted run: extends, no part of another file is printe
 
 TEST_CASE("commands on a crafted run: variables, no value in outputs or exports") {
   const Crafted crafted;
-  crafted.set_config(replaced(crafted.config, "name: small", "name: \"${TOKEN}\""));
+  crafted.set_config(replace_once(crafted.config, "name: small", "name: \"${TOKEN}\""));
   crafted.check_harmless("hunter2", {{"TOKEN", "hunter2"}});
   const Result result = run({"evaluate", crafted.run_folder}, {{"TOKEN", "hunter2"}});
   CHECK(result.code == 2);
@@ -173,9 +173,9 @@ TEST_CASE("train --resume of a crafted run: its config is compared, and not obey
   std::ofstream(secret) << "hunter2: hunter2\n";
   for (const std::string& text :
        {concat("extends: ", secret.string(), "\n", crafted.config),
-        replaced(crafted.config, "name: small", "name: \"${TOKEN}\""),
-        replaced(replaced(crafted.config, "format: idx", "format: digits"),
-                 "path: " + crafted.work.data(), "path: " + victim)}) {
+        replace_once(crafted.config, "name: small", "name: \"${TOKEN}\""),
+        replace_once(replace_once(crafted.config, "format: idx", "format: digits"),
+                     "path: " + crafted.work.data(), "path: " + victim)}) {
     crafted.set_config(text);
     const Result result =
         run({"train", own, "--run-dir", crafted.run_folder, "--resume", "--quiet"},

@@ -100,7 +100,7 @@ std::vector<Mistake> mistakes() {
   };
 }
 
-std::string replaced(std::string text, const std::string& word, const std::string& with) {
+std::string replace_all(std::string text, const std::string& word, const std::string& with) {
   for (std::size_t at; (at = text.find(word)) != std::string::npos;) {
     text.replace(at, word.size(), with);
   }
@@ -119,9 +119,9 @@ TEST_CASE("25 mistakes are answered with what to write instead") {
   CHECK(all.size() == 25);
   for (const Mistake& mistake : all) {
     CAPTURE(mistake.name);
-    std::string text = replaced(mistake.config, "DATA", work.data());
-    text = replaced(text, "PHOTOS", (work / "photos").string());
-    write_file_atomic(config, replaced(text, "FLAT", (work / "flat").string()));
+    std::string text = replace_all(mistake.config, "DATA", work.data());
+    text = replace_all(text, "PHOTOS", (work / "photos").string());
+    write_file_atomic(config, replace_all(text, "FLAT", (work / "flat").string()));
     Arguments arguments = mistake.arguments;
     for (std::string& argument : arguments) {
       if (argument == "CONFIG") argument = config;
