@@ -1,6 +1,8 @@
 // The batches that measurements read: those of a run in one process.
 #pragma once
 
+#include <algorithm>
+
 #include "config/config.h"
 #include "data/loader.h"
 #include "engine/replicas.h"
@@ -21,10 +23,10 @@ inline data::LoaderOptions loader_options(const config::Config& config) {
 }
 
 // The same, in memory that the engine's devices copy from directly, with as many batches out at
-// once as the engine may have calls in flight. The engine must outlive the loader.
+// once as the engine may have training calls in flight. The engine must outlive the loader.
 inline data::LoaderOptions loader_options(const config::Config& config, engine::Replicas& engine) {
   data::LoaderOptions options = loader_options(config);
-  options.out = engine.launches_in_flight();
+  options.out = std::max(1, engine.launches_in_flight());  // an engine that predicts has none
   options.allocate = engine.host_allocator();
   return options;
 }
