@@ -249,6 +249,9 @@ TEST_CASE("plan cache: another limit, device or problem is another plan") {
   CHECK(chosen(problem, same) == 0);
   CHECK(chosen(problem, [](auto& o) { o.workspace_limit = 5000; }) == 1);
   CHECK(chosen(problem, [](auto& o) { o.device_properties = R"({"deviceName":"other"})"; }) == 1);
+  // Another GPU of the same kind.
+  const char* const ids = R"({"cudaDeviceId": 3, "deviceName": "other", "pciDeviceId": 7})";
+  CHECK(chosen(problem, [&](auto& o) { o.device_properties = ids; }) == 0);
   const std::vector<std::function<void(ConvolutionProblem&)>> changes{
       [](auto& p) { p.pass = Pass::kBackwardData; },
       [](auto& p) { p.type = DType::kFloat16; },

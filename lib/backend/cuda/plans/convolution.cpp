@@ -143,9 +143,8 @@ class CudnnPlanner final : public ConvolutionPlanner {
 
   std::unique_ptr<ConvolutionPlan> plan(const ConvolutionProblem& problem) override {
     check_problem(problem);
-    const std::string key =
-        concat(timer_ ? "timed; " : "", version(), "; ", device_.properties(), "; ",
-               to_string(problem), "; at most ", workspace_limit_, " bytes");
+    const std::string key = concat(timer_ ? "timed; " : "", version(), "; ", device_.kind(), "; ",
+                                   to_string(problem), "; at most ", workspace_limit_, " bytes");
     std::unique_lock<std::mutex> tuning;
     if (timer_) tuning = lock_tuning();
     std::optional<Planned> planned = load(key);

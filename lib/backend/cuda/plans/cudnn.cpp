@@ -1,6 +1,7 @@
 #include "backend/cuda/plans/cudnn.h"
 
 #include <array>
+#include <nlohmann/json.hpp>
 
 #include "base/error.h"
 
@@ -166,6 +167,13 @@ CudnnDevice::CudnnDevice(std::string_view properties_json)
   properties_.finalize();
   json_ = properties_json.empty() ? properties_.get_text(CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION)
                                   : properties_json;
+}
+
+std::string CudnnDevice::kind() const {
+  nlohmann::json fields = nlohmann::json::parse(json_, nullptr, false);
+  if (!fields.is_object()) return json_;
+  for (const char* id : {"cudaDeviceId", "pciDeviceId"}) fields.erase(id);
+  return fields.dump();
 }
 
 void CudnnDevice::set_on_graph(Descriptor& graph) const {

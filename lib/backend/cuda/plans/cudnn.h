@@ -82,8 +82,11 @@ class CudnnDevice {
 
   // Null for a device that is not here.
   cudnnHandle_t handle() const { return handle_.get(); }
-  // cuDNN's description of the device.
+  // cuDNN's description of the device, in JSON.
   const std::string& properties() const { return json_; }
+  // The same without the ids of this device, so that plans found on one GPU serve all GPUs of its
+  // kind: ranks that chose different engines would not compute the same bits.
+  std::string kind() const;
 
  private:
   CudnnHandle handle_;
