@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "checkpoint/run_links.h"
 #include "commands.h"
 #include "experiment/sweep/summary.h"
 #include "options.h"
@@ -42,6 +43,7 @@ int report(const ReportArguments& arguments) {
   const Path folder = arguments.folder;
   Path output = arguments.output;
   if (output.empty()) {
+    checkpoint::check_no_links(folder);
     output = folder / "report.html";
   } else {
     check_output_path("--output", output, arguments.overwrite);

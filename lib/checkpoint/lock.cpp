@@ -6,7 +6,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <sstream>
 #include <string>
 
 #include "base/error.h"
@@ -14,6 +14,11 @@
 #include "checkpoint/checkpoint.h"
 
 namespace trainer::checkpoint {
+namespace {
+
+constexpr std::size_t kMaxLockBytes = 512;
+
+}  // namespace
 
 // The kernel drops the lock with the process, however it ends; the text in the file is only for the
 // message, and the file stays: removing it would let two processes lock two files of one name.
@@ -25,11 +30,15 @@ RunLock::RunLock(const Path& run) {
     throw Error(kExitConfig, concat(run.string(), ": cannot create this run folder: ",
                                     error.message(), "; choose another with --run-dir"));
   }
-  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw DataError(path, concat("cannot open: ", std::strerror(errno)));
+  // Not through a link, as the file that it points to would be emptied.
+  fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd_ < 0) {
+    throw DataError(path, errno == ELOOP ? "is a link, which is not followed; remove it"
+                                         : concat("cannot open: ", std::strerror(errno)));
+  }
   if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int code = errno;
-    std::array<char, 512> text{};
+    std::array<char, kMaxLockBytes> text{};
     const ssize_t got = ::pread(fd_, text.data(), text.size() - 1, 0);
     ::close(fd_);
     if (code != EWOULDBLOCK) throw DataError(path, concat("cannot lock: ", std::strerror(code)));
@@ -58,7 +67,13 @@ RunLock::~RunLock() {
 
 // The lock is not tried: holding it for a moment could turn a starting run away.
 bool is_in_use(const Path& run) {
-  std::ifstream file(run / "lock");
+  std::istringstream file;
+  try {
+    const Bytes text = read_file_start(run / "lock", kMaxLockBytes);
+    file.str({text.begin(), text.end()});
+  } catch (const DataError&) {
+    return false;  // there is none, or it is not a file that a run has written
+  }
   std::string process, on, host;
   pid_t pid = 0;
   if (!(file >> process >> pid >> on >> host)) return false;

@@ -12,6 +12,7 @@
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/run_links.h"
 #include "config/keys.h"
 #include "data/data.h"
 #include "engine/evaluate.h"
@@ -117,6 +118,7 @@ class Follower {
     if (options_.split.empty()) options_.split = split_to_follow(config.data);
     split_ = hooks::parse_split(options_.split).value();
     folder_ = train::evaluator_folder(options_.run, options_.split);
+    checkpoint::check_no_links(options_.run);
     lock_.emplace(folder_);
     result_.step = last_step(folder_);
     options_.hooks.push_back(

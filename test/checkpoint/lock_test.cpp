@@ -1,5 +1,6 @@
 #include <doctest/doctest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +9,7 @@
 
 #include "base/error.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/run_links.h"
 
 namespace trainer::checkpoint {
 
@@ -57,6 +59,37 @@ TEST_CASE("the lock is given back, and makes the folder it needs") {
   // Of a process of another machine nothing is known but that it did not give the lock back.
   write_file_atomic(run / "lock", std::string("process 1 on another-machine\n"));
   CHECK(is_in_use(run));
+}
+
+TEST_CASE("RunLock: a link in the place of the lock file, an error, and its target stays") {
+  const TemporaryFolder folder;
+  const Path run = folder.path() / "run", victim = folder.path() / "victim";
+  std::filesystem::create_directories(run);
+  write_file_atomic(victim, std::string_view("kept"));
+  std::filesystem::create_symlink(victim, run / "lock");
+  CHECK_THROWS_AS(RunLock{run}, DataError);
+  CHECK(read_text_file(victim) == "kept");
+}
+
+TEST_CASE("is_in_use: a FIFO in the place of the lock file, no wait for a writer") {
+  const TemporaryFolder folder;
+  REQUIRE(::mkfifo((folder.path() / "lock").c_str(), 0600) == 0);
+  CHECK_FALSE(is_in_use(folder.path()));
+}
+
+TEST_CASE("check_no_links: links outside of checkpoints, an error with the path") {
+  const TemporaryFolder folder;
+  const Path& run = folder.path();
+  std::filesystem::create_directories(run / "checkpoints");
+  std::filesystem::create_directories(run / "plots");
+  CHECK_NOTHROW(check_no_links(run / "missing"));
+  std::filesystem::create_symlink(run / "elsewhere", run / "checkpoints" / "last.safetensors");
+  CHECK_NOTHROW(check_no_links(run));
+  for (const char* name : {"report.html", "plots/loss.svg"}) {
+    std::filesystem::create_symlink(run / "elsewhere", run / name);
+    CHECK_THROWS_WITH_AS(check_no_links(run), doctest::Contains(name), DataError);
+    std::filesystem::remove(run / name);
+  }
 }
 
 }  // namespace trainer::checkpoint

@@ -232,4 +232,25 @@ TEST_CASE("sweep: a config whose name has '#', a run for each point") {
   CHECK_FALSE(fs::exists(work / "my exp"));
 }
 
+TEST_CASE("commands on a crafted run: links in the run folder, not written through") {
+  const Crafted crafted;
+  const Path victim = crafted.work / "victim", &folder = crafted.run_folder;
+  const std::pair<const char*, Arguments> cases[] = {
+      {"report.html", {"report", folder}},
+      {"plots", {"report", folder}},
+      {"evaluator", {"evaluate", folder, "--follow", "--start-delay", "0", "--timeout", "1"}},
+      {"lock", {"train", folder / "config.yaml", "--run-dir", folder, "--resume"}}};
+  for (const auto& [name, command] : cases) {
+    CAPTURE(name);
+    fs::remove_all(folder / name);
+    std::ofstream(victim) << "kept";
+    fs::create_symlink(victim, folder / name);
+    const Result result = run(command);
+    CHECK(result.code == 3);
+    CHECK(contains(result.err, "is a link"));
+    CHECK(read_text_file(victim) == "kept");
+    fs::remove(folder / name);
+  }
+}
+
 }  // namespace trainer::e2e
