@@ -62,8 +62,8 @@ database=build/dev
 commands=$database/compile_commands.json
 if [[ ! -f $commands || -n $(find . -path ./build -prune -o -name CMakeLists.txt -newer "$commands" -print -quit) ]]; then
   cmake --preset dev > /dev/null
-  cmake --build --preset dev --target lib/server/parameter_server.grpc.pb.h -- --quiet > /dev/null
 fi
+cmake --build --preset dev --target lib/server/parameter_server.grpc.pb.h -- --quiet > /dev/null
 
 export tidy database
 check_file() {

@@ -9,7 +9,7 @@ cd "$(dirname "$0")/.."
 say() { echo "quickstart.sh: $1"; }
 
 scripts/install_deps.sh
-say "building with $(nproc) compilers at a time; the first build takes several minutes, 150 MB of disk, and up to 600 MB
+say "building with $(nproc) compilers at a time; the first build takes several minutes, 150 MB of disk, and up to 750 MB
 of memory for each compiler"
 cmake --preset release -DTRAINER_TESTS=OFF > /dev/null
 targets=(trainer)
