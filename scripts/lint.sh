@@ -63,7 +63,10 @@ commands=$database/compile_commands.json
 if [[ ! -f $commands || -n $(find . -path ./build -prune -o -name CMakeLists.txt -newer "$commands" -print -quit) ]]; then
   cmake --preset dev > /dev/null
 fi
-cmake --build --preset dev --target lib/server/parameter_server.grpc.pb.h -- --quiet > /dev/null
+generated=lib/server/parameter_server.grpc.pb.h
+if [[ -f $database/CMakeCache.txt && ! -f $database/$generated ]]; then
+  cmake --build --preset dev --target "$generated" -- --quiet > /dev/null
+fi
 
 export tidy database
 check_file() {
