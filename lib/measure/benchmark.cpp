@@ -44,10 +44,12 @@ class BatchRunner {
       : loader_(data::make_loader(dataset, options)), work_(std::move(work)) {}
   // The device may still read the memory of batches in flight.
   ~BatchRunner() {
-    try {
-      while (!samples_.empty()) finish_oldest();
-    } catch (...) {
-      // The error that ended the measurement is the one to report.
+    while (!samples_.empty()) {
+      try {
+        finish_oldest();
+      } catch (const std::exception&) {
+        // The error that ended the measurement is the one to report.
+      }
     }
   }
   BatchRunner(const BatchRunner&) = delete;

@@ -76,7 +76,6 @@ def main():
         return EXIT_CANNOT_RUN
     check = Check(options)
     check.out.mkdir(parents=True, exist_ok=True)
-    check.steps = speed.earlier_figures(check) if options.part == ["peers"] else []
     check.step("build", build, 9000)
     if check.steps[-1]["state"] == "FAILED":
         print("gpu_check.sh: the other steps need what this one failed to build", file=sys.stderr)
@@ -89,7 +88,7 @@ def main():
             check.step(name, work, limit)
             if name == "devices" and check.steps[-1]["state"] == "FAILED":
                 break
-    failed = [step["step"] for step in check.steps if step["state"] == "FAILED"]
+    failed = check.failed()
     print(f"{'FAILED: ' + ', '.join(failed) if failed else 'nothing failed'}; the report is {check.out / 'report.txt'}")
     return EXIT_FAILED if failed else 0
 

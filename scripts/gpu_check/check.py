@@ -5,6 +5,7 @@ finished step is written to report.jsonl at once, so that a run that is stopped 
 """
 
 import concurrent.futures
+import contextlib
 import datetime
 import json
 import os
@@ -12,6 +13,7 @@ import pathlib
 import signal
 import subprocess
 import time
+import traceback
 
 import libraries
 
@@ -22,6 +24,10 @@ MINIMUM_SECONDS = 5  # left of a part, for a step to start
 
 class Skip(Exception):
     """The reason why a step cannot run here."""
+
+
+class NoTime(Exception):
+    """The step's part has no time left. The run counts as failed: nothing is known of the step."""
 
 
 class Failure(Exception):
@@ -57,12 +63,22 @@ class Check:
         self.plugin = self.build / "apps/trainer/libtrainer_cuda.so"
         if options.fake:
             self.plugin = self.build / "test/cuda/plugin/libtrainer_cuda_fake.so"
-        self.steps = []
+        self.steps = list({step["step"]: step for step in self.earlier_steps()}.values())
+        self.ran = []  # names of the steps of this run
         self.gpus = []
         self.log_folder = self.out
         self.part_end = None
         self.step_end = None
         self.library_folders = libraries.folders(self.build, options.fake)
+
+    def earlier_steps(self):
+        """The results in the report of this folder, of parts that ran before."""
+        path = self.out / "report.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
+
+    def failed(self):
+        """The names of this run's steps that failed or did not run for lack of time."""
+        return [step["step"] for step in self.steps if step["step"] in self.ran and step["state"] in ("FAILED", "NOT RUN")]
 
     def environment(self, **more):
         """The environment of a command that uses the plugin and its libraries."""
@@ -95,9 +111,12 @@ class Check:
                                   stderr=subprocess.STDOUT, start_new_session=True) as process:
                 try:
                     code = process.wait(limit)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
+                except BaseException as reason:  # also when this program is interrupted: it has a session of its own
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(process.pid, signal.SIGKILL)
                     process.wait()
+                    if not isinstance(reason, subprocess.TimeoutExpired):
+                        raise
                     code = None
         with open(path, "rb") as file:
             file.seek(begin)
@@ -125,22 +144,26 @@ class Check:
         state, text, lines, found = "passed", "", [], {}
         try:
             if self.seconds_left(limit) < min(MINIMUM_SECONDS, limit):
-                raise Skip("no time is left of this part")
+                raise NoTime("no time is left of this part")
             self.step_end = started + limit
             found = work(self) or {}
             text, lines = found.pop("text", ""), found.pop("lines", [])
         except Skip as reason:
             state, text = "skipped", str(reason)
+        except NoTime as reason:
+            state, text = "NOT RUN", str(reason)
         except Failure as reason:
             state, text, lines = "FAILED", str(reason), reason.lines
-        except (OSError, KeyError, ValueError, StopIteration) as reason:
+        except Exception as reason:  # pylint: disable=broad-exception-caught
             state, text = "FAILED", f"{type(reason).__name__}: {reason}"
+            lines = traceback.format_exc().splitlines()[-LAST_LINES:]
         seconds = time.monotonic() - started
         print(f"{name:20} {state}{': ' if text else ''}{text} ({seconds:.1f} s)", flush=True)
         for line in lines:
             print(f"  {line}", flush=True)
         result = {"step": name, "state": state, "text": text, "seconds": round(seconds, 1), "lines": lines, **found}
-        self.steps.append(result)
+        self.steps = [step for step in self.steps if step["step"] != name] + [result]
+        self.ran.append(name)
         with open(self.out / "report.jsonl", "a", encoding="utf-8") as file:
             file.write(json.dumps(result) + "\n")
         self.write_report()

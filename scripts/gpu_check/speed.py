@@ -1,7 +1,7 @@
 """The steps that measure: the machine's ceilings, trainer, and PyTorch in the same shapes."""
 
-import json
 import re
+import shlex
 import sys
 
 from check import ROOT, Failure, Skip, event
@@ -90,7 +90,7 @@ class Peer:
 
     def measure(self, seconds, limit):
         """Images per second."""
-        script = f"echo {seconds} | {' '.join(map(str, self.command))}"
+        script = f"echo {seconds} | {shlex.join(map(str, self.command))}"
         output = self.check.run(["bash", "-c", script], limit, "torch")
         return event(output, "measured")["images_per_second"]
 
@@ -111,12 +111,6 @@ def peers(check, case, batch):
     if ours and found:
         lines.append(f"ratio gpu1_{short(case, batch)}_bf16 {ours / max(found.values()):.2f}")
     return {"lines": lines, "torch": found}
-
-
-def earlier_figures(check):
-    """The steps of an earlier part's report in the same folder, so that ratios can be made."""
-    path = check.out / "report.jsonl"
-    return [json.loads(line) for line in path.read_text().splitlines()] if path.is_file() else []
 
 
 def steps_of(work, cases, limit):

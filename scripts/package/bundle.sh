@@ -58,5 +58,6 @@ done
 rm "$folder/libraries"
 
 mkdir -p "$(dirname "$archive")"
-tar -C "$folder" -cf - . | xz -T0 -4 > "$archive"
+chmod 755 "$folder"
+tar --owner=0 --group=0 -C "$folder" -cf - . | xz -T0 -4 > "$archive"
 echo "bundle.sh: $archive, $(($(stat -c %s "$archive") / 1024)) KiB packed, $(du -sm "$folder" | cut -f1) MiB unpacked"

@@ -19,6 +19,7 @@ trap 'rm -rf "$folder"' EXIT
 bare=$folder/bare
 mkdir -p "$bare/bundle" "$bare/lib64" "$bare/lib/x86_64-linux-gnu" "$bare/tmp" "$bare/proc"
 tar -C "$bare/bundle" -xJf "$folder/bundle.tar.xz"
+[[ $(stat -c %a "$bare/bundle") == 755 ]] || { echo "others cannot enter the unpacked folder"; exit 1; }
 cp -L /lib64/ld-linux-x86-64.so.2 "$bare/lib64/"
 cp -L /lib/x86_64-linux-gnu/lib{c,m,dl,pthread,rt,resolv,util}.so.* "$bare/lib/x86_64-linux-gnu/"
 cp "$root/configs/digits.yaml" "$bare/"

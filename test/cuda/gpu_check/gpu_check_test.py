@@ -24,9 +24,11 @@ def run(*arguments, **environment):
 
 
 def steps_in(out):
-    """The report's steps by name; each was written to report.jsonl when it ended."""
+    """The report's steps by name, one of each; each was written to report.jsonl when it ended."""
     steps = json.loads((out / "report.json").read_text())["steps"]
-    assert [json.loads(line)["step"] for line in (out / "report.jsonl").read_text().splitlines()] == [step["step"] for step in steps]
+    names = [step["step"] for step in steps]
+    assert len(set(names)) == len(names), names
+    assert {json.loads(line)["step"] for line in (out / "report.jsonl").read_text().splitlines()} == set(names)
     return {step["step"]: step for step in steps}
 
 
@@ -87,7 +89,14 @@ def check_limits(folder):
     assert first["seconds"] < 20 and second["state"] == "passed" and second["text"] == "fine", check.steps
     check.start_part("short", 0)
     check.step("too late", hangs, 20)
-    assert check.steps[-1]["state"] == "skipped" and "no time is left" in check.steps[-1]["text"], check.steps
+    assert check.steps[-1]["state"] == "NOT RUN" and "no time is left" in check.steps[-1]["text"], check.steps
+    assert check.failed() == ["hangs", "too late"], check.failed()
+    check.start_part("broken", 60)
+    check.step("broken", lambda check: [][0], 20)
+    assert check.steps[-1]["state"] == "FAILED" and "IndexError" in check.steps[-1]["text"], check.steps
+    # Another part in the same folder adds to the report.
+    later = checks.Check(Options(folder))
+    assert [step["step"] for step in later.steps] == ["hangs", "goes on", "too late", "broken"] and later.failed() == []
 
 
 def check_skipped_cases(folder):
