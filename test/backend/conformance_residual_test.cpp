@@ -1,5 +1,5 @@
-// The conformance table: the end of residual blocks, forward and backward, where the CPU adds,
-// activates and takes sums in one pass.
+// The conformance table: the end of residual blocks, forward and backward, where the CPU and CUDA
+// backends add, activate and take sums in one pass.
 #include <doctest/doctest.h>
 
 #include "backend/harness.h"

@@ -164,7 +164,7 @@ class Lowering {
   CudaCollective* statistics_ranks_;
   std::vector<Group> groups_;
 
-  const graph::Node* node_ = nullptr;  // that is lowered, or that names its group
+  const graph::Node* node_ = nullptr;  // the node that is lowered, or that names its group
   std::map<graph::ValueId, Operand> placed_;
   std::map<std::pair<graph::ValueId, DType>, Operand> converted_;
   std::map<graph::ValueId, float*> prepared_;

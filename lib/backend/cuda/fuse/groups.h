@@ -1,5 +1,5 @@
-// The stage between the compiled graph and the lowering: which nodes run as one step. Each pattern
-// has a file of its own, and each group has one lower() in the file of its name in lower/.
+// The stage between the compiled graph and the lowering decides which nodes run as one step. Each
+// pattern has a file of its own, and each group has one lower() in the file of its name in lower/.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ struct AddActivate {
 
 // y = activation(batch_norm(x) + addend): residual_sum.cpp. The norm's output is not written.
 struct NormAdd {
-  const graph::Node* node = nullptr;  // that writes y
+  const graph::Node* node = nullptr;  // the node that writes y
   const graph::Node* norm = nullptr;  // a BatchNorm without an activation
   graph::ValueId addend = graph::kNoValue;
   graph::Activation activation;  // linear: none
@@ -38,18 +38,19 @@ struct AddActivateBackward {
   graph::Activation activation;
 };
 
-// The same, or either part of it, and the gradient of a batch norm, whose sums are taken in the
-// same pass: residual_gradient.cpp.
+// A gradient g, which is terms[0] + terms[1], or terms[0] alone, times activation'(saved) where
+// there is an activation; and the gradient of a batch norm from g. One pass writes g and takes the
+// sums that the norm needs: residual_gradient.cpp.
 struct GradientNorm {
-  const graph::Node* node = nullptr;       // that writes the sum, which others may read too
+  const graph::Node* node = nullptr;       // the node that writes g
   const graph::Node* norm = nullptr;       // a BatchNormBackward without an activation
   graph::ValueId terms[2];                 // the second one may be kNoValue
   graph::ValueId saved = graph::kNoValue;  // kNoValue without an activation
   graph::Activation activation;
 };
 
-// Closed: a group without a lower() does not compile. The fused results have the same bits as those
-// of their nodes, since each value is rounded to its type.
+// The set is closed: a group without a lower() does not compile. The fused results have the same
+// bits as those of their nodes, since each value is rounded to its type.
 using Group = std::variant<SingleNode, AddActivate, NormAdd, AddActivateBackward, GradientNorm>;
 
 // Which nodes belong to which group, while passes look for them.

@@ -1,4 +1,4 @@
-// What the patterns of this folder ask of a graph.
+// Questions about a graph that several patterns of this folder ask.
 #pragma once
 
 #include <algorithm>
@@ -32,14 +32,14 @@ inline bool same_type(const graph::Graph& graph, graph::ValueId a, graph::ValueI
   return graph[a].type == graph[b].type;
 }
 
-// Whether the node adds two different values of its output's type.
+// True if the node adds two different values of its output's type.
 inline bool adds_two(const graph::Graph& graph, const graph::Node& node) {
   return std::holds_alternative<graph::Add>(node.op) && node.inputs.size() == 2 &&
          node.inputs[0] != node.inputs[1] && same_type(graph, node.inputs[0], node.outputs[0]) &&
          same_type(graph, node.inputs[1], node.outputs[0]);
 }
 
-// Whether kernels that activate a sum have the function.
+// True if the kernels that activate a sum implement the function.
 inline bool is_fusable(const graph::Activation& activation) {
   return activation.fusable() && activation.differentiable_from_output();
 }

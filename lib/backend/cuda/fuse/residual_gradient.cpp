@@ -8,7 +8,7 @@ namespace {
 
 using graph::ValueId;
 
-// What a node that makes a gradient adds and activates.
+// The terms and the activation of the gradient that a node writes.
 struct Gradient {
   std::vector<int> nodes;  // the last one writes it
   ValueId terms[2] = {graph::kNoValue, graph::kNoValue};
@@ -44,7 +44,8 @@ std::optional<Gradient> find_gradient(const Grouping& grouping, int i) {
   return gradient;
 }
 
-// A batch norm's gradient from `dy`, whose other operands are there when node i runs; -1: none.
+// Returns a node that computes a batch norm's gradient from `dy` and whose other operands exist
+// when node i runs; -1 if there is none.
 int find_norm(const Grouping& grouping, ValueId dy, int i) {
   const graph::Graph& graph = grouping.graph();
   for (const int user : graph.consumers(dy)) {

@@ -7,7 +7,7 @@ namespace {
 
 using graph::ValueId;
 
-// Whether the node's other outputs are read after node `at` alone.
+// True if only nodes after node `at` read the norm's mean and inverse deviation.
 bool statistics_are_read_after(const graph::Graph& graph, const graph::Node& norm, int at) {
   for (const ValueId id : {norm.outputs[1], norm.outputs[2]}) {
     for (const int user : graph.consumers(id)) {
@@ -17,8 +17,8 @@ bool statistics_are_read_after(const graph::Graph& graph, const graph::Node& nor
   return true;
 }
 
-// Which term of the sum is a batch norm's output that nothing else reads, and that can run in the
-// place of node `at`: of two, the later one. -1: none.
+// Returns the term of the sum that is a batch norm's output, is read by nothing else, and can be
+// computed in the place of node `at`; of two such terms the later one, and -1 if there is none.
 int norm_term(const graph::Graph& graph, const graph::Node& add, int at) {
   int found = -1, latest = -1;
   for (int term = 0; term < 2; ++term) {
