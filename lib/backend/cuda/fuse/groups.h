@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <numeric>
 #include <variant>
 #include <vector>
 
@@ -56,18 +57,25 @@ using Group = std::variant<SingleNode, AddActivate, NormAdd, AddActivateBackward
 // Which nodes belong to which group, while passes look for them.
 class Grouping {
  public:
-  explicit Grouping(const graph::Graph& graph) : graph_(graph), taken_(graph.nodes.size(), false) {}
+  explicit Grouping(const graph::Graph& graph)
+      : graph_(graph), taken_(graph.nodes.size(), false), place_(graph.nodes.size()) {
+    std::iota(place_.begin(), place_.end(), 0);
+  }
 
   const graph::Graph& graph() const { return graph_; }
   bool is_taken(int node) const { return taken_[static_cast<std::size_t>(node)]; }
   // Runs the nodes as `group`, in the place of the node `at`, which is one of them.
   void take(const std::vector<int>& nodes, int at, Group group);
-  // All groups, in an order in which they can run; nodes that no group has taken run alone.
+  // All groups, in an order in which they can run; nodes that no group has taken run alone. Throws
+  // std::logic_error if a group would run before what it reads.
   std::vector<Group> groups() const;
 
  private:
+  void check_order() const;
+
   const graph::Graph& graph_;
   std::vector<bool> taken_;
+  std::vector<int> place_;  // the node in whose place each node runs
   std::map<int, Group> at_;
 };
 
