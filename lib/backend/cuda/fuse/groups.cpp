@@ -1,7 +1,6 @@
 #include "backend/cuda/fuse/groups.h"
 
 #include <stdexcept>
-#include <utility>
 
 #include "base/error.h"
 
@@ -12,7 +11,7 @@ void Grouping::take(const std::vector<int>& nodes, int at, Group group) {
     taken_[static_cast<std::size_t>(node)] = true;
     place_[static_cast<std::size_t>(node)] = at;
   }
-  at_.emplace(at, std::move(group));
+  at_.emplace(at, group);
 }
 
 // A pattern that moved a node before what it reads would compute from memory that nothing has
