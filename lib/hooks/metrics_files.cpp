@@ -19,7 +19,7 @@ using Columns = std::vector<std::string>;
 
 // In the order of the files. Behind the metrics, the phases of a step: the median over the ranks.
 const Columns& columns() {
-  static const Columns columns = [] {
+  static const Columns kColumns = [] {
     Columns all{"step",
                 "epoch",
                 "split",
@@ -39,11 +39,11 @@ const Columns& columns() {
     }
     return all;
   }();
-  return columns;
+  return kColumns;
 }
 // Behind those, of a run with several ranks: the ends of the ranks' times.
 const Columns& rank_columns() {
-  static const Columns columns = [] {
+  static const Columns kColumns = [] {
     Columns all;
     for (const engine::StepPhase phase : engine::kAllStepPhases) {
       all.push_back(engine::column_of(phase) + "_min");
@@ -52,12 +52,12 @@ const Columns& rank_columns() {
     all.emplace_back("straggler");
     return all;
   }();
-  return columns;
+  return kColumns;
 }
 // Behind those, of a run with parameter servers.
 const Columns& server_columns() {
-  static const Columns columns{"staleness", "staleness_max"};
-  return columns;
+  static const Columns kColumns{"staleness", "staleness_max"};
+  return kColumns;
 }
 // Behind those, of every device that is measured: "gpu0_power_watts".
 Columns device_columns(const std::vector<std::string>& devices) {

@@ -168,7 +168,8 @@ class Introduction {
       Socket socket = accept_from(listener);
       if (!socket) return;
       if (newcomers.size() == kMostNewcomers) newcomers.erase(newcomers.begin());
-      std::string challenge = draw_secret(kChallengeBytes / 2), bytes = challenge;
+      std::string challenge = draw_secret(kChallengeBytes / 2);
+      std::string bytes = challenge;
       if (transmit(socket, bytes)) newcomers.push_back({std::move(socket), std::move(challenge)});
     }
   }

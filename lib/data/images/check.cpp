@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "base/error.h"
 #include "base/formats/json.h"
@@ -133,28 +134,37 @@ bool divides_train(const config::Data& data) {
   return data.validation_split > 0 && data.validation.path.empty() && data.validation.glob.empty();
 }
 
-// The files of the splits as training takes them, read.
+// The files of one split as training takes them, read.
+Part read_part(const config::Data& data, std::uint64_t seed, const char* name, SplitImages source,
+               const std::vector<std::string>& classes) {
+  Part part{name, std::move(source).list(classes), {}};
+  if (part.name == "train" && data.limit) {
+    const std::size_t all = part.list.files.size();
+    draw_files(part.list, *data.limit, seed);
+    part.list.notes.push_back(
+        concat("data.limit: ", part.list.files.size(), " of ", all, " files, no others read"));
+  }
+  part.files = check_files(part.list, data);
+  return part;
+}
+
+bool is_given(const config::Split& split) { return !split.path.empty() || !split.glob.empty(); }
+
 std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, SplitImages train,
                              const std::vector<std::string>& classes) {
   std::vector<Part> parts;
-  for (const std::string name : {"train", "validation", "test"}) {
-    if (name == "validation" && divides_train(data)) {
+  if (is_given(image_split(data, "train"))) {
+    parts.push_back(read_part(data, seed, "train", std::move(train), classes));
+  }
+  for (const char* name : {"validation", "test"}) {
+    if (name == std::string_view("validation") && divides_train(data)) {
       Part validation = take_validation(parts.front(), data, seed);
       parts.push_back(std::move(validation));
       continue;
     }
     const config::Split split = image_split(data, name);
-    if (split.path.empty() && split.glob.empty()) continue;
-    SplitImages source = name == "train" ? std::move(train) : SplitImages(data, split);
-    Part part{name, std::move(source).list(classes), {}};
-    if (name == "train" && data.limit) {
-      const std::size_t all = part.list.files.size();
-      draw_files(part.list, *data.limit, seed);
-      part.list.notes.push_back(
-          concat("data.limit: ", part.list.files.size(), " of ", all, " files, no others read"));
-    }
-    part.files = check_files(part.list, data);
-    parts.push_back(std::move(part));
+    if (!is_given(split)) continue;
+    parts.push_back(read_part(data, seed, name, SplitImages(data, split), classes));
   }
   return parts;
 }
