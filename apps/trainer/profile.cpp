@@ -41,7 +41,7 @@ int profile(const ProfileArguments& arguments) {
   profile.layers = measure::profile_layers(engine, *data.train, config, arguments.steps);
   const measure::LayerProfile& layers = profile.layers;
   if (layers.device.starts_with("cpu")) {  // the host's memory is the device's
-    const auto cores = static_cast<std::int64_t>(available_cores().size());
+    const std::int64_t cores = usable_core_count();
     profile.limits.bandwidth =
         measure::measure_bandwidth(static_cast<int>(config.parallel.threads.value_or(cores)));
   }

@@ -4,7 +4,8 @@
 #include <fstream>
 #include <limits>
 #include <string>
-#include <string_view>
+
+#include "base/control_groups.h"
 
 namespace trainer {
 namespace {
@@ -23,52 +24,54 @@ std::int64_t number_after(const path& name, const std::string& word) {
   return 0;
 }
 
-// How a version of control groups calls its controller, in /proc/self/cgroup, and its files.
-struct Version {
-  std::string_view controller;
-  const char *mount, *limit, *used, *reclaimable;
+// The names of the files of a group in each version.
+struct Files {
+  const char *limit, *used, *reclaimable;
 };
-constexpr Version kVersions[]{
-    {"", "sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"},
-    {"memory", "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
-     "total_inactive_file"}};
+constexpr Files kVersion2{"memory.max", "memory.current", "inactive_file"};
+constexpr Files kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 
-// Of one group: its limit less what it holds, of which pages of files are given up first.
-std::int64_t left_in(const path& group, const Version& version) {
-  std::ifstream limit(group / version.limit), used(group / version.used);
-  std::int64_t most = 0, taken = 0;
-  if (!(limit >> most) || !(used >> taken)) return kNoLimit;
-  taken -= std::min(taken, number_after(group / "memory.stat", version.reclaimable));
-  return std::max<std::int64_t>(most - taken, 0);
+std::int64_t limit_of(const path& group, const Files& files) {
+  std::int64_t bytes = 0;
+  return std::ifstream(group / files.limit) >> bytes ? bytes : kNoLimit;
 }
 
-// Of the process's group and of those around it. A container may not see its own group's path, but
-// always the outermost group that is mounted.
-std::int64_t left_in_groups(const path& root, const Version& version) {
-  std::string inner = "/";
-  std::ifstream groups(root / "proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    if (line.compare(first + 1, second - first - 1, version.controller) == 0) {
-      inner = line.substr(second + 1);
-    }
-  }
-  const path mount = root / version.mount;
-  std::int64_t least = left_in(mount, version);
-  for (path group = path(inner).relative_path(); !group.empty(); group = group.parent_path()) {
-    least = std::min(least, left_in(mount / group, version));
+// The limit of a group less what it holds, of which the system gives up pages of files first.
+std::int64_t left_in(const path& group, const Files& files) {
+  const std::int64_t limit = limit_of(group, files);
+  std::int64_t used = 0;
+  if (limit == kNoLimit || !(std::ifstream(group / files.used) >> used)) return kNoLimit;
+  used -= std::min(used, number_after(group / "memory.stat", files.reclaimable));
+  return std::max<std::int64_t>(limit - used, 0);
+}
+
+using Measure = std::int64_t (*)(const path& group, const Files& files);
+
+// The smallest value over the groups around this process, of either version.
+std::int64_t least_in_groups(const path& root, Measure measure) {
+  std::int64_t least = kNoLimit;
+  for (const path& group : control_groups(root)) least = std::min(least, measure(group, kVersion2));
+  for (const path& group : control_groups(root, "memory")) {
+    least = std::min(least, measure(group, kVersion1));
   }
   return least;
+}
+
+std::int64_t machine_or_groups(const path& root, const char* word, Measure measure) {
+  const std::int64_t machine = number_after(root / "proc/meminfo", word) * 1024;
+  const std::int64_t least =
+      std::min(machine == 0 ? kNoLimit : machine, least_in_groups(root, measure));
+  return least == kNoLimit ? 0 : least;
 }
 
 }  // namespace
 
 std::int64_t available_memory(const path& root) {
-  const std::int64_t machine = number_after(root / "proc/meminfo", "MemAvailable:") * 1024;
-  std::int64_t least = machine == 0 ? kNoLimit : machine;
-  for (const Version& version : kVersions) least = std::min(least, left_in_groups(root, version));
-  return least == kNoLimit ? 0 : least;
+  return machine_or_groups(root, "MemAvailable:", left_in);
+}
+
+std::int64_t total_memory(const path& root) {
+  return machine_or_groups(root, "MemTotal:", limit_of);
 }
 
 }  // namespace trainer

@@ -6,9 +6,13 @@
 
 namespace trainer {
 
-// Bytes that programs may still take without swapping: of the machine, or of the control groups
-// around this process (either version) when that is less. 0 where the system does not tell. `root`
-// is where /proc and /sys lie.
+// Bytes that programs can still take without swapping: those of the machine, or those of the
+// control groups around this process where these are fewer. 0 where the system does not report
+// them. `root` is the folder that contains /proc and /sys.
 std::int64_t available_memory(const std::filesystem::path& root = "/");
+
+// Bytes that this process can have at most: the memory of the machine, or the limit of the control
+// groups around this process where that is less. 0 where the system does not report it.
+std::int64_t total_memory(const std::filesystem::path& root = "/");
 
 }  // namespace trainer

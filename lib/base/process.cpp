@@ -3,7 +3,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <fstream>
 
@@ -49,12 +48,10 @@ std::map<std::string, std::string> environment_variables() {
   return variables;
 }
 
-std::int64_t machine_memory() {
-  const std::int64_t machine =
-      std::int64_t{::sysconf(_SC_PHYS_PAGES)} * std::int64_t{::sysconf(_SC_PAGESIZE)};
-  std::ifstream limit("/sys/fs/cgroup/memory.max");  // "max" when there is none
-  std::int64_t most = 0;
-  return limit >> most ? std::min(machine, most) : machine;
+std::int64_t resident_memory_bytes() {
+  std::ifstream file("/proc/self/statm");  // pages: of the address space, then resident
+  std::int64_t all = 0, resident = 0;
+  return file >> all >> resident ? resident * std::int64_t{::sysconf(_SC_PAGESIZE)} : 0;
 }
 
 }  // namespace trainer

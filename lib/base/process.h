@@ -9,9 +9,8 @@
 namespace trainer {
 
 std::string host_name();  // as the host calls itself
-// Bytes of memory that this process can have at most: the machine's, or the control group's when
-// that is less.
-std::int64_t machine_memory();
+// Resident memory of this process now, in bytes; 0 where the system does not report it.
+std::int64_t resident_memory_bytes();
 // Peak resident memory of this process so far, in bytes.
 std::int64_t peak_memory_bytes();
 // "Intel(R) Xeon(R) ..."; "" where the system does not tell.

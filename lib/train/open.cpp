@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "base/process.h"
+#include "base/memory.h"
 #include "data/mix.h"
 #include "engine/evaluate.h"
 #include "train/class_weight.h"
@@ -87,7 +87,8 @@ void check_batch(const config::Config& config, const model::SampleSpec& sample) 
   const auto bytes = static_cast<double>(sample.image.elements()) *
                      static_cast<double>(size_of(sample.image_type)) *
                      static_cast<double>(config.parallel.replicas);
-  const auto memory = static_cast<double>(machine_memory());
+  const auto memory = static_cast<double>(total_memory());
+  if (memory == 0) return;  // the system does not report it
   const bool is_known = !config.train.batch_size.is_automatic();
   if (config.data.prefetch && is_known) {
     const double ahead = bytes * static_cast<double>(config.train.batch_size) *

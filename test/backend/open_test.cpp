@@ -35,7 +35,7 @@ TEST_CASE("the CPU uses the threads and lanes that it is given, and all cores ot
   const auto shared = chosen(cpu({{"parallel.threads", "6"}}, 3));
   CHECK(shared.at("parallel.lanes") == "2");
   CHECK(shared.at("parallel.threads") == "6");
-  CHECK(chosen(cpu({})).at("parallel.threads") == std::to_string(available_cores().size()));
+  CHECK(chosen(cpu({})).at("parallel.threads") == std::to_string(usable_core_count()));
 }
 
 TEST_CASE("keys of other backends are not the CPU's, and a value that is no number is refused") {
@@ -62,8 +62,8 @@ TEST_CASE("other sums of the CPU come from another number of lanes") {
 }
 
 TEST_CASE("more threads than cores are warned of, with the key that asks for them") {
-  const std::string cores = std::to_string(available_cores().size());
-  const std::string more = std::to_string(available_cores().size() + 1);
+  const std::string cores = std::to_string(usable_core_count());
+  const std::string more = std::to_string(usable_core_count() + 1);
   CHECK(device_warning(cpu({{"parallel.threads", cores}, {"parallel.lanes", cores}})).empty());
   CHECK(device_warning(cpu({{"parallel.threads", more}}))
             .starts_with("parallel.threads: " + more + ", but this process may use " + cores));

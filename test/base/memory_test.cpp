@@ -8,6 +8,7 @@
 
 using trainer::available_memory;
 using trainer::Path;
+using trainer::total_memory;
 
 namespace {
 
@@ -18,6 +19,7 @@ struct Machine {
     std::ofstream(folder.path() / path) << content;
   }
   std::int64_t available() const { return available_memory(folder.path()); }
+  std::int64_t total() const { return total_memory(folder.path()); }
   trainer::TemporaryFolder folder;
 };
 
@@ -59,4 +61,16 @@ TEST_CASE("the memory left is the machine's or, when less, that of the groups ar
     machine.write("sys/fs/cgroup/memory/docker/abc/memory.usage_in_bytes", "1000\n");
     CHECK(machine.available() == 3000);
   }
+}
+
+TEST_CASE("total_memory: the machine's memory or the smallest limit of a group, whatever is used") {
+  const Machine machine;
+  CHECK(machine.total() == 0);
+  machine.write("proc/meminfo", "MemTotal: 4000 kB\nMemAvailable: 10 kB\n");
+  CHECK(machine.total() == 4000 * 1024);
+  machine.write("proc/self/cgroup", "0::/job/run\n");
+  machine.write("sys/fs/cgroup/job/run/memory.max", "max\n");
+  CHECK(machine.total() == 4000 * 1024);
+  machine.write("sys/fs/cgroup/job/memory.max", "90000\n");
+  CHECK(machine.total() == 90000);
 }

@@ -87,6 +87,17 @@ TEST_CASE("topology: only the processors that the process may use") {
   CHECK(listed(topology) == "2/0/0 3/0/0 5/1/1");
 }
 
+TEST_CASE("topology: a quota of control groups limits the threads, not the processors") {
+  const System system;
+  system.write("sys/fs/cgroup/cpu.max", "300000 100000\n");
+  const Topology topology = system.read(8);
+  CHECK(topology.processors.size() == 8);
+  CHECK(usable_core_count(topology) == 3);
+  CHECK(describe(topology) == "3 of 8 cores (control group), 1 L3 domain, 1 NUMA node");
+  CHECK(usable_core_count(system.read(2)) == 2);
+  CHECK(describe(system.read(2)) == "2 cores, 1 L3 domain, 1 NUMA node");
+}
+
 TEST_CASE("topology: what /sys does not tell is one domain of one node") {
   const System system;
   CHECK(listed(system.read(3)) == "0/0/0 1/0/0 2/0/0");

@@ -187,7 +187,7 @@ TEST_CASE("plan says what a config means, with and without its data") {
   CHECK(contains(setting("data.normalize"), "{scale: 0.00392"));
   CHECK(setting("train.max_steps") == "228 by train.epochs");
   CHECK(setting("evaluate.batch_size") == "32 by train.batch_size");
-  CHECK(setting("parallel.threads") == concat(available_cores().size(), " by machine"));
+  CHECK(setting("parallel.threads") == concat(usable_core_count(), " by machine"));
   CHECK(contains(setting("parallel.lanes"), " by machine"));
   CHECK(std::stoi(setting("parallel.lanes")) >= 1);
 
@@ -237,9 +237,8 @@ TEST_CASE("plan for a machine that is not here: its shape, its threads and its l
   CHECK(run({"plan", config, "--machine", work / "no.yaml"}).code == kExitConfig);
   CHECK(run({"plan", config, "--machine", machine, "--device", "h100"}).code == kExitConfig);
   const Result here = run({"plan", config, "--json"});
-  CHECK(contains(
-      here.event("plan").at("machine").get<std::string>(),
-      concat(available_cores().size(), available_cores().size() == 1 ? " core, " : " cores, ")));
+  CHECK(here.event("plan").at("machine").get<std::string>().starts_with(
+      concat(usable_core_count(), ' ')));
 }
 
 TEST_CASE("output is JSON lines alone, or nothing but the end") {

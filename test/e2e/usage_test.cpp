@@ -404,7 +404,7 @@ TEST_CASE("more threads than cores are told of") {
     CHECK(result.code == 0);
     return result.err;
   };
-  const auto cores = available_cores().size();
+  const auto cores = static_cast<std::size_t>(usable_core_count());
   const std::string threads = std::to_string(cores + 3);
   const std::string warned = warnings({"--set", "parallel.threads=" + threads});
   CHECK(

@@ -173,8 +173,7 @@ class CpuBackend : public Backend {
 }  // namespace
 
 std::unique_ptr<Backend> open_backend(const CpuOptions& options) {
-  const int threads =
-      options.threads > 0 ? options.threads : static_cast<int>(available_cores().size());
+  const int threads = options.threads > 0 ? options.threads : static_cast<int>(usable_core_count());
   return std::make_unique<CpuBackend>(std::max(threads, std::min(options.lanes, kMostLanes)),
                                       options);
 }

@@ -12,8 +12,7 @@ namespace trainer::backend::cpu {
 namespace {
 
 std::int64_t core_count(const DeviceOptions& options) {
-  return options.machine ? static_cast<std::int64_t>(options.machine->processors.size())
-                         : static_cast<std::int64_t>(available_cores().size());
+  return options.machine ? usable_core_count(*options.machine) : usable_core_count();
 }
 
 // The settings of the CPU; chosen when left out.

@@ -111,6 +111,7 @@ Topology read_topology(const path& root, const std::vector<int>& processors) {
   const int first = topology.processors.front().number;
   topology.l2_bytes = cache_of(root, first, "2").bytes;
   topology.l3_bytes = cache_of(root, first, "3").bytes;
+  topology.core_quota = core_quota(root);
   return topology;
 }
 
@@ -146,10 +147,18 @@ int count_nodes(std::span<const Processor> processors) {
   return static_cast<int>(nodes.size());
 }
 
+std::int64_t usable_core_count(const Topology& topology) {
+  const auto cores = static_cast<std::int64_t>(topology.processors.size());
+  return topology.core_quota > 0 ? std::min(topology.core_quota, cores) : cores;
+}
+
 std::string describe(const Topology& topology) {
   const auto domains = static_cast<std::size_t>(count_domains(topology.processors));
   const auto nodes = static_cast<std::size_t>(count_nodes(topology.processors));
-  std::string text = concat(count_of(topology.processors.size(), "core"), ", ",
+  const std::size_t cores = topology.processors.size();
+  const auto usable = static_cast<std::size_t>(usable_core_count(topology));
+  std::string text = concat(usable < cores ? concat(usable, " of ") : "", count_of(cores, "core"),
+                            usable < cores ? " (control group), " : ", ",
                             count_of(domains, "L3 domain"), ", ", count_of(nodes, "NUMA node"));
   if (topology.l2_bytes > 0) text += concat(", L2 ", topology.l2_bytes / 1024, " KiB");
   if (topology.l3_bytes > 0) text += concat(", L3 ", topology.l3_bytes / 1024, " KiB");

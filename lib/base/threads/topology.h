@@ -22,7 +22,11 @@ struct Topology {
   std::vector<Processor> processors;
   std::int64_t l2_bytes = 0, l3_bytes = 0;  // of one cache of the first processor; 0: unknown
   bool simulated = false;                   // not this machine: no thread can be bound to it
+  std::int64_t core_quota = 0;              // see core_quota(); 0: no limit
 };
+
+// The number of threads that can run at once all the time.
+std::int64_t usable_core_count(const Topology& topology);
 
 // Of these processors, which must not be none, as /sys tells; those of which it tells nothing share
 // one domain and one node. Does not throw. `root` is where /sys lies.
@@ -41,7 +45,7 @@ int count_domains(std::span<const Processor> processors);
 int count_nodes(std::span<const Processor> processors);
 
 // "64 cores, 8 L3 domains, 2 NUMA nodes, L2 1024 KiB, L3 32768 KiB": sizes of one cache, left out
-// where they are unknown.
+// where they are unknown. With a quota: "8 of 64 cores (control group)".
 std::string describe(const Topology& topology);
 
 }  // namespace trainer

@@ -206,7 +206,7 @@ void Loader::work(const std::stop_token& stop, int thread) {
 
 Reading reading_of(std::optional<std::int64_t> threads, std::optional<std::int64_t> prefetch,
                    bool in_memory) {
-  const auto cores = static_cast<std::int64_t>(available_cores().size());
+  const std::int64_t cores = usable_core_count();
   if (prefetch && *prefetch < 1) return {1, 0};
   const std::int64_t readers = threads.value_or(in_memory ? 1 : cores);
   return {readers,

@@ -71,7 +71,7 @@ InputProfile profile_input(const data::Dataset& dataset, const config::Config& c
                            double seconds, double device_rate, std::int64_t devices) {
   InputProfile profile;
   profile.in_memory = dataset.spec().in_memory;
-  profile.cores = static_cast<std::int64_t>(available_cores().size());
+  profile.cores = usable_core_count();
   measure_stages(dataset, config, seconds / 2, profile);
   measure_loader(dataset, config, seconds / 2, profile);
   if (device_rate <= 0) return profile;
