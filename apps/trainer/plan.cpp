@@ -3,6 +3,8 @@
 #include "backend/gpu_model.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/memory.h"
+#include "base/process.h"
 #include "commands.h"
 #include "config/machine.h"
 #include "measure/scaling/simulate.h"
@@ -11,6 +13,7 @@
 #include "report/plan/plan_report.h"
 #include "report/plan/rate_plot.h"
 #include "report/plan/resolved.h"
+#include "train/host_memory.h"
 #include "train/open.h"
 #include "train/warnings.h"
 #include "train/worker_group.h"
@@ -63,6 +66,10 @@ int plan(const PlanArguments& arguments) {
   }
   const report::DevicePlan device =
       report::plan_device(model, data, config, who, backend::find_gpu_model(arguments.device));
+  if (model && !device.machine.empty() && arguments.machine.empty()) {
+    warn(train::host_memory_warning(*model, config, device.memory,
+                                    available_memory() + resident_memory_bytes()));
+  }
   report::fill_in(report.settings, report::resolve_on_machine(config, device));
   if (arguments.json) {
     report::print_plan_json(report, device, std::cout);

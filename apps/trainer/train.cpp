@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/memory.h"
 #include "base/process.h"
 #include "base/threads/topology.h"
 #include "checkpoint/checkpoint.h"
@@ -22,6 +23,7 @@
 #include "options.h"
 #include "report/events.h"
 #include "train/asynchronous.h"
+#include "train/host_memory.h"
 #include "train/loop.h"
 #include "train/open.h"
 #include "train/signals.h"
@@ -45,6 +47,12 @@ train::Start start_of(const TrainArguments& arguments) {
   return arguments.resume      ? train::Start::kResume
          : arguments.overwrite ? train::Start::kOverwrite
                                : train::Start::kFresh;
+}
+
+// The description is "2 replicas, each cpu, ..." with several.
+bool is_on_cpu(const engine::Replicas& engine) {
+  const std::string device = engine.describe();
+  return device.starts_with("cpu") || device.find(", each cpu") != std::string::npos;
 }
 
 hooks::RunOrigin origin_of(const train::Job& job) {
@@ -73,9 +81,7 @@ hooks::RunOrigin origin_of(const train::Job& job) {
     origin.splits.push_back(
         {name, split->size(), data::class_counts(*split, job.data.num_classes)});
   }
-  // "2 replicas, each cpu, ..." with several.
-  origin.on_cpu =
-      origin.device.starts_with("cpu") || origin.device.find(", each cpu") != std::string::npos;
+  origin.on_cpu = is_on_cpu(job.engine);
   origin.price_per_hour = job.config.run.price_per_hour;
   return origin;
 }
@@ -104,6 +110,10 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model, train:
   for (const std::string& line :
        train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
     warn(line);
+  }
+  if (is_on_cpu(job.engine)) {
+    warn(train::host_memory_warning(model, job.config, job.engine.memory(),
+                                    available_memory() + resident_memory_bytes()));
   }
   if (job.start != train::Start::kResume)
     model::check_weights_exist(job.config.model, environment());

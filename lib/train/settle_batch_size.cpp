@@ -1,18 +1,17 @@
 #include <algorithm>
 
-#include "backend/memory_planner.h"
 #include "base/error.h"
 #include "base/memory.h"
 #include "config/keys.h"
 #include "engine/fit_batch.h"
 #include "engine/replicas.h"
+#include "train/host_memory.h"
 #include "train/open.h"
 
 namespace trainer::train {
 namespace {
 
-constexpr std::int64_t kMost = 1024;        // larger batches are seldom worth their memory
-constexpr std::int64_t kBatchesInHost = 4;  // of the loader, beside the engine
+constexpr std::int64_t kMost = 1024;  // larger batches are seldom worth their memory
 
 // What a bound is and where it comes from.
 struct Bound {
@@ -29,16 +28,6 @@ Bound bound_of(const config::Config& config, std::int64_t device_free) {
           "half of the machine's free memory, shared by the replicas"};
 }
 
-// Of a replica whose memory is the host's, with its batches in the loader.
-std::int64_t host_bytes(const graph::Graph& model, const config::Config& config,
-                        std::int64_t samples) {
-  const backend::MemoryReport memory =
-      engine::planned_memory(model, config, samples, [&] { return engine::open_backends(config); });
-  const graph::Value& image = model[model.inputs[0]];
-  const auto row = image.shape.elements() * static_cast<std::int64_t>(size_of(image.type));
-  return memory.total() + kBatchesInHost * samples * row;
-}
-
 }  // namespace
 
 Notice settle_batch_size(config::Config& config, const graph::Graph& model, std::int64_t samples) {
@@ -51,7 +40,7 @@ Notice settle_batch_size(config::Config& config, const graph::Graph& model, std:
   const std::int64_t most = samples > 0 ? std::clamp<std::int64_t>(share, 1, kMost) : kMost;
   const engine::BatchFit fit =
       engine::largest_batch(most, bound.bytes, [&](std::int64_t candidate) {
-        if (device_free == 0) return host_bytes(model, config, candidate);
+        if (device_free == 0) return host_bytes_per_replica(model, config, candidate);
         return engine::planned_memory(model, config, candidate,
                                       [&] { return engine::plan_only(backends); })
             .total();

@@ -14,6 +14,7 @@
 #include "support/fake_gpus.h"
 #include "support/model.h"
 #include "support/skip.h"
+#include "train/host_memory.h"
 #include "train/open.h"
 
 namespace trainer::engine {
@@ -196,6 +197,31 @@ TEST_CASE("the largest batch: exact while small, in steps of 8 above, never more
   CHECK(most(20, 100 + 10 * 19) == 16);
   CHECK(most(7, 1 << 30) == 7);
   CHECK(most(0, 1 << 30) == 0);
+}
+
+TEST_CASE("host_memory_warning: a batch beyond the available memory, the largest that fits") {
+  config::Config config = config_of("none");
+  config.parallel.device = config::Parallel::Device::kCpu;
+  config.train.batch_size = 48;
+  const graph::Graph model =
+      model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
+  const auto plan = [&] { return open_backends(config); };
+  const backend::MemoryReport planned = planned_memory(model, config, 48, plan);
+  const std::int64_t needed = planned.total() + 4 * 48 * 512;  // the loader's batches
+  CHECK(train::host_bytes_per_replica(model, config, 48) == needed);
+  CHECK(train::host_memory_warning(model, config, planned, needed).text.empty());
+  CHECK(train::host_memory_warning(model, config, planned, 0).text.empty());
+
+  // The advice holds: the batch that the warning names fits, and the next larger one does not.
+  const std::int64_t available = train::host_bytes_per_replica(model, config, 24);
+  const Notice warning = train::host_memory_warning(model, config, planned, available);
+  CHECK(warning.kind == Notice::Kind::kWarning);
+  CHECK(warning.text.starts_with("train.batch_size: 48 needs "));
+  CHECK(warning.text.ends_with("The largest batch_size that fits is 24"));
+  CHECK(train::host_bytes_per_replica(model, config, 25) > available);
+
+  CHECK(train::host_memory_warning(model, config, planned, 1)
+            .text.ends_with("Not even one sample fits: use a smaller model or images"));
 }
 
 TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
