@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Lists the files of lib/ that name something that was added once: what adding another of its kind touches.
+"""Lists the files that name something that was added once: what adding another of its kind touches.
 
     scripts/recipe.py                 an example of each row of the table "To add something" in lib/README.md
-    scripts/recipe.py WORD...         the files that name one of the words
+    scripts/recipe.py PATTERN...      the files of lib/ that name one of the words (regular expressions)
 """
 
 import pathlib
@@ -10,37 +10,44 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-SOURCES = {".h", ".cpp", ".inl", ".proto"}
+SOURCES = {".h", ".cpp", ".inl", ".cu", ".cuh", ".proto"}
+EXPECTED = {".txt", ".py", ".json"}  # of test/: lists of sources, expected texts, cases
 
-# By the row's first words: an existing example, as the identifiers that stand for it, and where they count. A config
-# key may be read anywhere, so that only the files that declare and check it are fixed.
+# By the row's first words: an existing example, as patterns for the words that stand for it (identifiers, and the names
+# of its own files, which a CMakeLists.txt lists), and where they count. A config key may be read anywhere, so that only
+# the files that declare and check it are fixed.
 EXAMPLES = {
     "layer": (["SeparableConvLayer"], "lib"),
-    "op": (["GlobalPool"], "lib"),
-    "data format": (["kNpz"], "lib"),
+    "op": (["UpSample(Backward|Shape)?", r"up_sample\w*"], "lib"),
+    "data format": (["kNpz", r"npz\.cpp"], "lib"),
     "optimizer": (["RmsProp", "RmsPropRule", "rms_prop"], "lib"),
-    "hook": (["make_early_stop_hook"], "lib"),
+    "hook": (["make_early_stop_hook", r"early_stop\.cpp"], "lib"),
     "config key": (["label_smoothing"], "lib/config"),
 }
 
 
-def files_naming(words, folder="lib", root=ROOT):
-    """Paths below lib/ of the sources that name one of the words as a whole."""
-    pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b")
+def files_naming(patterns, folder="lib", root=ROOT, suffixes=frozenset(SOURCES)):
+    """Paths, relative to the first folder of `folder`, of the sources and CMakeLists.txt that have one of the words."""
+    word = re.compile(r"\b(?:" + "|".join(patterns) + r")\b")
     return sorted(
-        path.relative_to(root / "lib").as_posix()
+        path.relative_to(root / folder.split("/")[0]).as_posix()
         for path in (root / folder).rglob("*")
-        if path.suffix in SOURCES and pattern.search(path.read_text(errors="replace"))
+        if (path.suffix in suffixes or path.name == "CMakeLists.txt") and word.search(path.read_text(errors="replace"))
     )
+
+
+def print_files(title, files):
+    print(f"{title}: {len(files)} files", *files, sep="\n  ")
 
 
 def main():
     if len(sys.argv) > 1:
         print(*files_naming(sys.argv[1:]), sep="\n")
         return
-    for kind, (words, folder) in EXAMPLES.items():
-        files = files_naming(words, folder)
-        print(f"{kind}, as {words[0]}: {len(files)} files", *files, sep="\n  ")
+    for kind, (patterns, folder) in EXAMPLES.items():
+        print_files(f"{kind}, as {patterns[0]}, in {folder}", files_naming(patterns, folder))
+        if folder == "lib":
+            print_files("  in test", files_naming(patterns, "test", suffixes=SOURCES | EXPECTED))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "engine/roc_auc.h"
-#include "graph/op.h"
+#include "graph/ops/loss.h"
 
 namespace trainer::engine {
 

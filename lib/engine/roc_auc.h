@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/op.h"
+#include "graph/ops/loss.h"
 
 namespace trainer::engine {
 

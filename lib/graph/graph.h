@@ -13,9 +13,6 @@
 
 namespace trainer::graph {
 
-using ValueId = std::int32_t;
-inline constexpr ValueId kNoValue = -1;
-
 // Who owns a value's memory and how long it lives.
 enum class Role {
   kActivation,  // produced and used within one step
@@ -106,30 +103,19 @@ class Graph {
 // Whether values of the role live as long as the model: parameters, statistics and slots.
 bool is_persistent(Role role);
 
-// Shape and type of each output of an op. Throws ConfigError at `loc`, starting with `name`.
-struct Typed {
-  Shape shape;
-  DType type;
-};
+// ---- The rules of an op (graph/rules.h), for any op ----
+
+// Shape and type of each output of an op. Throws ConfigError at `loc`, starting with `name`, if the
+// inputs do not fit the op.
 std::vector<Typed> infer(const Op& op, const std::vector<Typed>& inputs, const std::string& name,
                          const SourceLoc& loc);
 
-// Index of the input that output `i` of an op is the same memory as, or -1. Update's outputs are
-// the parameter and its slots, UpdateStatistics's both statistics; as values they are activations.
+// The index of the input whose memory output `output` shares, or -1. The outputs of Update are the
+// parameter and its slots, those of UpdateStatistics both statistics; as values they are
+// activations.
 int alias_of(const Op& op, int output);
 
-// A persistent value that an update needs beside its parameter, in the order of its inputs.
-// Its name is "<parameter>/<name>", its shape the parameter's.
-// `copy`: it starts as a copy of the parameter;
-// otherwise it starts as `initial`.
-struct Slot {
-  std::string name;
-  bool copy = false;
-  double initial = 0;
-};
-std::vector<Slot> slots_of(const Update& update);
-
-// Multiply-accumulates times two of one sample, for tables.
+// Floating-point operations of one sample, for tables: two per multiply-accumulate.
 std::int64_t flops(const Graph& graph, const Node& node);
 
 // Emits the gradient nodes of `node` into the graph: given the gradients of its outputs (kNoValue

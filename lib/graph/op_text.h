@@ -1,16 +1,12 @@
-// Text of attributes that several ops share. Internal to graph.
+// Helpers for the text of an op's attributes.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "graph/op.h"
-
 namespace trainer::graph {
 
-std::string words(const std::vector<std::string>& parts);   // the non-empty parts, joined by spaces
-std::string flag(bool set, const char* name);               // the name or nothing
-std::string activation_text(const Activation& activation);  // "leaky_relu 0.1"; nothing for linear
-std::string window_text(const Window& window);              // "3x3 stride 2 pad 1,1,1,1"
+std::string words(const std::vector<std::string>& parts);  // the non-empty parts, joined by spaces
+std::string flag(bool set, const char* name);              // the name or nothing
 
 }  // namespace trainer::graph

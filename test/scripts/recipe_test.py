@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import recipe  # noqa: E402
 
-PATH = re.compile(r"[a-z_0-9*]+(?:/[a-z_0-9*]+)+\.(?:h|cpp|inl|proto)")
+PATH = re.compile(r"[a-z_0-9*]+(?:/[a-z_0-9*]+)*/(?:[a-z_0-9*]+\.(?:h|cpp|inl|cuh?|proto)\b|CMakeLists\.txt)")
 
 
 def read_table(text):
@@ -62,7 +62,9 @@ class Recipe(unittest.TestCase):
             (root / "lib/a/one.cpp").write_text("Pool pool;")
             (root / "lib/a/two.cpp").write_text("GlobalPool pool; Pooling p;")
             (root / "lib/a/notes.md").write_text("Pool")
+            (root / "lib/a/CMakeLists.txt").write_text("add_library(a ops/pool.cpp)")
             self.assertEqual(recipe.files_naming(["Pool"], root=root), ["a/one.cpp"])
+            self.assertEqual(recipe.files_naming(["Pool", r"pool\w*"], root=root), ["a/CMakeLists.txt", "a/one.cpp", "a/two.cpp"])
 
 
 if __name__ == "__main__":

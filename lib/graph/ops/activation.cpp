@@ -1,62 +1,67 @@
-#include "graph/op_text.h"
-#include "graph/rules.h"
+#include "graph/ops/activation.h"
 
-namespace trainer::graph::rules {
-const char* name(const Activate&) { return "activate"; }
-std::string text(const Activate& op) { return activation_text(op.activation); }
-std::int64_t flops(const Activate&, const Operands&) { return 0; }
-int alias(const Activate&, int) { return -1; }
+#include "graph/contexts.h"
 
-Outputs infer(const Activate&, const Site& site) {
-  expect_inputs(site, 1);
-  return {floats(site, 0)};
+namespace trainer::graph {
+
+const char* to_string(Activation::Kind kind) {
+  switch (kind) {
+    case Activation::Kind::kLinear:
+      return "linear";
+    case Activation::Kind::kRelu:
+      return "relu";
+    case Activation::Kind::kRelu6:
+      return "relu6";
+    case Activation::Kind::kLeakyRelu:
+      return "leaky_relu";
+    case Activation::Kind::kElu:
+      return "elu";
+    case Activation::Kind::kSigmoid:
+      return "sigmoid";
+    case Activation::Kind::kTanh:
+      return "tanh";
+    case Activation::Kind::kGelu:
+      return "gelu";
+    case Activation::Kind::kSwish:
+      return "swish";
+    case Activation::Kind::kHardSigmoid:
+      return "hard_sigmoid";
+    case Activation::Kind::kHardSwish:
+      return "hard_swish";
+    case Activation::Kind::kSelu:
+      return "selu";
+    case Activation::Kind::kNegativePart:
+      return "negative_part";
+  }
+  return "?";
 }
 
-Gradients differentiate(const Activate& op, GradientSite& site) {
-  if (site.dy() == kNoValue || !site.wants(0)) return {kNoValue};
-  if (op.activation.linear()) return {site.dy()};
-  const ValueId s = op.activation.differentiable_from_output() ? site.y() : site.x(0);
-  return {site.emit1(ActivateBackward{op.activation}, {s, site.dy()})};
+std::string Activation::text() const {
+  if (linear()) return "";
+  if (alpha == 0) return to_string(kind);
+  return concat(to_string(kind), " ", alpha);
 }
 
-const char* name(const ActivateBackward&) { return "activate_backward"; }
-std::string text(const ActivateBackward& op) { return activation_text(op.activation); }
-std::int64_t flops(const ActivateBackward&, const Operands&) { return 0; }
-int alias(const ActivateBackward&, int) { return -1; }
+std::string Activate::text() const { return activation.text(); }
 
-Outputs infer(const ActivateBackward&, const Site& site) {
-  expect_inputs(site, 2);
-  expect_shape(site, 1, floats(site, 0).shape, "gradient of the output");
-  return {floats(site, 1)};
+Outputs Activate::infer(const ShapeContext& context) const {
+  expect_inputs(context, 1);
+  return {floats(context, 0)};
 }
 
-const char* name(const Softmax&) { return "softmax"; }
-std::string text(const Softmax&) { return ""; }
-std::int64_t flops(const Softmax&, const Operands&) { return 0; }
-int alias(const Softmax&, int) { return -1; }
-
-Outputs infer(const Softmax&, const Site& site) {
-  expect_inputs(site, 1);
-  return {rows(site, 0, "put flatten or global_average_pool before the softmax")};
+Gradients Activate::differentiate(GradientContext& context) const {
+  if (context.dy() == kNoValue || !context.wants(0)) return {kNoValue};
+  if (activation.linear()) return {context.dy()};
+  const ValueId s = activation.differentiable_from_output() ? context.y() : context.x(0);
+  return {context.emit1(ActivateBackward{activation}, {s, context.dy()})};
 }
 
-Gradients differentiate(const Softmax&, GradientSite& site) {
-  if (site.dy() == kNoValue || !site.wants(0)) return {kNoValue};
-  return {site.emit1(SoftmaxBackward{}, {site.y(), site.dy()})};
+std::string ActivateBackward::text() const { return activation.text(); }
+
+Outputs ActivateBackward::infer(const ShapeContext& context) const {
+  expect_inputs(context, 2);
+  expect_shape(context, 1, floats(context, 0).shape, "gradient of the output");
+  return {floats(context, 1)};
 }
 
-const char* name(const SoftmaxBackward&) { return "softmax_backward"; }
-std::string text(const SoftmaxBackward&) { return ""; }
-std::int64_t flops(const SoftmaxBackward&, const Operands&) { return 0; }
-int alias(const SoftmaxBackward&, int) { return -1; }
-
-Outputs infer(const SoftmaxBackward&, const Site& site) {
-  expect_inputs(site, 2);
-  expect_shape(site, 1, floats(site, 0).shape, "gradient of the output");
-  return {floats(site, 1)};
-}
-
-Gradients differentiate(const ActivateBackward&, GradientSite& site) { no_gradient(site); }
-Gradients differentiate(const SoftmaxBackward&, GradientSite& site) { no_gradient(site); }
-
-}  // namespace trainer::graph::rules
+}  // namespace trainer::graph

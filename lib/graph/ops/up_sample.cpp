@@ -1,7 +1,8 @@
-#include "graph/op_text.h"
-#include "graph/rules.h"
+#include "graph/ops/up_sample.h"
 
-namespace trainer::graph::rules {
+#include "graph/contexts.h"
+
+namespace trainer::graph {
 namespace {
 
 template <class Op>
@@ -11,47 +12,39 @@ std::string size_text(const Op& op) {
 }
 
 template <class Op>
-void expect_factors(const Op& op, const Site& site) {
+void expect_factors(const Op& op, const ShapeContext& context) {
   if (op.height < 1 || op.width < 1) {
-    fail(site, "size is ", op.height, "x", op.width, ", expected 1 or more");
+    fail(context, "size is ", op.height, "x", op.width, ", expected 1 or more");
   }
 }
 
 }  // namespace
 
-const char* name(const UpSample&) { return "up_sample"; }
-std::string text(const UpSample& op) { return size_text(op); }
-std::int64_t flops(const UpSample&, const Operands&) { return 0; }
-int alias(const UpSample&, int) { return -1; }
+std::string UpSample::text() const { return size_text(*this); }
 
-Outputs infer(const UpSample& op, const Site& site) {
-  expect_inputs(site, 1);
-  expect_factors(op, site);
-  const Typed& x = image(site, 0);
-  return {{{kBatch, x.shape[1] * op.height, x.shape[2] * op.width, x.shape[3]}, x.type}};
+Outputs UpSample::infer(const ShapeContext& context) const {
+  expect_inputs(context, 1);
+  expect_factors(*this, context);
+  const Typed& x = image(context, 0);
+  return {{{kBatch, x.shape[1] * height, x.shape[2] * width, x.shape[3]}, x.type}};
 }
 
-Gradients differentiate(const UpSample& op, GradientSite& site) {
-  if (site.dy() == kNoValue || !site.wants(0)) return {kNoValue};
-  return {site.emit1(UpSampleBackward{op.kind, op.height, op.width}, {site.dy()})};
+Gradients UpSample::differentiate(GradientContext& context) const {
+  if (context.dy() == kNoValue || !context.wants(0)) return {kNoValue};
+  return {context.emit1(UpSampleBackward{kind, height, width}, {context.dy()})};
 }
 
-const char* name(const UpSampleBackward&) { return "up_sample_backward"; }
-std::string text(const UpSampleBackward& op) { return size_text(op); }
-std::int64_t flops(const UpSampleBackward&, const Operands&) { return 0; }
-int alias(const UpSampleBackward&, int) { return -1; }
+std::string UpSampleBackward::text() const { return size_text(*this); }
 
-Outputs infer(const UpSampleBackward& op, const Site& site) {
-  expect_inputs(site, 1);
-  expect_factors(op, site);
-  const Typed& dy = image(site, 0);
-  if (dy.shape[1] % op.height != 0 || dy.shape[2] % op.width != 0) {
-    fail(site, "the gradient ", to_string(dy.shape), " is not of an image enlarged ", op.height,
-         "x", op.width);
+Outputs UpSampleBackward::infer(const ShapeContext& context) const {
+  expect_inputs(context, 1);
+  expect_factors(*this, context);
+  const Typed& dy = image(context, 0);
+  if (dy.shape[1] % height != 0 || dy.shape[2] % width != 0) {
+    fail(context, "the gradient ", to_string(dy.shape), " is not of an image enlarged ", height,
+         "x", width);
   }
-  return {{{kBatch, dy.shape[1] / op.height, dy.shape[2] / op.width, dy.shape[3]}, dy.type}};
+  return {{{kBatch, dy.shape[1] / height, dy.shape[2] / width, dy.shape[3]}, dy.type}};
 }
 
-Gradients differentiate(const UpSampleBackward&, GradientSite& site) { no_gradient(site); }
-
-}  // namespace trainer::graph::rules
+}  // namespace trainer::graph

@@ -1,9 +1,11 @@
+#include "graph/ops/update.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 
+#include "graph/contexts.h"
 #include "graph/op_text.h"
-#include "graph/rules.h"
 
 namespace trainer::graph {
 namespace {
@@ -51,27 +53,6 @@ double momentum_schedule(std::uint64_t t) {
   return kProducts[std::min<std::uint64_t>(t, kFactors - 1)];
 }
 
-}  // namespace
-
-NadamFactors factors_of(const NadamRule& rule, std::uint64_t t) {
-  const auto b1 = static_cast<double>(rule.beta_1), n = static_cast<double>(t);
-  const auto momentum = [&](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
-  const double now = momentum(n), next = momentum(n + 1);
-  const double product = momentum_schedule(t) * std::pow(b1, n);
-  return {next / (1 - product * next), (1 - now) / (1 - product),
-          1 / (1 - std::pow(static_cast<double>(rule.beta_2), n))};
-}
-
-std::vector<Slot> slots_of(const Update& update) {
-  std::vector<Slot> slots =
-      std::visit([](const auto& rule) { return rule_slots(rule); }, update.rule);
-  if (update.ema > 0) slots.push_back({"average", true});
-  return slots;
-}
-
-namespace rules {
-namespace {
-
 std::string rule_text(const SgdRule& rule) {
   if (rule.momentum == 0) return "sgd";
   return words({concat("sgd momentum ", rule.momentum), flag(rule.nesterov, "nesterov")});
@@ -118,34 +99,40 @@ std::string clip_text(const Clip& clip) {
   return "?";
 }
 
-std::string update_text(const Update& op) {
-  return words({std::visit([](const auto& rule) { return rule_text(rule); }, op.rule),
-                clip_text(op.clip), op.l1 > 0 ? concat("l1 ", op.l1) : "",
-                op.l2 > 0 ? concat("l2 ", op.l2) : "",
-                op.weight_decay > 0 ? concat("decay ", op.weight_decay) : "",
-                op.learning_rate_multiplier != 1 ? concat("lr x", op.learning_rate_multiplier) : "",
-                op.ema > 0 ? concat("ema ", op.ema) : ""});
-}
-
 }  // namespace
 
-const char* name(const Update&) { return "update"; }
-std::string text(const Update& op) { return update_text(op); }
-std::int64_t flops(const Update&, const Operands&) { return 0; }
-int alias(const Update&, int output) { return output == 0 ? 0 : output + 1; }
+NadamFactors factors_of(const NadamRule& rule, std::uint64_t t) {
+  const auto b1 = static_cast<double>(rule.beta_1), n = static_cast<double>(t);
+  const auto momentum = [&](double i) { return b1 * (1 - 0.5 * std::pow(0.96, i)); };
+  const double now = momentum(n), next = momentum(n + 1);
+  const double product = momentum_schedule(t) * std::pow(b1, n);
+  return {next / (1 - product * next), (1 - now) / (1 - product),
+          1 / (1 - std::pow(static_cast<double>(rule.beta_2), n))};
+}
 
-// In place: the parameter, then the slots, as alias_of() says.
-Outputs infer(const Update& op, const Site& site) {
-  const std::size_t slots = slots_of(op).size();
-  expect_inputs(site, 2 + slots);
-  const Typed& parameter = site.inputs[0];
-  for (std::size_t i = 1; i < site.inputs.size(); ++i) {
-    expect_shape(site, i, parameter.shape, i == 1 ? "gradient" : "slot");
+std::vector<Slot> slots_of(const Update& update) {
+  std::vector<Slot> slots =
+      std::visit([](const auto& rule) { return rule_slots(rule); }, update.rule);
+  if (update.ema > 0) slots.push_back({"average", true});
+  return slots;
+}
+
+std::string Update::text() const {
+  return words({std::visit([](const auto& each) { return rule_text(each); }, rule), clip_text(clip),
+                l1 > 0 ? concat("l1 ", l1) : "", l2 > 0 ? concat("l2 ", l2) : "",
+                weight_decay > 0 ? concat("decay ", weight_decay) : "",
+                learning_rate_multiplier != 1 ? concat("lr x", learning_rate_multiplier) : "",
+                ema > 0 ? concat("ema ", ema) : ""});
+}
+
+Outputs Update::infer(const ShapeContext& context) const {
+  const std::size_t slots = slots_of(*this).size();
+  expect_inputs(context, 2 + slots);
+  const Typed& parameter = context.inputs[0];
+  for (std::size_t i = 1; i < context.inputs.size(); ++i) {
+    expect_shape(context, i, parameter.shape, i == 1 ? "gradient" : "slot");
   }
   return Outputs(1 + slots, parameter);
 }
 
-Gradients differentiate(const Update&, GradientSite& site) { no_gradient(site); }
-
-}  // namespace rules
 }  // namespace trainer::graph

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "backend/cuda/kernels/launch.h"
-#include "graph/op.h"
+#include "graph/ops/activation.h"
 
 namespace trainer::backend::cuda {
 

@@ -10,7 +10,7 @@
 
 #include "backend/cuda/kernels/step.h"
 #include "base/types.h"
-#include "graph/op.h"
+#include "graph/ops/batch_norm.h"
 
 namespace trainer::backend::cuda {
 

@@ -8,7 +8,8 @@
 #include <cstdint>
 
 #include "base/types.h"
-#include "graph/op.h"
+#include "graph/ops/activation.h"
+#include "graph/window.h"
 
 namespace trainer::backend::cuda {
 

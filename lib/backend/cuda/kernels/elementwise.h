@@ -10,7 +10,9 @@
 
 #include "backend/cuda/kernels/step.h"
 #include "base/types.h"
-#include "graph/op.h"
+#include "graph/ops/activation.h"
+#include "graph/ops/dropout.h"
+#include "graph/ops/preprocess.h"
 
 namespace trainer::backend::cuda {
 

@@ -7,7 +7,8 @@
 
 #include "backend/cuda/kernels/step.h"
 #include "base/types.h"
-#include "graph/op.h"
+#include "graph/ops/class_rank.h"
+#include "graph/ops/loss.h"
 
 namespace trainer::backend::cuda {
 

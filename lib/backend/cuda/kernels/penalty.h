@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "graph/op.h"
+#include "graph/ops/l2_penalty.h"
 
 namespace trainer::backend::cuda {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 
 #include "base/types.h"
-#include "graph/op.h"
+#include "graph/ops/pool.h"
 
 namespace trainer::backend::cuda {
 

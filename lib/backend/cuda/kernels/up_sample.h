@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/types.h"
-#include "graph/op.h"
+#include "graph/ops/up_sample.h"
 
 namespace trainer::backend::cuda {
 

@@ -6,7 +6,7 @@
 
 #include "backend/cuda/kernels/launch.h"
 #include "backend/cuda/kernels/reduce.cuh"
-#include "graph/op.h"
+#include "graph/window.h"
 
 namespace trainer::backend::cuda {
 

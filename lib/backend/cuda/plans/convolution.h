@@ -11,7 +11,7 @@
 #include "backend/cuda/plans/tuning.h"
 #include "base/files.h"
 #include "base/types.h"
-#include "graph/op.h"
+#include "graph/window.h"
 
 namespace trainer::backend::cuda {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "backend/cuda/kernels/step.h"
-#include "graph/op.h"
+#include "graph/ops/update.h"
 
 namespace trainer::backend::cuda {
 

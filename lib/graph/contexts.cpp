@@ -1,0 +1,128 @@
+#include "graph/contexts.h"
+
+#include <stdexcept>
+
+namespace trainer::graph {
+
+void expect_inputs(const ShapeContext& context, std::size_t count) {
+  if (context.inputs.size() != count) {
+    throw std::logic_error(
+        concat(context.name, ": has ", context.inputs.size(), " inputs, the op takes ", count));
+  }
+}
+
+void expect_two_or_more(const ShapeContext& context) {
+  if (context.inputs.size() < 2) {
+    fail(context, "expects at least two inputs, got ", context.inputs.size(),
+         "; name them with inputs: [first, second]");
+  }
+}
+
+const Typed& floats(const ShapeContext& context, std::size_t i) {
+  const Typed& x = context.inputs[i];
+  if (!is_float(x.type)) fail(context, "expects floating-point input, got ", to_string(x.type));
+  return x;
+}
+
+const Typed& image(const ShapeContext& context, std::size_t i) {
+  const Typed& x = context.inputs[i];
+  if (x.shape.rank() != 4 || !x.shape.batched()) {
+    fail(context, "expects an image [batch, height, width, channels], but its input is ",
+         to_string(x.shape), "; move it before the layer that flattens, or add a reshape");
+  }
+  if (!is_float(x.type)) fail(context, "expects floating-point input, got ", to_string(x.type));
+  return x;
+}
+
+const Typed& rows(const ShapeContext& context, std::size_t i, const char* advice) {
+  const Typed& x = context.inputs[i];
+  if (x.shape.rank() != 2 || !x.shape.batched()) {
+    fail(context, "expects [batch, features], but its input is ", to_string(x.shape), "; ", advice);
+  }
+  if (!is_float(x.type)) fail(context, "expects floating-point input, got ", to_string(x.type));
+  return x;
+}
+
+void expect_shape(const ShapeContext& context, std::size_t i, const Shape& shape,
+                  const char* what) {
+  if (context.inputs[i].shape == shape) return;
+  fail(context, what, " is ", to_string(context.inputs[i].shape), ", expected ", to_string(shape));
+}
+
+Shape slide(const ShapeContext& context, const Window& window, const Shape& x,
+            std::int64_t channels, bool may_cut) {
+  for (int axis = 0; axis < 2; ++axis) {
+    const auto a = static_cast<std::size_t>(axis);
+    if (window.size[a] < 1 || window.stride[a] < 1 || window.dilation[a] < 1) {
+      fail(context, "window size, strides and dilation rate must be 1 or more");
+    }
+    if (window.pad_before[a] < 0 || (window.pad_after[a] < 0 && !may_cut)) {
+      fail(context, "padding must be 0 or more");
+    }
+  }
+  const std::int64_t height = window.output(x[1], 0);
+  const std::int64_t width = window.output(x[2], 1);
+  if (height <= 0 || width <= 0) {
+    const bool dilated = window.dilation[0] > 1 || window.dilation[1] > 1;
+    const std::string dilation =
+        dilated ? concat(" dilated by ", window.dilation[0], "x", window.dilation[1]) : "";
+    fail(context, "window ", window.size[0], "x", window.size[1], dilation, " does not fit into ",
+         x[1] + window.pad_before[0] + window.pad_after[0], "x",
+         x[2] + window.pad_before[1] + window.pad_after[1], " (input ", to_string(x),
+         "); use a smaller window, padding: same, or fewer strides and poolings before it");
+  }
+  return {kBatch, height, width, channels};
+}
+
+Shape slide_pool(const ShapeContext& context, const Window& window, const Shape& x) {
+  const Shape y = slide(context, window, x, x[3]);
+  for (std::size_t a = 0; a < 2; ++a) {
+    if (window.pad_before[a] >= window.size[a] || window.pad_after[a] >= window.size[a]) {
+      fail(context, "padding of ", window.pad_before[a], " and ", window.pad_after[a],
+           " pixels leaves windows of ", window.size[a],
+           " without a pixel of the image; pad by less than the pool size");
+    }
+  }
+  return y;
+}
+
+bool ends_with(const Shape& x, const Shape& part) {
+  if (part.batched() || part.rank() >= x.rank()) return false;
+  const std::size_t skip = x.rank() - part.rank();
+  for (std::size_t i = 0; i < part.rank(); ++i) {
+    if (x[skip + i] != part[i]) return false;
+  }
+  return true;
+}
+
+std::vector<ValueId> GradientContext::emit(Op op, std::vector<ValueId> inputs) {
+  return graph.add(std::move(op), std::move(inputs), node.name, node.loc, Phase::kBackward);
+}
+
+ValueId GradientContext::before_activation(const Activation& activation) {
+  if (activation.linear()) return dy();
+  if (!activation.differentiable_from_output()) {
+    throw std::logic_error(concat(node.name, ": ", to_string(activation.kind),
+                                  " was fused, but its derivative needs its input"));
+  }
+  return emit1(ActivateBackward{activation}, {y(), dy()});
+}
+
+void GradientContext::extend(Op op) {
+  std::vector<Typed> inputs;
+  for (const ValueId id : node.inputs) inputs.push_back({graph[id].shape, graph[id].type});
+  const std::vector<Typed> outputs = infer(op, inputs, node.name, node.loc);
+  for (std::size_t i = node.outputs.size(); i < outputs.size(); ++i) {
+    Value value;
+    value.name = concat(node.name, ":", i);
+    value.shape = outputs[i].shape;
+    value.type = outputs[i].type;
+    value.loc = node.loc;
+    node.outputs.push_back(graph.add_value(std::move(value)));
+  }
+  Node& own = graph.nodes[static_cast<std::size_t>(index)];
+  own.op = std::move(op);
+  own.outputs = node.outputs;
+}
+
+}  // namespace trainer::graph

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/rules.h"
+
+namespace trainer::graph {
+
+enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredError };
+
+// Multiplies each term -log p of a cross-entropy, where p is the probability of the term's target,
+// by (1 - p)^gamma. alpha: softmax multiplies all terms by alpha; binary multiplies the terms of
+// target 1 by alpha and those of target 0 by 1 - alpha, and none if alpha is negative.
+struct Focal {
+  float gamma = 2;
+  float alpha = -1;
+};
+
+// logits [batch, n], labels -> loss [batch], [dlogits]. The gradient is that of
+// sum(loss) * loss_scale, where loss_scale is the run-time scalar 1 / (true samples of the global
+// batch).
+// Labels are int32 [batch], the indices of classes, or float32 [batch, n], the targets. Binary
+// cross-entropy: n is 1 and the label is 0 or 1, or the n labels are targets. The mean squared
+// error is the mean over n; for it int32 labels stand for one-hot targets.
+struct Loss {
+  LossKind kind = LossKind::kSoftmaxCrossEntropy;
+  float label_smoothing = 0;
+  bool gradient = false;  // gives dlogits
+  std::optional<Focal> focal = {};
+  // One factor per class for the loss of its samples; empty: none. The class of float32 targets is
+  // that of the largest one, and that of a single target is 1 if the target is > 0.5.
+  std::vector<float> class_weight = {};
+  // float32 labels are [batch, n + 1], where the last number is a factor for the sample's loss.
+  // int32 labels have no such factor.
+  bool sample_weight = false;
+
+  static constexpr const char* kName = "loss";
+  std::string text() const;
+  Outputs infer(const ShapeContext& context) const;
+  Gradients differentiate(GradientContext& context) const;
+  std::int64_t flops(const NodeShapes&) const { return 0; }
+  int alias(int) const { return -1; }
+};
+
+}  // namespace trainer::graph

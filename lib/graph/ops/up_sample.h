@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+
+#include "graph/rules.h"
+
+namespace trainer::graph {
+
+// x [batch, h, w, c] -> y [batch, h * height, w * width, c], as Keras's UpSampling2D. Bilinear uses
+// half-pixel centres; a pixel outside the image has the value of the nearest pixel inside.
+struct UpSample {
+  enum class Kind { kNearest, kBilinear };
+  Kind kind = Kind::kNearest;
+  std::int64_t height = 2, width = 2;
+
+  static constexpr const char* kName = "up_sample";
+  std::string text() const;
+  Outputs infer(const ShapeContext& context) const;
+  Gradients differentiate(GradientContext& context) const;
+  std::int64_t flops(const NodeShapes&) const { return 0; }
+  int alias(int) const { return -1; }
+};
+
+// dy -> dx
+struct UpSampleBackward {
+  UpSample::Kind kind = UpSample::Kind::kNearest;
+  std::int64_t height = 2, width = 2;
+
+  static constexpr const char* kName = "up_sample_backward";
+  std::string text() const;
+  Outputs infer(const ShapeContext& context) const;
+  Gradients differentiate(GradientContext& context) const { no_gradient(context); }
+  std::int64_t flops(const NodeShapes&) const { return 0; }
+  int alias(int) const { return -1; }
+};
+
+}  // namespace trainer::graph

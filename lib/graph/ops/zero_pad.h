@@ -1,0 +1,33 @@
+#pragma once
+
+#include <string>
+
+#include "graph/rules.h"
+
+namespace trainer::graph {
+
+// x [batch, h, w, c] -> y [batch, top + h + bottom, left + w + right, c] with zeros around x
+struct ZeroPad {
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
+
+  static constexpr const char* kName = "zero_pad";
+  std::string text() const;
+  Outputs infer(const ShapeContext& context) const;
+  Gradients differentiate(GradientContext& context) const;
+  std::int64_t flops(const NodeShapes&) const { return 0; }
+  int alias(int) const { return -1; }
+};
+
+// x -> y without so many pixels at each side: the gradient of ZeroPad.
+struct Crop {
+  std::int64_t top = 0, bottom = 0, left = 0, right = 0;
+
+  static constexpr const char* kName = "crop";
+  std::string text() const;
+  Outputs infer(const ShapeContext& context) const;
+  Gradients differentiate(GradientContext& context) const { no_gradient(context); }
+  std::int64_t flops(const NodeShapes&) const { return 0; }
+  int alias(int) const { return -1; }
+};
+
+}  // namespace trainer::graph
