@@ -67,5 +67,27 @@ class Recipe(unittest.TestCase):
             self.assertEqual(recipe.files_naming(["Pool", r"pool\w*"], root=root), ["a/CMakeLists.txt", "a/one.cpp", "a/two.cpp"])
 
 
+class FilesOfOps(unittest.TestCase):
+    """An op is in the file of one name, whichever folder a reader looks in."""
+
+    def file_names(self, folder, suffix, pattern):
+        found = {}
+        for path in sorted((ROOT / folder).glob("*" + suffix)):
+            for op in re.findall(pattern, path.read_text(), re.MULTILINE):
+                self.assertNotIn(op, found, f"{folder}: {op} is in two files")
+                found[op] = path.stem
+        return found
+
+    def ops(self):
+        listed = re.search(r"using Op =\s*std::variant<([^>]*)>", (ROOT / "lib/graph/op.h").read_text())
+        return [op.strip() for op in listed.group(1).split(",")]
+
+    def test_cuda_lowers_each_op_in_the_file_of_its_name_in_graph(self):
+        structs = self.file_names("lib/graph/ops", ".h", r"^struct (\w+)")
+        lowered = self.file_names("lib/backend/cuda/lower", ".cpp", r"\blower\(const graph::(\w+)&")
+        self.assertGreater(len(self.ops()), 40)
+        self.assertEqual({op: lowered.get(op) for op in self.ops()}, {op: structs.get(op) for op in self.ops()})
+
+
 if __name__ == "__main__":
     unittest.main()

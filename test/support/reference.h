@@ -1,4 +1,4 @@
-// The meaning of a graph in plain double-precision loops, straight from the formulas in graph/op.h:
+// The meaning of a graph in plain double-precision loops, straight from the formulas in graph/ops:
 // what backends are held against.
 #pragma once
 

@@ -87,6 +87,7 @@ Program Lowering::lower() {
   return program;
 }
 
+template <>
 void lower(const SingleNode& group, Lowering& l) {
   std::visit([&l](const auto& op) { lower(op, l); }, group.node->op);
 }

@@ -50,7 +50,7 @@ struct GradientNorm {
   graph::Activation activation;
 };
 
-// The set is closed: a group without a lower() does not compile. The fused results have the same
+// The set is closed: a group without a lower() does not link. The fused results have the same
 // bits as those of their nodes, since each value is rounded to its type.
 using Group = std::variant<SingleNode, AddActivate, NormAdd, AddActivateBackward, GradientNorm>;
 

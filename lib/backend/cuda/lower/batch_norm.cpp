@@ -90,10 +90,12 @@ void lower_norm_backward(const graph::Node& norm, BufferId x, const NormGradient
   });
 }
 
+template <>
 void lower(const graph::BatchNorm& op, Lowering& l) {
   lower_norm(l.node(), -1, op.activation, l.output(0), "kernel", l);
 }
 
+template <>
 void lower(const graph::BatchNormBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const BufferId dy = l.input_as(1, dx.type).buffer;
@@ -102,6 +104,7 @@ void lower(const graph::BatchNormBackward& op, Lowering& l) {
                       "kernel", l);
 }
 
+template <>
 void lower(const graph::UpdateStatistics& op, Lowering& l) {
   const BufferId moving_mean = l.input(0).buffer, moving_variance = l.input(1).buffer;
   const BufferId mean = l.input(2).buffer, inverse_std = l.input(3).buffer;
@@ -112,6 +115,7 @@ void lower(const graph::UpdateStatistics& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::BatchNormInference& op, Lowering& l) {
   const Operand x = l.input(0);
   BufferId values[4];
@@ -128,6 +132,7 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;
@@ -152,6 +157,7 @@ void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::FoldBatchNorm& op, Lowering& l) {
   const std::size_t norm = op.bias ? 2 : 1;
   const float* kernel = l.persistent(0);

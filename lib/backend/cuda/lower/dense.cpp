@@ -4,6 +4,7 @@
 
 namespace trainer::backend::cuda {
 
+template <>
 void lower(const graph::Dense& op, Lowering& l) {
   const Operand x = l.input(0);
   const Operand y = l.output(0);
@@ -31,6 +32,7 @@ void lower(const graph::Dense& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::DenseBackwardData& op, Lowering& l) {
   const Operand dx = l.output(0);
   const Operand dy = l.input_as(0, dx.type);
@@ -49,6 +51,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0);
   const Operand dy = l.input_as(1, x.type);

@@ -14,6 +14,7 @@ GroupShape group_shape(const Op& op, const Operand& x) {
 
 }  // namespace
 
+template <>
 void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand y = l.output(0);
   const Operand x = l.input_as(0, y.type);
@@ -25,6 +26,7 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const BufferId dgamma = l.output(1).buffer, dbeta = l.output(2).buffer;

@@ -1,4 +1,3 @@
-// Products and sums with a factor or bias that is repeated.
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/repeated.h"
 #include "backend/cuda/program.h"
@@ -17,6 +16,7 @@ RepeatedShape repeated(const Shape& x, const Shape& part) {
 
 }  // namespace
 
+template <>
 void lower(const graph::Multiply&, Lowering& l) {
   const Operand y = l.output(0);
   const Operand x = l.input_as(0, y.type);
@@ -33,15 +33,7 @@ void lower(const graph::Multiply&, Lowering& l) {
   });
 }
 
-void lower(const graph::AddBias&, Lowering& l) {
-  const Operand y = l.output(0);
-  const Operand x = l.input_as(0, y.type), bias = l.input(1);
-  const RepeatedShape shape = repeated(x.shape, bias.shape);
-  l.step("kernel", [=](const StepContext& c) {
-    add_repeated(c.at(x.buffer), c.at<float>(bias.buffer), c.at(y.buffer), y.type, shape, c.stream);
-  });
-}
-
+template <>
 void lower(const graph::SumProduct& op, Lowering& l) {
   const Operand sum = l.output(0);
   const bool batched = op.shape.batched(), two = l.input_count() == 2;

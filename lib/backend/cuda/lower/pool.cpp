@@ -11,6 +11,7 @@ PoolShape shape_of(const Operand& image, const graph::Window& window) {
 
 }  // namespace
 
+template <>
 void lower(const graph::Pool& op, Lowering& l) {
   const Operand x = l.input(0);
   const Operand y = l.output(0);
@@ -27,6 +28,7 @@ void lower(const graph::Pool& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::PoolBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const Operand dy = l.input_as(0, dx.type);
@@ -46,6 +48,7 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::GlobalPool& op, Lowering& l) {
   const Operand x = l.input(0);
   const Operand y = l.output(0);
@@ -55,6 +58,7 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const Operand dy = l.input_as(0, dx.type);

@@ -4,6 +4,7 @@
 
 namespace trainer::backend::cuda {
 
+template <>
 void lower(const AddActivate& group, Lowering& l) {
   const BufferId a = l.value(group.terms[0]).buffer, b = l.value(group.terms[1]).buffer;
   const Operand y = l.output(0);
@@ -12,6 +13,7 @@ void lower(const AddActivate& group, Lowering& l) {
   });
 }
 
+template <>
 void lower(const AddActivateBackward& group, Lowering& l) {
   const BufferId a = l.value(group.terms[0]).buffer, b = l.value(group.terms[1]).buffer;
   const BufferId saved = l.value(group.saved).buffer;
@@ -22,11 +24,13 @@ void lower(const AddActivateBackward& group, Lowering& l) {
   });
 }
 
+template <>
 void lower(const NormAdd& group, Lowering& l) {
   lower_norm(*group.norm, l.value(group.addend).buffer, group.activation, l.output(0),
              "with batch norm, kernel", l);
 }
 
+template <>
 void lower(const GradientNorm& group, Lowering& l) {
   const auto buffer = [&l](graph::ValueId id) {
     return id == graph::kNoValue ? -1 : l.value(id).buffer;

@@ -12,6 +12,7 @@ UpSampleShape up_sample_shape(const Op& op, const Operand& x) {
 
 }  // namespace
 
+template <>
 void lower(const graph::UpSample& op, Lowering& l) {
   const Operand y = l.output(0);
   const Operand x = l.input_as(0, y.type);
@@ -20,6 +21,7 @@ void lower(const graph::UpSample& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const Operand dy = l.input_as(0, dx.type);

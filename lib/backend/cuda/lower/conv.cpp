@@ -55,6 +55,7 @@ void lower_depthwise(const graph::Conv& op, Lowering& l, const Operand& x, const
 
 }  // namespace
 
+template <>
 void lower(const graph::Conv& op, Lowering& l) {
   const Operand x = l.input(0);
   const Operand y = l.output(0);
@@ -80,6 +81,7 @@ void lower(const graph::Conv& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dx = l.output(0);
   const Operand dy = l.input_as(0, dx.type);
@@ -102,6 +104,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0);
   const Operand dy = l.input_as(1, x.type);
@@ -135,9 +138,11 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::ConvMaxPool&, Lowering&) {
   throw std::logic_error("conv_max_pool is not among the capabilities of CUDA devices");
 }
+template <>
 void lower(const graph::ConvMaxPoolBackwardWeights&, Lowering&) {
   throw std::logic_error("conv_max_pool is not among the capabilities of CUDA devices");
 }

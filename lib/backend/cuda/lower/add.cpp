@@ -1,0 +1,44 @@
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/repeated.h"
+#include "backend/cuda/program.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// The number of inputs that the kernel adds at once.
+constexpr std::size_t kMaxInputs = 8;
+
+}  // namespace
+
+template <>
+void lower(const graph::Add&, Lowering& l) {
+  const Operand y = l.output(0);
+  std::vector<BufferId> inputs;
+  for (std::size_t i = 0; i < l.input_count(); ++i) {
+    inputs.push_back(l.input_as(i, y.type).buffer);
+  }
+  for (const BufferId input : inputs) l.use(input);
+  l.use(y.buffer);
+  l.step("kernel", [=](const StepContext& c) {
+    std::vector<const void*> from;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      from.push_back(c.at(inputs[i]));
+      if (from.size() < kMaxInputs && i + 1 < inputs.size()) continue;
+      add(from, c.at(y.buffer), y.type, y.elements(), c.stream);
+      from.assign(1, c.at(y.buffer));
+    }
+  });
+}
+
+template <>
+void lower(const graph::AddBias&, Lowering& l) {
+  const Operand y = l.output(0);
+  const Operand x = l.input_as(0, y.type), bias = l.input(1);
+  const std::int64_t width = bias.elements();
+  const RepeatedShape shape{1, x.elements() / width, width};
+  l.step("kernel", [=](const StepContext& c) {
+    add_repeated(c.at(x.buffer), c.at<float>(bias.buffer), c.at(y.buffer), y.type, shape, c.stream);
+  });
+}
+
+}  // namespace trainer::backend::cuda

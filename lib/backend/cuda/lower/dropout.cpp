@@ -1,0 +1,23 @@
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/program.h"
+
+namespace trainer::backend::cuda {
+
+template <>
+void lower(const graph::Dropout& op, Lowering& l) {
+  const Operand y = l.output(0);
+  const Operand x = l.input_as(0, y.type);
+  const std::int64_t samples = l.samples(), elements = x.elements() / samples;
+  if (op.unit != graph::Dropout::Unit::kElement) {
+    return l.step("kernel", [=](const StepContext& c) {
+      drop_units(op, c.at(x.buffer), c.at(y.buffer), y.type, samples, elements / x.c(), x.c(),
+                 c.first_sample, c.scalars, c.stream);
+    });
+  }
+  l.step("kernel", [=](const StepContext& c) {
+    dropout(op, c.at(x.buffer), c.at(y.buffer), y.type, samples, elements, c.first_sample,
+            c.scalars, c.stream);
+  });
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,22 @@
+#include "backend/cuda/kernels/penalty.h"
+#include "backend/cuda/program.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+// Partial sums of penalty().
+constexpr std::int64_t kPenaltyScratch = 1024 * sizeof(double);
+
+}  // namespace
+
+template <>
+void lower(const graph::L2Penalty& op, Lowering& l) {
+  const BufferId w = l.input(0).buffer, y = l.output(0).buffer;
+  const std::int64_t count = l.input_shape(0).elements();
+  const BufferId scratch = l.scratch(kPenaltyScratch);
+  l.step("kernel", [=](const StepContext& c) {
+    penalty(op, c.at<float>(w), count, c.at<float>(y), c.at<double>(scratch), c.stream);
+  });
+}
+
+}  // namespace trainer::backend::cuda

@@ -1,0 +1,40 @@
+#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/program.h"
+
+namespace trainer::backend::cuda {
+namespace {
+
+BoxPitch pitch_of(const Operand& image) {
+  const std::int64_t pixel = image.c() * static_cast<std::int64_t>(size_of(image.type));
+  return {image.h() * image.w() * pixel, image.w() * pixel, pixel};
+}
+
+}  // namespace
+
+template <>
+void lower(const graph::ZeroPad& op, Lowering& l) {
+  const Operand y = l.output(0);
+  const Operand x = l.input_as(0, y.type);
+  const BoxPitch from = pitch_of(x), to = pitch_of(y);
+  const std::int64_t offset = op.top * to.row + op.left * to.pixel;
+  l.step("copy", [=](const StepContext& c) {
+    check(cudaMemsetAsync(c.at(y.buffer), 0, static_cast<std::size_t>(y.bytes()), c.stream),
+          "cudaMemsetAsync");
+    copy_box(c.at(x.buffer), from, c.at<std::byte>(y.buffer) + offset, to, x.n(), x.h(), x.w(),
+             from.pixel, c.stream);
+  });
+}
+
+template <>
+void lower(const graph::Crop& op, Lowering& l) {
+  const Operand y = l.output(0);
+  const Operand x = l.input_as(0, y.type);
+  const BoxPitch from = pitch_of(x), to = pitch_of(y);
+  const std::int64_t offset = op.top * from.row + op.left * from.pixel;
+  l.step("copy", [=](const StepContext& c) {
+    copy_box(c.at<std::byte>(x.buffer) + offset, from, c.at(y.buffer), to, y.n(), y.h(), y.w(),
+             to.pixel, c.stream);
+  });
+}
+
+}  // namespace trainer::backend::cuda
