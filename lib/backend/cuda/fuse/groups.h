@@ -1,20 +1,14 @@
-// The stage between the compiled graph and the lowering decides which nodes run as one step. Each
-// pattern has a file of its own, and each group has one lower() in the file of its name in lower/.
+// The groups that the CUDA backend runs as one step (backend/fuse/grouping.h). Each pattern has a
+// file of its own, and each group has one lower() in the file of its name in lower/.
 #pragma once
 
-#include <map>
-#include <numeric>
 #include <variant>
 #include <vector>
 
+#include "backend/fuse/grouping.h"
 #include "graph/graph.h"
 
 namespace trainer::backend::cuda {
-
-// A node that runs alone.
-struct SingleNode {
-  const graph::Node* node = nullptr;
-};
 
 // y = activation(x[0] + x[1]): residual_sum.cpp. Without an activation it is not a group.
 struct AddActivate {
@@ -54,30 +48,7 @@ struct GradientNorm {
 // bits as those of their nodes, since each value is rounded to its type.
 using Group = std::variant<SingleNode, AddActivate, NormAdd, AddActivateBackward, GradientNorm>;
 
-// Which nodes belong to which group, while passes look for them.
-class Grouping {
- public:
-  explicit Grouping(const graph::Graph& graph)
-      : graph_(graph), taken_(graph.nodes.size(), false), place_(graph.nodes.size()) {
-    std::iota(place_.begin(), place_.end(), 0);
-  }
-
-  const graph::Graph& graph() const { return graph_; }
-  bool is_taken(int node) const { return taken_[static_cast<std::size_t>(node)]; }
-  // Runs the nodes as `group`, in the place of the node `at`, which is one of them.
-  void take(const std::vector<int>& nodes, int at, Group group);
-  // All groups, in an order in which they can run; nodes that no group has taken run alone. Throws
-  // std::logic_error if a group would run before what it reads.
-  std::vector<Group> groups() const;
-
- private:
-  void check_order() const;
-
-  const graph::Graph& graph_;
-  std::vector<bool> taken_;
-  std::vector<int> place_;  // the node in whose place each node runs
-  std::map<int, Group> at_;
-};
+using Grouping = backend::Grouping<Group>;
 
 // The patterns.
 void fuse_residual_sums(Grouping& grouping);

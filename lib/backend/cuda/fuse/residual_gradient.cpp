@@ -54,9 +54,7 @@ int find_norm(const Grouping& grouping, ValueId dy, int i) {
     if (norm == nullptr || !norm->activation.linear() || grouping.is_taken(user)) continue;
     if (node.inputs[1] != dy || !same_type(graph, dy, node.outputs[0])) continue;
     if (!same_type(graph, node.inputs[0], dy)) continue;
-    const bool ready = std::all_of(node.inputs.begin(), node.inputs.end(),
-                                   [&](ValueId id) { return graph.producer(id) <= i; });
-    if (ready) return user;
+    if (inputs_exist_at(graph, node, i)) return user;
   }
   return -1;
 }

@@ -1,0 +1,94 @@
+// The stage between the compiled graph and a backend's lowering decides which nodes run as one
+// group. Each backend has a closed set of groups, and one list of patterns that look for them, in
+// its own folder `fuse`. This is the bookkeeping that the backends share.
+#pragma once
+
+#include <map>
+#include <numeric>
+#include <stdexcept>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "graph/graph.h"
+
+namespace trainer::backend {
+
+// A node that runs alone.
+struct SingleNode {
+  const graph::Node* node = nullptr;
+};
+
+// Which nodes belong to which group, while patterns look for them. `Group` is a std::variant with
+// SingleNode; each of its alternatives begins with the member `node`, which names the group.
+template <class Group>
+class Grouping {
+ public:
+  explicit Grouping(const graph::Graph& graph)
+      : graph_(graph), taken_(graph.nodes.size(), false), place_(graph.nodes.size()) {
+    std::iota(place_.begin(), place_.end(), 0);
+  }
+
+  const graph::Graph& graph() const { return graph_; }
+  bool is_taken(int node) const { return taken_[static_cast<std::size_t>(node)]; }
+
+  // Runs the nodes, which are not taken, as `group` in the place of the node `at`, one of them.
+  void take(const std::vector<int>& nodes, int at, Group group) {
+    for (const int node : nodes) {
+      if (is_taken(node)) {
+        throw std::logic_error(concat("two fusions take ", graph_.nodes[index(node)].name,
+                                      "; internal error, please report it"));
+      }
+      taken_[index(node)] = true;
+      place_[index(node)] = at;
+    }
+    at_.emplace(at, group);
+  }
+
+  // Returns the group of a node that patterns change one after another. The first one makes it, a
+  // T of this node alone.
+  template <class T>
+  T& change(int node) {
+    if (!is_taken(node)) take({node}, node, T{&graph_.nodes[index(node)]});
+    return std::get<T>(at_.at(node));
+  }
+
+  // All groups, in an order in which they can run; nodes that no group has taken run alone. Throws
+  // std::logic_error if a group would run before what it reads.
+  std::vector<Group> groups() const {
+    check_order();
+    std::vector<Group> all;
+    for (int i = 0; i < static_cast<int>(graph_.nodes.size()); ++i) {
+      if (const auto found = at_.find(i); found != at_.end()) {
+        all.push_back(found->second);
+      } else if (!is_taken(i)) {
+        all.emplace_back(SingleNode{&graph_.nodes[index(i)]});
+      }
+    }
+    return all;
+  }
+
+ private:
+  static std::size_t index(int node) { return static_cast<std::size_t>(node); }
+
+  // A pattern that moved a node before what it reads would compute from memory that nothing has
+  // written.
+  void check_order() const {
+    for (std::size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (const graph::ValueId id : graph_.nodes[i].inputs) {
+        const int producer = graph_.producer(id);
+        if (producer < 0 || place_[index(producer)] <= place_[i]) continue;
+        throw std::logic_error(concat("the fusion of ", graph_.nodes[i].name, " runs before ",
+                                      graph_.nodes[index(producer)].name,
+                                      ", whose result it reads; internal error, please report it"));
+      }
+    }
+  }
+
+  const graph::Graph& graph_;
+  std::vector<bool> taken_;
+  std::vector<int> place_;  // the node in whose place each node runs
+  std::map<int, Group> at_;
+};
+
+}  // namespace trainer::backend

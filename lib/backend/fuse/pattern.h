@@ -1,0 +1,41 @@
+// Questions about a graph that the patterns of several backends ask.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "graph/graph.h"
+
+namespace trainer::backend {
+
+inline const graph::Node& node_at(const graph::Graph& graph, int node) {
+  return graph.nodes[static_cast<std::size_t>(node)];
+}
+
+inline bool is_output(const graph::Graph& graph, graph::ValueId id) {
+  return std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
+}
+
+// The only node that reads the value; none where several do, or the caller does.
+inline std::optional<int> only_consumer(const graph::Graph& graph, graph::ValueId id) {
+  if (is_output(graph, id)) return std::nullopt;
+  const std::vector<int> consumers = graph.consumers(id);
+  if (consumers.size() != 1) return std::nullopt;
+  return consumers[0];
+}
+
+// The op of the node that makes the value, if it is an Op; null otherwise.
+template <class Op>
+const Op* made_by(const graph::Graph& graph, graph::ValueId id) {
+  const int producer = graph.producer(id);
+  return producer < 0 ? nullptr : std::get_if<Op>(&node_at(graph, producer).op);
+}
+
+// True if the node, which reads the values, could run in the place of node `at`: all of them exist
+// by then.
+inline bool inputs_exist_at(const graph::Graph& graph, const graph::Node& node, int at) {
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](graph::ValueId id) { return graph.producer(id) <= at; });
+}
+
+}  // namespace trainer::backend
