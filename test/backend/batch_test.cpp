@@ -71,7 +71,7 @@ TEST_CASE("lanes compute dense layers of many parameters together, and hold thei
     Runner runner(open(setup), graph, options);
     std::ostringstream program;
     runner.print(program);
-    const bool joint = program.str().find("dense joint sgemm") != std::string::npos;
+    const bool joint = program.str().find("joint_dense sgemm") != std::string::npos;
     CHECK(joint == (setup.lanes > 1));
     const std::int64_t gradients = runner.memory().gradients;
     if (setup.lanes == 1) single = gradients;

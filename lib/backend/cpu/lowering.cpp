@@ -15,12 +15,6 @@ namespace {
 using graph::Role;
 using graph::ValueId;
 
-// The part of a gradient's name before "/gradient": its parameter.
-std::string parameter_of(const std::string& gradient) {
-  const auto slash = gradient.rfind('/');
-  return slash == std::string::npos ? gradient : gradient.substr(0, slash);
-}
-
 bool same_place(const Operand& operand, Layout wanted, std::int64_t block) {
   if (operand.layout == wanted) return true;
   const bool flat = operand.shape.rank() == 2 && operand.c() % block == 0;
@@ -69,6 +63,7 @@ Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machin
       depthwise_chains_(std::make_unique<DepthwiseChains>(graph, machine)),
       residual_sums_(std::make_unique<ResidualSums>(graph)),
       residual_gradients_(std::make_unique<ResidualGradients>(graph, machine)),
+      groups_(find_groups(graph, gradients.joint)),
       used_(graph.values.size(), false) {}
 
 Lowering::~Lowering() = default;
@@ -113,11 +108,17 @@ void Lowering::find_gradient_steps(Lowered& lowered) const {
   }
 }
 
+void lower(const SingleNode& group, Lowering& l) {
+  std::visit([&l](const auto& op) { lower(op, l); }, group.node->op);
+}
+
 void Lowering::lower_phases(graph::Phase first, graph::Phase last) {
-  for (const graph::Node& node : graph_.nodes) {
+  for (const Group& group : groups_) {
+    const graph::Node& node = *std::visit([](const auto& any) { return any.node; }, group);
     if (node.phase < first || node.phase > last) continue;
     node_ = &node;
-    std::visit([this](const auto& op) { cpu::lower(op, *this); }, node.op);
+    op_name_ = name_of(group);
+    std::visit([this](const auto& any) { cpu::lower(any, *this); }, group);
     pending_.clear();
   }
 }
@@ -142,6 +143,7 @@ void Lowering::place_outputs(Lowered& lowered) {
   static const graph::Node kCopyOut{graph::Reshape{}, {}, {}, "output", graph::Phase::kForward, {}};
   for (const ValueId id : graph_.outputs) {
     node_ = &kCopyOut;
+    op_name_ = graph::name_of(kCopyOut.op);
     const graph::Value& value = graph_[id];
     const Operand operand = convert(id, place(id, Layout::kPlain), Layout::kPlain);
     use(operand.buffer);
@@ -175,13 +177,6 @@ Buffer Lowering::zeros(std::int64_t bytes) {
   const Buffer buffer = fixed_buffer(constants_.back().data());
   use(buffer);
   return buffer;
-}
-
-JointLayer* Lowering::joint_layer() const {
-  if (gradients_.joint == nullptr) return nullptr;
-  const bool of_weights = std::holds_alternative<graph::DenseBackwardWeights>(node_->op);
-  return gradients_.joint->find(of_weights ? parameter_of(graph_[node_->outputs[0]].name)
-                                           : graph_[node_->inputs[1]].name);
 }
 
 Shape Lowering::shape_of_input(std::size_t i) const {
@@ -337,8 +332,8 @@ void Lowering::step(const std::string& implementation, Run run) {
     info.last = std::max(info.last, index);
   }
   pending_.clear();
-  steps_.push_back({node_->name, concat(graph::name_of(node_->op), " ", implementation),
-                    node_->phase, std::move(run)});
+  steps_.push_back(
+      {node_->name, concat(op_name_, " ", implementation), node_->phase, std::move(run)});
 }
 
 void Lowering::plan_memory(Lowered& lowered) {

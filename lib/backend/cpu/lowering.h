@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/lanes/joint_layers.h"
 #include "backend/cpu/lanes/phase_clock.h"
 #include "backend/cpu/lanes/worker_threads.h"
@@ -148,7 +149,7 @@ class Lowering {
   // Lowers the forward and backward phases.
   Lowered lower();
 
-  // ---- For the lowering of single ops ----
+  // ---- For the lowering of single ops and groups ----
   const Machine& machine() const { return machine_; }
   const simd::Kernels& kernels() const { return *machine_.kernels; }
   CompileOptions::Convolution convolution() const { return options_.convolution; }
@@ -174,8 +175,6 @@ class Lowering {
   // The sums at the end of residual blocks and their gradients, with the buffers of their passes.
   ResidualSums& residual_sums() const { return *residual_sums_; }
   ResidualGradients& residual_gradients() const { return *residual_gradients_; }
-  // The joint layer that the op, one of a dense layer, is a pass of; null: none.
-  JointLayer* joint_layer() const;
   Shape shape_of_input(std::size_t i) const;  // logical, with the number of samples filled in
   DType type_of_output(std::size_t i) const;
   // Memory used by the next step, and by later ones that name it in reuse().
@@ -222,7 +221,9 @@ class Lowering {
   std::unique_ptr<ResidualSums> residual_sums_;
   std::unique_ptr<ResidualGradients> residual_gradients_;
 
-  const graph::Node* node_ = nullptr;
+  std::vector<Group> groups_;
+  const graph::Node* node_ = nullptr;  // the node that is lowered, or that names its group
+  const char* op_name_ = "";           // of the node or the group
   std::map<graph::ValueId, std::vector<Operand>> placed_;
   std::vector<bool> used_;  // values that some node or the caller reads
   std::map<graph::ValueId, float*> prepared_;
@@ -238,7 +239,13 @@ class Lowering {
   std::vector<Step> steps_;
 };
 
-// One overload an op, in the file of the op's name.
+// One overload per group, in the file of its name in ops/.
+void lower(const SingleNode& group, Lowering& l);
+void lower(const JointDense& group, Lowering& l);
+void lower(const JointDenseBackwardData& group, Lowering& l);
+void lower(const JointDenseBackwardWeights& group, Lowering& l);
+
+// One overload per op, in the file of the op's name in ops/.
 void lower(const graph::Preprocess& op, Lowering& l);
 void lower(const graph::Conv& op, Lowering& l);
 void lower(const graph::ConvBackwardData& op, Lowering& l);

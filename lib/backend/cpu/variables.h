@@ -15,6 +15,12 @@
 
 namespace trainer::backend::cpu {
 
+// The name of the parameter that a gradient, "<parameter>/gradient", is of.
+inline std::string parameter_of(const std::string& gradient) {
+  const auto slash = gradient.rfind('/');
+  return slash == std::string::npos ? gradient : gradient.substr(0, slash);
+}
+
 // Copies of persistent values in other formats (reordered for a primitive, folded with batch norm),
 // shared by all executables and workers and rebuilt when a value has changed.
 class PackedWeights {

@@ -43,8 +43,7 @@ Candidates candidates_in(const graph::Graph& graph, const CpuVariables& variable
   }
   for (const graph::Node& node : graph.nodes) {
     if (!std::holds_alternative<graph::DenseBackwardWeights>(node.op)) continue;
-    const std::string& gradient = graph[node.outputs[0]].name;
-    const auto layer = all.find(gradient.substr(0, gradient.rfind('/')));
+    const auto layer = all.find(parameter_of(graph[node.outputs[0]].name));
     if (layer == all.end()) continue;
     ++layer->second.gradients;
     if (!is_float(graph, node.inputs[1])) layer->second.fits = false;

@@ -1,5 +1,5 @@
 #include "backend/cpu/dnnl.h"
-#include "backend/cpu/ops/joint_dense.h"
+#include "backend/cpu/lowering.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -50,7 +50,6 @@ Buffer as_type(Lowering& l, const Operand& operand, DType type) {
 }  // namespace
 
 void lower(const graph::Dense& op, Lowering& l) {
-  if (JointLayer* layer = l.joint_layer()) return lower_joint(op, *layer, l);
   const Shape kernel = l.shape_of_input(1);
   const Operand x = l.input(0, Layout::kPlain);
   const Operand y = l.output(0, Layout::kPlain);
@@ -67,7 +66,6 @@ void lower(const graph::Dense& op, Lowering& l) {
 }
 
 void lower(const graph::DenseBackwardData& op, Lowering& l) {
-  if (JointLayer* layer = l.joint_layer()) return lower_joint(op, *layer, l);
   const Shape kernel = l.shape_of_input(1);
   const DType type = l.type_of_output(0);
   const Buffer dy = as_type(l, l.input(0, Layout::kPlain), type);
@@ -86,7 +84,6 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
 }
 
 void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
-  if (JointLayer* layer = l.joint_layer()) return lower_joint(op, *layer, l);
   const Operand x = l.input(0, Layout::kPlain);
   const Buffer dy = as_type(l, l.input(1, Layout::kPlain), x.type);
   const Operand dkernel = l.output(0, Layout::kPlain);

@@ -1,12 +1,11 @@
 // The passes of a joint layer (joint_layers.h): workers copy the rows of their own samples to where
 // all can read them, meet, and each multiplies for its part of the units or inputs.
-#include "backend/cpu/ops/joint_dense.h"
-
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
 #include "backend/cpu/dnnl.h"
+#include "backend/cpu/lanes/joint_layers.h"
 #include "backend/cpu/ops/kernel_helpers.h"
 #include "backend/exchange.h"
 #include "base/partition.h"
@@ -59,12 +58,14 @@ void sum_rows(const float* rows, std::int64_t samples, std::int64_t units, Slice
 
 }  // namespace
 
-void lower_joint(const graph::Dense& op, JointLayer& layer, Lowering& l) {
+void lower(const JointDense& group, Lowering& l) {
+  const auto& op = std::get<graph::Dense>(group.node->op);
+  JointLayer& layer = *group.layer;
   const Buffer x = l.input(0, Layout::kPlain).buffer;
   const Buffer kernel = l.input(1, Layout::kPlain).buffer;
   const Buffer bias = op.bias ? l.input(2, Layout::kPlain).buffer : -1;
   const Operand y = l.output(0, Layout::kPlain);
-  l.step("joint sgemm", [&layer, x, kernel, bias, y = y.buffer](const RunContext& context) {
+  l.step("sgemm", [&layer, x, kernel, bias, y = y.buffer](const RunContext& context) {
     // The others may still read what they had of the micro-batch before.
     meet(context);
     copy_in(context, context.at<float>(x), layer.inputs, layer.x);
@@ -84,11 +85,12 @@ void lower_joint(const graph::Dense& op, JointLayer& layer, Lowering& l) {
   }
 }
 
-void lower_joint(const graph::DenseBackwardData&, JointLayer& layer, Lowering& l) {
+void lower(const JointDenseBackwardData& group, Lowering& l) {
+  JointLayer& layer = *group.layer;
   const Buffer dy = l.input(0, Layout::kPlain).buffer;
   const Buffer kernel = l.input(1, Layout::kPlain).buffer;
   const Buffer dx = l.output(0, Layout::kPlain).buffer;
-  l.step("joint sgemm", [&layer, dy, kernel, dx](const RunContext& context) {
+  l.step("sgemm", [&layer, dy, kernel, dx](const RunContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_data);
     meet(context);
     const Slice inputs = part_of(layer.inputs, context);
@@ -101,12 +103,14 @@ void lower_joint(const graph::DenseBackwardData&, JointLayer& layer, Lowering& l
   });
 }
 
-void lower_joint(const graph::DenseBackwardWeights& op, JointLayer& layer, Lowering& l) {
+void lower(const JointDenseBackwardWeights& group, Lowering& l) {
+  const auto& op = std::get<graph::DenseBackwardWeights>(group.node->op);
+  JointLayer& layer = *group.layer;
   // The input lies in layer.x since forward.
   const Buffer dy = l.input(1, Layout::kPlain).buffer;
   const Buffer dkernel = l.output(0, Layout::kPlain).buffer;
   const Buffer dbias = op.bias ? l.output(1, Layout::kPlain).buffer : -1;
-  l.step("joint sgemm", [&layer, dy, dkernel, dbias](const RunContext& context) {
+  l.step("sgemm", [&layer, dy, dkernel, dbias](const RunContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_weights);
     meet(context);
     const float* all = layer.dy_of_weights.as<float>();

@@ -1,0 +1,28 @@
+// The dense layers that lanes compute together. lanes/joint_layers.h chooses them.
+#include "backend/cpu/fuse/groups.h"
+#include "backend/cpu/lanes/joint_layers.h"
+#include "backend/fuse/pattern.h"
+
+namespace trainer::backend::cpu {
+
+void fuse_joint_dense(Grouping& grouping, JointLayers& layers) {
+  const graph::Graph& graph = grouping.graph();
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    const graph::Node& node = node_at(graph, i);
+    if (std::holds_alternative<graph::Dense>(node.op)) {
+      if (JointLayer* layer = layers.find(graph[node.inputs[1]].name)) {
+        grouping.take({i}, i, JointDense{&node, layer});
+      }
+    } else if (std::holds_alternative<graph::DenseBackwardData>(node.op)) {
+      if (JointLayer* layer = layers.find(graph[node.inputs[1]].name)) {
+        grouping.take({i}, i, JointDenseBackwardData{&node, layer});
+      }
+    } else if (std::holds_alternative<graph::DenseBackwardWeights>(node.op)) {
+      if (JointLayer* layer = layers.find(parameter_of(graph[node.outputs[0]].name))) {
+        grouping.take({i}, i, JointDenseBackwardWeights{&node, layer});
+      }
+    }
+  }
+}
+
+}  // namespace trainer::backend::cpu
