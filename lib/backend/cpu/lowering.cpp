@@ -5,9 +5,6 @@
 
 #include "backend/arena.h"
 #include "backend/cpu/dnnl.h"
-#include "backend/cpu/ops/depthwise_chains.h"
-#include "backend/cpu/ops/residual_gradients.h"
-#include "backend/cpu/ops/residual_sums.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -60,13 +57,8 @@ Lowering::Lowering(const graph::Graph& graph, std::int64_t samples, const Machin
       variables_(variables),
       gradients_(gradients),
       options_(options),
-      depthwise_chains_(std::make_unique<DepthwiseChains>(graph, machine)),
-      residual_sums_(std::make_unique<ResidualSums>(graph)),
-      residual_gradients_(std::make_unique<ResidualGradients>(graph, machine)),
-      groups_(find_groups(graph, gradients.joint)),
+      groups_(find_groups(graph, machine, gradients.joint)),
       used_(graph.values.size(), false) {}
-
-Lowering::~Lowering() = default;
 
 Lowered Lowering::lower() {
   for (const graph::Node& node : graph_.nodes) {
@@ -145,6 +137,7 @@ void Lowering::place_outputs(Lowered& lowered) {
     node_ = &kCopyOut;
     op_name_ = graph::name_of(kCopyOut.op);
     const graph::Value& value = graph_[id];
+    check_made(id);
     const Operand operand = convert(id, place(id, Layout::kPlain), Layout::kPlain);
     use(operand.buffer);
     step("output", [](const RunContext&) {});
@@ -250,22 +243,49 @@ Operand Lowering::convert(ValueId id, const Operand& from, Layout wanted) {
 
 Operand Lowering::input(std::size_t i, Layout wanted) { return value(node_->inputs[i], wanted); }
 
+// A value that nothing has written yet would get memory of its own, and be read as it is.
+void Lowering::check_made(ValueId id) const {
+  if (placed_.contains(id) || is_prepared(id) || graph::is_persistent(graph_[id].role)) return;
+  throw std::logic_error(concat(node_->name, ": ", op_name_, " reads ", graph_[id].name,
+                                ", which no step before it writes; internal error, please report"
+                                " it"));
+}
+
 Operand Lowering::value(ValueId id, Layout wanted) {
+  check_made(id);
   const Operand operand = convert(id, place(id, wanted), wanted);
   use(operand.buffer);
   return operand;
 }
 
 Operand Lowering::input_as_is(std::size_t i) {
+  check_made(node_->inputs[i]);
   const Operand operand = place(node_->inputs[i], Layout::kPlain);
   use(operand.buffer);
   return operand;
 }
 
-Operand Lowering::output(std::size_t i, Layout layout) {
-  const Operand operand = place(node_->outputs[i], layout);
+Operand Lowering::result(ValueId id, Layout layout) {
+  const Operand operand = place(id, layout);
   use(operand.buffer);
   return operand;
+}
+
+Buffer Lowering::make_extra(ExtraId id, std::int64_t bytes) {
+  const Buffer buffer = scratch(bytes);
+  extras_[id] = buffer;
+  return buffer;
+}
+
+Buffer Lowering::extra(ExtraId id) {
+  const auto found = extras_.find(id);
+  if (found == extras_.end()) {
+    throw std::logic_error(concat(node_->name, ": ", op_name_,
+                                  " reads a value of a fused op that "
+                                  "runs after it; internal error, please report it"));
+  }
+  use(found->second);
+  return found->second;
 }
 
 void Lowering::alias_output(std::size_t i, const Operand& operand) {

@@ -136,15 +136,10 @@ struct GradientPlaces {
 // Whether one op alone reads the value, so that it may write over its memory.
 bool has_one_reader(const graph::Graph& graph, graph::ValueId id);
 
-class DepthwiseChains;
-class ResidualGradients;
-class ResidualSums;
-
 class Lowering {
  public:
   Lowering(const graph::Graph& graph, std::int64_t samples, const Machine& machine,
            CpuVariables& variables, const GradientPlaces& gradients, const CompileOptions& options);
-  ~Lowering();
 
   // Lowers the forward and backward phases.
   Lowered lower();
@@ -160,21 +155,23 @@ class Lowering {
   std::size_t input_count() const { return node_->inputs.size(); }
   // Input i in `wanted` layout; inserts a conversion where it lies otherwise.
   Operand input(std::size_t i, Layout wanted);
-  // A value of the graph made before this op, in `wanted` layout.
+  // A value of the graph, in `wanted` layout. Throws std::logic_error if no step before this one
+  // makes it.
   Operand value(graph::ValueId id, Layout wanted);
   // Input i in the layout it has.
   Operand input_as_is(std::size_t i);
-  // Output i; persistent values and gradients lie in their flat buffers, everything else in the
-  // arena.
-  Operand output(std::size_t i, Layout layout);
+  // result() for output i.
+  Operand output(std::size_t i, Layout layout) { return result(node_->outputs[i], layout); }
   // Output i is the same memory as `operand` (reshapes).
   void alias_output(std::size_t i, const Operand& operand);
   bool output_wanted(std::size_t i) const;
-  // The depthwise chains of the graph, and the buffers that their steps share.
-  DepthwiseChains& depthwise_chains() const { return *depthwise_chains_; }
-  // The sums at the end of residual blocks and their gradients, with the buffers of their passes.
-  ResidualSums& residual_sums() const { return *residual_sums_; }
-  ResidualGradients& residual_gradients() const { return *residual_gradients_; }
+  // A value that this op makes, in the layout that it has or, at the first call, gets. Persistent
+  // values and gradients lie in their flat buffers, everything else in the arena.
+  Operand result(graph::ValueId id, Layout layout);
+  // The memory of a value that this fused op makes for later ones, and that of one which an earlier
+  // op has made.
+  Buffer make_extra(ExtraId id, std::int64_t bytes);
+  Buffer extra(ExtraId id);
   Shape shape_of_input(std::size_t i) const;  // logical, with the number of samples filled in
   DType type_of_output(std::size_t i) const;
   // Memory used by the next step, and by later ones that name it in reuse().
@@ -203,6 +200,7 @@ class Lowering {
   Buffer new_buffer(std::int64_t bytes);
   Buffer fixed_buffer(const void* pointer);
   void use(Buffer buffer);
+  void check_made(graph::ValueId id) const;
   void plan_memory(Lowered& lowered);
   void place_inputs(Lowered& lowered);
   void place_outputs(Lowered& lowered);
@@ -217,15 +215,13 @@ class Lowering {
   CpuVariables& variables_;
   GradientPlaces gradients_;
   CompileOptions options_;
-  std::unique_ptr<DepthwiseChains> depthwise_chains_;
-  std::unique_ptr<ResidualSums> residual_sums_;
-  std::unique_ptr<ResidualGradients> residual_gradients_;
 
   std::vector<Group> groups_;
   const graph::Node* node_ = nullptr;  // the node that is lowered, or that names its group
   const char* op_name_ = "";           // of the node or the group
   std::map<graph::ValueId, std::vector<Operand>> placed_;
   std::vector<bool> used_;  // values that some node or the caller reads
+  std::map<ExtraId, Buffer> extras_;
   std::map<graph::ValueId, float*> prepared_;
   std::vector<PackedWeights::Entry*> packed_weights_;
   std::vector<Memory> constants_;
@@ -241,6 +237,13 @@ class Lowering {
 
 // One overload per group, in the file of its name in ops/.
 void lower(const SingleNode& group, Lowering& l);
+void lower(const PartialNorm& group, Lowering& l);
+void lower(const PartialInferenceNorm& group, Lowering& l);
+void lower(const PartialNormBackward& group, Lowering& l);
+void lower(const ResidualSum& group, Lowering& l);
+void lower(const ResidualGradient& group, Lowering& l);
+void lower(const DepthwiseChain& group, Lowering& l);
+void lower(const DepthwiseChainBackward& group, Lowering& l);
 void lower(const JointDense& group, Lowering& l);
 void lower(const JointDenseBackwardData& group, Lowering& l);
 void lower(const JointDenseBackwardWeights& group, Lowering& l);

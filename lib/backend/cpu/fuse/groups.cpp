@@ -12,8 +12,21 @@ const char* name_of_group(const Fused&) {
 
 }  // namespace
 
-std::vector<Group> find_groups(const graph::Graph& graph, JointLayers* joint) {
+UnwrittenNorm Grouping::leave_output(int norm) {
+  const graph::Node& node = graph().nodes[static_cast<std::size_t>(norm)];
+  const bool training = std::holds_alternative<graph::BatchNorm>(node.op);
+  ExtraId& coefficients = training ? change<PartialNorm>(norm).coefficients
+                                   : change<PartialInferenceNorm>(norm).coefficients;
+  if (coefficients == kNoExtra) coefficients = new_extra();
+  return {&node, coefficients};
+}
+
+std::vector<Group> find_groups(const graph::Graph& graph, const Machine& machine,
+                               JointLayers* joint) {
   Grouping grouping(graph);
+  fuse_residual_sums(grouping);
+  fuse_residual_gradients(grouping, machine);
+  fuse_depthwise_chains(grouping, machine);
   if (joint != nullptr) fuse_joint_dense(grouping, *joint);
   return grouping.groups();
 }

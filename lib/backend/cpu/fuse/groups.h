@@ -12,6 +12,86 @@ namespace trainer::backend::cpu {
 
 struct JointLayer;
 class JointLayers;
+struct Machine;
+
+// A value that one fused op makes for others and that the graph does not have: numbers per channel.
+using ExtraId = int;
+constexpr ExtraId kNoExtra = -1;
+
+// The output of a batch norm that nothing writes: its readers compute it from the norm's x.
+struct UnwrittenNorm {
+  const graph::Node* norm = nullptr;  // a BatchNorm or a BatchNormInference
+  ExtraId coefficients = kNoExtra;    // NormRows::kForwardRows
+};
+
+// A batch norm in training form, of which neighbours do a part.
+struct PartialNorm {
+  static constexpr char kName[] = "partial_batch_norm";
+  const graph::Node* node = nullptr;  // a BatchNorm
+  ExtraId moments = kNoExtra;         // of x, by the step that makes x; kNoExtra: it takes them
+  ExtraId coefficients = kNoExtra;    // for the readers of y, which compute it; kNoExtra: writes y
+};
+
+// The coefficients of a batch norm with moving statistics, whose readers compute its output.
+struct PartialInferenceNorm {
+  static constexpr char kName[] = "partial_batch_norm_inference";
+  const graph::Node* node = nullptr;  // a BatchNormInference
+  ExtraId coefficients = kNoExtra;
+};
+
+// The gradient of a batch norm in training form, of which neighbours do a part.
+struct PartialNormBackward {
+  static constexpr char kName[] = "partial_batch_norm_backward";
+  const graph::Node* node = nullptr;  // a BatchNormBackward
+  // GradientSums, by the step that makes dy; that dy is the gradient before the norm's activation.
+  // kNoExtra: the step takes them.
+  ExtraId sums = kNoExtra;
+  // NormRows::kBackwardRows, for the reader of dx, which computes it; kNoExtra: writes dx.
+  ExtraId coefficients = kNoExtra;
+};
+
+// y = activation(norm + other_norm), or activation(norm + addend): residual_sum.cpp.
+struct ResidualSum {
+  static constexpr char kName[] = "residual_sum";
+  const graph::Node* node = nullptr;  // the node that writes y
+  UnwrittenNorm norm;
+  UnwrittenNorm other_norm;  // without a norm: the addend
+  graph::ValueId addend = graph::kNoValue;
+  graph::Activation activation;
+};
+
+// dx = (terms[0] + terms[1]) * activation'(saved), or terms[0] * activation'(saved), and the sums
+// of it that a norm's gradient needs: residual_gradient.cpp.
+struct ResidualGradient {
+  static constexpr char kName[] = "residual_gradient";
+  const graph::Node* node = nullptr;  // an ActivateBackward
+  graph::ValueId terms[2] = {graph::kNoValue, graph::kNoValue};
+  const graph::Node* norm = nullptr;  // a BatchNormBackward that reads dx; null: no sums
+  ExtraId sums = kNoExtra;
+};
+
+// A depthwise convolution that normalizes its input and takes the moments of its output:
+// depthwise_chain.cpp.
+struct DepthwiseChain {
+  static constexpr char kName[] = "depthwise_chain";
+  const graph::Node* node = nullptr;  // a Conv
+  UnwrittenNorm input;
+  ExtraId moments = kNoExtra;  // MomentRows
+};
+
+// The gradients of its input, before the activation of the norm before it, and of its kernel, and
+// the sums that the norm's gradient needs. It computes dy, its output's gradient, which the
+// gradient of the norm after it does not write.
+struct DepthwiseChainBackward {
+  static constexpr char kName[] = "depthwise_chain_backward";
+  const graph::Node* node = nullptr;     // a ConvBackwardData
+  const graph::Node* weights = nullptr;  // a ConvBackwardWeights
+  UnwrittenNorm input;
+  const graph::Node* after = nullptr;  // the BatchNormBackward that does not write dy
+  ExtraId after_coefficients = kNoExtra;
+  graph::Activation after_activation;  // what the gradient that `after` reads has still to pass
+  ExtraId sums = kNoExtra;
+};
 
 // The passes of a dense layer that all lanes compute together: joint_dense.cpp.
 struct JointDense {
@@ -31,17 +111,32 @@ struct JointDenseBackwardWeights {
 };
 
 // The set is closed: a group without a lower() does not compile.
-using Group =
-    std::variant<SingleNode, JointDense, JointDenseBackwardData, JointDenseBackwardWeights>;
+using Group = std::variant<SingleNode, PartialNorm, PartialInferenceNorm, PartialNormBackward,
+                           ResidualSum, ResidualGradient, DepthwiseChain, DepthwiseChainBackward,
+                           JointDense, JointDenseBackwardData, JointDenseBackwardWeights>;
 
-using Grouping = backend::Grouping<Group>;
+class Grouping : public backend::Grouping<Group> {
+ public:
+  using backend::Grouping<Group>::Grouping;
+
+  ExtraId new_extra() { return extras_++; }
+  // Leaves the output of a norm, a BatchNorm or a BatchNormInference, to its readers.
+  UnwrittenNorm leave_output(int norm);
+
+ private:
+  ExtraId extras_ = 0;
+};
 
 // The patterns.
+void fuse_residual_sums(Grouping& grouping);
+void fuse_residual_gradients(Grouping& grouping, const Machine& machine);
+void fuse_depthwise_chains(Grouping& grouping, const Machine& machine);
 void fuse_joint_dense(Grouping& grouping, JointLayers& layers);
 
 // The groups of a graph, by all patterns. The graph must outlive them. `joint` is null where lanes
 // compute alone.
-std::vector<Group> find_groups(const graph::Graph& graph, JointLayers* joint);
+std::vector<Group> find_groups(const graph::Graph& graph, const Machine& machine,
+                               JointLayers* joint);
 
 // The name by which a program and a profile show what computes the group: that of the fused op, or
 // of the node's op.

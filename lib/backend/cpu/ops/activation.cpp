@@ -1,7 +1,5 @@
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/ops/kernel_helpers.h"
-#include "backend/cpu/ops/residual_gradients.h"
-#include "backend/cpu/ops/residual_sums.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -53,7 +51,6 @@ bool has_own_kernel(ActivationKind kind) {
 }  // namespace
 
 void lower(const graph::Activate& op, Lowering& l) {
-  if (lower_residual_sum(l)) return;
   if (has_own_kernel(op.activation.kind)) {
     // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
     const Operand x = l.input(0, Layout::kPlain), y = l.output(0, Layout::kPlain);
@@ -71,7 +68,6 @@ void lower(const graph::Activate& op, Lowering& l) {
 }
 
 void lower(const graph::ActivateBackward& op, Lowering& l) {
-  if (lower_residual_gradient(op, l)) return;
   if (has_own_kernel(op.activation.kind)) {
     const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
     const Operand dx = l.output(0, Layout::kPlain);

@@ -4,39 +4,77 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "backend/cpu/ops/batch_statistics.h"
-#include "backend/cpu/ops/depthwise_chains.h"
-#include "backend/cpu/ops/residual_sums.h"
-#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
-
-using simd::Moments;
 
 void pad(const float* from, std::int64_t count, std::int64_t padded, float* to) {
   std::copy(from, from + count, to);
   std::fill(to + count, to + padded, 0.0f);
 }
 
-NormBuffers norm_buffers(Lowering& l, const Channels& ch, const graph::Activation& activation) {
-  return {l.scratch(ch.padded * 4), l.scratch(ch.padded * 4), l.scratch(ch.padded * 4),
-          gate_of(activation), activation.alpha};
+std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows) {
+  return rows * ch.padded * static_cast<std::int64_t>(sizeof(float));
 }
 
-void reuse(Lowering& l, const NormBuffers& norm) {
-  for (const Buffer buffer : {norm.mean, norm.a, norm.b}) l.reuse(buffer);
+NormRows norm_rows(Buffer buffer, const Channels& ch, const graph::Activation& activation) {
+  return {buffer, ch.padded, gate_of(activation), activation.alpha};
 }
 
 void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
-                       const float* beta, const float* mean, const float* inverse_std,
-                       const NormBuffers& norm) {
-  pad(mean, ch.count, ch.padded, c.at<float>(norm.mean));
-  pad(beta, beta != nullptr ? ch.count : 0, ch.padded, c.at<float>(norm.b));
-  float* a = c.at<float>(norm.a);
+                       const float* beta, const float* mean, const NormRows& rows) {
+  pad(mean, ch.count, ch.padded, rows.row(c, NormRows::kMean));
+  pad(beta, beta != nullptr ? ch.count : 0, ch.padded, rows.row(c, NormRows::kB));
+  float* a = rows.row(c, NormRows::kA);
+  const float* inverse_std = rows.row(c, NormRows::kInverseStd);
   std::fill(a, a + ch.padded, 0.0f);
   for (std::int64_t k = 0; k < ch.count; ++k) a[k] = gamma[k] * inverse_std[k];
+}
+
+void BatchStatistics::finish(const RunContext& c) const {
+  combine_moments(c, {c.counted, moments.shift(c), moments.moments(c)}, channels, c.at<float>(mean),
+                  c.at<float>(inverse_std), epsilon);
+  pad(c.at<float>(inverse_std), channels.count, channels.padded,
+      rows.row(c, NormRows::kInverseStd));
+  fill_coefficients(c, channels, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean), rows);
+}
+
+BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
+                                 const MomentRows& moments, const NormRows& rows, Lowering& l) {
+  const auto place = [&](graph::ValueId id) { return l.value(id, Layout::kPlain).buffer; };
+  const auto result = [&](graph::ValueId id) { return l.result(id, Layout::kPlain).buffer; };
+  return {ch,
+          moments,
+          place(norm.inputs[1]),
+          place(norm.inputs[2]),
+          result(norm.outputs[1]),
+          result(norm.outputs[2]),
+          std::get<graph::BatchNorm>(norm.op).epsilon,
+          rows};
+}
+
+void MovingStatistics::fill(const RunContext& c) const {
+  const float* from = c.at<float>(variance);
+  float* inverse_std = rows.row(c, NormRows::kInverseStd);
+  for (std::int64_t k = 0; k < channels.count; ++k) {
+    inverse_std[k] = 1.0f / std::sqrt(from[k] + epsilon);
+  }
+  fill_coefficients(c, channels, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean), rows);
+}
+
+MovingStatistics moving_statistics(const graph::Node& norm, const Channels& ch,
+                                   const NormRows& rows, Lowering& l) {
+  const auto place = [&](std::size_t i) { return l.value(norm.inputs[i], Layout::kPlain).buffer; };
+  return {ch,       place(1), place(2),
+          place(3), place(4), std::get<graph::BatchNormInference>(norm.op).epsilon,
+          rows};
+}
+
+void activate_without_gate(Lowering& l, const graph::Activation& activation, const Operand& y) {
+  if (has_gate(activation)) return;
+  l.reuse(y.buffer);
+  activate(l, activation, y, y);
 }
 
 const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& backward) {
@@ -50,96 +88,37 @@ const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& back
 }
 
 void lower(const graph::BatchNorm& op, Lowering& l) {
-  DepthwiseChains& chains = l.depthwise_chains();
-  const Operand x = l.input(0, Layout::kBlocked);
+  const Operand x = l.input(0, Layout::kBlocked), y = l.output(0, Layout::kBlocked);
   const Channels ch = channels_of(x, l);
-  const auto taken = chains.moments.find(l.node().inputs[0]);
-  const bool has_moments = taken != chains.moments.end();
-  const auto moments_bytes = ch.padded * static_cast<std::int64_t>(sizeof(Moments));
-  const DepthwiseChains::Moments moments =
-      has_moments ? taken->second
-                  : DepthwiseChains::Moments{l.scratch(moments_bytes), l.scratch(ch.padded * 4)};
-  l.reuse(moments.moments);
-  l.reuse(moments.shift);
-  const Buffer gamma = l.input(1, Layout::kPlain).buffer, beta = l.input(2, Layout::kPlain).buffer;
-  const graph::ValueId z = l.node().outputs[0];
-  const bool in_chain = chains.skips_output(z);
-  const bool skips = in_chain || l.residual_sums().skips_output(z);
-  const Operand y = skips ? x : l.output(0, Layout::kBlocked);
-  const Buffer mean = l.output(1, Layout::kPlain).buffer;
-  const Buffer inverse_std = l.output(2, Layout::kPlain).buffer;
-  const NormBuffers norm = norm_buffers(l, ch, op.activation);
-  const Buffer padded_std = in_chain ? l.scratch(ch.padded * 4) : -1;
-  if (in_chain)
-    chains.inputs[z] = {x, norm, padded_std};
-  else if (skips)
-    l.residual_sums().inputs[z] = {x, norm};
-  const float epsilon = op.epsilon;
+  const MomentRows moments{l.scratch(MomentRows::bytes(ch.padded)), ch.padded};
+  const NormRows rows =
+      norm_rows(l.scratch(norm_rows_bytes(ch, NormRows::kForwardRows)), ch, op.activation);
+  const BatchStatistics statistics = batch_statistics(l.node(), ch, moments, rows, l);
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
-      const T* in = c.at<T>(x.buffer);
-      if (!has_moments) {
-        // The first pixel's values as shift: large means then cost no precision.
-        for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
-          kernels.to_f32(in + k * ch.shape.pixels * block, c.at<float>(moments.shift) + k * block,
-                         block);
-        }
-        std::memset(c.at<void>(moments.moments), 0, static_cast<std::size_t>(moments_bytes));
-        over_channels(c, ch.shape, block, [&](const PlanePart& part) {
-          kernels.moments(part.shape, in + part.element, c.at<float>(moments.shift) + part.channel,
-                          c.at<Moments>(moments.moments) + part.channel);
-        });
-      }
-      combine_moments(c, {c.counted, c.at<float>(moments.shift), c.at<Moments>(moments.moments)},
-                      ch, c.at<float>(mean), c.at<float>(inverse_std), epsilon);
-      fill_coefficients(c, ch, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean),
-                        c.at<float>(inverse_std), norm);
-      if (in_chain) pad(c.at<float>(inverse_std), ch.count, ch.padded, c.at<float>(padded_std));
-      if (skips) return;
-      over_planes(c, ch.shape, block, [&](const PlanePart& part) {
-        kernels.scale_shift(part.shape, in + part.element, norm.at(c, part.channel),
-                            c.at<T>(y.buffer) + part.element);
-      });
+      take_moments(c, kernels, c.at<T>(x.buffer), ch, block, moments);
+      statistics.finish(c);
+      normalize(c, kernels, c.at<T>(x.buffer), ch, block, rows, c.at<T>(y.buffer));
     });
   });
-  if (!has_gate(op.activation)) {
-    l.reuse(y.buffer);
-    activate(l, op.activation, y, y);
-  }
+  activate_without_gate(l, op.activation, y);
 }
 
 void lower(const graph::BatchNormInference& op, Lowering& l) {
-  const Operand x = l.input(0, Layout::kBlocked);
-  Buffer variables[4];
-  for (std::size_t i = 0; i < 4; ++i) variables[i] = l.input(i + 1, Layout::kPlain).buffer;
-  const graph::ValueId z = l.node().outputs[0];
-  const bool skips = l.residual_sums().skips_output(z);
-  const Operand y = skips ? x : l.output(0, Layout::kBlocked);
+  const Operand x = l.input(0, Layout::kBlocked), y = l.output(0, Layout::kBlocked);
   const Channels ch = channels_of(x, l);
-  const NormBuffers norm = norm_buffers(l, ch, op.activation);
-  if (skips) l.residual_sums().inputs[z] = {x, norm};
-  const Buffer inverse_std = l.scratch(ch.padded * 4);
-  const float epsilon = op.epsilon;
+  const NormRows rows =
+      norm_rows(l.scratch(norm_rows_bytes(ch, NormRows::kForwardRows)), ch, op.activation);
+  const MovingStatistics statistics = moving_statistics(l.node(), ch, rows, l);
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).scale_shift](const RunContext& c) {
-      const float* variance = c.at<float>(variables[3]);
-      float* is = c.at<float>(inverse_std);
-      for (std::int64_t k = 0; k < ch.count; ++k) is[k] = 1.0f / std::sqrt(variance[k] + epsilon);
-      fill_coefficients(c, ch, c.at<float>(variables[0]), c.at<float>(variables[1]),
-                        c.at<float>(variables[2]), is, norm);
-      if (skips) return;
-      over_planes(c, ch.shape, block, [&](const PlanePart& part) {
-        run(part.shape, c.at<T>(x.buffer) + part.element, norm.at(c, part.channel),
-            c.at<T>(y.buffer) + part.element);
-      });
+    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
+      statistics.fill(c);
+      normalize(c, kernels, c.at<T>(x.buffer), ch, block, rows, c.at<T>(y.buffer));
     });
   });
-  if (!has_gate(op.activation)) {
-    l.reuse(y.buffer);
-    activate(l, op.activation, y, y);
-  }
+  activate_without_gate(l, op.activation, y);
 }
 
 void lower(const graph::UpdateStatistics& op, Lowering& l) {

@@ -1,7 +1,10 @@
-// What the lowering of batch norms shares with that of the convolutions between them.
+// Parts of a batch norm, from which single ops and fused ops are made.
 #pragma once
 
+#include <cstring>
+
 #include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
 
@@ -18,31 +21,107 @@ inline Channels channels_of(const Operand& x, const Lowering& l) {
   return {{x.n(), blocks, pixels}, x.c(), blocks * block};
 }
 
-// Where simd::NormCoefficients lie, each of `padded` floats; those of padded channels give zero.
-struct NormBuffers {
-  Buffer mean = -1, a = -1, b = -1;
-  simd::Gate gate = simd::Gate::kNone;
-  float alpha = 0;
-
-  // Those of the channels from `first` on.
-  simd::NormCoefficients at(const RunContext& c, std::int64_t first = 0) const {
-    return {c.at<float>(mean) + first, c.at<float>(a) + first, c.at<float>(b) + first, gate, alpha};
-  }
-};
-
-// Scratch for the coefficients of the next step.
-NormBuffers norm_buffers(Lowering& l, const Channels& ch, const graph::Activation& activation);
-// The next step reads coefficients of an earlier one.
-void reuse(Lowering& l, const NormBuffers& norm);
-// Fills them; beta may be null. gamma, beta, mean and inverse_std are [count].
-void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
-                       const float* beta, const float* mean, const float* inverse_std,
-                       const NormBuffers& norm);
 // Copies `count` floats and sets those up to `padded` to zero.
 void pad(const float* from, std::int64_t count, std::int64_t padded, float* to);
 
+// Rows of `padded` floats, one float per channel; those of padded channels give zero. The first
+// three are simd::NormCoefficients, the last three, in backward, simd::NormGradientCoefficients.
+struct NormRows {
+  enum Row { kMean, kA, kB, kInverseStd, kForwardRows, kP = kForwardRows, kQ, kR, kBackwardRows };
+
+  Buffer buffer = -1;
+  std::int64_t padded = 0;
+  simd::Gate gate = simd::Gate::kNone;
+  float alpha = 0;
+
+  float* row(const RunContext& c, Row row, std::int64_t first_channel = 0) const {
+    return c.at<float>(buffer) + row * padded + first_channel;
+  }
+  simd::NormCoefficients at(const RunContext& c, std::int64_t first_channel = 0) const {
+    return {row(c, kMean, first_channel), row(c, kA, first_channel), row(c, kB, first_channel),
+            gate, alpha};
+  }
+  simd::NormGradientCoefficients gradient_at(const RunContext& c,
+                                             std::int64_t first_channel = 0) const {
+    return {row(c, kP, first_channel), row(c, kQ, first_channel), row(c, kR, first_channel)};
+  }
+};
+std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows);
+// Rows in this memory, for a norm with this activation.
+NormRows norm_rows(Buffer buffer, const Channels& ch, const graph::Activation& activation);
+// Fills mean, a and b; the inverse deviation is there. beta may be null. gamma, beta and mean are
+// [count].
+void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
+                       const float* beta, const float* mean, const NormRows& rows);
+
+// The moments of x and, behind them, the shift that they are taken about.
+struct MomentRows {
+  Buffer buffer = -1;
+  std::int64_t padded = 0;
+
+  static std::int64_t bytes(std::int64_t padded) {
+    return padded * static_cast<std::int64_t>(sizeof(simd::Moments) + sizeof(float));
+  }
+  simd::Moments* moments(const RunContext& c) const { return c.at<simd::Moments>(buffer); }
+  float* shift(const RunContext& c) const { return reinterpret_cast<float*>(moments(c) + padded); }
+  void clear(const RunContext& c) const {
+    std::memset(moments(c), 0, static_cast<std::size_t>(padded) * sizeof(simd::Moments));
+  }
+};
+
+template <class T>
+void take_moments(const RunContext& c, const simd::Typed<T>& kernels, const T* x,
+                  const Channels& ch, std::int64_t block, const MomentRows& rows) {
+  // The first pixel's values as shift: large means then cost no precision.
+  for (std::int64_t k = 0; k < ch.shape.blocks; ++k) {
+    kernels.to_f32(x + k * ch.shape.pixels * block, rows.shift(c) + k * block, block);
+  }
+  rows.clear(c);
+  over_channels(c, ch.shape, block, [&](const PlanePart& part) {
+    kernels.moments(part.shape, x + part.element, rows.shift(c) + part.channel,
+                    rows.moments(c) + part.channel);
+  });
+}
+
+// What follows the moments of a batch norm in training form.
+struct BatchStatistics {
+  Channels channels;
+  MomentRows moments;
+  Buffer gamma, beta, mean, inverse_std;
+  float epsilon;
+  NormRows rows;
+
+  // Combines the workers' moments into the mean and the inverse deviation and fills the rows.
+  void finish(const RunContext& c) const;
+};
+BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
+                                 const MomentRows& moments, const NormRows& rows, Lowering& l);
+
+// The rows of a BatchNormInference, of its variables.
+struct MovingStatistics {
+  Channels channels;
+  Buffer gamma, beta, mean, variance;
+  float epsilon;
+  NormRows rows;
+
+  void fill(const RunContext& c) const;
+};
+MovingStatistics moving_statistics(const graph::Node& norm, const Channels& ch,
+                                   const NormRows& rows, Lowering& l);
+
+template <class T>
+void normalize(const RunContext& c, const simd::Typed<T>& kernels, const T* x, const Channels& ch,
+               std::int64_t block, const NormRows& rows, T* y) {
+  over_planes(c, ch.shape, block, [&](const PlanePart& part) {
+    kernels.scale_shift(part.shape, x + part.element, rows.at(c, part.channel), y + part.element);
+  });
+}
+
+// A step that applies an activation to y in place, if the kernels have no gate for it.
+void activate_without_gate(Lowering& l, const graph::Activation& activation, const Operand& y);
+
 // The batch norm, of either form, that made the output of a backward form with an activation; null
-// when it is not in the graph.
+// if it is not in the graph.
 const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& backward);
 
 }  // namespace trainer::backend::cpu

@@ -3,7 +3,6 @@
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/ops/conv_amx.h"
 #include "backend/cpu/ops/conv_winograd.h"
-#include "backend/cpu/ops/depthwise_chains.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -104,7 +103,6 @@ Shape output_shape(const graph::Window& window, const Shape& x, std::int64_t cha
 }  // namespace
 
 void lower(const graph::Conv& op, Lowering& l) {
-  if (lower_in_chain(op, l)) return;
   const Operand x0 = l.input_as_is(0);
   const Shape kernel = l.shape_of_input(1);
   const Shape y_shape = output_shape(op.window, x0.shape, kernel[3]);
@@ -132,7 +130,6 @@ void lower(const graph::Conv& op, Lowering& l) {
 }
 
 void lower(const graph::ConvBackwardData& op, Lowering& l) {
-  if (lower_in_chain(op, l)) return;
   const Operand dy0 = l.input_as_is(0);
   const Shape kernel = l.shape_of_input(1);
   const Shape x_shape = op.input.with_batch(l.samples());
@@ -163,7 +160,6 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
 }
 
 void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
-  if (lower_in_chain(op, l)) return;
   const Operand x0 = l.input_as_is(0);
   const Operand dy0 = l.input_as_is(1);
   const Shape& kernel = op.kernel;

@@ -3,8 +3,6 @@
 #include <cstring>
 
 #include "backend/cpu/ops/kernel_helpers.h"
-#include "backend/cpu/ops/residual_gradients.h"
-#include "backend/cpu/ops/residual_sums.h"
 #include "backend/cpu/ops/thread_parts.h"
 
 namespace trainer::backend::cpu {
@@ -38,7 +36,6 @@ void lower(const graph::Preprocess& op, Lowering& l) {
 }
 
 void lower(const graph::Add&, Lowering& l) {
-  if (lower_residual_sum(l) || l.residual_gradients().skips_sum(l.node().outputs[0])) return;
   const std::size_t count = l.input_count();
   Layout layout = l.input_as_is(0).layout;
   if (layout == Layout::kPlanar) layout = Layout::kBlocked;

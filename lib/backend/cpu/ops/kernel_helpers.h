@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "backend/cpu/lowering.h"
+#include "backend/cpu/ops/fused_activation.h"
 #include "base/half.h"
 
 namespace trainer::backend::cpu {
@@ -31,26 +32,6 @@ inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& 
 
 inline float as_float(float x) { return x; }
 inline float as_float(simd::BFloat16 x) { return bfloat16_to_float(x.bits); }
-
-// The gate that stands for an activation in our kernels, when they have it.
-inline bool has_gate(const graph::Activation& activation) {
-  using Kind = graph::Activation::Kind;
-  return activation.linear() || activation.kind == Kind::kRelu || activation.kind == Kind::kRelu6 ||
-         activation.kind == Kind::kLeakyRelu;
-}
-inline simd::Gate gate_of(const graph::Activation& activation) {
-  using Kind = graph::Activation::Kind;
-  switch (activation.kind) {
-    case Kind::kRelu:
-      return simd::Gate::kRelu;
-    case Kind::kRelu6:
-      return simd::Gate::kRelu6;
-    case Kind::kLeakyRelu:
-      return simd::Gate::kLeakyRelu;
-    default:
-      return simd::Gate::kNone;
-  }
-}
 
 // Input i, a parameter, as [rows, channels padded with zeros], packed once an update.
 inline Buffer padded_rows(Lowering& l, std::size_t input, std::int64_t channels,

@@ -1,0 +1,59 @@
+// The gradient where a residual block ends: the sum of the gradients of two uses, times the
+// activation's derivative, and the sums of it that a batch norm's gradient needs.
+#include "backend/cpu/fuse/groups.h"
+#include "backend/cpu/lowering.h"
+#include "backend/cpu/ops/fused_activation.h"
+#include "backend/fuse/pattern.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using graph::ValueId;
+
+// Returns the first norm without an activation that computes its gradient from `dx`, which node
+// `at` makes, and whose other operands exist by then; -1 if there is none. Activations that are
+// computed again may come too late.
+int find_norm(const graph::Graph& graph, ValueId dx, int at) {
+  for (const int reader : graph.consumers(dx)) {
+    const graph::Node& node = node_at(graph, reader);
+    const auto* norm = std::get_if<graph::BatchNormBackward>(&node.op);
+    if (norm == nullptr || !norm->activation.linear() || node.inputs[1] != dx) continue;
+    if (inputs_exist_at(graph, node, at)) return reader;
+  }
+  return -1;
+}
+
+}  // namespace
+
+void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
+  const graph::Graph& graph = grouping.graph();
+  for (int i = 0; i < static_cast<int>(graph.nodes.size()); ++i) {
+    const graph::Node& node = node_at(graph, i);
+    const auto* op = std::get_if<graph::ActivateBackward>(&node.op);
+    if (op == nullptr || op->activation.linear() || !has_gate(op->activation)) continue;
+    const ValueId dy = node.inputs[1], dx = node.outputs[0];
+    if (graph[dx].shape.rank() != 4) continue;
+    ResidualGradient gradient{&node, {dy, graph::kNoValue}};
+    std::vector<int> nodes{i};
+    if (const auto* add = made_by<graph::Add>(graph, dy); add != nullptr) {
+      const int sum = graph.producer(dy);
+      const auto& terms = node_at(graph, sum).inputs;
+      if (terms.size() == 2 && only_consumer(graph, dy) && !grouping.is_taken(sum)) {
+        gradient.terms[0] = terms[0];
+        gradient.terms[1] = terms[1];
+        nodes.push_back(sum);
+      }
+    }
+    // Sums by channel keep only as many threads busy as there are blocks of channels.
+    const bool busy = graph[dx].shape[3] > (machine.threads - 1) * machine.block;
+    const int norm = busy ? find_norm(graph, dx, i) : -1;
+    if (norm >= 0) {
+      gradient.norm = &node_at(graph, norm);
+      gradient.sums = grouping.new_extra();
+      grouping.change<PartialNormBackward>(norm).sums = gradient.sums;
+    }
+    if (nodes.size() > 1 || norm >= 0) grouping.take(nodes, i, gradient);
+  }
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,66 @@
+// Parts of a batch norm's gradient, from which single ops and fused ops are made.
+#pragma once
+
+#include <algorithm>
+
+#include "backend/cpu/ops/batch_norm.h"
+
+namespace trainer::backend::cpu {
+
+// What the gradient of a batch norm, of either form, reads and writes.
+struct NormGradient {
+  Operand x, dy;              // dy: after the activation if the kernels have no gate for it
+  Buffer y = -1;              // for the gate; -1: not needed, or computed again from x
+  Buffer beta = -1;           // for the latter
+  Buffer gamma, mean, scale;  // scale: inverse_std, or the variance
+  Buffer dgamma, dbeta;
+  Channels channels;
+  Buffer sums;  // simd::GradientSums
+  NormRows rows;
+  float epsilon;
+  bool training;
+
+  // The inverse deviation and the coefficients of the norm.
+  void fill_norm(const RunContext& c) const;
+  // From the sums: the gradients of gamma and beta, and the coefficients of dx.
+  void finish_sums(const RunContext& c) const;
+};
+
+// Where the step takes its sums and fills its rows: made by the caller.
+struct NormGradientMemory {
+  Buffer sums, rows;
+};
+std::int64_t gradient_sums_bytes(const Channels& ch);
+
+// The operands of the lowered node; `activation` is what dy has still to pass.
+NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, float epsilon,
+                           bool training, const NormGradientMemory& memory);
+
+// Where dx is written: over dy, if nothing else reads it.
+Operand norm_dx(Lowering& l);
+
+template <class T>
+void take_gradient_sums(const RunContext& c, const simd::Typed<T>& kernels, std::int64_t block,
+                        const NormGradient& b) {
+  auto* sums = c.at<simd::GradientSums>(b.sums);
+  std::fill(sums, sums + b.channels.padded, simd::GradientSums{});
+  over_channels(c, b.channels.shape, block, [&](const PlanePart& part) {
+    kernels.norm_sums(part.shape, c.at<T>(b.x.buffer) + part.element,
+                      c.at<T>(b.dy.buffer) + part.element,
+                      b.y >= 0 ? c.at<T>(b.y) + part.element : nullptr, b.rows.at(c, part.channel),
+                      b.rows.row(c, NormRows::kInverseStd, part.channel), sums + part.channel);
+  });
+}
+
+template <class T>
+void write_dx(const RunContext& c, const simd::Typed<T>& kernels, std::int64_t block,
+              const NormGradient& b, T* dx) {
+  over_planes(c, b.channels.shape, block, [&](const PlanePart& part) {
+    kernels.norm_backward(
+        part.shape, c.at<T>(b.x.buffer) + part.element, c.at<T>(b.dy.buffer) + part.element,
+        b.y >= 0 ? c.at<T>(b.y) + part.element : nullptr, b.rows.at(c, part.channel),
+        b.rows.gradient_at(c, part.channel), dx + part.element);
+  });
+}
+
+}  // namespace trainer::backend::cpu

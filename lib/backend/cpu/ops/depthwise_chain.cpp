@@ -1,0 +1,112 @@
+// A depthwise convolution between two batch norms, forward and backward: our own kernels, which
+// make rows of the norms' values in the first cache.
+#include <algorithm>
+
+#include "backend/cpu/ops/batch_norm.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+using simd::DepthwiseShape;
+using simd::GradientSums;
+
+DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, const Lowering& l) {
+  const std::int64_t blocks = channels_of(x, l).shape.blocks;
+  return {x.n(),
+          blocks,
+          x.h(),
+          x.w(),
+          window.output(x.h(), 0),
+          window.output(x.w(), 1),
+          window.stride[0],
+          window.pad_before[0],
+          window.pad_before[1],
+          0,
+          blocks};
+}
+
+// Runs run(shape, scratch) for the blocks of each thread of the worker; `scratch` has `floats` for
+// each.
+template <class Run>
+void over_blocks(const RunContext& c, const DepthwiseShape& shape, float* scratch,
+                 std::int64_t floats, const Run& run) {
+  over_parts(c, shape.blocks, [&](std::int64_t first, std::int64_t count, int thread) {
+    DepthwiseShape part = shape;
+    part.block_begin = first;
+    part.block_end = first + count;
+    run(part, scratch + thread * floats);
+  });
+}
+
+}  // namespace
+
+void lower(const DepthwiseChain& group, Lowering& l) {
+  const graph::Node& norm = *group.input.norm;
+  const Operand x = l.value(norm.inputs[0], Layout::kBlocked);
+  const Channels ch = channels_of(x, l);
+  const NormRows rows = norm_rows(l.extra(group.input.coefficients), ch,
+                                  std::get<graph::BatchNorm>(norm.op).activation);
+  const DepthwiseShape shape = depthwise_shape(std::get<graph::Conv>(group.node->op).window, x, l);
+  const Buffer kernel = padded_rows(l, 1, x.c(), ch.padded);
+  const Operand y = l.output(0, Layout::kBlocked);
+  const MomentRows moments{l.make_extra(group.moments, MomentRows::bytes(ch.padded)), ch.padded};
+  const std::int64_t floats = l.kernels().depthwise_scratch(shape);
+  const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
+  with_type(y.type, [&]<class T>() {
+    l.step(concat(l.kernels().name, " with batch norms"),
+           [=, run = typed<T>(l).depthwise](const RunContext& c) {
+             moments.clear(c);
+             over_blocks(c, shape, c.at<float>(scratch), floats,
+                         [&](const DepthwiseShape& part, float* own) {
+                           run(part, c.at<T>(x.buffer), rows.at(c), c.at<float>(kernel),
+                               c.at<T>(y.buffer), moments.shift(c), moments.moments(c), own);
+                         });
+           });
+  });
+}
+
+void lower(const DepthwiseChainBackward& group, Lowering& l) {
+  const graph::Node &norm = *group.input.norm, &after = *group.after;
+  const Operand x = l.value(norm.inputs[0], Layout::kBlocked);
+  const Operand y = l.value(after.inputs[0], Layout::kBlocked);
+  const Operand dw = l.value(after.inputs[1], Layout::kBlocked);
+  const Channels ch = channels_of(x, l);
+  const NormRows rows = norm_rows(l.extra(group.input.coefficients), ch,
+                                  std::get<graph::BatchNorm>(norm.op).activation);
+  const NormRows after_rows =
+      norm_rows(l.extra(group.after_coefficients), ch, group.after_activation);
+  const DepthwiseShape shape =
+      depthwise_shape(std::get<graph::ConvBackwardData>(group.node->op).window, x, l);
+  const Buffer kernel = padded_rows(l, 1, x.c(), ch.padded);
+  const Operand dx = l.output(0, Layout::kBlocked);
+  const Operand dkernel = l.result(group.weights->outputs[0], Layout::kPlain);
+  const std::int64_t taps = dkernel.shape.elements() / ch.count;
+  const Buffer padded_dkernel = l.scratch(taps * ch.padded * 4);
+  const Buffer sums =
+      l.make_extra(group.sums, ch.padded * static_cast<std::int64_t>(sizeof(GradientSums)));
+  const std::int64_t floats = l.kernels().depthwise_backward_scratch(shape);
+  const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
+  with_type(dx.type, [&]<class T>() {
+    l.step(concat(l.kernels().name, " with batch norms"),
+           [=, run = typed<T>(l).depthwise_backward](const RunContext& c) {
+             auto* sum = c.at<GradientSums>(sums);
+             std::fill(sum, sum + ch.padded, GradientSums{});
+             const simd::DepthwiseGradient<T> gradient{
+                 c.at<T>(x.buffer),        c.at<T>(y.buffer),
+                 c.at<T>(dw.buffer),       rows.at(c),
+                 after_rows.at(c),         rows.row(c, NormRows::kInverseStd),
+                 after_rows.gradient_at(c)};
+             const float* from = c.at<float>(padded_dkernel);
+             over_blocks(c, shape, c.at<float>(scratch), floats,
+                         [&](const DepthwiseShape& part, float* own) {
+                           run(part, gradient, c.at<float>(kernel), c.at<T>(dx.buffer),
+                               c.at<float>(padded_dkernel), sum, own);
+                         });
+             for (std::int64_t t = 0; t < taps; ++t, from += ch.padded) {
+               std::copy(from, from + ch.count, c.at<float>(dkernel.buffer) + t * ch.count);
+             }
+           });
+  });
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,77 @@
+// The gradient at the end of a residual block, and the sums over it that a norm's gradient needs.
+// Finite values have the bits that separate steps give.
+#include <algorithm>
+#include <cstring>
+
+#include "backend/cpu/ops/batch_norm.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// What the sums of a norm are taken with, padded, and where they lie.
+struct NormSums {
+  Buffer x, mean, inverse_std, padded_mean, padded_std, sums;
+};
+
+NormSums norm_sums(const ResidualGradient& group, const Channels& ch, Lowering& l) {
+  const auto& inputs = group.norm->inputs;
+  const auto sums_bytes = ch.padded * static_cast<std::int64_t>(sizeof(simd::GradientSums));
+  return {l.value(inputs[0], Layout::kBlocked).buffer,
+          l.value(inputs[3], Layout::kPlain).buffer,
+          l.value(inputs[4], Layout::kPlain).buffer,
+          l.scratch(ch.padded * 4),
+          l.scratch(ch.padded * 4),
+          l.make_extra(group.sums, sums_bytes)};
+}
+
+}  // namespace
+
+void lower(const ResidualGradient& group, Lowering& l) {
+  const auto& op = std::get<graph::ActivateBackward>(group.node->op);
+  const Operand saved = l.input(0, Layout::kBlocked);
+  graph::ValueId terms[2] = {group.terms[0], group.terms[1]};
+  const bool has_second = terms[1] != graph::kNoValue;
+  const auto is_only_reader = [&](graph::ValueId id) { return has_one_reader(l.graph(), id); };
+  // The result takes the memory of a term that nothing else reads.
+  if (has_second && !is_only_reader(terms[0]) && is_only_reader(terms[1])) {
+    std::swap(terms[0], terms[1]);
+  }
+  const Operand a = l.value(terms[0], Layout::kBlocked);
+  const Buffer b = has_second ? l.value(terms[1], Layout::kBlocked).buffer : -1;
+  if (is_only_reader(terms[0])) l.alias_output(0, a);
+  const Operand dx = l.output(0, Layout::kBlocked);
+  const Channels ch = channels_of(dx, l);
+  const bool with_norm = group.norm != nullptr;
+  const NormSums norm = with_norm ? norm_sums(group, ch, l) : NormSums{};
+  const simd::Gate gate = gate_of(op.activation);
+  const std::int64_t block = l.machine().block;
+  with_type(dx.type, [&]<class T>() {
+    l.step(concat(l.kernels().name, with_norm ? " with a batch norm" : ""),
+           [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const RunContext& c) {
+             const auto gradient_of = [&](const PlanePart& part) {
+               return simd::GatedGradient<T>{c.at<T>(a.buffer) + part.element,
+                                             b >= 0 ? c.at<T>(b) + part.element : nullptr,
+                                             c.at<T>(saved.buffer) + part.element, gate, alpha};
+             };
+             T* to = c.at<T>(dx.buffer);
+             if (!with_norm) {
+               over_planes(c, ch.shape, block, [&](const PlanePart& part) {
+                 kernels.gate_gradient(part.shape, gradient_of(part), to + part.element);
+               });
+               return;
+             }
+             float *mean = c.at<float>(norm.padded_mean), *std = c.at<float>(norm.padded_std);
+             pad(c.at<float>(norm.mean), ch.count, ch.padded, mean);
+             pad(c.at<float>(norm.inverse_std), ch.count, ch.padded, std);
+             auto* sums = c.at<simd::GradientSums>(norm.sums);
+             std::fill(sums, sums + ch.padded, simd::GradientSums{});
+             over_channels(c, ch.shape, block, [&](const PlanePart& part) {
+               kernels.gate_gradient_sums(part.shape, gradient_of(part), to + part.element,
+                                          c.at<T>(norm.x) + part.element, mean + part.channel,
+                                          std + part.channel, sums + part.channel);
+             });
+           });
+  });
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,48 @@
+// The sum at the end of a residual block, of one or two norms whose outputs nothing has written.
+// Finite values have the bits that separate steps give.
+#include "backend/cpu/ops/batch_norm.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// The x of a norm whose output is not written, and what it is normalized with.
+struct NormTerm {
+  Buffer x;
+  NormRows rows;
+};
+
+NormTerm norm_term(const UnwrittenNorm& term, const graph::Activation& activation, Lowering& l) {
+  const Operand x = l.value(term.norm->inputs[0], Layout::kBlocked);
+  return {x.buffer, norm_rows(l.extra(term.coefficients), channels_of(x, l), activation)};
+}
+
+}  // namespace
+
+void lower(const ResidualSum& group, Lowering& l) {
+  const NormTerm first = norm_term(group.norm, group.activation, l);
+  const bool both = group.other_norm.norm != nullptr;
+  const NormTerm other = both ? norm_term(group.other_norm, {}, l)
+                              : NormTerm{l.value(group.addend, Layout::kBlocked).buffer, {}};
+  const Operand y = l.output(0, Layout::kBlocked);
+  const Channels ch = channels_of(y, l);
+  const std::int64_t block = l.machine().block;
+  with_type(y.type, [&]<class T>() {
+    l.step(concat(l.kernels().name, both ? " with two batch norms" : " with a batch norm"),
+           [=, &kernels = typed<T>(l)](const RunContext& c) {
+             over_planes(c, ch.shape, block, [&](const PlanePart& part) {
+               const T* x = c.at<T>(first.x) + part.element;
+               const T* add = c.at<T>(other.x) + part.element;
+               T* to = c.at<T>(y.buffer) + part.element;
+               const simd::NormCoefficients norm = first.rows.at(c, part.channel);
+               if (both) {
+                 kernels.add_two_norms(part.shape, x, norm, add, other.rows.at(c, part.channel),
+                                       to);
+               } else {
+                 kernels.add_to_norm(part.shape, x, norm, add, to);
+               }
+             });
+           });
+  });
+}
+
+}  // namespace trainer::backend::cpu
