@@ -19,6 +19,7 @@ EXPECTED = {".txt", ".py", ".json"}  # of test/: lists of sources, expected text
 EXAMPLES = {
     "layer": (["SeparableConvLayer"], "lib"),
     "op": (["UpSample(Backward|Shape)?", r"up_sample\w*"], "lib"),
+    "fused op": (["DepthwiseChain", "fuse_depthwise_chains", r"depthwise_chain\w*"], "lib"),
     "data format": (["kNpz", r"npz\.cpp"], "lib"),
     "optimizer": (["RmsProp", "RmsPropRule", "rms_prop"], "lib"),
     "hook": (["make_early_stop_hook", r"early_stop\.cpp"], "lib"),

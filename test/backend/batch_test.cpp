@@ -47,6 +47,7 @@ TEST_CASE("every batch size gives its own update, with any lanes") {
     check_batches(kPlain, setup, 7, {7, 1, 2, 3, 4, 5, 6, 7});
     check_batches(kNormalised, setup, 7, {7, 4, 5, 6, 3});
     check_batches(kSeparable, setup, 7, {7, 4, 5, 6, 3});
+    check_batches(kChained, setup, 7, {7, 4, 3});
     check_batches(kWide, setup, 7, {7, 1, 2, 6});
   }
 }

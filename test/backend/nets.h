@@ -1,5 +1,6 @@
-// Small models: of what most models have, with batch norm of both kinds, and with so many
-// parameters for so few activations that several lanes compute its dense layers together.
+// Small models: of what most models have, with batch norm of both kinds, with so many parameters
+// for so few activations that several lanes compute its dense layers together, and with the fused
+// ops of the CPU backend.
 #pragma once
 
 #include "backend/model_runs.h"
@@ -28,5 +29,15 @@ inline const Net kSeparable{"separable",
     batch_norm, activation: relu6, conv: {filters: 8, kernel_size: 1, use_bias: false}, batch_norm,
     global_average_pool, dense: 4]})",
                             {9, 10, 3}};
+// Depthwise convolutions one after another, and a block that ends in one.
+inline const Net kChained{"chained",
+                          R"({layers: [conv: {filters: 40, kernel_size: 1, use_bias: false},
+    batch_norm, activation: relu6, depthwise_conv: {padding: same, use_bias: false}, batch_norm,
+    activation: relu, depthwise_conv: {padding: same, strides: 2, use_bias: false}, batch_norm,
+    activation: relu6, conv: {filters: 24, kernel_size: 1, use_bias: false}, batch_norm,
+    residual: {layers: [conv: {filters: 24, kernel_size: 1, use_bias: false}, batch_norm,
+    activation: relu6, depthwise_conv: {padding: same, use_bias: false}, batch_norm],
+    activation: relu}, global_average_pool, dense: 4]})",
+                          {9, 10, 3}};
 
 }  // namespace trainer::test

@@ -1,0 +1,143 @@
+// The stage between the compiled graph and the CPU's lowering: what it makes of models, and what it
+// rejects. The conformance table compares the fused ops with their parts.
+#include <doctest/doctest.h>
+
+#include <map>
+#include <sstream>
+
+#include "backend/cpu/fuse/groups.h"
+#include "backend/model_runs.h"
+#include "backend/nets.h"
+#include "support/backend.h"
+#include "support/skip.h"
+
+namespace trainer::test::fusion_test {
+namespace {
+
+using backend::SingleNode;
+using backend::cpu::Grouping;
+using backend::cpu::PartialNorm;
+
+// x -> a -> b -> c, each of one node.
+graph::Graph three_nodes() {
+  Builder b(DType::kFloat32);
+  graph::ValueId x = b.input({kBatch, 4});
+  for (int i = 0; i < 3; ++i) {
+    x = b.add1(graph::Activate{{graph::Activation::Kind::kTanh}}, {x});
+  }
+  b.output(x);
+  return b.graph;
+}
+
+// How many steps a program of float32 has by their names, on two threads.
+std::map<std::string, int> steps_of(const Net& net, int lanes) {
+  for (const Setup& setup : setups()) {
+    if (setup.lanes != lanes || setup.type != DType::kFloat32) continue;
+    backend::CompileOptions options;
+    options.max_samples = 16;
+    const Runner runner(open(setup), training_graph(net), options);
+    std::stringstream program;
+    runner.print(program);
+    std::map<std::string, int> steps;
+    for (std::string line; std::getline(program, line);) {
+      const auto begin = line.find(": ");
+      if (begin == std::string::npos) continue;
+      ++steps[line.substr(begin + 2, line.find(' ', begin + 2) - begin - 2)];
+    }
+    return steps;
+  }
+  return {};
+}
+
+// The gradient of one batch with so many lanes.
+std::vector<float> gradient_of(const Net& net, int lanes) {
+  const graph::Graph graph = training_graph(net);
+  const auto values = starting_values(graph);
+  backend::CompileOptions options;
+  options.max_samples = 6;
+  for (const Setup& setup : setups()) {
+    if (setup.lanes != lanes || setup.type != DType::kFloat32) continue;
+    Runner runner(open(setup), graph, options);
+    start(runner, values);
+    runner.run(6, batch(graph, 6, net), gradient_scalars(6));
+    return lost(runner, values, trained(graph));
+  }
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("Grouping: nodes that no pattern takes run alone, in their order") {
+  const graph::Graph graph = three_nodes();
+  Grouping grouping(graph);
+  grouping.take({0, 1}, 1, SingleNode{&graph.nodes[1]});
+  const auto groups = grouping.groups();
+  REQUIRE(groups.size() == 2);
+  CHECK(std::get<SingleNode>(groups[0]).node == &graph.nodes[1]);
+  CHECK(std::get<SingleNode>(groups[1]).node == &graph.nodes[2]);
+}
+
+TEST_CASE("Grouping: a group that would run before what it reads is an error") {
+  const graph::Graph graph = three_nodes();
+  Grouping grouping(graph);
+  grouping.take({0, 2}, 0, SingleNode{&graph.nodes[0]});
+  CHECK_THROWS_WITH_AS(grouping.groups(), doctest::Contains("whose result it reads"),
+                       std::logic_error);
+}
+
+TEST_CASE("Grouping: a node in two groups is an error") {
+  const graph::Graph graph = three_nodes();
+  Grouping grouping(graph);
+  grouping.take({1}, 1, SingleNode{&graph.nodes[1]});
+  CHECK_THROWS_WITH_AS(grouping.take({0, 1}, 1, SingleNode{&graph.nodes[1]}),
+                       doctest::Contains("two fusions take"), std::logic_error);
+}
+
+TEST_CASE("Grouping: patterns change one group of a node, and its output is left once") {
+  Builder b(DType::kFloat32);
+  const auto image = b.input({kBatch, 3, 3, 8});
+  b.add(graph::BatchNorm{1e-3f, {}}, {image, b.parameter({8}), b.parameter({8})});
+  Grouping grouping(b.graph);
+  grouping.change<PartialNorm>(0).moments = grouping.new_extra();
+  const auto first = grouping.leave_output(0), second = grouping.leave_output(0);
+  CHECK(first.coefficients == second.coefficients);
+  const auto groups = grouping.groups();
+  REQUIRE(groups.size() == 1);
+  const auto& norm = std::get<PartialNorm>(groups[0]);
+  CHECK(norm.moments == 0);
+  CHECK(norm.coefficients == first.coefficients);
+}
+
+TEST_CASE("CPU program: steps have the names of the fused ops") {
+  if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
+  auto steps = steps_of(kChained, 1);
+  CHECK(steps["depthwise_chain"] == 3);
+  CHECK(steps["depthwise_chain_backward"] == 3);
+  CHECK(steps["residual_sum"] == 1);
+  CHECK(steps["residual_gradient"] == 1);
+  // The norm after the block's entrance has two readers.
+  CHECK(steps["partial_batch_norm"] == 5);
+  CHECK(steps["batch_norm"] == 1);
+  CHECK(steps["partial_batch_norm_backward"] == 5);
+  CHECK(steps["batch_norm_backward"] == 1);
+  CHECK(steps["add"] == 1);  // of the gradients of the block's input
+  CHECK(steps["activate"] == 0);
+}
+
+TEST_CASE("CPU program: lanes compute large dense layers as fused ops") {
+  if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
+  auto alone = steps_of(kWide, 1), together = steps_of(kWide, 2);
+  CHECK(alone["joint_dense"] == 0);
+  CHECK(together["joint_dense"] == 4);  // one activation is a step of its own
+  CHECK(together["joint_dense_backward_data"] == 3);
+  CHECK(together["joint_dense_backward_weights"] == 3);
+  CHECK(together["dense"] == 0);
+}
+
+TEST_CASE("CPU program: dense layers of several lanes have the gradients of one lane") {
+  if (uses_gpus()) TRAINER_SKIP("these are the fused ops of the CPU backend");
+  const std::vector<float> alone = gradient_of(kWide, 1);
+  CHECK(distance(gradient_of(kWide, 2), {alone.begin(), alone.end()}) < 1e-5);
+}
+
+}  // namespace trainer::test::fusion_test
