@@ -249,8 +249,9 @@ TEST_CASE("no step of the usual models falls back to a slow implementation") {
       average_pool: 2, conv: {filters: 64, kernel_size: 1, activation: relu}, global_average_pool,
       dropout: 0.2, dense: 10]})")
                                           .model);
-  for (const auto& [name, model] : models) {
-    const graph::Graph forward = model::build_model(model, {}, sample({28, 28, 1}, 10), 1);
+  for (const auto& entry : models) {
+    const std::string& name = entry.first;
+    const graph::Graph forward = model::build_model(entry.second, {}, sample({28, 28, 1}, 10), 1);
     for (const Setup& setup : setups()) {
       if (setup.instruction_set != setups()[0].instruction_set) continue;
       compile::Options options;
