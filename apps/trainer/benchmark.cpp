@@ -32,7 +32,7 @@ int benchmark(const BenchmarkArguments& arguments) {
   config::Config config = load_for_devices(arguments).config;
   if (arguments.synthetic) measure::use_synthetic_data(config);
   warn(backend::device_warning(engine::device_options(config.parallel)));
-  const data::Datasets data = train::open_training_data(config, "train");
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
   measure::Throughput result;
   if (arguments.input_only) {
     result = measure::measure_input(*data.train, config, arguments.seconds, arguments.normalize);

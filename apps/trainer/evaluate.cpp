@@ -24,7 +24,7 @@ int follow(const EvaluateArguments& arguments) {
                                  arguments.run));
   }
   inference::FollowOptions options{
-      arguments.run, arguments.split, arguments.overrides, environment(), {}, warn};
+      arguments.run, parse_split(arguments.split), arguments.overrides, environment(), {}, warn};
   const config::Duration never{1e9, config::Duration::Unit::kSeconds};  // there are no steps to log
   if (arguments.json) {
     options.hooks.push_back(
@@ -45,23 +45,21 @@ int evaluate(const EvaluateArguments& arguments) {
   const inference::OpenedModel opened =
       inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
                             arguments.overrides, environment(), warn);
-  const auto [split, data] = inference::open_split_or_default(opened, arguments.split);
-  warn(hooks::left_out(inference::files_of(data, split), split));
+  const inference::OpenedSplit split =
+      inference::open_split_or_default(opened, parse_split(arguments.split));
+  warn(hooks::left_out(split.files(), split.split));
   const graph::Graph model = model::build_model(opened.config.model, opened.config.data,
-                                                train::sample_spec(data), opened.config.seed);
+                                                train::sample_spec(split.data), opened.config.seed);
   engine::Replicas engine(model, opened.config, engine::open_backends(opened.config),
                           engine::Engine::Use::kEvaluate);
   engine.load(opened.file, opened.path);
   engine::EvaluateOptions options = engine::evaluate_options(opened.config);
   options.flip = arguments.flip;
-  const auto metrics = engine::evaluate(engine, inference::split_of(data, split), options);
-  const data::Role role = split == "train"        ? data::Role::kTrain
-                          : split == "validation" ? data::Role::kValidation
-                                                  : data::Role::kTest;
-  warn(
-      engine::why_not_finite(*metrics, opened.config.data, role, inference::split_of(data, split)));
+  const auto metrics = engine::evaluate(engine, split.dataset(), options);
+  warn(engine::why_not_finite(*metrics, opened.config.data, split.split, split.dataset()));
   warn(inference::note_on_predictions(opened));
-  const report::EvaluationReport report{arguments.run, opened.step, split, data.classes, *metrics};
+  const report::EvaluationReport report{arguments.run, opened.step, split.split, split.data.classes,
+                                        *metrics};
   if (arguments.json) {
     report::print_report_json(report, std::cout);
   } else {

@@ -50,7 +50,7 @@ report::Chart chart_of(const measure::BatchSizes& sizes) {
 }
 
 measure::RangeTest test_rates(const FindArguments& arguments, config::Config config) {
-  const data::Datasets data = train::open_training_data(config, "train");
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
   warn(train::settle_normalize(config, data));
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);

@@ -50,7 +50,7 @@ int plan(const PlanArguments& arguments) {
   warn(backend::device_warning(engine::device_options(config.parallel)));
   const report::PlannedData data = report::plan_data(loaded.config);
   const std::optional<graph::Graph> model = report::plan_model(config, data);
-  if (model) warn(train::settle_batch_size(loaded.config, *model, data.train));
+  if (model) warn(train::settle_batch_size(loaded.config, *model, data.size(Split::kTrain)));
   report::PlanReport report = report::make_plan(loaded, data, model, who);
   for (const std::string& line : train::config_warnings(config, data.sample, report.steps)) {
     warn(line);

@@ -67,8 +67,8 @@ int predict(const PredictArguments& arguments) {
   const inference::OpenedModel opened =
       inference::open_model({arguments.run, arguments.best, arguments.average, arguments.weights},
                             arguments.overrides, environment(), warn);
-  const auto inputs = inference::open_prediction_inputs(opened, arguments.images, arguments.split,
-                                                        arguments.skip_damaged, warn);
+  const auto inputs = inference::open_prediction_inputs(
+      opened, arguments.images, parse_split(arguments.split), arguments.skip_damaged, warn);
   if (!arguments.features.empty()) return write_features(arguments, opened, inputs);
   warn(inference::note_on_predictions(opened));
   const auto engine = inference::make_engine(opened, inputs);

@@ -29,7 +29,7 @@ int profile(const ProfileArguments& arguments) {
   warn(backend::device_warning(engine::device_options(config.parallel)));
   measure::Profile profile;
   const auto start = std::chrono::steady_clock::now();
-  const data::Datasets data = train::open_training_data(config, "train");
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
   const std::chrono::duration<double> listed = std::chrono::steady_clock::now() - start;
   profile.limits.peak_flops =
       measure::measure_peak(config) * static_cast<double>(config.parallel.replicas);

@@ -72,14 +72,11 @@ hooks::RunOrigin origin_of(const train::Job& job) {
                    {"gradients", memory.gradients / replicas},
                    {"activations", memory.activations / replicas},
                    {"staging and tables", (memory.staging + memory.tables) / replicas}};
-  const std::pair<const char*, const data::Dataset*> splits[] = {
-      {"train", job.data.train.get()},
-      {"validation", job.data.validation.get()},
-      {"test", job.data.test.get()}};
-  for (const auto& [name, split] : splits) {
-    if (split == nullptr) continue;
+  for (const Split split : kSplits) {
+    const data::Dataset* const dataset = job.data.dataset(split).get();
+    if (dataset == nullptr) continue;
     origin.splits.push_back(
-        {name, split->size(), data::class_counts(*split, job.data.num_classes)});
+        {split, dataset->size(), data::class_counts(*dataset, job.data.num_classes)});
   }
   origin.on_cpu = is_on_cpu(job.engine);
   origin.price_per_hour = job.config.run.price_per_hour;

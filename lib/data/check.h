@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/split.h"
 #include "config/config.h"
 #include "data/dataset.h"
 
 namespace trainer::data {
 
 struct SplitCheck {
-  std::string name;
+  Split split = Split::kTrain;
   std::vector<std::int64_t> per_class;        // files
   std::map<std::string, std::int64_t> kinds;  // JPEG, PNG, ...
   int min_height = 0, max_height = 0, min_width = 0, max_width = 0;

@@ -14,7 +14,9 @@ std::string label_checksum(const Dataset& dataset) {
   return concat("crc32c ", std::hex, crc);
 }
 
-std::string lines_of(const char* split, const Dataset* dataset) {
+std::string lines_of(const Datasets& data, Split which) {
+  const Dataset* const dataset = data.dataset(which).get();
+  const char* const split = to_string(which);
   if (dataset == nullptr) return concat(split, " samples: none\n");
   return concat(split, " samples: ", dataset->size(), "\n", split,
                 " labels: ", label_checksum(*dataset), "\n", split,
@@ -26,9 +28,9 @@ std::string lines_of(const char* split, const Dataset* dataset) {
 std::string common_data(const Datasets& data, bool evaluation) {
   std::string text = "classes:";
   for (const std::string& name : data.classes) text += ' ' + name;
-  text += '\n' + lines_of("train", data.train.get());
+  text += '\n' + lines_of(data, Split::kTrain);
   if (!evaluation) return text;
-  return text + lines_of("validation", data.validation.get()) + lines_of("test", data.test.get());
+  return text + lines_of(data, Split::kValidation) + lines_of(data, Split::kTest);
 }
 
 }  // namespace trainer::data

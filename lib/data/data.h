@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/split.h"
 #include "base/types.h"
 #include "config/config.h"
 #include "data/damaged_files.h"
@@ -30,20 +31,34 @@ struct Datasets {
   std::vector<float> class_weight;
   // Whether the labels of `train` are rows with a weight: see weigh_samples().
   bool sample_weight = false;
+
+  // Each returns the member of that split, which may be null.
+  const std::unique_ptr<Dataset>& dataset(Split split) const {
+    return split == Split::kTrain ? train : split == Split::kValidation ? validation : test;
+  }
+  std::unique_ptr<Dataset>& dataset(Split split) {
+    return split == Split::kTrain ? train : split == Split::kValidation ? validation : test;
+  }
+  const std::shared_ptr<DamagedFiles>& files(Split split) const {
+    return split == Split::kTrain        ? train_files
+           : split == Split::kValidation ? validation_files
+                                         : test_files;
+  }
 };
-// Opens what the config names; `only` (train, validation, test) opens just that split. Checks that
+// Opens what the config names, or only one split of it. Checks that
 // counts of images and labels agree and that labels lie in [0, classes).
 Datasets open_datasets(const config::Data& data, std::uint64_t seed,
-                       std::optional<std::string> only = {});
+                       std::optional<Split> only = {});
 
 // The facts that must be equal in all processes of a job, a line for each fact of each split ("test
 // samples: 4000"): the classes, the number of samples, all labels, the content. `evaluation`:
 // includes the validation and test splits.
 std::string common_data(const Datasets& data, bool evaluation);
 
-// The split of an image format with this name; where data.path alone is given, its sub-folder of
-// that name (validation also as val). An empty path and glob when there is none.
-config::Split image_split(const config::Data& data, const std::string& name);
+// Returns where the files of a split of an image format are; where data.path alone is given, its
+// sub-folder of the split's name (validation also as val). An empty path and glob when there is
+// none.
+config::SplitFiles image_split(const config::Data& data, Split split);
 
 // The images of one file: IDX, NPY or NPZ, detected by content. Only an NPZ file may have labels;
 // otherwise all labels are 0.

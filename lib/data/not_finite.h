@@ -7,16 +7,15 @@
 
 #include "config/config.h"
 #include "data/dataset.h"
-#include "data/roles.h"
 
 namespace trainer::data {
 
 // Names the files of a split and the first sample of it with an image or label that is infinite or
 // NaN, and says how many there are; "" when there is none. Looks at all samples of arrays; image
 // files hold nothing but bytes.
-std::string find_not_finite(const config::Data& config, Role role, const Dataset& dataset);
+std::string find_not_finite(const config::Data& config, Split split, const Dataset& dataset);
 inline std::string find_not_finite(const config::Data& config, const Dataset& train) {
-  return find_not_finite(config, Role::kTrain, train);
+  return find_not_finite(config, Split::kTrain, train);
 }
 
 // Names the first few of the samples `indices` whose loss is not finite: "for 2 of the 32 samples

@@ -1,45 +1,16 @@
 // From the config's `data` section to open splits.
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
 #include "data/arrays/augment_arrays.h"
 #include "data/arrays/open_arrays.h"
 #include "data/data.h"
 #include "data/images/open_image_splits.h"
-#include "data/roles.h"
 #include "data/splits.h"
 
 namespace trainer::data {
-
-const char* name_of(Role role) {
-  switch (role) {
-    case Role::kTrain:
-      return "train";
-    case Role::kValidation:
-      return "validation";
-    case Role::kTest:
-      return "test";
-  }
-  return "";
-}
-
-const config::Split& split_of(const config::Data& config, Role role) {
-  switch (role) {
-    case Role::kTrain:
-      return config.train;
-    case Role::kValidation:
-      return config.validation;
-    case Role::kTest:
-      return config.test;
-  }
-  return config.train;
-}
-
-bool given(const config::Split& split) {
-  return !split.path.empty() || !split.images.empty() || !split.labels.empty() ||
-         !split.glob.empty();
-}
 
 namespace {
 
@@ -57,13 +28,11 @@ void check_path(const std::string& path, const std::string& key, bool image_file
                                        "datasets/fashion_mnist.sh, datasets/cifar10.sh)"));
 }
 
-void check_paths(const config::Data& config, const std::vector<Role>& roles) {
+void check_paths_of(const config::Data& config, Split split) {
   const bool image_files = config::is_image_format(config.format);
-  for (const Role role : roles) {
-    const config::Split& split = split_of(config, role);
-    if (!given(split)) check_path(config.path, "path", image_files);
-    check_path(split.path, concat(name_of(role), ".path"), image_files);
-  }
+  const config::SplitFiles& files = config.files(split);
+  if (!files.given()) check_path(config.path, "path", image_files);
+  check_path(files.path, concat(to_string(split), ".path"), image_files);
 }
 
 // Whether the format reads files that the user provides.
@@ -84,18 +53,14 @@ bool reads_files(config::DataFormat format) {
   return true;
 }
 
-void check_paths(const config::Data& config, const Wanted& wanted) {
+void check_paths(const config::Data& config, const std::set<Split>& wanted) {
   if (!reads_files(config.format)) return;
-  std::vector<Role> roles;
-  if (wanted.train) roles.push_back(Role::kTrain);
-  if (wanted.validation) roles.push_back(Role::kValidation);
-  if (wanted.test) roles.push_back(Role::kTest);
-  check_paths(config, roles);
+  for (const Split split : wanted) check_paths_of(config, split);
   const bool lists_train = config::is_image_format(config.format) && config.classes.empty();
-  if (lists_train && !wanted.train) check_paths(config, {Role::kTrain});
+  if (lists_train && !wanted.contains(Split::kTrain)) check_paths_of(config, Split::kTrain);
 }
 
-void open_splits(const config::Data& config, std::uint64_t seed, const Wanted& wanted,
+void open_splits(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,
                  Datasets& result) {
   switch (config.format) {
     case config::DataFormat::kIdx:
@@ -123,7 +88,7 @@ void divide_train(Datasets& result, const config::Data& config, std::uint64_t se
     if (*config.limit < 1) throw ConfigError(config.loc, "data.limit must be at least 1");
     result.train = take_first(std::move(result.train), *config.limit);
   }
-  if (config.validation_split == 0 || given(config.validation)) return;
+  if (config.validation_split == 0 || config.validation.given()) return;
   SplitPair parts =
       split_off(std::move(result.train), result.train_files.get(), config.validation_split, seed);
   result.train = std::move(parts.train);
@@ -150,20 +115,18 @@ void describe(Datasets& result, const config::Data& config) {
 
 }  // namespace
 
-Datasets open_datasets(const config::Data& config, std::uint64_t seed,
-                       std::optional<std::string> only) {
-  if (only && *only != "train" && *only != "validation" && *only != "test") {
-    throw ConfigError(
-        {}, concat("no split is called '", *only, "'; expected train, validation or test"));
-  }
+Datasets open_datasets(const config::Data& config, std::uint64_t seed, std::optional<Split> only) {
   if (config.validation_split < 0 || config.validation_split >= 1) {
     throw ConfigError(config.loc, "data.validation_split must be in [0, 1)");
   }
-  const Wanted wanted{!only || *only == "train", !only || *only == "validation",
-                      !only || *only == "test"};
-  const bool from_train = config.validation_split > 0 && !given(config.validation);
-  const Wanted needed{wanted.train || (wanted.validation && from_train),
-                      wanted.validation && !from_train, wanted.test};
+  const std::set<Split> wanted =
+      only ? std::set<Split>{*only} : std::set<Split>(kSplits.begin(), kSplits.end());
+  const bool evaluates = wanted.contains(Split::kValidation);
+  std::set<Split> needed = wanted;
+  if (evaluates && config.validation_split > 0 && !config.validation.given()) {
+    needed.erase(Split::kValidation);
+    needed.insert(Split::kTrain);
+  }
   check_paths(config, needed);
 
   Datasets result;
@@ -171,15 +134,15 @@ Datasets open_datasets(const config::Data& config, std::uint64_t seed,
   if (!config::is_image_format(config.format)) {
     result.train = augment_arrays(std::move(result.train), config, seed);
   }
-  divide_train(result, config, seed, wanted.validation);
-  if (!wanted.train) {
+  divide_train(result, config, seed, evaluates);
+  if (!wanted.contains(Split::kTrain)) {
     result.train.reset();
     result.train_files.reset();
   }
   if (!result.train && !result.validation && !result.test) {
+    const char* const name = to_string(only.value_or(Split::kTrain));
     throw MissingSplit(config.path.empty() ? "data" : config.path,
-                       concat("there is no ", only.value_or("train"), " split: give data.",
-                              only.value_or("train"), " in the config"));
+                       concat("there is no ", name, " split: give data.", name, " in the config"));
   }
   describe(result, config);
   return result;

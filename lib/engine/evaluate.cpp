@@ -256,11 +256,11 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
   return metrics.result();
 }
 
-std::string why_not_finite(const Metrics& metrics, const config::Data& config, data::Role role,
+std::string why_not_finite(const Metrics& metrics, const config::Data& config, Split split,
                            const data::Dataset& dataset) {
   if (metrics.count == 0 || std::isfinite(metrics.loss)) return "";
-  const std::string bad = data::find_not_finite(config, role, dataset);
-  return concat("the loss of the ", data::name_of(role), " split is not a finite number: ",
+  const std::string bad = data::find_not_finite(config, split, dataset);
+  return concat("the loss of the ", to_string(split), " split is not a finite number: ",
                 bad.empty() ? "its samples are finite, so the model has diverged on them; look at "
                               "data.normalize and the learning rate"
                             : bad + "; mend or leave out what is not a number");

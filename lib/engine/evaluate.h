@@ -7,7 +7,6 @@
 
 #include "data/data.h"
 #include "data/features.h"
-#include "data/roles.h"
 #include "engine/metrics.h"
 #include "engine/replicas.h"
 
@@ -53,7 +52,7 @@ HostBatch host_batch(const data::Batch& batch, bool is_features);
 
 // Why the loss of a split is infinite or NaN: the sample that is not finite, or the model; "" when
 // it is a number.
-std::string why_not_finite(const Metrics& metrics, const config::Data& config, data::Role role,
+std::string why_not_finite(const Metrics& metrics, const config::Data& config, Split split,
                            const data::Dataset& dataset);
 
 }  // namespace trainer::engine

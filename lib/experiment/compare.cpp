@@ -28,7 +28,7 @@ std::vector<std::int64_t> some_of(const std::vector<std::int64_t>& steps) {
 
 using Curve = std::map<std::int64_t, double>;  // by step
 
-Curve curve_of(const RunFiles& run, const std::string& split, double MetricsRow::*value) {
+Curve curve_of(const RunFiles& run, Split split, double MetricsRow::*value) {
   Curve curve;
   for (const MetricsRow& row : run.metrics) {
     if (row.split == split && std::isfinite(row.*value)) curve[row.step] = row.*value;
@@ -36,7 +36,7 @@ Curve curve_of(const RunFiles& run, const std::string& split, double MetricsRow:
   return curve;
 }
 
-void add_curve(const std::vector<RunFiles>& runs, const std::string& split, const char* name,
+void add_curve(const std::vector<RunFiles>& runs, Split split, const char* name,
                double MetricsRow::*value, std::vector<Comparison::CurvePoint>& points) {
   std::vector<Curve> curves;
   for (const RunFiles& run : runs) curves.push_back(curve_of(run, split, value));
@@ -47,7 +47,7 @@ void add_curve(const std::vector<RunFiles>& runs, const std::string& split, cons
     if (all) common.push_back(step);
   }
   for (const std::int64_t step : some_of(common)) {
-    Comparison::CurvePoint point{step, split + " " + name, {}};
+    Comparison::CurvePoint point{step, concat(to_string(split), ' ', name), {}};
     for (const Curve& curve : curves) point.values.push_back(curve.at(step));
     points.push_back(std::move(point));
   }
@@ -57,8 +57,8 @@ Comparison::Result result_of(const RunFiles& run, std::optional<double> wanted) 
   Comparison::Result result;
   result.loss = result.accuracy = std::numeric_limits<double>::quiet_NaN();
   result.split = scored_split(run);
-  if (!result.split.empty()) {
-    const SplitResult& split = run.finished->splits.at(result.split);
+  if (result.split) {
+    const SplitResult& split = run.finished->splits.at(*result.split);
     result.loss = split.loss;
     result.accuracy = split.accuracy;
     if (std::isfinite(split.accuracy)) result.interval = engine::wilson(split.correct, split.count);
@@ -128,8 +128,8 @@ Comparison compare(const std::vector<RunFiles>& runs, std::optional<double> want
   comparison.wanted_accuracy = wanted_accuracy;
   for (const RunFiles& run : runs) comparison.runs.push_back(run.folder.string());
   comparison.settings = differing_settings(runs);
-  add_curve(runs, "train", "loss", &MetricsRow::loss, comparison.curve);
-  for (const char* split : {"validation", "test"}) {
+  add_curve(runs, Split::kTrain, "loss", &MetricsRow::loss, comparison.curve);
+  for (const Split split : {Split::kValidation, Split::kTest}) {
     add_curve(runs, split, "loss", &MetricsRow::loss, comparison.curve);
     add_curve(runs, split, "accuracy", &MetricsRow::accuracy, comparison.curve);
   }

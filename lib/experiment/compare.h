@@ -26,7 +26,7 @@ struct Comparison {
     std::vector<double> values;
   };
   struct Result {
-    std::string split;  // "" for a run that was not evaluated
+    std::optional<Split> split;  // nothing for a run that was not evaluated
     double loss = 0, accuracy = 0;
     engine::Interval interval;  // Wilson's, 95 %
     double images_per_second = 0, total_seconds = 0, wall_seconds = 0;

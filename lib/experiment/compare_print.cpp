@@ -69,7 +69,7 @@ void print_results(const Comparison& comparison, std::ostream& out) {
     table.add(std::move(row));
   };
   using Result = Comparison::Result;
-  add("split", [](const Result& r) { return r.split.empty() ? "-" : r.split; });
+  add("split", [](const Result& r) { return r.split ? to_string(*r.split) : "-"; });
   add("loss", [](const Result& r) { return or_dash(r.loss, 4); });
   add("accuracy", [](const Result& r) { return or_dash(r.accuracy, 4); });
   add("95 % interval", [](const Result& r) {
@@ -109,7 +109,9 @@ void print_pair(const Comparison::Pair& pair, std::ostream& out) {
 Json number(std::optional<double> value) { return value ? Json(*value) : Json(); }
 
 Json result_json(const Comparison::Result& result) {
-  Json json{{"split", result.split}, {"loss", result.loss}, {"accuracy", result.accuracy}};
+  Json json{{"split", result.split ? to_string(*result.split) : ""},
+            {"loss", result.loss},
+            {"accuracy", result.accuracy}};
   if (std::isfinite(result.accuracy)) {
     json["accuracy_low"] = result.interval.low;
     json["accuracy_high"] = result.interval.high;

@@ -81,9 +81,11 @@ void read_metrics(const Path& path, RunFiles& run) {
       if (!is_of_device(column) || !std::isfinite(real(column))) continue;
       run.devices[column].emplace_back(static_cast<double>(file.step(i)), real(column));
     }
-    run.metrics.push_back({file.step(i), real("epoch"), file(i, "split"), real("loss"),
-                           real("accuracy"), real("learning_rate"), real("images_per_second"),
-                           real("wait_share"), real("seconds")});
+    const std::optional<Split> split = parse_split(file(i, "split"));
+    if (!split) continue;
+    run.metrics.push_back({file.step(i), real("epoch"), *split, real("loss"), real("accuracy"),
+                           real("learning_rate"), real("images_per_second"), real("wait_share"),
+                           real("seconds")});
   }
 }
 
@@ -107,8 +109,10 @@ Finished finished_of(const SortedJson& json) {
   finished.steps = value_of<std::int64_t>(json, "steps", 0);
   finished.reason = value_of<std::string>(json, "reason", "");
   finished.parameters_sha256 = value_of<std::string>(json, "parameters_sha256", "");
-  for (const auto& [split, metrics] : json.at("metrics").items()) {
-    SplitResult& result = finished.splits[split];
+  for (const auto& [name, metrics] : json.at("metrics").items()) {
+    const std::optional<Split> split = parse_split(name);
+    if (!split) continue;
+    SplitResult& result = finished.splits[*split];
     result.loss = value_of(metrics, "loss", kNone);
     result.accuracy = value_of(metrics, "accuracy", kNone);
     result.count = value_of<std::int64_t>(metrics, "count", 0);
@@ -150,10 +154,11 @@ void read_record(const SortedJson& json, RunFiles& run) {
       run.memory.emplace_back(what, value_of<std::int64_t>(json["memory"], what, 0));
     }
   }
-  for (const char* name : {"train", "validation", "test"}) {
+  for (const Split which : kSplits) {
+    const char* const name = to_string(which);
     if (!json.contains("splits") || !json["splits"].contains(name)) continue;
     const SortedJson& split = json["splits"][name];
-    run.splits.push_back({name, value_of<std::int64_t>(split, "samples", 0),
+    run.splits.push_back({which, value_of<std::int64_t>(split, "samples", 0),
                           split.at("classes").get<std::vector<std::int64_t>>()});
   }
   run.steps_per_epoch = value_of<std::int64_t>(json, "steps_per_epoch", 0);
@@ -213,7 +218,7 @@ double step_seconds(const RunFiles& run) {
   for (const LedgerRow& row : run.ledger) seconds += row.seconds;
   if (!run.ledger.empty()) return seconds;
   for (const MetricsRow& row : run.metrics) {
-    if (row.split == "train" && std::isfinite(row.seconds)) seconds += row.seconds;
+    if (row.split == Split::kTrain && std::isfinite(row.seconds)) seconds += row.seconds;
   }
   return seconds;
 }
@@ -223,7 +228,7 @@ double wait_seconds(const RunFiles& run) {
   for (const LedgerRow& row : run.ledger) seconds += row.wait_seconds;
   if (!run.ledger.empty()) return seconds;
   for (const MetricsRow& row : run.metrics) {
-    if (row.split == "train" && std::isfinite(row.wait_share)) {
+    if (row.split == Split::kTrain && std::isfinite(row.wait_share)) {
       seconds += row.seconds * row.wait_share;
     }
   }
@@ -236,19 +241,19 @@ double images_per_second(const RunFiles& run) {
   for (const LedgerRow& row : run.ledger) samples += static_cast<double>(row.samples);
   if (run.ledger.empty()) {
     for (const MetricsRow& row : run.metrics) {
-      const bool counts = row.split == "train" && std::isfinite(row.images_per_second);
+      const bool counts = row.split == Split::kTrain && std::isfinite(row.images_per_second);
       if (counts) samples += row.images_per_second * row.seconds;
     }
   }
   return seconds > 0 ? samples / seconds : 0;
 }
 
-std::string scored_split(const RunFiles& run) {
-  if (!run.finished) return "";
-  for (const char* split : {"test", "validation"}) {
+std::optional<Split> scored_split(const RunFiles& run) {
+  if (!run.finished) return std::nullopt;
+  for (const Split split : {Split::kTest, Split::kValidation}) {
     if (run.finished->splits.contains(split)) return split;
   }
-  return "";
+  return std::nullopt;
 }
 
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy) {
@@ -256,7 +261,7 @@ std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy) 
   auto step = run.ledger.begin();
   for (const MetricsRow& row : run.metrics) {
     for (; step != run.ledger.end() && step->step <= row.step; ++step) seconds += step->seconds;
-    const bool trains = row.split == "train";
+    const bool trains = row.split == Split::kTrain;
     if (std::isfinite(row.seconds) && (!trains || run.ledger.empty())) seconds += row.seconds;
     if (!trains && row.accuracy >= accuracy) return seconds;
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/files.h"
+#include "base/split.h"
 #include "engine/step_times.h"
 
 namespace trainer::experiment {
@@ -17,7 +19,7 @@ namespace trainer::experiment {
 struct MetricsRow {
   std::int64_t step = 0;
   double epoch = 0;
-  std::string split;
+  Split split = Split::kTrain;
   double loss = 0, accuracy = 0, learning_rate = 0, images_per_second = 0, wait_share = 0;
   double seconds = 0;  // of the steps since the row before, or of the evaluation
 };
@@ -41,7 +43,7 @@ struct SplitResult {
 struct Finished {
   std::int64_t steps = 0;
   std::string reason;
-  std::map<std::string, SplitResult> splits;  // by "test", "validation", "train"
+  std::map<Split, SplitResult, std::greater<>> splits;  // test, validation, train
   std::string parameters_sha256;
 };
 
@@ -64,12 +66,12 @@ struct RunFiles {
   // session measured it.
   std::optional<double> energy_joules, joules_per_image;
   // Samples of the splits, in the order train, validation, test.
-  struct Split {
-    std::string name;
+  struct SplitSize {
+    Split split = Split::kTrain;
     std::int64_t samples = 0;
     std::vector<std::int64_t> classes;  // of each class; empty where the run does not tell
   };
-  std::vector<Split> splits;
+  std::vector<SplitSize> splits;
   // Bytes that the model takes on a device, by what for.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   // What its devices were measured to do: (step, value) by column of metrics.csv, e.g.
@@ -94,8 +96,8 @@ bool is_finished(const Path& folder);
 double step_seconds(const RunFiles& run);
 double wait_seconds(const RunFiles& run);       // the part of these spent waiting for data
 double images_per_second(const RunFiles& run);  // 0 when there are no steps
-// "test", or else "validation": the split whose accuracy counts; "" without either.
-std::string scored_split(const RunFiles& run);
+// Returns test, or else validation: the split whose accuracy counts. Nothing without either.
+std::optional<Split> scored_split(const RunFiles& run);
 // Seconds of steps and evaluations up to the first evaluation of at least this accuracy.
 std::optional<double> seconds_to_accuracy(const RunFiles& run, double accuracy);
 // For so many seconds; nothing without run.price_per_hour. A replica is a device, but for the CPU,

@@ -39,8 +39,8 @@ Path split_folder(const Path& folder, const std::vector<std::string>& names) {
   return {};
 }
 
-ImageFolder::Split count_images(const Path& path, const std::vector<std::string>& classes) {
-  ImageFolder::Split split;
+ImageFolder::SplitFolder count_images(const Path& path, const std::vector<std::string>& classes) {
+  ImageFolder::SplitFolder split;
   split.path = path;
   if (path.empty()) return split;
   for (const std::string& name : classes) {
@@ -185,7 +185,7 @@ std::string data_section(const ImageFolder& images, const FoundWeights& weights)
 
 }  // namespace
 
-std::int64_t ImageFolder::Split::size() const {
+std::int64_t ImageFolder::SplitFolder::size() const {
   return std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
 }
 

@@ -13,14 +13,14 @@ namespace trainer::experiment {
 
 // What was found in a folder of images.
 struct ImageFolder {
-  struct Split {
+  struct SplitFolder {
     Path path;                         // has a folder a class; empty: there is no such split
     std::vector<std::int64_t> counts;  // images by class
     std::int64_t size() const;
   };
   Path path;
   std::vector<std::string> classes;  // sorted
-  Split train, validation, test;
+  SplitFolder train, validation, test;
   std::int64_t height = 0, width = 0;  // the median of some of the images
   bool is_grey = false;                // all of these
 };

@@ -12,24 +12,23 @@
 namespace trainer::hooks {
 namespace {
 
-using NamedSplit = std::pair<const char*, const data::DamagedFiles*>;
+using NamedSplit = std::pair<Split, const data::DamagedFiles*>;
 
 // The image files of each split; those that two splits share once, under the first.
 std::vector<NamedSplit> splits_of_files(const data::Datasets& data) {
   std::vector<NamedSplit> splits;
-  for (const NamedSplit& split : {NamedSplit{"train", data.train_files.get()},
-                                  {"validation", data.validation_files.get()},
-                                  {"test", data.test_files.get()}}) {
-    const bool shared = !splits.empty() && splits[0].second == split.second;
-    if (split.second != nullptr && !shared) splits.push_back(split);
+  for (const Split split : kSplits) {
+    const data::DamagedFiles* const files = data.files(split).get();
+    const bool shared = !splits.empty() && splits[0].second == files;
+    if (files != nullptr && !shared) splits.emplace_back(split, files);
   }
   return splits;
 }
 
 // "" when no file was decoded with a warning.
-std::string decoded_with_warnings(const char* split, const data::Damage& damage) {
+std::string decoded_with_warnings(Split split, const data::Damage& damage) {
   if (damage.warned == 0) return "";
-  return concat(damage.warned, " of ", damage.files, " files of the ", split,
+  return concat(damage.warned, " of ", damage.files, " files of the ", to_string(split),
                 " split were decoded with warnings, the first: ", damage.warning);
 }
 
@@ -59,8 +58,8 @@ class DataReportHook final : public Hook {
   // Warnings of the decoder come while files are read.
   void on_finish(const Finish&) override {
     write();
-    for (const auto& [name, files] : splits_of_files(data_)) {
-      const std::string line = decoded_with_warnings(name, files->damage());
+    for (const auto& [split, files] : splits_of_files(data_)) {
+      const std::string line = decoded_with_warnings(split, files->damage());
       if (!line.empty()) warn_(line);
     }
   }
@@ -68,15 +67,18 @@ class DataReportHook final : public Hook {
  private:
   void write() {
     std::string text;
-    for (const auto& [name, files] : splits_of_files(data_)) {
-      for (const std::string& line : files->report()) text += concat(name, ": ", line, "\n");
-      const std::string warned = decoded_with_warnings(name, files->damage());
+    for (const auto& [split, files] : splits_of_files(data_)) {
+      for (const std::string& line : files->report()) {
+        text += concat(to_string(split), ": ", line, "\n");
+      }
+      const std::string warned = decoded_with_warnings(split, files->damage());
       if (!warned.empty()) text += warned + "\n";
     }
     if (text == written_) return;
     write_file_atomic(path_, text);
     written_ = text;
-    for (const auto& [name, files] : splits_of_files(data_)) tell(name, files->damage());
+    for (const auto& [split, files] : splits_of_files(data_))
+      tell(to_string(split), files->damage());
   }
 
   void tell(const char* split, const data::Damage& damage) {
@@ -100,12 +102,12 @@ class DataReportHook final : public Hook {
 
 }  // namespace
 
-std::string left_out(const data::DamagedFiles* files, const std::string& split) {
+std::string left_out(const data::DamagedFiles* files, Split split) {
   constexpr std::size_t kNamed = 3;
   const data::Damage damage = files != nullptr ? files->damage() : data::Damage{};
   if (damage.reasons.empty()) return "";
   std::string text =
-      concat(damage.skipped, " of ", damage.files, " files of the ", split,
+      concat(damage.skipped, " of ", damage.files, " files of the ", to_string(split),
              " split cannot be read and ", damage.skipped == 1 ? "is" : "are", " left out: ");
   for (std::size_t i = 0; i < std::min(kNamed, damage.reasons.size()); ++i) {
     text += concat(i > 0 ? "; " : "", damage.reasons[i]);

@@ -16,7 +16,7 @@ std::vector<std::string> data_warnings(const data::Datasets& data);
 
 // One line that says how many samples of a split evaluation leaves out, and the first of them with
 // reasons; "" when all can be read. `files` may be null.
-std::string left_out(const data::DamagedFiles* files, const std::string& split);
+std::string left_out(const data::DamagedFiles* files, Split split);
 
 // Writes data_report.txt into the run folder when files were skipped or replaced, at the start and
 // again at the end, when more may have been. Tells `warn` of them and of data_warnings(), and with

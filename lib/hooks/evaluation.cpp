@@ -31,25 +31,6 @@ std::string local_time(std::chrono::system_clock::time_point time) {
   return formatted(floor<seconds>(time), "%Y-%m-%d %H:%M:%S", ::localtime_r);
 }
 
-const char* to_string(Split split) {
-  switch (split) {
-    case Split::kTrain:
-      return "train";
-    case Split::kValidation:
-      return "validation";
-    case Split::kTest:
-      return "test";
-  }
-  throw std::logic_error("a split without a name");
-}
-
-std::optional<Split> parse_split(std::string_view text) {
-  for (const Split split : {Split::kTrain, Split::kValidation, Split::kTest}) {
-    if (text == to_string(split)) return split;
-  }
-  return std::nullopt;
-}
-
 const char* to_string(FinishReason reason) {
   switch (reason) {
     case FinishReason::kDone:

@@ -72,11 +72,6 @@ struct Progress {
   std::uint64_t sample_ids = 0;
 };
 
-enum class Split { kTrain, kValidation, kTest };
-const char* to_string(Split split);  // "train", "validation", "test"
-// The inverse of to_string(); nothing for another text.
-std::optional<Split> parse_split(std::string_view text);
-
 struct Evaluation {
   Split split = Split::kValidation;
   std::int64_t step = 0;

@@ -174,7 +174,7 @@ class MetricsFilesHook : public Hook {
   void write_window() {
     Json row = {{"step", window_.last().step},
                 {"epoch", window_.last().epoch},
-                {"split", "train"},
+                {"split", to_string(Split::kTrain)},
                 {"loss", rounded(window_.loss(), 9)},
                 {"accuracy", rounded(window_.accuracy(), 9)},
                 {"learning_rate", rounded(window_.last().learning_rate, 7)},

@@ -47,8 +47,8 @@ class RunRecordHook final : public Hook {
                {"processor", origin.processor}, {"cores", origin.cores},
                {"machine", origin.machine},     {"device", origin.device},
                {"on_cpu", origin.on_cpu},       {"data", origin.data_fingerprint}};
-    for (const RunOrigin::Split& split : origin.splits) {
-      record_["splits"][split.name] = {{"samples", split.samples}, {"classes", split.classes}};
+    for (const auto& [split, samples, classes] : origin.splits) {
+      record_["splits"][to_string(split)] = {{"samples", samples}, {"classes", classes}};
     }
     for (const auto& [what, bytes] : origin.memory) record_["memory"][what] = bytes;
     record_["price_per_hour"] = origin.price_per_hour ? Json(*origin.price_per_hour) : Json();

@@ -22,12 +22,12 @@ struct RunOrigin {
   std::string machine;           // how these share caches and memory
   std::string data_fingerprint;  // of the training split
   // Samples of each split and, where labels are known without reading images, of each class.
-  struct Split {
-    std::string name;
+  struct SplitSize {
+    Split split = Split::kTrain;
     std::int64_t samples = 0;
     std::vector<std::int64_t> classes;
   };
-  std::vector<Split> splits;
+  std::vector<SplitSize> splits;
   // Bytes that the model takes on a device, by what for: the plan of one rank of this process.
   std::vector<std::pair<std::string, std::int64_t>> memory;
   bool on_cpu = true;

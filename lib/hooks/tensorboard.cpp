@@ -50,7 +50,7 @@ class TensorBoardHook : public Hook {
     file("").session(options_.parameters, now);
     if (!options_.samples || info.first_step > 0) return;
     const Bytes samples = options_.samples();
-    if (!samples.empty()) file("train").image("samples", 0, now, samples);
+    if (!samples.empty()) file(to_string(Split::kTrain)).image("samples", 0, now, samples);
   }
 
   Request on_step(const Progress& p) override {
@@ -129,7 +129,8 @@ class TensorBoardHook : public Hook {
 
   // Of training.
   void scalar(const std::string& tag, std::int64_t step, double value) {
-    file("train").scalar(tag, step, seconds_since_1970(), static_cast<float>(value));
+    file(to_string(Split::kTrain))
+        .scalar(tag, step, seconds_since_1970(), static_cast<float>(value));
   }
 
   // The events of a split, or with "" of the run; begun with the first of them.

@@ -39,15 +39,12 @@ double seconds_since(Clock::time_point start) {
 }
 
 // The split that the training itself would evaluate.
-std::string split_to_follow(const config::Data& data) {
-  const config::Split& split = data.validation;
-  bool validation = data.validation_split > 0 || !split.path.empty() || !split.images.empty() ||
-                    !split.glob.empty();
+Split split_to_follow(const config::Data& data) {
+  bool validation = data.validation_split > 0 || data.validation.given();
   if (!validation && config::is_image_format(data.format)) {
-    const config::Split found = data::image_split(data, "validation");
-    validation = !found.path.empty() || !found.glob.empty();
+    validation = data::image_split(data, Split::kValidation).given();
   }
-  return validation ? "validation" : "test";
+  return validation ? Split::kValidation : Split::kTest;
 }
 
 // The step of the last row of a follower before this one; -1 when there is none. A row that a kill
@@ -74,14 +71,14 @@ std::string first_of(const std::set<std::int64_t>& steps) {
 // is resumed with another config.
 class Evaluator {
  public:
-  Evaluator(const OpenedModel& trained, const std::string& split)
+  Evaluator(const OpenedModel& trained, Split split)
       : config_(trained.config),
         split_(split),
         data_(open_split(trained, split)),
         engine_(model::build_model(config_.model, config_.data, train::sample_spec(data_),
                                    config_.seed),
                 config_, engine::open_backends(config_), engine::Engine::Use::kEvaluate) {
-    const std::string line = hooks::left_out(files_of(data_, split_), split_);
+    const std::string line = hooks::left_out(data_.files(split_).get(), split_);
     if (!line.empty()) trained.warn(line);
   }
 
@@ -93,12 +90,12 @@ class Evaluator {
     engine_.load(trained.file, trained.path);
     engine::EvaluateOptions options = engine::evaluate_options(config_);
     options.cancelled = [] { return train::SignalWatch::received() != nullptr; };
-    return engine::evaluate(engine_, split_of(data_, split_), options);
+    return engine::evaluate(engine_, *data_.dataset(split_), options);
   }
 
  private:
   config::Config config_;
-  std::string split_;
+  Split split_;
   data::Datasets data_;
   engine::Replicas engine_;
 };
@@ -115,9 +112,8 @@ class Follower {
                                       options_.overrides, options_.environment)
             .config;
     timing_ = config.evaluate;
-    if (options_.split.empty()) options_.split = split_to_follow(config.data);
-    split_ = hooks::parse_split(options_.split).value();
-    folder_ = train::evaluator_folder(options_.run, options_.split);
+    split_ = options_.split ? *options_.split : split_to_follow(config.data);
+    folder_ = train::evaluator_folder(options_.run, split_);
     checkpoint::check_no_links(options_.run);
     lock_.emplace(folder_);
     result_.step = last_step(folder_);
@@ -272,7 +268,7 @@ class Follower {
     evaluated_at_ = Clock::now();
     if (!evaluator_ || !evaluator_->fits(*trained)) {
       evaluator_.reset();
-      evaluator_.emplace(*trained, options_.split);
+      evaluator_.emplace(*trained, split_);
     }
     const std::optional<engine::Metrics> metrics = evaluator_->run(*trained);
     if (!metrics || replaced()) return false;
@@ -348,7 +344,7 @@ class Follower {
   FollowOptions options_;
   train::SignalWatch signals_;
   config::Evaluate timing_;
-  hooks::Split split_ = hooks::Split::kValidation;
+  Split split_ = Split::kValidation;
   Path folder_;                              // of what it writes
   std::optional<checkpoint::RunLock> lock_;  // of that folder
   bool seen_training_ = false;               // a process has trained since the start

@@ -25,8 +25,8 @@
 namespace trainer::inference {
 
 struct FollowOptions {
-  Path run;           // may not exist yet
-  std::string split;  // validation, or test where there is none, when empty
+  Path run;                    // may not exist yet
+  std::optional<Split> split;  // validation, or test where there is none, when left out
   std::vector<config::Override> overrides;
   config::Environment environment;
   std::vector<std::unique_ptr<hooks::Hook>> hooks;  // called for every evaluation

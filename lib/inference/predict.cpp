@@ -62,22 +62,19 @@ void check_shape(const OpenedModel& opened, const PredictionInput& input) {
 }  // namespace
 
 std::vector<PredictionInput> open_prediction_inputs(
-    const OpenedModel& opened, const std::vector<std::string>& files, const std::string& split,
+    const OpenedModel& opened, const std::vector<std::string>& files, std::optional<Split> split,
     bool skip, const std::function<void(const std::string&)>& warn) {
   std::vector<PredictionInput> inputs;
   if (files.empty()) {
-    auto [name, data] = open_split_or_default(opened, split);
-    auto& dataset = name == "train"        ? data.train
-                    : name == "validation" ? data.validation
-                                           : data.test;
+    OpenedSplit found = open_split_or_default(opened, split);
     const config::Data& config = opened.config.data;
-    const data::DamagedFiles* damaged = files_of(data, name);
+    const data::DamagedFiles* const damaged = found.files();
     const data::Damage damage = damaged != nullptr ? damaged->damage() : data::Damage{};
     for (const std::string& reason : damage.reasons) warn("left out: " + reason);
     const bool skips = skip || config.on_error == config::OnError::kSkip;
     PredictionInput& input = inputs.emplace_back();
-    input.name = name;
-    input.images.dataset = std::move(dataset);
+    input.name = to_string(found.split);
+    input.images.dataset = std::move(found.data.dataset(found.split));
     input.images.labelled = true;
     input.one_a_file = config::is_image_format(config.format);
     input.unreadable = skips ? 0 : damage.skipped;

@@ -36,7 +36,7 @@ struct PredictionInput {
 // of a DataError. Throws DataError when arrays do not have the shape that the model was trained
 // on.
 std::vector<PredictionInput> open_prediction_inputs(
-    const OpenedModel& opened, const std::vector<std::string>& files, const std::string& split,
+    const OpenedModel& opened, const std::vector<std::string>& files, std::optional<Split> split,
     bool skip, const std::function<void(const std::string&)>& warn);
 
 // The sample spec of the model for these inputs.

@@ -23,15 +23,14 @@ bool changes_data(const config::Override& setting) {
 }
 
 // Whether a split is cut out of the samples of training, or is these.
-bool of_training_data(const config::Data& config, const std::string& split) {
-  return split == "train" || (split == "validation" && config.validation_split > 0);
+bool of_training_data(const config::Data& config, Split split) {
+  return split == Split::kTrain || (split == Split::kValidation && config.validation_split > 0);
 }
 
-void check_training_data(const OpenedModel& opened, const data::Datasets& data,
-                         const std::string& split) {
+void check_training_data(const OpenedModel& opened, const data::Datasets& data, Split split) {
   if (!of_training_data(opened.config.data, split) || opened.training_data.empty()) return;
-  if (data::same_division(opened.training_data, split_of(data, split).fingerprint())) return;
-  if (split == "train") {
+  if (data::same_division(opened.training_data, data.dataset(split)->fingerprint())) return;
+  if (split == Split::kTrain) {
     return opened.warn("the training data is not what it was when the run was trained");
   }
   const std::string text =
@@ -130,7 +129,7 @@ OpenedModel open_average(const std::string& run, std::int64_t count,
                   "run.keep of the run");
 }
 
-data::Datasets open_split(const OpenedModel& opened, const std::string& split) {
+data::Datasets open_split(const OpenedModel& opened, Split split) {
   config::Data config = opened.config.data;
   // A split alone may lack the last classes; the run knows how many there are.
   if (config.classes.empty() && !config.num_classes &&
@@ -141,24 +140,24 @@ data::Datasets open_split(const OpenedModel& opened, const std::string& split) {
   if (data.classes != opened.classes) {
     throw DataError(opened.path,
                     concat("was trained on the classes [", join(opened.classes), "], but the ",
-                           split, " split has [", join(data.classes), "]",
+                           to_string(split), " split has [", join(data.classes), "]",
                            ". Give the data set with the classes of the run, in the same order"));
   }
   check_training_data(opened, data, split);
-  if (split == "train") {
+  if (split == Split::kTrain) {
     data::leave_out_unreadable(data.train, data.train_files, data::DamagedFiles::Portion::kMain);
   }
   return data;
 }
 
-OpenedSplit open_split_or_default(const OpenedModel& opened, const std::string& split) {
-  if (!split.empty()) return {split, open_split(opened, split)};
+OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split> split) {
+  if (split) return {*split, open_split(opened, *split)};
   try {
-    return {"test", open_split(opened, "test")};
+    return {Split::kTest, open_split(opened, Split::kTest)};
   } catch (const data::MissingSplit&) {
   }
   try {
-    OpenedSplit validation{"validation", open_split(opened, "validation")};
+    OpenedSplit validation{Split::kValidation, open_split(opened, Split::kValidation)};
     opened.warn(Notice::note("the data has no test split; this is its validation split"));
     return validation;
   } catch (const data::MissingSplit&) {
@@ -167,20 +166,6 @@ OpenedSplit open_split_or_default(const OpenedModel& opened, const std::string& 
                    ": its data has no test split and no validation split; name one with --set "
                    "data.test.path=PLACE, or give --split train"));
   }
-}
-
-const data::Dataset& split_of(const data::Datasets& data, const std::string& split) {
-  const auto& dataset = split == "train"        ? data.train
-                        : split == "validation" ? data.validation
-                                                : data.test;
-  return *dataset;
-}
-
-const data::DamagedFiles* files_of(const data::Datasets& data, const std::string& split) {
-  const auto& files = split == "train"        ? data.train_files
-                      : split == "validation" ? data.validation_files
-                                              : data.test_files;
-  return files.get();
 }
 
 std::vector<std::pair<std::string, std::string>> onnx_metadata(const OpenedModel& opened) {

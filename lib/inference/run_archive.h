@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,19 +31,19 @@ OpenedModel open_average(const std::string& run, std::int64_t count,
 // Opens one split of the run's data. Throws DataError naming both lists when its classes differ
 // from those of the run, and when validation samples were split off from other data than the run's,
 // as training images would be among them. Other data that the user names only causes a warning.
-data::Datasets open_split(const OpenedModel& opened, const std::string& split);
+data::Datasets open_split(const OpenedModel& opened, Split split);
 
-// The split to evaluate: `split`; when it is empty, test, or else validation with a note. Throws
-// ConfigError with advice when the run has neither.
 struct OpenedSplit {
-  std::string name;
+  Split split = Split::kTest;
   data::Datasets data;
-};
-OpenedSplit open_split_or_default(const OpenedModel& opened, const std::string& split);
 
-const data::Dataset& split_of(const data::Datasets& data, const std::string& split);
-// Null for a split that does not consist of image files.
-const data::DamagedFiles* files_of(const data::Datasets& data, const std::string& split);
+  const data::Dataset& dataset() const { return *data.dataset(split); }
+  // Null for a split that does not consist of image files.
+  const data::DamagedFiles* files() const { return data.files(split).get(); }
+};
+// Opens the split to evaluate: `split`, or without one test, or else validation with a note. Throws
+// ConfigError with advice when the run has neither.
+OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split> split);
 
 // The metadata of an ONNX file of the model: its classes as a JSON list, and the preprocessing of
 // images before and inside the model.

@@ -39,7 +39,7 @@ config::Config load_config(const std::string& path, const std::string& weights,
 
 // The first split that can be opened; none, with the reason, when none can.
 std::optional<data::Datasets> open_any_split(const config::Config& config, std::string& reason) {
-  for (const char* split : {"train", "validation", "test"}) {
+  for (const Split split : kSplits) {
     try {
       return data::open_datasets(config.data, config.seed, split);
     } catch (const DataError& error) {

@@ -184,7 +184,7 @@ std::int64_t classes_of(const config::Model& model) {
 // The samples of the config's data; none when it is not there.
 std::optional<model::SampleSpec> sample_of_data(const config::Config& config) {
   try {
-    return train::sample_spec(data::open_datasets(config.data, config.seed, "train"));
+    return train::sample_spec(data::open_datasets(config.data, config.seed, Split::kTrain));
   } catch (const DataError&) {
     return std::nullopt;
   }

@@ -23,7 +23,7 @@ constexpr std::int64_t kPlanned = 1024;  // train::settle_batch_size() looks no 
 BatchSizes::Point measure_one(config::Config config, std::int64_t batch_size, double seconds) {
   config.train.batch_size = batch_size;
   config.data.synthetic.train_samples = 2 * batch_size * config.parallel.replicas;
-  const data::Datasets data = train::open_training_data(config, "train");
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
   const graph::Graph model =
       model::build_model(config.model, config.data, train::sample_spec(data), config.seed);
   engine::Replicas engine(model, config, engine::open_backends(config),
@@ -43,7 +43,7 @@ void plan_largest(const config::Config& config, BatchSizes& sizes) {
   config::Config planned = config;
   planned.data.synthetic.train_samples = 2 * config.parallel.replicas;
   planned.train.batch_size = 1;
-  const data::Datasets data = train::open_training_data(planned, "train");
+  const data::Datasets data = train::open_training_data(planned, Split::kTrain);
   const graph::Graph model =
       model::build_model(planned.model, planned.data, train::sample_spec(data), planned.seed);
   planned.train.batch_size = config::BatchSize::automatic();

@@ -95,7 +95,7 @@ void print_worst(const EvaluationReport& report, std::ostream& out) {
 
 void print_report(const EvaluationReport& report, bool brief, std::ostream& out) {
   const engine::Metrics& metrics = report.metrics;
-  out << report.split << ": loss " << fixed(metrics.loss, 4);
+  out << to_string(report.split) << ": loss " << fixed(metrics.loss, 4);
   if (metrics.classes == 0) {
     out << " (" << metrics.count << " samples), step " << report.step << '\n';
     return;
@@ -120,7 +120,7 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   Json json = {{"event", "evaluated"},
                {"run", report.run},
                {"step", report.step},
-               {"split", report.split},
+               {"split", to_string(report.split)},
                {"loss", metrics.loss},
                {"accuracy", metrics.accuracy},
                {"accuracy_low", metrics.accuracy_interval.low},

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/split.h"
 #include "engine/metrics.h"
 
 namespace trainer::report {
@@ -12,7 +13,7 @@ namespace trainer::report {
 struct EvaluationReport {
   std::string run;  // as the user named it
   std::int64_t step = 0;
-  std::string split;
+  Split split = Split::kTest;
   std::vector<std::string> classes;
   engine::Metrics metrics;
 };

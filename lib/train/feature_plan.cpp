@@ -14,7 +14,6 @@ namespace {
 
 namespace keys = config::keys;
 using config::CacheFeatures;
-using hooks::Split;
 using Where = FeaturePlan::Where;
 
 // Features may take this share of the memory that is free, the rest being for the system's own
@@ -93,7 +92,7 @@ FeaturePlan plan_features(const config::Config& config, const engine::Replicas& 
 std::string describe(const FeaturePlan& plan) {
   if (plan.where == Where::kNowhere) return "not kept: " + plan.reason;
   std::vector<std::string> names;
-  for (const hooks::Split split : plan.splits) names.emplace_back(to_string(split));
+  for (const Split split : plan.splits) names.emplace_back(to_string(split));
   return concat("kept ", plan.where == Where::kMemory ? "in memory" : "in files of the run folder",
                 " from the first epoch on: ", join(names), ", ", plan.bytes >> 20, " MiB",
                 plan.reason.empty() ? "" : "; otherwise not: " + plan.reason);
@@ -101,9 +100,8 @@ std::string describe(const FeaturePlan& plan) {
 
 std::vector<FeatureSplit> feature_splits(const data::Datasets& data) {
   std::vector<FeatureSplit> splits;
-  for (const auto& [split, dataset] : {std::pair{Split::kTrain, data.train.get()},
-                                       std::pair{Split::kValidation, data.validation.get()},
-                                       std::pair{Split::kTest, data.test.get()}}) {
+  for (const Split split : kSplits) {
+    const data::Dataset* const dataset = data.dataset(split).get();
     if (dataset != nullptr) splits.push_back({split, dataset->size(), dataset->spec().is_random});
   }
   return splits;

@@ -17,14 +17,14 @@ namespace trainer::train {
 
 // The facts about one split that the choice depends on.
 struct FeatureSplit {
-  hooks::Split split = hooks::Split::kTrain;
+  Split split = Split::kTrain;
   std::int64_t samples = 0;
   bool random = false;  // images differ from epoch to epoch
 };
 
 struct FeaturePlan {
   enum class Where { kNowhere, kMemory, kDisk } where = Where::kNowhere;
-  std::vector<hooks::Split> splits;  // whose features are kept
+  std::vector<Split> splits;    // whose features are kept
   std::string reason;           // why nothing, or not those of the training split; "" otherwise
   bool reason_matters = false;  // the config has a prefix whose features could be kept
   std::int64_t bytes = 0;       // of all of them

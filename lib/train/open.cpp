@@ -194,9 +194,9 @@ Notice settle_normalize(config::Config& config, const data::Datasets& data) {
   return large ? Notice(text) : Notice::note(text);
 }
 
-data::Datasets open_training_data(const config::Config& config, std::optional<std::string> only) {
+data::Datasets open_training_data(const config::Config& config, std::optional<Split> only) {
   const bool whole = !only;
-  data::Datasets data = data::open_datasets(config.data, config.seed, std::move(only));
+  data::Datasets data = data::open_datasets(config.data, config.seed, only);
   if (!data.train) throw ConfigError(config.data.loc, "data.train: is missing; training needs it");
   if (whole) check_stops(config, data);
   check_labels(config, data);

@@ -18,8 +18,7 @@ namespace trainer::train {
 // Opens all splits, or `only` one. Training samples are mixed (mixup, cutmix) when the config says
 // so; their labels are then shares of classes, those of other splits are not. Throws ConfigError
 // when there is no training split, DataError when its labels do not fit the loss.
-data::Datasets open_training_data(const config::Config& config,
-                                  std::optional<std::string> only = {});
+data::Datasets open_training_data(const config::Config& config, std::optional<Split> only = {});
 
 model::SampleSpec sample_spec(const data::Datasets& data);
 

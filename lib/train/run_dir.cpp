@@ -16,9 +16,7 @@ Path checkpoint_folder(const Path& run) { return run / "checkpoints"; }
 
 Path config_file(const Path& run) { return run / "config.yaml"; }
 
-Path evaluator_folder(const Path& run, const std::string& split) {
-  return run / "evaluator" / split;
-}
+Path evaluator_folder(const Path& run, Split split) { return run / "evaluator" / to_string(split); }
 
 namespace {
 

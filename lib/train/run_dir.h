@@ -21,7 +21,7 @@ namespace trainer::train {
 Path run_folder(const config::Config& config);  // run.dir, or runs/<name>
 Path checkpoint_folder(const Path& run);
 Path config_file(const Path& run);
-Path evaluator_folder(const Path& run, const std::string& split);
+Path evaluator_folder(const Path& run, Split split);
 
 enum class Start { kFresh, kResume, kOverwrite };
 

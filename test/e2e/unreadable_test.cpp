@@ -61,10 +61,10 @@ run: {checkpoint_every: 4 epochs, log_every: 1 steps}
 )"));
   }
 
-  Path file(const std::string& split, std::int64_t index) const {
+  Path file(Split split, std::int64_t index) const {
     const config::Config loaded = config::load_config(config, {}, {}).config;
     const data::Datasets data = data::open_datasets(loaded.data, loaded.seed, split);
-    return (split == "train" ? data.train : data.validation)->describe(index);
+    return data.dataset(split)->describe(index);
   }
   Arguments train(const std::string& dir, const Arguments& more = {}) const {
     Arguments arguments{"train", config, "--json", "--run-dir", work / dir};
@@ -110,7 +110,7 @@ void check_says(const Result& result, const std::vector<std::string>& parts) {
 TEST_CASE("an image that cannot be read ends training after the last step is saved") {
   const Job job;
   const Json whole = job.finished("whole");
-  const Damage damage(job.file("train", 20));
+  const Damage damage(job.file(Split::kTrain, 20));
   const Result result = run(job.train("run"));
   CHECK(result.code == 3);
   check_says(result, {damage.path(), "Stopped after step 2, saved as ", "step-00000002", "--resume",
@@ -125,7 +125,7 @@ TEST_CASE("an image that cannot be read ends training after the last step is sav
 TEST_CASE("an image that cannot be evaluated costs no step either") {
   const Job job;
   const Json whole = job.finished("whole");
-  const Damage damage(job.file("validation", 9));
+  const Damage damage(job.file(Split::kValidation, 9));
   const Result result = run(job.train("run"));
   CHECK(result.code == 3);
   check_says(result, {damage.path(), "Stopped after step 5, saved as ", "step-00000005"});
@@ -146,7 +146,7 @@ TEST_CASE("what training would replace is left out of evaluation and predictions
   const Job job;
   const Arguments replace{"--set", "data.on_error=replace", "--set", "train.epochs=1"};
   CHECK(job.finished("run", replace).at("metrics").at("validation").at("count") == 14);
-  const Damage validation(job.file("validation", 9)), training(job.file("train", 20));
+  const Damage validation(job.file(Split::kValidation, 9)), training(job.file(Split::kTrain, 20));
   const Result evaluated = run({"evaluate", job.work / "run", "--json"});
   INFO(evaluated.err);
   REQUIRE(evaluated.code == 0);
@@ -176,7 +176,8 @@ TEST_CASE("what training would replace is left out of evaluation and predictions
 TEST_CASE("what one of two processes cannot read ends both after the last step is saved") {
   const Job job;
   Arguments more;
-  std::string split = "train", step = "2";
+  Split split = Split::kTrain;
+  std::string step = "2";
   std::int64_t sample = 22;  // of the second process
   std::size_t culprit = 1;
   SUBCASE("in the middle of a step") {}
@@ -187,12 +188,12 @@ TEST_CASE("what one of two processes cannot read ends both after the last step i
     culprit = 0;
   }
   SUBCASE("in an evaluation") {
-    split = "validation";
+    split = Split::kValidation;
     sample = 2;
     step = "5";
   }
   SUBCASE("in an evaluation by the chief alone") {
-    split = "validation";
+    split = Split::kValidation;
     sample = 9;
     step = "5";
     culprit = 0;

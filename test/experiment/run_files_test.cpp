@@ -36,8 +36,8 @@ TEST_CASE("times, throughput and cost follow from the ledger") {
   CHECK(run.parameters.at(4) == "feed");
   CHECK(*cost(run, 10) == doctest::Approx(0.02));  // two devices
   REQUIRE(run.finished);
-  CHECK(scored_split(run) == "test");
-  CHECK(run.finished->splits.at("test").correct == 90);
+  CHECK(scored_split(run) == Split::kTest);
+  CHECK(run.finished->splits.at(Split::kTest).correct == 90);
 }
 
 TEST_CASE("without a ledger the metrics have to do") {
@@ -77,7 +77,7 @@ TEST_CASE("a run that goes on can be read, and a half-written line is left out")
   const RunFiles run = read_run(folder.path());
   CHECK_FALSE(run.finished);
   CHECK(run.ledger.size() == 4);
-  CHECK(scored_split(run).empty());
+  CHECK(!scored_split(run));
 }
 
 TEST_CASE("what GPUs were measured to do, the splits and the memory are read") {
@@ -97,7 +97,7 @@ TEST_CASE("what GPUs were measured to do, the splits and the memory are read") {
   CHECK(run.devices.at("gpu0_utilization") == Points{{1, 0.25}, {3, 0.75}});
   CHECK(run.devices.at("gpu12_memory_bytes") == Points{{3, 1024}});
   REQUIRE(run.splits.size() == 2);
-  CHECK(run.splits[0].name == "train");
+  CHECK(run.splits[0].split == Split::kTrain);
   CHECK(run.splits[0].samples == 30);
   CHECK(run.splits[0].classes == std::vector<std::int64_t>{10, 20});
   CHECK(run.splits[1].classes.empty());

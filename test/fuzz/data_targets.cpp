@@ -106,7 +106,7 @@ void run_csv(Bytes input) {
   expect_errors_only([&] {
     config::Data config;
     config.format = config::DataFormat::kCsv;
-    config::Split split;
+    config::SplitFiles split;
     split.path = as_file(input, ".csv");
     data::SplitImages source(config, split);
     const std::vector<std::string> classes = source.class_names();

@@ -14,7 +14,7 @@ namespace {
 
 std::string text(std::int64_t files, const std::vector<std::string>& reasons) {
   const data::DamagedFiles damaged(files, reasons, {});
-  return left_out(&damaged, "test");
+  return left_out(&damaged, Split::kTest);
 }
 
 // Samples of these classes, without images.
@@ -126,7 +126,7 @@ TEST_CASE("warnings of the decoder are told at the end of a run") {
 }
 
 TEST_CASE("of what evaluation leaves out three files are named and the others counted") {
-  CHECK(left_out(nullptr, "test").empty());
+  CHECK(left_out(nullptr, Split::kTest).empty());
   CHECK(text(9, {}).empty());
   CHECK(text(9, {"a"}) == "1 of 9 files of the test split cannot be read and is left out: a");
   const std::string three = "of 9 files of the test split cannot be read and are left out: a; b; c";

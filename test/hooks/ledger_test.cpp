@@ -166,7 +166,7 @@ TEST_CASE("the record of a run says what made it and how it ended") {
   origin.device = "cpu, 2 threads";
   origin.data_fingerprint = "abc";
   origin.price_per_hour = 1.5;
-  origin.splits = {{"train", 30, {10, 20}}, {"test", 9, {}}};
+  origin.splits = {{Split::kTrain, 30, {10, 20}}, {Split::kTest, 9, {}}};
   origin.memory = {{"gradients", 12}};
   {
     const auto hook = make_run_record_hook(origin);

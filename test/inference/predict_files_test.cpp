@@ -74,7 +74,7 @@ struct Found {
 Found predict_files(const Fixture& fixture, const std::vector<std::string>& files,
                     bool skip = false) {
   Found found;
-  const auto inputs = open_prediction_inputs(fixture.trained, files, "test", skip,
+  const auto inputs = open_prediction_inputs(fixture.trained, files, Split::kTest, skip,
                                              [](const std::string& line) { FAIL(line); });
   const auto owned =
       fixture.engine(sample_spec(fixture.trained, inputs), engine::Engine::Use::kPredict);
@@ -95,7 +95,7 @@ Found predict_files(const Fixture& fixture, const std::vector<std::string>& file
 
 TEST_CASE("a file's prediction has the bits that its split's evaluation has") {
   const Fixture fixture;
-  const data::Datasets data = open_split(fixture.trained, "validation");
+  const data::Datasets data = open_split(fixture.trained, Split::kValidation);
   const data::Dataset& set = *data.validation;
   REQUIRE(set.size() == 11);
   std::map<std::string, std::vector<float>> evaluated;
@@ -147,7 +147,7 @@ TEST_CASE("damaged files are named, skipped ones leave the others as they are") 
 TEST_CASE("the likeliest classes come first in every format") {
   const Fixture fixture;
   const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val/cat/deep/0.ppm")},
-                                             "test", false, [](const std::string&) {});
+                                             Split::kTest, false, [](const std::string&) {});
   Prediction prediction;
   prediction.predicted = 1;
   prediction.probabilities = {0.25, 0.75};
@@ -174,14 +174,14 @@ TEST_CASE("the likeliest classes come first in every format") {
 TEST_CASE("a model of float targets has an output a target, whatever is predicted") {
   Fixture fixture;
   fixture.trained.config.model.loss = config::LossKind::kBinaryCrossEntropy;
-  data::Datasets data = open_split(fixture.trained, "train");
+  data::Datasets data = open_split(fixture.trained, Split::kTrain);
   const auto check = [&](bool label_is_index) {
     data.label_is_index = label_is_index;
     const checkpoint::Metadata metadata =
         train::to_metadata({}, fixture.trained.config, data,
                            train::plan_steps(fixture.trained.config, data.train->size()));
     fixture.trained.label_is_index = train::label_is_index_of(metadata);
-    const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val")}, "test",
+    const auto inputs = open_prediction_inputs(fixture.trained, {fixture.path("val")}, Split::kTest,
                                                false, [](const std::string& line) { FAIL(line); });
     const model::SampleSpec spec = sample_spec(fixture.trained, inputs);
     CHECK(spec.label_is_index == label_is_index);

@@ -42,7 +42,7 @@ config::Config config_of(std::int64_t replicas) {
 // A profile, and what its texts need.
 struct Profiled {
   explicit Profiled(const config::Config& config, std::int64_t steps)
-      : data(train::open_training_data(config, "train")),
+      : data(train::open_training_data(config, Split::kTrain)),
         engine(model::build_model(config.model, config.data, train::sample_spec(data), 1), config,
                engine::open_backends(config), engine::Engine::Use::kTrain) {
     engine.initialise(1);

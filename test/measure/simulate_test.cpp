@@ -179,7 +179,7 @@ TEST_CASE("a measured step has the gradients of the model in the order of backwa
   config.parallel.threads = 1;
   config.parallel.bucket_mb = 0.0001;  // about one a parameter
   config.parallel.batch_norm.sync = true;
-  const data::Datasets data = data::open_datasets(config.data, 1, "train");
+  const data::Datasets data = data::open_datasets(config.data, 1, Split::kTrain);
   const model::SampleSpec spec{data.image_shape, data.image_type, true, 3};
   const graph::Graph model = model::build_model(config.model, config.data, spec, 1);
   const StepProfile profile = measure_step(config, model, *data.train, 0.02);

@@ -23,8 +23,7 @@ namespace fs = std::filesystem;
 PlannedData as_mnist() {
   PlannedData data;
   data.sample = model::SampleSpec{{28, 28, 1}, DType::kUInt8, true, 10};
-  data.train = 60000;
-  data.test = 10000;
+  data.splits = {{Split::kTrain, 60000, false}, {Split::kTest, 10000, false}};
   return data;
 }
 
@@ -33,8 +32,7 @@ PlannedData as_named(const config::Config& config) {
   PlannedData data;
   data.sample = model::SampleSpec{Shape(config.model.input), DType::kUInt8, true,
                                   static_cast<std::int64_t>(config.data.classes.size())};
-  data.train = 1000;
-  data.validation = 300;
+  data.splits = {{Split::kTrain, 1000, false}, {Split::kValidation, 300, false}};
   return data;
 }
 
@@ -102,7 +100,7 @@ train: {epochs: 2, batch_size: 7}
   const auto loaded = config::parse_config(
       text, "a.yaml", {{"train.batch_size", "10", "--batch-size"}}, {{"DIGITS", "/digits"}});
   PlannedData data = as_mnist();
-  data.train = 95;
+  data.splits = {{Split::kTrain, 95, false}};
   const PlanReport plan = make_plan(loaded, data, plan_model(loaded.config, data));
   const auto origin = [&](const std::string& key) -> std::string {
     for (const PlanReport::Setting& setting : plan.settings) {
@@ -131,7 +129,7 @@ train: {epochs: 2, batch_size: 7}
 TEST_CASE("the work of a step is that of the graphs that are built") {
   PlannedData data;
   data.sample = model::SampleSpec{{32, 32, 3}, DType::kUInt8, true, 2};
-  data.train = 100;
+  data.splits = {{Split::kTrain, 100, false}};
   const auto plan = [&](const std::string& freeze) {
     const auto loaded = config::parse_config(
         concat("model: {input: [32, 32, 3], backbone: {name: vgg16, ", freeze,

@@ -49,7 +49,7 @@ TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as
 TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {
   experiment::RunFiles run;
   experiment::MetricsRow row;
-  row.split = "train";
+  row.split = Split::kTrain;
   row.step = 3;
   row.loss = 2;
   row.learning_rate = 0.5;
@@ -111,7 +111,8 @@ TEST_CASE("run report: the splits with their smallest and largest class") {
   experiment::RunFiles run;
   run.folder = "nowhere";
   run.classes = {"cat", "dog & co"};
-  run.splits = {{"train", 1500, {1000, 500}}, {"test", 7, {7, 0}}, {"validation", 3, {}}};
+  run.splits = {
+      {Split::kTrain, 1500, {1000, 500}}, {Split::kTest, 7, {7, 0}}, {Split::kValidation, 3, {}}};
   const std::string page = page_of(run);
   CHECK(
       contains(page,

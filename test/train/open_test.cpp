@@ -74,7 +74,7 @@ config::Config shipped(const std::string& name) {
 std::vector<std::int64_t> synthetic_shape(config::Config config, std::int64_t classes) {
   measure::use_synthetic_data(config);
   CHECK(config.data.format == config::DataFormat::kSynthetic);
-  const data::Datasets data = train::open_training_data(config, "train");
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
   CHECK(data.num_classes == classes);
   return data.image_shape.dims();
 }
@@ -139,7 +139,7 @@ TEST_CASE("what the input alone is measured on") {
   const config::Config config = Floats::parsed(
       "model: {layers: [flatten, dense: 5]}\ntrain: {epochs: 1, batch_size: 7}\n"
       "data: {format: synthetic, synthetic: {shape: [6, 4, 3], classes: 5}, preprocess: caffe}\n");
-  const data::Datasets data = train::open_training_data(config, "train");
+  const data::Datasets data = train::open_training_data(config, Split::kTrain);
   const measure::Throughput plain = measure::measure_input(*data.train, config, 0.02, false);
   CHECK(plain.images_per_second > 0);
   CHECK(plain.counted == "reading [6, 4, 3] uint8 images, as the loader hands them over");
@@ -218,7 +218,7 @@ TEST_CASE("test images that are not numbers are named when their loss is none") 
     engine::Metrics metrics;
     metrics.count = 8;
     metrics.loss = loss;
-    return engine::why_not_finite(metrics, config.data, data::Role::kTest, *data.test);
+    return engine::why_not_finite(metrics, config.data, Split::kTest, *data.test);
   };
   CHECK(why("/bad", 0.5) == "");
   CHECK(why("/bad", nan)

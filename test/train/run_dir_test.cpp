@@ -30,7 +30,7 @@ TEST_CASE("run folder: a used one is refused, gone on with or replaced") {
   CHECK(read_text_file(config_file(run)) == config::to_yaml(config));
   touch(checkpoint_folder(run) / "step-00000001.safetensors");
   touch(run / "metrics.csv");
-  touch(evaluator_folder(run, "test") / "metrics.csv");
+  touch(evaluator_folder(run, Split::kTest) / "metrics.csv");
   CHECK_THROWS_WITH_AS(prepare_run_folder(run, config, Start::kFresh),
                        doctest::Contains("continue it with --resume, replace it with --overwrite"),
                        ConfigError);

@@ -27,7 +27,6 @@ using trainer::test::open_test_backends;
 
 using hooks::FinishReason;
 using hooks::Request;
-using hooks::Split;
 
 // Images of 4 x 4 float numbers and labels of two classes, both functions of the index.
 class FloatImages final : public data::Dataset {

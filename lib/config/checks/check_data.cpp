@@ -7,8 +7,9 @@
 namespace trainer::config {
 namespace {
 
-void check_split(Checks& checks, const char* name, const Split& split) {
-  const std::string path = std::string("data.") + name;
+void check_split(Checks& checks, Split which) {
+  const SplitFiles& split = checks.config().data.files(which);
+  const std::string path = concat("data.", to_string(which));
   if (split.images.empty() != split.labels.empty()) {
     const bool images = split.labels.empty();
     checks.report(path, std::string("'") + (images ? "images" : "labels") + "' needs '" +
@@ -30,11 +31,9 @@ void check_mixing(Checks& checks, const std::string& path) {
 }
 
 void check_augment(Checks& checks) {
-  for (const char* name : {"validation", "test"}) {
-    const Split& split =
-        name[0] == 'v' ? checks.config().data.validation : checks.config().data.test;
-    if (!split.augment.empty()) {
-      checks.report(concat("data.", name, ".augment"),
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    if (!checks.config().data.files(split).augment.empty()) {
+      checks.report(concat("data.", to_string(split), ".augment"),
                     "only training images are changed at random; move it to data.train");
     }
   }
@@ -109,7 +108,7 @@ void check_images(Checks& checks) {
     check_image_keys(checks);
     return;
   }
-  if (checks.given("data") && data.path.empty() && !located(data.train)) {
+  if (checks.given("data") && data.path.empty() && !data.train.given()) {
     checks.report("data", "says nowhere where the training samples are: give train: {path: ...}");
   }
   const Model& model = checks.config().model;
@@ -165,14 +164,12 @@ void check_classes(Checks& checks) {
 
 void check_data(Checks& checks) {
   const Data& data = checks.config().data;
-  check_split(checks, "train", data.train);
-  check_split(checks, "validation", data.validation);
-  check_split(checks, "test", data.test);
+  for (const Split split : kSplits) check_split(checks, split);
   check_augment(checks);
   check_csv(checks);
   check_images(checks);
   const bool files = data.format == DataFormat::kIdx || data.format == DataFormat::kNpz;
-  if (checks.given("data") && files && data.path.empty() && !located(data.train)) {
+  if (checks.given("data") && files && data.path.empty() && !data.train.given()) {
     checks.report(
         "data",
         "says nowhere where the training samples are: give path, or train: {images: FILE, "
@@ -181,7 +178,7 @@ void check_data(Checks& checks) {
   if (checks.given("data") && data.format == DataFormat::kDigits && data.path.empty()) {
     checks.report("data", "format digits needs 'path', a folder to write the files into");
   }
-  if (data.validation_split > 0 && located(data.validation)) {
+  if (data.validation_split > 0 && data.validation.given()) {
     checks.report("data.validation_split", "cannot be given beside data.validation; choose one");
   }
   check_classes(checks);

@@ -39,10 +39,4 @@ void check_precision(Checks& checks);  // train.precision against train.loss_sca
 // Each of the GPUs has a replica; of `gpus` and `replicas` an override wins over the file.
 void take_replicas_from_gpus(Decoded& decoded);
 
-// Whether a split says where its samples are.
-inline bool located(const Split& split) {
-  return !split.path.empty() || !split.images.empty() || !split.labels.empty() ||
-         !split.glob.empty();
-}
-
 }  // namespace trainer::config

@@ -158,7 +158,7 @@ void fields(V& v, Augmentation& s) {
 }
 
 template <class V>
-void fields(V& v, Split& s) {
+void fields(V& v, SplitFiles& s) {
   v.definition("split");
   v.located(s.loc);
   v.shorthand("path");

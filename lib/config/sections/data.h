@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/split.h"
 
 namespace trainer::config {
 
@@ -93,13 +94,18 @@ struct Augmentation {
 // Where a split's files are. idx: images and labels files, or a folder with the four MNIST names
 // (.gz or not). npz: a file with arrays, npy: images and labels files. image_folder: a folder with
 // one sub-folder a class, or a glob whose files' parent folders name the class. csv: a file.
-struct Split {
+struct SplitFiles {
   std::string path;    // a folder (idx, image_folder), an .npz or .csv file
   std::string images;  // idx or npy file, or the array's name in the .npz
   std::string labels;
   std::string glob;  // image_folder: e.g. train/**/*.jpeg, below path when that is given
   std::vector<Augmentation> augment;  // train only
   SourceLoc loc;
+
+  // Returns whether any of the places is given.
+  bool given() const {
+    return !path.empty() || !images.empty() || !labels.empty() || !glob.empty();
+  }
 };
 
 // How the lines of a csv file name an image and its class.
@@ -160,9 +166,9 @@ struct Data {
   std::string path;                         // the folder of all splits, where the format has one
   std::vector<std::string> classes;         // names in label order; "0", "1", ... when empty
   std::optional<std::int64_t> num_classes;  // known from the names or the labels when left out
-  Split train;
-  Split validation;                    // optional
-  Split test;                          // optional
+  SplitFiles train;
+  SplitFiles validation;               // optional
+  SplitFiles test;                     // optional
   double validation_split = 0;         // fraction of train set aside, when validation is not given
   std::optional<std::int64_t> limit;   // use only the first N training samples
   std::optional<Normalize> normalize;  // at most one of the two; Normalize{} when neither
@@ -189,6 +195,10 @@ struct Data {
   std::optional<std::int64_t> prefetch;  // batches ready ahead; chosen when left out
   std::optional<std::int64_t> threads;   // loader threads; chosen when left out
   SourceLoc loc;
+
+  const SplitFiles& files(Split split) const {
+    return split == Split::kTrain ? train : split == Split::kValidation ? validation : test;
+  }
 };
 
 // The numbers of data.normalize or data.preprocess.

@@ -16,15 +16,15 @@ std::span<const float> floats(const std::vector<std::byte>& bytes) {
   return {reinterpret_cast<const float*>(bytes.data()), bytes.size() / sizeof(float)};
 }
 
-std::string files_of(const config::Data& config, Role role) {
-  const config::Split& split = split_of(config, role);
-  if (!split.path.empty()) return split.path;
-  return config.path.empty() ? split.images : config.path;
+std::string place_of(const config::Data& config, Split split) {
+  const config::SplitFiles& files = config.files(split);
+  if (!files.path.empty()) return files.path;
+  return config.path.empty() ? files.images : config.path;
 }
 
 }  // namespace
 
-std::string find_not_finite(const config::Data& config, Role role, const Dataset& dataset) {
+std::string find_not_finite(const config::Data& config, Split split, const Dataset& dataset) {
   const DatasetSpec& spec = dataset.spec();
   const bool float_images = spec.image_type == DType::kFloat32;
   const bool float_labels = !spec.label_is_index();
@@ -42,10 +42,11 @@ std::string find_not_finite(const config::Data& config, Role role, const Dataset
     }
   }
   if (count == 0) return "";
-  return concat(files_of(config, role), ": ", first, " holds NaN or infinity",
-                count > 1 ? concat(", as do ", count - 1, " more of the ", dataset.size(), " ",
-                                   role == Role::kTrain ? "training" : name_of(role), " samples")
-                          : "");
+  return concat(place_of(config, split), ": ", first, " holds NaN or infinity",
+                count > 1
+                    ? concat(", as do ", count - 1, " more of the ", dataset.size(), " ",
+                             split == Split::kTrain ? "training" : to_string(split), " samples")
+                    : "");
 }
 
 std::string blame_samples(const Dataset& train, std::span<const std::int64_t> indices,

@@ -25,40 +25,40 @@ Path find_idx(const Path& folder, const std::string& stem, const std::string& ki
   return {};
 }
 
-[[noreturn]] void throw_missing(const Path& path, Role role) {
+[[noreturn]] void throw_missing(const Path& path, Split split) {
   throw DataError(path.string(),
-                  concat("no such file, needed for the ", name_of(role),
+                  concat("no such file, needed for the ", to_string(split),
                          " split. Fetch the data set (datasets/mnist.sh, "
                          "datasets/fashion_mnist.sh), or name the folder that holds it with "
                          "data.path or the variable that the config uses (MNIST_DIR, "
                          "FASHION_MNIST_DIR)"));
 }
 
-Opened open_idx_split(const config::Data& config, Role role) {
-  const config::Split& split = split_of(config, role);
-  if (!split.images.empty() || !split.labels.empty()) {
-    if (split.images.empty() || split.labels.empty()) {
-      throw ConfigError(split.loc,
-                        concat("data.", name_of(role), ": give both `images` and `labels`"));
+Opened open_idx_split(const config::Data& config, Split split) {
+  const config::SplitFiles& files = config.files(split);
+  if (!files.images.empty() || !files.labels.empty()) {
+    if (files.images.empty() || files.labels.empty()) {
+      throw ConfigError(files.loc,
+                        concat("data.", to_string(split), ": give both `images` and `labels`"));
     }
-    for (const std::string& path : {split.images, split.labels}) {
-      if (!std::filesystem::exists(path)) throw_missing(path, role);
+    for (const std::string& path : {files.images, files.labels}) {
+      if (!std::filesystem::exists(path)) throw_missing(path, split);
     }
-    return std::make_unique<MemoryDataset>(read_idx(split.images), read_idx(split.labels));
+    return std::make_unique<MemoryDataset>(read_idx(files.images), read_idx(files.labels));
   }
   // A validation set has no MNIST name of its own, so that it is only looked for when asked for.
-  if (role == Role::kValidation && split.path.empty()) return nullptr;
-  const Path folder = split.path.empty() ? config.path : split.path;
+  if (split == Split::kValidation && files.path.empty()) return nullptr;
+  const Path folder = files.path.empty() ? config.path : files.path;
   if (folder.empty()) {
-    if (role != Role::kTrain) return nullptr;
+    if (split != Split::kTrain) return nullptr;
     throw ConfigError(config.loc, "data: give `path`, or `images` and `labels` of `train`");
   }
-  const std::string prefix = role == Role::kTest ? "t10k" : name_of(role);
+  const std::string prefix = split == Split::kTest ? "t10k" : to_string(split);
   const Path images = find_idx(folder, prefix + "-images", "idx3-ubyte");
   const Path labels = find_idx(folder, prefix + "-labels", "idx1-ubyte");
-  if (images.empty() && labels.empty() && role == Role::kTest && !given(split)) return nullptr;
-  if (images.empty()) throw_missing(folder / (prefix + "-images-idx3-ubyte[.gz]"), role);
-  if (labels.empty()) throw_missing(folder / (prefix + "-labels-idx1-ubyte[.gz]"), role);
+  if (images.empty() && labels.empty() && split == Split::kTest && !files.given()) return nullptr;
+  if (images.empty()) throw_missing(folder / (prefix + "-images-idx3-ubyte[.gz]"), split);
+  if (labels.empty()) throw_missing(folder / (prefix + "-labels-idx1-ubyte[.gz]"), split);
   return std::make_unique<MemoryDataset>(read_idx(images), read_idx(labels));
 }
 
@@ -71,35 +71,35 @@ std::string pick(const std::vector<std::string>& held, const std::vector<std::st
 }
 
 // Arrays of one .npz are named as keras.datasets names them when the file holds all splits.
-Opened open_npz_split(const config::Data& config, Role role) {
-  const config::Split& split = split_of(config, role);
-  const std::string path = split.path.empty() ? config.path : split.path;
+Opened open_npz_split(const config::Data& config, Split split) {
+  const config::SplitFiles& files = config.files(split);
+  const std::string path = files.path.empty() ? config.path : files.path;
   if (path.empty()) {
-    if (split.images.empty() && split.labels.empty() && role != Role::kTrain) return nullptr;
-    if (split.images.empty() || split.labels.empty()) {
-      throw ConfigError(given(split) ? split.loc : config.loc,
-                        concat("data.", name_of(role),
+    if (files.images.empty() && files.labels.empty() && split != Split::kTrain) return nullptr;
+    if (files.images.empty() || files.labels.empty()) {
+      throw ConfigError(files.given() ? files.loc : config.loc,
+                        concat("data.", to_string(split),
                                ": give `path` of an .npz file, or "
                                "`images` and `labels` as .npy files"));
     }
-    for (const std::string& file : {split.images, split.labels}) {
-      if (!std::filesystem::exists(file)) throw_missing(file, role);
+    for (const std::string& file : {files.images, files.labels}) {
+      if (!std::filesystem::exists(file)) throw_missing(file, split);
     }
-    return std::make_unique<MemoryDataset>(read_npy(split.images), read_npy(split.labels));
+    return std::make_unique<MemoryDataset>(read_npy(files.images), read_npy(files.labels));
   }
-  if (role == Role::kValidation && !given(split)) return nullptr;
-  if (!std::filesystem::exists(path)) throw_missing(path, role);
+  if (split == Split::kValidation && !files.given()) return nullptr;
+  if (!std::filesystem::exists(path)) throw_missing(path, split);
   const std::vector<std::string> held = npz_names(path);
-  const std::string suffix = name_of(role);
+  const std::string suffix = to_string(split);
   std::vector<std::string> image_names{"x_" + suffix, suffix + "_images"};
   std::vector<std::string> label_names{"y_" + suffix, suffix + "_labels"};
-  if (!split.path.empty()) {
+  if (!files.path.empty()) {
     image_names.insert(image_names.end(), {"images", "x"});
     label_names.insert(label_names.end(), {"labels", "y"});
   }
-  const std::string images = split.images.empty() ? pick(held, image_names) : split.images;
-  const std::string labels = split.labels.empty() ? pick(held, label_names) : split.labels;
-  if (images.empty() && labels.empty() && role == Role::kTest && !given(split)) return nullptr;
+  const std::string images = files.images.empty() ? pick(held, image_names) : files.images;
+  const std::string labels = files.labels.empty() ? pick(held, label_names) : files.labels;
+  if (images.empty() && labels.empty() && split == Split::kTest && !files.given()) return nullptr;
   if (images.empty() || labels.empty()) {
     throw DataError(path, concat("no arrays ", image_names[0], " and ", label_names[0], " for the ",
                                  suffix, " split; it holds ", join(held), ". Name them with data.",
@@ -110,36 +110,37 @@ Opened open_npz_split(const config::Data& config, Role role) {
 
 // The files of a split in CIFAR's own names: data_batch_1.bin ... and test_batch.bin, or train.bin
 // and test.bin.
-std::vector<Path> cifar_files(const Path& folder, Role role) {
+std::vector<Path> cifar_files(const Path& folder, Split split) {
   std::vector<Path> files;
-  for (int i = 1; role == Role::kTrain && i <= 5; ++i) {
+  for (int i = 1; split == Split::kTrain && i <= 5; ++i) {
     const Path path = folder / concat("data_batch_", i, ".bin");
     if (std::filesystem::exists(path)) files.push_back(path);
   }
   if (!files.empty()) return files;
-  for (const char* name : {role == Role::kTest ? "test_batch.bin" : "train.bin", "test.bin"}) {
-    if (role == Role::kTrain && std::string(name) == "test.bin") continue;
+  for (const char* name : {split == Split::kTest ? "test_batch.bin" : "train.bin", "test.bin"}) {
+    if (split == Split::kTrain && std::string(name) == "test.bin") continue;
     if (std::filesystem::exists(folder / name)) return {folder / name};
   }
   return {};
 }
 
-Opened open_cifar_split(const config::Data& config, Role role) {
-  const config::Split& split = split_of(config, role);
-  if (role == Role::kValidation && !given(split)) return nullptr;
-  const Path path = split.path.empty() ? config.path : split.path;
+Opened open_cifar_split(const config::Data& config, Split split) {
+  const config::SplitFiles& named = config.files(split);
+  if (split == Split::kValidation && !named.given()) return nullptr;
+  const Path path = named.path.empty() ? config.path : named.path;
   if (path.empty()) {
-    if (role != Role::kTrain) return nullptr;
+    if (split != Split::kTrain) return nullptr;
     throw ConfigError(config.loc, "data.path: name the folder with CIFAR's .bin files");
   }
   std::vector<Path> files{path};
-  if (std::filesystem::is_directory(path)) files = cifar_files(path, role);
-  if (files.empty() && role == Role::kTest && !given(split)) return nullptr;
+  if (std::filesystem::is_directory(path)) files = cifar_files(path, split);
+  if (files.empty() && split == Split::kTest && !named.given()) return nullptr;
   if (files.empty() || !std::filesystem::exists(files[0])) {
     throw DataError(
         path.string(),
-        concat("holds no ", role == Role::kTest ? "test_batch.bin" : "data_batch_1.bin",
-               ", needed for the ", name_of(role), " split; datasets/cifar10.sh fetches CIFAR-10"));
+        concat("holds no ", split == Split::kTest ? "test_batch.bin" : "data_batch_1.bin",
+               ", needed for the ", to_string(split),
+               " split; datasets/cifar10.sh fetches CIFAR-10"));
   }
   Cifar cifar = read_cifar(files);
   return std::make_unique<MemoryDataset>(std::move(cifar.images), std::move(cifar.labels));
@@ -159,22 +160,23 @@ std::vector<std::string> cifar_classes(const Path& folder) {
   return names;
 }
 
-using OpenSplit = Opened (*)(const config::Data& config, Role role);
+using OpenSplit = Opened (*)(const config::Data& config, Split split);
 
 struct Parts {
   Opened train, validation, test;
 };
 
 // Splits are read side by side: decompressing them is most of the start-up time.
-Parts open_parts(const config::Data& config, const Wanted& wanted, OpenSplit open_split) {
-  const auto start = [&](bool is_wanted, Role role) {
+Parts open_parts(const config::Data& config, const std::set<Split>& wanted, OpenSplit open_split) {
+  const auto start = [&](Split split) {
+    const bool is_wanted = wanted.contains(split);
     return std::async(is_wanted ? std::launch::async : std::launch::deferred,
-                      [=, &config] { return is_wanted ? open_split(config, role) : Opened{}; });
+                      [=, &config] { return is_wanted ? open_split(config, split) : Opened{}; });
   };
-  auto test_part = start(wanted.test, Role::kTest);
-  auto validation_part = start(wanted.validation, Role::kValidation);
+  auto test_part = start(Split::kTest);
+  auto validation_part = start(Split::kValidation);
   Parts parts;
-  if (wanted.train) parts.train = open_split(config, Role::kTrain);
+  if (wanted.contains(Split::kTrain)) parts.train = open_split(config, Split::kTrain);
   parts.validation = validation_part.get();
   parts.test = test_part.get();
   return parts;
@@ -207,7 +209,7 @@ void check_alike(const Dataset& one, const Dataset& other, const char* name,
                    " ", to_string(first.image_type), " with ", first.label_width));
 }
 
-void open_arrays(const config::Data& config, const Wanted& wanted, OpenSplit open_split,
+void open_arrays(const config::Data& config, const std::set<Split>& wanted, OpenSplit open_split,
                  Datasets& result) {
   Parts parts = open_parts(config, wanted, open_split);
   const MemoryDataset* first = parts.train        ? parts.train.get()
@@ -215,14 +217,14 @@ void open_arrays(const config::Data& config, const Wanted& wanted, OpenSplit ope
                                                   : parts.test.get();
   if (first == nullptr) return;
   result.num_classes = count_classes(config, *first);
-  const auto check = [&](const Opened& part, Role role) {
+  const auto check = [&](const Opened& part, Split split) {
     if (part == nullptr) return;
-    check_alike(*first, *part, name_of(role), config.path.empty() ? "data" : config.path);
+    check_alike(*first, *part, to_string(split), config.path.empty() ? "data" : config.path);
     part->check_labels(result.num_classes);
   };
-  check(parts.train, Role::kTrain);
-  check(parts.validation, Role::kValidation);
-  check(parts.test, Role::kTest);
+  check(parts.train, Split::kTrain);
+  check(parts.validation, Split::kValidation);
+  check(parts.test, Split::kTest);
   result.train = std::move(parts.train);
   result.validation = std::move(parts.validation);
   result.test = std::move(parts.test);
@@ -230,15 +232,15 @@ void open_arrays(const config::Data& config, const Wanted& wanted, OpenSplit ope
 
 }  // namespace
 
-void open_idx(const config::Data& config, const Wanted& wanted, Datasets& result) {
+void open_idx(const config::Data& config, const std::set<Split>& wanted, Datasets& result) {
   open_arrays(config, wanted, open_idx_split, result);
 }
 
-void open_npz(const config::Data& config, const Wanted& wanted, Datasets& result) {
+void open_npz(const config::Data& config, const std::set<Split>& wanted, Datasets& result) {
   open_arrays(config, wanted, open_npz_split, result);
 }
 
-void open_cifar(const config::Data& config, const Wanted& wanted, Datasets& result) {
+void open_cifar(const config::Data& config, const std::set<Split>& wanted, Datasets& result) {
   open_arrays(config, wanted, open_cifar_split, result);
   if (!config.classes.empty()) return;
   const std::vector<std::string> names = cifar_classes(config.path);
@@ -248,7 +250,7 @@ void open_cifar(const config::Data& config, const Wanted& wanted, Datasets& resu
   }
 }
 
-void open_digits(const config::Data& config, const Wanted& wanted, Datasets& result) {
+void open_digits(const config::Data& config, const std::set<Split>& wanted, Datasets& result) {
   if (config.path.empty()) {
     throw ConfigError(config.loc, "data.path: name the folder to write the digits to");
   }
@@ -263,13 +265,13 @@ void open_digits(const config::Data& config, const Wanted& wanted, Datasets& res
   open_arrays(config, wanted, open_idx_split, result);
 }
 
-void open_synthetic(const config::Data& config, std::uint64_t seed, const Wanted& wanted,
+void open_synthetic(const config::Data& config, std::uint64_t seed, const std::set<Split>& wanted,
                     Datasets& result) {
   const config::Synthetic& synthetic = config.synthetic;
   result.num_classes =
       std::max<std::int64_t>(synthetic.classes, static_cast<std::int64_t>(config.classes.size()));
-  if (wanted.train) result.train = make_synthetic(synthetic, seed, false);
-  if (wanted.test && synthetic.test_samples > 0) {
+  if (wanted.contains(Split::kTrain)) result.train = make_synthetic(synthetic, seed, false);
+  if (wanted.contains(Split::kTest) && synthetic.test_samples > 0) {
     result.test = make_synthetic(synthetic, seed, true);
   }
 }

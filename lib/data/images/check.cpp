@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
-#include <string_view>
 
 #include "base/error.h"
 #include "base/formats/json.h"
@@ -59,10 +58,10 @@ void widen(int value, bool first, int& low, int& high) {
   high = first ? value : std::max(high, value);
 }
 
-SplitCheck summarise(const std::string& name, const ImageList& list,
-                     const std::vector<FileCheck>& files, const std::vector<std::string>& classes) {
+SplitCheck summarise(Split which, const ImageList& list, const std::vector<FileCheck>& files,
+                     const std::vector<std::string>& classes) {
   SplitCheck split;
-  split.name = name;
+  split.split = which;
   split.notes = list.notes;
   split.per_class.resize(classes.size());
   bool first = true;
@@ -88,15 +87,14 @@ SplitCheck summarise(const std::string& name, const ImageList& list,
 }
 
 struct Part {
-  std::string name;
+  Split split;
   ImageList list;
   std::vector<FileCheck> files;
 };
 
 // These files of a part, which keeps its notes.
-Part taken_from(const Part& part, const std::string& name,
-                const std::vector<std::size_t>& indices) {
-  Part result{name, {}, {}};
+Part taken_from(const Part& part, Split split, const std::vector<std::size_t>& indices) {
+  Part result{split, {}, {}};
   result.list.source = part.list.source;
   for (const std::size_t i : indices) {
     result.list.files.push_back(part.list.files[i]);
@@ -120,12 +118,12 @@ Part take_validation(Part& train, const config::Data& data, std::uint64_t seed) 
     aside.push_back(divided[static_cast<std::size_t>(i)]);
   }
   std::sort(kept.begin(), kept.end());
-  Part validation = taken_from(train, "validation", aside);
+  Part validation = taken_from(train, Split::kValidation, aside);
   validation.list.notes.push_back(concat("set aside of the training files by ",
                                          "data.validation_split: ", data.validation_split,
                                          " with seed ", seed));
   std::vector<std::string> notes = std::move(train.list.notes);
-  train = taken_from(train, "train", kept);
+  train = taken_from(train, Split::kTrain, kept);
   train.list.notes = std::move(notes);
   return validation;
 }
@@ -135,10 +133,10 @@ bool divides_train(const config::Data& data) {
 }
 
 // The files of one split as training takes them, read.
-Part read_part(const config::Data& data, std::uint64_t seed, const char* name, SplitImages source,
+Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitImages source,
                const std::vector<std::string>& classes) {
-  Part part{name, std::move(source).list(classes), {}};
-  if (part.name == "train" && data.limit) {
+  Part part{split, std::move(source).list(classes), {}};
+  if (split == Split::kTrain && data.limit) {
     const std::size_t all = part.list.files.size();
     draw_files(part.list, *data.limit, seed);
     part.list.notes.push_back(
@@ -148,23 +146,25 @@ Part read_part(const config::Data& data, std::uint64_t seed, const char* name, S
   return part;
 }
 
-bool is_given(const config::Split& split) { return !split.path.empty() || !split.glob.empty(); }
+bool is_given(const config::SplitFiles& split) {
+  return !split.path.empty() || !split.glob.empty();
+}
 
 std::vector<Part> read_parts(const config::Data& data, std::uint64_t seed, SplitImages train,
                              const std::vector<std::string>& classes) {
   std::vector<Part> parts;
-  if (is_given(image_split(data, "train"))) {
-    parts.push_back(read_part(data, seed, "train", std::move(train), classes));
+  if (is_given(image_split(data, Split::kTrain))) {
+    parts.push_back(read_part(data, seed, Split::kTrain, std::move(train), classes));
   }
-  for (const char* name : {"validation", "test"}) {
-    if (name == std::string_view("validation") && divides_train(data)) {
+  for (const Split split : {Split::kValidation, Split::kTest}) {
+    if (split == Split::kValidation && divides_train(data)) {
       Part validation = take_validation(parts.front(), data, seed);
       parts.push_back(std::move(validation));
       continue;
     }
-    const config::Split split = image_split(data, name);
-    if (!is_given(split)) continue;
-    parts.push_back(read_part(data, seed, name, SplitImages(data, split), classes));
+    const config::SplitFiles named = image_split(data, split);
+    if (!is_given(named)) continue;
+    parts.push_back(read_part(data, seed, split, SplitImages(data, named), classes));
   }
   return parts;
 }
@@ -203,7 +203,8 @@ class GroupPattern {
 };
 
 struct Seen {
-  std::string split, path;
+  Split split;
+  std::string path;
   std::int32_t label;
 };
 
@@ -221,29 +222,32 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
   }
   const GroupPattern pattern(group_by);
   DataCheck result;
-  SplitImages train(data, image_split(data, "train"));
+  SplitImages train(data, image_split(data, Split::kTrain));
   result.classes = train.class_names();
   std::string example;
   std::map<std::string, Seen> by_hash;
-  std::map<std::string, std::map<std::string, std::string>> groups;  // group -> split -> a file
+  // By group the name of each split that has it, with a file.
+  std::map<std::string, std::map<std::string, std::string>> groups;
   bool divided = false;  // something between a part and what was set aside of it
-  for (const auto& [name, list, files] : read_parts(data, seed, std::move(train), result.classes)) {
-    result.splits.push_back(summarise(name, list, files, result.classes));
+  for (const auto& [split, list, files] :
+       read_parts(data, seed, std::move(train), result.classes)) {
+    result.splits.push_back(summarise(split, list, files, result.classes));
     if (!list.files.empty()) example = list.files[0].path;
     for (std::size_t i = 0; i < files.size(); ++i) {
       const ListedFile& file = list.files[i];
       if (const std::optional<std::string> group = pattern.find(file.path)) {
-        groups[*group].emplace(name, file.path);
+        groups[*group].emplace(to_string(split), file.path);
         ++result.grouped_files;
       }
       if (files[i].hash.empty()) continue;
       const auto [at, fresh] =
-          by_hash.try_emplace(files[i].hash, Seen{name, file.path, file.label});
+          by_hash.try_emplace(files[i].hash, Seen{split, file.path, file.label});
       const Seen& seen = at->second;
-      if (fresh || (seen.split == name && seen.label == file.label)) continue;
-      result.duplicates.push_back(concat(seen.path, " (", seen.split, ") = ", file.path, " (", name,
-                                         ")", seen.label == file.label ? "" : ", another class"));
-      divided = divided || (seen.split == "train" && name == "validation");
+      if (fresh || (seen.split == split && seen.label == file.label)) continue;
+      result.duplicates.push_back(concat(seen.path, " (", to_string(seen.split), ") = ", file.path,
+                                         " (", to_string(split), ")",
+                                         seen.label == file.label ? "" : ", another class"));
+      divided = divided || (seen.split == Split::kTrain && split == Split::kValidation);
     }
   }
   result.grouped = !group_by.empty();
@@ -257,7 +261,8 @@ DataCheck check_images(const config::Data& data, std::uint64_t seed, const std::
     std::string text = "'" + value + "':";
     for (const auto& [split, path] : splits) text += " " + split + " (" + path + ")";
     result.shared_groups.push_back(text);
-    divided = divided || (splits.contains("train") && splits.contains("validation"));
+    divided = divided || (splits.contains(to_string(Split::kTrain)) &&
+                          splits.contains(to_string(Split::kValidation)));
   }
   if (divided && divides_train(data)) {
     result.advice =
@@ -283,7 +288,7 @@ std::string to_text(const DataCheck& check) {
   for (const SplitCheck& split : check.splits) {
     std::int64_t files = 0;
     for (const std::int64_t count : split.per_class) files += count;
-    text += concat(split.name, ": ", files, " files");
+    text += concat(to_string(split.split), ": ", files, " files");
     for (const auto& [kind, count] : split.kinds) text += concat(", ", count, ' ', kind);
     text += concat(", ", split.min_width, " to ", split.max_width, " wide, ", split.min_height,
                    " to ", split.max_height, " high");
@@ -316,7 +321,7 @@ std::string to_json(const DataCheck& check) {
       counts[check.classes[i]] = split.per_class[i];
     }
     add({{"event", "split"},
-         {"split", split.name},
+         {"split", to_string(split.split)},
          {"class_counts", std::move(counts)},
          {"kinds", split.kinds},
          {"width", {split.min_width, split.max_width}},

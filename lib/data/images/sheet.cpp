@@ -92,7 +92,7 @@ Bytes draw_sheet(const Dataset& set, const std::vector<std::string>& classes,
 
 void write_sheet(const config::Data& config, std::uint64_t seed, std::int64_t samples,
                  const std::string& path) {
-  Datasets data = open_datasets(config, seed, "train");
+  Datasets data = open_datasets(config, seed, Split::kTrain);
   if (data.image_type != DType::kUInt8 || !data.label_is_index) {
     throw ConfigError(config.loc, "data: a sheet needs images of bytes and labels of one class");
   }

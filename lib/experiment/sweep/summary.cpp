@@ -49,8 +49,8 @@ double wait_share(const RunFiles& run) {
 
 // Null for a run that was not evaluated.
 const SplitResult* result_of(const RunFiles& run) {
-  const std::string split = scored_split(run);
-  return split.empty() ? nullptr : &run.finished->splits.at(split);
+  const std::optional<Split> split = scored_split(run);
+  return split ? &run.finished->splits.at(*split) : nullptr;
 }
 
 std::optional<Estimate> accuracy_of(const Runs& runs) {

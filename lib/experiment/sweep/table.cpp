@@ -114,8 +114,8 @@ Json json_of(const PointState& point) {
   if (!point.run) return json;
   json["images_per_second"] = images_per_second(*point.run);
   json["total_seconds"] = step_seconds(*point.run);
-  const std::string split = scored_split(*point.run);
-  if (!split.empty()) json["accuracy"] = point.run->finished->splits.at(split).accuracy;
+  const std::optional<Split> split = scored_split(*point.run);
+  if (split) json["accuracy"] = point.run->finished->splits.at(*split).accuracy;
   return json;
 }
 

@@ -142,7 +142,7 @@ Simulation simulate(const SimulationRequest& request, const config::Config& conf
         concat(request.measured.empty() ? "--step-time" : request.measured, ", divided by FLOPs"),
         config, layers);
   } else {
-    const data::Datasets data = train::open_training_data(config, "train");
+    const data::Datasets data = train::open_training_data(config, Split::kTrain);
     profile = measure_step(config, *model, *data.train, request.seconds);
   }
   return simulate(profile, request.workers, config.parallel.collective, link);

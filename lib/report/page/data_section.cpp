@@ -16,8 +16,8 @@ constexpr std::size_t kClassesShown = 60;
 
 std::string sizes(const RunFiles& run) {
   Cells cells{{"split", "samples", "smallest class", "largest class", "classes without a sample"}};
-  for (const RunFiles::Split& split : run.splits) {
-    cells.push_back({split.name, grouped(split.samples)});
+  for (const RunFiles::SplitSize& split : run.splits) {
+    cells.push_back({to_string(split.split), grouped(split.samples)});
     if (split.classes.empty()) {
       cells.back().insert(cells.back().end(), 3, "-");
       continue;
@@ -33,16 +33,17 @@ std::string sizes(const RunFiles& run) {
 
 std::string counts(const RunFiles& run) {
   Cells cells{{"class"}};
-  std::vector<const RunFiles::Split*> known;
-  for (const RunFiles::Split& split : run.splits) {
+  std::vector<const RunFiles::SplitSize*> known;
+  for (const RunFiles::SplitSize& split : run.splits) {
     if (split.classes.size() != run.classes.size()) continue;
     known.push_back(&split);
-    cells.front().push_back(split.name);
+    cells.front().push_back(to_string(split.split));
   }
   if (known.empty() || run.classes.empty() || run.classes.size() > kClassesShown) return "";
   for (std::size_t i = 0; i < run.classes.size(); ++i) {
     cells.push_back({run.classes[i]});
-    for (const RunFiles::Split* split : known) cells.back().push_back(grouped(split->classes[i]));
+    for (const RunFiles::SplitSize* split : known)
+      cells.back().push_back(grouped(split->classes[i]));
   }
   return folded("Samples of every class", table("Samples of every class", cells, 1));
 }

@@ -116,7 +116,7 @@ Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& optio
     found.reason = "the model has no classes";
     return found;
   }
-  const auto inputs = inference::open_prediction_inputs(trained, {}, "", false, options.warn);
+  const auto inputs = inference::open_prediction_inputs(trained, {}, {}, false, options.warn);
   const PredictionInput& input = inputs.front();
   found.split = input.name;
   found.samples = input.dataset().size();

@@ -24,9 +24,9 @@ constexpr std::size_t kFewRows = 5;  // of training metrics: less is no curve
 // A series a split that has the metric.
 std::vector<Series> series_of(const RunFiles& run, double MetricsRow::*value, bool train_only) {
   std::vector<Series> all;
-  for (const char* split : {"train", "validation", "test"}) {
-    if (train_only && std::string(split) != "train") continue;
-    Series series{split, {}};
+  for (const Split split : kSplits) {
+    if (train_only && split != Split::kTrain) continue;
+    Series series{to_string(split), {}};
     for (const MetricsRow& row : run.metrics) {
       if (row.split != split || !std::isfinite(row.*value)) continue;
       series.points.emplace_back(static_cast<double>(row.step), row.*value);
@@ -38,7 +38,7 @@ std::vector<Series> series_of(const RunFiles& run, double MetricsRow::*value, bo
 
 // Of a run too short for a curve of its metrics, those of every step.
 RunFiles with_steps_as_metrics(RunFiles run) {
-  const auto is_train = [](const MetricsRow& row) { return row.split == "train"; };
+  const auto is_train = [](const MetricsRow& row) { return row.split == Split::kTrain; };
   const auto rows =
       static_cast<std::size_t>(std::count_if(run.metrics.begin(), run.metrics.end(), is_train));
   if (rows >= kFewRows || run.ledger.size() <= rows) return run;
@@ -48,7 +48,7 @@ RunFiles with_steps_as_metrics(RunFiles run) {
   for (const experiment::LedgerRow& step : run.ledger) {
     MetricsRow row;
     row.step = step.step;
-    row.split = "train";
+    row.split = Split::kTrain;
     row.loss = parse_real(step.loss).value_or(NAN);
     row.learning_rate = parse_real(step.learning_rate).value_or(NAN);
     row.images_per_second = static_cast<double>(step.samples) / step.seconds;
@@ -145,7 +145,7 @@ std::string results(const RunFiles& run) {
                         percent(interval.low), " to ", percent(interval.high), ", ", result.correct,
                         " of ", result.count, ")");
       }
-      entries.emplace_back(split, value);
+      entries.emplace_back(to_string(split), value);
     }
   }
   add("images/second", fixed(images_per_second(run), 1));
@@ -162,11 +162,11 @@ std::string results(const RunFiles& run) {
 }
 
 std::string classes_section(const RunFiles& run) {
-  const std::string split = scored_split(run);
-  if (split.empty()) return "";
-  const experiment::SplitResult& result = run.finished->splits.at(split);
+  const std::optional<Split> split = scored_split(run);
+  if (!split) return "";
+  const experiment::SplitResult& result = run.finished->splits.at(*split);
   if (result.confusion.empty()) return "";
-  return heading("Classes (" + split + ")") +
+  return heading(concat("Classes (", to_string(*split), ")")) +
          (result.confusion.size() <= kMaxMatrixClasses ? matrix(run, result)
                                                        : mistakes(run, result)) +
          per_class(run, result);

@@ -47,15 +47,15 @@ Json rates_json(const PlanReport& plan) {
 
 Json data_json(const PlannedData& data) {
   if (!data.unknown.empty()) return {{"unknown", data.unknown}};
-  return {{"train", data.train},
-          {"validation", data.validation},
-          {"test", data.test},
-          {"classes", data.classes},
-          {"class_counts", data.class_counts},
-          {"warnings", data.warnings},
-          {"notes", data.notes},
-          {"image", data.sample->image.dims()},
-          {"type", to_string(data.sample->image_type)}};
+  Json json;
+  for (const Split split : kSplits) json[to_string(split)] = data.size(split);
+  json["classes"] = data.classes;
+  json["class_counts"] = data.class_counts;
+  json["warnings"] = data.warnings;
+  json["notes"] = data.notes;
+  json["image"] = data.sample->image.dims();
+  json["type"] = to_string(data.sample->image_type);
+  return json;
 }
 
 void add_steps(const PlanReport& plan, const train::StepPlan& steps, Json& json) {

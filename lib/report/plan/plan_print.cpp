@@ -134,8 +134,8 @@ void print_stages(const PlanReport& plan, std::ostream& out) {
 }
 
 // " (cat: 40, dog: 38)", of many classes the range alone.
-std::string counts_of(const PlannedData& data, const std::string& split) {
-  const auto found = data.class_counts.find(split);
+std::string counts_of(const PlannedData& data, Split split) {
+  const auto found = data.class_counts.find(to_string(split));
   if (found == data.class_counts.end()) return "";
   const std::vector<std::int64_t>& counts = found->second;
   if (counts.size() > kMostClasses) {
@@ -156,9 +156,9 @@ void print_data(const PlanReport& plan, std::ostream& out) {
     out << "  sizes unknown: " << data.unknown << '\n';
   } else {
     Table table({"", ""});
-    table.add({"train", samples(data.train) + counts_of(data, "train")});
-    table.add({"validation", samples(data.validation) + counts_of(data, "validation")});
-    table.add({"test", samples(data.test) + counts_of(data, "test")});
+    for (const Split split : kSplits) {
+      table.add({to_string(split), samples(data.size(split)) + counts_of(data, split)});
+    }
     table.print(out, "  ");
     for (const std::string& warning : data.warnings) out << "  warning: " << warning << '\n';
     for (const std::string& note : data.notes) out << "  note: " << note << '\n';

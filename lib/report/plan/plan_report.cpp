@@ -153,8 +153,8 @@ void measure_later_stages(DevicePlan& device, const config::Config& config, cons
   std::iota(first.begin(), first.end(), 0);
   const auto models = train::stage_models(config, *data.sample, first);
   std::int64_t total_steps = static_cast<std::int64_t>(models.size());
-  if (data.train > 0) {
-    const train::StepPlan steps = train::plan_steps(config, data.train, workers);
+  if (data.size(Split::kTrain) > 0) {
+    const train::StepPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
     first = train::Stages(config, steps).first_steps();
     total_steps = steps.total_steps;
   }
@@ -181,30 +181,29 @@ Roofline roofline_of(const graph::Graph& model, const config::Config& config,
 
 }  // namespace
 
+std::int64_t PlannedData::size(Split split) const {
+  for (const train::FeatureSplit& one : splits) {
+    if (one.split == split) return one.samples;
+  }
+  return 0;
+}
+
 PlannedData plan_data(config::Config& config) {
   PlannedData planned;
   try {
     const data::Datasets data = train::open_training_data(config);
-    const auto size = [](const std::unique_ptr<data::Dataset>& set) {
-      return set ? set->size() : 0;
-    };
     planned.sample = train::sample_spec(data);
     planned.classes = data.classes;
-    planned.train = size(data.train);
-    planned.validation = size(data.validation);
-    planned.test = size(data.test);
     planned.splits = train::feature_splits(data);
     planned.warnings = hooks::data_warnings(data);
     if (Notice notice = train::settle_normalize(config, data); !notice.text.empty()) {
       (notice.kind == Notice::Kind::kNote ? planned.notes : planned.warnings)
           .push_back(std::move(notice.text));
     }
-    for (const auto& [name, split] :
-         {std::pair{"train", data.train.get()}, std::pair{"validation", data.validation.get()},
-          std::pair{"test", data.test.get()}}) {
-      if (split == nullptr) continue;
-      std::vector<std::int64_t> counts = data::class_counts(*split, data.num_classes);
-      if (!counts.empty()) planned.class_counts[name] = std::move(counts);
+    for (const Split split : kSplits) {
+      if (data.dataset(split) == nullptr) continue;
+      std::vector<std::int64_t> counts = data::class_counts(*data.dataset(split), data.num_classes);
+      if (!counts.empty()) planned.class_counts[to_string(split)] = std::move(counts);
     }
   } catch (const DataError& error) {
     planned.unknown = error.what();
@@ -236,8 +235,8 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   plan.settings = settings_of(loaded);
   plan.data = data;
   if (model) add_layers(plan, loaded.config, *model);
-  if (data.train > 0) {
-    plan.steps = train::plan_steps(loaded.config, data.train, workers_in_step(who));
+  if (data.size(Split::kTrain) > 0) {
+    plan.steps = train::plan_steps(loaded.config, data.size(Split::kTrain), workers_in_step(who));
     if (!std::holds_alternative<config::RampUpSchedule>(loaded.config.schedule.kind)) {
       plan.rate = train::scaled_rate(loaded.config, plan.steps->replicas);
     }
@@ -283,16 +282,16 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   if (train::has_parameter_servers(who)) {
     device.features =
         "not kept: with parameter servers, a worker sees other samples in every epoch";
-  } else if (data.train > 0) {
-    const train::StepPlan steps = train::plan_steps(config, data.train, workers);
+  } else if (data.size(Split::kTrain) > 0) {
+    const train::StepPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
     const train::FeaturePlan plan = train::plan_features(
         config, *device.engine, data.splits, steps.epoch(steps.total_steps),
         workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);
     const bool if_together = workers > 1 && plan.where != train::FeaturePlan::Where::kNowhere;
     device.features = describe(plan) + (if_together ? ", if all workers are on one machine" : "");
-    device.keeps_features = plan.where != train::FeaturePlan::Where::kNowhere &&
-                            std::find(plan.splits.begin(), plan.splits.end(),
-                                      hooks::Split::kTrain) != plan.splits.end();
+    device.keeps_features =
+        plan.where != train::FeaturePlan::Where::kNowhere &&
+        std::find(plan.splits.begin(), plan.splits.end(), Split::kTrain) != plan.splits.end();
   }
   return device;
 }

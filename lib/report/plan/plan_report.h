@@ -25,12 +25,14 @@ namespace trainer::report {
 struct PlannedData {
   std::optional<model::SampleSpec> sample;  // what a model can be built for
   std::vector<std::string> classes;
-  std::int64_t train = 0, validation = 0, test = 0;  // samples; 0: none, or unknown
-  std::vector<train::FeatureSplit> splits;           // the same; empty when unknown
+  std::vector<train::FeatureSplit> splits;  // those that are there; empty when unknown
   // By split, the samples of each class; none where that is not known without reading the images.
   std::map<std::string, std::vector<std::int64_t>> class_counts = {};
   std::vector<std::string> warnings = {}, notes = {};
   std::string unknown;  // why the data could not be opened; "" when it could
+
+  // Returns the number of samples of a split; 0 when there are none, or it is unknown.
+  std::int64_t size(Split split) const;
 };
 // Opens the data set, which may settle data.normalize. When that fails, the sample is what the
 // config says, if it says enough: model.input and the classes.

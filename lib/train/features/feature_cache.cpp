@@ -79,10 +79,8 @@ FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& conf
       plan.where == Where::kDisk ? prefix.key() + settings_of(config) : std::string();
   Files files;
   std::vector<Path> made;  // those that were not there before
-  for (const hooks::Split split : plan.splits) {
-    const data::Dataset* images = split == hooks::Split::kTrain        ? data.train.get()
-                                  : split == hooks::Split::kValidation ? data.validation.get()
-                                                                       : data.test.get();
+  for (const Split split : plan.splits) {
+    const data::Dataset* const images = data.dataset(split).get();
     Path& file = files[images];
     if (plan.where != Where::kDisk) continue;
     const std::string key = hash_of(made_by + images->content_key()).substr(0, 32);

@@ -14,25 +14,6 @@ namespace trainer::train {
 namespace {
 
 using hooks::Request;
-using hooks::Split;
-
-const data::Dataset* dataset_of(const data::Datasets& data, Split split) {
-  switch (split) {
-    case Split::kTrain:
-      return data.train.get();
-    case Split::kValidation:
-      return data.validation.get();
-    case Split::kTest:
-      return data.test.get();
-  }
-  return nullptr;
-}
-
-data::Role role_of(Split split) {
-  return split == Split::kTrain        ? data::Role::kTrain
-         : split == Split::kValidation ? data::Role::kValidation
-                                       : data::Role::kTest;
-}
 
 // The value of the metric of run.best, when the evaluation has one that is better than all before.
 std::optional<double> improvement(const hooks::Evaluation& evaluation, const RunState& state,
@@ -52,7 +33,7 @@ Evaluator::Evaluator(Session& session, Checkpointer& checkpointer, const StageCo
 
 std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
   Job& job = session_.job;
-  const data::Dataset* dataset = dataset_of(job.data, split);
+  const data::Dataset* dataset = job.data.dataset(split).get();
   if (dataset == nullptr) return std::nullopt;
   const double begin = job.clock();
   const std::int64_t step = session_.state.step;
@@ -73,8 +54,7 @@ std::optional<hooks::Evaluation> Evaluator::evaluate(Split split) {
     failure.set_any_rank(job.strategy.any_rank(!failure.message().empty()));
     return std::nullopt;
   }
-  const std::string why =
-      engine::why_not_finite(*metrics, job.config.data, role_of(split), *dataset);
+  const std::string why = engine::why_not_finite(*metrics, job.config.data, split, *dataset);
   if (!why.empty() && !std::exchange(has_warned_of_loss_, true)) job.warn(why);
   return hooks::Evaluation{split, step, job.plan.epoch(step), job.clock() - begin, *metrics};
 }
@@ -85,7 +65,7 @@ Request Evaluator::evaluate_between() {
   job.strategy.pull_full_state();
   const Split split = job.data.validation ? Split::kValidation : Split::kTest;
   last_evaluation_ = evaluate(split);
-  state.evaluation_due = dataset_of(job.data, split) != nullptr && !last_evaluation_;
+  state.evaluation_due = job.data.dataset(split) != nullptr && !last_evaluation_;
   if (!last_evaluation_) {
     const bool failed = state.evaluation_due && session_.failure.any_rank();
     if (failed) stop_for_unreadable_data(session_, checkpointer_);
@@ -137,7 +117,7 @@ Evaluator::Final Evaluator::evaluate_at_end() {
         save_if_best(*evaluation);
       }
       end.evaluations.push_back(*evaluation);
-    } else if (dataset_of(session_.job.data, split) != nullptr) {
+    } else if (session_.job.data.dataset(split) != nullptr) {
       end.is_complete = false;
     }
   }

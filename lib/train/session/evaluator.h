@@ -38,7 +38,7 @@ class Evaluator {
   void forget_last() { last_evaluation_.reset(); }
 
  private:
-  std::optional<hooks::Evaluation> evaluate(hooks::Split split);
+  std::optional<hooks::Evaluation> evaluate(Split split);
   // Notifies the hooks; returns what they ask for.
   hooks::Request record_evaluation(const hooks::Evaluation& evaluation);
   // Of schedule.reduce_on_plateau; all ranks have the same evaluation.

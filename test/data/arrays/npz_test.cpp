@@ -214,7 +214,7 @@ TEST_CASE("a data set of one NPZ file, named as keras.datasets does") {
 
   config.train.images = "x_test";
   config.train.labels = "soft";
-  const Datasets soft = open_datasets(config, 1, "train");
+  const Datasets soft = open_datasets(config, 1, Split::kTrain);
   CHECK_FALSE(soft.label_is_index);
   CHECK(soft.num_classes == 2);
   std::array<std::uint8_t, 4> image{};
@@ -224,7 +224,7 @@ TEST_CASE("a data set of one NPZ file, named as keras.datasets does") {
   CHECK(label == std::array<float, 2>{3.0f, 3.5f});
 
   config.num_classes = 3;
-  CHECK_THROWS_WITH_AS(open_datasets(config, 1, "train"), doctest::Contains("has 2 numbers"),
+  CHECK_THROWS_WITH_AS(open_datasets(config, 1, Split::kTrain), doctest::Contains("has 2 numbers"),
                        ConfigError);
   config.train.labels = "nothing";
   CHECK_THROWS_WITH_AS(open_datasets(config, 1), doctest::Contains("no array 'nothing'"),

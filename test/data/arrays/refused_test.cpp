@@ -20,9 +20,9 @@ config::Data config_of(DataFormat format, const Path& path = {}) {
   return config;
 }
 
-std::string error_of(const config::Data& config, std::optional<std::string> only = {}) {
+std::string error_of(const config::Data& config, std::optional<Split> only = {}) {
   try {
-    open_datasets(config, 1, std::move(only));
+    open_datasets(config, 1, only);
   } catch (const Error& error) {
     return error.what();
   }
@@ -30,8 +30,8 @@ std::string error_of(const config::Data& config, std::optional<std::string> only
 }
 
 void check_error(const config::Data& config, const std::string& part,
-                 std::optional<std::string> only = {}) {
-  const std::string error = error_of(config, std::move(only));
+                 std::optional<Split> only = {}) {
+  const std::string error = error_of(config, only);
   CHECK_MESSAGE(error.find(part) != std::string::npos, error, " has no ", part);
 }
 
@@ -76,11 +76,11 @@ TEST_CASE("IDX: what is missing is named, by split and file") {
   check_error(in_folder, "t10k-labels-idx1-ubyte[.gz]: no such file, needed for the test split");
   std::filesystem::remove(images);
   check_error(in_folder, "train-images-idx3-ubyte[.gz]: no such file, needed for the train split",
-              "train");
+              Split::kTrain);
   write_split(folder.path(), "train", 20, 3);
   std::filesystem::remove(labels);
   check_error(in_folder, "train-labels-idx1-ubyte[.gz]: no such file, needed for the train split",
-              "train");
+              Split::kTrain);
 }
 
 TEST_CASE("NPY and NPZ: what is missing is named, by split and array") {
@@ -179,14 +179,13 @@ TEST_CASE("array data sets: images and labels that do not fit") {
               "first split holds [2, 2, 1] uint8 with 1");
 }
 
-TEST_CASE("array data sets: splits are asked for by their names, and validation_split is a share") {
+TEST_CASE("array data sets: a split that is not there and a wrong validation_split are errors") {
   const TemporaryFolder folder;
   write_split(folder.path(), "train", 20, 3);
   config::Data config = config_of(DataFormat::kIdx, folder.path());
-  check_error(config, "no split is called 'tests'; expected train, validation or test", "tests");
-  check_error(config, "there is no test split: give data.test in the config", "test");
+  check_error(config, "there is no test split: give data.test in the config", Split::kTest);
   check_error(config, "there is no validation split: give data.validation in the config",
-              "validation");
+              Split::kValidation);
   for (const double share : {-0.1, 1.0, 1.5}) {
     config.validation_split = share;
     check_error(config, "data.validation_split must be in [0, 1)");
@@ -195,7 +194,7 @@ TEST_CASE("array data sets: splits are asked for by their names, and validation_
   CHECK(open_datasets(config, 1).validation == nullptr);
   config.validation_split = 0.25;
   CHECK(open_datasets(config, 1).validation->size() == 5);
-  CHECK(open_datasets(config, 1, "validation").train == nullptr);
+  CHECK(open_datasets(config, 1, Split::kValidation).train == nullptr);
   check_error(config_of(DataFormat::kDigits), "data.path: name the folder to write the digits to");
 }
 

@@ -49,7 +49,7 @@ std::string samples(const std::vector<ShardSample>& samples) {
 std::string list(const Path& path) {
   config::Data config;
   config.format = config::DataFormat::kCsv;
-  config::Split split;
+  config::SplitFiles split;
   split.path = path;
   SplitImages source(config, split);
   const std::vector<std::string> classes = source.class_names();

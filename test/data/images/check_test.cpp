@@ -107,7 +107,7 @@ TEST_CASE("the check takes the validation split that training takes") {
 
   const DataCheck check = check_images(config, 5, "/([a-z]+[0-9]+)[^/]*$");
   REQUIRE(check.splits.size() == 2);
-  CHECK(check.splits[1].name == "validation");
+  CHECK(check.splits[1].split == Split::kValidation);
   const auto& counts = check.splits[1].per_class;
   CHECK(counts[0] + counts[1] == sets.validation->size());
   CHECK(check.duplicates.size() == shared);

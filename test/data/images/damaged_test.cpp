@@ -167,7 +167,7 @@ TEST_CASE("a damaged file is replaced in training alone, from its own part of a 
   write_text(sets.validation->describe(0), "");
   CHECK_THROWS_AS(image_of(*sets.validation, 0), DataError);
   // The training images themselves may be evaluated on.
-  Datasets again = open_datasets(config, 1, "train");
+  Datasets again = open_datasets(config, 1, Split::kTrain);
   leave_out_unreadable(again.train, again.train_files, DamagedFiles::Portion::kMain);
   CHECK(again.train->size() == sets.train->size() - replaced);
   CHECK(again.train_files->damage().skipped == replaced);
@@ -180,7 +180,7 @@ TEST_CASE("no image of a test split stands in for a damaged one") {
   write_text(folder.path() / "test/dog/broken.png", "junk");
   config::Data config = config_of(folder.path());
   config.on_error = config::OnError::kReplace;
-  const Datasets sets = open_datasets(config, 1, "test");
+  const Datasets sets = open_datasets(config, 1, Split::kTest);
   CHECK(sets.test->size() == 4);
   CHECK(sets.test_files->damage().skipped == 1);
   CHECK(sets.test_files->damage().replaced == 0);

@@ -49,9 +49,9 @@ TEST_CASE_FIXTURE(Fixture, "a split is disjoint, complete, and a function of the
   CHECK(samples(*open_datasets(config, 2).validation) != validation);
   CHECK(sets.train->fingerprint() != sets.validation->fingerprint());
 
-  CHECK(samples(*open_datasets(config, 1, "validation").validation) == validation);
-  CHECK(open_datasets(config, 1, "validation").train == nullptr);
-  const Datasets only = open_datasets(config, 1, "train");
+  CHECK(samples(*open_datasets(config, 1, Split::kValidation).validation) == validation);
+  CHECK(open_datasets(config, 1, Split::kValidation).train == nullptr);
+  const Datasets only = open_datasets(config, 1, Split::kTrain);
   CHECK(samples(*only.train) == train);
   CHECK(only.validation == nullptr);
 }

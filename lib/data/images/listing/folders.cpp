@@ -121,7 +121,7 @@ void note_left_aside(ImageList& list, std::string line) {
 }
 
 // The folders before the first wildcard are walked.
-std::vector<std::string> files_of_glob(const config::Split& split, NoFiles& no_files) {
+std::vector<std::string> files_of_glob(const config::SplitFiles& split, NoFiles& no_files) {
   const std::string full =
       split.path.empty() ? split.glob : (fs::path(split.path) / split.glob).string();
   const std::size_t wildcard = full.find_first_of("*?");
@@ -176,7 +176,7 @@ std::string files_without_class(const std::string& folder) {
                 *std::min_element(files.begin(), files.end()));
 }
 
-ImageList list_folder(const config::Split& split, const std::vector<std::string>& classes) {
+ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.path;
   for (const std::string& name : sub_folders(split.path)) {
@@ -223,7 +223,7 @@ ImageList list_folder(const config::Split& split, const std::vector<std::string>
   return result;
 }
 
-ImageList list_glob(const config::Split& split, const std::vector<std::string>& classes) {
+ImageList list_glob(const config::SplitFiles& split, const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.glob;
   NoFiles no_files;
@@ -240,12 +240,12 @@ ImageList list_glob(const config::Split& split, const std::vector<std::string>& 
   return result;
 }
 
-std::vector<std::string> glob_files(const config::Split& split) {
+std::vector<std::string> glob_files(const config::SplitFiles& split) {
   NoFiles no_files;
   return files_of_glob(split, no_files);
 }
 
-std::vector<std::string> glob_classes(const config::Split& split) {
+std::vector<std::string> glob_classes(const config::SplitFiles& split) {
   std::set<std::string> names;
   for (const std::string& path : glob_files(split)) names.insert(parent_name(path));
   return {names.begin(), names.end()};

@@ -14,12 +14,12 @@ namespace trainer::data {
 std::vector<std::string> sub_folders(const std::filesystem::path& path);
 // The line on image files beside the folders of the classes, which have no class; "" for none.
 std::string files_without_class(const std::string& folder);
-ImageList list_folder(const config::Split& split, const std::vector<std::string>& classes);
+ImageList list_folder(const config::SplitFiles& split, const std::vector<std::string>& classes);
 
 // The files that a glob matches, sorted. Throws DataError when there are none.
-std::vector<std::string> glob_files(const config::Split& split);
+std::vector<std::string> glob_files(const config::SplitFiles& split);
 // The names of the folders of these files.
-std::vector<std::string> glob_classes(const config::Split& split);
-ImageList list_glob(const config::Split& split, const std::vector<std::string>& classes);
+std::vector<std::string> glob_classes(const config::SplitFiles& split);
+ImageList list_glob(const config::SplitFiles& split, const std::vector<std::string>& classes);
 
 }  // namespace trainer::data

@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-LabelledList list_csv(const config::Data& data, const config::Split& split) {
+LabelledList list_csv(const config::Data& data, const config::SplitFiles& split) {
   LabelledList result;
   ImageList& list = result.list;
   list.source = split.path;
@@ -68,17 +68,17 @@ bool holds_classes(const fs::path& folder) {
 
 }  // namespace
 
-config::Split image_split(const config::Data& data, const std::string& name) {
-  config::Split split = name == "train" ? data.train : name == "test" ? data.test : data.validation;
+config::SplitFiles image_split(const config::Data& data, Split which) {
+  config::SplitFiles split = data.files(which);
   if (!split.path.empty() || !split.glob.empty() || data.path.empty()) return split;
   const bool csv = data.format == config::DataFormat::kCsv;
-  std::vector<std::string> names{name};
-  if (name == "validation") names.emplace_back("val");
+  std::vector<std::string> names{to_string(which)};
+  if (which == Split::kValidation) names.emplace_back("val");
   for (const std::string& each : names) {
     const fs::path path = fs::path(data.path) / (csv ? each + ".csv" : each);
     if (fs::exists(path)) split.path = path.string();
   }
-  if (!split.path.empty() || name != "train") return split;
+  if (!split.path.empty() || which != Split::kTrain) return split;
   if (holds_shards(data)) {  // a shard, or a folder of them
     split.path = data.path;
     return split;
@@ -93,7 +93,7 @@ std::string LabelledList::place(std::size_t file) const {
   return list.files[file].describe();
 }
 
-SplitImages::SplitImages(const config::Data& data, config::Split split)
+SplitImages::SplitImages(const config::Data& data, config::SplitFiles split)
     : data_(data), split_(std::move(split)) {}
 
 bool SplitImages::has_labels() const {

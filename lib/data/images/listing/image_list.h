@@ -48,7 +48,7 @@ struct LabelledList {
 class SplitImages {
  public:
   // `data` must outlive it.
-  SplitImages(const config::Data& data, config::Split split);
+  SplitImages(const config::Data& data, config::SplitFiles split);
   // data.classes, or the names of the folders of a folder, or the labels of a csv or of shards,
   // sorted.
   std::vector<std::string> class_names();
@@ -62,7 +62,7 @@ class SplitImages {
   std::vector<std::string> find_class_names();
 
   const config::Data& data_;
-  config::Split split_;
+  config::SplitFiles split_;
   std::optional<LabelledList> labelled_;
 };
 

@@ -16,7 +16,7 @@ struct Shard {
 };
 
 // The samples of all shards of a split, in the order of their names.
-std::vector<Shard> read_shards(const config::Data& data, const config::Split& split) {
+std::vector<Shard> read_shards(const config::Data& data, const config::SplitFiles& split) {
   const bool tar = data.format == config::DataFormat::kWebDataset;
   std::vector<fs::path> files;
   if (split.glob.empty()) {
@@ -50,7 +50,7 @@ bool holds_shards(const config::Data& data) {
          data.format == config::DataFormat::kWebDataset;
 }
 
-LabelledList list_shards(const config::Data& data, const config::Split& split) {
+LabelledList list_shards(const config::Data& data, const config::SplitFiles& split) {
   LabelledList result;
   result.list.source = split.glob.empty() ? split.path : split.glob;
   for (Shard& shard : read_shards(data, split)) {

@@ -10,6 +10,6 @@ namespace trainer::data {
 
 bool holds_shards(const config::Data& data);
 // Of all shards of the split, in the order of the files' names. Throws DataError.
-LabelledList list_shards(const config::Data& data, const config::Split& split);
+LabelledList list_shards(const config::Data& data, const config::SplitFiles& split);
 
 }  // namespace trainer::data
