@@ -11,7 +11,7 @@ namespace {
 
 int devices(bool json) {
   backend::DeviceOptions options;
-  options.kind = backend::DeviceOptions::Kind::kCpu;
+  options.kind = DeviceKind::kCpu;
   const std::string cpu = backend::open_backends(options).front()->describe();
   (json ? report::print_devices_json : report::print_devices)(cpu, backend::list_gpus(), std::cout);
   return kExitOk;

@@ -24,8 +24,7 @@ config::LoadedConfig load(const ConfigArguments& arguments) {
 config::LoadedConfig load_for_devices(const ConfigArguments& arguments, int local_size) {
   config::LoadedConfig loaded = load(arguments);
   const config::Parallel& parallel = loaded.config.parallel;
-  if (parallel.device == config::Parallel::Device::kCpu ||
-      parallel.gpus.kind != config::Gpus::Kind::kAll ||
+  if (parallel.device == DeviceKind::kCpu || parallel.gpus.kind != config::Gpus::Kind::kAll ||
       parallel.strategy == config::Parallel::Strategy::kParameterServer ||  // a replica a process
       loaded.origins.at("parallel.replicas").kind != config::Origin::Kind::kDefault) {
     return loaded;

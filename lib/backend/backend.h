@@ -15,6 +15,7 @@
 #include "backend/phase_times.h"
 #include "backend/telemetry.h"
 #include "backend/work_record.h"
+#include "base/choices.h"
 #include "base/host_buffer.h"
 #include "cluster/communicator.h"
 #include "compile/compile.h"
@@ -200,7 +201,7 @@ struct ReductionOptions {
 struct CompileOptions {
   std::int64_t max_samples = 1;
   ReductionOptions reduction;
-  enum class Convolution { kAuto, kDirect, kWinograd } convolution = Convolution::kAuto;
+  ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;
   // Whether a sample's result must not depend on the number of samples in its call: algorithms are
   // then chosen for a usual number of samples, not for each.
   bool same_for_any_batch = false;

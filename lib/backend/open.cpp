@@ -12,8 +12,6 @@
 namespace trainer::backend {
 namespace {
 
-using Kind = DeviceOptions::Kind;
-
 constexpr char kNoGpusThere[] = "the machine that is planned for has no GPU";
 
 std::string& plugin_path() {
@@ -105,9 +103,9 @@ std::vector<std::unique_ptr<Backend>> open_cpu(DeviceOptions options) {
 
 std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options) {
   if (!planned_gpu().empty()) return open_planned(options);
-  if (options.kind == Kind::kCpu) return open_cpu(options);
+  if (options.kind == DeviceKind::kCpu) return open_cpu(options);
   if (planned_machine()) {
-    if (options.kind == Kind::kAuto) return open_cpu(options);
+    if (options.kind == DeviceKind::kAuto) return open_cpu(options);
     throw DeviceError(concat("parallel.device: cuda: ", kNoGpusThere,
                              "; use device: cpu or auto, or plan for a GPU with --device"));
   }
@@ -117,7 +115,7 @@ std::vector<std::unique_ptr<Backend>> open_backends(const DeviceOptions& options
     plugin.emplace(plugin_path());
     available = plugin->gpus().size();
   } catch (const NoGpu& reason) {
-    if (options.kind == Kind::kAuto) return open_cpu(options);
+    if (options.kind == DeviceKind::kAuto) return open_cpu(options);
     throw DeviceError(
         concat("parallel.device: cuda: ", reason.what(), "; or use device: cpu or auto"));
   }
@@ -156,8 +154,8 @@ std::string asked_gpus(const DeviceOptions& options) {
 }  // namespace
 
 std::string device_warning(const DeviceOptions& options) {
-  if (options.kind == Kind::kCuda || !planned_gpu().empty()) return "";
-  if (options.kind == Kind::kAuto) {
+  if (options.kind == DeviceKind::kCuda || !planned_gpu().empty()) return "";
+  if (options.kind == DeviceKind::kAuto) {
     const GpuList list = list_gpus();
     if (!list.gpus.empty()) return "";
     const std::string gpus = asked_gpus(options);
@@ -172,8 +170,8 @@ std::string device_warning(const DeviceOptions& options) {
 }
 
 std::optional<DeviceOptions> with_other_sums(const DeviceOptions& options) {
-  const bool cpu =
-      options.kind == Kind::kCpu || (options.kind == Kind::kAuto && list_gpus().gpus.empty());
+  const bool cpu = options.kind == DeviceKind::kCpu ||
+                   (options.kind == DeviceKind::kAuto && list_gpus().gpus.empty());
   if (!cpu) return {};
   return cpu::with_other_sums(options);
 }

@@ -14,8 +14,7 @@
 namespace trainer::backend {
 
 struct DeviceOptions {
-  // kAuto: the GPUs when the CUDA backend opens and there is one, else the CPU.
-  enum class Kind { kAuto, kCpu, kCuda } kind = Kind::kAuto;
+  DeviceKind kind = DeviceKind::kAuto;
   std::int64_t replicas = 1;  // backends to open
   // The index of each replica's GPU, from 0; a GPU listed twice has two replicas. Empty: each of
   // the first GPUs has one replica. The CPU ignores it.

@@ -164,8 +164,8 @@ inline const Spellings<Backbone::Name>& spellings(Backbone::Name) {
                                       {Name::kConvNeXtTiny, "convnext_tiny"}};
   return kNames;
 }
-inline const Spellings<UpSamplingLayer::Interpolation>& spellings(UpSamplingLayer::Interpolation) {
-  using Kind = UpSamplingLayer::Interpolation;
+inline const Spellings<UpSampling>& spellings(UpSampling) {
+  using Kind = UpSampling;
   static const Spellings<Kind> kNames{{Kind::kNearest, "nearest"}, {Kind::kBilinear, "bilinear"}};
   return kNames;
 }
@@ -307,8 +307,8 @@ inline const Spellings<Parallel::Reduction>& spellings(Parallel::Reduction) {
                                            {Reduction::kOrdered, "ordered"}};
   return kNames;
 }
-inline const Spellings<Parallel::Device>& spellings(Parallel::Device) {
-  using Device = Parallel::Device;
+inline const Spellings<DeviceKind>& spellings(DeviceKind) {
+  using Device = DeviceKind;
   static const Spellings<Device> kNames{
       {Device::kAuto, "auto"}, {Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
   return kNames;

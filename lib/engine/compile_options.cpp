@@ -14,19 +14,6 @@ namespace {
 // PyTorch's GradScaler and Keras's LossScaleOptimizer have it to within a factor of two.
 constexpr float kFirstLossScale = 65536;
 
-backend::CompileOptions::Convolution convolution_of(config::ConvolutionAlgorithm algorithm) {
-  using Choice = backend::CompileOptions::Convolution;
-  switch (algorithm) {
-    case config::ConvolutionAlgorithm::kAuto:
-      return Choice::kAuto;
-    case config::ConvolutionAlgorithm::kDirect:
-      return Choice::kDirect;
-    case config::ConvolutionAlgorithm::kWinograd:
-      return Choice::kWinograd;
-  }
-  return Choice::kAuto;
-}
-
 backend::ReductionOptions reduction_of(const config::Parallel& parallel, bool remote) {
   backend::ReductionOptions options;
   options.ordered = parallel.reduction == config::Parallel::Reduction::kOrdered;
@@ -77,7 +64,7 @@ compile::Options compile_options(const config::Config& config, const backend::Ba
 
 backend::CompileOptions executable_options(const config::Config& config, bool remote) {
   backend::CompileOptions options;
-  options.convolution = convolution_of(config.parallel.convolution);
+  options.convolution = config.parallel.convolution;
   options.tf32 = config.train.precision == config::Precision::kTf32;
   options.loss_scale = loss_scale_of(config.train);
   options.reduction = reduction_of(config.parallel, remote);

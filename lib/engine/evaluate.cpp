@@ -60,9 +60,9 @@ bool is_distribution(const std::vector<float>& row) {
 
 }  // namespace
 
-bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
+bool has_classes(const data::Dataset& dataset, LossKind loss) {
   if (dataset.spec().label_is_index() || !dataset.spec().in_memory) return true;
-  const bool any_target = loss == graph::LossKind::kMeanSquaredError;
+  const bool any_target = loss == LossKind::kMeanSquaredError;
   std::vector<std::byte> image(dataset.spec().image_bytes());
   std::vector<float> row(static_cast<std::size_t>(dataset.spec().label_width));
   for (std::int64_t i = 0; i < dataset.size(); ++i) {
@@ -74,7 +74,7 @@ bool has_classes(const data::Dataset& dataset, graph::LossKind loss) {
 
 EvaluateOptions evaluate_options(const config::Config& config) {
   EvaluateOptions options;
-  options.loss = static_cast<graph::LossKind>(config.model.loss);
+  options.loss = config.model.loss;
   options.top_k = config.evaluate.top_k;
   options.alone = !config.parallel.evaluate;
   if (config::names_metric(config, "auc")) {

@@ -13,7 +13,7 @@
 namespace trainer::engine {
 
 struct EvaluateOptions {
-  graph::LossKind loss = graph::LossKind::kSoftmaxCrossEntropy;
+  LossKind loss = LossKind::kSoftmaxCrossEntropy;
   std::int64_t top_k = 0;
   std::int64_t most_scores = kMostScores;  // kept for the AUC
   // Takes the mean of the probabilities and losses of an image and its mirror image. Needs images:
@@ -43,7 +43,7 @@ std::optional<Metrics> evaluate(Replicas& engine, const data::Dataset& dataset,
 
 // Whether labels stand for classes, so that there is an accuracy: an index, a row with a single 1
 // and otherwise 0, or a single 0 or 1. Targets of mean_squared_error may be any numbers.
-bool has_classes(const data::Dataset& dataset, graph::LossKind loss);
+bool has_classes(const data::Dataset& dataset, LossKind loss);
 
 // The class of each label of a batch: the index itself, or the position of the largest target.
 std::vector<std::int32_t> label_indices(const data::Dataset& dataset, const data::Batch& batch);

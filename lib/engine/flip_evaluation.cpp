@@ -40,16 +40,16 @@ void flip_images(const Shape& image, DType type, std::int64_t samples, const voi
   }
 }
 
-void mean_of_probabilities(graph::LossKind loss, std::span<const float> one,
-                           std::span<const float> other, std::span<float> mean) {
-  const bool softmax = loss == graph::LossKind::kSoftmaxCrossEntropy;
+void mean_of_probabilities(LossKind loss, std::span<const float> one, std::span<const float> other,
+                           std::span<float> mean) {
+  const bool softmax = loss == LossKind::kSoftmaxCrossEntropy;
   const double one_sum = softmax ? log_sum(one) : 0, other_sum = softmax ? log_sum(other) : 0;
   for (std::size_t i = 0; i < mean.size(); ++i) {
     const auto a = static_cast<double>(one[i]), b = static_cast<double>(other[i]);
     double value = (a + b) / 2;
     if (softmax) {
       value = log_sum(a - one_sum, b - other_sum) - std::log(2.0);
-    } else if (loss == graph::LossKind::kBinaryCrossEntropy) {
+    } else if (loss == LossKind::kBinaryCrossEntropy) {
       value = log_sum(log_sigmoid(a), log_sigmoid(b)) - log_sum(log_sigmoid(-a), log_sigmoid(-b));
     }
     mean[i] = static_cast<float>(value);

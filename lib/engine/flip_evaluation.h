@@ -17,15 +17,14 @@ void flip_images(const Shape& image, DType type, std::int64_t samples, const voi
 // The logits of the mean of two samples' probabilities: of softmax_cross_entropy their logarithms,
 // of binary_cross_entropy log(p / (1 - p)); of mean_squared_error the mean itself. `mean` may be
 // one of them.
-void mean_of_probabilities(graph::LossKind loss, std::span<const float> one,
-                           std::span<const float> other, std::span<float> mean);
+void mean_of_probabilities(LossKind loss, std::span<const float> one, std::span<const float> other,
+                           std::span<float> mean);
 
 // Replicas::evaluate() of a batch of images, once or with their mirror images, left to right.
 class FlipEvaluation {
  public:
   // `flip`: with mirror images. The engine must outlive this object.
-  FlipEvaluation(Replicas& engine, const data::DatasetSpec& samples, graph::LossKind loss,
-                 bool flip)
+  FlipEvaluation(Replicas& engine, const data::DatasetSpec& samples, LossKind loss, bool flip)
       : engine_(engine), samples_(samples), loss_(loss), flip_(flip) {}
 
   void run(const HostBatch& batch, std::int64_t all_samples = 0);
@@ -37,7 +36,7 @@ class FlipEvaluation {
  private:
   Replicas& engine_;
   data::DatasetSpec samples_;
-  graph::LossKind loss_;
+  LossKind loss_;
   bool flip_;
   std::vector<std::byte> flipped_;
   std::vector<float> logits_, losses_;

@@ -23,9 +23,9 @@ Interval wilson(std::int64_t correct, std::int64_t count) {
   return {std::max(0.0, centre - half), std::min(1.0, centre + half)};
 }
 
-std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss) {
+std::int32_t predicted_class(std::span<const float> logits, LossKind loss) {
   if (logits.size() == 1) {
-    const float threshold = loss == graph::LossKind::kMeanSquaredError ? 0.5f : 0.0f;
+    const float threshold = loss == LossKind::kMeanSquaredError ? 0.5f : 0.0f;
     return logits[0] > threshold ? 1 : 0;
   }
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
@@ -107,9 +107,8 @@ std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& me
   return named;
 }
 
-MetricsAccumulator::MetricsAccumulator(graph::LossKind loss, std::int64_t outputs,
-                                       std::int64_t top_k, bool has_classes,
-                                       std::int64_t most_scores)
+MetricsAccumulator::MetricsAccumulator(LossKind loss, std::int64_t outputs, std::int64_t top_k,
+                                       bool has_classes, std::int64_t most_scores)
     : loss_(loss),
       outputs_(outputs),
       top_k_(top_k),

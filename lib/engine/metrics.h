@@ -23,7 +23,7 @@ Interval wilson(std::int64_t correct, std::int64_t count);
 // The predicted class of one sample: the position of the largest output, the first of equal ones as
 // in NumPy's argmax. A single output stands for two classes: the second when it is > 0 (with mean
 // squared error, whose labels are 0 and 1, when it is > 0.5).
-std::int32_t predicted_class(std::span<const float> logits, graph::LossKind loss);
+std::int32_t predicted_class(std::span<const float> logits, LossKind loss);
 
 struct Metrics {
   std::int64_t count = 0;
@@ -63,14 +63,14 @@ class MetricsAccumulator {
  public:
   // `outputs`: logits a sample; for a single one, classes is 2. `has_classes`: whether samples have
   // a class; otherwise labels are ignored.
-  MetricsAccumulator(graph::LossKind loss, std::int64_t outputs, std::int64_t top_k,
+  MetricsAccumulator(LossKind loss, std::int64_t outputs, std::int64_t top_k,
                      bool has_classes = true, std::int64_t most_scores = kMostScores);
   void add(std::span<const float> logits, std::span<const float> losses,
            std::span<const std::int32_t> labels);
   Metrics result() const;
 
  private:
-  graph::LossKind loss_;
+  LossKind loss_;
   std::int64_t outputs_, top_k_, classes_;
   Metrics sums_;
   std::int64_t top_k_correct_ = 0;

@@ -39,22 +39,12 @@ const void* at_sample(const void* samples, std::int64_t first, std::int64_t byte
 
 backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t workers) {
   backend::DeviceOptions options;
-  switch (parallel.device) {
-    case Parallel::Device::kAuto:
-      options.kind = backend::DeviceOptions::Kind::kAuto;
-      break;
-    case Parallel::Device::kCpu:
-      options.kind = backend::DeviceOptions::Kind::kCpu;
-      break;
-    case Parallel::Device::kCuda:
-      options.kind = backend::DeviceOptions::Kind::kCuda;
-      break;
-  }
+  options.kind = parallel.device;
   // `gpus: 0` asks for the CPU. Of a number and of all, the first GPUs have a replica each.
   using Gpus = config::Gpus;
   const bool no_gpu = parallel.gpus.kind == Gpus::Kind::kCount && parallel.gpus.count == 0;
-  if (no_gpu && options.kind == backend::DeviceOptions::Kind::kAuto) {
-    options.kind = backend::DeviceOptions::Kind::kCpu;
+  if (no_gpu && options.kind == DeviceKind::kAuto) {
+    options.kind = DeviceKind::kCpu;
   }
   if (parallel.gpus.kind == Gpus::Kind::kIndices) {
     options.gpus.assign(parallel.gpus.indices.begin(), parallel.gpus.indices.end());
@@ -74,9 +64,9 @@ backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t wor
 }
 
 bool uses_gpus(const Parallel& parallel) {
-  using Kind = backend::DeviceOptions::Kind;
-  const Kind kind = device_options(parallel).kind;
-  return kind == Kind::kCuda || (kind == Kind::kAuto && !backend::list_gpus().gpus.empty());
+  const DeviceKind kind = device_options(parallel).kind;
+  return kind == DeviceKind::kCuda ||
+         (kind == DeviceKind::kAuto && !backend::list_gpus().gpus.empty());
 }
 
 namespace {

@@ -27,7 +27,7 @@ void append_log_odds(std::span<const float> logits, std::vector<float>& scores) 
 
 }  // namespace
 
-RocAuc::RocAuc(graph::LossKind loss, std::int64_t outputs, std::int64_t most_scores)
+RocAuc::RocAuc(LossKind loss, std::int64_t outputs, std::int64_t most_scores)
     : loss_(loss), outputs_(outputs), most_scores_(most_scores), given_up_(most_scores <= 0) {}
 
 void RocAuc::add(std::span<const float> logits, std::int32_t label) {
@@ -39,7 +39,7 @@ void RocAuc::add(std::span<const float> logits, std::int32_t label) {
     return;
   }
   labels_.push_back(label);
-  if (loss_ == graph::LossKind::kSoftmaxCrossEntropy && outputs_ > 1) {
+  if (loss_ == LossKind::kSoftmaxCrossEntropy && outputs_ > 1) {
     append_log_odds(logits, scores_);
   } else {
     scores_.insert(scores_.end(), logits.begin(), logits.end());

@@ -15,7 +15,7 @@ class RocAuc {
  public:
   // `outputs`: logits a sample; a single one stands for two classes. `most_scores`: beyond so many
   // numbers they are given up, and the area is not known.
-  RocAuc(graph::LossKind loss, std::int64_t outputs, std::int64_t most_scores);
+  RocAuc(LossKind loss, std::int64_t outputs, std::int64_t most_scores);
   void add(std::span<const float> logits, std::int32_t label);
   // Of two classes the area of the second; otherwise the mean over the classes, each against the
   // rest (scikit-learn: multi_class="ovr", average="macro"), of those that have samples and do not
@@ -25,7 +25,7 @@ class RocAuc {
  private:
   double area_of(std::int64_t column, std::int32_t label) const;
 
-  graph::LossKind loss_;
+  LossKind loss_;
   std::int64_t outputs_, most_scores_;
   bool given_up_ = false;
   std::vector<float> scores_;  // [samples, outputs]

@@ -109,8 +109,8 @@ class DivergenceHook : public Hook {
  private:
   // The loss of a model that gives all classes the same chance; 0 where there is none.
   double loss_of_guessing(std::size_t classes) const {
-    if (loss_ == config::LossKind::kBinaryCrossEntropy) return cross_entropy_of(0.5, 1);
-    if (loss_ == config::LossKind::kSoftmaxCrossEntropy && classes > 1) {
+    if (loss_ == LossKind::kBinaryCrossEntropy) return cross_entropy_of(0.5, 1);
+    if (loss_ == LossKind::kSoftmaxCrossEntropy && classes > 1) {
       return cross_entropy_of(1 / static_cast<double>(classes), 0.25);
     }
     return 0;
@@ -132,7 +132,7 @@ class DivergenceHook : public Hook {
     warn_(text);
   }
 
-  config::LossKind loss_;
+  LossKind loss_;
   std::optional<config::Focal> focal_;
   double largest_weight_ = 1;
   bool stops_;

@@ -59,7 +59,7 @@ model::SampleSpec sample_spec(const OpenedModel& opened) {
   spec.classes = static_cast<std::int64_t>(opened.classes.size());
   // Older checkpoints do not say. Several binary targets: class indices would mean one logit.
   spec.label_is_index = opened.label_is_index.value_or(
-      opened.config.model.loss != config::LossKind::kBinaryCrossEntropy || spec.classes == 2);
+      opened.config.model.loss != LossKind::kBinaryCrossEntropy || spec.classes == 2);
   return spec;
 }
 

@@ -13,18 +13,18 @@
 namespace trainer::inference {
 namespace {
 
-std::vector<double> probabilities_of(std::span<const float> logits, config::LossKind loss) {
+std::vector<double> probabilities_of(std::span<const float> logits, LossKind loss) {
   std::vector<double> p(logits.begin(), logits.end());
-  if (loss == config::LossKind::kMeanSquaredError) {
+  if (loss == LossKind::kMeanSquaredError) {
     // Its outputs estimate labels 0 and 1 as they are.
     if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
-  } else if (loss == config::LossKind::kSoftmaxCrossEntropy) {
+  } else if (loss == LossKind::kSoftmaxCrossEntropy) {
     const double largest = *std::max_element(p.begin(), p.end());
     double sum = 0;
     for (double& x : p) sum += x = std::exp(x - largest);
     for (double& x : p) x /= sum;
     if (p.size() == 1) p.push_back(0);  // the one class, and what is not it
-  } else if (loss == config::LossKind::kBinaryCrossEntropy) {
+  } else if (loss == LossKind::kBinaryCrossEntropy) {
     for (double& x : p) x = 1 / (1 + std::exp(-x));
     if (p.size() == 1) p.insert(p.begin(), 1 - p[0]);
   }
@@ -142,7 +142,7 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
                      const std::function<bool()>& enough) {
   const std::int64_t size = input.dataset().size();
   const std::int64_t count = std::min(size, options.limit.value_or(size));
-  const auto loss = static_cast<graph::LossKind>(options.loss);
+  const auto loss = options.loss;
   engine::FlipEvaluation evaluation(engine, input.dataset().spec(), loss, options.flip);
   data::LoaderOptions loading;
   loading.augment = false;
@@ -172,7 +172,7 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
 void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
              const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough) {
-  const auto loss = static_cast<graph::LossKind>(options.loss);
+  const auto loss = options.loss;
   const auto each_output = [&](const Output& output) {
     Prediction prediction{output, 0, {}};
     if (output.error.empty()) {

@@ -62,7 +62,7 @@ struct Prediction : Output {
 };
 
 struct PredictOptions {
-  config::LossKind loss = config::LossKind::kSoftmaxCrossEntropy;
+  LossKind loss = LossKind::kSoftmaxCrossEntropy;
   std::optional<std::int64_t> limit = {};  // the first images
   bool flip = false;  // the mean of the probabilities of an image and its mirror image
 };

@@ -54,7 +54,7 @@ std::int64_t count_classes(const config::Config& config, const model::SampleSpec
   const graph::Graph model = model::build_model(config.model, config.data, sample, config.seed);
   const Shape& logits = model[model.outputs[0]].shape;
   const std::int64_t outputs = logits[logits.rank() - 1];
-  const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
+  const bool one_logit = config.model.loss == LossKind::kBinaryCrossEntropy;
   return one_logit && outputs == 1 ? 2 : outputs;
 }
 

@@ -93,7 +93,7 @@ class Builder {
   }
 
   bool binary_index() const {
-    return model_.loss == config::LossKind::kBinaryCrossEntropy && sample_.label_is_index;
+    return model_.loss == LossKind::kBinaryCrossEntropy && sample_.label_is_index;
   }
 
   // Numbers the last layer has to give a sample; 0 when the classes are not known.
@@ -237,10 +237,10 @@ class Builder {
     const bool sigmoid = activate && activate->activation.kind == graph::Activation::Kind::kSigmoid;
     const char* loss = nullptr;
     const char* function = nullptr;
-    if (model_.loss == config::LossKind::kSoftmaxCrossEntropy) {
+    if (model_.loss == LossKind::kSoftmaxCrossEntropy) {
       loss = "softmax_cross_entropy";
       if (std::holds_alternative<graph::Softmax>(op)) function = "softmax";
-    } else if (model_.loss == config::LossKind::kBinaryCrossEntropy) {
+    } else if (model_.loss == LossKind::kBinaryCrossEntropy) {
       loss = "binary_cross_entropy";
     }
     if (loss && sigmoid) function = "sigmoid";
@@ -274,7 +274,7 @@ class Builder {
     const ValueId logits = outputs_[names_.back()];
     if (logits == kNoValue || loss_repeats_activation(logits, last)) return;
     if (!logits_fit(logits, last) || !errors_.empty()) return;
-    graph::Loss loss{loss_kind(), static_cast<float>(model_.label_smoothing), false};
+    graph::Loss loss{model_.loss, static_cast<float>(model_.label_smoothing), false};
     loss.focal = focal();
     loss.class_weight = sample_.class_weight;
     loss.sample_weight = sample_.sample_weight;
@@ -283,21 +283,9 @@ class Builder {
 
   std::optional<graph::Focal> focal() const {
     if (!model_.focal) return std::nullopt;
-    const bool softmax = model_.loss == config::LossKind::kSoftmaxCrossEntropy;
+    const bool softmax = model_.loss == LossKind::kSoftmaxCrossEntropy;
     return graph::Focal{static_cast<float>(model_.focal->gamma),
                         static_cast<float>(model_.focal->alpha.value_or(softmax ? 0.25 : -1))};
-  }
-
-  graph::LossKind loss_kind() const {
-    switch (model_.loss) {
-      case config::LossKind::kSoftmaxCrossEntropy:
-        return graph::LossKind::kSoftmaxCrossEntropy;
-      case config::LossKind::kBinaryCrossEntropy:
-        return graph::LossKind::kBinaryCrossEntropy;
-      case config::LossKind::kMeanSquaredError:
-        return graph::LossKind::kMeanSquaredError;
-    }
-    return graph::LossKind::kSoftmaxCrossEntropy;
   }
 
   const config::Model& model_;

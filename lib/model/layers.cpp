@@ -334,11 +334,8 @@ ValueId add(const config::ConvTransposeLayer& layer, LayerSite& site) {
 }
 
 ValueId add(const config::UpSamplingLayer& layer, LayerSite& site) {
-  using Interpolation = config::UpSamplingLayer::Interpolation;
-  const auto kind = layer.interpolation == Interpolation::kBilinear
-                        ? graph::UpSample::Kind::kBilinear
-                        : graph::UpSample::Kind::kNearest;
-  return emit(site, graph::UpSample{kind, layer.size.height, layer.size.width}, {only_input(site)});
+  return emit(site, graph::UpSample{layer.interpolation, layer.size.height, layer.size.width},
+              {only_input(site)});
 }
 
 ValueId add(const config::MultiplyLayer&, LayerSite& site) {

@@ -27,7 +27,7 @@ BackboneRow row_of(Name name) {
   pool.kind = config::GlobalAveragePoolLayer{};
   pool.name = "pool";
   model.head.push_back(pool);
-  model.loss = config::LossKind::kMeanSquaredError;
+  model.loss = LossKind::kMeanSquaredError;
   model::SampleSpec sample;
   sample.image = {kSide, kSide, 3};
   sample.classes = 0;  // whatever the backbone gives

@@ -32,10 +32,9 @@ Notice host_memory_warning(const graph::Graph& model, const config::Config& conf
   const std::int64_t needed =
       planned.total() + replicas * kLoaderBatches * batch_bytes(model, batch);
   if (available == 0 || needed <= available) return "";
-  const engine::BatchFit fit =
-      engine::largest_batch(batch - 1, available / replicas, [&](std::int64_t samples) {
-        return host_bytes_per_replica(model, config, samples);
-      });
+  const engine::BatchFit fit = engine::largest_batch(
+      batch - 1, available / replicas,
+      [&](std::int64_t samples) { return host_bytes_per_replica(model, config, samples); });
   const std::string advice =
       fit.samples > 0 ? concat("The largest batch_size that fits is ", fit.samples)
                       : std::string("Not even one sample fits: use a smaller model or images");

@@ -73,8 +73,7 @@ Loop::Loop(Job& job)
       schedule_(job.config.run, job.plan, stages_.stages()),
       clock_(job.clock),
       devices_(job.engine, job.warn),
-      has_classes_(engine::has_classes(*job.data.train,
-                                       static_cast<graph::LossKind>(job.config.model.loss))) {
+      has_classes_(engine::has_classes(*job.data.train, job.config.model.loss)) {
   strategy_.attach(session_);
 }
 

@@ -34,8 +34,7 @@ std::int64_t expected_classes(const config::Data& data) {
 
 // The softmax of one number is 1, whatever the model says.
 void check_classes(const config::Config& config, std::int64_t classes, bool label_is_index) {
-  if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy || !label_is_index ||
-      classes != 1) {
+  if (config.model.loss != LossKind::kSoftmaxCrossEntropy || !label_is_index || classes != 1) {
     return;
   }
   throw ConfigError(
@@ -55,7 +54,7 @@ std::optional<model::SampleSpec> expected_sample(const config::Config& config) {
   model::SampleSpec sample{Shape(image), DType::kUInt8, true, expected_classes(config.data)};
   // Arrays may hold targets in place of indices. Then a class is a target.
   const bool arrays = config.data.format == config::DataFormat::kNpz;
-  const bool binary = config.model.loss == config::LossKind::kBinaryCrossEntropy;
+  const bool binary = config.model.loss == LossKind::kBinaryCrossEntropy;
   if (arrays && binary && sample.classes != 2) sample.label_is_index = false;
   return sample;
 }
@@ -121,12 +120,12 @@ namespace {
 
 // One number a sample that is no whole one names no class, and several classes are not one.
 void check_labels(const config::Config& config, const data::Datasets& data) {
-  if (config.model.loss != config::LossKind::kSoftmaxCrossEntropy || data.label_is_index) return;
+  if (config.model.loss != LossKind::kSoftmaxCrossEntropy || data.label_is_index) return;
   const std::string& labels = config.data.train.labels;
   const std::string& file =
       config.data.train.path.empty() ? config.data.path : config.data.train.path;
   if (data.train->spec().label_width > 1) {
-    if (engine::has_classes(*data.train, graph::LossKind::kSoftmaxCrossEntropy)) return;
+    if (engine::has_classes(*data.train, LossKind::kSoftmaxCrossEntropy)) return;
     throw DataError(file.empty() ? labels : file,
                     "its labels are rows that do not sum to 1, such as several classes of one "
                     "sample; softmax_cross_entropy takes one class a sample, or shares that sum to "
@@ -204,7 +203,7 @@ data::Datasets open_training_data(const config::Config& config, std::optional<Sp
   check_batch(config, sample_spec(data));
   data.class_weight = class_weights(config, data);
   const bool mixes = config::mixes_samples(config.data);
-  const bool one_logit = config.model.loss == config::LossKind::kBinaryCrossEntropy;
+  const bool one_logit = config.model.loss == LossKind::kBinaryCrossEntropy;
   const std::int64_t width = one_logit ? 1 : data.num_classes;
   if (data.train->spec().has_weights) {
     data.train = data::weigh_samples(std::move(data.train), width);

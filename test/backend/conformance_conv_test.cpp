@@ -9,7 +9,7 @@ namespace {
 using graph::Activation;
 using graph::ValueId;
 using graph::Window;
-using Convolution = backend::CompileOptions::Convolution;
+using Convolution = ConvolutionAlgorithm;
 
 struct Spec {
   std::int64_t kernel_h = 3, kernel_w = 3, stride = 1, dilation = 1, groups = 1;

@@ -5,7 +5,6 @@
 
 namespace trainer::test {
 
-using graph::LossKind;
 using graph::ValueId;
 
 // `loss` of scores [batch, n] against labels: a class's index, or a number for each score.

@@ -69,7 +69,7 @@ struct Case {
   std::vector<std::int64_t> batches{3};
   double tolerance = 1e-5;     // relative, in float32
   bool half_precision = true;  // whether it is also run in bfloat16 and float16, to 2e-2
-  backend::CompileOptions::Convolution convolution = backend::CompileOptions::Convolution::kAuto;
+  ConvolutionAlgorithm convolution = ConvolutionAlgorithm::kAuto;
 };
 
 // Runs a case in all setups; a failure names case, setup and output.

@@ -167,10 +167,10 @@ TEST_CASE("layers give Keras's numbers") {
 }
 
 TEST_CASE("losses give Keras's numbers") {
-  const std::map<std::string, graph::LossKind> kinds{
-      {"softmax_cross_entropy", graph::LossKind::kSoftmaxCrossEntropy},
-      {"binary_cross_entropy", graph::LossKind::kBinaryCrossEntropy},
-      {"mean_squared_error", graph::LossKind::kMeanSquaredError}};
+  const std::map<std::string, LossKind> kinds{
+      {"softmax_cross_entropy", LossKind::kSoftmaxCrossEntropy},
+      {"binary_cross_entropy", LossKind::kBinaryCrossEntropy},
+      {"mean_squared_error", LossKind::kMeanSquaredError}};
   for (const auto& c : fixture()["losses"]) {
     const std::int64_t samples = c["shape"][0], n = c["shape"][1];
     const bool index = !c["labels"][0].is_array();
@@ -182,7 +182,7 @@ TEST_CASE("losses give Keras's numbers") {
     graph::Loss loss{kinds.at(c["loss"]), smoothing, true};
     if (!c["focal"].is_null()) {
       // Keras's defaults: a factor of 0.25 with softmax, no weight of the classes with binary.
-      const float alpha = loss.kind == graph::LossKind::kSoftmaxCrossEntropy ? 0.25f : -1.0f;
+      const float alpha = loss.kind == LossKind::kSoftmaxCrossEntropy ? 0.25f : -1.0f;
       loss.focal = {c["focal"].value("gamma", 2.0f), c["focal"].value("alpha", alpha)};
     }
     if (!c["class_weight"].is_null()) {

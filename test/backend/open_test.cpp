@@ -13,7 +13,7 @@ namespace {
 
 DeviceOptions cpu(std::vector<Setting> settings, std::int64_t replicas = 1) {
   DeviceOptions options;
-  options.kind = DeviceOptions::Kind::kCpu;
+  options.kind = DeviceKind::kCpu;
   options.replicas = replicas;
   options.settings = std::move(settings);
   return options;
@@ -79,7 +79,7 @@ TEST_CASE("a planned machine has its cores, its shape and no GPU") {
   const bool no_gpu = list_gpus().gpus.empty() && !list_gpus().broken;
   const std::string shape = describe(machine_topology());
   DeviceOptions cuda = cpu({});
-  cuda.kind = DeviceOptions::Kind::kCuda;
+  cuda.kind = DeviceKind::kCuda;
   CHECK_THROWS_AS(open_backends(cuda), DeviceError);
   plan_for_machine({});
   CHECK(all.at("parallel.threads") == "12");

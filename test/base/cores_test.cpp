@@ -47,7 +47,8 @@ TEST_CASE("core_quota: version 2, the smallest of the groups around the process,
   CHECK(root.quota() == 1);
 }
 
-TEST_CASE("core_quota: version 1, where cpu shares its mount point and the container hides the group") {
+TEST_CASE(
+    "core_quota: version 1, where cpu shares its mount point and the container hides the group") {
   const FakeRoot root;
   root.write("proc/self/cgroup", "9:cpuset:/a\n5:cpu,cpuacct:/docker/abc\n0::/\n");
   root.write("sys/fs/cgroup/cpu/cpu.cfs_quota_us", "400000\n");

@@ -50,7 +50,7 @@ TEST_CASE("gradients of a parameter that several nodes use are one sum, those of
   const ValueId once = built.graph.add1(graph::Dense{}, {x, kernel}, "a", {});
   const ValueId twice = built.graph.add1(graph::Dense{}, {once, kernel}, "b", {});
   graph::Loss loss;
-  loss.kind = graph::LossKind::kMeanSquaredError;
+  loss.kind = LossKind::kMeanSquaredError;
   built.graph.outputs = {twice, built.graph.add1(loss, {twice, labels}, "loss", {})};
   const Graph graph = differentiate(built.graph, {});
   CHECK(ops(graph) ==

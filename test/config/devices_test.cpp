@@ -25,7 +25,7 @@ TEST_CASE("gpus is a number, all or a list of indices") {
 TEST_CASE("a config for GPUs is valid on every machine") {
   const Parallel parallel = parallel_of(
       "device: cuda, gpus: \"${NUM_GPUS:-all}\", lr_scaling: none", {}, {{"NUM_GPUS", "4"}});
-  CHECK(parallel.device == Parallel::Device::kCuda);
+  CHECK(parallel.device == DeviceKind::kCuda);
   CHECK(parallel.gpus.count == 4);
   CHECK(parallel_of("gpus: \"${NUM_GPUS:-all}\"").gpus.kind == Gpus::Kind::kAll);
   CHECK(parse(kModel + kData + "train: {epochs: 1, batch_size: \"${BATCH_SIZE:-64}\"}\n")

@@ -27,7 +27,7 @@ TEST_CASE("the number of devices and the batch size of every config come from th
     // Its workers are processes of their own.
     if (config.parallel.strategy == Parallel::Strategy::kParameterServer) continue;
     CHECK(config.parallel.replicas == 2);
-    CHECK(config.parallel.device == Parallel::Device::kCpu);
+    CHECK(config.parallel.device == DeviceKind::kCpu);
     CHECK(load_config(path, {}, {}).config.parallel.gpus.kind == Gpus::Kind::kAll);
   }
 }

@@ -10,8 +10,6 @@
 namespace trainer::engine {
 namespace {
 
-using graph::LossKind;
-
 // The probabilities that logits stand for, in long double.
 std::vector<long double> probabilities(LossKind loss, const std::vector<float>& logits) {
   std::vector<long double> p(logits.begin(), logits.end());

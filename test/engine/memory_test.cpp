@@ -226,7 +226,7 @@ TEST_CASE("host_memory_warning: a batch beyond the available memory, the largest
 
 TEST_CASE("batch_size: auto takes the most that fit the bound on the CPU") {
   config::Config config = config_of("none");
-  config.parallel.device = config::Parallel::Device::kCpu;
+  config.parallel.device = DeviceKind::kCpu;
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
   config.train.batch_size = 48;

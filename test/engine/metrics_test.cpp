@@ -25,7 +25,7 @@ TEST_CASE("wilson: known values and the ends") {
 }
 
 TEST_CASE("metrics: counts over several batches, ties to the lower class") {
-  MetricsAccumulator metrics(graph::LossKind::kSoftmaxCrossEntropy, 3, 2);
+  MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 3, 2);
   const float first[] = {2, 1, 0, /**/ 0, 5, 5};
   const float second[] = {1, 3, 2};
   const float losses[] = {0.5f, 1.5f};
@@ -50,7 +50,7 @@ TEST_CASE("metrics: counts over several batches, ties to the lower class") {
 }
 
 TEST_CASE("metrics: one logit decides between two classes at zero") {
-  MetricsAccumulator metrics(graph::LossKind::kBinaryCrossEntropy, 1, 5);
+  MetricsAccumulator metrics(LossKind::kBinaryCrossEntropy, 1, 5);
   const float logits[] = {-0.1f, 0.1f, 0.0f, 3.0f};
   const float losses[] = {1, 1, 1, 1};
   const std::int32_t labels[] = {0, 1, 0, 0};
@@ -73,8 +73,7 @@ TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
     CAPTURE(name);
     const std::int64_t outputs = example["outputs"];
     MetricsAccumulator metrics(
-        outputs == 1 ? graph::LossKind::kBinaryCrossEntropy : graph::LossKind::kSoftmaxCrossEntropy,
-        outputs, 0);
+        outputs == 1 ? LossKind::kBinaryCrossEntropy : LossKind::kSoftmaxCrossEntropy, outputs, 0);
     const auto labels = example["labels"].get<std::vector<std::int32_t>>();
     // Batches whose last one is short.
     for (std::size_t first = 0; first < labels.size(); first += 32) {
@@ -98,7 +97,7 @@ TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
 }
 
 TEST_CASE("metrics: names of what has a number") {
-  MetricsAccumulator metrics(graph::LossKind::kSoftmaxCrossEntropy, 3, 2);
+  MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 3, 2);
   const float logits[] = {2, 1, 0, /**/ 0, 5, 4};
   const float losses[] = {1, 3};
   const std::int32_t labels[] = {0, 2};
@@ -107,8 +106,9 @@ TEST_CASE("metrics: names of what has a number") {
   for (const auto& [name, value] : named_metrics(metrics.result())) names.emplace_back(name);
   CHECK(names == std::vector<std::string>{"loss", "accuracy", "top_k_accuracy", "f1_macro",
                                           "f1_weighted", "balanced_accuracy", "auc"});
-  CHECK(named_metrics(MetricsAccumulator(graph::LossKind::kMeanSquaredError, 3, 0, false).result())
-            .size() == 1);
+  CHECK(
+      named_metrics(MetricsAccumulator(LossKind::kMeanSquaredError, 3, 0, false).result()).size() ==
+      1);
 }
 
 TEST_CASE("metrics: no AUC of one class alone, of numbers that are none, of too many scores") {
@@ -116,7 +116,7 @@ TEST_CASE("metrics: no AUC of one class alone, of numbers that are none, of too 
   const float losses[] = {1, 1};
   const auto auc = [&](std::vector<float> scores, std::vector<std::int32_t> labels,
                        std::int64_t most) {
-    MetricsAccumulator metrics(graph::LossKind::kBinaryCrossEntropy, 1, 0, true, most);
+    MetricsAccumulator metrics(LossKind::kBinaryCrossEntropy, 1, 0, true, most);
     metrics.add(scores, std::span(losses, labels.size()), labels);
     return metrics.result().auc;
   };
@@ -130,7 +130,7 @@ TEST_CASE("metrics: no AUC of one class alone, of numbers that are none, of too 
 }
 
 TEST_CASE("metrics: AUC tells chances apart that a float rounds to 1") {
-  MetricsAccumulator metrics(graph::LossKind::kSoftmaxCrossEntropy, 2, 0);
+  MetricsAccumulator metrics(LossKind::kSoftmaxCrossEntropy, 2, 0);
   const float logits[] = {0, 40, /**/ 0, 45, /**/ 50, 0};
   const float losses[] = {1, 1, 1};
   const std::int32_t labels[] = {0, 1, 0};

@@ -40,7 +40,7 @@ config::Config config_of(std::int64_t replicas, std::int64_t batch, bool ordered
 
 graph::Graph model_of(const config::Config& config) {
   model::SampleSpec spec = test::sample({8, 8, 1}, 3);
-  spec.label_is_index = config.model.loss != config::LossKind::kMeanSquaredError;
+  spec.label_is_index = config.model.loss != LossKind::kMeanSquaredError;
   return model::build_model(config.model, config.data, spec, 1);
 }
 

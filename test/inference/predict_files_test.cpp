@@ -173,7 +173,7 @@ TEST_CASE("the likeliest classes come first in every format") {
 
 TEST_CASE("a model of float targets has an output a target, whatever is predicted") {
   Fixture fixture;
-  fixture.trained.config.model.loss = config::LossKind::kBinaryCrossEntropy;
+  fixture.trained.config.model.loss = LossKind::kBinaryCrossEntropy;
   data::Datasets data = open_split(fixture.trained, Split::kTrain);
   const auto check = [&](bool label_is_index) {
     data.label_is_index = label_is_index;

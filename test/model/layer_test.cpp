@@ -51,7 +51,7 @@ TEST_CASE("the graph ends with logits and the loss") {
   CHECK(graph[graph.outputs[0]].shape == Shape{kBatch, 3});
   CHECK(graph[graph.outputs[1]].shape == Shape{kBatch});
   const auto& loss = std::get<graph::Loss>(graph.nodes.back().op);
-  CHECK(loss.kind == graph::LossKind::kMeanSquaredError);
+  CHECK(loss.kind == LossKind::kMeanSquaredError);
   CHECK_FALSE(loss.gradient);
 }
 

@@ -32,7 +32,7 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_test_gpus(std::int64_
   const char* plugin = std::getenv("TRAINER_CUDA_PLUGIN");
   if (plugin != nullptr) backend::use_cuda_plugin(plugin);
   backend::DeviceOptions options;
-  options.kind = backend::DeviceOptions::Kind::kCuda;
+  options.kind = DeviceKind::kCuda;
   options.replicas = count;
   if (std::getenv("TRAINER_TEST_SHARED_GPU") != nullptr) {
     options.gpus.assign(static_cast<std::size_t>(count), 0);
@@ -51,7 +51,7 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(
 // One backend a replica.
 inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(std::int64_t replicas) {
   backend::DeviceOptions options;
-  options.kind = backend::DeviceOptions::Kind::kCpu;
+  options.kind = DeviceKind::kCpu;
   options.replicas = replicas;
   options.settings = {{"parallel.threads", std::to_string(replicas)}};
   return open_test_backends(options);

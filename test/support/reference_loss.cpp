@@ -33,8 +33,7 @@ Slope binary_focal(const graph::Focal& focal, double p, double t) {
 // What logit i of a row should be.
 double target(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::int64_t row,
               std::int64_t i) {
-  const bool index = labels.shape.rank() == 1,
-             binary = op.kind == graph::LossKind::kBinaryCrossEntropy;
+  const bool index = labels.shape.rank() == 1, binary = op.kind == LossKind::kBinaryCrossEntropy;
   double t = 0;
   if (!index) {
     t = labels[row * (n + (op.sample_weight ? 1 : 0)) + i];
@@ -44,7 +43,7 @@ double target(const graph::Loss& op, const Tensor& labels, std::int64_t n, std::
     t = labels[row] == static_cast<double>(i) ? 1 : 0;
   }
   const double smoothing = number(op.label_smoothing);
-  if (op.kind == graph::LossKind::kSoftmaxCrossEntropy) {
+  if (op.kind == LossKind::kSoftmaxCrossEntropy) {
     return t * (1 - smoothing) + smoothing / static_cast<double>(n);
   }
   return binary ? t * (1 - smoothing) + smoothing / 2 : t;
@@ -100,7 +99,7 @@ void evaluate(const graph::Loss& op, const Site& s) {
       targets.push_back(target(op, labels, n, row, i));
     }
     const double of_class = weight(op, labels, n, row);
-    const bool softmax = op.kind == graph::LossKind::kSoftmaxCrossEntropy;
+    const bool softmax = op.kind == LossKind::kSoftmaxCrossEntropy;
     const std::vector<Slope> of_softmax =
         softmax ? softmax_loss(op, p, targets) : std::vector<Slope>{};
     for (std::int64_t i = 0; i < n; ++i) {
@@ -110,9 +109,8 @@ void evaluate(const graph::Loss& op, const Site& s) {
       if (softmax) {
         one = of_softmax[k];
       } else {
-        one = op.kind == graph::LossKind::kBinaryCrossEntropy
-                  ? binary_loss(op, v, t)
-                  : Slope{(v - t) * (v - t), 2 * (v - t)};
+        one = op.kind == LossKind::kBinaryCrossEntropy ? binary_loss(op, v, t)
+                                                       : Slope{(v - t) * (v - t), 2 * (v - t)};
         one.loss /= count;
         one.slope /= count;
       }

@@ -113,7 +113,7 @@ void write_weighed_list(const Path& folder) {
 double sum_of_losses(const std::vector<float>& logits, const data::Datasets& plain,
                      const config::Config& config) {
   double sum = 0;
-  const std::int64_t n = config.model.loss == config::LossKind::kBinaryCrossEntropy ? 1 : 2;
+  const std::int64_t n = config.model.loss == LossKind::kBinaryCrossEntropy ? 1 : 2;
   const auto size = plain.train->size();
   for (std::int64_t s = 0; s < size; ++s) {
     const data::Mixture m = data::draw_mixture(config.data.train.augment, config.seed, 0, s, size,

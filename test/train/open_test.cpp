@@ -118,7 +118,7 @@ TEST_CASE("labels that are no whole numbers name no class") {
   CHECK_THROWS_WITH_AS(train::open_training_data(floats.config),
                        doctest::Contains("its labels are floating-point numbers"), DataError);
   config::Config regression = floats.config;
-  regression.model.loss = config::LossKind::kMeanSquaredError;
+  regression.model.loss = LossKind::kMeanSquaredError;
   CHECK_NOTHROW(train::open_training_data(regression));
 }
 

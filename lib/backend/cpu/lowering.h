@@ -147,7 +147,7 @@ class Lowering {
   // ---- For the lowering of single ops and groups ----
   const Machine& machine() const { return machine_; }
   const simd::Kernels& kernels() const { return *machine_.kernels; }
-  CompileOptions::Convolution convolution() const { return options_.convolution; }
+  ConvolutionAlgorithm convolution() const { return options_.convolution; }
   bool same_for_any_batch() const { return options_.same_for_any_batch; }
   std::int64_t samples() const { return samples_; }
   const graph::Graph& graph() const { return graph_; }

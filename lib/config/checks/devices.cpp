@@ -47,7 +47,7 @@ void check_devices(Checks& checks) {
                   concat("must be left out or the ", *wanted, " that ", keys::kGpus,
                          " asks for, a replica each; found ", parallel.replicas));
   }
-  if (parallel.device == Parallel::Device::kCuda && parallel.gpus.kind == Gpus::Kind::kCount &&
+  if (parallel.device == DeviceKind::kCuda && parallel.gpus.kind == Gpus::Kind::kCount &&
       parallel.gpus.count == 0) {
     checks.report(keys::kGpus, "must be at least 1 or all with device: cuda; found 0");
   }
@@ -57,7 +57,7 @@ void check_collective(Checks& checks) {
   const Parallel& parallel = checks.config().parallel;
   if (parallel.collective != Collective::kNccl) return;
   const bool no_gpu = parallel.gpus.kind == Gpus::Kind::kCount && parallel.gpus.count == 0;
-  if (parallel.device == Parallel::Device::kCpu || no_gpu) {
+  if (parallel.device == DeviceKind::kCpu || no_gpu) {
     checks.report(keys::kCollective,
                   "nccl sums on GPUs, and this run is on the CPU; use auto, ring or tree");
   }

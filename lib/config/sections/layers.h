@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/error.h"
 
 namespace trainer::config {
@@ -188,7 +189,7 @@ struct GroupNormLayer {
 };
 struct UpSamplingLayer {
   Pair size{2, 2};
-  enum class Interpolation { kNearest, kBilinear } interpolation = Interpolation::kNearest;
+  UpSampling interpolation = UpSampling::kNearest;
 };
 // "same" makes the input times the stride; "valid" every pixel that the kernel reaches.
 struct ConvTransposeLayer {

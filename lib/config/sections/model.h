@@ -6,13 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/error.h"
 #include "config/sections/duration.h"
 #include "config/sections/layers.h"
 
 namespace trainer::config {
-
-enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredError };
 
 // Weighs a cross-entropy by (1 - p)^gamma, p being the probability of the truth, so that easy
 // samples count less (Keras's CategoricalFocalCrossentropy and BinaryFocalCrossentropy).

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/choices.h"
 #include "base/error.h"
 #include "config/sections/duration.h"
 
@@ -23,7 +24,6 @@ std::optional<std::int64_t> replicas_of(const Gpus& gpus);
 // another name of kHalvingDoubling, whose order of addition is a tree's. kNccl: on GPUs, where all
 // but it and kAuto are refused.
 enum class Collective { kAuto, kRing, kTree, kBcube, kHalvingDoubling, kNccl };
-enum class ConvolutionAlgorithm { kAuto, kDirect, kWinograd };
 
 // How batch norm treats a batch that is divided among replicas.
 struct ReplicaBatchNorm {
@@ -37,7 +37,7 @@ struct Parallel {
   // With kParameterServer: a gradient is dropped when the parameters have had more updates since
   // they were pulled for it; none: never.
   std::optional<std::int64_t> max_staleness;
-  enum class Device { kAuto, kCpu, kCuda } device = Device::kAuto;
+  DeviceKind device = DeviceKind::kAuto;
   // On the CPU a number or list only counts replicas, and kAll leaves that to `replicas`.
   Gpus gpus;
   // Copies of the model in this process, each with its share of the cores and of every batch; what

@@ -81,7 +81,7 @@ std::string job_name(const SweepPlan& plan, std::size_t index) {
 
 std::int64_t gpus_of(const SweepPlan& plan, const Point& point) {
   const config::Parallel parallel = config_of(plan, point).parallel;
-  return parallel.device == config::Parallel::Device::kCpu ? 0 : parallel.replicas;
+  return parallel.device == DeviceKind::kCpu ? 0 : parallel.replicas;
 }
 
 }  // namespace

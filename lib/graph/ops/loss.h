@@ -4,11 +4,10 @@
 #include <string>
 #include <vector>
 
+#include "base/choices.h"
 #include "graph/rules.h"
 
 namespace trainer::graph {
-
-enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredError };
 
 // Multiplies each term -log p of a cross-entropy, where p is the probability of the term's target,
 // by (1 - p)^gamma. alpha: softmax multiplies all terms by alpha; binary multiplies the terms of

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "base/choices.h"
 #include "graph/rules.h"
 
 namespace trainer::graph {
@@ -9,7 +10,7 @@ namespace trainer::graph {
 // x [batch, h, w, c] -> y [batch, h * height, w * width, c], as Keras's UpSampling2D. Bilinear uses
 // half-pixel centres; a pixel outside the image has the value of the nearest pixel inside.
 struct UpSample {
-  enum class Kind { kNearest, kBilinear };
+  using Kind = UpSampling;
   Kind kind = Kind::kNearest;
   std::int64_t height = 2, width = 2;
 

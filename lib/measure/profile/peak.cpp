@@ -31,7 +31,7 @@ config::Config convolutions(const config::Config& config) {
   dense.units = 2;
   peak.model.layers.push_back({dense, {}, {}, {}});
   peak.parallel.replicas = 1;
-  peak.parallel.convolution = config::ConvolutionAlgorithm::kDirect;
+  peak.parallel.convolution = ConvolutionAlgorithm::kDirect;
   peak.parallel.reduction = config::Parallel::Reduction::kFast;
   peak.train.batch_size = kSamples;
   peak.evaluate.batch_size.reset();

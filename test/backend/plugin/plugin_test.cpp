@@ -19,7 +19,7 @@ namespace trainer::backend {
 namespace {
 
 namespace fs = std::filesystem;
-using Kind = DeviceOptions::Kind;
+using Kind = DeviceKind;
 
 std::string crafted(const std::string& name) { return concat(CRAFTED_PLUGINS "/", name, ".so"); }
 

@@ -16,7 +16,6 @@ namespace trainer::test {
 namespace {
 
 namespace cuda = backend::cuda;
-using graph::LossKind;
 
 // Fewer numbers than a warp, a few a thread, more than a block.
 constexpr std::int64_t kClasses[] = {2, 10, 33, 130, 1003};

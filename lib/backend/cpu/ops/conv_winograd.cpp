@@ -89,7 +89,7 @@ void convolution_step(Lowering& l, WinogradShape shape, Buffer x, Buffer weights
 bool winograd_chosen(const Lowering& l, Direction direction, const graph::Window& window,
                      std::int64_t groups, DType type, const Shape& x, const Shape& y,
                      const Shape& kernel) {
-  using Choice = CompileOptions::Convolution;
+  using Choice = ConvolutionAlgorithm;
   if (!fits(window, groups, type) || l.convolution() == Choice::kDirect) return false;
   const std::int64_t n = l.same_for_any_batch() ? kUsualSamples : x[0];
   return l.convolution() == Choice::kWinograd ||

@@ -7,8 +7,6 @@
 namespace trainer::backend::cpu {
 namespace {
 
-using graph::LossKind;
-
 void assign(float& to, float x) { to = x; }
 void assign(simd::BFloat16& to, float x) {
   std::uint32_t bits;

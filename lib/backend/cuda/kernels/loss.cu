@@ -4,8 +4,6 @@
 namespace trainer::backend::cuda {
 namespace {
 
-using graph::LossKind;
-
 // The targets of a row, from a class index or from numbers, before they are smoothed.
 struct RowTargets {
   const float* numbers;  // null: the index counts
