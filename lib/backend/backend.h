@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <ostream>
 #include <span>
 #include <string>
@@ -222,10 +223,11 @@ struct CompileOptions {
   } numbers;
 };
 
-// A key of the config with its value: {"parallel.threads", "2"}.
-struct Setting {
-  std::string key, value;
-  std::string reason = {};  // why a backend has chosen it, where that is no matter of course
+// What a backend uses where its settings (DeviceOptions) are left out; nothing where it has no such
+// setting.
+struct ChosenSettings {
+  std::optional<std::int64_t> threads, lanes;
+  std::string lanes_reason;  // why there are so few lanes; "" if a lane has one thread
 };
 
 // The binding of a thread to a device or core (Backend::bind_thread()). Destroy it on that thread.
@@ -245,8 +247,8 @@ class Backend {
   virtual std::string describe_devices(std::int64_t replicas) const {
     return std::to_string(replicas) + (replicas == 1 ? " device" : " replicas");
   }
-  // Of the backend's own keys, as for describe().
-  virtual std::vector<Setting> chosen_settings() const { return {}; }
+  // As for describe(), of training programs compiled so far.
+  virtual ChosenSettings chosen_settings() const { return {}; }
   virtual compile::Capabilities capabilities() const = 0;
   virtual bool supports(DType activations) const = 0;
   // Whether the device supports CompileOptions::tf32.

@@ -144,11 +144,10 @@ namespace {
 
 // The config's number or list of GPUs; "" where it takes those that are there, or none.
 std::string asked_gpus(const DeviceOptions& options) {
-  for (const Setting& setting : options.settings) {
-    if (setting.key != "parallel.gpus") continue;
-    return setting.value == "all" || setting.value == "0" ? "" : setting.value;
-  }
-  return "";
+  if (options.gpu_count) return concat(*options.gpu_count);
+  std::string list;
+  for (const int gpu : options.gpus) list += concat(list.empty() ? "[" : ", ", gpu);
+  return list.empty() ? "" : list + "]";
 }
 
 }  // namespace

@@ -31,9 +31,19 @@ struct DeviceOptions {
   std::optional<Topology> machine;
   // The longest that the ranks of several GPUs wait for each other.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
-  // The keys that the config's section `parallel` gives. A backend reads those of its own, such as
-  // parallel.threads, and chooses for those that are left out.
-  std::vector<Setting> settings;
+  // parallel.gpus where it is a number above 0.
+  std::optional<std::int64_t> gpu_count;
+  // Settings of the CPU backend, which chooses those that are left out.
+  struct Cpu {
+    std::optional<std::int64_t> threads = {};  // processor cores of all replicas together
+    std::optional<std::int64_t> lanes =
+        {};            // micro-batches that each replica computes side by side
+    bool pin = false;  // each replica stays on cores of its own
+  } cpu;
+  // Settings of the CUDA backend.
+  struct Cuda {
+    bool autotune = false;  // times the kernels of each layer and keeps the fastest
+  } cuda;
   // The ReductionOptions that executables will be compiled with: the replicas of all processes
   // share the micro-batches.
   bool ordered = false;

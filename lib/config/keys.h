@@ -20,6 +20,7 @@ inline constexpr char kEpochs[] = "train.epochs";
 inline constexpr char kEvaluateBatchSize[] = "evaluate.batch_size";
 inline constexpr char kEvaluateTimeout[] = "evaluate.timeout_secs";
 inline constexpr char kGpus[] = "parallel.gpus";
+inline constexpr char kLanes[] = "parallel.lanes";
 inline constexpr char kLrScaling[] = "parallel.lr_scaling";
 inline constexpr char kMaxStaleness[] = "parallel.max_staleness";
 inline constexpr char kMaxSteps[] = "train.max_steps";
@@ -34,6 +35,7 @@ inline constexpr char kRunDir[] = "run.dir";
 inline constexpr char kSeed[] = "seed";
 inline constexpr char kShard[] = "parallel.shard";
 inline constexpr char kStrategy[] = "parallel.strategy";
+inline constexpr char kThreads[] = "parallel.threads";
 inline constexpr char kTrainBatchSize[] = "train.batch_size";
 
 }  // namespace trainer::config::keys

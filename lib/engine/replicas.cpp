@@ -10,7 +10,6 @@
 #include "base/partition.h"
 #include "base/threads/cores.h"
 #include "cluster/local_group.h"
-#include "config/derived.h"
 #include "config/rule.h"
 #include "engine/fit_batch.h"
 
@@ -52,11 +51,9 @@ backend::DeviceOptions device_options(const Parallel& parallel, std::int64_t wor
   options.replicas = parallel.replicas;
   options.timeout = std::chrono::duration_cast<std::chrono::milliseconds>(
       std::chrono::duration<double>(parallel.timeout.count));
-  config::Config given;
-  given.parallel = parallel;
-  for (auto& [key, value] : config::leaves(given, "parallel")) {
-    if (value != "null") options.settings.push_back({key, value});
-  }
+  if (parallel.gpus.kind == Gpus::Kind::kCount && !no_gpu) options.gpu_count = parallel.gpus.count;
+  options.cpu = {parallel.threads, parallel.lanes, parallel.pin};
+  options.cuda = {parallel.autotune};
   options.ordered = parallel.reduction == Parallel::Reduction::kOrdered;
   options.micro_batches = parallel.micro_batches;
   options.processes = workers;

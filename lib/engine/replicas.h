@@ -72,9 +72,7 @@ class Replicas {
   std::int64_t count() const { return static_cast<std::int64_t>(engines_.size()); }
   // Backend::describe() of one replica, and the number of replicas.
   std::string describe() const;
-  std::vector<backend::Setting> chosen_settings() const {
-    return backends_.front()->chosen_settings();
-  }
+  backend::ChosenSettings chosen_settings() const { return backends_.front()->chosen_settings(); }
   // Backend::describe_devices() for the replicas of all processes.
   std::string describe_devices(std::int64_t replicas) const {
     return backends_.front()->describe_devices(replicas);

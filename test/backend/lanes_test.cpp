@@ -41,12 +41,6 @@ std::unique_ptr<backend::Backend> open_with(int threads, int lanes = 0) {
   return backend::cpu::open_backend(options);
 }
 
-std::map<std::string, backend::Setting> chosen(const backend::Backend& backend) {
-  std::map<std::string, backend::Setting> all;
-  for (const backend::Setting& setting : backend.chosen_settings()) all[setting.key] = setting;
-  return all;
-}
-
 }  // namespace
 
 TEST_CASE("lanes are as many as threads while their gradients are few") {
@@ -206,9 +200,10 @@ TEST_CASE("the backend says how many lanes it took, and why not more") {
   options.max_samples = 64;
   const Runner runner(*backend, graph, options);
   CHECK(backend->describe().starts_with("cpu, 4 lanes x 4 threads, "));
-  const backend::Setting setting = chosen(*backend).at("parallel.lanes");
-  CHECK(setting.value == "4");
-  CHECK(setting.reason == "16 lanes would hold gradients of more than 4 times the parameters");
+  const backend::ChosenSettings settings = backend->chosen_settings();
+  CHECK(settings.lanes == 4);
+  CHECK(settings.lanes_reason ==
+        "16 lanes would hold gradients of more than 4 times the parameters");
 }
 
 }  // namespace trainer::test

@@ -86,9 +86,8 @@ class CpuBackend : public Backend {
     return concat(replicas, replicas == 1 ? " CPU(s)" : " replicas");
   }
 
-  std::vector<Setting> chosen_settings() const override {
-    return {{kLanesKey, std::to_string(lanes_.count), lanes_.reason},
-            {kThreadsKey, std::to_string(all_threads_)}};
+  ChosenSettings chosen_settings() const override {
+    return {all_threads_, lanes_.count, lanes_.reason};
   }
 
   compile::Capabilities capabilities() const override {

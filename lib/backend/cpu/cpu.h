@@ -11,13 +11,6 @@
 
 namespace trainer::backend::cpu {
 
-// The backend's own keys (DeviceOptions::settings): for all replicas together, processor cores; of
-// each replica, micro-batches computed side by side; whether each replica stays on cores of its
-// own.
-inline constexpr char kThreadsKey[] = "parallel.threads";
-inline constexpr char kLanesKey[] = "parallel.lanes";
-inline constexpr char kPinKey[] = "parallel.pin";
-
 struct CpuOptions {
   int threads = 0;      // 0: all cores this process may use
   int all_threads = 0;  // of all replicas of this process; 0: there is one

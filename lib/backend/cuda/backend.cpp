@@ -78,12 +78,6 @@ class CurrentDevice final : public ThreadBinding {
 
 void warn(const std::string& text) { std::cerr << "warning: " << text << '\n'; }
 
-bool wants_tuning(const DeviceOptions& options) {
-  return std::any_of(options.settings.begin(), options.settings.end(), [](const Setting& setting) {
-    return setting.key == "parallel.autotune" && setting.value == "true";
-  });
-}
-
 // A folder that can be written to; "", with a warning, where there is none.
 std::string tuning_folder(const std::string& folder) {
   std::error_code error;
@@ -129,7 +123,7 @@ Machine machine_of(int device, const DeviceOptions& options, WaitCheck wait_chec
   MatmulOptions products;
   planning.warn = products.warn = warn;
   planning.cache = options.plan_cache;
-  if (wants_tuning(options)) {
+  if (options.cuda.autotune) {
     planning.timer = products.timer = make_event_timer(device);
     planning.cache = products.cache = tuning_folder(options.tuning_cache);
     products.device = describe(properties, machine.driver);

@@ -12,7 +12,7 @@ namespace trainer::backend::cuda {
 
 // To be raised when a declaration changes that both sides see: here, in backend/backend.h, and in
 // what these include.
-inline constexpr int kPluginInterface = 6;
+inline constexpr int kPluginInterface = 7;
 
 // What the CUDA runtime says of this machine.
 struct GpuSurvey {

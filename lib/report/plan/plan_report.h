@@ -89,8 +89,8 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
 // device that the config asks for only what this machine lacks.
 struct DevicePlan {
   std::string backend;
-  std::string machine;                   // its shape, of a CPU; "" of other devices
-  std::vector<backend::Setting> chosen;  // what it takes for keys that the config leaves open
+  std::string machine;             // its shape, of a CPU; "" of other devices
+  backend::ChosenSettings chosen;  // what it takes for keys that the config leaves open
   std::unique_ptr<engine::Replicas> engine;
   backend::MemoryReport memory;  // of the stage that takes most
   std::string memory_of;         // which that is; "" where there is but one

@@ -71,9 +71,12 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
 
 ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan& device) {
   ResolvedValues values;
-  for (const backend::Setting& setting : device.chosen) {
-    const std::string& reason = setting.reason;
-    values[setting.key] = {setting.value, reason.empty() ? "machine" : concat("machine: ", reason)};
+  const backend::ChosenSettings& chosen = device.chosen;
+  if (chosen.threads) values[keys::kThreads] = {concat(*chosen.threads), "machine"};
+  if (chosen.lanes) {
+    values[keys::kLanes] = {concat(*chosen.lanes), chosen.lanes_reason.empty()
+                                                       ? "machine"
+                                                       : concat("machine: ", chosen.lanes_reason)};
   }
   if (config::is_image_format(config.data.format)) {
     const data::Reading reading =

@@ -43,7 +43,7 @@ DeviceOptions options_of(Kind kind, std::int64_t replicas = 1, std::vector<int> 
   options.kind = kind;
   options.replicas = replicas;
   options.gpus = std::move(gpus);
-  options.settings = {{"parallel.threads", std::to_string(replicas)}};
+  options.cpu.threads = replicas;
   return options;
 }
 
