@@ -1,11 +1,11 @@
 // The config: one plain struct per section of the YAML file, each field with its default.
 //
-// The same field lists (config/fields.h) read a file, print the effective config and write the JSON
-// Schema; nothing else in the program looks a key up by its name. Optional values that the user
-// left out and that the program chooses are std::optional.
+// The field list beside each struct (config/field.h) is what reads a file, prints the effective
+// config and writes the JSON Schema; nothing else in the program looks a key up by its name.
+// Optional values that the user left out and that the program chooses are std::optional.
 //
-// To add an option: a field below sections/, a line below fields/. Names are Keras's where Keras
-// has one.
+// To add a key: a member in sections/<section>.h and its line in sections/<section>.cpp. Names are
+// Keras's where Keras has one.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,12 @@
 
 #include "base/error.h"
 #include "config/sections/data.h"
+#include "config/sections/evaluate.h"
 #include "config/sections/model.h"
 #include "config/sections/optimizer.h"
 #include "config/sections/parallel.h"
 #include "config/sections/run.h"
+#include "config/sections/schedule.h"
 #include "config/sections/train.h"
 
 namespace trainer::config {
@@ -36,6 +38,7 @@ struct Config {
   Evaluate evaluate;
   Run run;
 };
+void fields(FieldVisitor& v, Config& s);
 
 // ---- Reading and writing -----------------------------------------------------------------------
 

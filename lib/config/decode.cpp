@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <functional>
 
-#include "config/fields.h"
-#include "config/fields/machine.h"
+#include "config/field.h"
 #include "config/hints.h"
+#include "config/machine.h"
 #include "config/values.h"
 
 namespace trainer::config {
@@ -24,34 +24,106 @@ Origin origin_of(const Node& node) {
   return {node.origin, node.loc, node.variable};
 }
 
-class MapReader {
+// Takes a value from a node.
+class ValueReader final : public ValueVisitor {
+ public:
+  ValueReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node, Where where,
+              const Rule& rule)
+      : out_(out), diagnostics_(diagnostics), node_(node), where_(std::move(where)), rule_(rule) {}
+
+  void read(Value& value) { value.accept(*this); }
+
+  void scalar(ScalarValue& value) override {
+    if (!usable()) return;
+    refuse(value.read(node_, rule_));
+    if (value.kind() != ValueKind::kClassWeight) return;
+    for (const Entry& entry : node_.entries) {
+      out_.origins[where_.path + '.' + entry.key] = origin_of(entry.value);
+    }
+  }
+
+  void freeze(FreezeValue& value) override {
+    if (!is_pattern_list(node_)) return scalar(value);
+    Freeze& freeze = value.get();
+    freeze.kind = Freeze::Kind::kPatterns;
+    freeze.loc = node_.loc;
+    ValueOf<std::vector<LayerPattern>> patterns(freeze.patterns);
+    list(patterns);
+  }
+
+  void optional(OptionalValue& value) override {
+    const bool empty = node_.kind == Node::Kind::kScalar && node_.text.empty() && !node_.quoted;
+    value.reset();
+    if (node_.kind == Node::Kind::kNull || empty) return;
+    value.emplace();
+    value.visit_value(*this);
+  }
+
+  void list(ListValue& value) override {
+    if (!usable()) return;
+    value.resize(0);
+    const bool may_be_empty = !rule_.required && !rule_.never_empty;
+    if (node_.kind == Node::Kind::kNull && may_be_empty) return;
+    if (rule_.bare && !value.holds_sections() && node_.kind == Node::Kind::kScalar) {
+      value.resize(1);
+      value.visit_item(0, *this);
+      return;
+    }
+    const std::size_t size = node_.items.size();
+    std::string wrong;
+    if (node_.kind != Node::Kind::kList) {
+      wrong = "expected a list, found " + describe(node_);
+    } else if ((size > 0 || !may_be_empty) && (size < rule_.min_items || size > rule_.max_items)) {
+      const bool exact = rule_.min_items == rule_.max_items;
+      wrong = concat("expected ", exact ? "" : "at least ", rule_.min_items,
+                     rule_.min_items == 1 ? " entry" : " entries", ", found ", size);
+    }
+    refuse(wrong);
+    value.resize(size);
+    for (std::size_t i = 0; i < size; ++i) {
+      Where item{concat(where_.path, '[', i, ']'), node_.items[i].loc};
+      out_.places[item.path] = item.loc;
+      ValueReader reader(out_, diagnostics_, node_.items[i], std::move(item), rule_);
+      value.visit_item(i, reader);
+    }
+  }
+
+  void section(SectionValue& value) override;
+
+ private:
+  // A text with an unset variable is reported elsewhere, once.
+  bool usable() {
+    if (!node_.failure.empty()) out_.broken.insert(where_.path);
+    return node_.failure.empty();
+  }
+  void refuse(const std::string& wrong) {
+    if (wrong.empty()) return;
+    out_.broken.insert(where_.path);
+    diagnostics_.push_back({node_.loc, where_.path + ": " + wrong + node_.note});
+  }
+
+  Decoded& out_;
+  std::vector<Diagnostic>& diagnostics_;
+  const Node& node_;
+  Where where_;
+  const Rule& rule_;
+};
+
+class MapReader final : public FieldVisitor {
  public:
   MapReader(Decoded& out, std::vector<Diagnostic>& diagnostics, const Node& node, Where where)
       : out_(out), diagnostics_(diagnostics), node_(node), where_(std::move(where)) {}
 
-  template <class T>
-  void operator()(const char* key, T& value, const char* help, const Rule& rule) {
-    keys_.push_back(key);
-    if (const Entry* entry = node_.find(key)) {
-      const Where where = below(*entry);
-      out_.places[where.path] = entry->loc;
-      out_.origins[where.path] = origin_of(entry->value);
-      decode_value(entry->value, value, where, rule);
-    } else if (rule.required) {
-      missing_.push_back({key, help});
-    }
+  void group(const std::vector<std::string>& keys, bool required) override {
+    groups_.push_back({keys, required});
   }
-
-  void group(std::vector<std::string> keys, bool required) {
-    groups_.push_back({std::move(keys), required});
-  }
-  void choice(const char* what, bool required, Resume = Resume::kWarn) {
+  void choice(const char* what, bool required, Resume) override {
     what_ = what;
     choice_required_ = required;
   }
 
-  template <class Activate, class List>
-  void alternative(std::string_view name, const char*, bool, Activate activate, List list) {
+  void alternative(std::string_view name, const char*, bool, const std::function<void()>& activate,
+                   const std::function<void(FieldVisitor&)>& list) override {
     keys_.emplace_back(name);
     choices_.emplace_back(name);
     const Entry* entry = node_.find(name);
@@ -67,10 +139,8 @@ class MapReader {
     inner.finish();
   }
 
-  void shorthand(const char*) {}
-  void definition(const char*) {}
   // An entry of a list of which a flag changes a value stands at the flag.
-  void located(SourceLoc& loc) {
+  void located(SourceLoc& loc) override {
     loc = where_.loc;
     if (where_.path.find('[') == std::string::npos) return;
     for (const Entry& entry : node_.entries) {
@@ -103,6 +173,18 @@ class MapReader {
   }
 
  private:
+  void field(const char* key, Value& value, const char* help, const Rule& rule) override {
+    keys_.push_back(key);
+    if (const Entry* entry = node_.find(key)) {
+      const Where where = below(*entry);
+      out_.places[where.path] = entry->loc;
+      out_.origins[where.path] = origin_of(entry->value);
+      ValueReader(out_, diagnostics_, entry->value, where, rule).read(value);
+    } else if (rule.required) {
+      missing_.push_back({key, help});
+    }
+  }
+
   struct Group {
     std::vector<std::string> keys;
     bool required = false;
@@ -172,86 +254,6 @@ class MapReader {
     report(node_, where_.loc, "missing required key, exactly one of: " + join(group.keys));
   }
 
-  // ---- Values by type ----
-
-  // A text with an unset variable is reported elsewhere, once.
-  bool usable(const Node& node, const Where& where) {
-    if (!node.failure.empty()) out_.broken.insert(where.path);
-    return node.failure.empty();
-  }
-  void refuse(const Node& node, const Where& where, const std::string& wrong) {
-    if (wrong.empty()) return;
-    out_.broken.insert(where.path);
-    diagnostics_.push_back({node.loc, where.path + ": " + wrong + node.note});
-  }
-
-  template <class T>
-  void decode_value(const Node& node, T& value, const Where& where, const Rule& rule) {
-    if constexpr (requires { read(node, value, rule); }) {
-      if (usable(node, where)) refuse(node, where, read(node, value, rule));
-    } else {
-      MapReader reader(out_, diagnostics_, node, where);
-      fields(reader, value);
-      reader.finish();
-    }
-  }
-
-  void decode_value(const Node& node, Freeze& value, const Where& where, const Rule& rule) {
-    if (is_pattern_list(node)) {
-      value.kind = Freeze::Kind::kPatterns;
-      value.loc = node.loc;
-      decode_value(node, value.patterns, where, rule);
-    } else if (usable(node, where)) {
-      refuse(node, where, read(node, value, rule));
-    }
-  }
-
-  void decode_value(const Node& node, ClassWeight& value, const Where& where, const Rule& rule) {
-    if (!usable(node, where)) return;
-    refuse(node, where, read(node, value, rule));
-    for (const Entry& entry : node.entries) {
-      out_.origins[where.path + '.' + entry.key] = origin_of(entry.value);
-    }
-  }
-
-  template <class T>
-  void decode_value(const Node& node, std::optional<T>& value, const Where& where,
-                    const Rule& rule) {
-    const bool empty = node.kind == Node::Kind::kScalar && node.text.empty() && !node.quoted;
-    value.reset();
-    if (node.kind == Node::Kind::kNull || empty) return;
-    decode_value(node, value.emplace(), where, rule);
-  }
-
-  template <class T>
-  void decode_value(const Node& node, std::vector<T>& value, const Where& where, const Rule& rule) {
-    if (!usable(node, where)) return;
-    value.clear();
-    const bool may_be_empty = !rule.required && !rule.never_empty;
-    if (node.kind == Node::Kind::kNull && may_be_empty) return;
-    const bool bare = std::is_same_v<T, double> || rule.bare;  // one number, or one per channel
-    if (bare && node.kind == Node::Kind::kScalar) {
-      decode_value(node, value.emplace_back(), where, rule);
-      return;
-    }
-    const std::size_t size = node.items.size();
-    std::string wrong;
-    if (node.kind != Node::Kind::kList) {
-      wrong = "expected a list, found " + describe(node);
-    } else if ((size > 0 || !may_be_empty) && (size < rule.min_items || size > rule.max_items)) {
-      const bool exact = rule.min_items == rule.max_items;
-      wrong = concat("expected ", exact ? "" : "at least ", rule.min_items,
-                     rule.min_items == 1 ? " entry" : " entries", ", found ", size);
-    }
-    refuse(node, where, wrong);
-    value.resize(size);
-    for (std::size_t i = 0; i < size; ++i) {
-      const Where item{concat(where.path, '[', i, ']'), node.items[i].loc};
-      out_.places[item.path] = item.loc;
-      decode_value(node.items[i], value[i], item, rule);
-    }
-  }
-
   Decoded& out_;
   std::vector<Diagnostic>& diagnostics_;
   const Node& node_;
@@ -263,6 +265,12 @@ class MapReader {
   const char* what_ = "";
   bool choice_required_ = false;
 };
+
+void ValueReader::section(SectionValue& value) {
+  MapReader reader(out_, diagnostics_, node_, where_);
+  value.list_fields(reader);
+  reader.finish();
+}
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 
 namespace trainer::config {
 
+class FieldVisitor;
+
 // A machine has at most so many cores: a plan starts a thread for each.
 inline constexpr std::int64_t kMostCores = 1024;
 
@@ -14,5 +16,7 @@ inline constexpr std::int64_t kMostCores = 1024;
 MachineShape load_machine(const std::string& path);
 // The same for text already in memory; `file` is used in messages.
 MachineShape parse_machine(const std::string& text, const std::string& file);
+
+void fields(FieldVisitor& v, MachineShape& s);
 
 }  // namespace trainer::config

@@ -356,6 +356,7 @@ Node write(const Gpus& value) {
 Node write(const LossScale& value) {
   return value.fixed ? write(*value.fixed) : scalar_node("dynamic");
 }
+Node write(const LayerPattern& value) { return write(value.text); }
 Node write(const ParameterPattern& value) { return write(value.text); }
 Node write(const ClassWeight& value) {
   if (value.balanced) return scalar_node("balanced");

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "base/text.h"
+#include "config/config.h"
 #include "config/rule.h"
 #include "config/yaml/tree.h"
 
@@ -12,6 +13,41 @@ namespace trainer::config {
 
 // What to do with data in a format that is known and not read; "" for other names.
 std::string hint_for_format(const std::string& word);
+
+// The forms of values; kList and kMap hold others.
+enum class ValueKind {
+  kBoolean,
+  kInteger,
+  kNumber,
+  kText,
+  kWord,
+  kDuration,
+  kPair,
+  kPadding,
+  kFourSides,
+  kFreeze,
+  kGpus,
+  kLossScale,
+  kBatchSize,
+  kClassWeight,
+  kList,
+  kMap
+};
+inline ValueKind kind_of(bool) { return ValueKind::kBoolean; }
+inline ValueKind kind_of(std::int64_t) { return ValueKind::kInteger; }
+inline ValueKind kind_of(std::uint64_t) { return ValueKind::kInteger; }
+inline ValueKind kind_of(double) { return ValueKind::kNumber; }
+inline ValueKind kind_of(const std::string&) { return ValueKind::kText; }
+inline ValueKind kind_of(const Duration&) { return ValueKind::kDuration; }
+inline ValueKind kind_of(const Pair&) { return ValueKind::kPair; }
+inline ValueKind kind_of(const Padding&) { return ValueKind::kPadding; }
+inline ValueKind kind_of(const std::array<std::int64_t, 4>&) { return ValueKind::kFourSides; }
+inline ValueKind kind_of(const Gpus&) { return ValueKind::kGpus; }
+inline ValueKind kind_of(const LossScale&) { return ValueKind::kLossScale; }
+inline ValueKind kind_of(const BatchSize&) { return ValueKind::kBatchSize; }
+inline ValueKind kind_of(const ClassWeight&) { return ValueKind::kClassWeight; }
+inline ValueKind kind_of(const LayerPattern&) { return ValueKind::kText; }
+inline ValueKind kind_of(const ParameterPattern&) { return ValueKind::kText; }
 
 // Each read() returns "" and sets `value`, or says what was expected and what was found.
 std::string read(const Node& node, bool& value, const Rule& rule);
@@ -47,6 +83,7 @@ Node write(const Gpus& value);
 Node write(const LossScale& value);
 Node write(const BatchSize& value);
 Node write(const Freeze& value);
+Node write(const LayerPattern& value);
 Node write(const ParameterPattern& value);
 Node write(const ClassWeight& value);
 

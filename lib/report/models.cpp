@@ -62,7 +62,7 @@ std::string backbone_source(config::Backbone::Name name) {
 
 std::vector<BackboneRow> backbone_rows() {
   std::vector<BackboneRow> rows;
-  for (const auto& [name, word] : config::spellings(Name{})) rows.push_back(row_of(name));
+  for (const auto& [name, word] : config::spellings<Name>()) rows.push_back(row_of(name));
   return rows;
 }
 

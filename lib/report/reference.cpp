@@ -52,7 +52,7 @@ std::string keys_text() {
 
 std::string backbones() {
   std::vector<Row> rows;
-  for (const auto& [name, word] : config::spellings(config::Backbone::Name{})) {
+  for (const auto& [name, word] : config::spellings<config::Backbone::Name>()) {
     config::Backbone backbone;
     backbone.name = name;
     rows.push_back({code(std::string(word)), code(backbone_source(name)),
@@ -93,7 +93,7 @@ const char* meaning_of(config::DataFormat format) {
 
 std::string formats() {
   std::vector<Row> rows;
-  for (const auto& [format, word] : config::spellings(config::DataFormat{})) {
+  for (const auto& [format, word] : config::spellings<config::DataFormat>()) {
     rows.push_back({code(std::string(word)), meaning_of(format)});
   }
   return "\n## Data formats\n\n" + markdown_table({"`data.format`", "data"}, rows) +

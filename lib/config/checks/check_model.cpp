@@ -1,16 +1,13 @@
 #include <algorithm>
 
 #include "config/checks/checks.h"
-#include "config/fields/layers.h"
 #include "config/values.h"
 
 namespace trainer::config {
 namespace {
 
 std::string path_of(const std::string& list, const Layer& layer, std::size_t index) {
-  const char* const key = std::visit(
-      [](const auto& kind) { return layer_name<std::decay_t<decltype(kind)>>().key; }, layer.kind);
-  return concat(list, '[', index, "].", key);
+  return concat(list, '[', index, "].", key_of(layer));
 }
 
 void check_kind(Checks& checks, const Layer& layer, const std::string& path) {

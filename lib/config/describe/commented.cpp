@@ -33,9 +33,8 @@ void print_map(const Node& map, const Schema* schema, const std::string& indent,
 }  // namespace
 
 std::string commented_yaml(const Config& config) {
-  Config copy = config;
   std::string out;
-  print_map(MapWriter::emit(copy), &config_schema(), "", out);
+  print_map(tree_of(config), &config_schema(), "", out);
   return out;
 }
 

@@ -23,9 +23,84 @@ void collect(const Node& node, const std::string& path, Leaves& leaves) {
   }
 }
 
-Node tree_of(Config config) { return MapWriter::emit(config); }
+class ValueWriter final : public ValueVisitor {
+ public:
+  void scalar(ScalarValue& value) override { node_ = value.write(); }
+  void optional(OptionalValue& value) override {
+    if (value.has_value()) value.visit_value(*this);
+  }
+  void list(ListValue& value) override {
+    Node node;
+    node.kind = Node::Kind::kList;
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      ValueWriter item;
+      value.visit_item(i, item);
+      node.items.push_back(item.take());
+    }
+    node_ = std::move(node);
+  }
+  void section(SectionValue& value) override;
+
+  Node take() { return std::move(node_); }
+
+ private:
+  Node node_;
+};
+
+class MapWriter final : public FieldVisitor {
+ public:
+  MapWriter() { node_.kind = Node::Kind::kMap; }
+  void alternative(std::string_view name, const char*, bool active, const std::function<void()>&,
+                   const std::function<void(FieldVisitor&)>& list) override {
+    if (!active) return;
+    MapWriter inner;
+    list(inner);
+    add(name, inner.take());
+  }
+  void choice(const char*, bool, Resume) override { has_choice_ = true; }
+
+  // Returns the map. An alternative that has no keys, in a section with no others, is its name
+  // alone.
+  Node take() {
+    const bool is_name = has_choice_ && node_.entries.size() == 1 &&
+                         node_.entries.front().value.kind == Node::Kind::kMap &&
+                         node_.entries.front().value.entries.empty();
+    return is_name ? scalar_node(node_.entries.front().key) : std::move(node_);
+  }
+
+ private:
+  void field(const char* key, Value& value, const char*, const Rule& rule) override {
+    Node node = emit(value);
+    const bool empty = node.kind == Node::Kind::kList && node.items.empty();
+    if (!empty || rule.print_empty) add(key, std::move(node));
+  }
+  void add(std::string_view key, Node value) {
+    node_.entries.push_back({std::string(key), {}, std::move(value)});
+  }
+
+  Node node_;
+  bool has_choice_ = false;
+};
+
+void ValueWriter::section(SectionValue& value) {
+  MapWriter writer;
+  value.list_fields(writer);
+  node_ = writer.take();
+}
 
 }  // namespace
+
+Node emit(Value& value) {
+  ValueWriter writer;
+  value.accept(writer);
+  return writer.take();
+}
+
+Node tree_of(const Config& config) {
+  Config copy = config;
+  ValueOf<Config> value(copy);
+  return emit(value);
+}
 
 std::string to_yaml(const std::string& text) { return print_flow(scalar_node(text, true)); }
 

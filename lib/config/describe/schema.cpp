@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "config/describe/emit.h"
-#include "config/fields.h"
+#include "config/field.h"
 
 namespace trainer::config {
 namespace {
@@ -12,92 +12,80 @@ const Schema& layer_schema() {
   return config_schema().find("model")->schema.find("layers")->schema.item.front();
 }
 
-class Describer {
+// Describes a value, or the sections that it holds.
+class Describer final : public ValueVisitor {
  public:
-  template <class T>
-  void operator()(const char* key, T& value, const char* help, const Rule& rule) {
-    out_.fields.push_back({key, help, schema_of(value, rule), MapWriter::emit(value)});
+  explicit Describer(const Rule& rule) : rule_(rule) {}
+
+  void scalar(ScalarValue& value) override {
+    schema_.kind = value.kind();
+    schema_.words = value.words();
+    schema_.rule = rule_;
   }
-  template <class Activate, class List>
-  void alternative(std::string_view name, const char* help, bool, Activate activate, List list) {
-    activate();
-    Describer inner;
-    list(inner);
-    out_.choices.emplace_back(name);
-    out_.fields.push_back({std::string(name), help, inner.take(), {}});
+  void optional(OptionalValue& value) override {
+    value.visit_default(*this);
+    schema_.nullable = true;
   }
-  void group(std::vector<std::string> keys, bool required) {
-    out_.groups.push_back({std::move(keys), required});
+  void list(ListValue& value) override {
+    schema_.kind = Schema::Kind::kList;
+    if (rule_.recursive) {
+      schema_.item.emplace_back().definition = "layer";
+      schema_.item.back().recursive = layer_schema;
+    } else {
+      Describer item(rule_);
+      value.visit_default(item);
+      schema_.item.push_back(item.take());
+    }
+    schema_.bare_item = rule_.bare;
+    schema_.rule = rule_;
   }
-  void choice(const char*, bool required, Resume resume = Resume::kWarn) {
-    out_.choice_required = required;
-    out_.choice_resume = resume;
-  }
-  void shorthand(const char* key) { out_.shorthand = key; }
-  void definition(const char* name) { out_.definition = name; }
-  void located(const SourceLoc&) {}
-  Schema take() { return std::move(out_); }
+  void section(SectionValue& value) override;
+
+  Schema take() { return std::move(schema_); }
 
  private:
-  using Kind = Schema::Kind;
-  static Kind kind_of(bool) { return Kind::kBoolean; }
-  static Kind kind_of(std::int64_t) { return Kind::kInteger; }
-  static Kind kind_of(std::uint64_t) { return Kind::kInteger; }
-  static Kind kind_of(double) { return Kind::kNumber; }
-  static Kind kind_of(const std::string&) { return Kind::kText; }
-  static Kind kind_of(const Duration&) { return Kind::kDuration; }
-  static Kind kind_of(const Pair&) { return Kind::kPair; }
-  static Kind kind_of(const Padding&) { return Kind::kPadding; }
-  static Kind kind_of(const std::array<std::int64_t, 4>&) { return Kind::kFourSides; }
-  static Kind kind_of(const Freeze&) { return Kind::kFreeze; }
-  static Kind kind_of(const Gpus&) { return Kind::kGpus; }
-  static Kind kind_of(const LossScale&) { return Kind::kLossScale; }
-  static Kind kind_of(const BatchSize&) { return Kind::kBatchSize; }
-  static Kind kind_of(const ClassWeight&) { return Kind::kClassWeight; }
-  static Kind kind_of(const ParameterPattern&) { return Kind::kText; }
-
-  template <class T>
-  static Schema schema_of(T& value, const Rule& rule) {
-    Schema schema;
-    if constexpr (std::is_enum_v<T>) {
-      schema.kind = Kind::kWord;
-      schema.words = enum_words<T>();
-    } else if constexpr (requires { kind_of(value); }) {
-      schema.kind = kind_of(value);
-    } else {
-      Describer describer;
-      T fresh{};
-      fields(describer, fresh);
-      schema = describer.take();
-    }
-    schema.rule = rule;
-    return schema;
-  }
-  template <class T>
-  static Schema schema_of(std::optional<T>&, const Rule& rule) {
-    T inner{};
-    Schema schema = schema_of(inner, rule);
-    schema.nullable = true;
-    return schema;
-  }
-  template <class T>
-  static Schema schema_of(std::vector<T>&, const Rule& rule) {
-    T inner{};
-    Schema schema;
-    schema.kind = Kind::kList;
-    if (rule.recursive) {
-      schema.item.emplace_back().definition = "layer";
-      schema.item.back().recursive = layer_schema;
-    } else {
-      schema.item.push_back(schema_of(inner, rule));
-    }
-    schema.bare_item = std::is_same_v<T, double> || std::is_same_v<T, Unfreeze> || rule.bare;
-    schema.rule = rule;
-    return schema;
-  }
-
-  Schema out_;
+  const Rule& rule_;
+  Schema schema_;
 };
+
+class FieldDescriber final : public FieldVisitor {
+ public:
+  void alternative(std::string_view name, const char* help, bool,
+                   const std::function<void()>& activate,
+                   const std::function<void(FieldVisitor&)>& list) override {
+    activate();
+    FieldDescriber inner;
+    list(inner);
+    schema_.choices.emplace_back(name);
+    schema_.fields.push_back({std::string(name), help, inner.take(), {}});
+  }
+  void group(const std::vector<std::string>& keys, bool required) override {
+    schema_.groups.push_back({keys, required});
+  }
+  void choice(const char*, bool required, Resume resume) override {
+    schema_.choice_required = required;
+    schema_.choice_resume = resume;
+  }
+  void shorthand(const char* key) override { schema_.shorthand = key; }
+  void definition(const char* name) override { schema_.definition = name; }
+  Schema take() { return std::move(schema_); }
+
+ private:
+  void field(const char* key, Value& value, const char* help, const Rule& rule) override {
+    Describer describer(rule);
+    value.accept(describer);
+    schema_.fields.push_back({key, help, describer.take(), emit(value)});
+  }
+
+  Schema schema_;
+};
+
+void Describer::section(SectionValue& value) {
+  FieldDescriber fields;
+  value.list_default_fields(fields);
+  schema_ = fields.take();
+  schema_.rule = rule_;
+}
 
 }  // namespace
 
@@ -119,7 +107,7 @@ std::vector<std::string> Schema::keys() const {
 
 const Schema& config_schema() {
   static const Schema kSchema = [] {
-    Describer describer;
+    FieldDescriber describer;
     Config config;
     fields(describer, config);
     return describer.take();

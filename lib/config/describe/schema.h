@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config/rule.h"
+#include "config/values.h"
 #include "config/yaml/tree.h"
 
 namespace trainer::config {
@@ -10,24 +11,7 @@ namespace trainer::config {
 struct Field;
 
 struct Schema {
-  enum class Kind {
-    kBoolean,
-    kInteger,
-    kNumber,
-    kText,
-    kWord,
-    kDuration,
-    kPair,
-    kPadding,
-    kFourSides,
-    kFreeze,
-    kGpus,
-    kLossScale,
-    kBatchSize,
-    kClassWeight,
-    kList,
-    kMap
-  };
+  using Kind = ValueKind;
   struct Group {
     std::vector<std::string> keys;
     bool required = false;

@@ -10,8 +10,11 @@
 
 #include "base/choices.h"
 #include "base/error.h"
+#include "config/spelling.h"
 
 namespace trainer::config {
+
+class FieldVisitor;
 
 // One number for both directions, or [height, width].
 struct Pair {
@@ -249,5 +252,16 @@ struct Layer {
       inputs;  // names of layers; the previous layer when empty; "input" is the image
   SourceLoc loc;
 };
+// The key that names the kind of a layer: "conv".
+const char* key_of(const Layer& layer);
+
+template <>
+const Spellings<Activation>& spellings<Activation>();
+template <>
+const Spellings<Initializer::Kind>& spellings<Initializer::Kind>();
+template <>
+const Spellings<UpSampling>& spellings<UpSampling>();
+void fields(FieldVisitor& v, Initializer& s);
+void fields(FieldVisitor& v, Layer& s);
 
 }  // namespace trainer::config

@@ -10,8 +10,11 @@
 #include "base/error.h"
 #include "config/sections/duration.h"
 #include "config/sections/layers.h"
+#include "config/spelling.h"
 
 namespace trainer::config {
+
+class FieldVisitor;
 
 // Weighs a cross-entropy by (1 - p)^gamma, p being the probability of the truth, so that easy
 // samples count less (Keras's CategoricalFocalCrossentropy and BinaryFocalCrossentropy).
@@ -100,5 +103,15 @@ struct Model {
   std::optional<Focal> focal;                      // likewise
   SourceLoc loc;
 };
+
+template <>
+const Spellings<LossKind>& spellings<LossKind>();
+template <>
+const Spellings<Backbone::Name>& spellings<Backbone::Name>();
+template <>
+const Spellings<Backbone::Pooling>& spellings<Backbone::Pooling>();
+template <>
+const Spellings<Backbone::BatchNorm>& spellings<Backbone::BatchNorm>();
+void fields(FieldVisitor& v, Model& s);
 
 }  // namespace trainer::config

@@ -8,8 +8,11 @@
 #include "base/choices.h"
 #include "base/error.h"
 #include "config/sections/duration.h"
+#include "config/spelling.h"
 
 namespace trainer::config {
+
+class FieldVisitor;
 
 // GPUs of this machine, a replica each.
 struct Gpus {
@@ -66,5 +69,21 @@ struct Parallel {
   Collective collective = Collective::kAuto;
   SourceLoc loc;
 };
+
+template <>
+const Spellings<DeviceKind>& spellings<DeviceKind>();
+template <>
+const Spellings<Collective>& spellings<Collective>();
+template <>
+const Spellings<ConvolutionAlgorithm>& spellings<ConvolutionAlgorithm>();
+template <>
+const Spellings<Parallel::Strategy>& spellings<Parallel::Strategy>();
+template <>
+const Spellings<Parallel::LrScaling>& spellings<Parallel::LrScaling>();
+template <>
+const Spellings<Parallel::Shard>& spellings<Parallel::Shard>();
+template <>
+const Spellings<Parallel::Reduction>& spellings<Parallel::Reduction>();
+void fields(FieldVisitor& v, Parallel& s);
 
 }  // namespace trainer::config

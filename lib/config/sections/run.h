@@ -1,4 +1,4 @@
-// The sections evaluate and run.
+// The section run.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,7 @@
 
 namespace trainer::config {
 
-struct Evaluate {
-  std::optional<std::int64_t> batch_size;  // the training batch size when left out
-  std::int64_t top_k = 5;                  // also reported, when there are more classes than that
-  // Of `evaluate --follow`, in seconds; the first two are those of Estimator's EvalSpec.
-  double start_delay_secs = 120;  // before the first evaluation
-  double throttle_secs = 600;     // at least, between the starts of two evaluations
-  double timeout_secs = 3600;     // without a new checkpoint: give up
-};
+class FieldVisitor;
 
 struct Run {
   std::string dir;  // runs/<name> when empty
@@ -33,5 +26,7 @@ struct Run {
   std::optional<double> price_per_hour;  // of one replica's device
   SourceLoc loc;
 };
+
+void fields(FieldVisitor& v, Run& s);
 
 }  // namespace trainer::config

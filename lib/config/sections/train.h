@@ -8,8 +8,11 @@
 #include <vector>
 
 #include "base/error.h"
+#include "config/spelling.h"
 
 namespace trainer::config {
+
+class FieldVisitor;
 
 // Of the layers' arithmetic; parameters are float32. kTf32: float32 whose products are rounded to
 // 10 bits of fraction. The device must support it.
@@ -85,5 +88,13 @@ struct Train {
   bool stop_on_divergence = false;  // ends the run where a diverging loss is only a warning
   SourceLoc loc;
 };
+
+template <>
+const Spellings<Precision>& spellings<Precision>();
+template <>
+const Spellings<CacheFeatures>& spellings<CacheFeatures>();
+template <>
+const Spellings<Recompute>& spellings<Recompute>();
+void fields(FieldVisitor& v, Train& s);
 
 }  // namespace trainer::config

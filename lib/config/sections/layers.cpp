@@ -1,22 +1,60 @@
-// The keys of layers, their initializers and regularizers.
-#pragma once
+#include "config/sections/layers.h"
 
-#include <type_traits>
-#include <variant>
-
-#include "config/rule.h"
+#include "config/field.h"
 
 namespace trainer::config {
 
-template <class V>
-void fields(V& v, Initializer& s) {
+template <>
+const Spellings<Activation>& spellings<Activation>() {
+  static const Spellings<Activation> kNames{{Activation::kLinear, "linear"},
+                                            {Activation::kRelu, "relu"},
+                                            {Activation::kRelu6, "relu6"},
+                                            {Activation::kLeakyRelu, "leaky_relu"},
+                                            {Activation::kElu, "elu"},
+                                            {Activation::kSigmoid, "sigmoid"},
+                                            {Activation::kTanh, "tanh"},
+                                            {Activation::kGelu, "gelu"},
+                                            {Activation::kSwish, "swish"},
+                                            {Activation::kSoftmax, "softmax"},
+                                            {Activation::kHardSigmoid, "hard_sigmoid"},
+                                            {Activation::kHardSwish, "hard_swish"},
+                                            {Activation::kSelu, "selu"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Initializer::Kind>& spellings<Initializer::Kind>() {
+  using Kind = Initializer::Kind;
+  static const Spellings<Kind> kNames{{Kind::kGlorotUniform, "glorot_uniform"},
+                                      {Kind::kGlorotNormal, "glorot_normal"},
+                                      {Kind::kHeUniform, "he_uniform"},
+                                      {Kind::kHeNormal, "he_normal"},
+                                      {Kind::kLecunUniform, "lecun_uniform"},
+                                      {Kind::kLecunNormal, "lecun_normal"},
+                                      {Kind::kRandomUniform, "random_uniform"},
+                                      {Kind::kRandomNormal, "random_normal"},
+                                      {Kind::kTruncatedNormal, "truncated_normal"},
+                                      {Kind::kZeros, "zeros"},
+                                      {Kind::kOnes, "ones"},
+                                      {Kind::kConstant, "constant"}};
+  return kNames;
+}
+
+template <>
+const Spellings<UpSampling>& spellings<UpSampling>() {
+  using Kind = UpSampling;
+  static const Spellings<Kind> kNames{{Kind::kNearest, "nearest"}, {Kind::kBilinear, "bilinear"}};
+  return kNames;
+}
+
+void fields(FieldVisitor& v, Initializer& s) {
   using Kind = Initializer::Kind;
   v.definition("initializer");
   v.choice("an initializer", true);
-  for (const auto& [kind, name] : spellings(Kind{})) {
+  for (const auto& [kind, name] : spellings<Kind>()) {
     v.alternative(
         name, "Keras's initializer of this name.", s.kind == kind, [&, k = kind] { s.kind = k; },
-        [&, k = kind](auto& inner) {
+        [&, k = kind](FieldVisitor& inner) {
           if (k == Kind::kConstant) inner("value", s.value, "The value.", any());
           if (k == Kind::kRandomUniform) {
             inner("low", s.low, "Lower end of the range.", any());
@@ -30,8 +68,7 @@ void fields(V& v, Initializer& s) {
   }
 }
 
-template <class V>
-void fields(V& v, Regularizer& s) {
+void fields(FieldVisitor& v, Regularizer& s) {
   v.definition("regularizer");
   v("l1", s.l1, "The penalty l1 * sum(|w|) is added to the loss.", at_least(0));
   v("l2", s.l2, "The penalty l2 * sum(w^2) is added to the loss.", at_least(0));
@@ -39,30 +76,30 @@ void fields(V& v, Regularizer& s) {
 
 // ---- Keys that several layers have ----
 
-template <class V, class L>
-void window_fields(V& v, L& s) {
+template <class L>
+static void window_fields(FieldVisitor& v, L& s) {
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
   v("strides", s.strides, "Step of the window in pixels.", pixels(1));
   v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", pixels(0));
   v("dilation_rate", s.dilation_rate, "Distance of the window's pixels.", pixels(1));
 }
 
-template <class V, class L>
-void pool_fields(V& v, L& s) {
+template <class L>
+static void pool_fields(FieldVisitor& v, L& s) {
   v.shorthand("pool_size");
   v("pool_size", s.pool_size, "Window in pixels.", pixels(1));
   v("strides", s.strides, "Step of the window in pixels; the pool size when left out.",
     pixels(1).or_as("pool_size"));
 }
 
-template <class V, class L>
-void output_fields(V& v, L& s) {
+template <class L>
+static void output_fields(FieldVisitor& v, L& s) {
   v("activation", s.activation, "Function applied to the output.", any());
   v("use_bias", s.use_bias, "Whether a bias is added.", any());
 }
 
-template <class V, class L>
-void kernel_fields(V& v, L& s) {
+template <class L>
+static void kernel_fields(FieldVisitor& v, L& s) {
   v("kernel_initializer", s.kernel_initializer, "Start of the kernel.", warn());
   v("bias_initializer", s.bias_initializer, "Start of the bias.", warn());
   v("kernel_regularizer", s.kernel_regularizer, "Penalty on the kernel; none when left out.",
@@ -71,8 +108,7 @@ void kernel_fields(V& v, L& s) {
 
 // ---- The layers ----
 
-template <class V>
-void fields(V& v, BatchNormLayer& s) {
+static void fields(FieldVisitor& v, BatchNormLayer& s) {
   v("momentum", s.momentum, "Share of the moving statistics that is kept a step.", within(0, 1));
   v("epsilon", s.epsilon, "Added to the variance.", above(0));
   v("center", s.center, "Whether there is a beta.", any());
@@ -81,8 +117,7 @@ void fields(V& v, BatchNormLayer& s) {
   v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
 }
 
-template <class V>
-void fields(V& v, ConvLayer& s) {
+static void fields(FieldVisitor& v, ConvLayer& s) {
   v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
   window_fields(v, s);
   v("groups", s.groups, "Channel groups convolved apart.", count_up_to(kMostChannels));
@@ -93,8 +128,7 @@ void fields(V& v, ConvLayer& s) {
   kernel_fields(v, s);
 }
 
-template <class V>
-void fields(V& v, DepthwiseConvLayer& s) {
+static void fields(FieldVisitor& v, DepthwiseConvLayer& s) {
   window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Output channels per input channel.",
     count_up_to(kMostChannels));
@@ -105,8 +139,7 @@ void fields(V& v, DepthwiseConvLayer& s) {
     warn());
 }
 
-template <class V>
-void fields(V& v, SeparableConvLayer& s) {
+static void fields(FieldVisitor& v, SeparableConvLayer& s) {
   v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
   window_fields(v, s);
   v("depth_multiplier", s.depth_multiplier, "Depthwise channels per input channel.",
@@ -121,38 +154,29 @@ void fields(V& v, SeparableConvLayer& s) {
     "Penalty on the 1x1 kernel; none when left out.", warn());
 }
 
-template <class V>
-void fields(V& v, MaxPoolLayer& s) {
+static void fields(FieldVisitor& v, MaxPoolLayer& s) {
   pool_fields(v, s);
   v("padding", s.padding, "valid, same or [top, bottom, left, right] in pixels.", pixels(0));
 }
 
-template <class V>
-void fields(V& v, AveragePoolLayer& s) {
+static void fields(FieldVisitor& v, AveragePoolLayer& s) {
   pool_fields(v, s);
   v("padding", s.padding, "valid, same or [top, bottom, left, right]; padded pixels do not count.",
     at_least(0));
 }
 
-template <class V>
-void fields(V& v, GlobalAveragePoolLayer& s) {
+static void fields(FieldVisitor& v, GlobalAveragePoolLayer& s) {
   v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].", any());
 }
-template <class V>
-void fields(V& v, GlobalMaxPoolLayer& s) {
+static void fields(FieldVisitor& v, GlobalMaxPoolLayer& s) {
   v("keepdims", s.keepdims, "Whether the output is [1, 1, channels].", any());
 }
-template <class V>
-void fields(V&, FlattenLayer&) {}
-template <class V>
-void fields(V&, AddLayer&) {}
-template <class V>
-void fields(V&, ConcatenateLayer&) {}
-template <class V>
-void fields(V&, MultiplyLayer&) {}
+static void fields(FieldVisitor&, FlattenLayer&) {}
+static void fields(FieldVisitor&, AddLayer&) {}
+static void fields(FieldVisitor&, ConcatenateLayer&) {}
+static void fields(FieldVisitor&, MultiplyLayer&) {}
 
-template <class V>
-void fields(V& v, DenseLayer& s) {
+static void fields(FieldVisitor& v, DenseLayer& s) {
   v.shorthand("units");
   v("units", s.units, "Number of outputs.", count_up_to(kMostChannels).must());
   output_fields(v, s);
@@ -162,43 +186,38 @@ void fields(V& v, DenseLayer& s) {
     warn());
 }
 
-template <class V>
-void fields(V& v, ReshapeLayer& s) {
+static void fields(FieldVisitor& v, ReshapeLayer& s) {
   v.shorthand("target_shape");
   v("target_shape", s.target_shape, "Shape of a sample; one entry may be -1, for what is left.",
     at_least(-1).items(1).must());
 }
 
-template <class V>
-void fields(V& v, DropoutLayer& s) {
+static void fields(FieldVisitor& v, DropoutLayer& s) {
   v.shorthand("rate");
   v("rate", s.rate, "Fraction set to zero in training, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
 }
 
-template <class V>
-void fields(V& v, ActivationLayer& s) {
+static void fields(FieldVisitor& v, ActivationLayer& s) {
   v.shorthand("function");
   v("function", s.function, "The function.", any());
   v("alpha", s.alpha, "Slope of leaky_relu or scale of elu; each has its own when left out.",
     at_least(0));
 }
 
-template <class V>
-void fields(V& v, ReluLayer& s) {
+static void fields(FieldVisitor& v, ReluLayer& s) {
   v.shorthand("max_value");
   v("max_value", s.max_value, "Largest output, 6; no limit when left out.", any());
 }
 
-template <class V>
-void fields(V& v, ZeroPadLayer& s) {
+static void fields(FieldVisitor& v, ZeroPadLayer& s) {
   v.shorthand("padding");
   v("padding", s.padding, "Zeros added, in pixels: one number or [top, bottom, left, right].",
     at_least(0).must());
 }
 
-template <class V, class L>
-void norm_fields(V& v, L& s) {
+template <class L>
+static void norm_fields(FieldVisitor& v, L& s) {
   v("epsilon", s.epsilon, "Added to the variance.", above(0));
   v("center", s.center, "Whether there is a beta.", any());
   v("scale", s.scale, "Whether there is a gamma.", any());
@@ -206,28 +225,22 @@ void norm_fields(V& v, L& s) {
   v("gamma_initializer", s.gamma_initializer, "Start of gamma.", warn());
 }
 
-template <class V>
-void fields(V& v, LayerNormLayer& s) {
-  norm_fields(v, s);
-}
+static void fields(FieldVisitor& v, LayerNormLayer& s) { norm_fields(v, s); }
 
-template <class V>
-void fields(V& v, GroupNormLayer& s) {
+static void fields(FieldVisitor& v, GroupNormLayer& s) {
   v.shorthand("groups");
   v("groups", s.groups, "Groups that the channels are normalised in; -1: one a channel.",
     at_least(-1));
   norm_fields(v, s);
 }
 
-template <class V>
-void fields(V& v, UpSamplingLayer& s) {
+static void fields(FieldVisitor& v, UpSamplingLayer& s) {
   v.shorthand("size");
   v("size", s.size, "Factor of the extents, one number or [height, width].", pixels(1));
   v("interpolation", s.interpolation, "How pixels between are made.", any());
 }
 
-template <class V>
-void fields(V& v, ConvTransposeLayer& s) {
+static void fields(FieldVisitor& v, ConvTransposeLayer& s) {
   v("filters", s.filters, "Number of output channels.", count_up_to(kMostChannels).must());
   v("kernel_size", s.kernel_size, "Window in pixels, one number or [height, width].", pixels(1));
   v("strides", s.strides, "Factor of the extents.", pixels(1));
@@ -236,50 +249,46 @@ void fields(V& v, ConvTransposeLayer& s) {
   kernel_fields(v, s);
 }
 
-template <class V>
-void fields(V& v, PreluLayer& s) {
+static void fields(FieldVisitor& v, PreluLayer& s) {
   v("alpha_initializer", s.alpha_initializer, "Start of the slopes.", warn());
   v("alpha_regularizer", s.alpha_regularizer, "Penalty on the slopes; none when left out.", warn());
   v("shared", s.shared, "One slope a channel, as Keras's shared_axes [1, 2]; else one an element.",
     any());
 }
 
-template <class V>
-void fields(V& v, SpatialDropoutLayer& s) {
+static void fields(FieldVisitor& v, SpatialDropoutLayer& s) {
   v.shorthand("rate");
   v("rate", s.rate, "Fraction of the channels set to zero in training, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
 }
 
-template <class V>
-void fields(V& v, DropPathLayer& s) {
+static void fields(FieldVisitor& v, DropPathLayer& s) {
   v.shorthand("rate");
   v("rate", s.rate, "Fraction of the samples set to zero in training, in [0, 1).",
     below(0, 1).on_resume(Resume::kWarn));
 }
 
-template <class V>
-void fields(V& v, LayerScaleLayer& s) {
+static void fields(FieldVisitor& v, LayerScaleLayer& s) {
   v.shorthand("initial");
   v("initial", s.initial, "Start of the factors.", any().on_resume(Resume::kWarn));
 }
 
-template <class V>
-void fields(V& v, RepeatLayer& s) {
+static void fields(FieldVisitor& v, RepeatLayer& s) {
   v("times", s.times, "How often the layers come, one round after the other.",
     count_up_to(kMostRounds).must());
   v("layers", s.layers, "The layers of a round; a name inside gets the round's number: a_1, a_2.",
-    any().items(1).of_own_kind().must());
+    any().items(1).of_own_kind().unless_empty().must());
 }
 
-template <class V>
-void fields(V& v, ResidualLayer& s) {
+static void fields(FieldVisitor& v, ResidualLayer& s) {
   v("layers", s.layers, "The layers whose output is added to the shortcut's.",
-    any().items(1).of_own_kind().must());
+    any().items(1).of_own_kind().unless_empty().must());
   v("shortcut", s.shortcut, "The layers of the shortcut; its input itself is added when left out.",
-    any().of_own_kind());
+    any().of_own_kind().unless_empty());
   v("activation", s.activation, "Function applied to the sum.", any());
 }
+
+namespace {
 
 struct LayerName {
   const char* key;
@@ -334,12 +343,14 @@ LayerName layer_name() {
     return {"residual", "Layers and a shortcut past them, added."};
 }
 
-template <class V, class... Kinds>
-void layer_kinds(V& v, Layer& s, std::variant<Kinds...>& kind) {
+}  // namespace
+
+template <class... Kinds>
+static void layer_kinds(FieldVisitor& v, Layer& s, std::variant<Kinds...>& kind) {
   (v.alternative(
        layer_name<Kinds>().key, layer_name<Kinds>().help, std::holds_alternative<Kinds>(kind),
        [&] { kind.template emplace<Kinds>(); },
-       [&](auto& inner) {
+       [&](FieldVisitor& inner) {
          inner.located(s.loc);
          fields(inner, std::get<Kinds>(kind));
          inner("name", s.name, "Name of the layer; Keras's automatic name when left out.", any());
@@ -351,11 +362,15 @@ void layer_kinds(V& v, Layer& s, std::variant<Kinds...>& kind) {
    ...);
 }
 
-template <class V>
-void fields(V& v, Layer& s) {
+void fields(FieldVisitor& v, Layer& s) {
   v.definition("layer");
   v.choice("a layer", true);
   layer_kinds(v, s, s.kind);
+}
+
+const char* key_of(const Layer& layer) {
+  return std::visit([](const auto& kind) { return layer_name<std::decay_t<decltype(kind)>>().key; },
+                    layer.kind);
 }
 
 }  // namespace trainer::config

@@ -1,12 +1,54 @@
-// The keys of model: layers or a backbone, and the loss.
-#pragma once
+#include "config/sections/model.h"
 
-#include "config/rule.h"
+#include "config/field.h"
 
 namespace trainer::config {
 
-template <class V>
-void fields(V& v, DenseClassifier& s) {
+template <>
+const Spellings<LossKind>& spellings<LossKind>() {
+  static const Spellings<LossKind> kNames{{LossKind::kSoftmaxCrossEntropy, "softmax_cross_entropy"},
+                                          {LossKind::kBinaryCrossEntropy, "binary_cross_entropy"},
+                                          {LossKind::kMeanSquaredError, "mean_squared_error"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Backbone::Name>& spellings<Backbone::Name>() {
+  using Name = Backbone::Name;
+  static const Spellings<Name> kNames{{Name::kVgg16, "vgg16"},
+                                      {Name::kMobileNetV2, "mobilenet_v2"},
+                                      {Name::kResNet50, "resnet50"},
+                                      {Name::kResNet18, "resnet18"},
+                                      {Name::kResNet34, "resnet34"},
+                                      {Name::kResNet101, "resnet101"},
+                                      {Name::kDenseNet121, "densenet121"},
+                                      {Name::kEfficientNetB0, "efficientnet_b0"},
+                                      {Name::kEfficientNetB1, "efficientnet_b1"},
+                                      {Name::kEfficientNetB2, "efficientnet_b2"},
+                                      {Name::kEfficientNetB3, "efficientnet_b3"},
+                                      {Name::kMobileNetV3Small, "mobilenet_v3_small"},
+                                      {Name::kMobileNetV3Large, "mobilenet_v3_large"},
+                                      {Name::kConvNeXtTiny, "convnext_tiny"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Backbone::Pooling>& spellings<Backbone::Pooling>() {
+  using Pooling = Backbone::Pooling;
+  static const Spellings<Pooling> kNames{
+      {Pooling::kNone, "none"}, {Pooling::kAverage, "avg"}, {Pooling::kMax, "max"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Backbone::BatchNorm>& spellings<Backbone::BatchNorm>() {
+  using BatchNorm = Backbone::BatchNorm;
+  static const Spellings<BatchNorm> kNames{{BatchNorm::kTrain, "train"},
+                                           {BatchNorm::kEval, "eval"}};
+  return kNames;
+}
+
+static void fields(FieldVisitor& v, DenseClassifier& s) {
   v.located(s.loc);
   v("hidden_units", s.hidden_units, "Outputs of each hidden layer, e.g. [256, 32].",
     at_least(1).items(1).must());
@@ -16,8 +58,7 @@ void fields(V& v, DenseClassifier& s) {
   v("kernel_initializer", s.kernel_initializer, "Start of the weights.", warn());
 }
 
-template <class V>
-void fields(V& v, Unfreeze& s) {
+static void fields(FieldVisitor& v, Unfreeze& s) {
   v.located(s.loc);
   v("at", s.at, "Steps or epochs after which it takes effect, e.g. 3 epochs.", no_seconds().must());
   v("freeze", s.freeze, "Layers that stay frozen from there on, as in freeze; none when left out.",
@@ -26,8 +67,7 @@ void fields(V& v, Unfreeze& s) {
     "The learning rate from there on is multiplied by this.", above(0));
 }
 
-template <class V>
-void fields(V& v, Backbone& s) {
+static void fields(FieldVisitor& v, Backbone& s) {
   v.located(s.loc);
   v.shorthand("name");
   v("name", s.name,
@@ -48,7 +88,7 @@ void fields(V& v, Backbone& s) {
   v("unfreeze", s.unfreeze,
     "Later changes of freeze: {at: 3 epochs, freeze: \"[:-20]\"}, or a list of such; none when "
     "left out.",
-    warn());
+    warn().or_one());
   v("batch_norm", s.batch_norm,
     "Trained layers normalise with the batch (train) or with the moving statistics, which then "
     "stay (eval).",
@@ -57,8 +97,7 @@ void fields(V& v, Backbone& s) {
     "Tensors that the file need not have, such as \"predictions/*\"; none when left out.", free());
 }
 
-template <class V>
-void fields(V& v, Focal& s) {
+static void fields(FieldVisitor& v, Focal& s) {
   v.shorthand("gamma");
   v("gamma", s.gamma, "Power of the share that the truth is missed by.", at_least(0));
   v("alpha", s.alpha,
@@ -67,18 +106,17 @@ void fields(V& v, Focal& s) {
     within(0, 1));
 }
 
-template <class V>
-void fields(V& v, Model& s) {
+void fields(FieldVisitor& v, Model& s) {
   v.located(s.loc);
   v("input", s.input,
     "Image as [height, width, channels]; the data set's own when left out, of image files with a "
     "backbone [224, 224, 3].",
     at_least(1).items(3, 3));
-  v("layers", s.layers, "The layers, in order.", any());
+  v("layers", s.layers, "The layers, in order.", any().unless_empty());
   v("dense_classifier", s.dense_classifier,
     "Premade: flatten, hidden dense layers, one logit per class.", any());
   v("backbone", s.backbone, "A network of Keras's applications, with pretrained weights.", any());
-  v("head", s.head, "The layers after the backbone, in order.", any());
+  v("head", s.head, "The layers after the backbone, in order.", any().unless_empty());
   v.group({"layers", "dense_classifier", "backbone"}, true);
   v("weights", s.weights,
     "What to start from, in place of backbone.weights too: a run folder (its best checkpoint, else "

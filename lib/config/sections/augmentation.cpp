@@ -1,0 +1,146 @@
+#include "config/sections/augmentation.h"
+
+#include "config/field.h"
+
+namespace trainer::config {
+
+template <>
+const Spellings<AutoAugment::Policy>& spellings<AutoAugment::Policy>() {
+  using Policy = AutoAugment::Policy;
+  static const Spellings<Policy> kNames{
+      {Policy::kImageNet, "imagenet"}, {Policy::kCifar10, "cifar10"}, {Policy::kSvhn, "svhn"}};
+  return kNames;
+}
+
+static void fields(FieldVisitor& v, RandomFlipHorizontal& s) {
+  v.shorthand("probability");
+  v("probability", s.probability, "Share of the images that are mirrored.", within(0, 1));
+}
+
+static void fields(FieldVisitor& v, RandomFlipVertical& s) {
+  v.shorthand("probability");
+  v("probability", s.probability, "Share of the images that are turned over.", within(0, 1));
+}
+
+static void fields(FieldVisitor& v, RandomResizedCrop& s) {
+  v("scale", s.scale, "Least and largest share of the area.",
+    Rule{.low = 0, .high = 1, .low_open = true}.items(2, 2));
+  v("ratio", s.ratio, "Least and largest width / height.", above(0).items(2, 2));
+}
+
+static void fields(FieldVisitor& v, RandomCrop& s) {
+  v.shorthand("padding");
+  v("padding", s.padding, "Pixels that are added on every side first.", within(1, 1024));
+  v("fill", s.fill, "Value of these pixels, 0 to 255.", within(0, 255));
+}
+
+static void fields(FieldVisitor& v, RandomGrayscale& s) {
+  v.shorthand("probability");
+  v("probability", s.probability, "Share of the images that lose their colours.", within(0, 1));
+}
+
+static void fields(FieldVisitor& v, GaussianBlur& s) {
+  v.shorthand("kernel_size");
+  v("kernel_size", s.kernel_size, "Pixels each way that a pixel is averaged over; odd.",
+    within(1, 63));
+  v("sigma", s.sigma, "Least and largest standard deviation.", above(0).items(2, 2));
+}
+
+static void fields(FieldVisitor& v, RandAugment& s) {
+  v("num_ops", s.num_ops, "Operations an image goes through.", within(1, 16));
+  v("magnitude", s.magnitude, "How strong they are, of num_magnitude_bins.", at_least(0));
+  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths.", within(2, 1000));
+}
+
+static void fields(FieldVisitor& v, TrivialAugment& s) {
+  v("num_magnitude_bins", s.num_magnitude_bins, "Number of strengths.", within(2, 1000));
+}
+
+static void fields(FieldVisitor& v, AutoAugment& s) {
+  v.shorthand("policy");
+  v("policy", s.policy, "The data set that the list of operations was found for.", any());
+}
+
+static void fields(FieldVisitor& v, RandomRotation& s) {
+  v.shorthand("degrees");
+  v("degrees", s.degrees, "Largest angle to either side, in degrees.", within(0, 180).must());
+}
+
+static void fields(FieldVisitor& v, RandomShift& s) {
+  v("height", s.height, "Largest move up or down, as a share of the height.", within(0, 1));
+  v("width", s.width, "Largest move to a side, as a share of the width.", within(0, 1));
+}
+
+static void fields(FieldVisitor& v, RandomZoom& s) {
+  v.shorthand("factor");
+  v("factor", s.factor, "The size is multiplied by a number in [1 - factor, 1 + factor].",
+    below(0, 1));
+}
+
+static void fields(FieldVisitor& v, Brightness& s) {
+  v.shorthand("factor");
+  v("factor", s.factor, "Pixels are multiplied by a number in [1 - factor, 1 + factor].",
+    at_least(0));
+}
+
+static void fields(FieldVisitor& v, Contrast& s) {
+  v.shorthand("factor");
+  v("factor", s.factor, "The distance to the mean grey is multiplied likewise.", at_least(0));
+}
+
+static void fields(FieldVisitor& v, Saturation& s) {
+  v.shorthand("factor");
+  v("factor", s.factor, "The distance to the pixel's grey is multiplied likewise.", at_least(0));
+}
+
+static void fields(FieldVisitor& v, Hue& s) {
+  v.shorthand("factor");
+  v("factor", s.factor, "Largest turn of the hue, as a share of the circle.", within(0, 0.5));
+}
+
+static void fields(FieldVisitor& v, RandomErasing& s) {
+  v("probability", s.probability, "Share of the images with an erased part.", within(0, 1));
+  v("scale", s.scale, "Least and largest share of the area.", within(0, 1).items(2, 2));
+  v("ratio", s.ratio, "Least and largest height / width.", above(0).items(2, 2));
+  v("value", s.value, "Value of the erased pixels, 0 to 255.", within(0, 255));
+}
+
+static void fields(FieldVisitor& v, MixUp& s) {
+  v.shorthand("alpha");
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0));
+}
+
+static void fields(FieldVisitor& v, CutMix& s) {
+  v.shorthand("alpha");
+  v("alpha", s.alpha, "The sample's share is drawn from Beta(alpha, alpha).", above(0));
+}
+
+void fields(FieldVisitor& v, Augmentation& s) {
+  v.definition("augmentation");
+  v.located(s.loc);
+  v.choice("an augmentation", true);
+  kind<RandomFlipHorizontal>(v, s.kind, "random_flip_horizontal", "Left and right swapped.");
+  kind<RandomFlipVertical>(v, s.kind, "random_flip_vertical", "Top and bottom swapped.");
+  kind<RandomResizedCrop>(v, s.kind, "random_resized_crop",
+                          "A random part of the file's image, resized; stands first.");
+  kind<RandomRotation>(v, s.kind, "random_rotation", "Turned about the centre.");
+  kind<RandomShift>(v, s.kind, "random_shift", "Moved.");
+  kind<RandomZoom>(v, s.kind, "random_zoom", "Enlarged or shrunk about the centre.");
+  kind<Brightness>(v, s.kind, "brightness", "Darker or brighter.");
+  kind<Contrast>(v, s.kind, "contrast", "Less or more contrast.");
+  kind<Saturation>(v, s.kind, "saturation", "Paler or more vivid.");
+  kind<Hue>(v, s.kind, "hue", "Other colours.");
+  kind<RandomErasing>(v, s.kind, "random_erasing", "A rectangle filled with one value.");
+  kind<RandomCrop>(v, s.kind, "random_crop",
+                   "Padded, and a part of the image's size cut out, as for CIFAR.");
+  kind<RandomGrayscale>(v, s.kind, "random_grayscale", "Without colours.");
+  kind<GaussianBlur>(v, s.kind, "gaussian_blur", "Blurred.");
+  kind<RandAugment>(v, s.kind, "rand_augment", "torchvision's RandAugment.");
+  kind<TrivialAugment>(v, s.kind, "trivial_augment", "torchvision's TrivialAugmentWide.");
+  kind<AutoAugment>(v, s.kind, "auto_augment", "torchvision's AutoAugment.");
+  kind<MixUp>(v, s.kind, "mixup", "Image and label averaged with another sample's; stands last.");
+  kind<CutMix>(v, s.kind, "cutmix",
+               "A rectangle of another sample's image, and its share of the label; stands last.");
+}
+
+}  // namespace trainer::config

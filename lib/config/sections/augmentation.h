@@ -1,0 +1,101 @@
+// Random changes of training images: data.train.augment.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "config/spelling.h"
+
+namespace trainer::config {
+
+class FieldVisitor;
+
+// Random changes of a training image, applied in the order of the list. Ranges and conventions are
+// torchvision's transforms of the same names; rotation, shift and zoom are Keras's layers
+// (bilinear, the image mirrored beyond its edges).
+struct RandomFlipHorizontal {
+  double probability = 0.5;
+};
+struct RandomFlipVertical {
+  double probability = 0.5;
+};
+struct RandomResizedCrop {  // stands first: it chooses what is cut out of the file's image
+  std::vector<double> scale{0.08, 1};        // share of the area
+  std::vector<double> ratio{0.75, 4.0 / 3};  // width / height
+};
+struct RandomCrop {
+  std::int64_t padding = 4;  // pixels on every side, before a part of the image's size is cut out
+  std::int64_t fill = 0;     // their value
+};
+struct RandomGrayscale {
+  double probability = 0.1;
+};
+struct GaussianBlur {
+  std::int64_t kernel_size = 3;       // odd
+  std::vector<double> sigma{0.1, 2};  // drawn between these
+};
+// torchvision's policies of random operations, with their tables and Pillow's pixels.
+struct RandAugment {
+  std::int64_t num_ops = 2, magnitude = 9, num_magnitude_bins = 31;
+};
+struct TrivialAugment {
+  std::int64_t num_magnitude_bins = 31;
+};
+struct AutoAugment {
+  enum class Policy { kImageNet, kCifar10, kSvhn } policy = Policy::kImageNet;
+};
+struct RandomRotation {
+  double degrees = 0;
+};  // required; uniform in [-degrees, degrees]
+struct RandomShift {
+  double height = 0.1, width = 0.1;
+};  // largest share of the image's side
+struct RandomZoom {
+  double factor = 0.1;
+};  // size times a number in [1 - f, 1 + f]
+struct Brightness {
+  double factor = 0.2;
+};  // times a number in [1 - f, 1 + f]
+struct Contrast {
+  double factor = 0.2;
+};
+struct Saturation {
+  double factor = 0.2;
+};
+struct Hue {
+  double factor = 0.05;
+};  // share of the circle, at most 0.5
+struct RandomErasing {
+  double probability = 0.5;
+  std::vector<double> scale{0.02, 0.33};
+  std::vector<double> ratio{0.3, 3.3};
+  std::int64_t value = 0;  // of the erased pixels
+};
+// The last two mix images and labels with those of another training sample. They stand last; of
+// several, one is drawn for each sample.
+struct MixUp {
+  double alpha = 1;
+};  // share of the sample itself: Beta(alpha, alpha)
+struct CutMix {
+  double alpha = 1;
+};  // a rectangle of the other image, of the area 1 - Beta(alpha, alpha)
+using AugmentationKind =
+    std::variant<RandomFlipHorizontal, RandomFlipVertical, RandomResizedCrop, RandomRotation,
+                 RandomShift, RandomZoom, Brightness, Contrast, Saturation, Hue, RandomErasing,
+                 MixUp, CutMix, RandomCrop, RandomGrayscale, GaussianBlur, RandAugment,
+                 TrivialAugment, AutoAugment>;
+struct Augmentation {
+  AugmentationKind kind;
+  SourceLoc loc;
+};
+
+// Whether it mixes two samples.
+bool is_mixing(const Augmentation& augmentation);
+
+template <>
+const Spellings<AutoAugment::Policy>& spellings<AutoAugment::Policy>();
+void fields(FieldVisitor& v, Augmentation& s);
+
+}  // namespace trainer::config

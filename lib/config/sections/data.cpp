@@ -1,0 +1,176 @@
+#include "config/sections/data.h"
+
+#include "config/field.h"
+
+namespace trainer::config {
+
+template <>
+const Spellings<DataFormat>& spellings<DataFormat>() {
+  static const Spellings<DataFormat> kNames{{DataFormat::kIdx, "idx"},
+                                            {DataFormat::kNpz, "npz"},
+                                            {DataFormat::kSynthetic, "synthetic"},
+                                            {DataFormat::kDigits, "digits"},
+                                            {DataFormat::kImageFolder, "image_folder"},
+                                            {DataFormat::kCsv, "csv"},
+                                            {DataFormat::kCifar, "cifar"},
+                                            {DataFormat::kTfRecord, "tfrecord"},
+                                            {DataFormat::kWebDataset, "webdataset"}};
+  return kNames;
+}
+
+template <>
+const Spellings<PreprocessPreset>& spellings<PreprocessPreset>() {
+  static const Spellings<PreprocessPreset> kNames{{PreprocessPreset::kTf, "tf"},
+                                                  {PreprocessPreset::kCaffe, "caffe"},
+                                                  {PreprocessPreset::kTorch, "torch"},
+                                                  {PreprocessPreset::kScale, "scale"},
+                                                  {PreprocessPreset::kNone, "none"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Interpolation>& spellings<Interpolation>() {
+  static const Spellings<Interpolation> kNames{{Interpolation::kBilinear, "bilinear"},
+                                               {Interpolation::kBicubic, "bicubic"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Fit>& spellings<Fit>() {
+  static const Spellings<Fit> kNames{{Fit::kStretch, "stretch"}, {Fit::kCrop, "crop"}};
+  return kNames;
+}
+
+template <>
+const Spellings<OnError>& spellings<OnError>() {
+  static const Spellings<OnError> kNames{
+      {OnError::kFail, "fail"}, {OnError::kSkip, "skip"}, {OnError::kReplace, "replace"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Sampling>& spellings<Sampling>() {
+  static const Spellings<Sampling> kNames{{Sampling::kUniform, "uniform"},
+                                          {Sampling::kBalanced, "balanced"}};
+  return kNames;
+}
+
+template <>
+const Spellings<ImageCache>& spellings<ImageCache>() {
+  static const Spellings<ImageCache> kNames{
+      {ImageCache::kNone, "none"}, {ImageCache::kMemory, "memory"}, {ImageCache::kDisk, "disk"}};
+  return kNames;
+}
+
+static void fields(FieldVisitor& v, SplitFiles& s) {
+  v.definition("split");
+  v.located(s.loc);
+  v.shorthand("path");
+  v("path", s.path,
+    "A folder with the four MNIST-named files (idx) or one folder a class (image_folder), an .npz "
+    "file or a .csv file.",
+    free());
+  v("images", s.images, "The file with the images (idx, npy), or the array's name in the .npz.",
+    free());
+  v("labels", s.labels, "The file with the labels (idx, npy), or the array's name in the .npz.",
+    free());
+  v("glob", s.glob,
+    "image_folder: the files, e.g. train/**/*.jpeg; the folder a file is in names its class.",
+    free());
+  v("augment", s.augment, "Random changes of the training images, in order; none when left out.",
+    any());
+}
+
+static void fields(FieldVisitor& v, Synthetic& s) {
+  v("shape", s.shape, "Image as [height, width, channels].", at_least(1).items(3, 3).not_empty());
+  v("classes", s.classes, "Number of classes.", at_least(1));
+  v("train_samples", s.train_samples, "Training samples.", at_least(1));
+  v("test_samples", s.test_samples, "Test samples.", at_least(0));
+}
+
+static void fields(FieldVisitor& v, Normalize& s) {
+  v("scale", s.scale, "Pixels are multiplied by this first.", any());
+  v("mean", s.mean, "Then this is subtracted: one number or one per channel.", any());
+  v("std", s.std, "Then they are divided by this: one number or one per channel.", above(0));
+  v("reverse_channels", s.reverse_channels,
+    "Whether RGB becomes BGR first, so that mean and std count in BGR.", any());
+}
+
+static void fields(FieldVisitor& v, Csv& s) {
+  v("image_column", s.image_column,
+    "Name of the column with the paths of the images; a usual name is recognised when left out.",
+    any());
+  v("label_column", s.label_column,
+    "Name of the column with the classes; a usual name is recognised when left out.", any());
+  v("weight_column", s.weight_column,
+    "Name of the column with what the loss of a sample is multiplied by, in training and in "
+    "evaluations; as in Keras, no other metric is weighted. A column named sample_weight is "
+    "recognised when left out.",
+    any());
+  v("separator", s.separator, "Between fields: one character, or tab; found when left out.", any());
+  v("root", s.root, "Folder from which paths count; that of the csv file when left out.", free());
+  v("ending", s.ending, "Added to every path, such as .png; nothing when left out.", any());
+}
+
+void fields(FieldVisitor& v, Data& s) {
+  v.located(s.loc);
+  v("format", s.format, "How the files are written.", any());
+  v("path", s.path, "Folder of all splits.", free());
+  v("classes", s.classes, "Class names in label order; \"0\", \"1\", ... when left out.", any());
+  v("num_classes", s.num_classes, "Number of classes; known from names or labels when left out.",
+    at_least(1));
+  v("train", s.train, "Where the training samples are.", any());
+  v("validation", s.validation, "Where the validation samples are; none when left out.", any());
+  v("test", s.test, "Where the test samples are; none when left out.", any());
+  v("validation_split", s.validation_split,
+    "Fraction of the training samples set aside for validation, in [0, 1).", below(0, 1));
+  v("limit", s.limit,
+    "Use only N training samples: the first of arrays; of image files a set drawn by the seed, "
+    "each class having its share. All when left out.",
+    at_least(1));
+  v("normalize", s.normalize, "From pixels to numbers: (x * scale - mean) / std.", same());
+  v("preprocess", s.preprocess, "A preset of normalize: tf, caffe, torch, scale or none.", same());
+  v.group({"normalize", "preprocess"}, false);
+  v("synthetic", s.synthetic, "Size of the random data of format synthetic.", any());
+  v("csv", s.csv, "How the lines of a csv file name an image and its class.", any());
+  v("resize", s.resize, "Size of the images as [height, width]; model.input's when left out.",
+    at_least(1).items(2, 2).on_resume(Resume::kSame));
+  v("channels", s.channels, "1 (grey) or 3 (RGB); model.input's, or 3, when left out.",
+    within(1, 3).on_resume(Resume::kSame));
+  v("interpolation", s.interpolation, "How images are resized.", same());
+  v("antialias", s.antialias,
+    "Whether shrinking averages over all pixels, as Pillow and torchvision do, or reads only the "
+    "nearest, as tf.image.resize does.",
+    same());
+  v("fit", s.fit, "stretch to the size, or crop: shorter side, then centre.", same());
+  v("crop_fraction", s.crop_fraction, "Share of the shorter side that fit: crop keeps, e.g. 0.875.",
+    {.low = 0, .high = 1, .low_open = true, .resume = Resume::kSame});
+  v("scaled_decode", s.scaled_decode,
+    "Whether JPEGs are decoded at 1/2, 1/4 or 1/8 where that is large enough.", any());
+  v("on_error", s.on_error, "What a damaged file leads to.", any());
+  v("error_budget", s.error_budget,
+    "Damaged files that on_error lets pass, a share of all when below 1.", at_least(0));
+  v("cache", s.cache, "Where decoded images are kept; none when left out.", free());
+  v("cache_dir", s.cache_dir,
+    "Folder of cache: disk, and of what on_error: skip has found of the files.", free());
+  v("max_pixels", s.max_pixels, "Largest image that is decoded.",
+    at_least(1).on_resume(Resume::kFree));
+  v("max_file_size", s.max_file_size, "Largest image file in bytes.",
+    at_least(1).on_resume(Resume::kFree));
+  v("shuffle", s.shuffle, "Whether each epoch has an order of its own.", same());
+  v("sampling", s.sampling,
+    "uniform: an epoch has each training sample once; balanced: as many samples of each class, of "
+    "a rare class repeatedly, of a frequent one not all.",
+    same());
+  v("repeats", s.repeats,
+    "Repeated augmentation: an epoch has this many versions of a sample one after the other, and "
+    "as many samples fewer.",
+    Rule{.low = 1, .limit = 64}.on_resume(Resume::kSame));
+  v("prefetch", s.prefetch,
+    "Batches kept ready ahead; 0: one thread reads each when it is wanted; chosen when left out.",
+    Rule{.low = 0, .limit = kMostSamples}.on_resume(Resume::kFree));
+  v("threads", s.threads, "Threads that load; chosen when left out.",
+    count_up_to(kMostThreads).on_resume(Resume::kFree));
+}
+
+}  // namespace trainer::config

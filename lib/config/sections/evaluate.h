@@ -1,0 +1,22 @@
+// The section evaluate.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+namespace trainer::config {
+
+class FieldVisitor;
+
+struct Evaluate {
+  std::optional<std::int64_t> batch_size;  // the training batch size when left out
+  std::int64_t top_k = 5;                  // also reported, when there are more classes than that
+  // Of `evaluate --follow`, in seconds; the first two are those of Estimator's EvalSpec.
+  double start_delay_secs = 120;  // before the first evaluation
+  double throttle_secs = 600;     // at least, between the starts of two evaluations
+  double timeout_secs = 3600;     // without a new checkpoint: give up
+};
+
+void fields(FieldVisitor& v, Evaluate& s);
+
+}  // namespace trainer::config

@@ -1,0 +1,137 @@
+#include "config/sections/parallel.h"
+
+#include "config/field.h"
+
+namespace trainer::config {
+
+template <>
+const Spellings<DeviceKind>& spellings<DeviceKind>() {
+  using Device = DeviceKind;
+  static const Spellings<Device> kNames{
+      {Device::kAuto, "auto"}, {Device::kCpu, "cpu"}, {Device::kCuda, "cuda"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Collective>& spellings<Collective>() {
+  static const Spellings<Collective> kNames{{Collective::kAuto, "auto"},
+                                            {Collective::kRing, "ring"},
+                                            {Collective::kTree, "tree"},
+                                            {Collective::kBcube, "bcube"},
+                                            {Collective::kHalvingDoubling, "halving_doubling"},
+                                            {Collective::kNccl, "nccl"}};
+  return kNames;
+}
+
+template <>
+const Spellings<ConvolutionAlgorithm>& spellings<ConvolutionAlgorithm>() {
+  using Algorithm = ConvolutionAlgorithm;
+  static const Spellings<Algorithm> kNames{{Algorithm::kAuto, "auto"},
+                                           {Algorithm::kDirect, "direct"},
+                                           {Algorithm::kWinograd, "winograd"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Parallel::Strategy>& spellings<Parallel::Strategy>() {
+  using Strategy = Parallel::Strategy;
+  static const Spellings<Strategy> kNames{{Strategy::kAllReduce, "all_reduce"},
+                                          {Strategy::kParameterServer, "parameter_server"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Parallel::LrScaling>& spellings<Parallel::LrScaling>() {
+  using Scaling = Parallel::LrScaling;
+  static const Spellings<Scaling> kNames{
+      {Scaling::kNone, "none"}, {Scaling::kLinear, "linear"}, {Scaling::kSqrt, "sqrt"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Parallel::Shard>& spellings<Parallel::Shard>() {
+  static const Spellings<Parallel::Shard> kNames{{Parallel::Shard::kSample, "sample"},
+                                                 {Parallel::Shard::kOff, "off"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Parallel::Reduction>& spellings<Parallel::Reduction>() {
+  using Reduction = Parallel::Reduction;
+  static const Spellings<Reduction> kNames{{Reduction::kFast, "fast"},
+                                           {Reduction::kOrdered, "ordered"}};
+  return kNames;
+}
+
+static void fields(FieldVisitor& v, ReplicaBatchNorm& s) {
+  v("sync", s.sync,
+    "Whether batch norm in training takes its statistics over all replicas' samples; otherwise "
+    "each over its own, and the moving statistics are averaged.",
+    any());
+}
+
+void fields(FieldVisitor& v, Parallel& s) {
+  v.located(s.loc);
+  v("strategy", s.strategy,
+    "How several processes train one model: all_reduce, in step, or parameter_server, "
+    "asynchronously by way of the ps tasks of TF_CONFIG.",
+    any());
+  v("max_staleness", s.max_staleness,
+    "parameter_server: a gradient is dropped when its parameters have had more updates since they "
+    "were pulled; unbounded when left out.",
+    at_least(0));
+  v("device", s.device, "Where to train.", any());
+  v("gpus", s.gpus,
+    "GPUs of this machine, a replica each: a number, all, or a list of indices in which one may "
+    "come twice. On the CPU a number or list only counts replicas.",
+    within(0, 1023));
+  v("replicas", s.replicas,
+    "Copies of the model in this process, each with its share of the cores and of every batch.",
+    within(1, kMaxReplicas));
+  v("lr_scaling", s.lr_scaling,
+    "How the number of replicas scales the optimizer's learning rate; must be given for more than "
+    "one.",
+    any());
+  v("shard", s.shard,
+    "sample: an epoch's samples are divided among the replicas of all processes; off: each goes "
+    "through all of them in an order of its own.",
+    any());
+  v("evaluate", s.evaluate,
+    "Whether evaluation is spread over all replicas and processes; false: rank 0 evaluates alone, "
+    "with the same result.",
+    any());
+  v("reduction", s.reduction,
+    "ordered: the same bits for any number of replicas of the same global batch.", any());
+  v("micro_batches", s.micro_batches,
+    "Parts that reduction: ordered cuts the global batch into, a power of two.", within(1, 4096));
+  v("bucket_mb", s.bucket_mb,
+    "MiB of gradients that are reduced at once while backward still runs; 0: all of them after it; "
+    "chosen when left out.",
+    at_least(0));
+  v("batch_norm", s.batch_norm, "Batch norm with several replicas.", any());
+  v("deterministic", s.deterministic,
+    "Whether a run gives the same bits every time; false permits sums whose order depends on "
+    "timing; the CPU has none.",
+    any());
+  v("pin", s.pin,
+    "Whether each replica's threads stay on cores of their own, for machines that do nothing else.",
+    any());
+  v("threads", s.threads, "Processor cores to use; all when left out.", count_up_to(kMostThreads));
+  v("lanes", s.lanes, "Micro-batches computed side by side; chosen when left out.",
+    count_up_to(kMostThreads));
+  v("convolution", s.convolution, "Algorithm of convolutions.", any());
+  v("autotune", s.autotune,
+    "On GPUs: whether the first start times what cuDNN and cuBLASLt offer for each layer and keeps "
+    "the fastest for later starts; false takes their own choice.",
+    any());
+  v("timeout", s.timeout,
+    "Longest time that processes wait for each other. One that is silent for half of it counts as "
+    "gone.",
+    any());
+  v("collective", s.collective,
+    "How gradients are summed. On the CPU, over processes: ring, tree (also halving_doubling), "
+    "bcube, or auto, the fastest. On GPUs: nccl, which is auto too.",
+    any());
+}
+
+}  // namespace trainer::config

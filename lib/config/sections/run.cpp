@@ -1,0 +1,27 @@
+#include "config/sections/run.h"
+
+#include "config/field.h"
+
+namespace trainer::config {
+
+void fields(FieldVisitor& v, Run& s) {
+  v.located(s.loc);
+  v("dir", s.dir, "Folder of the run; runs/<name> when left out.", any());
+  v("checkpoint_every", s.checkpoint_every, "Steps, epochs or seconds.", any());
+  v("keep", s.keep, "Checkpoints kept.", at_least(1));
+  v("best", s.best, "Metric whose best checkpoint is kept too, \"\" for none.", any());
+  v("log_every", s.log_every, "Steps, epochs or seconds.", any());
+  v("summary_every", s.summary_every,
+    "Steps, epochs or seconds between points of training in the metrics files and TensorBoard; "
+    "ends of epochs and evaluations have one, too.",
+    any());
+  v("evaluate_every", s.evaluate_every, "Steps, epochs or seconds.", any());
+  v("tensorboard", s.tensorboard, "Whether TensorBoard files are written.", any());
+  v("ledger", s.ledger, "Whether ledger.csv is written: a row a step, for trainer diff.", any());
+  v("price_per_hour", s.price_per_hour,
+    "What an hour of one replica's device costs, in a currency of yours, for the costs of reports "
+    "and sweeps.",
+    at_least(0));
+}
+
+}  // namespace trainer::config

@@ -1,0 +1,122 @@
+#include "config/sections/schedule.h"
+
+#include "config/field.h"
+
+namespace trainer::config {
+
+template <>
+const Spellings<OneCycleSchedule::Anneal>& spellings<OneCycleSchedule::Anneal>() {
+  using Anneal = OneCycleSchedule::Anneal;
+  static const Spellings<Anneal> kNames{{Anneal::kCosine, "cosine"}, {Anneal::kLinear, "linear"}};
+  return kNames;
+}
+
+template <>
+const Spellings<RampUpSchedule::By>& spellings<RampUpSchedule::By>() {
+  using By = RampUpSchedule::By;
+  static const Spellings<By> kNames{{By::kEpoch, "epoch"}, {By::kStep, "step"}};
+  return kNames;
+}
+
+template <>
+const Spellings<RampUpSchedule::Scale>& spellings<RampUpSchedule::Scale>() {
+  using Scale = RampUpSchedule::Scale;
+  static const Spellings<Scale> kNames{
+      {Scale::kNone, "none"}, {Scale::kLinear, "linear"}, {Scale::kSqrt, "sqrt"}};
+  return kNames;
+}
+
+static void fields(FieldVisitor&, ConstantSchedule&) {}
+
+static void fields(FieldVisitor& v, StepSchedule& s) {
+  v("every", s.every, "Steps or epochs between two changes.", no_seconds());
+  v("factor", s.factor, "The rate is multiplied by this.", above(0));
+}
+
+static void fields(FieldVisitor& v, MilestonesSchedule& s) {
+  v("at", s.at, "Steps or epochs at which the rate changes, e.g. [30 epochs, 60 epochs].",
+    no_seconds().items(1).must());
+  v("factor", s.factor, "The rate is multiplied by this at each.", above(0));
+}
+
+static void fields(FieldVisitor& v, ExponentialSchedule& s) {
+  v("decay_every", s.decay_every, "Steps or epochs per decay.", no_seconds());
+  v("decay_rate", s.decay_rate, "Factor per decay.", above(0));
+  v("staircase", s.staircase, "Whether it decays at whole decays only.", any());
+}
+
+static void fields(FieldVisitor& v, CosineSchedule& s) {
+  v("decay_over", s.decay_over, "Steps or epochs of the decay; the whole training when left out.",
+    no_seconds());
+  v("alpha", s.alpha, "Share of the rate left at the end.", within(0, 1));
+}
+
+static void fields(FieldVisitor& v, CosineRestartsSchedule& s) {
+  v("first_decay", s.first_decay, "Steps or epochs of the first decay.", no_seconds().must());
+  v("t_mul", s.t_mul, "Each decay is this many times as long as the one before.", at_least(1));
+  v("m_mul", s.m_mul, "Each decay starts this many times as high as the one before.", above(0));
+  v("alpha", s.alpha, "Share of the rate left at the end of a decay.", within(0, 1));
+}
+
+static void fields(FieldVisitor& v, ReduceOnPlateauSchedule& s) {
+  v("metric", s.metric, "Metric of an evaluation that has to improve.", any());
+  v("factor", s.factor, "The rate is multiplied by this.", inside(0, 1));
+  v("patience", s.patience, "Evaluations without improvement before it is.", at_least(1));
+  v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
+  v("cooldown", s.cooldown, "Evaluations after a reduction that are not counted.", at_least(0));
+  v("min_learning_rate", s.min_learning_rate, "The rate is not reduced below this.", at_least(0));
+}
+
+static void fields(FieldVisitor& v, PolynomialSchedule& s) {
+  v("decay_over", s.decay_over, "Steps or epochs of the decay; the whole training when left out.",
+    no_seconds());
+  v("end_learning_rate", s.end_learning_rate, "Rate at the end.", at_least(0));
+  v("power", s.power, "Power of the remaining share; 1 is linear.", above(0));
+}
+
+static void fields(FieldVisitor& v, OneCycleSchedule& s) {
+  v("rise", s.rise, "Share of the training in which the rate rises.", inside(0, 1));
+  v("div_factor", s.div_factor, "The rate starts at the optimizer's rate divided by this.",
+    at_least(1));
+  v("final_div_factor", s.final_div_factor, "The rate ends at the starting rate divided by this.",
+    at_least(1));
+  v("anneal", s.anneal, "Form of both parts.", any());
+}
+
+static void fields(FieldVisitor& v, RampUpSchedule& s) {
+  v("start", s.start, "Rate at the start.", above(0));
+  v("peak", s.peak, "Rate after the ramp.", above(0));
+  v("floor", s.floor, "Rate that the decay approaches.", above(0));
+  v("ramp_epochs", s.ramp_epochs, "Epochs from start to peak.", at_least(0));
+  v("sustain_epochs", s.sustain_epochs, "Epochs at the peak.", at_least(0));
+  v("decay", s.decay, "Factor an epoch after that, in (0, 1].",
+    {.low = 0, .high = 1, .low_open = true});
+  v("by", s.by, "Whether the rate changes each epoch or each step.", any());
+  v("scale", s.scale, "How the peak grows with the number of replicas; none when left out.", any());
+}
+
+static void fields(FieldVisitor& v, WarmUp& s) {
+  v("over", s.over, "Steps or epochs of the warm-up.", no_seconds());
+  v("start_factor", s.start_factor, "Share of the rate at the start.", within(0, 1));
+}
+
+void fields(FieldVisitor& v, Schedule& s) {
+  v.located(s.loc);
+  v.choice("a schedule", false);
+  kind<ConstantSchedule>(v, s.kind, "constant", "The optimizer's learning rate throughout.");
+  kind<StepSchedule>(v, s.kind, "step", "rate * factor^floor(t / every).");
+  kind<MilestonesSchedule>(v, s.kind, "milestones", "Multiplied by factor at given times.");
+  kind<ExponentialSchedule>(v, s.kind, "exponential", "rate * decay_rate^(t / decay_every).");
+  kind<CosineSchedule>(v, s.kind, "cosine", "Half a cosine down to alpha * rate.");
+  kind<CosineRestartsSchedule>(v, s.kind, "cosine_restarts",
+                               "Half a cosine down, again and again, each longer.");
+  kind<PolynomialSchedule>(v, s.kind, "polynomial", "A polynomial down to end_learning_rate.");
+  kind<OneCycleSchedule>(v, s.kind, "one_cycle",
+                         "From a small rate up to the optimizer's and down to almost nothing.");
+  kind<RampUpSchedule>(v, s.kind, "ramp_up", "Linear from start to peak, then decay to floor.");
+  kind<ReduceOnPlateauSchedule>(v, s.kind, "reduce_on_plateau",
+                                "Reduced when a metric of the evaluations no longer improves.");
+  v("warm_up", s.warm_up, "Linear rise before the schedule; none when left out.", any());
+}
+
+}  // namespace trainer::config

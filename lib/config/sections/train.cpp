@@ -1,0 +1,91 @@
+#include "config/sections/train.h"
+
+#include "config/field.h"
+
+namespace trainer::config {
+
+template <>
+const Spellings<Precision>& spellings<Precision>() {
+  static const Spellings<Precision> kNames{
+      {Precision::kFloat32, "float32"},   {Precision::kTf32, "tf32"},
+      {Precision::kBFloat16, "bfloat16"}, {Precision::kFloat16, "float16"},
+      {Precision::kFloat32, "fp32"},      {Precision::kBFloat16, "bf16"},
+      {Precision::kFloat16, "fp16"}};
+  return kNames;
+}
+
+template <>
+const Spellings<CacheFeatures>& spellings<CacheFeatures>() {
+  static const Spellings<CacheFeatures> kNames{{CacheFeatures::kAuto, "auto"},
+                                               {CacheFeatures::kOn, "on"},
+                                               {CacheFeatures::kMemory, "memory"},
+                                               {CacheFeatures::kDisk, "disk"},
+                                               {CacheFeatures::kOff, "off"}};
+  return kNames;
+}
+
+template <>
+const Spellings<Recompute>& spellings<Recompute>() {
+  static const Spellings<Recompute> kNames{{Recompute::kNone, "none"},
+                                           {Recompute::kBlocks, "blocks"}};
+  return kNames;
+}
+
+static void fields(FieldVisitor& v, EarlyStop& s) {
+  v.located(s.loc);
+  v("metric", s.metric, "Metric that has to improve.", any());
+  v("patience", s.patience, "Evaluations without improvement before it stops.", at_least(1));
+  v("min_delta", s.min_delta, "Smallest change that counts as improvement.", at_least(0));
+  v("restore_best", s.restore_best,
+    "Whether the run ends with the parameters of its best evaluation, those of run.best, in place "
+    "of the last ones.",
+    any());
+}
+
+static void fields(FieldVisitor& v, StopAt& s) {
+  v.located(s.loc);
+  v("metric", s.metric, "Metric of an evaluation.", any());
+  v("value", s.value, "Value at which the run ends: at least this, of a loss at most.",
+    any().must());
+}
+
+void fields(FieldVisitor& v, Train& s) {
+  v.located(s.loc);
+  v("epochs", s.epochs, "Length of the training in epochs.",
+    Rule{.low = 0, .high = 1e6, .low_open = true});
+  v("max_steps", s.max_steps, "Length of the training in steps.", at_least(1));
+  v.group({"epochs", "max_steps"}, true);
+  v("batch_size", s.batch_size,
+    "Samples a step and replica; auto: the most that fit the device's memory, up to 1024.",
+    count_up_to(kMostSamples));
+  v("memory_mb", s.memory_mb,
+    "MiB that batch_size: auto may fill on each replica's device; when left out 90 % of what is "
+    "free on a GPU, half of that on the CPU.",
+    above(0));
+  v("precision", s.precision, "Arithmetic of the layers.", any());
+  v("loss_scale", s.loss_scale,
+    "float16: what the loss is multiplied by before backward, a number or dynamic; dynamic when "
+    "left out.",
+    above(0));
+  v("cache_features", s.cache_features,
+    "Whether outputs of frozen layers are kept, once an image: auto, on, memory, disk or off.",
+    free());
+  v("recompute", s.recompute,
+    "blocks: activations are kept only between blocks of layers and computed again in backward, "
+    "for "
+    "less memory and the same result; none: all are kept.",
+    free());
+  v("class_weight", s.class_weight,
+    "What the training loss of a sample is multiplied by, by its class: a map of classes, by name "
+    "or number, to weights, or balanced: samples / (classes * samples of the class). 1 when left "
+    "out.",
+    at_least(0));
+  v("early_stop", s.early_stop, "Stop when a metric no longer improves; never when left out.",
+    any());
+  v("stop_at", s.stop_at, "Stop when a metric reaches a value; never when left out.", any());
+  v("stop_on_divergence", s.stop_on_divergence,
+    "Whether a loss that diverges ends the run, with a checkpoint; otherwise it is a warning.",
+    warn());
+}
+
+}  // namespace trainer::config
