@@ -63,7 +63,7 @@ std::uint32_t masked_crc(const std::string& data) {
 
 }  // namespace
 
-EventFile::EventFile(const Path& path, double now) : path_(path), file_(path, std::ios::binary) {
+EventFile::EventFile(const Path& path, double now) : file_(path) {
   std::string event;
   double_field(event, 1, now);
   bytes_field(event, 3, "brain.Event:2");
@@ -190,9 +190,8 @@ void EventFile::session_end(bool success, double now) {
 
 void EventFile::record(const std::string& event) {
   const std::string length = raw(static_cast<std::uint64_t>(event.size()));
-  file_ << length << raw(masked_crc(length)) << event << raw(masked_crc(event));
+  file_.append(length + raw(masked_crc(length)) + event + raw(masked_crc(event)));
   file_.flush();
-  if (!file_) throw DataError(path_.string(), "cannot be written; is the disk full?");
 }
 
 }  // namespace trainer::hooks

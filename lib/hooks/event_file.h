@@ -6,12 +6,12 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/append_file.h"
 #include "base/files.h"
 
 namespace trainer::hooks {
@@ -19,7 +19,7 @@ namespace trainer::hooks {
 class EventFile {
  public:
   // Creates the file and writes the version event. `now` in seconds since 1970. Every event is
-  // flushed. Throws DataError, as all calls do, when the file cannot be written.
+  // flushed. Throws DataError, as all calls do, if the file cannot be written.
   EventFile(const Path& path, double now);
 
   // Events of `step` and later in files before this one are of a run that was killed: TensorBoard
@@ -34,13 +34,14 @@ class EventFile {
   void session_end(bool success, double now);
   void image(const std::string& tag, std::int64_t step, double now,
              std::span<const std::uint8_t> png);
+  // Waits until the disk has all events.
+  void sync() { file_.sync(); }
 
  private:
   void plugin_session(const std::string& tag, int field, const std::string& content, double now);
   void record(const std::string& event);
 
-  Path path_;
-  std::ofstream file_;
+  AppendFile file_;
 };
 
 }  // namespace trainer::hooks

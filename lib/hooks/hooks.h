@@ -138,6 +138,10 @@ class Hook {
   virtual void on_start(const RunInfo&) {}
   virtual Request on_step(const Progress&) { return Request::kContinue; }
   virtual Request on_evaluation(const Evaluation&) { return Request::kContinue; }
+  // Called before a checkpoint of the current step becomes visible. A resumed run continues the
+  // files of hooks at that step: all that they hold up to it must be on the disk on return.
+  virtual void before_checkpoint() {}
+  // Called after the checkpoint has its name.
   virtual void on_checkpoint(const Path&) {}
   virtual void on_finish(const Finish&) {}
   // State that resume must restore, as text; "" for none.

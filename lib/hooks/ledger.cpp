@@ -92,10 +92,11 @@ class LedgerHook final : public Hook {
   }
 
   // A run that resumes here drops no step, so that sums over the rows stay those over the steps.
-  void on_checkpoint(const Path&) override {
+  void before_checkpoint() override {
     if (last_.step != written_) write_row();
-    file_->add({last_.step, "parameters",
-                concat(last_.step, ",,,,,,,,", parameters_hash_().substr(0, 16))});
+    file_->write({last_.step, "parameters",
+                  concat(last_.step, ",,,,,,,,", parameters_hash_().substr(0, 16))});
+    file_->sync();
   }
 
   void on_finish(const Finish&) override {

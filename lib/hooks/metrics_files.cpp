@@ -170,6 +170,11 @@ class MetricsFilesHook : public Hook {
     return Request::kContinue;
   }
 
+  void before_checkpoint() override {
+    csv_->sync();
+    jsonl_->sync();
+  }
+
  private:
   void write_window() {
     Json row = {{"step", window_.last().step},

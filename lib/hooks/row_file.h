@@ -2,12 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
+#include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <utility>
 
+#include "base/append_file.h"
 #include "base/error.h"
 #include "base/files.h"
 
@@ -20,17 +21,17 @@ struct Row {
   std::string line;
 };
 
-// A file of rows that a resumed run goes on with: metrics.csv, metrics.jsonl, ledger.csv.
+// A file of rows that a resumed run continues: metrics.csv, metrics.jsonl, ledger.csv.
 class RowFile {
  public:
   // Keeps the rows that a run from `first_step` on will not write again. Removes a last line
-  // without a newline, which a killed run leaves. Throws DataError for a line of another kind.
+  // without a newline, which a killed run leaves. Throws DataError for a line of another kind, as
+  // all calls do if the file cannot be written.
   template <class Rows>
-  RowFile(Path path, std::int64_t first_step, const Rows& rows)
-      : path_(std::move(path)), newest_step_(first_step) {
-    const std::string header = rows.header();
-    const std::string text = std::filesystem::exists(path_) ? read_text_file(path_) : "";
-    std::string kept = header.empty() ? "" : header + '\n';
+  RowFile(const Path& path, std::int64_t first_step, const Rows& rows)
+      : header_(rows.header()), newest_step_(first_step) {
+    const std::string text = std::filesystem::exists(path) ? read_text_file(path) : "";
+    std::string kept = header_.empty() ? "" : header_ + '\n';
     std::int64_t number = 0;
     for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
          at = end + 1) {
@@ -38,44 +39,38 @@ class RowFile {
       if (++number == 1 && rows.is_header(line)) continue;
       const std::optional<Row> row = rows(line);
       if (!row) {
-        throw DataError(concat(path_.string(), ":", number),
+        throw DataError(concat(path.string(), ":", number),
                         "is not a row of a run's metrics; move the file away to resume");
       }
       if (row->step > first_step) continue;
       kept += row->line + '\n';
       if (row->step == first_step) present_.insert(row->split);
     }
-    if (kept != text) write_file_atomic(path_, kept);
-    file_.open(path_, std::ios::app);
-    check();
+    if (kept != text) write_file_atomic(path, kept);
+    file_.emplace(path);
   }
 
-  // One row a step and split: a run that stops, or resumes after its end, evaluates again. The row
-  // is flushed: a kill loses the row in writing and no other.
+  // Writes one row per step and split: a run that stops, or resumes after its end, evaluates
+  // again. The row is flushed, so that a kill loses no other row than the one in writing.
   void add(const Row& row) {
     write(row);
     flush();
   }
-  // As add(), but the row stays in memory until flush().
+  // As add(), but the row stays in memory until flush() or sync().
   void write(const Row& row) {
     if (row.step != newest_step_) present_.clear();
     newest_step_ = row.step;
-    if (present_.insert(row.split).second) file_ << row.line << '\n';
+    if (present_.insert(row.split).second) file_->append(row.line + '\n');
   }
-  void flush() {
-    file_.flush();
-    check();
-  }
+  void flush() { file_->flush(); }
+  // As flush(), and waits until the disk has all rows.
+  void sync() { file_->sync(); }
 
  private:
-  void check() {
-    if (!file_) throw DataError(path_.string(), "cannot be written; is the disk full?");
-  }
-
-  Path path_;
+  std::string header_;
   std::int64_t newest_step_;
-  std::set<std::string> present_;  // splits with a row of newest_step
-  std::ofstream file_;
+  std::set<std::string> present_;  // splits with a row of newest_step_
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace trainer::hooks

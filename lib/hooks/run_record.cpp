@@ -77,7 +77,7 @@ class RunRecordHook final : public Hook {
     session_["seconds"] = p.elapsed;
     return Request::kContinue;
   }
-  void on_checkpoint(const Path&) override { write(); }
+  void before_checkpoint() override { write(); }
 
   void on_finish(const Finish& finish) override {
     session_["seconds"] = finish.wall_seconds;

@@ -34,7 +34,7 @@ struct RunOrigin {
   std::optional<double> price_per_hour;  // run.price_per_hour
 };
 
-// Writes run.json into the run folder at the start, after every checkpoint and at the end. A
+// Writes run.json into the run folder at the start, before every checkpoint and at the end. A
 // resumed run adds a session to those that the file has. "finished" is there once the run has ended
 // by itself, and not after a signal.
 std::unique_ptr<Hook> make_run_record_hook(const RunOrigin& origin);

@@ -76,6 +76,10 @@ class TensorBoardHook : public Hook {
     return Request::kContinue;
   }
 
+  void before_checkpoint() override {
+    for (auto& [split, file] : files_) file.sync();
+  }
+
   void on_finish(const Finish& finish) override {
     const bool success = finish.reason != FinishReason::kInterrupted;
     if (!options_.config.empty()) file("").session_end(success, seconds_since_1970());

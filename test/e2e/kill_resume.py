@@ -3,9 +3,10 @@
 
     test/e2e/kill_resume.py build/trainer configs/digits.yaml --kills 20 --set train.epochs=1
 
-Ends with 0 when the parameters' SHA-256 and the metrics are equal, 1 otherwise.
+Ends with 0 when the parameters' SHA-256, the metrics and the ledgers' rows are equal, 1 otherwise.
 """
 import argparse
+import csv
 import json
 import random
 import shutil
@@ -25,6 +26,15 @@ def finished(process):
     if process.returncode != 0:
         raise SystemExit(f"the run ended with {process.returncode}: {err}")
     return json.loads(out.splitlines()[-1])
+
+
+def ledger(folder):
+    """The rows of ledger.csv without their times, and the parameter hashes by step."""
+    with open(f"{folder}/ledger.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    steps = [{key: row[key] for key in row if key not in ("seconds", "wait_seconds")}
+             for row in rows if not row["parameters"]]
+    return steps, {row["step"]: row["parameters"] for row in rows if row["parameters"]}
 
 
 def main():
@@ -54,14 +64,18 @@ def main():
                 process.communicate()
                 kills += 1
         parts = finished(train(arguments.program, arguments.config, f"{folder}/parts", more))
+        whole_rows, whole_hashes = ledger(f"{folder}/whole")
+        rows, hashes = ledger(f"{folder}/parts")
     finally:
         shutil.rmtree(folder)
     same = all(whole[key] == parts[key] for key in ("steps", "parameters_sha256", "metrics"))
+    complete = rows == whole_rows and all(whole_hashes.get(step, value) == value for step, value in hashes.items())
     print(f"{kills} kills, run of {seconds:.1f} s, {whole['steps']} steps")
     print(f"whole   {whole['parameters_sha256']} {whole['metrics']}")
     print(f"resumed {parts['parameters_sha256']} {parts['metrics']}")
-    print("equal" if same else "DIFFERENT")
-    return 0 if same else 1
+    print(f"ledger: {len(whole_rows)} rows whole, {len(rows)} rows resumed, {'equal' if complete else 'DIFFERENT'}")
+    print("equal" if same and complete else "DIFFERENT")
+    return 0 if same and complete else 1
 
 
 if __name__ == "__main__":

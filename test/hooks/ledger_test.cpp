@@ -34,10 +34,10 @@ TEST_CASE("the ledger has a row a step and one a checkpoint") {
   const TemporaryFolder folder;
   const auto hook = ledger();
   hook->on_start(run_info(folder.path()));
-  hook->on_checkpoint("");
+  hook->before_checkpoint();
   hook->on_step(with_samples(1));
   hook->on_step(after_step(2));
-  hook->on_checkpoint("");
+  hook->before_checkpoint();
   hook->on_finish(finish(FinishReason::kDone));
   const auto lines = lines_of(read_text_file(folder.path() / "ledger.csv"));
   REQUIRE(lines.size() == 5);
@@ -68,7 +68,7 @@ TEST_CASE("a resumed ledger has every step once") {
     hook->on_start(run_info(folder.path()));
     hook->on_step(after_step(1));
     hook->on_step(after_step(2));
-    hook->on_checkpoint("");
+    hook->before_checkpoint();
     hook->on_step(after_step(3));  // the process is killed here
   }
   const auto hook = ledger();
@@ -139,10 +139,10 @@ TEST_CASE("the ledger of a long run grows ever more slowly, and its sums are tho
     for (std::int64_t step = from + 1; step <= to; ++step) hook->on_step(with_samples(step));
   };
   train(0, kDense);
-  hook->on_checkpoint("");
+  hook->before_checkpoint();
   CHECK(sums_of(folder.path()).rows == kDense);
   train(kDense, kStop);
-  hook->on_checkpoint("");  // between two rows
+  hook->before_checkpoint();  // between two rows
   train(kStop, kStop + 100);
   hook = ledger();  // killed, and resumed from the checkpoint
   hook->on_start(run_info(folder.path(), kStop));
@@ -172,7 +172,7 @@ TEST_CASE("the record of a run says what made it and how it ended") {
     const auto hook = make_run_record_hook(origin);
     hook->on_start(run_info(folder.path()));
     hook->on_step(after_step(5));
-    hook->on_checkpoint("");
+    hook->before_checkpoint();
     CHECK_FALSE(record_in(folder.path()).contains("finished"));
     hook->on_finish(finish(FinishReason::kInterrupted, 5));
     CHECK_FALSE(record_in(folder.path()).contains("finished"));

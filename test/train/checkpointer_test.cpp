@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "hooks/run_record.h"
 #include "support.h"
 #include "train/session/session.h"
 
@@ -71,6 +72,67 @@ TEST_CASE("checkpointer: the newest that can be read, with a warning for one tha
                     std::string("damaged"));
   CHECK_THROWS_WITH_AS(checkpointer.load_latest(),
                        doctest::Contains("none of the 2 checkpoints can be used"), DataError);
+}
+
+namespace {
+
+// Notes which files of the run are complete when a checkpoint gets its name.
+class PublishWatch final : public hooks::Hook {
+ public:
+  PublishWatch(Path run, std::vector<std::string>& notes) : run_(std::move(run)), notes_(notes) {}
+  std::string name() const override { return "publish_watch"; }
+  void before_checkpoint() override {
+    notes_.push_back(list_checkpoints().empty() ? "not there" : "there");
+  }
+  void on_checkpoint(const Path&) override {
+    notes_.push_back(list_checkpoints().empty() ? "not there" : "there");
+    for (const char* name : {"ledger.csv", "metrics.csv", "metrics.jsonl", "run.json"}) {
+      const std::string text = read_text_file(run_ / name);
+      notes_.push_back(concat(name, " ", std::count(text.begin(), text.end(), '\n')));
+    }
+    notes_.push_back(read_text_file(run_ / "run.json").find("\"seconds\":7.5") != std::string::npos
+                         ? "seconds of the last step"
+                         : "old seconds");
+  }
+
+ private:
+  std::vector<checkpoint::Saved> list_checkpoints() const {
+    return checkpoint::list_checkpoints(checkpoint_folder(run_));
+  }
+  Path run_;
+  std::vector<std::string>& notes_;
+};
+
+}  // namespace
+
+TEST_CASE("checkpointer: a checkpoint gets its name, the rows of all its steps are in the files") {
+  Subject subject;
+  std::vector<std::string> notes;
+  std::vector<std::unique_ptr<hooks::Hook>>& all = subject.job.hooks;
+  all.clear();
+  all.push_back(std::make_unique<PublishWatch>(subject.job.run, notes));
+  all.push_back(hooks::make_metrics_files_hook({1, config::Duration::Unit::kSteps}));
+  all.push_back(hooks::make_ledger_hook([] { return std::string(64, 'a'); }));
+  all.push_back(hooks::make_run_record_hook({}));
+  hooks::RunInfo info;
+  info.dir = subject.job.run;
+  info.total_steps = 24;
+  info.steps_per_epoch = 6;
+  for (const auto& hook : all) hook->on_start(info);
+  // Steps of a millisecond: no row is old enough to be flushed by itself.
+  for (std::int64_t step = 1; step <= 3; ++step) {
+    hooks::Progress progress;
+    progress.step = step;
+    progress.samples = 4;
+    progress.step_seconds = 0.001;
+    progress.elapsed = step == 3 ? 7.5 : 0.001;
+    for (const auto& hook : all) hook->on_step(progress);
+  }
+  Session session(subject.job);
+  session.state.step = 3;
+  Checkpointer(session).save();
+  CHECK(notes == Events{"not there", "there", "ledger.csv 5", "metrics.csv 4", "metrics.jsonl 3",
+                        "run.json 1", "seconds of the last step"});
 }
 
 TEST_CASE("checkpointer: a resumed state is saved already, and its best is marked") {

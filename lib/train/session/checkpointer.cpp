@@ -63,6 +63,7 @@ void Checkpointer::save() {
   saved_ = std::move(metadata);
   session_.saved_step = state.step;
   if (!store_) return;
+  for (const auto& hook : job.hooks) hook->before_checkpoint();
   const Path path = store_->save(state.step, tensors, saved_);
   job.strategy.record_checkpoint();
   for (const auto& hook : job.hooks) hook->on_checkpoint(path);

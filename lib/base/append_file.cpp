@@ -1,0 +1,80 @@
+#include "base/append_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace trainer {
+namespace {
+
+// Returns 0, or the error number. Removes from `text` what was written.
+int write_pending(int fd, std::string& text) {
+  std::size_t done = 0;
+  int error = 0;
+  while (done < text.size() && error == 0) {
+    const ssize_t put = ::write(fd, text.data() + done, text.size() - done);
+    if (put >= 0) {
+      done += static_cast<std::size_t>(put);
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  text.erase(0, done);
+  return error;
+}
+
+}  // namespace
+
+AppendFile::AppendFile(const Path& path) : path_(path) { open(); }
+
+AppendFile::~AppendFile() {
+  if (fd_ < 0) return;
+  static_cast<void>(write_pending(fd_, pending_));
+  ::close(fd_);
+}
+
+void AppendFile::open() {
+  fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (fd_ < 0) throw DataError(path_, concat("cannot open: ", std::strerror(errno)));
+  struct stat info {};
+  has_content_ = ::fstat(fd_, &info) == 0 && info.st_size > 0;
+}
+
+void AppendFile::flush() {
+  if (pending_.empty()) return;
+  if (const int error = write_pending(fd_, pending_); error != 0) {
+    pending_.clear();
+    throw DataError(path_, concat("cannot write: ", std::strerror(error)));
+  }
+  has_content_ = true;
+}
+
+void AppendFile::sync() {
+  flush();
+  // Pipes and devices cannot be synced.
+  if (::fsync(fd_) != 0 && errno != EINVAL && errno != EROFS) {
+    throw DataError(path_, concat("cannot sync to the disk: ", std::strerror(errno)));
+  }
+}
+
+bool AppendFile::is_in_place() const {
+  struct stat held {
+  }, named{};
+  if (::fstat(fd_, &held) != 0 || ::stat(path_.c_str(), &named) != 0) return false;
+  if (held.st_dev != named.st_dev || held.st_ino != named.st_ino) return false;
+  return !S_ISREG(held.st_mode) || !has_content_ || held.st_size > 0;
+}
+
+bool AppendFile::reopen() {
+  ::close(fd_);
+  fd_ = -1;
+  open();
+  return !has_content_;
+}
+
+}  // namespace trainer

@@ -1,0 +1,44 @@
+// A file that grows at its end: metrics, ledgers and event files of a run.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/files.h"
+
+namespace trainer {
+
+// Other processes may read, move or remove the file meanwhile. One thread at a time. All calls but
+// is_in_place() throw DataError with the system's reason.
+class AppendFile {
+ public:
+  // Opens the file, or creates it.
+  explicit AppendFile(const Path& path);
+  // Writes the pending text and ignores errors.
+  ~AppendFile();
+  AppendFile(const AppendFile&) = delete;
+  AppendFile& operator=(const AppendFile&) = delete;
+
+  const Path& path() const { return path_; }
+  // Keeps the text in memory until flush() or sync().
+  void append(std::string_view text) { pending_ += text; }
+  // Hands the pending text to the system, so that a kill of the process does not lose it.
+  void flush();
+  // As flush(), and waits until the disk has it.
+  void sync();
+  // Whether the path still names this file, and the file has not been emptied.
+  bool is_in_place() const;
+  // Opens the path anew after it was moved, removed, replaced or emptied. Keeps the pending text.
+  // Returns whether the file is empty.
+  bool reopen();
+
+ private:
+  void open();
+
+  Path path_;
+  int fd_ = -1;
+  std::string pending_;
+  bool has_content_ = false;  // when this process last looked
+};
+
+}  // namespace trainer
