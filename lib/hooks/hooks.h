@@ -68,7 +68,8 @@ struct Progress {
   bool skipped = false;
   // As backend::Numbers has it; not a number where this process does not update.
   double gradient_norm = std::numeric_limits<double>::quiet_NaN();
-  // A hash of which samples this process trained on, in their order; 0 where that is not known.
+  // A hash of the samples of all ranks and of their order in the step; 0 if that is not known. It
+  // does not depend on how the ranks divide the samples.
   std::uint64_t sample_ids = 0;
 };
 

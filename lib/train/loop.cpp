@@ -184,7 +184,7 @@ bool Loop::read_step() {
   return true;
 }
 
-// What is due after the step, the same on all ranks. Completes loss and accuracy.
+// What is due after the step, the same on all ranks. Completes loss, accuracy and sample_ids.
 DueActions Loop::agree(const StepOutcome& outcome, hooks::Progress& progress) {
   StepVerdict own;
   own.loss = progress.loss;
@@ -193,9 +193,11 @@ DueActions Loop::agree(const StepOutcome& outcome, hooks::Progress& progress) {
   own.due = schedule_.due(state_.step, progress.elapsed);
   own.due.interrupted = strategy_.stop_requested();
   own.unreadable = !session_.failure.message().empty();
+  own.sample_ids = progress.sample_ids;
   const StepVerdict verdict = strategy_.agree(own, clock_.ranks());
   session_.failure.set_any_rank(verdict.unreadable);
   progress.loss = verdict.loss + verdict.penalty.value_or(0);
+  progress.sample_ids = verdict.sample_ids;
   progress.accuracy = has_classes_ ? verdict.accuracy : std::numeric_limits<double>::quiet_NaN();
   return verdict.due;
 }

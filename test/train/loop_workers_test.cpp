@@ -136,6 +136,30 @@ TEST_CASE("workers: with ordered sums they end with the bits of one process") {
   CHECK(workers.run()[0].finish.parameters_sha256 == alone.run().parameters_sha256);
 }
 
+TEST_CASE("workers: the hash of a step's samples is that of one process, whoever reads them") {
+  Trial alone(run_config());
+  alone.run();
+  REQUIRE(alone.sample_ids.size() == 6);
+  CHECK(std::set(alone.sample_ids.begin(), alone.sample_ids.end()).size() == 6);
+  Workers workers(worker_config());
+  const auto ended = workers.run();
+  CHECK(ended[0].error == "");
+  CHECK(workers.trials[0].sample_ids == alone.sample_ids);
+  // Half the batch in two parts, accumulated.
+  config::Config parts = run_config();
+  parts.train.batch_size = 2;
+  parts.optimizer.accumulate = 2;
+  Trial accumulated(parts);
+  accumulated.run();
+  CHECK(accumulated.sample_ids == alone.sample_ids);
+  // Another seed shuffles otherwise.
+  config::Config other = run_config();
+  other.seed = 7;
+  Trial shuffled(other);
+  shuffled.run();
+  CHECK(shuffled.sample_ids != alone.sample_ids);
+}
+
 TEST_CASE("workers: the chief knows where the time of every rank went, and the straggler") {
   Workers workers(worker_config());
   Trial& slow = workers.trials[1];

@@ -41,6 +41,8 @@ TEST_CASE("verdict: every field survives alone") {
   check([](auto& v) { v.due.request = Request::kStop; },
         [](const auto& v) { return v.due.request == Request::kStop; });
   check([](auto& v) { v.unreadable = true; }, [](const auto& v) { return v.unreadable; });
+  check([](auto& v) { v.sample_ids = 0x8123456789abcdefu; },
+        [](const auto& v) { return v.sample_ids == 0x8123456789abcdefu; });
 }
 
 TEST_CASE("verdict: shares are summed, the penalty is that of each rank which has one") {
@@ -52,6 +54,14 @@ TEST_CASE("verdict: shares are summed, the penalty is that of each rank which ha
   const StepVerdict verdict = verdict_of({one, two, three});
   CHECK(verdict.loss == 1.5);
   CHECK(verdict.penalty == 3.0);
+}
+
+TEST_CASE("verdict: hashes of samples are summed modulo 2^64") {
+  StepVerdict one, two, three;
+  one.sample_ids = 0xffffffffffffffffu;
+  two.sample_ids = 0xffffffff00000003u;
+  three.sample_ids = 7;
+  CHECK(verdict_of({one, two, three}).sample_ids == 0xffffffff00000009u);
 }
 
 TEST_CASE("due actions: the strongest request, and whatever is due in either") {

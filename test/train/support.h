@@ -77,8 +77,12 @@ class RecordingHook final : public hooks::Hook {
  public:
   using AtStep = std::function<Request(std::int64_t)>;
   RecordingHook(std::vector<std::string>& events, std::vector<std::string>& ranks,
-                std::vector<double>& rates, AtStep at_step)
-      : events_(events), ranks_(ranks), rates_(rates), at_step_(std::move(at_step)) {}
+                std::vector<double>& rates, std::vector<std::uint64_t>& sample_ids, AtStep at_step)
+      : events_(events),
+        ranks_(ranks),
+        rates_(rates),
+        sample_ids_(sample_ids),
+        at_step_(std::move(at_step)) {}
 
   std::string name() const override { return "recording"; }
   void on_start(const hooks::RunInfo& info) override {
@@ -87,6 +91,7 @@ class RecordingHook final : public hooks::Hook {
   }
   Request on_step(const hooks::Progress& progress) override {
     events_.push_back(concat("step ", progress.step));
+    sample_ids_.push_back(progress.sample_ids);
     rates_.push_back(progress.learning_rate);
     return at_step_ ? at_step_(progress.step) : Request::kContinue;
   }
@@ -106,6 +111,7 @@ class RecordingHook final : public hooks::Hook {
   std::vector<std::string>& events_;
   std::vector<std::string>& ranks_;
   std::vector<double>& rates_;
+  std::vector<std::uint64_t>& sample_ids_;
   AtStep at_step_;
 };
 
@@ -163,7 +169,7 @@ struct Trial {
     job.clock = [&] { return seconds; };
     if (strategy.is_chief()) {
       prepare_run_folder(job.run, config, start);
-      job.hooks.push_back(std::make_unique<RecordingHook>(events, ranks, rates, at_step));
+      job.hooks.push_back(std::make_unique<RecordingHook>(events, ranks, rates, sample_ids, at_step));
     }
     return train::train(job);
   }
@@ -191,6 +197,7 @@ struct Trial {
   std::vector<Notice> warnings;
   std::vector<std::string> ranks;  // the names of the ranks
   std::vector<double> rates;       // the learning rate of every step
+  std::vector<std::uint64_t> sample_ids;  // the hash of the samples of every step
 };
 
 using Events = std::vector<std::string>;

@@ -6,6 +6,13 @@ namespace trainer::train {
 
 using hooks::Request;
 
+namespace {
+
+// Doubles add halves of 64-bit numbers exactly for up to 2^21 ranks.
+constexpr std::uint64_t kLowHalf = 0xffffffffu;
+
+}  // namespace
+
 void DueActions::merge(const DueActions& other) {
   evaluate = evaluate || other.evaluate;
   save = save || other.save;
@@ -24,12 +31,14 @@ StepVerdict::Numbers StepVerdict::to_numbers() const {
           flag(due.request == Request::kStop),
           penalty.value_or(0),
           flag(penalty.has_value()),
-          flag(unreadable)};
+          flag(unreadable),
+          static_cast<double>(sample_ids & kLowHalf),
+          static_cast<double>(sample_ids >> 32)};
 }
 
 StepVerdict StepVerdict::from_sum(const Numbers& sum) {
   const auto [loss, accuracy, interrupted, evaluate, save, wants_save, wants_stop, penalty,
-              penalties, unreadable] = sum;
+              penalties, unreadable, ids_low, ids_high] = sum;
   StepVerdict verdict;
   verdict.loss = loss;
   verdict.accuracy = accuracy;
@@ -41,6 +50,8 @@ StepVerdict StepVerdict::from_sum(const Numbers& sum) {
   // The same on all ranks that have one.
   if (penalties > 0) verdict.penalty = penalty / penalties;
   verdict.unreadable = unreadable > 0;
+  verdict.sample_ids =
+      static_cast<std::uint64_t>(ids_low) + (static_cast<std::uint64_t>(ids_high) << 32);
   return verdict;
 }
 

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 #include "hooks/hooks.h"
@@ -29,10 +30,11 @@ struct StepVerdict {
   std::optional<double> penalty;  // of the weights; nothing from a rank without samples
   DueActions due;
   bool unreadable = false;  // the data of a step to come cannot be read
+  std::uint64_t sample_ids = 0;  // hooks::Progress::sample_ids, the shares summed modulo 2^64
 
   // The verdict is the element-wise sum of the numbers of all ranks. Ranks other than the chief
   // give zeros for what follows from its clock and hooks.
-  static constexpr std::size_t kNumbers = 10;
+  static constexpr std::size_t kNumbers = 12;
   using Numbers = std::array<double, kNumbers>;
   Numbers to_numbers() const;
   static StepVerdict from_sum(const Numbers& sum);

@@ -11,13 +11,22 @@
 namespace trainer::train {
 namespace {
 
-// FNV-1a over the numbers of the samples, from the hash of those before them.
-std::uint64_t hash_samples(const std::vector<std::int64_t>& indices, std::uint64_t before) {
-  std::uint64_t hash = before == 0 ? 0xcbf29ce484222325u : before;
-  for (const std::int64_t index : indices) {
-    hash = (hash ^ static_cast<std::uint64_t>(index)) * 0x100000001b3u;
+// The finalizer of SplitMix64, a bijection whose every output bit depends on all input bits.
+std::uint64_t mix_bits(std::uint64_t value) {
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ value >> 27) * 0x94d049bb133111ebu;
+  return value ^ value >> 31;
+}
+
+// A sum over the samples, each hashed with its position in the step, so that the sum over the ranks
+// does not depend on how the ranks divide the samples.
+std::uint64_t hash_samples(const data::Batch& batch, std::int64_t first_position) {
+  std::uint64_t sum = 0;
+  auto position = static_cast<std::uint64_t>(first_position);
+  for (const std::int64_t index : batch.indices) {
+    sum += mix_bits(mix_bits(++position) ^ static_cast<std::uint64_t>(index));
   }
-  return hash;
+  return sum;
 }
 
 }  // namespace
@@ -132,7 +141,7 @@ bool SynchronousStrategy::launch_calls(Step& step) {
     engine.launch(input, scalars);
     feed_->keep_features(*batch);
     calls_.push_back({&step, batch, input, scalars});
-    step.sample_ids = hash_samples(batch->indices, step.sample_ids);
+    step.sample_ids += hash_samples(*batch, done + batch->offset);
     done += batch->global;
   }
   return true;

@@ -45,7 +45,7 @@ class SynchronousStrategy : public Strategy {
     double learning_rate = 0;
     double loss = 0;  // sums over the samples of this process
     std::int64_t correct = 0;
-    std::uint64_t sample_ids = 0;   // hash of this process's samples
+    std::uint64_t sample_ids = 0;   // the share of this process
     std::optional<double> penalty;  // of the newest call
     std::optional<NotFinite> not_finite;
     bool has_bad_data = false;               // its samples are not finite
