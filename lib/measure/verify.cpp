@@ -77,6 +77,7 @@ Config shortened(const Config& config, std::int64_t steps) {
   made.train.epochs.reset();
   made.train.max_steps = steps;
   made.train.early_stop.reset();
+  made.train.stop_at.reset();
   made.run.best.clear();
   const config::Duration never{static_cast<double>(steps + 1), config::Duration::Unit::kSteps};
   made.run.checkpoint_every = made.run.evaluate_every = never;

@@ -114,6 +114,21 @@ TEST_CASE("verify: a resumed run ends as one in one go") {
   CHECK(result.holds());
 }
 
+TEST_CASE("verify resume: config with stop_at or early_stop, the resumed run makes all steps") {
+  Subject subject(kPlain);
+  SUBCASE("stop_at") { subject.config.train.stop_at = config::StopAt{"test/accuracy", 0, {}}; }
+  SUBCASE("early_stop") {
+    subject.config.train.early_stop = config::EarlyStop{"test/accuracy", 1, 0, true, {}};
+  }
+  VerifyOptions options;
+  options.steps = 6;
+  const Verification result = verify_resume(subject.config, subject.data, subject.model, options);
+  REQUIRE(result.rows.size() == 2);
+  CHECK(result.rows[0].steps == 6);
+  CHECK(result.rows[1].steps == 6);
+  CHECK(result.holds());
+}
+
 TEST_CASE("verify: a promise that does not hold is told") {
   Verification result;
   result.rows.push_back({"ordered", "1 x 4", 2, std::string(64, 'a'), 0, 1.5, true});

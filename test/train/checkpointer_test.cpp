@@ -21,9 +21,8 @@ struct Subject {
     engine.initialise(1);
     job.run = trial.folder.path() / "run";
     job.warn = [this](const Notice& notice) { trial.warnings.push_back(notice); };
-    job.hooks.push_back(
-        std::make_unique<RecordingHook>(trial.events, trial.ranks, trial.rates, trial.sample_ids,
-                                        nullptr));
+    job.hooks.push_back(std::make_unique<RecordingHook>(trial.events, trial.ranks, trial.rates,
+                                                        trial.sample_ids, nullptr));
     prepare_run_folder(job.run, trial.config, Start::kFresh);
   }
 

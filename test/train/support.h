@@ -169,7 +169,8 @@ struct Trial {
     job.clock = [&] { return seconds; };
     if (strategy.is_chief()) {
       prepare_run_folder(job.run, config, start);
-      job.hooks.push_back(std::make_unique<RecordingHook>(events, ranks, rates, sample_ids, at_step));
+      job.hooks.push_back(
+          std::make_unique<RecordingHook>(events, ranks, rates, sample_ids, at_step));
     }
     return train::train(job);
   }
@@ -195,8 +196,8 @@ struct Trial {
   engine::Replicas* replicas = nullptr;  // during a run
   std::vector<std::string> events;
   std::vector<Notice> warnings;
-  std::vector<std::string> ranks;  // the names of the ranks
-  std::vector<double> rates;       // the learning rate of every step
+  std::vector<std::string> ranks;         // the names of the ranks
+  std::vector<double> rates;              // the learning rate of every step
   std::vector<std::uint64_t> sample_ids;  // the hash of the samples of every step
 };
 

@@ -29,7 +29,7 @@ struct StepVerdict {
   double accuracy = 0;            // the same
   std::optional<double> penalty;  // of the weights; nothing from a rank without samples
   DueActions due;
-  bool unreadable = false;  // the data of a step to come cannot be read
+  bool unreadable = false;       // the data of a step to come cannot be read
   std::uint64_t sample_ids = 0;  // hooks::Progress::sample_ids, the shares summed modulo 2^64
 
   // The verdict is the element-wise sum of the numbers of all ranks. Ranks other than the chief
