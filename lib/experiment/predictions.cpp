@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/formats/json_number.h"
 #include "base/text.h"
 #include "experiment/statistics.h"
 
@@ -20,9 +21,10 @@ std::optional<Predictions> read_predictions(const Path& run) {
     if (line.empty()) continue;
     try {
       const Json json = Json::parse(line);
-      predictions[{json.value("file", ""), json.at("index").get<std::int64_t>()}] = {
-          json.at("class").get<std::string>(), json.at("label").get<std::string>()};
-    } catch (const Json::exception&) {
+      const std::int64_t index = whole_number(json.at("index")).value();
+      predictions[{json.value("file", ""), index}] = {json.at("class").get<std::string>(),
+                                                      json.at("label").get<std::string>()};
+    } catch (const std::exception&) {
       throw DataError(
           concat(file.string(), ":", number),
           "is not a prediction of a labelled sample; write the file with: trainer predict " +

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <unordered_map>
 
 #include "base/error.h"
+#include "base/formats/json_number.h"
 #include "base/text.h"
 #include "config/config.h"
 
@@ -18,13 +20,15 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double real_of(const std::string& text) { return parse_real(text).value_or(kNone); }
 
-// The value of a key, or `otherwise` where it is absent or of another type.
+// The value of a key, or `otherwise` where it is absent, of another type or too large a number.
 template <class T>
 T value_of(const SortedJson& json, const char* key, T otherwise) {
   const auto found = json.find(key);
   if (found == json.end()) return otherwise;
   if constexpr (std::is_same_v<T, std::string>) {
     return found->is_string() ? found->template get<T>() : otherwise;
+  } else if constexpr (std::is_same_v<T, std::int64_t>) {
+    return whole_number(*found).value_or(otherwise);
   } else {
     return found->is_number() ? found->template get<T>() : otherwise;
   }
@@ -40,6 +44,7 @@ class CsvFile {
     lines.pop_back();
     if (lines.empty()) return;
     columns_ = split_text(lines.front(), ',');
+    for (std::size_t i = 0; i < columns_.size(); ++i) places_.try_emplace(columns_[i], i);
     for (std::size_t i = 1; i < lines.size(); ++i) {
       rows_.push_back(split_text(lines[i], ','));
       if (rows_.back().size() == columns_.size()) continue;
@@ -50,9 +55,8 @@ class CsvFile {
   std::size_t size() const { return rows_.size(); }
   const std::vector<std::string>& columns() const { return columns_; }
   std::string operator()(std::size_t row, const std::string& column) const {
-    const auto found = std::find(columns_.begin(), columns_.end(), column);
-    if (found == columns_.end()) return "";
-    return rows_[row][static_cast<std::size_t>(found - columns_.begin())];
+    const auto found = places_.find(column);
+    return found == places_.end() ? "" : rows_[row][found->second];
   }
   std::int64_t step(std::size_t row) const {
     const auto step = parse_integer((*this)(row, "step"));
@@ -63,14 +67,16 @@ class CsvFile {
  private:
   Path path_;
   std::vector<std::string> columns_;
+  std::unordered_map<std::string, std::size_t> places_;  // of the columns
   std::vector<std::vector<std::string>> rows_;
 };
 
 // "gpu0_utilization"
 bool is_of_device(const std::string& column) {
+  constexpr std::size_t kMaxDigits = 4;
   if (!column.starts_with("gpu")) return false;
   const std::size_t end = column.find_first_not_of("0123456789", 3);
-  return end != 3 && end != std::string::npos && column[end] == '_';
+  return end != 3 && end <= 3 + kMaxDigits && column[end] == '_';
 }
 
 void read_metrics(const Path& path, RunFiles& run) {
@@ -89,6 +95,50 @@ void read_metrics(const Path& path, RunFiles& run) {
   }
 }
 
+// Sums of such counts do not overflow.
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
+
+std::int64_t count_of(const std::string& text) {
+  const std::int64_t count = parse_integer(text).value_or(0);
+  return count >= 0 && count <= kMaxCount ? count : 0;
+}
+
+std::int64_t count_of(const SortedJson& json) {
+  const std::optional<std::int64_t> count = whole_number(json);
+  if (count && *count >= 0 && *count <= kMaxCount) return *count;
+  throw std::range_error(concat("expected a number of samples, found ", json.type_name()));
+}
+
+std::vector<std::int64_t> counts_of(const SortedJson& json) {
+  if (!json.is_array()) throw std::range_error("expected a list of numbers of samples");
+  std::vector<std::int64_t> counts;
+  counts.reserve(json.size());
+  for (const SortedJson& count : json) counts.push_back(count_of(count));
+  return counts;
+}
+
+// The rows of a matrix are the true classes.
+void read_confusion(const SortedJson& json, SplitResult& result) {
+  const std::size_t classes = json.size();
+  result.classes.assign(classes, {});
+  for (std::size_t r = 0; r < classes; ++r) {
+    const std::vector<std::int64_t> row = counts_of(json.at(r));
+    if (row.size() != classes) {
+      throw std::range_error(concat("the confusion matrix has ", classes, " rows, and row ", r + 1,
+                                    " has ", row.size(), " numbers"));
+    }
+    for (std::size_t c = 0; c < classes; ++c) {
+      if (row[c] == 0) continue;
+      result.classes[r].support += row[c];
+      result.classes[c].predicted += row[c];
+      if (r == c) result.classes[r].correct = row[c];
+      result.confusions.push_back(
+          {static_cast<std::int64_t>(r), static_cast<std::int64_t>(c), row[c]});
+    }
+  }
+  engine::keep_largest_confusions(result.confusions, result.confusions.size());
+}
+
 void read_ledger(const Path& path, RunFiles& run) {
   const CsvFile file(path);
   for (std::size_t i = 0; i < file.size(); ++i) {
@@ -97,9 +147,9 @@ void read_ledger(const Path& path, RunFiles& run) {
       run.parameters[file.step(i)] = parameters;
       continue;
     }
-    run.ledger.push_back({file.step(i), parse_integer(file(i, "samples")).value_or(0),
-                          file(i, "loss"), file(i, "learning_rate"), file(i, "sample_ids"),
-                          file(i, "gradient_norm"), parse_real(file(i, "seconds")).value_or(0),
+    run.ledger.push_back({file.step(i), count_of(file(i, "samples")), file(i, "loss"),
+                          file(i, "learning_rate"), file(i, "sample_ids"), file(i, "gradient_norm"),
+                          parse_real(file(i, "seconds")).value_or(0),
                           parse_real(file(i, "wait_seconds")).value_or(0)});
   }
 }
@@ -117,7 +167,7 @@ Finished finished_of(const SortedJson& json) {
     result.accuracy = value_of(metrics, "accuracy", kNone);
     result.count = value_of<std::int64_t>(metrics, "count", 0);
     result.correct = value_of<std::int64_t>(metrics, "correct", 0);
-    if (metrics.contains("confusion")) metrics["confusion"].get_to(result.confusion);
+    if (metrics.contains("confusion")) read_confusion(metrics["confusion"], result);
   }
   return finished;
 }
@@ -132,7 +182,8 @@ void read_step_times(const SortedJson& json, RunFiles& run) {
       mean[phase] = value_of(rank, engine::column_of(phase).c_str(), 0.0);
     }
   }
-  run.step_times.add(means, value_of<std::int64_t>(json, "steps", 0));
+  run.step_times.add(
+      means, std::clamp<std::int64_t>(value_of<std::int64_t>(json, "steps", 0), 0, kMaxCount));
 }
 
 void read_record(const SortedJson& json, RunFiles& run) {
@@ -158,8 +209,8 @@ void read_record(const SortedJson& json, RunFiles& run) {
     const char* const name = to_string(which);
     if (!json.contains("splits") || !json["splits"].contains(name)) continue;
     const SortedJson& split = json["splits"][name];
-    run.splits.push_back({which, value_of<std::int64_t>(split, "samples", 0),
-                          split.at("classes").get<std::vector<std::int64_t>>()});
+    run.splits.push_back(
+        {which, value_of<std::int64_t>(split, "samples", 0), counts_of(split.at("classes"))});
   }
   run.steps_per_epoch = value_of<std::int64_t>(json, "steps_per_epoch", 0);
   run.total_steps = value_of<std::int64_t>(json, "total_steps", 0);
@@ -194,6 +245,8 @@ RunFiles read_run(const Path& folder) {
   try {
     read_record(SortedJson::parse(read_text_file(record)), run);
   } catch (const SortedJson::exception& error) {
+    throw DataError(record.string(), concat("is damaged: ", error.what()));
+  } catch (const std::range_error& error) {
     throw DataError(record.string(), concat("is damaged: ", error.what()));
   }
   const Path config = folder / "config.yaml";

@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/split.h"
+#include "engine/confusion.h"
 #include "engine/step_times.h"
 
 namespace trainer::experiment {
@@ -36,8 +37,10 @@ struct LedgerRow {
 struct SplitResult {
   double loss = 0, accuracy = 0;  // not a number where the run has none
   std::int64_t count = 0;
-  std::int64_t correct = 0;                          // means nothing without classes
-  std::vector<std::vector<std::int64_t>> confusion;  // row = true class; empty without classes
+  std::int64_t correct = 0;                  // means nothing without classes
+  std::vector<engine::ClassCounts> classes;  // empty without classes
+  // Off the diagonal, the most frequent first.
+  std::vector<engine::ConfusionCell> confusions;
 };
 
 struct Finished {

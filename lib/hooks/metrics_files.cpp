@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/error.h"
+#include "base/formats/json_number.h"
 #include "base/text.h"
 #include "hooks/csv_columns.h"
 #include "hooks/device_window.h"
@@ -111,11 +112,13 @@ struct JsonRows {
   bool is_header(const std::string&) const { return false; }
   std::optional<Row> operator()(const std::string& line) const {
     const Json row = Json::parse(line, nullptr, false);
-    if (!row.is_object() || !row.contains("step") || !row["step"].is_number_integer() ||
-        !row.contains("split") || !row["split"].is_string()) {
+    if (!row.is_object() || !row.contains("step") || !row.contains("split") ||
+        !row["split"].is_string()) {
       return std::nullopt;
     }
-    return Row{row["step"].get<std::int64_t>(), row["split"].get<std::string>(), line};
+    const std::optional<std::int64_t> step = whole_number(row["step"]);
+    if (!step) return std::nullopt;
+    return Row{*step, row["split"].get<std::string>(), line};
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/formats/json_number.h"
 #include "base/process.h"
 #include "hooks/step_times_json.h"
 
@@ -105,7 +106,9 @@ class RunRecordHook final : public Hook {
   // Of the processes that trained this run before. A damaged file has none.
   Json earlier_sessions() const {
     if (!std::filesystem::exists(path_)) return Json::array();
-    const Json old = Json::parse(read_text_file(path_), nullptr, false);
+    const std::string text = read_text_file(path_);
+    if (!is_shallow_json(text)) return Json::array();
+    const Json old = Json::parse(text, nullptr, false);
     const bool has = old.is_object() && old.contains("sessions") && old["sessions"].is_array();
     return has ? old["sessions"] : Json::array();
   }

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/formats/json.h"
+#include "base/formats/json_number.h"
 #include "base/formats/table.h"
 #include "base/text.h"
 #include "checkpoint/checkpoint.h"
@@ -54,7 +55,7 @@ std::int64_t last_step(const Path& folder) {
   std::ifstream file(folder / "metrics.jsonl");
   for (std::string line; std::getline(file, line);) {
     const auto row = nlohmann::json::parse(line, nullptr, false);
-    if (row.is_object()) step = row.value("step", step);
+    if (row.is_object() && row.contains("step")) step = whole_number(row["step"]).value_or(step);
   }
   return step;
 }

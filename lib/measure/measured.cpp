@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "base/formats/json_number.h"
 
 namespace trainer::measure {
 namespace {
@@ -15,6 +16,7 @@ nlohmann::json said_in(const std::string& path) {
   nlohmann::json said = nlohmann::json::object();
   std::istringstream lines(read_text_file(path));
   for (std::string line; std::getline(lines, line);) {
+    if (!is_shallow_json(line)) continue;
     const auto json = nlohmann::json::parse(line, nullptr, false);
     if (json.is_object() && json.contains("parameters")) said = json;
   }

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/formats/json_number.h"
+
 namespace trainer {
 
 TEST_CASE("an event is one line of JSON whatever it holds") {
@@ -20,6 +22,32 @@ TEST_CASE("bytes that are not UTF-8 are replaced") {
                      "b") ==
         "\"a\xEF\xBF\xBD"
         "b\"");
+}
+
+TEST_CASE("is_shallow_json: brackets in strings do not count") {
+  const auto nested = [](int depth) {
+    return std::string(static_cast<std::size_t>(depth), '[') +
+           std::string(static_cast<std::size_t>(depth), ']');
+  };
+  CHECK(is_shallow_json(nested(kMaxJsonDepth)));
+  CHECK_FALSE(is_shallow_json(nested(kMaxJsonDepth + 1)));
+  CHECK(is_shallow_json("[\"" + nested(100) + "\", \"\\\"" + std::string(100, '{') + "\"]"));
+  std::string siblings = "[";
+  for (int i = 0; i < 100; ++i) siblings += "[],";
+  CHECK(is_shallow_json(siblings + "1]"));
+}
+
+TEST_CASE("whole_number: integers up to 2^53, nothing else") {
+  using Json = nlohmann::json;
+  CHECK(whole_number(Json(-5)) == -5);
+  CHECK(whole_number(Json(std::int64_t{1} << 53)) == std::int64_t{1} << 53);
+  CHECK(whole_number(Json(-(std::int64_t{1} << 53))) == -(std::int64_t{1} << 53));
+  CHECK_FALSE(whole_number(Json((std::int64_t{1} << 53) + 1)));
+  CHECK_FALSE(whole_number(Json(std::numeric_limits<std::uint64_t>::max())));
+  CHECK_FALSE(whole_number(Json(std::numeric_limits<std::int64_t>::min())));
+  CHECK_FALSE(whole_number(Json(1.0)));
+  CHECK_FALSE(whole_number(Json("1")));
+  CHECK_FALSE(whole_number(Json()));
 }
 
 }  // namespace trainer

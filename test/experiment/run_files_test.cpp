@@ -118,7 +118,82 @@ TEST_CASE("folders that are no run, and damaged files, are named") {
   CHECK_FALSE(is_finished(folder.path()));
 }
 
+// run.json with the metrics of the test split replaced.
+void set_confusion(const Path& folder, const std::string& matrix) {
+  Json record = Json::parse(read_text_file(folder / "run.json"));
+  record["finished"]["metrics"]["test"]["confusion"] = Json::parse(matrix);
+  write_file_atomic(folder / "run.json", record.dump());
+}
+
 }  // namespace
+
+TEST_CASE("run files: confusion matrix, counts by class and the largest confusions") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  set_confusion(folder.path(), "[[5, 0, 2], [1, 6, 0], [0, 4, 0]]");
+  const RunFiles run = read_run(folder.path());
+  const SplitResult& result = run.finished->splits.at("test");
+  REQUIRE(result.classes.size() == 3);
+  CHECK(result.classes[0].support == 7);
+  CHECK(result.classes[0].predicted == 6);
+  CHECK(result.classes[0].correct == 5);
+  CHECK(result.classes[1].predicted == 10);
+  CHECK(result.classes[2].correct == 0);
+  CHECK(result.confusions == std::vector<engine::ConfusionCell>{{2, 1, 4}, {0, 2, 2}, {1, 0, 1}});
+}
+
+TEST_CASE("run files: crafted confusion matrix, an error that names run.json") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  for (const char* matrix :
+       {"[[1, 2], [3]]", "[[1], [3]]", "[[1, 2, 3], [4, 5, 6]]", "[[], []]", "[1, 2]",
+        "[[1, -2], [3, 4]]", "[[1, 2], [3, 1e300]]", "[[1, 2], [3, 9223372036854775807]]",
+        "[[1, 2], [3, \"4\"]]", "[[1, 2], {\"a\": 3, \"b\": 4}]"}) {
+    CAPTURE(matrix);
+    set_confusion(folder.path(), matrix);
+    CHECK_THROWS_WITH_AS(read_run(folder.path()), doctest::Contains("run.json: is damaged: "),
+                         DataError);
+  }
+  set_confusion(folder.path(), "[[1, 2, 3], [4, 5, 6]]");
+  CHECK_THROWS_WITH_AS(
+      read_run(folder.path()),
+      doctest::Contains("the confusion matrix has 2 rows, and row 1 has 3 numbers"), DataError);
+  set_confusion(folder.path(), "[]");
+  CHECK(read_run(folder.path()).finished->splits.at("test").classes.empty());
+}
+
+TEST_CASE("run files: numbers beyond all counts, as if they were absent") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  Json record = Json::parse(read_text_file(folder.path() / "run.json"));
+  record["replicas"] = 1e300;
+  record["total_steps"] = std::uint64_t{0x8000000000000000u};
+  record["sessions"] = {{{"seconds", 1}, {"peak_memory_bytes", -1e30}},
+                        {{"step_times", {{"steps", 1e300}, {"ranks", {Json::object()}}}}}};
+  write_file_atomic(folder.path() / "run.json", record.dump());
+  write_file_atomic(folder.path() / "ledger.csv",
+                    "step,samples,loss,parameters\n1,9223372036854775807,1,\n"
+                    "2,9223372036854775807,1,\n3,-5,1,\n4,32,1,\n");
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.replicas == 1);
+  CHECK(run.total_steps == 0);
+  CHECK(run.peak_memory_bytes == 0);
+  CHECK(run.step_times.empty());
+  CHECK(run.ledger[0].samples == 0);
+  CHECK(run.ledger[2].samples == 0);
+  CHECK(run.ledger[3].samples == 32);
+}
+
+TEST_CASE("run files: column of a device with a long number, not a device") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  write_file_atomic(folder.path() / "metrics.csv",
+                    "step,split,gpu99999999999999999999_utilization,gpu_utilization,"
+                    "gpu10000_utilization,gpu9999_utilization\n1,train,1,2,3,4\n");
+  const RunFiles run = read_run(folder.path());
+  REQUIRE(run.devices.size() == 1);
+  CHECK(run.devices.begin()->first == "gpu9999_utilization");
+}
 
 TEST_CASE("the energy of a run is that of its sessions, over the images of all") {
   const TemporaryFolder folder;

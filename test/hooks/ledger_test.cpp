@@ -202,5 +202,15 @@ TEST_CASE("the record of a run says what made it and how it ended") {
   CHECK(record["finished"]["metrics"]["test"]["confusion"][1][0] == 1);
 }
 
+TEST_CASE("run record: old run.json with brackets a million deep, its sessions are dropped") {
+  const TemporaryFolder folder;
+  const std::string deep(1'000'000, '[');
+  write_file_atomic(folder.path() / "run.json",
+                    "{\"sessions\": [" + deep + std::string(deep.size(), ']') + "]}");
+  const auto hook = make_run_record_hook({});
+  hook->on_start(run_info(folder.path(), 5));
+  CHECK(record_in(folder.path())["sessions"].size() == 1);
+}
+
 }  // namespace
 }  // namespace trainer::hooks

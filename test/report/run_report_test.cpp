@@ -46,6 +46,24 @@ TEST_CASE("run report: the utilisation and memory of every GPU, as charts and as
   CHECK_FALSE(contains(page_of({}), "GPU utilisation"));
 }
 
+TEST_CASE("run report: confusion matrix, counts of every cell and scores of every class") {
+  experiment::RunFiles run;
+  run.classes = {"cat"};  // fewer names than classes
+  run.finished.emplace();
+  experiment::SplitResult& result = run.finished->splits["test"];
+  result.classes = {{7, 6, 5}, {4, 5, 3}};
+  result.confusions = {{0, 1, 2}, {1, 0, 1}};
+  const std::string page = page_of(run);
+  for (const char* cell : {">5</td>", ">2</td></tr>", ">1</td>", ">3</td></tr>"}) {
+    CHECK(contains(page, cell));
+  }
+  CHECK(contains(page,
+                 "<tr><th scope=\"row\">cat</th><td class=\"n\">0.8333</td><td "
+                 "class=\"n\">0.7143</td><td class=\"n\">0.7692</td><td "
+                 "class=\"n\">7</td></tr>"));
+  CHECK(contains(page, "<tr><th scope=\"row\">1</th><td class=\"n\">0.6000</td>"));
+}
+
 TEST_CASE("run report: a run too short for rows of metrics has curves of its steps") {
   experiment::RunFiles run;
   experiment::MetricsRow row;

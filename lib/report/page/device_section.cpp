@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "engine/step_times.h"
 #include "report/page/page.h"
 #include "report/page/sections.h"
@@ -74,10 +75,13 @@ std::string memory(const RunFiles& run) {
 
 // The devices with a column, "gpu2" before "gpu10".
 std::vector<std::string> devices_of(const RunFiles& run) {
-  std::set<int> numbers;
-  for (const auto& [column, points] : run.devices) numbers.insert(std::stoi(column.substr(3)));
+  std::set<std::int64_t> numbers;
+  for (const auto& [column, points] : run.devices) {
+    const auto number = parse_integer(column.substr(3, column.find('_') - 3));
+    if (number) numbers.insert(*number);
+  }
   std::vector<std::string> names;
-  for (const int number : numbers) names.push_back(concat("gpu", number));
+  for (const std::int64_t number : numbers) names.push_back(concat("gpu", number));
   return names;
 }
 

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "base/error.h"
 #include "base/formats/table.h"
@@ -71,7 +70,13 @@ std::string class_name(const RunFiles& run, std::size_t index) {
 }
 
 std::string matrix(const RunFiles& run, const experiment::SplitResult& result) {
-  const std::size_t n = result.confusion.size();
+  const std::size_t n = result.classes.size();
+  std::vector<std::int64_t> counts(n * n);
+  for (std::size_t c = 0; c < n; ++c) counts[c * n + c] = result.classes[c].correct;
+  for (const engine::ConfusionCell& cell : result.confusions) {
+    counts[static_cast<std::size_t>(cell.actual) * n + static_cast<std::size_t>(cell.predicted)] =
+        cell.count;
+  }
   std::string text =
       "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Confusion matrix\">\n"
       "<table id=\"confusion\">\n<caption>Samples by true class (rows) and predicted class "
@@ -81,10 +86,10 @@ std::string matrix(const RunFiles& run, const experiment::SplitResult& result) {
   }
   text += "</tr></thead>\n<tbody>\n";
   for (std::size_t r = 0; r < n; ++r) {
-    const auto& row = result.confusion[r];
-    const std::int64_t total = std::accumulate(row.begin(), row.end(), std::int64_t{0});
     text += concat("<tr><th scope=\"row\">", escape_markup(class_name(run, r)), "</th>");
-    for (std::size_t c = 0; c < row.size(); ++c) text += matrix_cell(row[c], total, r == c);
+    for (std::size_t c = 0; c < n; ++c) {
+      text += matrix_cell(counts[r * n + c], result.classes[r].support, r == c);
+    }
     text += "</tr>\n";
   }
   return text + "</tbody>\n</table>\n</div>\n";
@@ -92,35 +97,19 @@ std::string matrix(const RunFiles& run, const experiment::SplitResult& result) {
 
 // Of many classes, the most frequent mistakes.
 std::string mistakes(const RunFiles& run, const experiment::SplitResult& result) {
-  struct Mistake {
-    std::int64_t count;
-    std::size_t actual, predicted;
-  };
-  std::vector<Mistake> all;
-  for (std::size_t r = 0; r < result.confusion.size(); ++r) {
-    for (std::size_t c = 0; c < result.confusion[r].size(); ++c) {
-      if (r != c && result.confusion[r][c] > 0) all.push_back({result.confusion[r][c], r, c});
-    }
-  }
-  std::stable_sort(all.begin(), all.end(),
-                   [](const Mistake& a, const Mistake& b) { return a.count > b.count; });
-  if (all.size() > kMaxListedConfusions) all.resize(kMaxListedConfusions);
   Cells cells{{"true class", "predicted class", "samples"}};
-  for (const Mistake& one : all) {
-    cells.push_back(
-        {class_name(run, one.actual), class_name(run, one.predicted), std::to_string(one.count)});
+  for (const engine::ConfusionCell& one : result.confusions) {
+    if (cells.size() > kMaxListedConfusions) break;
+    cells.push_back({class_name(run, static_cast<std::size_t>(one.actual)),
+                     class_name(run, static_cast<std::size_t>(one.predicted)),
+                     std::to_string(one.count)});
   }
   return table("Most frequent mistakes", cells, 2);
 }
 
 std::string per_class(const RunFiles& run, const experiment::SplitResult& result) {
-  engine::Metrics metrics;
-  metrics.classes = static_cast<std::int64_t>(result.confusion.size());
-  for (const auto& row : result.confusion) {
-    metrics.confusion.insert(metrics.confusion.end(), row.begin(), row.end());
-  }
   Cells cells{{"class", "precision", "recall", "F1", "samples"}};
-  const auto rows = metrics.per_class();
+  const auto rows = engine::class_scores(result.classes);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     cells.push_back({class_name(run, i), fixed(rows[i].precision, 4), fixed(rows[i].recall, 4),
                      fixed(rows[i].f1, 4), std::to_string(rows[i].support)});
@@ -165,10 +154,10 @@ std::string classes_section(const RunFiles& run) {
   const std::optional<Split> split = scored_split(run);
   if (!split) return "";
   const experiment::SplitResult& result = run.finished->splits.at(*split);
-  if (result.confusion.empty()) return "";
+  if (result.classes.empty()) return "";
   return heading(concat("Classes (", to_string(*split), ")")) +
-         (result.confusion.size() <= kMaxMatrixClasses ? matrix(run, result)
-                                                       : mistakes(run, result)) +
+         (result.classes.size() <= kMaxMatrixClasses ? matrix(run, result)
+                                                     : mistakes(run, result)) +
          per_class(run, result);
 }
 

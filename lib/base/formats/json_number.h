@@ -1,0 +1,31 @@
+// Reading JSON that another program may have changed.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+
+namespace trainer {
+
+// Copies and printing of JSON recurse: text of this many brackets within each other is harmless.
+constexpr int kMaxJsonDepth = 64;
+
+// Whether no more than kMaxJsonDepth brackets of the text lie within each other.
+bool is_shallow_json(std::string_view text);
+
+// The number, unless it is not an integer or is too large to be added up exactly (2^53): a cast of
+// such a floating-point number to an integer is undefined.
+template <class Json>
+std::optional<std::int64_t> whole_number(const Json& value) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 53;
+  if (!value.is_number_integer()) return std::nullopt;
+  if (value.is_number_unsigned() && value.template get<std::uint64_t>() > std::uint64_t{kMax}) {
+    return std::nullopt;
+  }
+  const auto number = value.template get<std::int64_t>();
+  return number >= -kMax && number <= kMax ? std::optional(number) : std::nullopt;
+}
+
+}  // namespace trainer
