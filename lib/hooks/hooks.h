@@ -95,7 +95,8 @@ struct Finish {
   double step_seconds = 0;       // the article's total time: the sum of the steps' times
   engine::StepTimes times;       // of this process's steps
   std::string input;             // how training data was read ahead; "" where that is not known
-  double images_per_second = 0;  // article Z: global batch / mean step time
+  // Article Z: global batch / mean step time. Nothing if this process made no step.
+  std::optional<double> images_per_second;
   FinishReason reason = FinishReason::kDone;
   std::int64_t skipped_updates = 0;  // of this process's steps: see Progress::skipped
   std::string parameters_sha256;

@@ -112,10 +112,11 @@ class JsonHook : public Hook {
               {"steps", finish.steps},
               {"total_seconds", finish.step_seconds},
               {"wall_seconds", finish.wall_seconds},
-              {"images_per_second", finish.images_per_second},
+              {"images_per_second", nullptr},
               {"reason", to_string(finish.reason)},
               {"metrics", metrics},
               {"parameters_sha256", finish.parameters_sha256}};
+    if (finish.images_per_second) line["images_per_second"] = *finish.images_per_second;
     if (const auto& best = finish.best) {
       line["best"] = {{"metric", best->metric},
                       {"value", best->value},

@@ -248,8 +248,10 @@ class ProgressHook : public Hook {
            << best->path.string() << '\n';
     }
     if (!quiet_) out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n";
-    out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n"
-         << fixed(finish.images_per_second, 1) << " images/second" << counted << '\n';
+    out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n";
+    if (finish.images_per_second) {
+      out_ << fixed(*finish.images_per_second, 1) << " images/second" << counted << '\n';
+    }
     if (!quiet_ && finish.reason != FinishReason::kInterrupted) {
       out_ << "next: trainer evaluate " << info_.dir.string() << ", or trainer predict "
            << info_.dir.string() << " IMAGE...\n";

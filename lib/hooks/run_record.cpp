@@ -59,7 +59,7 @@ class RunRecordHook final : public Hook {
 
   void on_start(const RunInfo& info) override {
     path_ = info.dir / "run.json";
-    sessions_ = earlier_sessions();
+    read_earlier();
     ranks_ = info.ranks;
     record_["name"] = info.name;
     record_["classes"] = info.classes;
@@ -95,7 +95,7 @@ class RunRecordHook final : public Hook {
       }
       record_["finished"] = {{"steps", finish.steps},
                              {"reason", to_string(finish.reason)},
-                             {"images_per_second", finish.images_per_second},
+                             {"images_per_second", images_per_second(finish)},
                              {"metrics", metrics},
                              {"parameters_sha256", finish.parameters_sha256}};
     }
@@ -103,14 +103,23 @@ class RunRecordHook final : public Hook {
   }
 
  private:
-  // Of the processes that trained this run before. A damaged file has none.
-  Json earlier_sessions() const {
-    if (!std::filesystem::exists(path_)) return Json::array();
+  // Reads what the processes that trained this run before have left; nothing of a damaged file.
+  void read_earlier() {
+    sessions_ = Json::array();
+    earlier_images_per_second_ = nullptr;
+    if (!std::filesystem::exists(path_)) return;
     const std::string text = read_text_file(path_);
-    if (!is_shallow_json(text)) return Json::array();
+    if (!is_shallow_json(text)) return;
     const Json old = Json::parse(text, nullptr, false);
-    const bool has = old.is_object() && old.contains("sessions") && old["sessions"].is_array();
-    return has ? old["sessions"] : Json::array();
+    if (!old.is_object()) return;
+    if (old.contains("sessions") && old["sessions"].is_array()) sessions_ = old["sessions"];
+    const Json::json_pointer rate("/finished/images_per_second");
+    if (old.contains(rate) && old[rate].is_number()) earlier_images_per_second_ = old[rate];
+  }
+
+  // A process that finds the run finished makes no step: the rate stays that of the one before.
+  Json images_per_second(const Finish& finish) const {
+    return finish.images_per_second ? Json(*finish.images_per_second) : earlier_images_per_second_;
   }
 
   void write() {
@@ -124,6 +133,7 @@ class RunRecordHook final : public Hook {
   Path path_;
   std::vector<std::string> ranks_;
   Json record_, sessions_, session_;
+  Json earlier_images_per_second_;  // null if unknown
 };
 
 }  // namespace

@@ -202,6 +202,26 @@ TEST_CASE("the record of a run says what made it and how it ended") {
   CHECK(record["finished"]["metrics"]["test"]["confusion"][1][0] == 1);
 }
 
+TEST_CASE("run record: resume that makes no step, the rate of the process before stays") {
+  const TemporaryFolder folder;
+  const auto finished_with = [&](std::optional<double> rate) {
+    const auto hook = make_run_record_hook({});
+    hook->on_start(run_info(folder.path(), 20));
+    Finish end = finish(rate ? FinishReason::kDone : FinishReason::kAlreadyDone);
+    end.images_per_second = rate;
+    hook->on_finish(end);
+    return record_in(folder.path())["finished"]["images_per_second"];
+  };
+  CHECK(finished_with({}).is_null());
+  CHECK(finished_with(1234.5) == 1234.5);
+  CHECK(finished_with({}) == 1234.5);
+  CHECK(finished_with(99) == 99);
+  write_file_atomic(folder.path() / "run.json", R"({"finished":{"images_per_second":"fast"}})");
+  CHECK(finished_with({}).is_null());
+  write_file_atomic(folder.path() / "run.json", R"({"finished":[1]})");
+  CHECK(finished_with({}).is_null());
+}
+
 TEST_CASE("run record: old run.json with brackets a million deep, its sessions are dropped") {
   const TemporaryFolder folder;
   const std::string deep(1'000'000, '[');

@@ -32,8 +32,9 @@ void StepClock::end_step(hooks::Progress& progress, bool together) {
 void StepClock::describe(hooks::Finish& finish) const {
   finish.step_seconds = total_seconds_;
   finish.times = times_;
-  finish.images_per_second =
-      total_seconds_ > 0 ? static_cast<double>(samples_) / total_seconds_ : 0;
+  if (total_seconds_ > 0) {
+    finish.images_per_second = static_cast<double>(samples_) / total_seconds_;
+  }
 }
 
 }  // namespace trainer::train
