@@ -13,11 +13,13 @@
 #include "options.h"
 #include "report/evaluation_report.h"
 #include "train/open.h"
+#include "train/signals.h"
 
 namespace trainer::app {
 namespace {
 
 int follow(const EvaluateArguments& arguments) {
+  const train::StartupSignals signals;
   if (inference::is_config(arguments.run)) {
     throw ConfigError({}, concat("--follow waits for the checkpoints of a run; name its folder in "
                                  "place of ",

@@ -245,6 +245,7 @@ void settle_batch_size(const TrainArguments& arguments, config::Config& config,
 }
 
 int train(const TrainArguments& arguments) {
+  const train::StartupSignals signals;
   const cluster::Identity who = cluster::identify(arguments.identity, environment());
   config::Config config = load_for_devices(arguments, place_of(who).size).config;
   train::check_workers(config, who);

@@ -6,17 +6,20 @@
 #include <cerrno>
 #include <csignal>
 
+#include "base/error.h"
+
 namespace trainer::train {
 namespace {
 
-constexpr struct {
+struct Watched {
   int number;
   const char* name;
-} kWatched[] = {{SIGINT, "SIGINT"},
+};
+constexpr std::array<Watched, kWatchedSignals> kWatched{{{SIGINT, "SIGINT"},
                 {SIGTERM, "SIGTERM"},
                 {SIGHUP, "SIGHUP"},
                 {SIGUSR1, "SIGUSR1"},
-                {SIGUSR2, "SIGUSR2"}};
+                {SIGUSR2, "SIGUSR2"}}};
 
 constexpr char kAnswer[] = "\nstopping after this step; Ctrl-C again ends without saving\n";
 
@@ -41,26 +44,47 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
+constexpr char kNothingToSave[] = "stopped by a signal while no step was running: nothing had to be saved\n";
+
+void end_start_up(int) {
+  const ssize_t written = ::write(STDERR_FILENO, kNothingToSave, sizeof kNothingToSave - 1);
+  static_cast<void>(written);  // standard error may be closed
+  ::_exit(kExitInterrupted);
+}
+
+std::array<struct sigaction, kWatchedSignals> install(void (*handler)(int)) {
+  std::array<struct sigaction, kWatchedSignals> previous{};
+  struct sigaction action {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < kWatched.size(); ++i) {
+    ::sigaction(kWatched[i].number, nullptr, &previous[i]);
+    if (kWatched[i].number == SIGHUP && is_ignored(SIGHUP)) continue;
+    ::sigaction(kWatched[i].number, &action, nullptr);
+  }
+  return previous;
+}
+
+void restore(const std::array<struct sigaction, kWatchedSignals>& previous) {
+  for (std::size_t i = 0; i < kWatched.size(); ++i) {
+    ::sigaction(kWatched[i].number, &previous[i], nullptr);
+  }
+}
+
 }  // namespace
+
+StartupSignals::StartupSignals() : previous_(install(end_start_up)) {}
+
+StartupSignals::~StartupSignals() { restore(previous_); }
 
 SignalWatch::SignalWatch(bool acknowledge) {
   last_signal = 0;
   answers = acknowledge;
   std::signal(SIGPIPE, SIG_IGN);
-  struct sigaction action {};
-  action.sa_handler = handle;
-  sigemptyset(&action.sa_mask);
-  for (const auto& signal : kWatched) {
-    if (signal.number == SIGHUP && is_ignored(SIGHUP)) continue;
-    ::sigaction(signal.number, &action, nullptr);
-  }
+  previous_ = install(handle);
 }
 
-SignalWatch::~SignalWatch() {
-  for (const auto& signal : kWatched) {
-    if (!is_ignored(signal.number)) std::signal(signal.number, SIG_DFL);
-  }
-}
+SignalWatch::~SignalWatch() { restore(previous_); }
 
 const char* SignalWatch::received() {
   for (const auto& signal : kWatched) {

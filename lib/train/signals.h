@@ -3,7 +3,28 @@
 // pipe that nobody reads fails instead of ending the process, then and afterwards.
 #pragma once
 
+#include <array>
+#include <csignal>
+#include <cstddef>
+
 namespace trainer::train {
+
+// The number of the signals of SignalWatch.
+inline constexpr std::size_t kWatchedSignals = 5;
+
+// Ends the process at once with kExitInterrupted on each of the signals: before the loop there is
+// nothing to save, and listing or drawing data may take long. Restores the previous handlers when
+// destroyed. SIGHUP stays ignored where it is (nohup).
+class StartupSignals {
+ public:
+  StartupSignals();
+  ~StartupSignals();
+  StartupSignals(const StartupSignals&) = delete;
+  StartupSignals& operator=(const StartupSignals&) = delete;
+
+ private:
+  std::array<struct sigaction, kWatchedSignals> previous_;
+};
 
 // Installs the handlers, and restores the previous ones when destroyed. SIGHUP stays ignored where
 // it is (nohup).
@@ -19,6 +40,9 @@ class SignalWatch {
   static const char* received();
   // As if the signal had come that a closed terminal sends: nobody reads the output any more.
   static void output_closed();
+
+ private:
+  std::array<struct sigaction, kWatchedSignals> previous_;
 };
 
 }  // namespace trainer::train

@@ -1,6 +1,7 @@
 #include "train/signals.h"
 
 #include <doctest/doctest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -24,6 +25,42 @@ TEST_CASE("signals: each is known by name, and forgotten by the next watch") {
 
 TEST_CASE("signals: after a watch they do what they do by default") {
   { const SignalWatch watch; }
+  struct sigaction now {};
+  REQUIRE(sigaction(SIGTERM, nullptr, &now) == 0);
+  CHECK((now.sa_handler == SIG_DFL));
+}
+
+namespace {
+
+// The exit code of a child that raises the signal after `prepare`; -1 if a signal ended it.
+template <class Prepare>
+int code_after(int signal, const Prepare& prepare) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(STDERR_FILENO);
+    const StartupSignals start;
+    prepare();
+    std::raise(signal);
+    ::_exit(1);
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+}  // namespace
+
+TEST_CASE("startup signals: each ends the process with exit code 75 before and after the loop") {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2}) {
+    CHECK(code_after(signal, [] {}) == 75);
+    CHECK(code_after(signal, [] { const SignalWatch loop; }) == 75);
+  }
+  // The loop saves, and nohup keeps its meaning.
+  CHECK(code_after(SIGTERM, [] { static const SignalWatch loop; }) == 1);
+  std::signal(SIGHUP, SIG_IGN);
+  CHECK(code_after(SIGHUP, [] {}) == 1);
+  std::signal(SIGHUP, SIG_DFL);
+  { const StartupSignals start; }
   struct sigaction now {};
   REQUIRE(sigaction(SIGTERM, nullptr, &now) == 0);
   CHECK((now.sa_handler == SIG_DFL));
