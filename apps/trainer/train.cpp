@@ -127,8 +127,8 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model, train:
   job.hooks.insert(job.hooks.begin(), hooks::make_data_report_hook(
                                           job.data, warn, arguments.json ? &std::cout : nullptr));
   if (job.config.run.ledger) {
-    job.hooks.push_back(
-        hooks::make_ledger_hook([&engine = job.engine] { return engine.parameters_sha256(); }));
+    job.hooks.push_back(hooks::make_ledger_hook(
+        [&engine = job.engine] { return engine.parameters_sha256(); }, warn));
   }
   job.hooks.push_back(hooks::make_run_record_hook(origin_of(job)));
   if (arguments.json) {

@@ -40,7 +40,12 @@ AppendFile::~AppendFile() {
 
 void AppendFile::open() {
   fd_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (fd_ < 0) throw DataError(path_, concat("cannot open: ", std::strerror(errno)));
+  if (fd_ < 0) {
+    const int error = errno;
+    const bool is_moved = error == ENOENT || error == ENOTDIR;
+    throw DataError(path_, concat("cannot open: ", std::strerror(error),
+                                  is_moved ? "; was its folder moved or removed?" : ""));
+  }
   struct stat info {};
   has_content_ = ::fstat(fd_, &info) == 0 && info.st_size > 0;
 }
@@ -70,11 +75,11 @@ bool AppendFile::is_in_place() const {
   return !S_ISREG(held.st_mode) || !has_content_ || held.st_size > 0;
 }
 
-bool AppendFile::reopen() {
+void AppendFile::reopen(std::string_view head) {
   ::close(fd_);
   fd_ = -1;
   open();
-  return !has_content_;
+  if (!has_content_) pending_.insert(0, head);
 }
 
 }  // namespace trainer

@@ -28,9 +28,9 @@ class AppendFile {
   void sync();
   // Whether the path still names this file, and the file has not been emptied.
   bool is_in_place() const;
-  // Opens the path anew after it was moved, removed, replaced or emptied. Keeps the pending text.
-  // Returns whether the file is empty.
-  bool reopen();
+  // Opens the path anew after it was moved, removed, replaced or emptied. Keeps the pending text,
+  // and puts `head` before it if the file is empty.
+  void reopen(std::string_view head);
 
  private:
   void open();

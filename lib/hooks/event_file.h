@@ -34,6 +34,9 @@ class EventFile {
   void session_end(bool success, double now);
   void image(const std::string& tag, std::int64_t step, double now,
              std::span<const std::uint8_t> png);
+  const Path& path() const { return file_.path(); }
+  // Whether the path still names this file.
+  bool is_in_place() const { return file_.is_in_place(); }
   // Waits until the disk has all events.
   void sync() { file_.sync(); }
 

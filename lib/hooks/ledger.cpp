@@ -59,8 +59,8 @@ struct LedgerRows {
 
 class LedgerHook final : public Hook {
  public:
-  explicit LedgerHook(std::function<std::string()> parameters_hash)
-      : parameters_hash_(std::move(parameters_hash)) {}
+  LedgerHook(std::function<std::string()> parameters_hash, RowFile::Warn warn)
+      : parameters_hash_(std::move(parameters_hash)), warn_(std::move(warn)) {}
 
   std::string name() const override { return "ledger"; }
 
@@ -70,7 +70,8 @@ class LedgerHook final : public Hook {
     const auto known = [](const std::string& name) {
       return std::find(kLedgerColumns.begin(), kLedgerColumns.end(), name) != kLedgerColumns.end();
     };
-    file_.emplace(path, info.first_step, LedgerRows{CsvColumns(path, kLedgerColumns, known)});
+    file_.emplace(path, info.first_step, LedgerRows{CsvColumns(path, kLedgerColumns, known)},
+                  warn_);
   }
 
   Request on_step(const Progress& p) override {
@@ -121,6 +122,7 @@ class LedgerHook final : public Hook {
   }
 
   std::function<std::string()> parameters_hash_;
+  RowFile::Warn warn_;
   std::optional<RowFile> file_;
   Progress last_;             // the newest step
   std::int64_t written_ = 0;  // the step of the last row
@@ -133,8 +135,9 @@ class LedgerHook final : public Hook {
 
 }  // namespace
 
-std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash) {
-  return std::make_unique<LedgerHook>(std::move(parameters_hash));
+std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash,
+                                       std::function<void(const std::string&)> warn) {
+  return std::make_unique<LedgerHook>(std::move(parameters_hash), std::move(warn));
 }
 
 }  // namespace trainer::hooks

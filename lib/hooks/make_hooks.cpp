@@ -50,10 +50,11 @@ std::vector<std::unique_ptr<Hook>> make_hooks(const config::Config& config, std:
     hooks.push_back(
         make_progress_hook(out, output.is_tty, output.quiet, config.run.log_every, output.facts));
   }
-  hooks.push_back(make_metrics_files_hook(config.run.summary_every, output.facts.clock));
+  hooks.push_back(
+      make_metrics_files_hook(config.run.summary_every, output.facts.clock, output.warn));
   if (config.run.tensorboard) {
     hooks.push_back(make_tensorboard_hook({config.run.summary_every, config::to_yaml(config),
-                                           parameters_of(config), output.samples}));
+                                           parameters_of(config), output.samples, output.warn}));
   }
   if (config.train.early_stop) hooks.push_back(make_early_stop_hook(*config.train.early_stop));
   if (config.train.stop_at) hooks.push_back(make_stop_at_hook(*config.train.stop_at));

@@ -124,8 +124,8 @@ struct JsonRows {
 
 class MetricsFilesHook : public Hook {
  public:
-  MetricsFilesHook(const config::Duration& summary_every, WallClock clock)
-      : summary_every_(summary_every), clock_(std::move(clock)) {}
+  MetricsFilesHook(const config::Duration& summary_every, WallClock clock, RowFile::Warn warn)
+      : summary_every_(summary_every), clock_(std::move(clock)), warn_(std::move(warn)) {}
 
   std::string name() const override { return "metrics_files"; }
 
@@ -143,8 +143,8 @@ class MetricsFilesHook : public Hook {
     if (clock_) own.add({kTime});
     if (info.first_step > 0) own.add(own.found());
     columns_ = own.wanted();
-    csv_.emplace(csv, info.first_step, CsvRows{own});
-    jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows());
+    csv_.emplace(csv, info.first_step, CsvRows{own}, warn_);
+    jsonl_.emplace(info.dir / "metrics.jsonl", info.first_step, JsonRows(), warn_);
   }
 
   Request on_step(const Progress& p) override {
@@ -248,6 +248,7 @@ class MetricsFilesHook : public Hook {
 
   config::Duration summary_every_;
   WallClock clock_;
+  RowFile::Warn warn_;
   std::int64_t total_steps_ = 0;
   bool has_servers_ = false;
   Columns columns_;  // of the CSV file
@@ -260,8 +261,9 @@ class MetricsFilesHook : public Hook {
 }  // namespace
 
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every,
-                                              WallClock clock) {
-  return std::make_unique<MetricsFilesHook>(summary_every, std::move(clock));
+                                              WallClock clock,
+                                              std::function<void(const std::string&)> warn) {
+  return std::make_unique<MetricsFilesHook>(summary_every, std::move(clock), std::move(warn));
 }
 
 }  // namespace trainer::hooks

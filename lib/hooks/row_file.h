@@ -24,14 +24,19 @@ struct Row {
 // A file of rows that a resumed run continues: metrics.csv, metrics.jsonl, ledger.csv.
 class RowFile {
  public:
+  using Warn = std::function<void(const std::string&)>;
+
   // Keeps the rows that a run from `first_step` on will not write again. Removes a last line
   // without a newline, which a killed run leaves. Throws DataError for a line of another kind, as
-  // all calls do if the file cannot be written.
+  // all calls do if the file cannot be written. `warn` is called if the file is moved, removed,
+  // replaced or emptied while the run writes it; it may be null.
   template <class Rows>
-  RowFile(const Path& path, std::int64_t first_step, const Rows& rows)
-      : header_(rows.header()), newest_step_(first_step) {
+  RowFile(const Path& path, std::int64_t first_step, const Rows& rows, Warn warn = {})
+      : warn_(std::move(warn)),
+        header_(rows.header().empty() ? "" : rows.header() + '\n'),
+        newest_step_(first_step) {
     const std::string text = std::filesystem::exists(path) ? read_text_file(path) : "";
-    std::string kept = header_.empty() ? "" : header_ + '\n';
+    std::string kept = header_;
     std::int64_t number = 0;
     for (std::size_t at = 0, end = 0; (end = text.find('\n', at)) != std::string::npos;
          at = end + 1) {
@@ -62,12 +67,30 @@ class RowFile {
     newest_step_ = row.step;
     if (present_.insert(row.split).second) file_->append(row.line + '\n');
   }
-  void flush() { file_->flush(); }
+  void flush() {
+    restore();
+    file_->flush();
+  }
   // As flush(), and waits until the disk has all rows.
-  void sync() { file_->sync(); }
+  void sync() {
+    restore();
+    file_->sync();
+  }
 
  private:
-  std::string header_;
+  // Rows behind a file that has lost its name would be lost without a word.
+  void restore() {
+    if (file_->is_in_place()) return;
+    file_->reopen(header_);
+    if (!warn_) return;
+    warn_(concat(file_->path().string(),
+                 ": was moved, removed, replaced or emptied while the run writes it; the rows that "
+                 "it had are not written again, those up to step ",
+                 newest_step_, " and later ones go to the file that has the name now"));
+  }
+
+  Warn warn_;
+  std::string header_;  // with its line end
   std::int64_t newest_step_;
   std::set<std::string> present_;  // splits with a row of newest_step_
   std::optional<AppendFile> file_;

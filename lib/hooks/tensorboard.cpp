@@ -140,9 +140,19 @@ class TensorBoardHook : public Hook {
   // The events of a split, or with "" of the run; begun with the first of them.
   EventFile& file(const std::string& split) {
     const auto found = files_.find(split);
-    if (found != files_.end()) return found->second;
+    if (found != files_.end()) {
+      if (found->second.is_in_place()) return found->second;
+      if (options_.warn) {
+        options_.warn(concat(found->second.path().string(),
+                             ": was moved or removed while the run writes it; later events go to a "
+                             "new file"));
+      }
+      files_.erase(found);
+    }
     const Path folder = split.empty() ? folder_ : folder_ / split;
-    std::filesystem::create_directories(folder);
+    // The folder of the run is not made anew: a run whose folder is gone ends.
+    std::filesystem::create_directory(folder_);
+    std::filesystem::create_directory(folder);
     const double now = seconds_since_1970();
     const std::string name = concat("events.out.tfevents.", static_cast<std::int64_t>(now), ".",
                                     host_name(), ".", ::getpid());

@@ -118,10 +118,11 @@ class Follower {
     checkpoint::check_no_links(options_.run);
     lock_.emplace(folder_);
     result_.step = last_step(folder_);
-    options_.hooks.push_back(
-        hooks::make_metrics_files_hook(config.run.summary_every, std::chrono::system_clock::now));
+    options_.hooks.push_back(hooks::make_metrics_files_hook(
+        config.run.summary_every, std::chrono::system_clock::now, options_.warn));
     if (config.run.tensorboard) {
-      options_.hooks.push_back(hooks::make_tensorboard_hook({config.run.summary_every}));
+      options_.hooks.push_back(
+          hooks::make_tensorboard_hook({config.run.summary_every, "", {}, {}, options_.warn}));
     }
     while (train::SignalWatch::received() == nullptr) {
       if (replaced()) start_anew();

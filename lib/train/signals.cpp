@@ -16,10 +16,10 @@ struct Watched {
   const char* name;
 };
 constexpr std::array<Watched, kWatchedSignals> kWatched{{{SIGINT, "SIGINT"},
-                {SIGTERM, "SIGTERM"},
-                {SIGHUP, "SIGHUP"},
-                {SIGUSR1, "SIGUSR1"},
-                {SIGUSR2, "SIGUSR2"}}};
+                                                         {SIGTERM, "SIGTERM"},
+                                                         {SIGHUP, "SIGHUP"},
+                                                         {SIGUSR1, "SIGUSR1"},
+                                                         {SIGUSR2, "SIGUSR2"}}};
 
 constexpr char kAnswer[] = "\nstopping after this step; Ctrl-C again ends without saving\n";
 
@@ -44,7 +44,8 @@ bool is_ignored(int signal) {
   return ::sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
 }
 
-constexpr char kNothingToSave[] = "stopped by a signal while no step was running: nothing had to be saved\n";
+constexpr char kNothingToSave[] =
+    "stopped by a signal while no step was running: nothing had to be saved\n";
 
 void end_start_up(int) {
   const ssize_t written = ::write(STDERR_FILENO, kNothingToSave, sizeof kNothingToSave - 1);

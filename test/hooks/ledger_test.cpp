@@ -202,6 +202,30 @@ TEST_CASE("the record of a run says what made it and how it ended") {
   CHECK(record["finished"]["metrics"]["test"]["confusion"][1][0] == 1);
 }
 
+TEST_CASE("ledger: file removed during the run, later rows are in a new file with a warning") {
+  const TemporaryFolder folder;
+  std::vector<std::string> warnings;
+  const auto hook = make_ledger_hook([] { return std::string(64, 'a'); },
+                                     [&](const std::string& text) { warnings.push_back(text); });
+  const Path path = folder.path() / "ledger.csv";
+  hook->on_start(run_info(folder.path()));
+  hook->on_step(with_samples(1));
+  hook->before_checkpoint();
+  CHECK(warnings.empty());
+  std::filesystem::remove(path);
+  hook->on_step(with_samples(2));
+  hook->before_checkpoint();
+  hook->on_finish(finish(FinishReason::kDone));
+  const auto lines = lines_of(read_text_file(path));
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].starts_with("step,samples,"));
+  CHECK(lines[1].starts_with("2,64,"));
+  CHECK(lines[2].starts_with("2,,"));
+  REQUIRE(warnings.size() == 1);
+  CHECK(warnings[0].find("ledger.csv: was moved, removed, replaced or emptied") !=
+        std::string::npos);
+}
+
 TEST_CASE("run record: resume that makes no step, the rate of the process before stays") {
   const TemporaryFolder folder;
   const auto finished_with = [&](std::optional<double> rate) {

@@ -295,4 +295,26 @@ TEST_CASE("metric files: a file of something else is not touched") {
   }
 }
 
+TEST_CASE("metrics files: removed during the run, later rows are in new files with a warning") {
+  const TemporaryFolder folder;
+  std::vector<std::string> warnings;
+  const auto hook = make_metrics_files_hook(
+      steps(1), {}, [&](const std::string& text) { warnings.push_back(text); });
+  hook->on_start(run_info(folder.path()));
+  hook->on_step(after_step(1));
+  std::filesystem::remove(folder.path() / "metrics.csv");
+  std::filesystem::remove(folder.path() / "metrics.jsonl");
+  hook->on_step(after_step(2));
+  hook->on_step(after_step(3));
+  const auto csv = lines_of(read_text_file(folder.path() / "metrics.csv"));
+  REQUIRE(csv.size() == 3);
+  CHECK(csv[0].starts_with("step,epoch,split,"));
+  CHECK(csv[1].starts_with("2,"));
+  CHECK(csv[2].starts_with("3,"));
+  CHECK(lines_of(read_text_file(folder.path() / "metrics.jsonl")).size() == 2);
+  CHECK(warnings.size() == 2);
+  std::filesystem::remove_all(folder.path());
+  CHECK_THROWS_AS(hook->on_step(after_step(4)), DataError);
+}
+
 }  // namespace trainer::hooks

@@ -195,6 +195,25 @@ TEST_CASE("tensorboard: an evaluation of samples without classes has no picture"
   }
 }
 
+TEST_CASE("tensorboard: event files removed during the run, later events are in new files") {
+  const TemporaryFolder folder;
+  std::vector<std::string> warnings;
+  TensorBoardOptions options{steps(1)};
+  options.warn = [&](const std::string& text) { warnings.push_back(text); };
+  const auto hook = make_tensorboard_hook(std::move(options));
+  hook->on_start(run_info(folder.path()));
+  hook->on_step(after_step(1));
+  std::filesystem::remove_all(folder.path() / "tensorboard");
+  hook->on_step(after_step(2));
+  std::size_t files = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(folder.path() / "tensorboard" / "train")) {
+    files += std::filesystem::file_size(entry) > 100 ? 1 : 0;
+  }
+  CHECK(files == 1);
+  CHECK(warnings.size() == 1);
+}
+
 TEST_CASE("confusion picture: true classes down, predicted ones across, darker for larger shares") {
   engine::Metrics metrics;
   metrics.classes = 3;
