@@ -1,6 +1,7 @@
 #include "engine/confusion.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace trainer::engine {
 namespace {
@@ -10,6 +11,48 @@ double share_of(std::int64_t part, std::int64_t whole) {
 }
 
 }  // namespace
+
+Confusion Confusion::from_matrix(const std::vector<std::int64_t>& counts) {
+  const auto classes = std::llround(std::sqrt(static_cast<double>(counts.size())));
+  Confusion confusion(classes);
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    if (counts[i] != 0) confusion.counts_[i] = counts[i];
+  }
+  return confusion;
+}
+
+void Confusion::add(std::int64_t actual, std::int64_t predicted, std::int64_t count) {
+  counts_[static_cast<std::uint64_t>(actual * classes_ + predicted)] += count;
+}
+
+std::int64_t Confusion::at(std::int64_t actual, std::int64_t predicted) const {
+  const auto found = counts_.find(static_cast<std::uint64_t>(actual * classes_ + predicted));
+  return found == counts_.end() ? 0 : found->second;
+}
+
+std::vector<ConfusionCell> Confusion::cells() const {
+  std::vector<ConfusionCell> cells;
+  cells.reserve(counts_.size());
+  for (const auto& [place, count] : counts_) {
+    const auto at = static_cast<std::int64_t>(place);
+    if (count != 0) cells.push_back({at / classes_, at % classes_, count});
+  }
+  std::sort(cells.begin(), cells.end(), [](const ConfusionCell& a, const ConfusionCell& b) {
+    return a.actual != b.actual ? a.actual < b.actual : a.predicted < b.predicted;
+  });
+  return cells;
+}
+
+std::vector<ClassCounts> Confusion::class_counts() const {
+  std::vector<ClassCounts> counts(static_cast<std::size_t>(classes_));
+  for (const auto& [place, count] : counts_) {
+    const auto n = static_cast<std::uint64_t>(classes_);
+    counts[place / n].support += count;
+    counts[place % n].predicted += count;
+    if (place / n == place % n) counts[place / n].correct += count;
+  }
+  return counts;
+}
 
 std::vector<ClassScores> class_scores(std::span<const ClassCounts> counts) {
   std::vector<ClassScores> scores;

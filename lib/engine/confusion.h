@@ -1,8 +1,10 @@
 // Which classes were taken for which.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 namespace trainer::engine {
@@ -25,6 +27,29 @@ struct ClassScores {
   std::int64_t support = 0;
 };
 std::vector<ClassScores> class_scores(std::span<const ClassCounts> counts);
+
+// A confusion matrix. Its memory grows with the pairs of classes that occur, of which there are no
+// more than samples: the matrix of 22,000 classes would take 3.9 GB.
+class Confusion {
+ public:
+  Confusion() = default;
+  explicit Confusion(std::int64_t classes) : classes_(classes) {}
+  // From the rows of a matrix, one after the other; a row is a true class.
+  static Confusion from_matrix(const std::vector<std::int64_t>& counts);
+
+  // Both classes must be below classes().
+  void add(std::int64_t actual, std::int64_t predicted, std::int64_t count = 1);
+  std::int64_t classes() const { return classes_; }
+  std::int64_t at(std::int64_t actual, std::int64_t predicted) const;
+  // The cells that are not 0, by true class and then by predicted class.
+  std::vector<ConfusionCell> cells() const;
+  std::vector<ClassCounts> class_counts() const;
+  bool operator==(const Confusion&) const = default;
+
+ private:
+  std::int64_t classes_ = 0;
+  std::unordered_map<std::uint64_t, std::int64_t> counts_;  // by actual * classes + predicted
+};
 
 // Keeps the cells off the diagonal, the largest counts first, and at most `most` of them.
 void keep_largest_confusions(std::vector<ConfusionCell>& cells, std::size_t most);

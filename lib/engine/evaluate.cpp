@@ -155,6 +155,19 @@ class Gathered {
   std::vector<std::int32_t> labels_;
 };
 
+// Rank 0 sends its confusion matrix to the others.
+void broadcast_confusion(cluster::Communicator& workers, Confusion& confusion) {
+  std::vector<ConfusionCell> cells;
+  if (workers.rank() == 0) cells = confusion.cells();
+  auto count = static_cast<std::int64_t>(cells.size());
+  workers.broadcast(std::as_writable_bytes(std::span(&count, 1)), 0);
+  cells.resize(static_cast<std::size_t>(count));
+  workers.broadcast(std::as_writable_bytes(std::span(cells)), 0);
+  if (workers.rank() == 0) return;
+  confusion = Confusion(confusion.classes());
+  for (const ConfusionCell& cell : cells) confusion.add(cell.actual, cell.predicted, cell.count);
+}
+
 // One process evaluates and the others keep up with it, batch by batch: any of them may end it, and
 // a long evaluation is no silence.
 std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dataset,
@@ -192,7 +205,7 @@ std::optional<Metrics> evaluate_alone(Replicas& engine, const data::Dataset& dat
   };
   broadcast_from_chief(metrics->count, metrics->loss, metrics->correct, metrics->accuracy,
                        metrics->accuracy_interval, metrics->top_k_accuracy, metrics->auc);
-  workers.broadcast(std::as_writable_bytes(std::span(metrics->confusion)), 0);
+  broadcast_confusion(workers, metrics->confusion);
   return metrics;
 }
 

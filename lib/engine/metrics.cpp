@@ -31,31 +31,11 @@ std::int32_t predicted_class(std::span<const float> logits, LossKind loss) {
   return static_cast<std::int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
 }
 
-std::vector<Metrics::PerClass> Metrics::per_class() const {
-  std::vector<PerClass> rows(static_cast<std::size_t>(classes));
-  const auto at = [&](std::int64_t truth, std::int64_t predicted) {
-    return confusion[static_cast<std::size_t>(truth * classes + predicted)];
-  };
-  for (std::int64_t c = 0; c < classes; ++c) {
-    PerClass& row = rows[static_cast<std::size_t>(c)];
-    std::int64_t predicted = 0;
-    for (std::int64_t other = 0; other < classes; ++other) {
-      row.support += at(c, other);
-      predicted += at(other, c);
-    }
-    row.precision = share(at(c, c), predicted);
-    row.recall = share(at(c, c), row.support);
-    const double sum = row.precision + row.recall;
-    row.f1 = sum > 0 ? 2 * row.precision * row.recall / sum : 0;
-  }
-  return rows;
-}
-
 namespace {
 
 // Of value(class), the classes having the weight weight(class).
 template <class Value, class Weight>
-double weighted_mean(const std::vector<Metrics::PerClass>& classes, const Value& value,
+double weighted_mean(const std::vector<ClassScores>& classes, const Value& value,
                      const Weight& weight) {
   double sum = 0, weights = 0;
   for (std::size_t i = 0; i < classes.size(); ++i) {
@@ -65,31 +45,20 @@ double weighted_mean(const std::vector<Metrics::PerClass>& classes, const Value&
   return weights > 0 ? sum / weights : std::numeric_limits<double>::quiet_NaN();
 }
 
-double f1_of(const Metrics::PerClass& row) { return row.f1; }
-double recall_of(const Metrics::PerClass& row) { return row.recall; }
-
 }  // namespace
 
-double Metrics::f1_macro() const {
-  const std::vector<PerClass> rows = per_class();
+Metrics::Means Metrics::class_means() const {
+  const std::vector<ClassCounts> counts = confusion.class_counts();
+  const std::vector<ClassScores> scores = class_scores(counts);
+  const auto f1 = [](const ClassScores& score) { return score.f1; };
+  const auto recall = [](const ClassScores& score) { return score.recall; };
   const auto occurs = [&](std::size_t c) {
-    std::int64_t predicted = 0;
-    for (std::size_t r = 0; r < rows.size(); ++r) predicted += confusion[r * rows.size() + c];
-    return rows[c].support + predicted > 0 ? 1.0 : 0.0;
+    return counts[c].support + counts[c].predicted > 0 ? 1.0 : 0.0;
   };
-  return weighted_mean(rows, f1_of, occurs);
-}
-
-double Metrics::f1_weighted() const {
-  const std::vector<PerClass> rows = per_class();
-  return weighted_mean(rows, f1_of,
-                       [&](std::size_t c) { return static_cast<double>(rows[c].support); });
-}
-
-double Metrics::balanced_accuracy() const {
-  const std::vector<PerClass> rows = per_class();
-  return weighted_mean(rows, recall_of,
-                       [&](std::size_t c) { return rows[c].support > 0 ? 1.0 : 0.0; });
+  const auto support = [&](std::size_t c) { return static_cast<double>(counts[c].support); };
+  const auto has_samples = [&](std::size_t c) { return counts[c].support > 0 ? 1.0 : 0.0; };
+  return {weighted_mean(scores, f1, occurs), weighted_mean(scores, f1, support),
+          weighted_mean(scores, recall, has_samples)};
 }
 
 std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& metrics) {
@@ -97,10 +66,11 @@ std::vector<std::pair<std::string_view, double>> named_metrics(const Metrics& me
   if (!std::isnan(metrics.accuracy)) named.emplace_back("accuracy", metrics.accuracy);
   if (metrics.top_k > 0) named.emplace_back("top_k_accuracy", metrics.top_k_accuracy);
   if (metrics.classes == 0) return named;
+  const Metrics::Means means = metrics.class_means();
   for (const auto& [name, value] : std::initializer_list<std::pair<std::string_view, double>>{
-           {"f1_macro", metrics.f1_macro()},
-           {"f1_weighted", metrics.f1_weighted()},
-           {"balanced_accuracy", metrics.balanced_accuracy()},
+           {"f1_macro", means.f1_macro},
+           {"f1_weighted", means.f1_weighted},
+           {"balanced_accuracy", means.balanced_accuracy},
            {"auc", metrics.auc}}) {
     if (!std::isnan(value)) named.emplace_back(name, value);
   }
@@ -119,7 +89,7 @@ MetricsAccumulator::MetricsAccumulator(LossKind loss, std::int64_t outputs, std:
   if (top_k_ >= classes_ || top_k_ < 2) top_k_ = 0;
   sums_.classes = classes_;
   sums_.top_k = top_k_;
-  sums_.confusion.resize(static_cast<std::size_t>(classes_ * classes_));
+  sums_.confusion = Confusion(classes_);
 }
 
 void MetricsAccumulator::add(std::span<const float> logits, std::span<const float> losses,
@@ -134,7 +104,7 @@ void MetricsAccumulator::add(std::span<const float> logits, std::span<const floa
     if (classes_ == 0) continue;
     sums_.correct += predicted == label ? 1 : 0;
     auc_.add({row, static_cast<std::size_t>(outputs_)}, labels[s]);
-    ++sums_.confusion[static_cast<std::size_t>(label * classes_ + predicted)];
+    sums_.confusion.add(label, predicted);
     if (top_k_ > 0) {
       // The label's place: how many classes come before it.
       std::int64_t before = 0;

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/confusion.h"
 #include "engine/roc_auc.h"
 #include "graph/ops/loss.h"
 
@@ -35,20 +36,17 @@ struct Metrics {
   std::int64_t top_k = 0;  // 0 when not reported
   double top_k_accuracy = 0;
   double auc = std::numeric_limits<double>::quiet_NaN();  // see RocAuc; NaN where it is not known
-  std::vector<std::int64_t> confusion;  // classes x classes, row = true class, column = predicted
+  Confusion confusion;
   std::int64_t classes = 0;
 
-  struct PerClass {
-    double precision = 0, recall = 0, f1 = 0;
-    std::int64_t support = 0;
-  };
-  std::vector<PerClass> per_class() const;
+  std::vector<ClassScores> per_class() const { return class_scores(confusion.class_counts()); }
   // scikit-learn's f1_score(average="macro" and "weighted") and balanced_accuracy_score: means over
   // the classes, of F1 over those that are true or predicted for any sample, by support in
   // f1_weighted, and of the recall over those that have samples. NaN without classes.
-  double f1_macro() const;
-  double f1_weighted() const;
-  double balanced_accuracy() const;
+  struct Means {
+    double f1_macro = 0, f1_weighted = 0, balanced_accuracy = 0;
+  };
+  Means class_means() const;
 };
 
 // The metrics of a split that have a number, by the names that configs and files know them by:

@@ -26,7 +26,7 @@ T value_of(const SortedJson& json, const char* key, T otherwise) {
   const auto found = json.find(key);
   if (found == json.end()) return otherwise;
   if constexpr (std::is_same_v<T, std::string>) {
-    return found->is_string() ? found->template get<T>() : otherwise;
+    return found->is_string() ? printable(found->template get<T>()) : otherwise;
   } else if constexpr (std::is_same_v<T, std::int64_t>) {
     return whole_number(*found).value_or(otherwise);
   } else {
@@ -139,6 +139,28 @@ void read_confusion(const SortedJson& json, SplitResult& result) {
   engine::keep_largest_confusions(result.confusions, result.confusions.size());
 }
 
+// What run.json has instead of the matrix of many classes.
+void read_class_counts(const SortedJson& metrics, SplitResult& result) {
+  const SortedJson& counts = metrics["class_counts"];
+  const std::vector<std::int64_t> support = counts_of(counts.at("support")),
+                                  predicted = counts_of(counts.at("predicted")),
+                                  correct = counts_of(counts.at("correct"));
+  if (predicted.size() != support.size() || correct.size() != support.size()) {
+    throw std::range_error("the counts of the classes have different numbers of classes");
+  }
+  for (std::size_t i = 0; i < support.size(); ++i) {
+    result.classes.push_back({support[i], predicted[i], correct[i]});
+  }
+  const auto classes = static_cast<std::int64_t>(support.size());
+  for (const SortedJson& entry : metrics.at("top_confusions")) {
+    const std::vector<std::int64_t> cell = counts_of(entry);
+    if (cell.size() != 3 || cell[0] >= classes || cell[1] >= classes) {
+      throw std::range_error("an entry of top_confusions does not name two classes and a count");
+    }
+    result.confusions.push_back({cell[0], cell[1], cell[2]});
+  }
+}
+
 void read_ledger(const Path& path, RunFiles& run) {
   const CsvFile file(path);
   for (std::size_t i = 0; i < file.size(); ++i) {
@@ -167,7 +189,11 @@ Finished finished_of(const SortedJson& json) {
     result.accuracy = value_of(metrics, "accuracy", kNone);
     result.count = value_of<std::int64_t>(metrics, "count", 0);
     result.correct = value_of<std::int64_t>(metrics, "correct", 0);
-    if (metrics.contains("confusion")) read_confusion(metrics["confusion"], result);
+    if (metrics.contains("confusion")) {
+      read_confusion(metrics["confusion"], result);
+    } else if (metrics.contains("class_counts")) {
+      read_class_counts(metrics, result);
+    }
   }
   return finished;
 }
@@ -197,6 +223,7 @@ void read_record(const SortedJson& json, RunFiles& run) {
     run.price_per_hour = json["price_per_hour"].get<double>();
   }
   json.at("classes").get_to(run.classes);
+  for (std::string& name : run.classes) name = printable(name);
   run.replicas = value_of<std::int64_t>(json, "replicas", 1);
   run.global_batch = value_of<std::int64_t>(json, "global_batch", 0);
   if (json.contains("memory")) {
@@ -245,9 +272,9 @@ RunFiles read_run(const Path& folder) {
   try {
     read_record(SortedJson::parse(read_text_file(record)), run);
   } catch (const SortedJson::exception& error) {
-    throw DataError(record.string(), concat("is damaged: ", error.what()));
+    throw DataError(printable(record.string()), concat("is damaged: ", error.what()));
   } catch (const std::range_error& error) {
-    throw DataError(record.string(), concat("is damaged: ", error.what()));
+    throw DataError(printable(record.string()), concat("is damaged: ", error.what()));
   }
   const Path config = folder / "config.yaml";
   if (std::filesystem::exists(config)) {

@@ -27,20 +27,27 @@ int plain_cell(int n) { return std::clamp(480 / std::max(n, 1), 2, 40); }
 // With names: as large as the counts need; of few classes such that the picture is no wider than
 // TensorBoard shows it, since it loses lines of letters where it makes a picture smaller.
 int cell_with_counts(const engine::Metrics& metrics, int n, int margin) {
-  const auto most = std::max_element(metrics.confusion.begin(), metrics.confusion.end());
-  const int needed = std::max(Canvas::text_width(std::to_string(*most)) + kTextGap, kLegible);
+  std::int64_t most = 0;
+  for (const engine::ConfusionCell& cell : metrics.confusion.cells()) {
+    most = std::max(most, cell.count);
+  }
+  const int needed = std::max(Canvas::text_width(std::to_string(most)) + kTextGap, kLegible);
   return std::max(needed, std::min(plain_cell(n), (kCard - margin) / n));
 }
 
 class Drawing {
  public:
   Drawing(const engine::Metrics& metrics, const std::vector<std::string>& classes)
-      : metrics_(metrics),
-        n_(static_cast<int>(metrics.classes)),
+      : n_(static_cast<int>(metrics.classes)),
         names_(plain_cell(n_) >= kLegible ? names_of(classes) : std::vector<std::string>{}),
         margin_(margin_of(names_)),
         cell_(names_.empty() ? plain_cell(n_) : cell_with_counts(metrics, n_, margin_)),
-        canvas_(margin_ + n_ * cell_, margin_ + n_ * cell_) {}
+        canvas_(margin_ + n_ * cell_, margin_ + n_ * cell_),
+        counts_(static_cast<std::size_t>(n_) * static_cast<std::size_t>(n_)) {
+    for (const engine::ConfusionCell& cell : metrics.confusion.cells()) {
+      counts_[static_cast<std::size_t>(cell.actual * n_ + cell.predicted)] = cell.count;
+    }
+  }
 
   Picture draw() {
     for (int row = 0; row < n_; ++row) draw_row(row);
@@ -64,7 +71,7 @@ class Drawing {
   }
 
   void draw_row(int row) {
-    const auto* counts = metrics_.confusion.data() + static_cast<std::ptrdiff_t>(row) * n_;
+    const auto* counts = counts_.data() + static_cast<std::ptrdiff_t>(row) * n_;
     const std::int64_t total = std::accumulate(counts, counts + n_, std::int64_t{0});
     for (int column = 0; column < n_; ++column) {
       const double share =
@@ -94,11 +101,11 @@ class Drawing {
                  Canvas::Direction::kUp);
   }
 
-  const engine::Metrics& metrics_;
   int n_;
   std::vector<std::string> names_;
   int margin_, cell_;
   Canvas canvas_;
+  std::vector<std::int64_t> counts_;  // the rows of the matrix
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "base/formats/json.h"
 #include "base/formats/json_number.h"
 #include "base/process.h"
+#include "hooks/confusion_json.h"
 #include "hooks/step_times_json.h"
 
 namespace trainer::hooks {
@@ -31,12 +32,10 @@ Json metrics_json(const engine::Metrics& metrics) {
   json["correct"] = metrics.correct;
   json["accuracy_low"] = metrics.accuracy_interval.low;
   json["accuracy_high"] = metrics.accuracy_interval.high;
-  Json confusion = Json::array();
-  const auto classes = static_cast<std::ptrdiff_t>(metrics.classes);
-  for (auto row = metrics.confusion.begin(); row != metrics.confusion.end(); row += classes) {
-    confusion.push_back(Json(std::vector<std::int64_t>(row, row + classes)));
+  if (metrics.classes > kMaxMatrixClasses) {
+    json["class_counts"] = class_counts_json(metrics.confusion);
   }
-  json["confusion"] = std::move(confusion);
+  add_confusion(json, metrics.confusion);
   return json;
 }
 

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "hooks/confusion_json.h"
 
 namespace trainer::report {
 namespace {
@@ -21,15 +22,11 @@ std::string class_name(const EvaluationReport& report, std::int64_t index) {
   return i < report.classes.size() ? report.classes[i] : std::to_string(index);
 }
 
-std::int64_t confused(const engine::Metrics& metrics, std::int64_t actual, std::int64_t predicted) {
-  return metrics.confusion[static_cast<std::size_t>(actual * metrics.classes + predicted)];
-}
-
 void print_classes(const EvaluationReport& report, std::ostream& out) {
   Table table({"class", "precision", "recall", "f1", "support"}, {1, 2, 3, 4});
   const auto rows = report.metrics.per_class();
   for (std::size_t i = 0; i < rows.size(); ++i) {
-    const engine::Metrics::PerClass& row = rows[i];
+    const engine::ClassScores& row = rows[i];
     table.add({class_name(report, static_cast<std::int64_t>(i)), fixed(row.precision, 4),
                fixed(row.recall, 4), fixed(row.f1, 4), std::to_string(row.support)});
   }
@@ -38,9 +35,9 @@ void print_classes(const EvaluationReport& report, std::ostream& out) {
 }
 
 void print_means(const engine::Metrics& metrics, std::ostream& out) {
-  out << "F1 macro " << fixed(metrics.f1_macro(), 4) << ", weighted "
-      << fixed(metrics.f1_weighted(), 4) << "; balanced accuracy "
-      << percent(metrics.balanced_accuracy());
+  const engine::Metrics::Means means = metrics.class_means();
+  out << "F1 macro " << fixed(means.f1_macro, 4) << ", weighted " << fixed(means.f1_weighted, 4)
+      << "; balanced accuracy " << percent(means.balanced_accuracy);
   if (!std::isnan(metrics.auc)) out << "; AUC " << fixed(metrics.auc, 4);
   out << '\n';
 }
@@ -57,7 +54,7 @@ void print_matrix(const EvaluationReport& report, std::ostream& out) {
   for (std::int64_t r = 0; r < n; ++r) {
     std::vector<std::string> row{class_name(report, r)};
     for (std::int64_t c = 0; c < n; ++c)
-      row.push_back(std::to_string(confused(report.metrics, r, c)));
+      row.push_back(std::to_string(report.metrics.confusion.at(r, c)));
     table.add(std::move(row));
   }
   out << '\n';
@@ -66,22 +63,11 @@ void print_matrix(const EvaluationReport& report, std::ostream& out) {
 
 void print_worst(const EvaluationReport& report, std::ostream& out) {
   const engine::Metrics& metrics = report.metrics;
-  struct Cell {
-    std::int64_t count, actual, predicted;
-  };
-  std::vector<Cell> cells;
-  for (std::int64_t r = 0; r < metrics.classes; ++r) {
-    for (std::int64_t c = 0; c < metrics.classes; ++c) {
-      const std::int64_t count = confused(metrics, r, c);
-      if (r != c && count > 0) cells.push_back({count, r, c});
-    }
-  }
-  std::stable_sort(cells.begin(), cells.end(),
-                   [](const Cell& a, const Cell& b) { return a.count > b.count; });
-  if (cells.size() > kConfusions) cells.resize(kConfusions);
+  std::vector<engine::ConfusionCell> cells = metrics.confusion.cells();
+  engine::keep_largest_confusions(cells, kConfusions);
   const auto per_class = metrics.per_class();
   Table table({"true", "predicted", "samples", "of the class"}, {2, 3});
-  for (const Cell& cell : cells) {
+  for (const engine::ConfusionCell& cell : cells) {
     const auto support =
         static_cast<double>(per_class[static_cast<std::size_t>(cell.actual)].support);
     table.add({class_name(report, cell.actual), class_name(report, cell.predicted),
@@ -133,21 +119,18 @@ void print_report_json(const EvaluationReport& report, std::ostream& out) {
   for (const auto& [key, value] : engine::named_metrics(metrics)) {
     if (!json.contains(key)) json[key] = value;
   }
-  Json classes = Json::array(), confusion = Json::array();
+  Json classes = Json::array();
   const auto per_class = metrics.per_class();
   for (std::int64_t r = 0; r < metrics.classes; ++r) {
-    const engine::Metrics::PerClass& row = per_class[static_cast<std::size_t>(r)];
+    const engine::ClassScores& row = per_class[static_cast<std::size_t>(r)];
     classes.push_back({{"class", class_name(report, r)},
                        {"precision", row.precision},
                        {"recall", row.recall},
                        {"f1", row.f1},
                        {"support", row.support}});
-    Json line = Json::array();
-    for (std::int64_t c = 0; c < metrics.classes; ++c) line.push_back(confused(metrics, r, c));
-    confusion.push_back(std::move(line));
   }
   json["per_class"] = std::move(classes);
-  json["confusion"] = std::move(confusion);
+  hooks::add_confusion(json, metrics.confusion);
   write_event(out, json);
 }
 

@@ -39,7 +39,7 @@ TEST_CASE("metrics: counts over several batches, ties to the lower class") {
   CHECK(result.loss == doctest::Approx(2.5 / 3));
   CHECK(result.top_k == 2);
   CHECK(result.top_k_accuracy == doctest::Approx(2.0 / 3));
-  CHECK(result.confusion == std::vector<std::int64_t>{1, 1, 0, 0, 0, 0, 0, 1, 0});
+  CHECK(result.confusion == Confusion::from_matrix({1, 1, 0, 0, 0, 0, 0, 1, 0}));
   const auto rows = result.per_class();
   CHECK(rows[0].support == 2);
   CHECK(rows[0].precision == doctest::Approx(1.0));
@@ -59,7 +59,7 @@ TEST_CASE("metrics: one logit decides between two classes at zero") {
   CHECK(result.classes == 2);
   CHECK(result.correct == 3);
   CHECK(result.top_k == 0);
-  CHECK(result.confusion == std::vector<std::int64_t>{2, 1, 0, 1});
+  CHECK(result.confusion == Confusion::from_matrix({2, 1, 0, 1}));
 }
 
 // test/keras/class_metrics.json: what scikit-learn computes, in double.
@@ -89,9 +89,10 @@ TEST_CASE("metrics: F1, balanced accuracy and AUC equal scikit-learn's") {
     const auto expected = [&](const char* key) {
       return doctest::Approx(example[key].get<double>()).epsilon(1e-12);
     };
-    CHECK(result.f1_macro() == expected("f1_macro"));
-    CHECK(result.f1_weighted() == expected("f1_weighted"));
-    CHECK(result.balanced_accuracy() == expected("balanced_accuracy"));
+    const Metrics::Means means = result.class_means();
+    CHECK(means.f1_macro == expected("f1_macro"));
+    CHECK(means.f1_weighted == expected("f1_weighted"));
+    CHECK(means.balanced_accuracy == expected("balanced_accuracy"));
     CHECK(result.auc == expected("auc"));
   }
 }

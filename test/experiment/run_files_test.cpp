@@ -162,6 +162,40 @@ TEST_CASE("run files: crafted confusion matrix, an error that names run.json") {
   CHECK(read_run(folder.path()).finished->splits.at("test").classes.empty());
 }
 
+TEST_CASE("run files: many classes, counts by class and top confusions, of which all are checked") {
+  const Folder folder;
+  test::write_run(folder.path(), {});
+  const Json record = Json::parse(read_text_file(folder.path() / "run.json"));
+  const auto read_with = [&](const char* counts, const char* top) {
+    Json changed = record;
+    Json& test = changed["finished"]["metrics"]["test"];
+    test.erase("confusion");
+    test["class_counts"] = Json::parse(counts);
+    test["top_confusions"] = Json::parse(top);
+    write_file_atomic(folder.path() / "run.json", changed.dump());
+    return read_run(folder.path()).finished->splits.at("test");
+  };
+  const char* counts = R"({"support":[4,5],"predicted":[3,6],"correct":[2,4]})";
+  const SplitResult result = read_with(counts, "[[0,1,2],[1,0,1]]");
+  REQUIRE(result.classes.size() == 2);
+  CHECK(result.classes[1].support == 5);
+  CHECK(result.classes[1].predicted == 6);
+  CHECK(result.classes[1].correct == 4);
+  CHECK(result.confusions == std::vector<engine::ConfusionCell>{{0, 1, 2}, {1, 0, 1}});
+  for (const char* top :
+       {"[[0,2,1]]", "[[2,0,1]]", "[[0,1]]", "[[0,1,2,3]]", "[[-1,0,1]]", "[7]", "[[0,1,1e300]]"}) {
+    CAPTURE(top);
+    CHECK_THROWS_WITH_AS(read_with(counts, top), doctest::Contains("run.json: is damaged: "),
+                         DataError);
+  }
+  for (const char* other : {R"({"support":[4,5],"predicted":[3],"correct":[2,4]})",
+                            R"({"support":[4,5],"predicted":[3,6]})", "[]"}) {
+    CAPTURE(other);
+    CHECK_THROWS_WITH_AS(read_with(other, "[]"), doctest::Contains("run.json: is damaged: "),
+                         DataError);
+  }
+}
+
 TEST_CASE("run files: numbers beyond all counts, as if they were absent") {
   const Folder folder;
   test::write_run(folder.path(), {});
@@ -213,6 +247,22 @@ TEST_CASE("the energy of a run is that of its sessions, over the images of all")
   fake.sessions = nullptr;
   test::write_run(folder.path(), fake);
   CHECK(!read_run(folder.path()).energy_joules);
+}
+
+TEST_CASE("run files: control characters of a crafted run.json, spelled out") {
+  const TemporaryFolder folder;
+  test::write_run(folder.path(), {});
+  test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
+  record["name"] = "a\nb\x1b[31m";
+  record["classes"] = {"cat\r", "d\xc3\xb6g"};
+  record["sessions"][0]["step_times"] = test::step_times({test::rank_times("r\n0", {})});
+  record["finished"]["reason"] = "done\x1b";
+  write_file_atomic(folder.path() / "run.json", record.dump());
+  const RunFiles run = read_run(folder.path());
+  CHECK(run.name == "a\\x0ab\\x1b[31m");
+  CHECK(run.classes == std::vector<std::string>{"cat\\x0d", "d\xc3\xb6g"});
+  CHECK(run.ranks == std::vector<std::string>{"r\\x0a0"});
+  CHECK(run.finished->reason == "done\\x1b");
 }
 
 }  // namespace trainer::experiment

@@ -226,6 +226,37 @@ TEST_CASE("ledger: file removed during the run, later rows are in a new file wit
         std::string::npos);
 }
 
+TEST_CASE("run record: up to 256 classes the matrix, beyond counts by class and top confusions") {
+  for (const std::int64_t classes : {256, 257, 22'000}) {
+    const TemporaryFolder folder;
+    const auto hook = make_run_record_hook({});
+    hook->on_start(run_info(folder.path()));
+    Finish done = finish(FinishReason::kDone);
+    done.evaluations = {evaluation(Split::kTest, 20, 0.5)};
+    engine::Metrics& metrics = done.evaluations[0].metrics;
+    metrics.classes = classes;
+    metrics.confusion = engine::Confusion(classes);
+    metrics.confusion.add(3, 3, 10);
+    metrics.confusion.add(255, 3, 2);
+    metrics.confusion.add(3, 254, 5);
+    hook->on_finish(done);
+    CHECK(std::filesystem::file_size(folder.path() / "run.json") < 500'000);
+    const auto record = record_in(folder.path())["finished"]["metrics"]["test"];
+    CHECK(record.contains("confusion") == (classes == 256));
+    CHECK(record.contains("top_confusions") == (classes > 256));
+    if (classes == 256) {
+      CHECK(record["confusion"][255][3] == 2);
+      continue;
+    }
+    using Cells = std::vector<std::vector<int>>;
+    CHECK(record["top_confusions"].get<Cells>() == Cells{{3, 254, 5}, {255, 3, 2}});
+    CHECK(record["class_counts"]["support"].size() == static_cast<std::size_t>(classes));
+    CHECK(record["class_counts"]["support"][3] == 15);
+    CHECK(record["class_counts"]["predicted"][3] == 12);
+    CHECK(record["class_counts"]["correct"][3] == 10);
+  }
+}
+
 TEST_CASE("run record: resume that makes no step, the rate of the process before stays") {
   const TemporaryFolder folder;
   const auto finished_with = [&](std::optional<double> rate) {
