@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 #include "backend/open.h"
 #include "base/error.h"
@@ -195,11 +196,21 @@ int main(int argc, char** argv) {
     std::cerr << "error: " << trainer::printable(error.path1().string()) << ": "
               << error.code().message() << '\n';
     return trainer::kExitData;
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again) {
+      std::cerr << "error: " << error.what() << "\nInternal error; please report it.\n";
+      return 1;
+    }
+    std::cerr << "error: the system gives no further thread (" << error.what()
+              << "); raise the limit on processes (ulimit -u, pids.max of the container), or lower "
+                 "parallel.threads and data.threads\n";
+    return trainer::kExitDevice;
   } catch (const std::bad_alloc&) {
     std::cerr << "error: out of memory; a smaller train.batch_size takes less\n";
     return trainer::kExitDevice;
   } catch (const std::exception& error) {
-    std::cerr << "error: " << error.what() << "\nInternal error; please report it.\n";
+    std::cerr << "error: " << trainer::printable(error.what(), trainer::Controls::kLines)
+              << "\nInternal error; please report it.\n";
     return 1;
   }
 }

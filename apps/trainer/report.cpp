@@ -2,6 +2,7 @@
 #include <iostream>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/run_links.h"
 #include "commands.h"
 #include "experiment/sweep/summary.h"
@@ -56,7 +57,7 @@ int report(const ReportArguments& arguments) {
   } else {
     report_run(arguments, folder, output);
   }
-  std::cout << output.string() << '\n';
+  std::cout << printable(output.string()) << '\n';
   return kExitOk;
 }
 

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer {
 namespace {
@@ -43,8 +44,9 @@ void AppendFile::open() {
   if (fd_ < 0) {
     const int error = errno;
     const bool is_moved = error == ENOENT || error == ENOTDIR;
-    throw DataError(path_, concat("cannot open: ", std::strerror(error),
-                                  is_moved ? "; was its folder moved or removed?" : ""));
+    throw DataError(printable(path_.string()),
+                    concat("cannot open: ", std::strerror(error),
+                           is_moved ? "; was its folder moved or removed?" : ""));
   }
   struct stat info {};
   has_content_ = ::fstat(fd_, &info) == 0 && info.st_size > 0;
@@ -54,7 +56,7 @@ void AppendFile::flush() {
   if (pending_.empty()) return;
   if (const int error = write_pending(fd_, pending_); error != 0) {
     pending_.clear();
-    throw DataError(path_, concat("cannot write: ", std::strerror(error)));
+    throw DataError(printable(path_.string()), concat("cannot write: ", std::strerror(error)));
   }
   has_content_ = true;
 }
@@ -63,7 +65,8 @@ void AppendFile::sync() {
   flush();
   // Pipes and devices cannot be synced.
   if (::fsync(fd_) != 0 && errno != EINVAL && errno != EROFS) {
-    throw DataError(path_, concat("cannot sync to the disk: ", std::strerror(errno)));
+    throw DataError(printable(path_.string()),
+                    concat("cannot sync to the disk: ", std::strerror(errno)));
   }
 }
 

@@ -1,10 +1,12 @@
 #include "base/error.h"
 
+#include "base/text.h"
+
 namespace trainer {
 
 std::string to_string(const SourceLoc& loc) {
-  if (loc.line <= 0) return loc.file;
-  return concat(loc.file, ":", loc.line, ":", loc.column);
+  const std::string file = printable(loc.file);
+  return loc.line <= 0 ? file : concat(file, ":", loc.line, ":", loc.column);
 }
 
 std::string to_string(const Diagnostic& diagnostic) {
@@ -14,7 +16,7 @@ std::string to_string(const Diagnostic& diagnostic) {
 
 namespace {
 
-std::string join(const std::vector<Diagnostic>& diagnostics) {
+std::string join_diagnostics(const std::vector<Diagnostic>& diagnostics) {
   std::string text;
   for (const Diagnostic& diagnostic : diagnostics) {
     if (!text.empty()) text += '\n';
@@ -26,6 +28,6 @@ std::string join(const std::vector<Diagnostic>& diagnostics) {
 }  // namespace
 
 ConfigError::ConfigError(std::vector<Diagnostic> diagnostics)
-    : Error(kExitConfig, join(diagnostics)), diagnostics_(std::move(diagnostics)) {}
+    : Error(kExitConfig, join_diagnostics(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
 }  // namespace trainer

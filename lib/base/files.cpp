@@ -16,11 +16,15 @@
 #include <limits>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace trainer {
 namespace {
 
 std::string reason() { return std::strerror(errno); }
+
+// The path in messages: one line, whatever the name of the file.
+std::string name_of(const Path& path) { return printable(path.string()); }
 
 // A file descriptor that closes itself.
 class Descriptor {
@@ -45,16 +49,16 @@ void expect_regular(const Path& path, const struct stat& info) {
                      : S_ISFIFO(info.st_mode) ? "FIFO"
                      : S_ISSOCK(info.st_mode) ? "socket"
                                               : "device";
-  throw DataError(path, concat("is a ", kind, ", expected a file"));
+  throw DataError(name_of(path), concat("is a ", kind, ", expected a file"));
 }
 
 template <class Buffer>
 Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::size_t>::max()) {
   // Without O_NONBLOCK a FIFO would wait for a writer before anybody sees that it is one.
   Descriptor file(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (!file.valid()) throw DataError(path, "cannot open: " + reason());
+  if (!file.valid()) throw DataError(name_of(path), "cannot open: " + reason());
   struct stat info {};
-  if (::fstat(file.get(), &info) != 0) throw DataError(path, "cannot stat: " + reason());
+  if (::fstat(file.get(), &info) != 0) throw DataError(name_of(path), "cannot stat: " + reason());
   expect_regular(path, info);
   Buffer content(std::min(most, static_cast<std::size_t>(info.st_size)),
                  typename Buffer::value_type{});
@@ -62,7 +66,7 @@ Buffer read_all(const Path& path, std::size_t most = std::numeric_limits<std::si
   while (done < content.size()) {
     const ssize_t got = ::read(file.get(), content.data() + done, content.size() - done);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw DataError(path, "cannot read: " + reason());
+    if (got < 0) throw DataError(name_of(path), "cannot read: " + reason());
     if (got == 0) break;
     done += static_cast<std::size_t>(got);
   }
@@ -79,7 +83,7 @@ void write_all(int fd, std::span<const std::uint8_t> content, const Path& path) 
   while (done < content.size()) {
     const ssize_t put = ::write(fd, content.data() + done, content.size() - done);
     if (put < 0 && errno == EINTR) continue;
-    if (put < 0) throw DataError(path, "cannot write: " + reason());
+    if (put < 0) throw DataError(name_of(path), "cannot write: " + reason());
     done += static_cast<std::size_t>(put);
   }
 }
@@ -93,7 +97,7 @@ Bytes read_file_start(const Path& path, std::size_t size) { return read_all<Byte
 void sync_path(const Path& path) {
   Descriptor file(path, O_RDONLY | O_CLOEXEC);
   if (!file.valid() || ::fsync(file.get()) != 0) {
-    throw DataError(path, "cannot sync to the disk: " + reason());
+    throw DataError(name_of(path), "cannot sync to the disk: " + reason());
   }
 }
 
@@ -134,7 +138,8 @@ Path target_of(Path path) {
 bool is_special_file(const Path& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::is_directory(status)) throw DataError(path, "is a folder, expected a file");
+  if (std::filesystem::is_directory(status))
+    throw DataError(name_of(path), "is a folder, expected a file");
   return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status);
 }
 
@@ -144,7 +149,7 @@ Path temporary_of(const Path& path) {
 
 void rename_into_place(const Path& temporary, const Path& path) {
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
-    throw DataError(path, "cannot rename into place: " + reason());
+    throw DataError(name_of(path), "cannot rename into place: " + reason());
   }
 }
 
@@ -163,7 +168,7 @@ int open_without_name(const Path& folder) {
 
 void check_regular_file(const Path& path) {
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0) throw DataError(path, "cannot open: " + reason());
+  if (::stat(path.c_str(), &info) != 0) throw DataError(name_of(path), "cannot open: " + reason());
   expect_regular(path, info);
 }
 
@@ -171,10 +176,11 @@ void check_output_path(const std::string& option, const Path& path, bool overwri
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (std::filesystem::is_directory(status)) {
-    throw ConfigError({}, concat(option, ' ', path.string(), " is a folder; name a file"));
+    throw ConfigError({},
+                      concat(option, ' ', printable(path.string()), " is a folder; name a file"));
   }
   if (std::filesystem::is_regular_file(status) && !overwrite) {
-    throw ConfigError({}, concat(option, ' ', path.string(),
+    throw ConfigError({}, concat(option, ' ', printable(path.string()),
                                  " exists; replace it with --overwrite, or name another file"));
   }
 }
@@ -198,7 +204,7 @@ AtomicFileWriter::AtomicFileWriter(const Path& path, TemporaryName name)
     : path_(path), is_regular_(!is_special_file(path)) {
   if (!is_regular_) {
     fd_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-    if (fd_ < 0) throw DataError(path_, "cannot open: " + reason());
+    if (fd_ < 0) throw DataError(name_of(path_), "cannot open: " + reason());
     return;
   }
   path_ = target_of(path);
@@ -209,7 +215,7 @@ AtomicFileWriter::AtomicFileWriter(const Path& path, TemporaryName name)
   if (is_named_) {
     fd_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   }
-  if (fd_ < 0) throw DataError(path_, "cannot create: " + reason());
+  if (fd_ < 0) throw DataError(name_of(path_), "cannot create: " + reason());
 }
 
 AtomicFileWriter::~AtomicFileWriter() {
@@ -223,12 +229,12 @@ void AtomicFileWriter::write(std::span<const std::uint8_t> content) {
 
 void AtomicFileWriter::commit() {
   if (!is_regular_) return;
-  if (::fsync(fd_) != 0) throw DataError(path_, "cannot sync to the disk: " + reason());
+  if (::fsync(fd_) != 0) throw DataError(name_of(path_), "cannot sync to the disk: " + reason());
   if (!is_named_) {
     ::unlink(temporary_.c_str());  // of a killed process with the same number
     if (::linkat(AT_FDCWD, link_source(fd_).c_str(), AT_FDCWD, temporary_.c_str(),
                  AT_SYMLINK_FOLLOW) != 0) {
-      throw DataError(path_, "cannot name the file that was written: " + reason());
+      throw DataError(name_of(path_), "cannot name the file that was written: " + reason());
     }
     is_named_ = true;
   }

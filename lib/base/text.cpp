@@ -28,15 +28,7 @@ std::size_t utf8_length(std::string_view text) {
 
 }  // namespace
 
-bool is_line_of_text(std::string_view text) {
-  while (!text.empty()) {
-    const auto first = static_cast<std::uint8_t>(text[0]);
-    const std::size_t length = utf8_length(text);
-    if (length == 0 || first < 0x20 || first == 0x7F) return false;
-    text.remove_prefix(length);
-  }
-  return true;
-}
+bool is_line_of_text(std::string_view text) { return printable(text) == text; }
 
 std::string escaped(std::string_view text) {
   constexpr char kDigits[] = "0123456789abcdef";

@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 
 namespace trainer::checkpoint {
@@ -27,7 +28,7 @@ RunLock::RunLock(const Path& run) {
   std::error_code error;
   std::filesystem::create_directories(run, error);
   if (error) {
-    throw Error(kExitConfig, concat(run.string(), ": cannot create this run folder: ",
+    throw Error(kExitConfig, concat(printable(run.string()), ": cannot create this run folder: ",
                                     error.message(), "; choose another with --run-dir"));
   }
   // Not through a link, as the file that it points to would be emptied.
@@ -46,7 +47,7 @@ RunLock::RunLock(const Path& run) {
     while (!holder.empty() && holder.back() == '\n') holder.pop_back();
     if (holder.empty()) holder = "another process";
     throw Error(kExitConfig,
-                concat(run.string(), ": the run folder is in use by ", holder,
+                concat(printable(run.string()), ": the run folder is in use by ", printable(holder),
                        "; wait for it to end, stop it, or choose another folder with --run-dir"));
   }
   const std::string text = concat("process ", ::getpid(), " on ", host_name(), "\n");

@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/file_kind.h"
 
@@ -65,7 +66,8 @@ std::optional<TensorFile> read_if_there(const Saved& saved) {
   const int descriptor = ::open(saved.path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {
     if (errno == ENOENT) return {};
-    throw Error(kExitData, concat(saved.path.string(), ": cannot open: ", std::strerror(errno)));
+    throw Error(kExitData,
+                concat(printable(saved.path.string()), ": cannot open: ", std::strerror(errno)));
   }
   ::close(descriptor);
   TensorFile file = read_checkpoint(saved.path);

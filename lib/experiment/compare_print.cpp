@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "experiment/compare.h"
 
 namespace trainer::experiment {
@@ -129,7 +130,7 @@ Json result_json(const Comparison::Result& result) {
 
 void print_comparison(const Comparison& comparison, std::ostream& out) {
   for (std::size_t i = 0; i < comparison.runs.size(); ++i) {
-    out << letter(i) << "  " << comparison.runs[i] << '\n';
+    out << letter(i) << "  " << printable(comparison.runs[i]) << '\n';
   }
   print_settings(comparison, out);
   print_curve(comparison, out);

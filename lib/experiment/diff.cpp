@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 
 namespace trainer::experiment {
 namespace {
@@ -139,7 +140,7 @@ RunDiff diff(const RunFiles& first, const RunFiles& second) {
 }
 
 void print_diff(const RunDiff& diff, std::ostream& out) {
-  out << "A  " << diff.first << "\nB  " << diff.second << '\n';
+  out << "A  " << printable(diff.first) << "\nB  " << printable(diff.second) << '\n';
   if (!diff.step) {
     out << "the same in all " << diff.common_steps << " steps and " << diff.common_hashes
         << " parameter hashes that both have\n";

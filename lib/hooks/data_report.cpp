@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/formats/json.h"
+#include "base/text.h"
 #include "data/splits.h"
 
 namespace trainer::hooks {
@@ -69,10 +70,10 @@ class DataReportHook final : public Hook {
     std::string text;
     for (const auto& [split, files] : splits_of_files(data_)) {
       for (const std::string& line : files->report()) {
-        text += concat(to_string(split), ": ", line, "\n");
+        text += concat(to_string(split), ": ", printable(line), "\n");
       }
       const std::string warned = decoded_with_warnings(split, files->damage());
-      if (!warned.empty()) text += warned + "\n";
+      if (!warned.empty()) text += printable(warned) + "\n";
     }
     if (text == written_) return;
     write_file_atomic(path_, text);

@@ -155,11 +155,12 @@ class ProgressHook : public Hook {
 
   void on_start(const RunInfo& info) override {
     info_ = info;
+    folder_ = printable(info.dir.string());
     interval_.emplace(log_every_, info.steps_per_epoch);
     if (quiet_) return;
-    out_ << info.name << ": " << grouped(info.total_steps) << " steps of " << info.global_batch
-         << " samples, " << grouped(info.steps_per_epoch) << " an epoch, run folder "
-         << info.dir.string() << '\n';
+    out_ << printable(info.name) << ": " << grouped(info.total_steps) << " steps of "
+         << info.global_batch << " samples, " << grouped(info.steps_per_epoch)
+         << " an epoch, run folder " << folder_ << '\n';
     if (!info.servers.empty()) {
       out_ << info.servers << '\n';
     } else if (info.replicas > 1) {
@@ -173,7 +174,7 @@ class ProgressHook : public Hook {
       out_ << "each goes through all samples in an order of its own: an epoch is "
            << info.repetitions << " times the training split\n";
     }
-    if (!info.weights.empty()) out_ << "weights " << info.weights << '\n';
+    if (!info.weights.empty()) out_ << "weights " << printable(info.weights) << '\n';
     if (info.first_step > 0) out_ << "resumed after step " << info.first_step << '\n';
     out_.flush();
   }
@@ -245,7 +246,7 @@ class ProgressHook : public Hook {
       out_ << "best " << best->metric << " " << fixed(best->value, 4) << " after epoch "
            << rate(best->epoch) << " (step " << best->step << ")"
            << (best->restored ? ", whose parameters are restored" : "") << ", in "
-           << best->path.string() << '\n';
+           << printable(best->path.string()) << '\n';
     }
     if (!quiet_) out_ << "wall time: " << fixed(finish.wall_seconds, 3) << " seconds\n";
     out_ << "total time" << counted << ": " << fixed(finish.step_seconds, 3) << " seconds\n";
@@ -253,8 +254,8 @@ class ProgressHook : public Hook {
       out_ << fixed(*finish.images_per_second, 1) << " images/second" << counted << '\n';
     }
     if (!quiet_ && finish.reason != FinishReason::kInterrupted) {
-      out_ << "next: trainer evaluate " << info_.dir.string() << ", or trainer predict "
-           << info_.dir.string() << " IMAGE...\n";
+      out_ << "next: trainer evaluate " << folder_ << ", or trainer predict " << folder_
+           << " IMAGE...\n";
     }
     flush();
   }
@@ -355,6 +356,7 @@ class ProgressHook : public Hook {
   TerminalFacts facts_;
   std::optional<Interval> interval_;
   RunInfo info_;
+  std::string folder_;  // of the run, as it is printed
   MetricWindow window_;
   double step_seconds_ = 0;  // moving average
   double shown_at_ = -kRefresh;

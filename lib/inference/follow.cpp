@@ -379,7 +379,7 @@ void print_followed(const Followed& followed, const std::string& run, bool json,
     write_event(out, line);
     return;
   }
-  out << run << ": " << followed.evaluations << " checkpoints evaluated, ";
+  out << printable(run) << ": " << followed.evaluations << " checkpoints evaluated, ";
   if (followed.skipped > 0) out << followed.skipped << " passed over, ";
   out << (followed.step < 0 ? "none before" : concat("the last of step ", followed.step)) << "; "
       << (followed.reason == Reason::kInterrupted

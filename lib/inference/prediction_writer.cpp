@@ -5,14 +5,16 @@
 
 #include "base/formats/json.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "inference/predict.h"
 
 namespace trainer::inference {
 namespace {
 
-// As RFC 4180 asks.
-std::string csv_cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+// A field as RFC 4180 quotes it, without control characters and line breaks.
+std::string csv_cell(const std::string& outside) {
+  const std::string text = printable(outside);
+  if (text.find_first_of(",\"") == std::string::npos) return text;
   std::string quoted = "\"";
   for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
   return quoted + '"';
@@ -35,12 +37,13 @@ PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::s
       files_(inputs.size() > 1),
       out_(out) {
   if (top) top_ = std::min(*top, static_cast<std::int64_t>(classes_.size()));
+  for (std::string& name : classes_) name = printable(name);
   for (const std::string& name : classes_) name_width_ = std::max(name_width_, name.size());
   for (const PredictionInput& input : inputs) {
     labelled_ = labelled_ || input.images.labelled;
     files_ = files_ || input.one_a_file;
     for (std::int64_t i = 0; i < (input.one_a_file ? input.dataset().size() : 1); ++i) {
-      file_width_ = std::max(file_width_, input.name_of(i).size());
+      file_width_ = std::max(file_width_, printable(input.name_of(i)).size());
     }
   }
 }
@@ -97,7 +100,7 @@ void PredictionWriter::write_table(const PredictionInput& input, const Predictio
   const double p = prediction.probabilities[static_cast<std::size_t>(prediction.predicted)];
   if (files_)
     out_ << std::left << std::setw(static_cast<int>(file_width_) + 2)
-         << input.name_of(prediction.index);
+         << printable(input.name_of(prediction.index));
   out_ << std::right << std::setw(7) << prediction.index << "  " << std::left
        << std::setw(static_cast<int>(name_width_) + 2) << class_name(prediction.predicted)
        << std::right << std::setw(11) << fixed(p, 4);

@@ -1,6 +1,7 @@
 #include "model/export.h"
 
 #include "base/error.h"
+#include "base/text.h"
 #include "checkpoint/weights.h"
 #include "config/pretrained.h"
 #include "model/backbones/backbone.h"
@@ -49,14 +50,15 @@ std::string format_of_name(const Path& path) {
 
 void check_export_path(const std::string& format, const Path& path, bool overwrite) {
   if (path.extension() == ".keras") {
-    throw ConfigError({}, concat("--output ", path.string(),
+    throw ConfigError({}, concat("--output ", printable(path.string()),
                                  " is named like a whole model of Keras's, which trainer does not "
                                  "write; name its weights FILE.h5 or FILE.weights.h5"));
   }
   const std::string named = format_of_name(path);
   if (!named.empty() && named != format) {
-    throw ConfigError({}, concat("--output ", path.string(), " is named like a file of --format ",
-                                 named, ", but the format is ", format));
+    throw ConfigError(
+        {}, concat("--output ", printable(path.string()), " is named like a file of --format ",
+                   named, ", but the format is ", format));
   }
   check_output_path("--output", path, overwrite);
 }

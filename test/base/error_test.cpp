@@ -25,4 +25,9 @@ TEST_CASE("each error carries its exit code") {
   CHECK(CheckError("differs").code() == kExitCheck);
 }
 
+TEST_CASE("config error: line breaks and control characters of a file name, spelled out") {
+  CHECK(std::string(ConfigError({"a\nb\x1b.yaml", 1, 2}, "wrong").what()) ==
+        "a\\x0ab\\x1b.yaml:1:2: error: wrong");
+}
+
 }  // namespace trainer

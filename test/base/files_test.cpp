@@ -265,4 +265,17 @@ TEST_CASE("leftovers of killed writers are removed, other files stay") {
   CHECK_NOTHROW(remove_leftovers(folder.path() / "missing"));
 }
 
+TEST_CASE("files: line breaks and control characters of a name, spelled out in errors") {
+  const TemporaryFolder folder;
+  const Path path = folder.path() / "a\nerror: b\x1b[31m.png";
+  try {
+    read_file(path);
+    FAIL("a file that is not there was read");
+  } catch (const DataError& error) {
+    CHECK(std::string(error.what()) == folder.path().string() +
+                                           "/a\\x0aerror: b\\x1b[31m.png: cannot open: No such "
+                                           "file or directory");
+  }
+}
+
 }  // namespace trainer

@@ -43,3 +43,16 @@ TEST_CASE("words are joined with a separator between them") {
   CHECK(join_first({"a", "b"}, 2) == "a, b");
   CHECK(join_first({"a", "b", "c", "d"}, 2) == "a, b and 2 more");
 }
+
+TEST_CASE("is_line_of_text: the texts that printable() leaves as they are") {
+  for (const char* text : {"", "a b", "d\xc3\xb6g", "\xe2\x82\xac", "\xc2\xa0"}) {
+    CAPTURE(text);
+    CHECK(trainer::is_line_of_text(text));
+    CHECK(trainer::printable(text) == text);
+  }
+  for (const char* text : {"a\nb", "a\tb", "\x1b[2J", "\x7f", "\xc2\x9bm", "\xff"}) {
+    CAPTURE(text);
+    CHECK_FALSE(trainer::is_line_of_text(text));
+    CHECK(trainer::is_line_of_text(trainer::printable(text)));
+  }
+}

@@ -134,4 +134,12 @@ TEST_CASE("of what evaluation leaves out three files are named and the others co
   CHECK(text(9, {"a", "b", "c", "d", "e"}) == "5 " + three + "; and 2 more");
 }
 
+TEST_CASE("data report: names with line breaks and control characters, one line each") {
+  data::Datasets data = training_on({0, 1, 2, 3});
+  data.train_files = std::make_shared<data::DamagedFiles>(
+      9, Lines{"a\ntest: skipped: \x1b[2Jd\xc3\xb6g.jpg: is cut"}, Lines{});
+  CHECK(Told(data).report ==
+        "train: skipped: a\\x0atest: skipped: \\x1b[2Jd\xc3\xb6g.jpg: is cut\n");
+}
+
 }  // namespace trainer::hooks

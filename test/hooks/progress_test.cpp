@@ -439,4 +439,16 @@ TEST_CASE("progress: the closing lines count devices, or the workers beside serv
   }
 }
 
+TEST_CASE("progress: name and folder of a run with control characters, spelled out") {
+  std::ostringstream out;
+  const auto hook = make_progress_hook(out, false, false, test::steps(1));
+  RunInfo info = test::run_info("runs/a\n\x1b[2J");
+  info.name = "b\rc";
+  hook->on_start(info);
+  hook->on_finish(test::finish(FinishReason::kDone));
+  CHECK(out.str().find("b\\x0dc: 20 steps") != std::string::npos);
+  CHECK(out.str().find("run folder runs/a\\x0a\\x1b[2J\n") != std::string::npos);
+  CHECK(out.str().find('\x1b') == std::string::npos);
+}
+
 }  // namespace trainer::hooks

@@ -192,4 +192,25 @@ TEST_CASE("a model of float targets has an output a target, whatever is predicte
   CHECK_FALSE(train::label_is_index_of({}).has_value());  // of an older checkpoint
 }
 
+TEST_CASE("prediction writer: control characters of files and classes, spelled out") {
+  const Fixture fixture;
+  const std::vector<PredictionInput> inputs =
+      open_prediction_inputs(fixture.trained, {}, "", false, [](const std::string&) {});
+  for (const char* format : {"csv", "table"}) {
+    std::ostringstream out;
+    PredictionWriter writer(format, {"c\na,t", "d\x1b[31m"}, inputs, std::nullopt, out);
+    writer.header();
+    Prediction prediction;
+    prediction.probabilities = {0.25, 0.75};
+    prediction.predicted = 1;
+    writer.write(inputs.front(), prediction);
+    CAPTURE(out.str());
+    CHECK(std::count(out.str().begin(), out.str().end(), '\n') == 2);
+    CHECK(out.str().find('\x1b') == std::string::npos);
+    CHECK(out.str().find("d\\x1b[31m") != std::string::npos);
+    CHECK((out.str().find(",\"p_c\\x0aa,t\",") != std::string::npos) ==
+          (std::string(format) == "csv"));
+  }
+}
+
 }  // namespace trainer::inference

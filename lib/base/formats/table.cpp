@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "base/text.h"
+
 namespace trainer {
 namespace {
 
@@ -19,11 +21,14 @@ std::size_t width_of(const std::string& text) {
 Table::Table(std::vector<std::string> header, const std::vector<std::size_t>& right)
     : right_(header.size(), false) {
   for (const std::size_t column : right) right_[column] = true;
-  rows_.push_back(std::move(header));
+  add(std::move(header));
 }
 
 void Table::add(std::vector<std::string> row) {
   row.resize(right_.size());
+  for (std::string& cell : row) {
+    if (!is_line_of_text(cell)) cell = printable(cell);
+  }
   rows_.push_back(std::move(row));
 }
 

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "report/page/page.h"
 #include "report/page/sections.h"
 
@@ -52,13 +53,13 @@ std::string counts(const RunFiles& run) {
 std::string files(const RunFiles& run) {
   const Path report = run.folder / "data_report.txt";
   if (!std::filesystem::exists(report)) return "<p>All files were read without a complaint.</p>\n";
-  std::string text;
-  for (const char letter : read_text_file(report)) {
-    text += letter == '\n' ? "\n" : escape_markup(std::string(1, letter));
+  std::vector<std::string> lines;
+  for (const std::string& line : split_text(read_text_file(report), '\n')) {
+    lines.push_back(escape_markup(line));
   }
   return "<p>Files that were skipped, replaced or decoded with warnings:</p>\n<pre tabindex=\"0\" "
          "aria-label=\"Data report\">" +
-         text + "</pre>\n";
+         join(lines, "\n") + "</pre>\n";
 }
 
 }  // namespace
