@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/formats/table.h"
+#include "base/text.h"
 #include "commands.h"
 #include "experiment/sweep/launchers.h"
 #include "experiment/sweep/table.h"
@@ -25,6 +26,7 @@ struct SweepArguments : ConfigArguments {
   std::string image = "registry.example/trainer:latest";
   bool collect = false;
   std::optional<double> to_accuracy;
+  std::int64_t max_points = experiment::kMaxPoints;
 };
 
 // "1:05"; "?" for nothing.
@@ -60,7 +62,7 @@ class Progress final : public experiment::SweepObserver {
     if (silent_) return;
     if (is_tty_) std::cout << '\r';
     std::cout << place(index) << state.point.name << ": " << to_string(state.kind);
-    if (state.kind == PointState::Kind::kFailed) std::cout << ": " << state.message;
+    if (state.kind == PointState::Kind::kFailed) std::cout << ": " << printable(state.message);
     if (state.run) {
       std::cout << ", " << fixed(images_per_second(*state.run), 1) << " images/s";
     }
@@ -96,7 +98,7 @@ experiment::SweepPlan plan_of(const SweepArguments& arguments) {
     axes.push_back(std::move(axis));
   }
   return experiment::plan_sweep(arguments.path, std::move(axes), overrides, variables,
-                                arguments.folder);
+                                arguments.folder, arguments.max_points);
 }
 
 int code_of(const std::vector<PointState>& points) {
@@ -125,7 +127,7 @@ void print_summary(const SweepArguments& arguments, const experiment::Summary& s
   if (!sentence.empty()) std::cout << sentence << '\n';
   for (const PointState& point : summary.points) {
     if (point.kind != PointState::Kind::kFailed) continue;
-    std::cout << "failed: " << point.point.name << ": " << point.message << " (see "
+    std::cout << "failed: " << point.point.name << ": " << printable(point.message) << " (see "
               << (folder / point.point.name / "errors.log").string() << ")\n";
   }
   std::cout << "table: " << (folder / "table.md").string()
@@ -175,6 +177,11 @@ void add_sweep(CLI::App& app, int& code) {
       ->add_option("--launcher", arguments->launcher,
                    "local trains here; slurm and kubernetes print a job array or Job manifests")
       ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
+  command
+      ->add_option("--max-points", arguments->max_points,
+                   "How many points the sweep may have; default 1000")
+      ->type_name("N")
+      ->check(at_least_one());
   command->add_option("--image", arguments->image, "Container image of --launcher kubernetes");
   command->add_flag("--collect", arguments->collect, "The table of what has been trained, no more");
   command

@@ -381,5 +381,33 @@ TEST_CASE("arguments_of: a folder and texts of variables, byte for byte") {
   CHECK(words[11] == "parallel.gpus=1");
 }
 
+TEST_CASE("points_of: more points than the limit, an error with the option that raises it") {
+  std::vector<Axis> axes(6, Axis{"seed", {}, ""});
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    axes[i].key = concat("key", i);
+    for (int value = 0; value < 10; ++value) axes[i].values.push_back(std::to_string(value));
+  }
+  CHECK_THROWS_WITH_AS(points_of(axes),
+                       doctest::Contains("the sweep has 1000000 points, the limit is 1000: give "
+                                         "fewer values, or raise the limit with --max-points "
+                                         "1000000"),
+                       ConfigError);
+  axes.resize(3);
+  CHECK(points_of(axes).size() == 1000);
+  CHECK_THROWS_AS(points_of(axes, 999), ConfigError);
+  axes.resize(30, axes.front());  // more than 2^63
+  CHECK_THROWS_AS(points_of(axes, std::numeric_limits<std::int64_t>::max() - 1), ConfigError);
+}
+
+TEST_CASE("points_of: a long value, a name that a file may have, and another for each value") {
+  const std::string value(300, '1');
+  const std::vector<Point> points = points_of({{"seed", {value, value + "2"}, ""}});
+  REQUIRE(points.size() == 2);
+  CHECK(points[0].name.size() == 200);
+  CHECK(points[0].name.starts_with("seed=111"));
+  CHECK(points[0].name != points[1].name);
+  CHECK(points[0].values[0].second == value);
+}
+
 }  // namespace
 }  // namespace trainer::experiment

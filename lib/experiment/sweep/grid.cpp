@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <set>
 
 #include "base/error.h"
+#include "base/files.h"
 #include "base/text.h"
 
 namespace trainer::experiment {
@@ -58,6 +60,16 @@ std::string plain(const std::string& value) {
   return result;
 }
 
+// A name that is too long for a file, cut, with a hash that tells it from others.
+std::string short_file_name(const std::string& name) {
+  constexpr std::size_t kMaxBytes = 200, kHashDigits = 16;
+  if (name.size() <= kMaxBytes) return name;
+  Sha256 hash;
+  hash.update({reinterpret_cast<const std::uint8_t*>(name.data()), name.size()});
+  return concat(name.substr(0, kMaxBytes - kHashDigits - 1), "-",
+                hash.hex().substr(0, kHashDigits));
+}
+
 }  // namespace
 
 Axis parse_axis(const std::string& text) {
@@ -105,7 +117,19 @@ std::string short_name(const std::string& key, const std::vector<Axis>& axes) {
   return alike > 1 ? key : last_word(key);
 }
 
-std::vector<Point> points_of(const std::vector<Axis>& axes) {
+std::vector<Point> points_of(const std::vector<Axis>& axes, std::int64_t max_points) {
+  std::int64_t count = 1;
+  for (const Axis& axis : axes) {
+    if (__builtin_mul_overflow(count, static_cast<std::int64_t>(axis.values.size()), &count)) {
+      count = std::numeric_limits<std::int64_t>::max();
+      break;
+    }
+  }
+  if (count > max_points) {
+    throw ConfigError({},
+                      concat("the sweep has ", count, " points, the limit is ", max_points,
+                             ": give fewer values, or raise the limit with --max-points ", count));
+  }
   std::vector<Point> points{{}};
   for (const Axis& axis : axes) {
     std::vector<Point> longer;
@@ -122,7 +146,8 @@ std::vector<Point> points_of(const std::vector<Axis>& axes) {
     points = std::move(longer);
   }
   std::set<std::string> names;
-  for (const Point& point : points) {
+  for (Point& point : points) {
+    point.name = short_file_name(point.name);
     if (names.insert(point.name).second) continue;
     throw ConfigError({}, concat("two points of the sweep are called ", point.name,
                                  ": give every value of --over once"));

@@ -1,6 +1,7 @@
 // The points of a sweep: every combination of the values of its axes.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,8 +34,12 @@ std::vector<Axis> axes_of_environment(const config::Environment& environment,
 // The key that sets the highest learning rate of a config.
 std::string learning_rate_key(const config::Config& config);
 
-// The last axis varies fastest. Throws ConfigError when two points would have one name.
-std::vector<Point> points_of(const std::vector<Axis>& axes);
+// Points of a sweep without --max-points.
+inline constexpr std::int64_t kMaxPoints = 1000;
+
+// The last axis varies fastest. Names longer than a file may have end in a hash. Throws ConfigError
+// if two points would have one name, or if there are more than `max_points`.
+std::vector<Point> points_of(const std::vector<Axis>& axes, std::int64_t max_points = kMaxPoints);
 // "batch_size" for train.batch_size; the whole key where another axis ends alike.
 std::string short_name(const std::string& key, const std::vector<Axis>& axes);
 

@@ -60,8 +60,8 @@ void check_same_config(const SweepPlan& plan, const Point& point, const Path& fo
   const auto changes = config::resume_changes(before, config_of(plan, point));
   if (changes.empty()) return;
   const config::Change& first = changes.front();
-  throw ConfigError({}, concat(folder.string(), " holds a run of another config (", first.key,
-                               " was ", first.before, ", is ", first.now,
+  throw ConfigError({}, concat(printable(folder.string()), " holds a run of another config (",
+                               first.key, " was ", first.before, ", is ", first.now,
                                "): choose another folder with --dir, or remove this one"));
 }
 
@@ -86,7 +86,7 @@ checkpoint::RunLock lock_sweep(const Path& folder) {
     return checkpoint::RunLock(folder);
   } catch (const Error& error) {
     if (error.code() != kExitConfig) throw;
-    throw ConfigError({}, concat(folder.string(),
+    throw ConfigError({}, concat(printable(folder.string()),
                                  ": another process trains this sweep; wait for it to end, stop "
                                  "it, or choose another folder with --dir"));
   }
@@ -136,7 +136,15 @@ class SweepRunner {
     if (finished) {
       state.kind = PointState::Kind::kSkipped;
     } else {
-      goes_on = train(index, folder, state);
+      try {
+        goes_on = train(index, folder, state);
+      } catch (const std::exception& error) {
+        // Such as a value that is too long for a command line.
+        const auto* own = dynamic_cast<const Error*>(&error);
+        state.kind = PointState::Kind::kFailed;
+        state.code = own != nullptr ? own->code() : int{kExitData};
+        state.message = error.what();
+      }
     }
     if (state.is_done()) state.run = read_run(folder);
     eta_.end(!finished);
@@ -228,9 +236,10 @@ const char* to_string(PointState::Kind kind) {
 
 SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
                      const std::vector<config::Override>& overrides,
-                     const config::Environment& environment, const Path& folder) {
+                     const config::Environment& environment, const Path& folder,
+                     std::int64_t max_points) {
   SweepPlan plan{config, "", overrides, environment, std::move(axes), {}, folder};
-  plan.points = points_of(plan.axes);
+  plan.points = points_of(plan.axes, max_points);
   for (const Point& point : plan.points) plan.name = config_of(plan, point).name;
   if (plan.folder.empty()) plan.folder = Path("runs") / (plan.name + "_sweep");
   return plan;
@@ -241,7 +250,7 @@ void write_plan(const SweepPlan& plan) {
   const bool is_sweep = std::filesystem::exists(file);
   if (std::filesystem::exists(plan.folder) && !std::filesystem::is_empty(plan.folder) &&
       !is_sweep) {
-    throw ConfigError({}, concat(plan.folder.string(),
+    throw ConfigError({}, concat(printable(plan.folder.string()),
                                  " holds files but no sweep.json, so it is not the folder of a "
                                  "sweep; choose another with --dir"));
   }
@@ -272,7 +281,12 @@ SweepPlan read_plan(const Path& folder) {
   } catch (const Json::exception& error) {
     throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
   }
-  plan.points = points_of(plan.axes);
+  constexpr std::int64_t kMaxStoredPoints = 1'000'000;
+  try {
+    plan.points = points_of(plan.axes, kMaxStoredPoints);
+  } catch (const ConfigError& error) {
+    throw DataError(file.string(), concat("is not what a sweep has written: ", error.what()));
+  }
   return plan;
 }
 

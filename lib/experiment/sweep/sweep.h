@@ -28,7 +28,8 @@ struct SweepPlan {
 // `folder`: runs/<name>_sweep when empty. Throws ConfigError.
 SweepPlan plan_sweep(const std::string& config, std::vector<Axis> axes,
                      const std::vector<config::Override>& overrides,
-                     const config::Environment& environment, const Path& folder);
+                     const config::Environment& environment, const Path& folder,
+                     std::int64_t max_points = kMaxPoints);
 
 // Writes sweep.json; refuses (ConfigError) a folder that holds files but no sweep, and one
 // that has a run of another config in the place of a point.
