@@ -174,4 +174,28 @@ TEST_CASE("pictures: small ones are PNG, larger ones JPEG, and none is too large
   }
 }
 
+TEST_CASE("run report: data report, UTF-8 as it is and markup escaped") {
+  const TemporaryFolder folder;
+  write_file_atomic(folder.path() / "data_report.txt",
+                    "train: d\xc3\xb6g.png: <damaged>\ntrain: \xe4\xbd\xa0.png: empty\n");
+  experiment::RunFiles run;
+  run.folder = folder.path();
+  CHECK(contains(page_of(run),
+                 "train: d\xc3\xb6g.png: &lt;damaged&gt;\ntrain: \xe4\xbd\xa0.png: empty\n</pre>"));
+}
+
+TEST_CASE("run report: mistakes of mean_squared_error, outputs instead of percentages") {
+  Mistakes mistakes;
+  mistakes.split = "test";
+  mistakes.samples = mistakes.looked_at = 9;
+  mistakes.wrong = 1;
+  mistakes.worst = {{"number 3", "cat", "dog", -0.5, 5.123, 0, 0, ""}};
+  CHECK(contains(page_of({}, mistakes), "<b>cat</b> (-50.00 %)"));
+  mistakes.has_probabilities = false;
+  const std::string page = page_of({}, mistakes);
+  CHECK(contains(page, "<b>cat</b> (output -0.5000)"));
+  CHECK(contains(page, "<b>dog</b> (output 5.1230)"));
+  CHECK(contains(page, "got the least output."));
+}
+
 }  // namespace trainer::report

@@ -116,6 +116,7 @@ Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& optio
     found.reason = "the model has no classes";
     return found;
   }
+  found.has_probabilities = trained.config.model.loss != LossKind::kMeanSquaredError;
   const auto inputs = inference::open_prediction_inputs(trained, {}, {}, false, options.warn);
   const PredictionInput& input = inputs.front();
   found.split = input.name;

@@ -16,7 +16,7 @@ namespace trainer::report {
 struct Mistake {
   std::string sample;                     // its file, or its number in the split
   std::string label, predicted;           // classes
-  double of_label = 0, of_predicted = 0;  // their probabilities
+  double of_label = 0, of_predicted = 0;  // their probabilities or outputs
   int width = 0, height = 0;              // of the picture
   std::string picture;                    // a data: URL
 };
@@ -28,7 +28,8 @@ struct Mistakes {
   std::int64_t wrong = 0;      // of those looked at
   // Those whose own class got the least probability, the least first.
   std::vector<Mistake> worst;
-  std::string reason;  // why nothing was looked at; "" when something was
+  bool has_probabilities = true;  // false for mean_squared_error: outputs, which may be any numbers
+  std::string reason;             // why nothing was looked at; "" when something was
 };
 
 struct MistakeOptions {

@@ -29,10 +29,13 @@ std::string short_name(const std::string& sample) {
   return name.size() <= kMost ? name : "..." + name.substr(name.size() - kMost);
 }
 
-std::string item(const Mistake& mistake) {
+std::string item(const Mistake& mistake, bool has_probabilities) {
+  const auto number = [&](double value) {
+    return has_probabilities ? percent(value) : "output " + fixed(value, 4);
+  };
   return concat("<li>", picture(mistake), "<span><b>", escape_markup(mistake.label), "</b> (",
-                percent(mistake.of_label), ")<br/>taken for <b>", escape_markup(mistake.predicted),
-                "</b> (", percent(mistake.of_predicted), ")<br/><small title=\"",
+                number(mistake.of_label), ")<br/>taken for <b>", escape_markup(mistake.predicted),
+                "</b> (", number(mistake.of_predicted), ")<br/><small title=\"",
                 escape_markup(mistake.sample), "\">", escape_markup(short_name(mistake.sample)),
                 "</small></span></li>\n");
 }
@@ -52,9 +55,10 @@ std::string mistakes_section(const Mistakes& mistakes) {
           : " samples",
       " are wrong with the last checkpoint.");
   if (mistakes.worst.empty()) return text + "</p>\n";
-  text += concat(" Shown: the ", mistakes.worst.size(),
-                 " whose own class got the least probability.</p>\n<ul class=\"mistakes\">\n");
-  for (const Mistake& mistake : mistakes.worst) text += item(mistake);
+  text += concat(" Shown: the ", mistakes.worst.size(), " whose own class got the least ",
+                 mistakes.has_probabilities ? "probability" : "output",
+                 ".</p>\n<ul class=\"mistakes\">\n");
+  for (const Mistake& mistake : mistakes.worst) text += item(mistake, mistakes.has_probabilities);
   return text + "</ul>\n";
 }
 
