@@ -4,6 +4,8 @@
 #include <iterator>
 
 #include "base/error.h"
+#include "base/text.h"
+#include "data/data.h"
 
 namespace trainer::train {
 namespace fs = std::filesystem;
@@ -30,7 +32,7 @@ void refuse_folder_of_others(const Path& run, const config::Config& config) {
   for (const char* name : kOwn) {
     if (!fs::exists(run / name)) continue;
     throw ConfigError(config.run.loc,
-                      concat("run.dir: ", run.string(), " holds a ", name,
+                      concat("run.dir: ", printable(run.string()), " holds a ", name,
                              " but no checkpoints, "
                              "so it is not the folder of a run; choose another with --run-dir"));
   }
@@ -62,24 +64,68 @@ void sync_names(const Path& run) {
   }
 }
 
+[[noreturn]] void refuse_link(const Path& link) {
+  throw DataError(link,
+                  "is a link inside a run folder, and training would write to what it points "
+                  "to; remove the link, or choose another folder with --run-dir");
+}
+
+// A run folder that came from elsewhere may hold links to files of its user, such as metrics.csv ->
+// ~/.profile. `checkpoints` and `features` may be links to folders on another disk.
+void refuse_links(const Path& run) {
+  std::error_code error;
+  for (const char* name : kOwn) {
+    if (fs::is_symlink(run / name)) refuse_link(run / name);
+  }
+  if (fs::is_symlink(run / kDataReport)) refuse_link(run / kDataReport);
+  for (fs::recursive_directory_iterator file(run / "tensorboard", error), end;
+       !error && file != end; file.increment(error)) {
+    if (file->is_symlink()) refuse_link(file->path());
+  }
+  for (const char* name : {"checkpoints", "features"}) {
+    for (fs::directory_iterator file(run / name, error), end; !error && file != end;
+         file.increment(error)) {
+      if (file->is_symlink()) refuse_link(file->path());
+    }
+  }
+}
+
 }  // namespace
+
+void check_outside_data(const Path& run, const config::Config& config) {
+  if (config.data.format != config::DataFormat::kImageFolder) return;
+  const Path own = fs::weakly_canonical(run);
+  for (const char* split : {"train", "validation", "test"}) {
+    const std::string path = data::image_split(config.data, split).path;
+    if (path.empty() || !fs::is_directory(path)) continue;
+    const Path folder = fs::weakly_canonical(path);
+    const auto [end, inner] = std::mismatch(folder.begin(), folder.end(), own.begin(), own.end());
+    if (end != folder.end()) continue;
+    throw ConfigError(
+        config.run.loc,
+        concat("run.dir: ", printable(run.string()), " is or lies in ", printable(path),
+               ", whose folders are classes of images; choose a folder elsewhere with --run-dir"));
+  }
+}
 
 void prepare_run_folder(const Path& run, const config::Config& config, Start start) {
   refuse_folder_of_others(run, config);
+  refuse_links(run);
   std::error_code error;
   fs::create_directories(checkpoint_folder(run), error);
   if (error) {
-    throw ConfigError(config.run.loc,
-                      concat("run.dir: cannot create ", run.string(), ": ", error.message()));
+    throw ConfigError(config.run.loc, concat("run.dir: cannot create ", printable(run.string()),
+                                             ": ", error.message()));
   }
   sync_names(run);
   remove_leftovers_of_run(run);
   const bool used = !fs::is_empty(checkpoint_folder(run));
   if (used && start == Start::kFresh) {
-    throw ConfigError(config.run.loc,
-                      concat("run.dir: ", run.string(), " already holds the checkpoints of a run; ",
-                             "continue it with --resume, replace it with --overwrite, or choose "
-                             "another folder with --run-dir"));
+    throw ConfigError(
+        config.run.loc,
+        concat("run.dir: ", printable(run.string()), " already holds the checkpoints of a run; ",
+               "continue it with --resume, replace it with --overwrite, or choose "
+               "another folder with --run-dir"));
   }
   if (start == Start::kOverwrite) {
     for (const char* name : kOwn) fs::remove_all(run / name);

@@ -28,8 +28,13 @@ enum class Start { kFresh, kResume, kOverwrite };
 // Prepares the run folder. Throws ConfigError for a folder that holds files with the names of a
 // run's files but was never a run folder. kFresh also throws for a folder with checkpoints, with
 // advice; kOverwrite removes the files of an earlier run; kResume accepts a folder without
-// checkpoints, where the run starts anew.
+// checkpoints, where the run starts anew. Throws DataError for a link in the place of a file that a
+// run writes.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
+
+// Throws ConfigError if the run folder is a folder of images of the config or lies in one: the next
+// start would take the folders of the run for classes.
+void check_outside_data(const Path& run, const config::Config& config);
 
 // Writes the effective config.
 void write_config(const Path& run, const config::Config& config);

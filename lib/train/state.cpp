@@ -73,6 +73,16 @@ Number number(const checkpoint::Metadata& metadata, const std::string& key,
   return value;
 }
 
+// A number of steps, epochs or evaluations. Larger ones than 2^53 overflow sums.
+std::int64_t count_in(const checkpoint::Metadata& metadata, const std::string& key,
+                      const std::string& path, std::int64_t least = 0) {
+  constexpr std::int64_t kMax = std::int64_t{1} << 53;
+  const auto value = number<std::int64_t>(metadata, key, path);
+  if (value >= least && value <= kMax) return value;
+  throw DataError(path, concat("\"", key, "\" is ", value, ", expected a number from ", least,
+                               " to 2^53: the checkpoint is damaged"));
+}
+
 void add_plateau(const PlateauState& plateau, checkpoint::Metadata& metadata) {
   metadata["plateau_factor"] = exact(plateau.factor);
   if (plateau.best) metadata["plateau_best"] = exact(*plateau.best);
@@ -89,9 +99,9 @@ PlateauState plateau_of(const checkpoint::Metadata& metadata, const std::string&
   if (metadata.contains("plateau_best")) {
     plateau.best = number<double>(metadata, "plateau_best", path);
   }
-  plateau.waited = number<std::int64_t>(metadata, "plateau_waited", path);
-  plateau.cooldown = number<std::int64_t>(metadata, "plateau_cooldown", path);
-  plateau.counted = number<std::int64_t>(metadata, "plateau_counted", path);
+  plateau.waited = count_in(metadata, "plateau_waited", path);
+  plateau.cooldown = count_in(metadata, "plateau_cooldown", path);
+  plateau.counted = count_in(metadata, "plateau_counted", path);
   return plateau;
 }
 
@@ -152,7 +162,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
   }
   if (metadata.contains("best")) {
     state.best = number<double>(metadata, "best", path);
-    state.best_step = number<std::int64_t>(metadata, "best_step", path);
+    state.best_step = count_in(metadata, "best_step", path);
   }
   if (metadata.contains("loss_scale")) {
     state.loss_scale = {static_cast<float>(number<double>(metadata, "loss_scale", path)),
@@ -162,7 +172,7 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
     state.plateau = plateau_of(metadata, path);
   }
   if (metadata.contains("restored_step")) {
-    state.restored_step = number<std::int64_t>(metadata, "restored_step", path);
+    state.restored_step = count_in(metadata, "restored_step", path);
   }
   state.evaluation_due = metadata.contains("evaluation_due");
   // Whoever takes early_stop or stop_at out of the config wants the run to go on.
@@ -189,12 +199,12 @@ std::vector<std::string> classes_of(const checkpoint::Metadata& metadata) {
   const auto found = metadata.find("classes");
   if (found == metadata.end()) return classes;
   std::istringstream lines(found->second);
-  for (std::string line; std::getline(lines, line);) classes.push_back(line);
+  for (std::string line; std::getline(lines, line);) classes.push_back(printable(line));
   return classes;
 }
 
 std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path) {
-  return number<std::int64_t>(metadata, "step", path);
+  return count_in(metadata, "step", path);
 }
 
 std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& path) {
@@ -203,8 +213,8 @@ std::size_t stage_of(const checkpoint::Metadata& metadata, const std::string& pa
 }
 
 RunLength length_of(const checkpoint::Metadata& metadata, const std::string& path) {
-  return {number<std::int64_t>(metadata, "total_steps", path),
-          number<std::int64_t>(metadata, "steps_per_epoch", path), metadata.contains("stopped")};
+  return {count_in(metadata, "total_steps", path), count_in(metadata, "steps_per_epoch", path, 1),
+          metadata.contains("stopped")};
 }
 
 std::optional<Shape> image_shape_of(const checkpoint::Metadata& metadata) {

@@ -48,6 +48,7 @@ Changes changes_since(const checkpoint::Metadata& metadata, const config::Config
 
 // The class names in a checkpoint, and the number of updates before it. `path` is used in
 // messages.
+// The names of the classes; control characters of a file that was changed are spelled out.
 std::vector<std::string> classes_of(const checkpoint::Metadata& metadata);
 std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path);
 // The stage that the tensors of the checkpoint are of.

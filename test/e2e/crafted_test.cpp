@@ -239,7 +239,9 @@ TEST_CASE("commands on a crafted run: links in the run folder, not written throu
       {"report.html", {"report", folder}},
       {"plots", {"report", folder}},
       {"evaluator", {"evaluate", folder, "--follow", "--start-delay", "0", "--timeout", "1"}},
-      {"lock", {"train", folder / "config.yaml", "--run-dir", folder, "--resume"}}};
+      {"lock", {"train", folder / "config.yaml", "--run-dir", folder, "--resume"}},
+      {"metrics.csv", {"train", folder / "config.yaml", "--run-dir", folder, "--resume"}},
+      {"run.json", {"train", folder / "config.yaml", "--run-dir", folder, "--resume"}}};
   for (const auto& [name, command] : cases) {
     CAPTURE(name);
     fs::remove_all(folder / name);

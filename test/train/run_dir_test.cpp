@@ -83,4 +83,48 @@ TEST_CASE("run folder: run.dir, or below runs/ by name") {
   CHECK(run_folder(config) == Path("elsewhere"));
 }
 
+TEST_CASE("run folder: link in the place of a file that training writes, an error") {
+  const TemporaryFolder folder;
+  const Path run = folder.path() / "run", victim = folder.path() / "victim";
+  const config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  prepare_run_folder(run, config, Start::kFresh);
+  touch(checkpoint_folder(run) / "step-00000001.safetensors");
+  touch(run / "tensorboard" / "train" / "events");
+  touch(victim);
+  for (const char* name :
+       {"metrics.csv", "metrics.jsonl", "ledger.csv", "run.json", "config.yaml", "data_report.txt",
+        "tensorboard/train/other", "checkpoints/step-00000002.safetensors"}) {
+    CAPTURE(name);
+    std::filesystem::create_symlink(victim, run / name);
+    CHECK_THROWS_WITH_AS(prepare_run_folder(run, config, Start::kResume),
+                         doctest::Contains("is a link inside a run folder"), DataError);
+    std::filesystem::remove(run / name);
+    CHECK_NOTHROW(prepare_run_folder(run, config, Start::kResume));
+  }
+  // The checkpoints may lie on another disk.
+  std::filesystem::rename(run / "checkpoints", folder.path() / "disk");
+  std::filesystem::create_symlink(folder.path() / "disk", run / "checkpoints");
+  CHECK_NOTHROW(prepare_run_folder(run, config, Start::kResume));
+}
+
+TEST_CASE("run folder: in a folder of images, an error at the first start") {
+  const TemporaryFolder folder;
+  const Path images = folder.path() / "images";
+  touch(images / "cat" / "1.png");
+  config::Config config = trainer::test::config_of("{layers: [flatten, dense: 2]}");
+  config.data.format = config::DataFormat::kImageFolder;
+  config.data.path = images;
+  for (const Path& run : {images, images / "runs" / "a", images / "cat" / ".." / "run"}) {
+    CAPTURE(run);
+    CHECK_THROWS_WITH_AS(check_outside_data(run, config),
+                         doctest::Contains("whose folders are classes of images"), ConfigError);
+  }
+  CHECK_NOTHROW(check_outside_data(folder.path() / "images2", config));
+  CHECK_NOTHROW(check_outside_data(folder.path() / "run", config));
+  // Beside the folders of the splits nothing is read.
+  touch(images / "train" / "cat" / "1.png");
+  CHECK_NOTHROW(check_outside_data(images / "run", config));
+  CHECK_THROWS_AS(check_outside_data(images / "train" / "run", config), ConfigError);
+}
+
 }  // namespace trainer::train

@@ -138,4 +138,21 @@ TEST_CASE("state: a checkpoint that is no run's is refused") {
                        DataError);
 }
 
+TEST_CASE("classes_of: control characters of a crafted checkpoint, spelled out") {
+  CHECK(classes_of({{"classes", "cat\nd\xc3\xb6g\n\x1b[2J\ra\n"}}) ==
+        std::vector<std::string>{"cat", "d\xc3\xb6g", "\\x1b[2J\\x0da"});
+}
+
+TEST_CASE("state: negative or huge numbers of a crafted checkpoint, errors that name the file") {
+  for (const char* value : {"-1", "9223372036854775807", "-9223372036854775808"}) {
+    CAPTURE(value);
+    CHECK_THROWS_WITH_AS(step_of({{"step", value}}, "a.safetensors"),
+                         doctest::Contains("a.safetensors: \"step\" is "), DataError);
+    CHECK_THROWS_AS(length_of({{"total_steps", value}, {"steps_per_epoch", "3"}}, "a"), DataError);
+    CHECK_THROWS_AS(length_of({{"total_steps", "3"}, {"steps_per_epoch", value}}, "a"), DataError);
+  }
+  CHECK(step_of({{"step", "0"}}, "a") == 0);
+  CHECK_THROWS_AS(length_of({{"total_steps", "3"}, {"steps_per_epoch", "0"}}, "a"), DataError);
+}
+
 }  // namespace trainer::train::state_test

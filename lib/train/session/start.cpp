@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/shell.h"
 #include "model/import.h"
 #include "train/session/checkpointer.h"
 #include "train/session/session.h"
@@ -22,8 +23,10 @@ double largest_weight(const data::Dataset& dataset) {
 
 // What to do instead of a resume, for messages.
 std::string how_to_begin_anew(const Path& run) {
-  return concat("start a new run from its parameters: --run-dir NEW --set model.weights=",
-                run.string(), " without --resume.");
+  const std::string setting =
+      config::to_setting({"model.weights", run.string(), "--set", config::Override::Syntax::kText});
+  return concat("start a new run from its parameters: --run-dir NEW --set ", shell_word(setting),
+                " without --resume.");
 }
 
 void check_averages(const checkpoint::TensorFile& file, const config::Config& config,
