@@ -114,6 +114,7 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model, train:
   }
   if (job.start != train::Start::kResume)
     model::check_weights_exist(job.config.model, environment());
+  train::check_outside_data(job.run, job.config);
   lock.emplace(job.run);
   train::prepare_run_folder(job.run, job.config, job.start);
   job.hooks = hooks::make_hooks(
@@ -246,7 +247,8 @@ void settle_batch_size(const TrainArguments& arguments, config::Config& config,
 
 int train(const TrainArguments& arguments) {
   const train::StartupSignals signals;
-  const cluster::Identity who = cluster::identify(arguments.identity, environment());
+  cluster::Identity who = cluster::identify(arguments.identity, environment());
+  who.build = version();
   config::Config config = load_for_devices(arguments, place_of(who).size).config;
   train::check_workers(config, who);
   if (cluster::is_open_to_strangers(who) && who.rank <= 0) {

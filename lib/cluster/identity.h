@@ -43,6 +43,7 @@ struct Identity {
   Cluster cluster;     // from TF_CONFIG; else empty
   std::string job;     // the launcher's name for this start of the job; "" when it has none
   std::string secret;  // that all processes of the job share; "" for none
+  std::string build;   // version and commit of the program, the same for all processes
   std::string source;  // "--rank", "TF_CONFIG", "RANK", "Slurm", ... or "nothing", for messages
 };
 

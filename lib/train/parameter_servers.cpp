@@ -62,8 +62,8 @@ std::string agreement_of(const cluster::Identity& who, const config::Config& con
       !normalize->reverse_channels) {
     common.data.normalize.reset();
   }
-  return concat("version: " TRAINER_VERSION "\n", cluster::cluster_text(who),
-                config::common_config(std::move(common)));
+  return concat("version: ", who.build.empty() ? TRAINER_VERSION : who.build, "\n",
+                cluster::cluster_text(who), config::common_config(std::move(common)));
 }
 
 std::chrono::milliseconds timeout_of(const config::Config& config) {

@@ -82,7 +82,7 @@ WorkerGroup::WorkerGroup(const cluster::Identity& who, const config::Config& con
   options.warn = warn;
   options.timeout =
       std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
-  options.version = TRAINER_VERSION;
+  options.version = who.build.empty() ? TRAINER_VERSION : who.build;
   rendezvous_ = std::make_shared<cluster::Rendezvous>(who, options);
   rendezvous_->set_phase("starting");
   rendezvous_->agree("config", config::common_config(config));

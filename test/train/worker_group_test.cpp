@@ -86,4 +86,28 @@ TEST_CASE("workers: all have what the chief broadcasts") {
   other.join();
 }
 
+TEST_CASE("workers: binaries of two commits, an error on both that names the builds") {
+  const config::Config config = trainer::test::config_of(
+      kModel, "parallel: {lr_scaling: none, threads: 1, timeout: 20 seconds}\n");
+  const graph::Graph model = trainer::test::build(kModel, trainer::test::sample({4, 4, 1}, 2));
+  const cluster::ReservedPort port;
+  std::string errors[2];
+  const auto join = [&](int rank) {
+    cluster::Identity who = worker(rank, 2, port.number());
+    who.build = rank == 0 ? "trainer 1 (commit aaa)" : "trainer 1 (commit bbb)";
+    try {
+      const WorkerGroup group(who, config, model, [](const std::string&) {});
+    } catch (const Error& error) {
+      errors[rank] = error.what();
+    }
+  };
+  std::thread other(join, 1);
+  join(0);
+  other.join();
+  for (const std::string& error : errors) {
+    check_contains(error, "commit aaa");
+    check_contains(error, "commit bbb");
+  }
+}
+
 }  // namespace trainer::train::worker_group_test
