@@ -48,8 +48,10 @@ TEST_CASE("other sums of the CPU come from another number of lanes") {
 }
 
 TEST_CASE("more threads than cores are warned of, with the key that asks for them") {
-  const std::string all = std::to_string(usable_core_count()), more = std::to_string(usable_core_count() + 1);
-  CHECK(device_warning(cpu({.threads = usable_core_count(), .lanes = usable_core_count()})).empty());
+  const std::string all = std::to_string(usable_core_count()),
+                    more = std::to_string(usable_core_count() + 1);
+  CHECK(
+      device_warning(cpu({.threads = usable_core_count(), .lanes = usable_core_count()})).empty());
   CHECK(device_warning(cpu({.threads = usable_core_count() + 1}))
             .starts_with("parallel.threads: " + more + ", but this process may use " + all));
   CHECK(device_warning(cpu({.lanes = usable_core_count()}, 2))

@@ -201,7 +201,7 @@ TEST_CASE("the largest batch: exact while small, in steps of 8 above, never more
 
 TEST_CASE("host_memory_warning: a batch beyond the available memory, the largest that fits") {
   config::Config config = config_of("none");
-  config.parallel.device = config::Parallel::Device::kCpu;
+  config.parallel.device = DeviceKind::kCpu;
   config.train.batch_size = 48;
   const graph::Graph model =
       model::build_model(config.model, config.data, test::sample({16, 16, 2}, 3), 1);
