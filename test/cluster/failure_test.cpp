@@ -73,6 +73,7 @@ TEST_CASE("a rank that is killed at a random moment is named by all others, rank
                                   loop({"--algorithm", way.algorithm, "--shared-memory",
                                         way.shared_memory, "--count", "1000000"}));
     REQUIRE(ranks[victim]->prints("step 1"));
+    // A kill at a moment that no event marks is what is tested.
     std::this_thread::sleep_for(std::chrono::microseconds(draw() % 30'000));
     ranks[victim]->signal(SIGKILL);
     expect_named(ranks, victim, "was killed or has crashed");

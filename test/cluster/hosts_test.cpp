@@ -16,6 +16,7 @@ bool run(const std::string& command) {
 // A network of its own, which lives as long as this does.
 class Host {
  public:
+  // The process does nothing but keep the network; the destructor of Process kills it.
   Host() : holder_({"unshare", "--net", "sh", "-c", "echo ready; exec sleep 600"}) {}
   bool ready() { return holder_.prints("ready"); }
   std::string pid() const { return std::to_string(holder_.pid()); }

@@ -35,11 +35,8 @@ std::vector<Socket> crowd_at(const Address& address) {
 // What a message says that is sent with the descriptor of a pipe, once it has come through.
 std::string received(const Socket& socket, Socket& descriptor) {
   std::array<std::byte, 8> bytes{};
-  const auto limit = Clock::now() + milliseconds(60'000);
   ssize_t got = -1;
-  while ((got = receive_with(socket, bytes, descriptor)) < 0 && Clock::now() < limit) {
-    std::this_thread::sleep_for(milliseconds(1));
-  }
+  while ((got = receive_with(socket, bytes, descriptor)) < 0) wait_readable(socket);
   if (got <= 0) return "";
   return {reinterpret_cast<const char*>(bytes.data()), static_cast<std::size_t>(got)};
 }
@@ -99,7 +96,7 @@ TEST_CASE("what listens in the place of a rank is not believed") {
       const Socket listener = listen_on("127.0.0.1", number);
       here.set("ranks/test/0", to_string(Address{"127.0.0.1", number}));
       Socket caller;
-      while (!(caller = accept_from(listener))) std::this_thread::sleep_for(milliseconds(1));
+      while (!(caller = accept_from(listener))) wait_readable(listener);
       std::string bytes(32 + 64, '0');
       transmit(caller, bytes);
       here.agree("end", "");

@@ -2,12 +2,13 @@
 #include <doctest/doctest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <chrono>
-#include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "cluster/processes.h"
+#include "support/process_events.h"
 
 namespace trainer::cluster {
 namespace {
@@ -29,31 +30,15 @@ std::vector<int> numbers(const Process& job, const std::string& word) {
   return found;
 }
 
-// Ended, though perhaps not yet waited for by whoever inherited it.
-bool gone(int process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
-  std::string stat;
-  return !std::getline(file, stat) || stat.find(") Z ") != std::string::npos;
-}
-
+// Waits until all have ended. The process that inherited them may not have reaped them yet.
 bool all_gone(const std::vector<int>& processes) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-  for (const int process : processes) {
-    while (!gone(process)) {
-      if (std::chrono::steady_clock::now() > limit) return false;
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-  }
-  return true;
+  return std::all_of(processes.begin(), processes.end(),
+                     [&](int process) { return test::wait_for_end(process, limit); });
 }
 
 bool wait_for(const Process& job, const std::string& word, std::size_t times) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
-  while (numbers(job, word).size() < times) {
-    if (std::chrono::steady_clock::now() > limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
+  return job.wait_for([&] { return numbers(job, word).size() >= times; });
 }
 
 }  // namespace

@@ -150,6 +150,7 @@ TEST_CASE("a rank that fails wakes the others, and is named") {
     on_all(group, [&](Communicator& mine) {
       try {
         if (mine.rank() == 1) {
+          // A slow rank: the others sleep in the barrier by now, rather than spin.
           if (waits_long) std::this_thread::sleep_for(std::chrono::milliseconds(30));
           mine.abort("no memory");
           return;

@@ -9,7 +9,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <stdexcept>
-#include <thread>
+
+#include "support/process_events.h"
 
 extern char** environ;
 
@@ -17,7 +18,6 @@ namespace trainer::cluster {
 namespace {
 
 constexpr auto kLimit = std::chrono::seconds(120);
-constexpr auto kPause = std::chrono::milliseconds(2);
 
 bool is_launchers(const std::string& entry) {
   for (const char* prefix : {"TF_CONFIG=", "RANK=", "WORLD_SIZE=", "LOCAL_RANK=", "MASTER_",
@@ -73,33 +73,24 @@ void Process::signal(int number) const {
 std::string Process::out() const { return read_text_file(folder_.path() / "out"); }
 std::string Process::err() const { return read_text_file(folder_.path() / "err"); }
 
-bool Process::ended() {
-  if (!reaped_) reaped_ = ::waitpid(pid_, &status_, WNOHANG) == pid_;
-  return reaped_;
+bool Process::wait_for(const std::function<bool()>& condition) const {
+  return test::wait_for_output(folder_.path(), pid_, std::chrono::steady_clock::now() + kLimit,
+                               condition);
 }
 
-bool Process::prints(const std::string& text) {
-  const auto limit = std::chrono::steady_clock::now() + kLimit;
-  while (std::chrono::steady_clock::now() < limit) {
-    const bool over = ended();
-    if (std::filesystem::exists(folder_.path() / "out") && out().find(text) != std::string::npos)
-      return true;
-    if (over) return false;
-    std::this_thread::sleep_for(kPause);
-  }
-  return false;
+bool Process::prints(const std::string& text) const {
+  return wait_for([&] {
+    return std::filesystem::exists(folder_.path() / "out") && out().find(text) != std::string::npos;
+  });
 }
 
 int Process::wait() {
-  const auto limit = std::chrono::steady_clock::now() + kLimit;
-  while (!ended()) {
-    if (std::chrono::steady_clock::now() >= limit) {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, &status_, 0);
-      reaped_ = true;
-      return 1000;
-    }
-    std::this_thread::sleep_for(kPause);
+  if (!reaped_) {
+    const bool has_ended = test::wait_for_end(pid_, std::chrono::steady_clock::now() + kLimit);
+    if (!has_ended) ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, &status_, 0);
+    reaped_ = true;
+    if (!has_ended) return 1000;
   }
   return WIFEXITED(status_) ? WEXITSTATUS(status_) : -WTERMSIG(status_);
 }

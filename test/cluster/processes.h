@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,14 +28,16 @@ class Process {
   void signal(int number) const;
   std::string out() const;
   std::string err() const;
-  // Whether `text` came within two minutes and before the process ended.
-  bool prints(const std::string& text);
+  // Blocks until `condition`, which may read out() and err(), holds. Returns false when it does not
+  // within two minutes or by the end of the process.
+  bool wait_for(const std::function<bool()>& condition) const;
+  // Blocks until the standard output contains `text`; false as above.
+  bool prints(const std::string& text) const;
   // The exit code, or -signal; kills it and returns 1000 when it has not ended within two
   // minutes.
   int wait();
 
  private:
-  bool ended();
   TemporaryFolder folder_;
   pid_t pid_ = -1;
   bool reaped_ = false;

@@ -159,6 +159,7 @@ void ignore_signals(Rendezvous& rendezvous) {
 [[noreturn]] void stop_by_signal(Rendezvous& rendezvous) {
   if (rendezvous.rank() == 0) {
     rendezvous.set("saving", "");
+    // The length of the pause is what the test is about.
     std::this_thread::sleep_for(std::chrono::milliseconds(2200));
     std::cout << "saved" << std::endl;
   } else {

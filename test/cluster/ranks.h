@@ -2,6 +2,8 @@
 // a function of the rank.
 #pragma once
 
+#include <poll.h>
+
 #include <chrono>
 #include <functional>
 #include <string>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "cluster/rendezvous.h"
+#include "cluster/transport/socket.h"
 #include "support/contains.h"
 
 namespace trainer::cluster {
@@ -40,6 +43,13 @@ inline std::vector<std::string> on_ranks(int size, const std::function<void(int)
   }
   for (std::thread& thread : threads) thread.join();
   return messages;
+}
+
+// Blocks until the socket has bytes or a connection for this end, or its other end has closed.
+// Throws CheckError after a minute.
+inline void wait_readable(const Socket& socket) {
+  pollfd polled{socket.get(), POLLIN, 0};
+  if (::poll(&polled, 1, 60'000) <= 0) throw CheckError("nothing arrived within a minute");
 }
 
 using test::contains;

@@ -2,6 +2,8 @@
 #include "cluster/rendezvous.h"
 
 #include <doctest/doctest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -182,11 +184,13 @@ TEST_CASE("a rank that sends what is no message is named, and heard of no more")
     Socket socket;
     while (!socket && Clock::now() < limit) socket = connect_to(identity.master, limit, reason);
     std::string answer;
-    const auto pause = [] { std::this_thread::sleep_for(milliseconds(1)); };
     const auto next_message = [&] {
-      std::optional<std::string> message;
-      while (!(message = take_message(answer)) && receive(socket, answer)) pause();
-      return message.value_or(std::string(1, '\0'));
+      for (bool is_open = true;;) {
+        if (auto message = take_message(answer)) return *message;
+        if (!is_open) return std::string(1, '\0');
+        wait_readable(socket);
+        is_open = receive(socket, answer);
+      }
     };
     const std::string first = next_message();
     std::string bytes = Writer(kHello)
@@ -206,7 +210,9 @@ TEST_CASE("a rank that sends what is no message is named, and heard of no more")
     if (Reader(next_message()).kind() != kWelcome) throw CheckError("no welcome");
     bytes = Writer(99).finish();
     transmit(socket, bytes);
-    while (receive(socket, answer)) pause();  // until the coordinator has had enough
+    do {
+      wait_readable(socket);
+    } while (receive(socket, answer));  // until the coordinator closes it
   });
   CHECK(contains(messages[0], "4 rank 1 (on host, process 7) an unknown kind of message"));
 }
@@ -251,12 +257,22 @@ TEST_CASE("connections that say nothing are closed, named once, and the job star
       strangers.push_back(std::move(stranger));
     }
   };
-  const auto closed = [&] {
-    std::string ignored;
-    return std::count_if(strangers.begin(), strangers.end(), [&](const Socket& stranger) {
-      ignored.clear();
-      return !receive(stranger, ignored);
-    });
+  // Drops the connections that the coordinator has closed and waits until so many were.
+  const auto wait_closed = [&](std::size_t count) {
+    const auto limit = Clock::now() + milliseconds(60'000);
+    const std::size_t end = strangers.size() - count;
+    for (;;) {
+      std::erase_if(strangers, [](const Socket& stranger) {
+        std::string ignored;
+        return !receive(stranger, ignored);
+      });
+      if (strangers.size() <= end) return;
+      std::vector<pollfd> open;
+      for (const Socket& stranger : strangers) open.push_back({stranger.get(), POLLIN, 0});
+      if (::poll(open.data(), open.size(), poll_timeout(limit)) <= 0) {
+        throw CheckError(concat("only ", count - (strangers.size() - end), " were closed"));
+      }
+    }
   };
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) crowd();
@@ -264,9 +280,7 @@ TEST_CASE("connections that say nothing are closed, named once, and the job star
     here.agree("seed", "1");
     if (rank == 1) {
       crowd();
-      const auto limit = Clock::now() + milliseconds(60'000);
-      while (closed() < 400 && Clock::now() < limit) std::this_thread::sleep_for(milliseconds(5));
-      if (closed() < 400) throw CheckError(concat("only ", closed(), " were closed"));
+      wait_closed(400);
     }
     here.agree("seed", "2");
   });
@@ -333,13 +347,13 @@ TEST_CASE("a rank 0 that does not know the secret is not believed") {
   RendezvousOptions with = kPatient;
   with.secret = "a secret";
   with.timeout = milliseconds(1500);
-  std::atomic<bool> done{false};
+  const Socket done(::eventfd(0, EFD_CLOEXEC));
   const auto messages = on_ranks(2, [&](int rank) {
     if (rank == 1) {
       try {
         Rendezvous here(identity_of(1, 2, port.number()), with);
       } catch (const Error&) {
-        done = true;
+        ::eventfd_write(done.get(), 1);
         throw;
       }
       return;
@@ -347,7 +361,8 @@ TEST_CASE("a rank 0 that does not know the secret is not believed") {
     // Welcomes whoever comes.
     const Socket listener = listen_at({"127.0.0.1", port.number()});
     std::vector<Socket> callers;
-    while (!done) {
+    pollfd polled[]{{listener.get(), POLLIN, 0}, {done.get(), POLLIN, 0}};
+    while (::poll(polled, 2, 60'000) > 0 && polled[1].revents == 0) {
       if (Socket caller = accept_from(listener)) {
         std::string bytes = Writer(kChallenge).text("c").finish();
         Writer welcome(kWelcome);
@@ -357,7 +372,6 @@ TEST_CASE("a rank 0 that does not know the secret is not believed") {
         transmit(caller, bytes);
         callers.push_back(std::move(caller));
       }
-      std::this_thread::sleep_for(milliseconds(1));
     }
   });
   CHECK(contains(messages[1], "does not know the secret of the job"));

@@ -60,7 +60,7 @@ def wait_until(condition, what):
     while not condition():
         if time.monotonic() > limit:
             raise SystemExit(f"{what} did not happen within {LIMIT} s")
-        time.sleep(0.05)
+        time.sleep(0.05)  # Slurm and munge report no event when they are ready
 
 
 class Cluster:

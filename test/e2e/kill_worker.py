@@ -11,10 +11,12 @@ import argparse
 import json
 import os
 import random
+import select
 import shutil
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 TIMEOUT = 5  # seconds, parallel.timeout
@@ -31,15 +33,27 @@ def free_port():
 class Worker:
     def __init__(self, command, rank, port, folder):
         self.rank = rank
-        self.out, self.err = (f"{folder}/{name}{rank}" for name in ("out", "err"))
+        self.err = f"{folder}/err{rank}"
         environment = dict(os.environ, RANK=str(rank), WORLD_SIZE=str(SIZE), MASTER_ADDR="127.0.0.1",
                            MASTER_PORT=str(port))
         environment.pop("TF_CONFIG", None)
-        with open(self.out, "w") as out, open(self.err, "w") as err:
-            self.process = subprocess.Popen(command, env=environment, stdout=out, stderr=err)
+        with open(self.err, "w") as err:
+            self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=err)
+        self.started = threading.Event()  # set by the first line of training, and by the end of the output
+        self.lines = []
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
 
-    def text(self, path):
-        with open(path, errors="replace") as file:
+    def read(self):
+        for line in self.process.stdout:
+            if line.endswith(b"\n"):  # a kill may cut off the last line
+                self.lines.append(line.decode(errors="replace"))
+            if b'"event":"start"' in line:
+                self.started.set()
+        self.started.set()
+
+    def error_text(self):
+        with open(self.err, errors="replace") as file:
             return file.read()
 
     def wait(self, seconds):
@@ -50,9 +64,9 @@ class Worker:
             return None
 
     def events(self, name):
-        # A kill may have cut off the last line.
-        lines = [line for line in self.text(self.out).split("\n")[:-1] if f'"event":"{name}"' in line]
-        return [json.loads(line) for line in lines]
+        """The events of this name that an ended process printed."""
+        self.reader.join()
+        return [json.loads(line) for line in self.lines if f'"event":"{name}"' in line]
 
 
 class Job:
@@ -67,15 +81,22 @@ class Job:
         for worker in self.workers:
             worker.process.kill()
             worker.process.wait()
+            worker.reader.join()
 
-    def running(self):
-        return all(worker.process.poll() is None for worker in self.workers)
+    def runs_on(self, seconds):
+        """Waits; False as soon as a worker has ended."""
+        ends = [os.pidfd_open(worker.process.pid) for worker in self.workers if worker.process.returncode is None]
+        try:
+            return len(ends) == SIZE and not select.select(ends, [], [], seconds)[0]
+        finally:
+            for end in ends:
+                os.close(end)
 
     def finished(self):
         """Its last event, once all have ended well."""
         codes = [worker.wait(600) for worker in self.workers]
         if codes != [0] * SIZE:
-            raise SystemExit(f"the job ended with {codes}:\n" + "".join(w.text(w.err) for w in self.workers))
+            raise SystemExit(f"the job ended with {codes}:\n" + "".join(w.error_text() for w in self.workers))
         return self.workers[0].events("finished")[-1]
 
 
@@ -87,12 +108,8 @@ def kill(job, draw, seconds):
         moment, pause = "since its start", draw.uniform(0, 0.3)
     else:
         moment, pause = "of training", draw.uniform(0, seconds)
-        while job.running() and not chief.events("start"):
-            time.sleep(0.002)
-    end = time.monotonic() + pause
-    while time.monotonic() < end and job.running():
-        time.sleep(0.001)
-    if not job.running():
+        chief.started.wait()
+    if not job.runs_on(pause):
         return None
     culprit, survivor = draw.sample(job.workers, SIZE)
     culprit.process.kill()
@@ -101,7 +118,7 @@ def kill(job, draw, seconds):
         return None
     code = survivor.wait(DEADLINE)
     took = time.monotonic() - killed
-    message = survivor.text(survivor.err).strip().split("\n")[-1]
+    message = survivor.error_text().strip().split("\n")[-1]
     what = f"rank {culprit.rank} killed {pause:.3f} s {moment}; rank {survivor.rank}: {code} after {took:.2f} s"
     if code == 0:  # right only when there was nothing left to do
         return f"{what}: it was done", survivor.rank != 0 or bool(survivor.events("finished"))

@@ -2,13 +2,11 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstring>
 #include <fstream>
 #include <map>
-#include <thread>
 
 #include "base/error.h"
 #include "base/formats/npy.h"
@@ -16,6 +14,7 @@
 #include "program.h"
 #include "support/contains.h"
 #include "support/nameless_file.h"
+#include "support/process_events.h"
 #include "support/skip.h"
 
 namespace trainer::e2e {
@@ -183,11 +182,7 @@ TEST_CASE("features are written as they come, and a run that is cut off leaves n
       }
       return false;
     };
-    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);
-    while (!writes() && std::chrono::steady_clock::now() < end) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(2));
-    }
-    CHECK(writes());
+    CHECK(test::poll_until(writes));  // the unnamed file of another process reports no event
     program.signal(number);
     CHECK(program.wait().code == -number);
     CHECK(files() == 0);

@@ -10,10 +10,10 @@
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
-#include <thread>
 
 #include "checkpoint/checkpoint.h"
 #include "data/data.h"
+#include "support/process_events.h"
 
 namespace trainer::e2e {
 namespace {
@@ -105,14 +105,11 @@ bool Program::ended() {
 std::string Program::output() const { return file_content(folder_.path() / "out"); }
 
 bool Program::wait_for(const std::string& text, int times) {
-  for (int tries = 0; tries < 60'000; ++tries) {
-    const bool over = ended();
-    if (count_of(output(), text) + count_of(file_content(folder_.path() / "err"), text) >= times)
-      return true;
-    if (over) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return false;
+  return test::wait_for_output(folder_.path(), pid_,
+                               std::chrono::steady_clock::now() + std::chrono::minutes(1), [&] {
+                                 const std::string err = file_content(folder_.path() / "err");
+                                 return count_of(output(), text) + count_of(err, text) >= times;
+                               });
 }
 
 Result Program::wait() {

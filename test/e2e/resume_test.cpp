@@ -112,6 +112,7 @@ TEST_CASE("killed at random moments and resumed") {
       if (kill > 0) {  // the first kill may come before the program has done anything
         program.wait_for("\"event\":\"step\"", 1 + static_cast<int>(random() % 25));
       }
+      // A kill at a moment that no event marks is what is tested.
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
       program.signal(SIGKILL);
       killed += program.wait().code == -SIGKILL ? 1 : 0;
@@ -228,6 +229,7 @@ run: {evaluate_every: 2 steps, checkpoint_every: 7 steps}
   do {
     Program program(train(config, work / "parts", {"--resume"}));
     if (interruptions < 12 && program.wait_for("\"event\":\"start\"")) {
+      // The moments differ on purpose: some lie within an evaluation.
       std::this_thread::sleep_for(std::chrono::milliseconds(interruptions % 5));
       program.signal(SIGTERM);
     }

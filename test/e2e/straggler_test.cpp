@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Stops a process for most of the time, until it is told to end.
+// Makes a process slow, which is what is tested: it is stopped for four fifths of the time.
 class Slowdown {
  public:
   explicit Slowdown(Program& program) : program_(program) {

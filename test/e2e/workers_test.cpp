@@ -200,6 +200,7 @@ TEST_CASE("workers that evaluate again and again are interrupted at any moment")
   do {
     Two job(with(shared(config, work / "run"), more));
     if (interruptions < most && job.chief.wait_for("\"event\":\"step\"")) {
+      // The moments differ on purpose: some lie within an evaluation.
       std::this_thread::sleep_for(std::chrono::milliseconds(7 * interruptions));
       (interruptions % 2 == 0 ? job.chief : job.other).signal(SIGTERM);
     }

@@ -5,7 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <thread>
+#include <semaphore>
 
 #include "base/error.h"
 #include "engine/device_sampler.h"
@@ -46,16 +46,7 @@ DeviceSampler::Devices devices(std::vector<std::pair<std::string, Scripted::Answ
   return all;
 }
 
-// Until the condition holds; a minute is far more than any machine needs.
-template <class Condition>
-bool comes_true(const Condition& condition) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  return true;
-}
+constexpr auto kDeadline = std::chrono::minutes(1);
 
 }  // namespace
 
@@ -146,25 +137,31 @@ TEST_CASE("a sampler reads at the start, at its interval, and when it is stopped
   sampler.stop();
   CHECK(readings == 2);
 
-  DeviceSampler often(devices({{"gpu0", [](int n) { return busy(n); }}}),
+  std::binary_semaphore tenth(0);
+  DeviceSampler often(devices({{"gpu0",
+                                [&](int n) {
+                                  if (n == 10) tenth.release();
+                                  return busy(n);
+                                }}}),
                       std::chrono::milliseconds(1));
-  CHECK(comes_true([&] { return often.totals().front().use().means[kUtilization].value() > 4; }));
+  REQUIRE(tenth.try_acquire_for(kDeadline));
+  CHECK(often.totals().front().use().means[kUtilization].value() >= 5);  // the mean of 1 to 9
 }
 
 TEST_CASE("a device that no longer answers is said once, and the others are read on") {
-  std::atomic<int> readings = 0;
+  std::binary_semaphore tenth(0);
   DeviceSampler sampler(devices({{"gpu0",
                                   [](int n) {
                                     if (n >= 3) throw DeviceError("GPU is lost");
                                     return busy(0.5);
                                   }},
                                  {"gpu1",
-                                  [&](int) {
-                                    ++readings;
+                                  [&](int n) {
+                                    if (n == 10) tenth.release();
                                     return busy(0.25);
                                   }}}),
                         std::chrono::milliseconds(1));
-  CHECK(comes_true([&] { return readings > 10; }));
+  REQUIRE(tenth.try_acquire_for(kDeadline));
   const std::vector<std::string> warnings = sampler.take_warnings();
   REQUIRE(warnings.size() == 1);
   CHECK(warnings[0] == "the metrics of gpu0 end here, and training goes on: GPU is lost");

@@ -6,6 +6,7 @@
 namespace trainer::test {
 namespace {
 
+// Work is late on purpose: a caller that does not wait for it reads what is not there yet.
 constexpr auto kDelay = std::chrono::microseconds(50);
 constexpr int kPoison = 0xff;  // not a number, in every floating-point type
 

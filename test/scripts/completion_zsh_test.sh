@@ -15,7 +15,8 @@ mkdir functions
 
 cat > drive.zsh << 'ZSH'
 zmodload zsh/zpty
-# Ctrl-G writes the line to a file and empties it, so that nothing is read from the terminal's own echo.
+# Ctrl-G writes the line to a pipe and empties it, so that nothing is read from the terminal's own echo. The pipe is
+# opened for reading and writing, so that neither side waits for the other to open it.
 cat > .zshrc << 'RC'
 PROMPT= RPROMPT=
 setopt no_auto_menu no_beep
@@ -26,27 +27,23 @@ if [[ -n $FROM_FPATH ]]; then
 else
   source ./functions/_trainer
 fi
-write_line() { print -r -- "[$BUFFER]" >> lines; BUFFER=; }
+write_line() { print -r -- "[$BUFFER]" >> pipe; BUFFER=; }
 zle -N write_line
 bindkey '^G' write_line
-print ready > ready
+print ready >> pipe
 RC
+mkfifo pipe
+exec {answers}<> pipe
 zpty shell 'ZDOTDIR=. TERM=dumb zsh -i'
-wait_for() {
-  local tries
-  for ((tries = 0; tries < 600; ++tries)); do
-    [[ -e $1 && $(wc -l < $1) -ge $2 ]] && return 0
-    zpty -rt shell ignored
-    sleep 0.05
-  done
-  print -u2 "zsh does not answer"
-  exit 1
+wait_for_answer() {
+  IFS= read -r -t 30 -u $answers answer || { print -u2 "zsh did not answer within 30 s"; exit 1; }
+  zpty -rt shell ignored  # a full terminal would block zsh
 }
-wait_for ready 1
-count=0
+wait_for_answer
 while IFS= read -r line; do
   zpty -wn shell "$line"$'\t\a'
-  wait_for lines $((++count))
+  wait_for_answer
+  print -r -- "$answer" >> lines
 done < typed
 zpty -d shell
 ZSH
@@ -69,7 +66,7 @@ expect "trainer completion f" "trainer completion fish "
 
 # Once as `source <(trainer completion zsh)`, once found in $fpath as an installed program's.
 for from_fpath in "" 1; do
-  rm -f ready lines
+  rm -f pipe lines
   FROM_FPATH=$from_fpath timeout 120 zsh -f drive.zsh || { echo "completion_zsh_test: zsh failed" >&2; exit 1; }
   diff expected lines ||
     { echo "completion_zsh_test: lines differ (< expected, > found; from \$fpath: '$from_fpath')" >&2; exit 1; }

@@ -8,7 +8,6 @@ import json
 import pathlib
 import tempfile
 import threading
-import time
 import unittest
 
 import browser
@@ -23,6 +22,14 @@ QUERY = """(async () => {
   }
   return rows;
 })()"""
+
+# Whether the UI has loaded the trace within so many milliseconds, looked at in each frame that it draws.
+LOADED = """new Promise(resolve => {
+  const end = performance.now() + %d;
+  const look = () => window.app && app.trace ? resolve(true) :
+                     performance.now() > end ? resolve(false) : requestAnimationFrame(look);
+  look();
+})"""
 
 
 class Server(http.server.SimpleHTTPRequestHandler):
@@ -67,10 +74,7 @@ class TraceTest(unittest.TestCase):
         self.browser = browser.Browser(program, folder / "profile").__enter__()
         self.addCleanup(self.browser.__exit__)
         self.browser.open(f"http://127.0.0.1:{server.server_port}/")
-        deadline = time.monotonic() + browser.TIMEOUT
-        while not self.browser.run("!!(window.app && app.trace)"):
-            self.assertLess(time.monotonic(), deadline, self.browser.messages)
-            time.sleep(0.1)
+        self.assertTrue(self.browser.run(LOADED % (1000 * browser.TIMEOUT)), self.browser.messages)
 
     def query(self, sql):
         return self.browser.run(QUERY % json.dumps(sql))

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <map>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
@@ -15,16 +17,20 @@
 namespace trainer::data {
 namespace {
 
-// Sample i is two floats [i, 2i] with the label i % 10. Reading sample `bad` fails; odd samples are
-// slow, so that threads finish out of order.
+// Sample i is two floats [i, 2i] with the label i % 10. Reading sample `bad` fails.
 class FakeDataset final : public Dataset {
  public:
   explicit FakeDataset(std::int64_t size, std::int64_t bad = -1) : size_(size), bad_(bad) {}
   std::int64_t size() const override { return size_; }
   const DatasetSpec& spec() const override { return spec_; }
   void get(std::int64_t index, std::int64_t, void* image, void* label) const override {
-    ++reads;
+    {
+      const std::lock_guard lock(mutex_);
+      ++reads;
+    }
+    read_.notify_all();
     if (index == bad_) throw DataError("fake.jpg", "sample " + std::to_string(index));
+    // Some samples are slow on purpose, so that threads finish out of order.
     if (index % 16 == 1) std::this_thread::sleep_for(std::chrono::microseconds(200));
     const float pixels[] = {static_cast<float>(index), static_cast<float>(2 * index)};
     std::memcpy(image, pixels, sizeof pixels);
@@ -33,12 +39,22 @@ class FakeDataset final : public Dataset {
   }
   std::string fingerprint() const override { return "fake"; }
 
+  // Returns whether `count` samples have been read by the end of the time.
+  bool wait_for_reads(std::int64_t count, std::chrono::milliseconds time) const {
+    std::unique_lock lock(mutex_);
+    return read_.wait_for(lock, time, [&] { return reads >= count; });
+  }
+
   mutable std::atomic<std::int64_t> reads{0};
 
  private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable read_;
   DatasetSpec spec_{{1, 2, 1}, DType::kFloat32};
   std::int64_t size_, bad_;
 };
+
+constexpr std::chrono::milliseconds kDeadline = std::chrono::minutes(1);
 
 // Everything that a loader delivers, as numbers.
 std::vector<std::vector<double>> drain(Loader& loader) {
@@ -134,13 +150,15 @@ TEST_CASE("a loader can be dropped at any moment") {
   for (int taken = 0; taken < 6; ++taken) {
     LoaderOptions options = options_of(3, 2);
     options.end_step.reset();
+    const std::int64_t reads = dataset.reads;
     const auto loader = make_loader(dataset, options);
     for (int i = 0; i < taken; ++i) {
       REQUIRE(loader->next() != nullptr);
       if (i + 1 < taken) loader->release();
     }
-    // Here the threads wait for a free place, or are in the middle of reading.
-    if (taken % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    // The threads wait for a free place here, or are in the middle of reading.
+    const std::int64_t released = std::max(taken - 1, 0);
+    if (taken % 2 == 0) CHECK(dataset.wait_for_reads(reads + 32 * (released + 3), kDeadline));
   }
 }
 
@@ -150,9 +168,9 @@ TEST_CASE("threads read ahead no further than they were told") {
   options.end_step.reset();
   const auto loader = make_loader(dataset, options);
   REQUIRE(loader->next() != nullptr);
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  CHECK(dataset.reads <= 32 * 4);
-  CHECK(dataset.reads >= 32);
+  REQUIRE(dataset.wait_for_reads(32 * 4, kDeadline));
+  // A read too many would come at once.
+  CHECK_FALSE(dataset.wait_for_reads(32 * 4 + 1, std::chrono::milliseconds(50)));
 }
 
 TEST_CASE("misuse and empty sets are errors") {

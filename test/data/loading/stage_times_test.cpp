@@ -11,6 +11,7 @@ TEST_CASE("stage times: those of this thread while it is watched, each of its st
   using std::chrono::milliseconds;
   const auto work = [](ReadStage stage) {
     const StageTimer timer(stage);
+    // The time of the work is what is measured.
     std::this_thread::sleep_for(milliseconds(1));
   };
   work(ReadStage::kDecode);  // nobody watches
