@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Checks what scripts/test.sh does not: the style, the unit tests under ASan and UBSan, the threaded parts under TSan, and
-# the packages. `.ci/run` calls both.
+# Checks what scripts/test.sh does not: the style, the unit tests under ASan and UBSan, the threaded parts under TSan,
+# the packages, and the programs that trainer works with: Keras, Open MPI and Slurm. `.ci/run` calls both.
 #
-#   scripts/check.sh [style] [asan] [tsan] [package]     all of them where none is named
+#   scripts/check.sh [style] [asan] [tsan] [package] [peers]     all of them where none is named
 set -euo pipefail
 
 cd "$(dirname "$0")/.."
@@ -58,15 +58,27 @@ check_package() {
   run_tests release --label-regex '^package$'
 }
 
+# The build is that of scripts/test.sh. The machine has what these tests need, so that one that skips is a failure.
+check_peers() {
+  configure release
+  build release trainer cluster_rank
+  run_tests release --label-regex '^peers$'
+  if grep -F '***Skipped' build/release/ctest.log; then
+    echo "check.sh: a test skipped for lack of a program that scripts/install_deps.sh --peers or" \
+      "scripts/python_env.sh keras should have installed" >&2
+    return 1
+  fi
+}
+
 checks=("$@")
-((${#checks[@]} > 0)) || checks=(style asan tsan package)
+((${#checks[@]} > 0)) || checks=(style asan tsan package peers)
 for check in "${checks[@]}"; do
   case $check in
-    style | asan | tsan | package) ;;
-    *) echo "check.sh: unknown check '$check'; style, asan, tsan and package are known" >&2; exit 2 ;;
+    style | asan | tsan | package | peers) ;;
+    *) echo "check.sh: unknown check '$check'; style, asan, tsan, package and peers are known" >&2; exit 2 ;;
   esac
 done
 say "install"
-scripts/install_deps.sh --test --lint --package
+scripts/install_deps.sh --test --lint --package --peers
 for check in "${checks[@]}"; do "check_$check"; done
 say "all checks passed: ${checks[*]}"

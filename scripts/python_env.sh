@@ -18,7 +18,7 @@ packages=()
 while (($# > 0)) && [[ $1 != -- ]]; do
   case $1 in
     check) packages+=(numpy safetensors tensorboard jsonschema pyyaml) ;;
-    keras) packages+=(numpy safetensors tensorflow-cpu) ;;
+    keras) packages+=(numpy safetensors pillow tensorflow-cpu) ;;
     bench) packages+=(numpy torch torchvision tensorflow-cpu) ;;
     -*) echo "python_env.sh: unknown option '$1'" >&2; exit 2 ;;
     *) packages+=("$1") ;;

@@ -3,7 +3,6 @@
 
 #include "cluster/processes.h"
 #include "cluster/transport/socket.h"
-#include "support/skip.h"
 
 namespace trainer::cluster {
 namespace {
@@ -76,21 +75,6 @@ TEST_CASE("the variables of torchrun, Open MPI, PMI and Slurm") {
       ranks.push_back(std::make_unique<Process>(std::vector<std::string>{CLUSTER_RANK}, more));
     }
     expect_ranks(ranks, launcher);
-  }
-}
-
-TEST_CASE("mpirun itself") {
-  if (!have("mpirun")) {
-    TRAINER_SKIP("mpirun is missing");
-  }
-  Process job({"mpirun", "--oversubscribe", "-np", "2", CLUSTER_RANK},
-              {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}});
-  const int code = job.wait();
-  INFO(job.err());
-  CHECK(code == 0);
-  for (const char* line :
-       {"joined as rank 0 of 2 by Open MPI", "joined as rank 1 of 2 by Open MPI"}) {
-    CHECK(job.out().find(line) != std::string::npos);
   }
 }
 

@@ -145,7 +145,8 @@ def main():
     rank = str(pathlib.Path(sys.argv[1]).resolve())
     missing = [name for name in ("munged", "slurmctld", "slurmd", "srun") if not shutil.which(name)]
     if missing or os.geteuid() != 0:
-        print("skipped: " + (", ".join(missing) + " missing" if missing else "needs root"))
+        print("skipped: " + (", ".join(missing) + " missing; scripts/install_deps.sh --peers installs them" if missing
+                             else "needs root"))
         return 77
     with tempfile.TemporaryDirectory(prefix="slurm.") as name:
         with Cluster(pathlib.Path(name)) as cluster:

@@ -2,7 +2,7 @@
 """Compares a backbone with Keras's own on real images: features in evaluation, and the gradients of all parameters
 for one training step, with Keras in float64 as the judge.
 
-    scripts/python_env.sh keras pillow -- test/keras/compare_backbone.py PROBE IMAGES --weights MOBILENET.h5
+    scripts/python_env.sh keras -- test/keras/compare_backbone.py PROBE IMAGES --weights MOBILENET.h5
 
 PROBE is the program trainer_probe of the build, IMAGES a folder with images. VGG16 and ResNet50 have random weights,
 written by Keras into a file of the applications' layout that trainer loads. Features have to be within 1e-5 of

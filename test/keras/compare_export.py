@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Gives trainer the weights of Keras's own models, exports them as Keras's files, and compares what Keras says of both.
 
-    scripts/python_env.sh keras pillow -- test/keras/compare_export.py build/release/apps/trainer/trainer [BACKBONE...]
+    scripts/python_env.sh keras -- test/keras/compare_export.py build/release/apps/trainer/trainer [BACKBONE...]
 
 TRAINER is the program of the build; BACKBONE is one of those below, all when left out. Needs Keras and Pillow, which
 scripts/python_env.sh installs. Each backbone has random weights and the batch norm statistics of the images, so that its
@@ -29,7 +29,7 @@ APPLICATIONS = {
     "convnext_tiny": ("ConvNeXtTiny", {"include_preprocessing": False}, "torch"),
     "efficientnet_b0": ("EfficientNetB0", {}, ""), "efficientnet_b1": ("EfficientNetB1", {}, ""),
 }
-COMMAND = "scripts/python_env.sh keras pillow -- test/keras/compare_export.py"
+COMMAND = "scripts/python_env.sh keras -- test/keras/compare_export.py"
 SIDE, CLASSES, IMAGES = 64, 3, 6
 # Of the variation: of the weights alone, and of another program's arithmetic.
 SAME, NEAR = 1e-5, 3e-3

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Exchanges weights of models with branches with Keras, in both directions, and compares logits and orders of layers.
 
-    scripts/python_env.sh keras pillow -- test/keras/compare_order.py build/release/apps/trainer/trainer
+    scripts/python_env.sh keras -- test/keras/compare_order.py build/release/apps/trainer/trainer
 
 TRAINER is the program of the build. Each model is a config and a functional Keras model of the same layers: a residual
 whose shortcut has as many convolutions as its branch, a graph that lists the short branch first, a block of ResNet with
@@ -205,7 +205,7 @@ def main():
         import numpy as np
         from PIL import Image
     except ImportError as error:
-        print(f"[skipped] {error}; run it as scripts/python_env.sh keras pillow -- test/keras/compare_order.py TRAINER")
+        print(f"[skipped] {error}; run it as scripts/python_env.sh keras -- test/keras/compare_order.py TRAINER")
         return 77
     right = True
     with tempfile.TemporaryDirectory() as temporary:

@@ -2,7 +2,7 @@
 """Trains configs/octdl_mobilenet_v2.yaml with trainer and with Keras, from the same weights, on the same images with the
 same recipe, and prints both test accuracies with their 95 % intervals, pooled over the seeds.
 
-    scripts/python_env.sh keras pillow -- test/keras/compare_transfer.py TRAINER --data OCTDL --weights MOBILENET.h5
+    scripts/python_env.sh keras -- test/keras/compare_transfer.py TRAINER --data OCTDL --weights MOBILENET.h5
 
 OCTDL has train/ and test/, each with a folder a class. The validation split is given up, so that both train on all of
 train/; Keras takes the learning rate of every step from trainer's log. Order, flips, dropout and the head's first
