@@ -251,7 +251,7 @@ int train(const TrainArguments& arguments) {
   who.build = version();
   config::Config config = load_for_devices(arguments, place_of(who).size).config;
   train::check_workers(config, who);
-  if (cluster::is_open_to_strangers(who) && who.rank <= 0) {
+  if (cluster::accepts_unauthenticated_peers(who) && who.rank <= 0) {
     const std::vector<cluster::Address>& servers = who.cluster.ps;
     const bool serves = who.role == cluster::Role::kParameterServer;
     const cluster::Address& open =

@@ -41,12 +41,12 @@ void check_range(const Identity& identity) {
 void check_agreement(const Claim& first, const Claim& other) {
   const Identity &a = first.identity, &b = other.identity;
   if (first.nests || a.rank < 0 || (a.rank == b.rank && a.size == b.size)) return;
-  wrong(a.source, concat("says rank ", a.rank, " of ", a.size, ", but ", b.source, " says rank ",
+  wrong(a.source, concat("gives rank ", a.rank, " of ", a.size, ", but ", b.source, " gives rank ",
                          b.rank, " of ", b.size, "; take one of the two away"));
 }
 
 // A port that all ranks find by themselves, below those that the kernel gives away.
-int port_of(const std::string& job) {
+int derive_port(const std::string& job) {
   const auto* bytes = reinterpret_cast<const std::uint8_t*>(job.data());
   return 20000 + static_cast<int>(crc32c({bytes, job.size()}) % 10000);
 }
@@ -56,14 +56,14 @@ Address address_or_throw(const std::string& what, const std::string& text) {
   wrong(what, "expected host:port with a port from 1 to 65535, found '" + text + "'");
 }
 
-// The explicit address replaces what the source knows.
+// The explicit address replaces that of the source.
 Address find_master(const IdentityFlags& flags, const Claim& claim,
                     const config::Environment& environment) {
   const Identity& identity = claim.identity;
   if (!flags.master.empty()) return address_or_throw("--master", flags.master);
   if (identity.source == "TF_CONFIG") return identity.master;
-  const std::string host = text_of(environment, "MASTER_ADDR");
-  const auto port = number_of(environment, "MASTER_PORT");
+  const std::string host = read_text(environment, "MASTER_ADDR");
+  const auto port = read_number(environment, "MASTER_PORT");
   if (port && (*port < 1 || *port > 65535)) {
     wrong("MASTER_PORT", concat("expected a port from 1 to 65535, found ", *port));
   }
@@ -72,16 +72,16 @@ Address find_master(const IdentityFlags& flags, const Claim& claim,
   if (master.host.empty() && claim.one_host) master.host = "127.0.0.1";
   if (master.host.empty()) {
     wrong(identity.source,
-          "nothing says where rank 0 is; give --master host:port, or set MASTER_ADDR "
+          "the address of rank 0 is missing; give --master host:port, or set MASTER_ADDR "
           "and MASTER_PORT");
   }
   if (port) {
     master.port = *port;
   } else if (!identity.job.empty()) {
-    master.port = port_of(identity.job);
+    master.port = derive_port(identity.job);
   } else {
     wrong(identity.source,
-          "nothing says on which port rank 0 listens; set MASTER_PORT or give --master "
+          "the port of rank 0 is missing; set MASTER_PORT or give --master "
           "host:port");
   }
   return master;
@@ -152,20 +152,20 @@ void wrong(const std::string& what, const std::string& message) {
   throw ConfigError({what, 0, 0}, message);
 }
 
-std::string text_of(const config::Environment& environment, const std::string& name) {
+std::string read_text(const config::Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   return found == environment.end() ? "" : found->second;
 }
 
-std::optional<int> number_of(const config::Environment& environment, const std::string& name) {
-  const std::string text = text_of(environment, name);
+std::optional<int> read_number(const config::Environment& environment, const std::string& name) {
+  const std::string text = read_text(environment, name);
   if (text.empty()) return {};
   const auto value = to_number(text);
   if (!value) wrong(name, "expected a number from 0, found '" + text + "'");
   return value;
 }
 
-bool is_open_to_strangers(const Identity& identity) {
+bool accepts_unauthenticated_peers(const Identity& identity) {
   if (identity.size == 1 && identity.rank >= 0 && identity.cluster.ps.empty()) return false;
   if (!identity.secret.empty() || identity.role == Role::kEvaluator) return false;
   const auto is_remote = [](const Address& address) { return !is_loopback(address.host); };

@@ -36,8 +36,8 @@ struct Identity {
   int index = 0;             // of the task among those of its type in TF_CONFIG; else the rank
   int rank = 0;              // among chief and workers; -1 for ps and evaluator
   int size = 1;              // chief and workers together
-  // Among the ranks of this host, and how many these are, where the source says so or all ranks are
-  // on one host. With the second, the first is there and less.
+  // The number of this rank among those of its host, and their count. Both are set when the source
+  // gives them or all ranks are on one host; local_size only together with local_rank.
   std::optional<int> local_rank, local_size;
   Address master;      // where rank 0 listens; port 0 when size is 1
   Cluster cluster;     // from TF_CONFIG; else empty
@@ -49,11 +49,11 @@ struct Identity {
 
 // "worker:1 at host:port" or "rank 1": how messages name a rank before it has joined.
 std::string rank_name(const Identity& identity, int rank);
-// Facts that must be equal on all ranks, one a line.
+// Returns the facts that must be equal on all ranks, one per line.
 std::string cluster_text(const Identity& identity);
 
-// Whether other hosts may reach this process and nothing keeps strangers among them out.
-bool is_open_to_strangers(const Identity& identity);
+// Returns whether other hosts can reach this process and no secret keeps unauthenticated peers out.
+bool accepts_unauthenticated_peers(const Identity& identity);
 
 // --rank, --world-size, --master host:port, --secret-file.
 struct IdentityFlags {

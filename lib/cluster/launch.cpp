@@ -30,25 +30,25 @@ namespace trainer::cluster {
 namespace {
 
 // The part of worker `i` of `n`; with fewer cores than workers, one core that others have too.
-std::vector<int> share_of(const std::vector<int>& cores, std::size_t i, std::size_t n) {
+std::vector<int> select_cores(const std::vector<int>& cores, std::size_t i, std::size_t n) {
   if (cores.size() < n) return {cores[i % cores.size()]};
   const Partition mine = partition(static_cast<std::int64_t>(cores.size()),
                                    static_cast<std::int64_t>(n), static_cast<std::int64_t>(i));
   return {cores.begin() + mine.first, cores.begin() + mine.first + mine.count};
 }
 
-// One of the processes.
-constexpr Milliseconds kLongestPause{60'000};  // between two starts
+constexpr Milliseconds kMaxPause{60'000};  // between two starts
 
+// A process of the job before it is started.
 struct Task {
-  std::string name;                              // "rank 1", "ps:0"; of messages
-  std::map<std::string, std::string> variables;  // that say who it is
+  std::string name;                              // "rank 1" or "ps:0", for messages
+  std::map<std::string, std::string> variables;  // its identity
   std::vector<int> cores;
   bool matters = true;      // whether the job fails with it
   std::string secret = {};  // of the job
 };
 
-std::vector<std::string> environment_of(const Task& task) {
+std::vector<std::string> make_environment(const Task& task) {
   std::map<std::string, std::string> variables = environment_variables();
   for (const char* name : {"TF_CONFIG", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE",
                            "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID"}) {
@@ -62,14 +62,14 @@ std::vector<std::string> environment_of(const Task& task) {
   return texts;
 }
 
-std::vector<Task> ranks_of(const LaunchOptions& options, const std::vector<int>& cores,
-                           const std::string& job, int port) {
+std::vector<Task> make_ranks(const LaunchOptions& options, const std::vector<int>& cores,
+                             const std::string& job, int port) {
   std::vector<Task> tasks;
   const auto size = static_cast<std::size_t>(options.workers);
   for (std::size_t rank = 0; rank < size; ++rank) {
     Task task;
     task.name = concat("rank ", rank);
-    task.cores = share_of(cores, rank, size);
+    task.cores = select_cores(cores, rank, size);
     task.variables = {
         {"RANK", std::to_string(rank)},       {"LOCAL_RANK", std::to_string(rank)},
         {"WORLD_SIZE", std::to_string(size)}, {"LOCAL_WORLD_SIZE", std::to_string(size)},
@@ -81,8 +81,8 @@ std::vector<Task> ranks_of(const LaunchOptions& options, const std::vector<int>&
 }
 
 // The chief is the first, as rank 0 is. `ports`: one for each task but the evaluator.
-std::vector<Task> tasks_of(const LaunchOptions& options, const std::vector<int>& cores,
-                           const std::vector<ReservedPort>& ports) {
+std::vector<Task> make_tasks(const LaunchOptions& options, const std::vector<int>& cores,
+                             const std::vector<ReservedPort>& ports) {
   nlohmann::json cluster;
   auto port = ports.begin();
   const auto address = [&] { return concat("127.0.0.1:", (port++)->number()); };
@@ -94,14 +94,15 @@ std::vector<Task> tasks_of(const LaunchOptions& options, const std::vector<int>&
   };
   const auto size = static_cast<std::size_t>(options.workers);
   cluster["chief"] = {address()};
-  add("chief", 0, share_of(cores, 0, size), true);
+  add("chief", 0, select_cores(cores, 0, size), true);
   for (int i = 0; i < options.servers; ++i) {
     cluster["ps"].push_back(address());
     add("ps", i, cores, true);
   }
   for (int i = 0; i + 1 < options.workers; ++i) {
     cluster["worker"].push_back(address());
-    add("worker", i, share_of(cores, static_cast<std::size_t>(i) + 1, size), options.servers == 0);
+    add("worker", i, select_cores(cores, static_cast<std::size_t>(i) + 1, size),
+        options.servers == 0);
   }
   if (options.evaluator) add("evaluator", 0, cores, false);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
@@ -156,7 +157,7 @@ class Launcher {
   Launcher(const Launcher&) = delete;
   Launcher& operator=(const Launcher&) = delete;
   int wait();
-  // Whether the job has failed in a way that may pass, and nobody has asked it to end.
+  // Returns whether the job has failed in a way that may pass and nobody has asked it to end.
   bool may_try_again() const { return !signalled_ && (code_ == kExitDevice || code_ > 128); }
 
  private:
@@ -205,8 +206,8 @@ Launcher::Launcher(const LaunchOptions& options)
   ::sigprocmask(SIG_BLOCK, &signals_, &old_signals_);
   signal_file_ = Socket(::signalfd(-1, &signals_, SFD_CLOEXEC | SFD_NONBLOCK));
   const bool cluster = options.servers > 0 || options.evaluator;
-  std::vector<Task> tasks = cluster ? tasks_of(options, cores_, ports_)
-                                    : ranks_of(options, cores_, draw_job(), ports_[0].number());
+  std::vector<Task> tasks = cluster ? make_tasks(options, cores_, ports_)
+                                    : make_ranks(options, cores_, draw_job(), ports_[0].number());
   const std::string secret = draw_secret(32);
   for (Task& task : tasks) {
     task.secret = secret;
@@ -233,7 +234,7 @@ void Launcher::start(const Task& task, bool first) {
   worker.printer = LinePrinter(task.name);
   worker.matters = task.matters;
   std::vector<std::string> arguments = options_.command;
-  std::vector<std::string> environment = environment_of(task);
+  std::vector<std::string> environment = make_environment(task);
   std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
   worker.pid = ::fork();
   if (worker.pid < 0) throw DeviceError(concat("cannot start a process: ", std::strerror(errno)));
@@ -300,7 +301,7 @@ void Launcher::reap() {
     worker.running = false;
     const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     if (code == 0 || !worker.matters) continue;
-    // Whoever fails tells the others before it ends, so that these may be found ended first.
+    // A rank that fails reports it to the others before it ends, so that they may end first.
     const bool by_itself = next_signal_ == SIGTERM;
     if (code_ == 0 || (code_ == kExitDevice && by_itself)) code_ = code;
     // One that a signal has ended leaves the others to end as well: the chief may still be saving.
@@ -351,7 +352,7 @@ int launch(const LaunchOptions& options) {
   if (options.workers < 1) wrong("-n", concat("expected 1 or more, found ", options.workers));
   LaunchOptions now = options;
   auto pause = options.first_wait;
-  for (int restart = 1;; ++restart, pause = std::min<Milliseconds>(2 * pause, kLongestPause)) {
+  for (int restart = 1;; ++restart, pause = std::min<Milliseconds>(2 * pause, kMaxPause)) {
     Launcher launcher(now);
     const int code = launcher.wait();
     if (restart > options.restarts || !launcher.may_try_again()) return code;

@@ -10,7 +10,7 @@ namespace {
 
 using config::Parallel;
 
-Algorithm algorithm_of(config::Collective collective) {
+Algorithm select_algorithm(config::Collective collective) {
   switch (collective) {
     case config::Collective::kAuto:
     case config::Collective::kRing:
@@ -32,14 +32,14 @@ AlgorithmTable choose(const std::shared_ptr<Rendezvous>& rendezvous, const Paral
     return {{std::numeric_limits<std::size_t>::max(), by_rule(rendezvous->size())}};
   }
   if (parallel.collective != config::Collective::kAuto) {
-    return {{std::numeric_limits<std::size_t>::max(), algorithm_of(parallel.collective)}};
+    return {{std::numeric_limits<std::size_t>::max(), select_algorithm(parallel.collective)}};
   }
   const bool reproducible =
       parallel.deterministic || parallel.reduction == Parallel::Reduction::kOrdered;
   const auto measured =
       measure(rendezvous, {std::min<std::size_t>(bytes, 4096), bytes}, reproducible);
   if (rendezvous->rank() == 0) say(to_text(measured, rendezvous->size()));
-  return table_of(measured);
+  return make_algorithm_table(measured);
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ Rendezvous::Rendezvous(const Identity& identity, const RendezvousOptions& option
                                    options.version,
                                    {},
                                    options.timeout,
-                                   silence_of(options.timeout),
-                                   beat_of(options.timeout)};
+                                   silence_limit(options.timeout),
+                                   heartbeat_interval(options.timeout)};
     coordinator.secret = options.secret;
     coordinator.warn = options.warn;
     coordinator.greeting = options.greeting;
@@ -117,7 +117,7 @@ void Rendezvous::agree(const std::string& key, const std::string& value) {
 void Rendezvous::fail(const std::string& message, std::optional<int> culprit) noexcept {
   try {
     link_->fail(message, culprit.value_or(link_->rank));
-  } catch (const std::exception&) {  // no memory: the closing connection says it too
+  } catch (const std::exception&) {  // no memory: the closing connection reports it too
   }
 }
 
@@ -149,7 +149,7 @@ void Rendezvous::explain(const std::string& call, const std::string& reason, boo
     if (!blame && !expired) verdict = link_->await_verdict(grace);
     if (!verdict) {
       if (!blame) blame = Link::Blame{rank(), "cannot go on: " + reason};
-      // All hear of it from the coordinator, so that all name the same.
+      // All ranks receive it from the coordinator, so that all name the same one.
       link_->fail(blame->what, blame->rank);
       verdict = link_->await_verdict(grace);
     }

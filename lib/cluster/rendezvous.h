@@ -28,22 +28,23 @@ struct RendezvousOptions {
   // for half of it counts as gone, so that errors name it before other calls time out.
   std::chrono::milliseconds timeout{60'000};
   std::string version;  // of the program; all ranks must run the same
-  // Whether ranks of one host exchange numbers through shared memory; otherwise through sockets.
+  // Ranks of one host exchange numbers through shared memory if true, through sockets otherwise.
   bool shared_memory = true;
-  // The secret that all ranks must know; it is proved, never sent. "" for none.
+  // The secret of the job. Ranks prove that they have it and never send it. "" for none.
   std::string secret{};
-  // Called on rank 0, from another thread, with a line about each stranger that connects.
+  // Called on rank 0, from another thread, with one line about the first unauthenticated
+  // connection.
   std::function<void(const std::string&)> warn{};
-  // In which a connection to rank 0 must say which rank it is.
+  // The time in which a connection to rank 0 must give its rank.
   std::chrono::milliseconds greeting{10'000};
 };
 
-// One a process and job of two or more ranks, from the start of the job to its end. Rank 0 listens
-// at identity.master in a thread; every rank, rank 0 too, holds a connection to it over which
-// heartbeats go both ways.
+// A process has one for a job of two or more ranks, from the start of the job to its end. Rank 0
+// listens at identity.master in a thread; every rank, rank 0 too, holds a connection to it over
+// which heartbeats go both ways.
 //
 // A rank counts as gone when its connection closes before it has left, when it is silent for too
-// long, or when it has called fail(). The coordinator tells all ranks which one was the first; when
+// long, or when it has called fail(). The coordinator reports the first one to all ranks; when
 // rank 0 itself is gone, each rank detects it. Thread-safe. SIGPIPE is ignored from construction
 // on, because Gloo writes to connections that may just have closed.
 class Rendezvous {
@@ -66,7 +67,7 @@ class Rendezvous {
   // those of an earlier start are never used.
   std::uint64_t generation() const;
   bool shared_memory() const;
-  // Proof that a rank of this start knows the secret, for connections between ranks.
+  // Returns the proof that a rank of this start has the secret, for connections between ranks.
   std::string proof(std::initializer_list<std::string_view> parts) const;
 
   // A store that all ranks share. get() waits for the key. Both throw PeerError.
@@ -91,7 +92,7 @@ class Rendezvous {
   // same order.
   std::string next_group();
 
-  // For communicators. begin_call() counts a call and throws PeerError once a rank is gone.
+  // For communicators. begin_call() counts a call and throws PeerError after a rank is gone.
   // explain() throws the error of a call that failed with `reason`, after a short wait for the
   // coordinator's message on which rank caused it.
   void begin_call(const std::string& call);

@@ -28,7 +28,7 @@ std::vector<std::pair<std::string, int>> channel_arguments(std::chrono::millisec
           {GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000}};
 }
 
-std::string token_of(const std::string& secret) {
+std::string make_token(const std::string& secret) {
   return secret.empty() ? "" : proof_of(secret, {"trainer parameter server"});
 }
 

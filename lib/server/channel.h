@@ -1,4 +1,4 @@
-// What both ends of a connection are set to, inside the folder.
+// The settings of both ends of a connection, inside the folder.
 #pragma once
 
 #include <chrono>
@@ -8,17 +8,17 @@
 
 namespace trainer::server {
 
-// Each end sends a ping when it has heard nothing for a quarter of the timeout, and takes the other
-// for gone when no answer comes within half of it.
+// Each end sends a ping when it has received nothing for a quarter of the timeout, and treats the
+// other as gone when no answer arrives within half of it.
 std::vector<std::pair<std::string, int>> channel_arguments(std::chrono::milliseconds timeout);
 
-// The name and value of what callers send along to prove that they know the job's secret; an empty
-// value when there is none.
+// The name and value of the metadata with which callers prove that they have the job's secret. The
+// value is empty without a secret.
 inline constexpr char kTokenName[] = "trainer-token";
-std::string token_of(const std::string& secret);
+std::string make_token(const std::string& secret);
 
-// Before the first connection: keeps memory that is freed for the next message, and makes gRPC
-// write nothing to standard error, unless the environment asks it to.
+// Must run before the first connection. Keeps freed memory for the next message, and stops gRPC
+// from writing to standard error unless GRPC_VERBOSITY is set.
 void prepare_process();
 
 }  // namespace trainer::server

@@ -13,19 +13,19 @@ using backend::FlatBuffer;
 
 // A message of protobuf holds less than 2 GiB, and a server's parameters travel in one.
 void check_size(std::int64_t count, std::size_t servers) {
-  constexpr std::int64_t kMostMiB = 2040;
-  const Partition largest = shard_of(count, 0, static_cast<std::int64_t>(servers));
+  constexpr std::int64_t kMaxMiB = 2040;
+  const Partition largest = find_shard(count, 0, static_cast<std::int64_t>(servers));
   const std::int64_t mib = largest.count * static_cast<std::int64_t>(sizeof(float)) >> 20;
-  if (mib <= kMostMiB) return;
+  if (mib <= kMaxMiB) return;
   throw ConfigError({}, concat("TF_CONFIG: each of ", servers, " parameter servers would keep ",
-                               mib, " MiB of parameters, and ", kMostMiB,
+                               mib, " MiB of parameters, and ", kMaxMiB,
                                " are the most; give the cluster more ps tasks"));
 }
 
 constexpr FlatBuffer kParameters{FlatBuffer::Kind::kParameters};
 constexpr FlatBuffer kStatistics{FlatBuffer::Kind::kStatistics};
 
-std::vector<FlatBuffer> buffers_of(const backend::Flat& flat) {
+std::vector<FlatBuffer> list_buffers(const backend::Flat& flat) {
   std::vector<FlatBuffer> buffers{kParameters};
   for (int slot = 0; slot < flat.slots; ++slot) {
     buffers.push_back({FlatBuffer::Kind::kSlot, slot});
@@ -43,10 +43,10 @@ struct Client::State {
   // The elements of a buffer that a server has; server 0 has all statistics.
   Partition share(FlatBuffer buffer, std::size_t server) const {
     if (buffer.kind == FlatBuffer::Kind::kStatistics) return {0, flat.statistics};
-    return shard_of(flat.count, static_cast<std::int64_t>(server),
-                    static_cast<std::int64_t>(connections.size()));
+    return find_shard(flat.count, static_cast<std::int64_t>(server),
+                      static_cast<std::int64_t>(connections.size()));
   }
-  std::size_t servers_of(FlatBuffer buffer) const {
+  std::size_t count_servers(FlatBuffer buffer) const {
     return buffer.kind == FlatBuffer::Kind::kStatistics ? 1 : connections.size();
   }
   void give(FlatBuffer buffer, std::size_t server, const std::string& bytes,
@@ -81,8 +81,8 @@ void Client::start(const Start& start, const Source& values) {
   check_size(start.flat.count, servers());
   state_->flat = start.flat;
   state_->connections.call(&Stub::AsyncInitialise, std::vector(servers(), to_message(start)));
-  for (const FlatBuffer buffer : buffers_of(start.flat)) {
-    std::vector<proto::Values> messages(state_->servers_of(buffer));
+  for (const FlatBuffer buffer : list_buffers(start.flat)) {
+    std::vector<proto::Values> messages(state_->count_servers(buffer));
     for (std::size_t i = 0; i < messages.size(); ++i) {
       const Partition part = state_->share(buffer, i);
       std::vector<float> own(static_cast<std::size_t>(part.count));
@@ -173,10 +173,10 @@ std::int64_t Client::read(const Sink& sink) {
       state_->connections.call(&Stub::AsyncHold, std::vector<proto::Empty>(1)).front();
   const std::int64_t step = held.step();
   state_->staleness = {held.refused(), held.mean_staleness(), held.max_staleness()};
-  for (const FlatBuffer buffer : buffers_of(state_->flat)) {
+  for (const FlatBuffer buffer : list_buffers(state_->flat)) {
     proto::Part part = to_message(buffer);
     part.set_step(step);
-    const std::vector<proto::Part> parts(state_->servers_of(buffer), part);
+    const std::vector<proto::Part> parts(state_->count_servers(buffer), part);
     const std::vector<proto::Values> replies = state_->connections.call(&Stub::AsyncRead, parts);
     for (std::size_t i = 0; i < parts.size(); ++i) {
       state_->give(buffer, i, replies[i].values(), sink);

@@ -16,20 +16,20 @@
 namespace trainer::server {
 
 struct ClientOptions {
-  // How long to wait for all servers, and as a worker for the chief; and the longest that any call
-  // may take. A server that is silent for three quarters of it counts as gone.
+  // How long to wait for all servers, and for a worker also for the chief; and the longest that any
+  // call may take. A server that is silent for three quarters of it counts as gone.
   std::chrono::milliseconds timeout{60'000};
-  std::string agreement;  // facts that must be equal on all tasks, one a line
-  std::string model;      // of a worker: facts that must equal the chief's Start::model
+  std::string agreement;  // facts that must be equal on all tasks, one per line
+  std::string model;      // a worker's facts that must equal the chief's Start::model
 };
 
-// What the chief tells the servers about the job.
+// The job as the chief describes it to the servers.
 struct Start {
   backend::Flat flat;
   std::int64_t step = 0;  // updates done
   std::int64_t total_steps = 0;
   std::int64_t train_samples = 0;
-  std::string model;  // further facts that must be equal on all workers, one a line
+  std::string model;  // further facts that must be equal on all workers, one per line
 };
 
 struct Pushed {
@@ -56,7 +56,7 @@ struct Outcome {
     kDone,
     kInterrupted,
     kFailed,
-    kRefused  // of one worker: its agreement differs
+    kRefused  // for one worker, whose agreement differs
   } kind = Kind::kDone;
   std::string message;  // why it failed
 };
@@ -104,7 +104,7 @@ class Client {
 
   // Throws what any other call would throw now.
   void check() const;
-  bool lost() const;  // whether a server has gone or has refused this task
+  bool lost() const;  // whether a server has gone or has rejected this task
   // How the chief ended the job; none while it runs.
   std::optional<Outcome> outcome() const;
   // Chief only: whether a server was asked to stop, which ends the job.

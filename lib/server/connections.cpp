@@ -57,7 +57,7 @@ Connections::~Connections() {
   for (const auto& connection : connections_) connection->listener.join();
 }
 
-// ---- What servers tell, on a thread for each ----
+// ---- Events of the servers, on one thread per server ----
 
 void Connections::listen(Connection& connection) {
   for (;;) {
@@ -93,12 +93,12 @@ Status Connections::attend(Connection& connection) {
   const auto events = connection.stub->Attend(context.get(), task);
   for (proto::Event event; events->Read(&event);) {
     const std::lock_guard lock(mutex_);
-    hear(connection, event);
+    handle_event(connection, event);
   }
   return events->Finish();
 }
 
-void Connections::hear(Connection& connection, const proto::Event& event) {
+void Connections::handle_event(Connection& connection, const proto::Event& event) {
   switch (event.kind()) {
     case proto::Event::READY:
       connection.ready = true;
@@ -187,7 +187,7 @@ void Connections::wait_for(bool Connection::*sign, const std::string& what) {
 }
 
 void Connections::add_token(ClientContext& context) const {
-  if (!who_.secret.empty()) context.AddMetadata(kTokenName, token_of(who_.secret));
+  if (!who_.secret.empty()) context.AddMetadata(kTokenName, make_token(who_.secret));
 }
 
 void Connections::set_deadline(ClientContext& context) const {

@@ -1,4 +1,4 @@
-// A task's connections to all parameter servers: what they tell it, and calls to them, inside the
+// A task's connections to all parameter servers: their events, and calls to them. Inside the
 // folder.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace trainer::server {
 
 using Stub = proto::ParameterServer::Stub;
 
-// Calls come from one thread; a thread of each server's own hears what it tells.
+// Calls come from one thread. One further thread per server receives its events.
 class Connections {
  public:
   // Begins to connect to the servers of `who`'s cluster, and returns.
@@ -32,14 +32,13 @@ class Connections {
   std::size_t size() const { return connections_.size(); }
   const std::string& name(std::size_t server) const { return connections_[server]->name; }
 
-  // Each wait until the timeout for all servers: to be there, and to have the chief's parameters.
-  // Throw what check() throws, and PeerError that `what` did not come of those that are missing.
+  // Wait until all servers have greeted, and until they have the chief's parameters. Throw the
+  // errors of check(), and at the timeout PeerError with `what` and the missing servers.
   void wait_until_greeted(const std::string& what);
   void wait_until_ready(const std::string& what);
 
-  // One call to each of the servers first, first + 1, ..., side by side: `method` of the stub with
-  // a request each. Throws PeerError when one fails, unless the job has ended: then its reply is
-  // empty.
+  // Calls `method` of the stub with one request on each of the servers first, first + 1, ..., all
+  // at once. Throws PeerError when a call fails, unless the job has ended: then its reply is empty.
   template <class Request, class Reply>
   using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Reply>> (Stub::*)(
       grpc::ClientContext*, const Request&, grpc::CompletionQueue*);
@@ -47,12 +46,12 @@ class Connections {
   std::vector<Reply> call(Method<Request, Reply> method, const std::vector<Request>& requests,
                           std::size_t first = 0);
 
-  // Tells all that can be reached within a few seconds.
+  // Sends the outcome to all servers that can be reached within a few seconds.
   void finish(const Outcome& outcome) noexcept;
 
-  // Throws what has ended the job: PeerError, or ConfigError when a server has refused this task.
+  // Throws what has ended the job: PeerError, or ConfigError when a server has rejected this task.
   void check() const;
-  bool lost() const;  // whether a server has gone or refused this task
+  bool lost() const;  // whether a server has gone or rejected this task
   std::optional<Outcome> outcome() const;
   bool stop_requested() const;
 
@@ -68,7 +67,7 @@ class Connections {
 
   void listen(Connection& connection);
   grpc::Status attend(Connection& connection);
-  void hear(Connection& connection, const proto::Event& event);
+  void handle_event(Connection& connection, const proto::Event& event);
   void lose(const Connection& connection, const grpc::Status& status);
   void throw_if_lost() const;
   void wait_for(bool Connection::*sign, const std::string& what);
@@ -82,7 +81,7 @@ class Connections {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::string lost_;  // what has gone first
+  std::string lost_;  // the server that failed first
   std::optional<Outcome> outcome_;
   bool refused_ = false, leaving_ = false, stop_requested_ = false;
 };

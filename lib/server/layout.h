@@ -7,9 +7,9 @@
 
 namespace trainer::server {
 
-// Server `index` of `servers` keeps these elements: equal shares, cut at whole cache lines. A large
-// kernel is so divided like all others, and a share is one piece of memory.
-inline Partition shard_of(std::int64_t count, std::int64_t index, std::int64_t servers) {
+// Returns the elements that server `index` of `servers` keeps. Shares are equal and cut at whole
+// cache lines, so that a large kernel is divided as well and each share is contiguous.
+inline Partition find_shard(std::int64_t count, std::int64_t index, std::int64_t servers) {
   return aligned_partition(count, servers, index, 16);
 }
 

@@ -43,12 +43,12 @@ void set_rule(const graph::LionRule& rule, proto::Segment& message) {
   for (const float number : {rule.beta_1, rule.beta_2}) message.add_numbers(number);
 }
 
-// config/checks refuses it: its norms are of whole parameters, of which a server has a part.
+// config/checks rejects lamb: its norms need whole parameters, and a server has a part of each.
 void set_rule(const graph::LambRule&, proto::Segment&) {
   throw std::invalid_argument("lamb does not go with parameter servers");
 }
 
-graph::UpdateRule rule_of(const proto::Segment& message) {
+graph::UpdateRule read_rule(const proto::Segment& message) {
   const auto number = [&](int i) {
     if (i >= message.numbers_size()) throw std::invalid_argument("a rule lacks numbers");
     return message.numbers(i);
@@ -71,15 +71,15 @@ graph::UpdateRule rule_of(const proto::Segment& message) {
   }
 }
 
-backend::Segment segment_of(const proto::Segment& message) {
+backend::Segment read_segment(const proto::Segment& message) {
   backend::Segment segment;
   segment.offset = message.offset();
   segment.count = message.count();
   segment.slots = message.slots();
   segment.average = message.ema() > 0;
   graph::Update& update = segment.update;
-  update.rule = rule_of(message);
-  // A norm is the worker's affair, which has the whole gradient.
+  update.rule = read_rule(message);
+  // The worker clips by norm, because it has the whole gradient.
   if (message.clip_value() > 0) update.clip = {graph::Clip::Kind::kValue, message.clip_value()};
   update.l2 = message.l2();
   update.l1 = message.l1();
@@ -123,7 +123,7 @@ proto::Layout to_message(const Start& start) {
 Start from_message(const proto::Layout& layout) {
   Start start;
   for (const proto::Segment& message : layout.segments()) {
-    start.flat.segments.push_back(segment_of(message));
+    start.flat.segments.push_back(read_segment(message));
   }
   if (layout.slots() < 0 || layout.slots() > 3 || layout.count() < 0 || layout.statistics() < 0) {
     throw std::invalid_argument("a layout with sizes that cannot be");

@@ -1,4 +1,4 @@
-// Between messages and the types of the program, inside the folder.
+// Converts between messages and the types of the program. Inside the folder.
 #pragma once
 
 #include <span>
@@ -10,7 +10,7 @@
 namespace trainer::server {
 
 proto::Layout to_message(const Start& start);
-// Throws std::invalid_argument when the message makes no sense.
+// Throws std::invalid_argument for a message with impossible values.
 Start from_message(const proto::Layout& layout);
 
 proto::Part to_message(backend::FlatBuffer buffer);
@@ -19,7 +19,8 @@ backend::FlatBuffer from_message(const proto::Part& part);
 proto::Outcome to_message(const Outcome& outcome);
 Outcome from_message(const proto::Outcome& outcome);
 
-// Floats as bytes, and back. The view is of the message. Throws std::invalid_argument.
+// Convert floats to bytes and back. The view points into `bytes`. Throws std::invalid_argument when
+// `bytes` is not a whole number of floats.
 std::string to_bytes(std::span<const float> values);
 std::span<const float> from_bytes(const std::string& bytes);
 

@@ -24,8 +24,8 @@ using grpc::Status;
 using grpc::StatusCode;
 using std::chrono::milliseconds;
 
-constexpr milliseconds kLook{50};         // between two looks whether a task is still there
-constexpr milliseconds kLastWords{2000};  // for tasks to hear how the job has ended
+constexpr milliseconds kPollInterval{50};      // between two checks whether a task is still there
+constexpr milliseconds kOutcomeTimeout{2000};  // for tasks to receive the outcome of the job
 
 using Clock = std::chrono::steady_clock;
 
@@ -33,16 +33,15 @@ using Clock = std::chrono::steady_clock;
 
 struct Server::State final : proto::ParameterServer::Service {
   State(const cluster::Identity& task, const ServerOptions& given)
-      : who(task), options(given), store(first_of(task, given)) {}
+      : who(task), options(given), store(make_first(task, given)) {}
 
-  static std::optional<ParameterStore::First> first_of(const cluster::Identity& who,
-                                                       const ServerOptions& options) {
+  static std::optional<ParameterStore::First> make_first(const cluster::Identity& who,
+                                                         const ServerOptions& options) {
     if (who.index > 0) return std::nullopt;
     return ParameterStore::First{options.max_staleness};
   }
 
-  // Whether the caller knows the secret of the job, if there is one. The first one that does not is
-  // told to the user.
+  // Rejects a caller without the secret of the job, if there is one, and warns of the first one.
   Status check_token(const ServerContext& context) {
     const auto& sent = context.client_metadata();
     const auto found = sent.find(kTokenName);
@@ -50,10 +49,10 @@ struct Server::State final : proto::ParameterServer::Service {
         found == sent.end() ? std::string_view()
                             : std::string_view(found->second.data(), found->second.size());
     if (same_secret(theirs, token)) return Status::OK;
-    if (!has_told_of_strangers.exchange(true)) {
+    if (!has_warned.exchange(true)) {
       options.say(
-          concat("refused ", context.peer(),
-                 ", which does not know the secret of the job; more are refused in silence"));
+          concat("rejected ", context.peer(),
+                 ", which does not have the secret of the job; further ones are not reported"));
     }
     return {StatusCode::UNAUTHENTICATED,
             concat("this task and the server do not have the same secret",
@@ -80,7 +79,7 @@ struct Server::State final : proto::ParameterServer::Service {
     const std::string name = concat(task->type(), chief ? "" : concat(":", task->index()));
     if (const Status refusal = admit(*task, chief, name); !refusal.ok()) return refusal;
     options.say(name + " has come");
-    const bool told = tell(*context, *task, chief, *events);
+    const bool told = send_events(*context, *task, chief, *events);
     const std::lock_guard lock(mutex);
     --attending;
     const std::int64_t step = store.step();
@@ -104,7 +103,7 @@ struct Server::State final : proto::ParameterServer::Service {
     if (task.agreement() != options.agreement) {
       const auto [theirs, ours] = first_difference(task.agreement(), options.agreement);
       return {StatusCode::FAILED_PRECONDITION,
-              concat(name, " was told '", theirs, "', not '", ours, "' as ps:", who.index)};
+              concat(name, " has '", theirs, "', not '", ours, "' as ps:", who.index)};
     }
     if (chief) {
       chief_came = chief_here = true;
@@ -113,9 +112,10 @@ struct Server::State final : proto::ParameterServer::Service {
     return Status::OK;
   }
 
-  // Until the task has gone (false) or was told the end of the job.
-  bool tell(ServerContext& context, const proto::Task& task, bool chief,
-            grpc::ServerWriter<proto::Event>& events) {
+  // Sends the job's events to a task until the job ends. Returns false when the task has gone
+  // first.
+  bool send_events(ServerContext& context, const proto::Task& task, bool chief,
+                   grpc::ServerWriter<proto::Event>& events) {
     const auto send = [&](proto::Event::Kind kind) {
       proto::Event event;
       event.set_kind(kind);
@@ -129,20 +129,20 @@ struct Server::State final : proto::ParameterServer::Service {
       if (closing) return send(proto::Event::FINISHED);
       if (started && !ready) {
         ready = true;
-        if (!chief && task.model() != model) return refuse(task, events);
+        if (!chief && task.model() != model) return reject(task, events);
         here = send(proto::Event::READY);
       }
       if (chief && stop_requested && !stopped) {
         stopped = true;
         here = here && send(proto::Event::STOP);
       }
-      changed.wait_for(lock, kLook);
+      changed.wait_for(lock, kPollInterval);
     }
     return false;
   }
 
-  // Of a worker that sees other data or weights than the chief.
-  bool refuse(const proto::Task& task, grpc::ServerWriter<proto::Event>& events) const {
+  // Rejects a worker whose data or weights differ from the chief's.
+  bool reject(const proto::Task& task, grpc::ServerWriter<proto::Event>& events) const {
     const auto [theirs, ours] = first_difference(task.model(), model);
     proto::Event event;
     event.set_kind(proto::Event::FINISHED);
@@ -157,7 +157,7 @@ struct Server::State final : proto::ParameterServer::Service {
     return answer(*context, [&] {
       const server::Start start = from_message(*layout);
       const auto servers = static_cast<std::int64_t>(who.cluster.ps.size());
-      store.initialise(start, shard_of(start.flat.count, who.index, servers),
+      store.initialise(start, find_shard(start.flat.count, who.index, servers),
                        options.learning_rate(start.train_samples));
       const std::lock_guard lock(mutex);
       model = layout->model();
@@ -237,7 +237,7 @@ struct Server::State final : proto::ParameterServer::Service {
     return Status::OK;
   }
 
-  // The first word counts.
+  // The first outcome counts.
   void end(const Outcome& how) {
     if (!outcome) outcome = how;
     changed.notify_all();
@@ -245,8 +245,8 @@ struct Server::State final : proto::ParameterServer::Service {
 
   const cluster::Identity who;
   const ServerOptions options;
-  const std::string token = token_of(who.secret);
-  std::atomic<bool> has_told_of_strangers{false};
+  const std::string token = make_token(who.secret);
+  std::atomic<bool> has_warned{false};
   ParameterStore store;
   std::mutex mutex;
   std::condition_variable changed;
@@ -312,7 +312,7 @@ void Server::close(const Outcome& outcome) {
     state_->end(outcome);
     state_->closing = true;
     state_->changed.notify_all();
-    state_->changed.wait_for(lock, kLastWords, [&] { return state_->attending == 0; });
+    state_->changed.wait_for(lock, kOutcomeTimeout, [&] { return state_->attending == 0; });
   }
   state_->server->Shutdown(std::chrono::system_clock::now() + milliseconds(500));
 }

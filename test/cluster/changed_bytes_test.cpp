@@ -18,8 +18,8 @@ TEST_CASE("launchers' variables: what is answered to each changed byte") {
       variables[name] = value;
     }
     const Identity who = identify(flags, variables);
-    std::string text =
-        concat(who.rank, " of ", who.size, " ", is_open_to_strangers(who), " ", cluster_text(who));
+    std::string text = concat(who.rank, " of ", who.size, " ", accepts_unauthenticated_peers(who),
+                              " ", cluster_text(who));
     for (int rank = 0; rank < std::min(who.size, 3); ++rank) text += ", " + rank_name(who, rank);
     return text;
   };

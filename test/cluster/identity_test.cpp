@@ -96,7 +96,7 @@ TEST_CASE("TF_CONFIG: what is wrong is said") {
   };
   CHECK(message_of({{"TF_CONFIG", "{\"cluster\": {},\n \"task\": x}"}})
             .find("TF_CONFIG:2:10: error: not JSON: ") == 0);
-  CHECK(message_of({{"TF_CONFIG", "[]"}}) == "TF_CONFIG: error: is no JSON object");
+  CHECK(message_of({{"TF_CONFIG", "[]"}}) == "TF_CONFIG: error: is not a JSON object");
   CHECK(message_of({{"TF_CONFIG", R"({"cluster": {"worker": ["a:1"]}})"}}) ==
         "TF_CONFIG: error: has no \"task\"");
   CHECK(error_of(kArticle, R"({"index": 0})").find("task.type is missing") != std::string::npos);
@@ -152,7 +152,7 @@ TEST_CASE("Open MPI, PMI and Slurm") {
   CHECK(on_one_host.master.port >= 20000);
   CHECK(on_one_host.master.port < 30000);
   Environment pmi{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}};
-  CHECK(message_of(pmi).find("nothing says where rank 0 is") != std::string::npos);
+  CHECK(message_of(pmi).find("the address of rank 0 is missing") != std::string::npos);
   pmi.insert({{"MASTER_ADDR", "h"}, {"MASTER_PORT", "5"}});
   CHECK(identify({}, pmi).master == Address{"h", 5});
   Environment slurm{{"SLURM_PROCID", "2"},  {"SLURM_STEP_NUM_TASKS", "3"},
@@ -210,8 +210,9 @@ TEST_CASE("sources that disagree are an error, unless one launcher runs inside a
   both.insert({{"RANK", "0"}, {"WORLD_SIZE", "2"}});
   CHECK(identify({}, both).source == "TF_CONFIG");
   both["RANK"] = "1";
-  CHECK(message_of(both) ==
-        "TF_CONFIG: error: says rank 0 of 2, but RANK says rank 1 of 2; take one of the two away");
+  CHECK(
+      message_of(both) ==
+      "TF_CONFIG: error: gives rank 0 of 2, but RANK gives rank 1 of 2; take one of the two away");
   Environment nested{{"RANK", "1"},
                      {"WORLD_SIZE", "4"},
                      {"MASTER_ADDR", "a"},
@@ -219,7 +220,7 @@ TEST_CASE("sources that disagree are an error, unless one launcher runs inside a
                      {"SLURM_PROCID", "0"},
                      {"SLURM_STEP_NUM_TASKS", "2"},
                      {"SLURM_STEP_NODELIST", "n1"}};
-  CHECK(message_of(nested).find("but Slurm says rank 0 of 2") != std::string::npos);
+  CHECK(message_of(nested).find("but Slurm gives rank 0 of 2") != std::string::npos);
   nested["TORCHELASTIC_RUN_ID"] = "none";
   CHECK(identify({}, nested).size == 4);
 }
@@ -263,12 +264,13 @@ TEST_CASE("the secret comes from a file or the environment, never from an argume
 
 TEST_CASE("who has no secret and listens beyond this host is open to strangers") {
   const Environment secret{{"TRAINER_SECRET", std::string(32, 's')}};
-  CHECK_FALSE(is_open_to_strangers(identify({}, {})));
-  CHECK_FALSE(is_open_to_strangers(identify({0, 2, "127.0.0.1:1"}, {})));
-  CHECK(is_open_to_strangers(identify({0, 2, "node1:1"}, {})));
-  CHECK_FALSE(is_open_to_strangers(identify({0, 2, "node1:1"}, secret)));
+  CHECK_FALSE(accepts_unauthenticated_peers(identify({}, {})));
+  CHECK_FALSE(accepts_unauthenticated_peers(identify({0, 2, "127.0.0.1:1"}, {})));
+  CHECK(accepts_unauthenticated_peers(identify({0, 2, "node1:1"}, {})));
+  CHECK_FALSE(accepts_unauthenticated_peers(identify({0, 2, "node1:1"}, secret)));
   const std::string cluster = R"({"chief": ["a:1"], "ps": ["b:2"]})";
-  CHECK(is_open_to_strangers(identify({}, tf_config(cluster, R"({"type": "ps", "index": 0})"))));
+  CHECK(accepts_unauthenticated_peers(
+      identify({}, tf_config(cluster, R"({"type": "ps", "index": 0})"))));
 }
 
 }  // namespace trainer::cluster

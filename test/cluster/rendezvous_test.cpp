@@ -286,7 +286,7 @@ TEST_CASE("connections that say nothing are closed, named once, and the job star
   });
   for (const std::string& message : messages) CHECK(message == "");
   REQUIRE(warnings.size() == 1);
-  CHECK(contains(warnings[0], "refused a connection from 127.0.0.1 to 127.0.0.1:"));
+  CHECK(contains(warnings[0], "rejected a connection from 127.0.0.1 to 127.0.0.1:"));
   CHECK(contains(warnings[0], "which is not a rank of this job"));
 }
 
@@ -342,7 +342,7 @@ TEST_CASE("a rank without the secret of the job is refused, with it all meet") {
   for (const std::string& message : messages) CHECK(message == "");
 }
 
-TEST_CASE("a rank 0 that does not know the secret is not believed") {
+TEST_CASE("Rendezvous: a rank 0 without the secret is rejected") {
   const ReservedPort port;
   RendezvousOptions with = kPatient;
   with.secret = "a secret";
@@ -374,7 +374,7 @@ TEST_CASE("a rank 0 that does not know the secret is not believed") {
       }
     }
   });
-  CHECK(contains(messages[1], "does not know the secret of the job"));
+  CHECK(contains(messages[1], "does not have the secret of the job"));
 }
 
 }  // namespace trainer::cluster

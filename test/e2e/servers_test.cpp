@@ -309,7 +309,7 @@ TEST_CASE("what tasks of a job with servers must be told") {
     other.insert(other.end(), {"--seed", "8"});
     const Result refused = job.start("worker", 0, other).wait();
     CHECK(refused.code == 2);
-    check_contains(refused.err, {"worker:0 was told 'seed: 8', not 'seed: 7' as ps:0"});
+    check_contains(refused.err, {"worker:0 has 'seed: 8', not 'seed: 7' as ps:0"});
     job.start("worker", 0, arguments);
     REQUIRE(server.wait_for("worker:0 has come"));
     REQUIRE(job["chief:0"].wait_for("\"event\":\"step\"", 5));

@@ -104,7 +104,7 @@ void run_environment(Bytes input) {
     const cluster::Identity who = cluster::identify(flags, variables);
     cluster::cluster_text(who);
     for (int rank = 0; rank < std::min(who.size, 3); ++rank) cluster::rank_name(who, rank);
-    cluster::is_open_to_strangers(who);
+    cluster::accepts_unauthenticated_peers(who);
   });
 }
 

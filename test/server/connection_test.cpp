@@ -204,7 +204,7 @@ TEST_CASE("values go to servers and come back, whatever their number") {
 TEST_CASE("a task that was told something else is named with what differs") {
   Job job(1);
   CHECK_THROWS_WITH_AS(job.join(Role::kWorker, "seed: 8\n"),
-                       doctest::Contains("worker:0 was told 'seed: 8', not 'seed: 7' as ps:0"),
+                       doctest::Contains("worker:0 has 'seed: 8', not 'seed: 7' as ps:0"),
                        ConfigError);
   const auto chief = job.join(Role::kChief);
   Values values(1);

@@ -62,7 +62,7 @@ TEST_CASE("shares are equal, whole cache lines and cover everything") {
     for (const std::int64_t servers : {1, 2, 3, 7}) {
       std::int64_t next = 0;
       for (std::int64_t i = 0; i < servers; ++i) {
-        const Partition part = shard_of(count, i, servers);
+        const Partition part = find_shard(count, i, servers);
         CHECK(part.first == next);
         CHECK(part.count <= (count + servers - 1) / servers + 15);
         if (part.count > 0 && part.first + part.count < count) CHECK(part.count % 16 == 0);
@@ -78,7 +78,7 @@ TEST_CASE("several servers make the update of one, bit for bit") {
   std::vector<std::unique_ptr<Kept>> parts;
   for (std::int64_t i = 0; i < 3; ++i) {
     parts.push_back(std::make_unique<Kept>(
-        i == 0 ? std::optional(ParameterStore::First{}) : std::nullopt, shard_of(64, i, 3)));
+        i == 0 ? std::optional(ParameterStore::First{}) : std::nullopt, find_shard(64, i, 3)));
   }
   for (int step = 0; step < 5; ++step) {
     const std::vector<float> gradient = numbers(64, 10 + step);
@@ -87,7 +87,7 @@ TEST_CASE("several servers make the update of one, bit for bit") {
     CHECK(pushed.learning_rate == rate_of_tests(step));
     std::string together;
     for (std::int64_t i = 0; i < 3; ++i) {
-      const Partition part = shard_of(64, i, 3);
+      const Partition part = find_shard(64, i, 3);
       const std::vector<float> own(gradient.begin() + part.first,
                                    gradient.begin() + part.first + part.count);
       Kept& server = *parts[static_cast<std::size_t>(i)];
@@ -150,7 +150,7 @@ TEST_CASE("while servers are held no update begins, and none is lost") {
 }
 
 TEST_CASE("a server waits for updates that were begun, but not forever") {
-  Kept other(std::nullopt, shard_of(64, 1, 2));
+  Kept other(std::nullopt, find_shard(64, 1, 2));
   std::string values;
   std::thread worker([&] { other.push(0, numbers(32, 2), 1); });
   other.store.read(kParameters, 1, std::chrono::seconds(60), values);

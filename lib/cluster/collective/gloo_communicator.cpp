@@ -93,7 +93,7 @@ class GlooCommunicator final : public Communicator {
     try {
       call();
     } catch (const Error&) {
-      throw;  // from the rendezvous, which knows all
+      throw;  // the error of the rendezvous names the cause already
     } catch (const std::exception& error) {
       const bool expired = mesh_ && mesh_->expired();
       close();  // ranks that wait for this one, and not for the culprit, learn it now

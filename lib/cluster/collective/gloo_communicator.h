@@ -29,7 +29,7 @@ struct AlgorithmRow {
 using AlgorithmTable = std::vector<AlgorithmRow>;  // not empty, by bytes
 
 // Every rank makes one with the same table, in the same order as its other communicators. Throws
-// ConfigError when halving_doubling is asked of a number of ranks that is no power of two,
+// ConfigError when halving_doubling is used with a number of ranks that is not a power of two,
 // PeerError when a rank is gone.
 //
 // Errors of calls are PeerErrors that name the rank, its host, the call and the phase. Once one was
@@ -57,7 +57,7 @@ struct Measurement {
 // other bits from three ranks on. Two ranks have but one order.
 std::vector<Measurement> measure(const std::shared_ptr<Rendezvous>& rendezvous,
                                  std::vector<std::size_t> sizes, bool reproducible);
-AlgorithmTable table_of(const std::vector<Measurement>& measurements);
+AlgorithmTable make_algorithm_table(const std::vector<Measurement>& measurements);
 // A table for people: a line a size, the choice marked.
 std::string to_text(const std::vector<Measurement>& measurements, int size);
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kRounds = 7;  // the median of them
 
-// Of the slowest rank, so that all ranks know the same number.
+// Returns the time of the slowest rank, so that all ranks have the same number.
 double time_all_reduce(Communicator& group, std::span<float> values) {
   using Clock = std::chrono::steady_clock;
   std::vector<double> times;
@@ -59,7 +59,7 @@ std::vector<Measurement> measure(const std::shared_ptr<Rendezvous>& rendezvous,
   return result;
 }
 
-AlgorithmTable table_of(const std::vector<Measurement>& measurements) {
+AlgorithmTable make_algorithm_table(const std::vector<Measurement>& measurements) {
   AlgorithmTable table;
   for (const Measurement& row : measurements) table.push_back({row.bytes, row.choice});
   return table;

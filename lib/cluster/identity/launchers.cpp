@@ -1,4 +1,5 @@
-// What torchrun, Open MPI, PMI launchers and Slurm tell the processes that they start.
+// Reads the variables that torchrun, Open MPI, PMI launchers and Slurm set for the processes that
+// they start.
 // https://docs.pytorch.org/docs/stable/elastic/run.html, https://docs.open-mpi.org,
 // https://slurm.schedmd.com/srun.html (output environment variables)
 #include "cluster/identity/sources.h"
@@ -7,10 +8,10 @@ namespace trainer::cluster {
 namespace {
 
 // A rank and a size that stand in two variables, of which neither may be missing.
-std::optional<Claim> claim_of(const config::Environment& environment, const std::string& rank,
-                              const std::string& size) {
-  const auto rank_value = number_of(environment, rank);
-  const auto size_value = number_of(environment, size);
+std::optional<Claim> make_claim(const config::Environment& environment, const std::string& rank,
+                                const std::string& size) {
+  const auto rank_value = read_number(environment, rank);
+  const auto size_value = read_number(environment, size);
   if (!rank_value && !size_value) return {};
   if (!rank_value) wrong(size, "is set, but " + rank + " is not; set both or none");
   if (!size_value) wrong(rank, "is set, but " + size + " is not; set both or none");
@@ -20,10 +21,10 @@ std::optional<Claim> claim_of(const config::Environment& environment, const std:
   return claim;
 }
 
-std::string first_of(const config::Environment& environment,
-                     std::initializer_list<const char*> names) {
+std::string first_that_is_set(const config::Environment& environment,
+                              std::initializer_list<const char*> names) {
   for (const char* name : names) {
-    if (std::string text = text_of(environment, name); !text.empty()) return text;
+    if (std::string text = read_text(environment, name); !text.empty()) return text;
   }
   return "";
 }
@@ -31,56 +32,58 @@ std::string first_of(const config::Environment& environment,
 }  // namespace
 
 std::optional<Claim> claim_of_torchrun(const config::Environment& environment) {
-  auto claim = claim_of(environment, "RANK", "WORLD_SIZE");
+  auto claim = make_claim(environment, "RANK", "WORLD_SIZE");
   if (!claim) return {};
   claim->identity.source = "RANK";
-  claim->identity.local_rank = number_of(environment, "LOCAL_RANK");
-  claim->identity.local_size = number_of(environment, "LOCAL_WORLD_SIZE");
-  claim->identity.job = first_of(environment, {"TORCHELASTIC_RUN_ID"});
-  // torchrun says "none" when it was given no --rdzv-id.
+  claim->identity.local_rank = read_number(environment, "LOCAL_RANK");
+  claim->identity.local_size = read_number(environment, "LOCAL_WORLD_SIZE");
+  claim->identity.job = first_that_is_set(environment, {"TORCHELASTIC_RUN_ID"});
+  // torchrun sets "none" without --rdzv-id.
   claim->nests = !claim->identity.job.empty();
   if (claim->identity.job == "none") claim->identity.job.clear();
   return claim;
 }
 
 std::optional<Claim> claim_of_open_mpi(const config::Environment& environment) {
-  auto claim = claim_of(environment, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
+  auto claim = make_claim(environment, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE");
   if (!claim) return {};
   claim->identity.source = "Open MPI";
-  claim->identity.local_rank = number_of(environment, "OMPI_COMM_WORLD_LOCAL_RANK");
-  claim->identity.local_size = number_of(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
+  claim->identity.local_rank = read_number(environment, "OMPI_COMM_WORLD_LOCAL_RANK");
+  claim->identity.local_size = read_number(environment, "OMPI_COMM_WORLD_LOCAL_SIZE");
   claim->one_host = claim->identity.local_size == claim->identity.size;
-  claim->identity.job = first_of(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
+  claim->identity.job =
+      first_that_is_set(environment, {"PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid"});
   claim->nests = true;
   return claim;
 }
 
 std::optional<Claim> claim_of_pmi(const config::Environment& environment) {
-  auto claim = claim_of(environment, "PMI_RANK", "PMI_SIZE");
+  auto claim = make_claim(environment, "PMI_RANK", "PMI_SIZE");
   if (!claim) return {};
   claim->identity.source = "PMI";
-  claim->identity.local_rank = number_of(environment, "MPI_LOCALRANKID");
-  claim->identity.local_size = number_of(environment, "MPI_LOCALNRANKS");
+  claim->identity.local_rank = read_number(environment, "MPI_LOCALRANKID");
+  claim->identity.local_size = read_number(environment, "MPI_LOCALNRANKS");
   claim->one_host = claim->identity.local_size == claim->identity.size;
-  claim->identity.job = first_of(environment, {"PMI_JOBID"});
+  claim->identity.job = first_that_is_set(environment, {"PMI_JOBID"});
   claim->nests = true;
   return claim;
 }
 
 std::optional<Claim> claim_of_slurm(const config::Environment& environment) {
   // A batch script has SLURM_PROCID=0 too; only srun starts ranks, and only its steps have this.
-  if (text_of(environment, "SLURM_STEP_NUM_TASKS").empty()) return {};
-  auto claim = claim_of(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
+  if (read_text(environment, "SLURM_STEP_NUM_TASKS").empty()) return {};
+  auto claim = make_claim(environment, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   if (!claim) return {};
   Identity& identity = claim->identity;
   identity.source = "Slurm";
-  identity.local_rank = number_of(environment, "SLURM_LOCALID");
-  if (const auto node = number_of(environment, "SLURM_NODEID")) {
-    identity.local_size = tasks_of_node(text_of(environment, "SLURM_STEP_TASKS_PER_NODE"), *node);
+  identity.local_rank = read_number(environment, "SLURM_LOCALID");
+  if (const auto node = read_number(environment, "SLURM_NODEID")) {
+    identity.local_size = tasks_of_node(read_text(environment, "SLURM_STEP_TASKS_PER_NODE"), *node);
   }
-  identity.job = first_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}) + "." +
-                 first_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
-  const std::string list = first_of(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
+  identity.job = first_that_is_set(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}) + "." +
+                 first_that_is_set(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
+  const std::string list =
+      first_that_is_set(environment, {"SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST"});
   const std::vector<std::string> hosts = expand_nodelist(list);
   claim->one_host = hosts.size() == 1;
   if (hosts.size() > 1) identity.master.host = hosts[0];

@@ -15,7 +15,7 @@ std::size_t number(std::string_view digits, std::string_view list) {
 
 // What stands in brackets, "1-3,07", as the texts "1", "2", "3", "07".
 std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view list) {
-  constexpr std::size_t kMost = 1'000'000;
+  constexpr std::size_t kMaxNames = 1'000'000;
   std::vector<std::string> texts;
   while (true) {
     const std::size_t comma = ranges.find(',');
@@ -25,7 +25,7 @@ std::vector<std::string> expand_ranges(std::string_view ranges, std::string_view
     const std::size_t first = number(low, list);
     const std::size_t last =
         dash == std::string_view::npos ? first : number(range.substr(dash + 1), list);
-    if (last < first || last - first >= kMost) {
+    if (last < first || last - first >= kMaxNames) {
       wrong("host list", concat("'", list, "': the range ", range, " is empty or too long"));
     }
     for (std::size_t i = first; i <= last; ++i) {

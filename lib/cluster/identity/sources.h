@@ -8,7 +8,7 @@
 
 namespace trainer::cluster {
 
-// What one source says; master may be missing.
+// The identity that one source gives; master may be missing.
 struct Claim {
   Identity identity;
   bool nests = false;     // set by a launcher that may itself run inside another one's job
@@ -23,12 +23,12 @@ std::optional<Claim> claim_of_slurm(const config::Environment& environment);
 
 // Throws ConfigError "what: message".
 [[noreturn]] void wrong(const std::string& what, const std::string& message);
-// The tasks of host `node` of a list of Slurm: 2 for host 1 of "4,2(x3)". Nothing when the text or
-// the host is none of one.
+// Returns the number of tasks of host `node` in a list of Slurm: 2 for host 1 of "4,2(x3)". Returns
+// nullopt for a text that is not such a list and for a host outside of it.
 std::optional<int> tasks_of_node(std::string_view list, int node);
-// The variable as a number from 0; nothing when it is not set. Throws ConfigError.
-std::optional<int> number_of(const config::Environment& environment, const std::string& name);
-// "" when it is not set.
-std::string text_of(const config::Environment& environment, const std::string& name);
+// Returns the variable as a number from 0, and nullopt when it is not set. Throws ConfigError.
+std::optional<int> read_number(const config::Environment& environment, const std::string& name);
+// Returns the variable, and "" when it is not set.
+std::string read_text(const config::Environment& environment, const std::string& name);
 
 }  // namespace trainer::cluster

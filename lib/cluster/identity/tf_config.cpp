@@ -119,10 +119,10 @@ int read_index(const Json& task) {
   const Json& index = task["index"];
   // Some writers make it a string.
   const std::string text = index.is_string() ? index.get<std::string>() : index.dump();
-  return *number_of({{"TF_CONFIG: task.index", text}}, "TF_CONFIG: task.index");
+  return *read_number({{"TF_CONFIG: task.index", text}}, "TF_CONFIG: task.index");
 }
 
-const std::vector<Address>& tasks_of(const Cluster& cluster, Role role) {
+const std::vector<Address>& read_tasks(const Cluster& cluster, Role role) {
   switch (role) {
     case Role::kChief:
       return cluster.chief;
@@ -154,11 +154,11 @@ void count_local_ranks(Identity& identity) {
 }  // namespace
 
 std::optional<Claim> claim_of_tf_config(const config::Environment& environment) {
-  const std::string text = text_of(environment, kName);
+  const std::string text = read_text(environment, kName);
   if (text.empty()) return {};
   const Json json = parse(text);
-  if (!json.is_object()) wrong(kName, "is no JSON object");
-  // As in TensorFlow: no cluster, or one without tasks, means a process on its own.
+  if (!json.is_object()) wrong(kName, "is not a JSON object");
+  // TensorFlow, too, runs one process alone when the cluster is missing or has no tasks.
   if (!json.contains("cluster") || json["cluster"].empty()) return {};
   if (!json.contains("task") || !json["task"].is_object()) wrong(kName, "has no \"task\"");
   Claim claim;
@@ -168,7 +168,7 @@ std::optional<Claim> claim_of_tf_config(const config::Environment& environment) 
   check_cluster(identity.cluster);
   identity.role = read_role(json["task"]);
   identity.index = read_index(json["task"]);
-  const std::vector<Address>& tasks = tasks_of(identity.cluster, identity.role);
+  const std::vector<Address>& tasks = read_tasks(identity.cluster, identity.role);
   // Kubeflow leaves the evaluator out of the cluster: nobody talks to it.
   const bool outside = identity.role == Role::kEvaluator && tasks.empty();
   if (!outside && static_cast<std::size_t>(identity.index) >= tasks.size()) {

@@ -22,7 +22,7 @@ std::uint64_t draw_generation() {
   return std::uint64_t{device()} << 32 | device();
 }
 
-std::vector<std::string> lines_of(const std::string& text) {
+std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
@@ -35,7 +35,7 @@ std::string shorten(const std::string& text) {
 
 // The first line in which two texts differ: "'a', not 'b'".
 std::string difference(const std::string& here, const std::string& there) {
-  const auto a = lines_of(here), b = lines_of(there);
+  const auto a = split_lines(here), b = split_lines(there);
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const std::string left = i < a.size() ? "'" + shorten(a[i]) + "'" : "nothing more";
     const std::string right = i < b.size() ? "'" + shorten(b[i]) + "'" : "nothing more";
@@ -70,7 +70,7 @@ void Coordinator::serve() {
     wait_for_events();
     accept_all();
     for (const auto& connection : connections_) read(*connection);
-    drop_strangers();
+    drop_unauthenticated();
     check_join_deadline();
     check_silence();
     beat();
@@ -111,7 +111,7 @@ void Coordinator::wait_for_events() {
          static_cast<int>(std::min<std::int64_t>(options_.beat.count(), 100)));
 }
 
-// Only some at once, so that the ranks among them are heard before drop_strangers().
+// Accepts only some at once, so that the ranks among them are read before drop_unauthenticated().
 void Coordinator::accept_all() {
   constexpr int kAtOnce = 64;
   for (int i = 0; i < kAtOnce; ++i) {
@@ -126,44 +126,44 @@ void Coordinator::accept_all() {
   }
 }
 
-// A rank greets at once. Who does not for a while, and the eldest of too many, are sent away; a
-// rank among them comes again.
-void Coordinator::drop_strangers() {
-  constexpr std::ptrdiff_t kMostStrangers = 128;
-  const auto is_stranger = [](const auto& connection) {
+// A rank greets at once. Connections that do not greet in time, and the oldest of too many, are
+// closed; a rank among them connects again.
+void Coordinator::drop_unauthenticated() {
+  constexpr std::ptrdiff_t kMaxUnauthenticated = 128;
+  const auto is_unauthenticated = [](const auto& connection) {
     return connection->open && connection->rank < 0;
   };
-  auto excess =
-      std::count_if(connections_.begin(), connections_.end(), is_stranger) - kMostStrangers;
-  for (const auto& connection : connections_) {  // the eldest first
-    if (!is_stranger(connection)) continue;
+  auto excess = std::count_if(connections_.begin(), connections_.end(), is_unauthenticated) -
+                kMaxUnauthenticated;
+  for (const auto& connection : connections_) {  // the oldest first
+    if (!is_unauthenticated(connection)) continue;
     if (excess-- > 0) {
-      drop(*connection, "too many connections that say nothing");
+      drop(*connection, "too many connections without a greeting");
     } else if (Clock::now() - connection->since > options_.greeting) {
-      drop(*connection, "it said nothing");
+      drop(*connection, "it sent no greeting in time");
     }
   }
 }
 
 void Coordinator::drop(Connection& connection, const std::string& reason) {
   connection.open = false;
-  if (!connection.closing) count_stranger(connection, reason);
+  if (!connection.closing) count_rejection(connection, reason);
 }
 
-void Coordinator::count_stranger(const Connection& connection, const std::string& reason) {
-  if (++strangers_ > 1 || !options_.warn) return;
-  options_.warn(concat("refused a connection from ", remote_host(connection.socket), " to ",
+void Coordinator::count_rejection(const Connection& connection, const std::string& reason) {
+  if (++rejected_ > 1 || !options_.warn) return;
+  options_.warn(concat("rejected a connection from ", remote_host(connection.socket), " to ",
                        to_string(options_.address), ", which is not a rank of this job: ", reason,
-                       "; more of them are refused in silence"));
+                       "; further ones are not reported"));
 }
 
 void Coordinator::read(Connection& connection) {
   if (!connection.open) return;
-  constexpr std::size_t kMostOfStrangers = 1 << 20, kMostOfRanks = std::size_t{2} << 30;
-  const bool stranger = connection.rank < 0;
-  const bool open =
-      receive(connection.socket, connection.in, stranger ? kMostOfStrangers : kMostOfRanks);
-  if (stranger && connection.in.size() >= kMostOfStrangers) {
+  constexpr std::size_t kMaxUnauthenticatedBytes = 1 << 20, kMaxRankBytes = std::size_t{2} << 30;
+  const bool is_unauthenticated = connection.rank < 0;
+  const bool open = receive(connection.socket, connection.in,
+                            is_unauthenticated ? kMaxUnauthenticatedBytes : kMaxRankBytes);
+  if (is_unauthenticated && connection.in.size() >= kMaxUnauthenticatedBytes) {
     drop(connection, "its first message is not a greeting");
     return;
   }
@@ -173,7 +173,7 @@ void Coordinator::read(Connection& connection) {
       if (!message) break;
       handle(connection, *message);
     }
-  } catch (const Error& error) {  // a stranger, or a damaged message
+  } catch (const Error& error) {  // an unauthenticated peer, or a damaged message
     if (connection.rank < 0) {
       drop(connection, error.what());
     } else {
@@ -247,7 +247,7 @@ void Coordinator::hello(Connection& connection, Reader& reader) {
   newcomer.remote = remote_host(connection.socket);
   newcomer.address = local_host(connection.socket);
   if (!proves_secret(connection, newcomer.challenge, proof, rank)) {
-    count_stranger(connection, "it does not know the secret of the job");
+    count_rejection(connection, "it does not have the secret of the job");
     refuse(connection, kWrong,
            concat("this rank and rank 0 do not have the same secret",
                   options_.secret.empty() ? " (rank 0 has none)" : "",
@@ -274,7 +274,7 @@ bool Coordinator::accept_hello(Connection& connection, const Rank& newcomer, int
                                const std::string& job) {
   const std::string who =
       concat(newcomer.name, " on ", newcomer.host, " (process ", newcomer.process, ")");
-  if (job != options_.job) {  // first: what ends this job is nothing to a rank of another
+  if (job != options_.job) {  // checked first: errors of this job do not concern ranks of another
     refuse(connection, kLater,
            concat("another job listens there: '", options_.job, "', not '", job, "'"));
   } else if (refused_) {
@@ -385,7 +385,7 @@ void Coordinator::closed(Connection& connection, const std::string& reason) {
 
 void Coordinator::check_silence() {
   const auto now = Clock::now();
-  // This process itself stood still: nobody could be heard.
+  // This process itself stood still and could read nothing.
   if (now - last_round_ > options_.silence / 2) {
     for (Rank& rank : ranks_) rank.heard = now;
   }

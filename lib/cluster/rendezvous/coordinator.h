@@ -1,4 +1,4 @@
-// The meeting point on rank 0: who is here, a store of keys, and who has gone. Inside the folder.
+// The coordinator on rank 0: the members, a store of keys, and failures. Inside the folder.
 #pragma once
 
 #include <atomic>
@@ -14,23 +14,23 @@ namespace trainer::cluster {
 
 struct CoordinatorOptions {
   Address address;
-  std::string job, cluster, version;  // rank 0's, which all others must have too
-  std::vector<std::string> names;     // by rank, for those that are missing
-  Milliseconds join_timeout{};        // until all ranks must be here
-  Milliseconds silence{};             // after which a rank counts as gone
-  Milliseconds beat{};                // between two heartbeats to the ranks
-  Milliseconds greeting{10'000};      // in which a new connection must say which rank it is
-  std::string secret{};               // that every rank must know; "" when there is none
-  std::function<void(const std::string&)> warn{};  // gets a line, from the coordinator's thread
+  std::string job, cluster, version;               // rank 0's, which all others must have too
+  std::vector<std::string> names;                  // by rank, for those that are missing
+  Milliseconds join_timeout{};                     // until all ranks must be here
+  Milliseconds silence{};                          // after which a rank counts as gone
+  Milliseconds beat{};                             // between two heartbeats to the ranks
+  Milliseconds greeting{10'000};                   // in which a new connection must give its rank
+  std::string secret{};                            // of the job; "" for none
+  std::function<void(const std::string&)> warn{};  // called by the coordinator's thread
 };
 
-// Serves in a thread of its own. It decides alone which rank was the first to go, so that all name
-// the same.
+// Serves in a thread of its own. It alone decides which rank failed first, so that all ranks name
+// the same one.
 class Coordinator {
  public:
-  // Listens. Throws ConfigError when it cannot.
+  // Starts to listen. Throws ConfigError when it cannot.
   explicit Coordinator(CoordinatorOptions options);
-  // Tells the ranks that rank 0 is done, and waits a moment for them to read it.
+  // Informs the ranks that rank 0 is done, and waits up to two seconds for them to close.
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -39,7 +39,7 @@ class Coordinator {
   struct Connection {
     Socket socket;
     std::string in, out;
-    int rank = -1;  // before its hello: a stranger
+    int rank = -1;  // -1 until the hello authenticates it
     std::string challenge;
     Clock::time_point since{};  // it was accepted
     bool closing = false;       // once `out` is written
@@ -59,10 +59,10 @@ class Coordinator {
   void serve();
   void wait_for_events();
   void accept_all();
-  void drop_strangers();
+  void drop_unauthenticated();
   void drop(Connection& connection, const std::string& reason);
-  // Counts a connection that is no rank's; the first one is told to the user.
-  void count_stranger(const Connection& connection, const std::string& reason);
+  // Counts a connection that is not a rank's, and warns of the first one.
+  void count_rejection(const Connection& connection, const std::string& reason);
   void read(Connection& connection);
   void handle(Connection& connection, const std::string& message);
   void hello(Connection& connection, Reader& reader);
@@ -73,7 +73,7 @@ class Coordinator {
   void get_key(int rank, std::uint64_t request, const std::string& key);
   void agree(int rank, Reader& reader);
   void status(int rank, std::uint64_t request);
-  // Reads and writes it no more; `reason` is what its rank is lost for.
+  // Stops reading and writing; the rank is lost for `reason`.
   void closed(Connection& connection, const std::string& reason);
   void check_silence();
   void check_join_deadline();
@@ -103,7 +103,7 @@ class Coordinator {
   std::string refused_message_;
   std::uint64_t refusal_ = 0;
   bool lost_ = false;
-  std::uint64_t strangers_ = 0;  // connections that were refused or dropped
+  std::uint64_t rejected_ = 0;  // connections, closed ones included
   const Clock::time_point started_;
   Clock::time_point last_beat_, last_round_;
   std::atomic<bool> ending_{false};

@@ -12,9 +12,9 @@ namespace trainer::cluster {
 namespace {
 
 constexpr Milliseconds kMinJoinPause{10}, kMaxJoinPause{500};
-constexpr Milliseconds kForAnAnswer{5'000};  // of a rank 0 whose machine is busy
+constexpr Milliseconds kReplyTimeout{5'000};  // allows for a busy machine of rank 0
 
-// "worker:1", without its address, which members know better.
+// Returns "worker:1" without the address: members have one of their own.
 std::string short_name(const Identity& identity) {
   const std::string name = rank_name(identity, identity.rank);
   return name.substr(0, name.find(" at "));
@@ -30,8 +30,8 @@ void count_local_ranks(std::vector<Member>& members) {
 
 void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& options) {
   const auto deadline = Clock::now() + timeout;
-  // The coordinator's own deadline is first and its message better: it knows who is missing.
-  const auto patience = deadline + timeout / 10 + kForAnAnswer;
+  // The coordinator's deadline comes first, because its message names the missing ranks.
+  const auto patience = deadline + timeout / 10 + kReplyTimeout;
   std::string reason = "no answer", refusal;
   for (auto pause = kMinJoinPause; Clock::now() < deadline;
        pause = std::min(pause * 3 / 2, kMaxJoinPause)) {
@@ -39,13 +39,13 @@ void Rendezvous::Link::join(const Identity& identity, const RendezvousOptions& o
     if (socket_ && greet(identity, options, patience, reason, refusal)) return;
     std::this_thread::sleep_for(pause);
   }
-  // What a coordinator said explains more than that it has gone since.
+  // A rejection by the coordinator explains more than that it has ended since.
   throw PeerError(concat("rank 0 (", rank_name(identity, 0), ") cannot be reached at ",
                          to_string(identity.master), " for ", seconds(timeout), ": ",
                          refusal.empty() ? reason : refusal));
 }
 
-// False when another attempt may help.
+// Returns false when another attempt may succeed.
 bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& options,
                              Clock::time_point deadline, std::string& reason,
                              std::string& refusal) {
@@ -79,7 +79,7 @@ bool Rendezvous::Link::greet(const Identity& identity, const RendezvousOptions& 
                                         options.secret, refusal);
 }
 
-// "" when the connection closed or the deadline passed.
+// Returns "" when the connection closed or the deadline passed.
 std::string Rendezvous::Link::wait_message(Clock::time_point deadline, std::string& reason) {
   while (Clock::now() < deadline) {
     pollfd event{socket_.get(), POLLIN, 0};
@@ -112,7 +112,7 @@ bool Rendezvous::Link::read_answer(const std::string& message, const std::string
   }
   if (reader.kind() != kWelcome) throw PeerError("rank 0 answers what was not asked");
   if (!same_secret(reader.text(), welcome_proof)) {
-    refusal = "what listens there does not know the secret of the job";
+    refusal = "the process that listens there does not have the secret of the job";
     return false;
   }
   generation = reader.number();

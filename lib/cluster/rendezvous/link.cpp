@@ -1,5 +1,4 @@
-// What goes over the connection once a rank has joined: heartbeats, questions, the news of who is
-// gone.
+// The connection of a rank that has joined: heartbeats, requests, and the failure of a rank.
 #include "cluster/rendezvous/link.h"
 
 #include <poll.h>
@@ -29,7 +28,7 @@ Rendezvous::Link::~Link() {
 }
 
 void Rendezvous::Link::serve() {
-  const auto beat = beat_of(timeout), silence = silence_of(timeout);
+  const auto beat = heartbeat_interval(timeout), silence = silence_limit(timeout);
   auto heard = Clock::now(), round = heard, sent = Clock::time_point{};
   std::unique_lock lock(mutex);
   while (!stopping_ || !out_.empty()) {

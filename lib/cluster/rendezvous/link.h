@@ -16,9 +16,9 @@
 
 namespace trainer::cluster {
 
-// How long a rank may be silent, and how often it says that it is there.
-inline Milliseconds silence_of(Milliseconds timeout) { return timeout / 2; }
-inline Milliseconds beat_of(Milliseconds timeout) {
+// How long a rank may be silent, and how often it sends a heartbeat.
+inline Milliseconds silence_limit(Milliseconds timeout) { return timeout / 2; }
+inline Milliseconds heartbeat_interval(Milliseconds timeout) {
   return std::clamp(timeout / 20, Milliseconds(20), Milliseconds(2000));
 }
 inline std::string seconds(Milliseconds time) {
@@ -55,7 +55,7 @@ class Rendezvous::Link {
   const bool shared_memory;
   std::vector<Member> members;
   std::uint64_t generation = 0;
-  std::string session_key;  // of this start: strangers do not know it
+  std::string session_key;  // of this start; proofs between ranks use it
   mutable std::mutex mutex;
   std::string phase;
 

@@ -1,4 +1,4 @@
-// What the ranks and the coordinator say to each other, inside the folder.
+// The messages between the ranks and the coordinator, inside the folder.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ inline constexpr std::uint64_t kProtocol = 0x5452'4e52'0000'0002;  // "TRNR", ve
 enum Message : std::uint8_t {
   // A rank to the coordinator.
   kHello = 1,  // protocol, job, rank, size, name, version, cluster, host, process id, the rank's
-               // challenge, its proof that it knows the secret
+               // challenge, its proof of the secret
   kSet,        // key, value
   kGet,        // request, key; answered by kValue once the key is there
   kAgree,      // request, key, value; answered by kAgreed once all ranks have sent theirs

@@ -19,7 +19,7 @@ Socket connect_locally(const std::string& name);
 // Sends a short message, the first on its connection, with a descriptor beside it unless that is
 // empty; whether it was sent.
 bool send_with(const Socket& socket, std::span<const std::byte> message, const Socket& descriptor);
-// As recv(); stores a descriptor that was sent along in `descriptor`. Any kind of socket.
+// Receives like recv(), from any kind of socket, and stores a descriptor that came along.
 ssize_t receive_with(const Socket& socket, std::span<std::byte> message, Socket& descriptor);
 
 }  // namespace trainer::cluster

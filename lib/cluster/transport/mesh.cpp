@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "base/error.h"
+#include "cluster/transport/connect_peers.h"
 #include "cluster/transport/interrupt.h"
-#include "cluster/transport/introduce.h"
 
 namespace trainer::cluster {
 // Stands before every message.
@@ -103,9 +103,10 @@ class Mesh::Transport : public gloo::transport::Context,
     for (int peer = 0; peer < size; ++peer) {
       if (peer != rank) peers.push_back(peer);
     }
-    auto found = introduce(rendezvous, concat("mesh/", name), peers, false, deadline_, interrupt_);
+    auto found =
+        connect_peers(rendezvous, concat("mesh/", name), peers, false, deadline_, interrupt_);
     const std::lock_guard lock(mutex_);
-    for (Acquaintance& other : found) link_to(other.rank).socket = std::move(other.socket);
+    for (PeerConnection& other : found) link_to(other.rank).socket = std::move(other.socket);
   }
 
   std::unique_ptr<gloo::transport::Pair>& createPair(int peer) override {
@@ -219,7 +220,7 @@ void Mesh::Transport::send(Message message, int peer) {
 
 void Mesh::Transport::receive(Message message, int peer) { link_to(peer).in.push_back(message); }
 
-// Whether anything was sent.
+// Returns whether anything was sent.
 bool Mesh::Transport::send_some(Link& link, int peer) {
   bool any = false;
   while (!link.out.empty()) {
@@ -236,7 +237,7 @@ bool Mesh::Transport::send_some(Link& link, int peer) {
   return any;
 }
 
-// Whether anything was received. What nobody has asked for yet stays in the kernel.
+// Returns whether anything was received. Bytes without a receiver stay in the kernel.
 bool Mesh::Transport::receive_some(Link& link, int peer) {
   bool any = false;
   while (!link.in.empty()) {
@@ -283,7 +284,7 @@ void Mesh::Transport::wait_until(const int& count) {
   }
 }
 
-// Of a call that has failed: the connections are of no use after it.
+// Drops the messages of a call that has failed; the connections are not used again.
 void Mesh::Transport::forget(const Buffer* buffer) {
   const auto of_it = [&](const Message& message) { return message.buffer == buffer; };
   for (Link& link : links_) {

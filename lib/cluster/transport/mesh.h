@@ -11,7 +11,7 @@
 namespace trainer::cluster {
 
 // Connections from every rank to every other, over which Gloo's algorithms send and receive. The
-// thread that calls moves the bytes. Each end knows who is at the other; every wait ends at the
+// thread that calls moves the bytes. Each end has authenticated the other; every wait ends at the
 // deadline of the call that it belongs to, and by abort().
 class Mesh : public gloo::Context {
  public:

@@ -21,7 +21,7 @@ std::size_t whole_lines(std::size_t bytes) { return (bytes + kLine - 1) / kLine 
 
 }  // namespace
 
-// What one end says. The counts are those of whole lines since the start.
+// The state that one end publishes. It counts whole lines since the start.
 struct SharedRing::Side {
   alignas(kLine) std::atomic<std::uint64_t> written;  // into the own stream
   alignas(kLine) std::atomic<std::uint64_t> read;     // of the other's
@@ -68,7 +68,7 @@ SharedRing::~SharedRing() { ::munmap(memory_, sizeof(Memory)); }
 
 SharedRing::Side& SharedRing::mine() const { return memory_->sides[end_]; }
 SharedRing::Side& SharedRing::theirs() const { return memory_->sides[1 - end_]; }
-std::byte* SharedRing::data_of(int end) const { return memory_->data[end]; }
+std::byte* SharedRing::find_data(int end) const { return memory_->data[end]; }
 
 std::size_t SharedRing::write(std::span<const std::byte> out) {
   std::uint64_t at = mine().written.load(std::memory_order_relaxed);
@@ -79,8 +79,8 @@ std::size_t SharedRing::write(std::span<const std::byte> out) {
   if (bytes == 0) return 0;
   const std::size_t place = at % kCapacity;
   const std::size_t first = std::min(bytes, kCapacity - place);
-  std::memcpy(data_of(end_) + place, out.data(), first);
-  std::memcpy(data_of(end_), out.data() + first, bytes - first);
+  std::memcpy(find_data(end_) + place, out.data(), first);
+  std::memcpy(find_data(end_), out.data() + first, bytes - first);
   mine().written.store(at + whole_lines(bytes), std::memory_order_seq_cst);
   return bytes;
 }
@@ -89,7 +89,7 @@ std::span<const std::byte> SharedRing::readable(std::size_t most) const {
   const std::uint64_t at = mine().read.load(std::memory_order_relaxed);
   const std::size_t there = theirs().written.load(std::memory_order_acquire) - at;
   const std::size_t place = at % kCapacity;
-  return {data_of(1 - end_) + place, std::min({there, most, kCapacity - place})};
+  return {find_data(1 - end_) + place, std::min({there, most, kCapacity - place})};
 }
 
 void SharedRing::consume(std::size_t bytes) {

@@ -10,8 +10,7 @@ namespace trainer::cluster {
 
 // One end of them. Messages follow each other in each stream; both ends know their lengths. A
 // message starts at a cache line, so that its elements are aligned. The memory wakes nobody: an end
-// that is about to sleep says so, and the other one, when it has written or read, learns that it
-// must be woken.
+// that is about to sleep sets a flag, and the other one reads it after it has written or read.
 class SharedRing {
  public:
   static constexpr std::size_t kCapacity = 256 << 10;  // bytes of a stream
@@ -19,7 +18,7 @@ class SharedRing {
   // A descriptor of memory for both ends, to be handed to the other process. It cannot shrink, and
   // its pages are there. No descriptor where the system has none to give.
   static Socket make_memory();
-  // Whether a descriptor that came from elsewhere is one of make_memory().
+  // Returns whether a descriptor of another process is from make_memory().
   static bool is_memory(const Socket& memory);
 
   // `end` is 0 or 1. The descriptor may be closed afterwards. Throws std::runtime_error.
@@ -28,8 +27,9 @@ class SharedRing {
   SharedRing(const SharedRing&) = delete;
   SharedRing& operator=(const SharedRing&) = delete;
 
-  // Copies what there is room for; how many bytes. All but the last part of a message are whole
-  // cache lines. Throws std::runtime_error when the other end says what cannot be.
+  // Copies as much as there is room for and returns the number of bytes. All parts of a message but
+  // the last are whole cache lines. Throws std::runtime_error when the state of the other end is
+  // impossible.
   std::size_t write(std::span<const std::byte> out);
   // What has come, at most `most` bytes, in one piece, and not all of it at the end of the memory.
   // `most` is what is left of the message, or whole cache lines.
@@ -43,7 +43,7 @@ class SharedRing {
   // This end asks to be woken; has_room() and has_data() must be looked at again before it sleeps.
   void begin_sleep();
   void end_sleep();
-  // Whether the other end has asked since it was last woken. After a write() or consume().
+  // Returns whether the other end must be woken. Called after write() and consume().
   bool must_wake();
 
  private:
@@ -51,7 +51,7 @@ class SharedRing {
   struct Memory;
   Side& mine() const;
   Side& theirs() const;
-  std::byte* data_of(int end) const;
+  std::byte* find_data(int end) const;
 
   Memory* memory_;
   int end_;

@@ -233,11 +233,11 @@ std::string_view Reader::take(std::size_t size) {
 }
 
 std::optional<std::string> take_message(std::string& buffer) {
-  constexpr std::uint32_t kMost = 1u << 30;
+  constexpr std::uint32_t kMaxMessageBytes = 1u << 30;
   std::uint32_t length = 0;
   if (buffer.size() < sizeof length) return {};
   std::memcpy(&length, buffer.data(), sizeof length);
-  if (length == 0 || length > kMost) {
+  if (length == 0 || length > kMaxMessageBytes) {
     throw PeerError("the bytes received are not a message of this program");
   }
   if (buffer.size() < sizeof length + length) return {};

@@ -9,20 +9,20 @@
 #include <thread>
 
 #include "base/error.h"
-#include "cluster/transport/introduce.h"
+#include "cluster/transport/connect_peers.h"
 #include "cluster/waiting.h"
 
 namespace trainer::cluster {
 namespace {
 
-// Of a message over TCP, what is received at once; of one through memory, what is written before
-// the next look at what has come.
+// The bytes of a message that are received at once over TCP, and those that are written through
+// memory before the other direction is read.
 constexpr std::size_t kPiece = 128 << 10, kRingPiece = 32 << 10;
 constexpr auto kSpin = std::chrono::microseconds(200);
 
 [[noreturn]] void fail_wire(const std::string& reason) { throw std::runtime_error(reason); }
 
-// Whether every rank of this host can have a core.
+// Returns whether every rank of this host can have a core.
 bool enough_cores(const Rendezvous& rendezvous) {
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   return rendezvous.self().local_size <= cores;
@@ -41,10 +41,10 @@ Wires::Wires(Rendezvous& rendezvous, const std::string& name)
       watch_(rendezvous.on_loss([this] { abort(); })) {
   std::vector<int> peers;
   for (int bit = 1; bit < size; bit *= 2) peers.push_back(rank ^ bit);
-  auto found = introduce(rendezvous, concat("wires/", name), peers, rendezvous.shared_memory(),
-                         deadline_, interrupt_);
+  auto found = connect_peers(rendezvous, concat("wires/", name), peers, rendezvous.shared_memory(),
+                             deadline_, interrupt_);
   const std::lock_guard lock(mutex_);
-  for (Acquaintance& other : found) {
+  for (PeerConnection& other : found) {
     Wire& wire = wire_to(other.rank);
     if (other.memory) wire.ring = std::make_unique<SharedRing>(other.memory, other.called ? 1 : 0);
     wire.socket = std::move(other.socket);

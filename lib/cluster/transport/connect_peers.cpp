@@ -1,4 +1,4 @@
-#include "cluster/transport/introduce.h"
+#include "cluster/transport/connect_peers.h"
 
 #include <sys/socket.h>
 
@@ -16,34 +16,36 @@
 namespace trainer::cluster {
 namespace {
 
-// Connections that have not said yet whose they are; the eldest of more is closed.
-constexpr std::size_t kMostNewcomers = 256;
+// The most connections without a greeting; the oldest of more is closed.
+constexpr std::size_t kMaxNewcomers = 256;
 constexpr std::size_t kChallengeBytes = 32, kProofBytes = 64;
 constexpr Milliseconds kMinConnectPause{10}, kMaxConnectPause{100};
 
-std::string key_of(const std::string& name, int rank) { return concat("ranks/", name, '/', rank); }
+std::string make_key(const std::string& name, int rank) {
+  return concat("ranks/", name, '/', rank);
+}
 
-// Under which a rank listens for those of its host.
+// The name under which a rank listens for ranks of its host.
 std::string local_name(std::uint64_t generation, const std::string& name, int rank) {
   char number[17];
   std::snprintf(number, sizeof number, "%016llx", static_cast<unsigned long long>(generation));
   return concat("trainer-", number, '-', name, '-', rank);
 }
 
-// What the caller says when it has been given a text to prove itself with.
+// The caller's answer to the challenge.
 struct Greeting {
   std::int64_t rank = 0;
-  char challenge[kChallengeBytes] = {};  // for the one that was called
+  char challenge[kChallengeBytes] = {};  // for the rank that was called
   char proof[kProofBytes] = {};
 };
 
-// One that has connected and has not said yet who it is.
+// A connection whose greeting has not arrived in full.
 struct Newcomer {
   Socket socket;
   std::string challenge;
   Greeting greeting{};
-  std::size_t read = 0;  // bytes of it
-  Socket memory{};       // that it brings along
+  std::size_t read = 0;  // bytes of the greeting
+  Socket memory{};       // sent with the greeting
 };
 
 class Introduction {
@@ -57,13 +59,13 @@ class Introduction {
         deadline_(deadline),
         interrupt_(interrupt) {}
 
-  std::vector<Acquaintance> run(bool share_memory) {
+  std::vector<PeerConnection> run(bool share_memory) {
     int port = 0;
     Socket listeners[2]{listen_on(rendezvous_.self().address, port), {}};
     if (share_memory) {
       listeners[1] = listen_locally(local_name(rendezvous_.generation(), name_, rank_));
     }
-    rendezvous_.set(key_of(name_, rank_), to_string(Address{rendezvous_.self().address, port}));
+    rendezvous_.set(make_key(name_, rank_), to_string(Address{rendezvous_.self().address, port}));
     for (const int peer : peers_) {
       if (peer < rank_) call(peer, share_memory);
     }
@@ -80,12 +82,12 @@ class Introduction {
     interrupt_.wait_for(socket, POLLIN, deadline_, rendezvous_.timeout());
   }
 
-  // A rank that has too many callers closes some of them: they call again.
+  // A rank that has too many callers closes some of them, which then call again.
   void call(int peer, bool share_memory) {
-    const std::string address = rendezvous_.get(key_of(name_, peer));
+    const std::string address = rendezvous_.get(make_key(name_, peer));
     for (auto pause = kMinConnectPause;; pause = std::min(pause * 3 / 2, kMaxConnectPause)) {
       std::string reason = "it closes the connection";
-      Acquaintance other{peer, {}, {}, true};
+      PeerConnection other{peer, {}, {}, true};
       if (share_memory) {
         other.socket = connect_locally(local_name(rendezvous_.generation(), name_, peer));
         if (other.socket) other.memory = SharedRing::make_memory();
@@ -105,8 +107,8 @@ class Introduction {
     }
   }
 
-  // False when the other end has closed.
-  bool greet(const Acquaintance& other) const {
+  // Returns false when the other end has closed.
+  bool greet(const PeerConnection& other) const {
     std::string theirs(kChallengeBytes, '\0'), answer(kProofBytes, '\0');
     if (!read_all(other.socket, theirs)) return false;
     Greeting greeting{rank_, {}, {}};
@@ -138,7 +140,7 @@ class Introduction {
     return true;
   }
 
-  // Reads all greetings side by side: a stranger that says nothing holds nobody up.
+  // Reads all greetings side by side, so that a connection without one delays nobody.
   void answer(std::span<const Socket> listeners) {
     auto expected = std::count_if(peers_.begin(), peers_.end(), [&](int p) { return p > rank_; });
     std::vector<Newcomer> newcomers;
@@ -162,20 +164,20 @@ class Introduction {
     }
   }
 
-  // Only some at once, so that the ranks among them are heard before more come.
+  // Accepts only some at once, so that the ranks among them are read before more connect.
   static void take_callers(const Socket& listener, std::vector<Newcomer>& newcomers) {
-    for (std::size_t taken = 0; taken < kMostNewcomers / 2; ++taken) {
+    for (std::size_t taken = 0; taken < kMaxNewcomers / 2; ++taken) {
       Socket socket = accept_from(listener);
       if (!socket) return;
-      if (newcomers.size() == kMostNewcomers) newcomers.erase(newcomers.begin());
+      if (newcomers.size() == kMaxNewcomers) newcomers.erase(newcomers.begin());
       std::string challenge = draw_secret(kChallengeBytes / 2);
       std::string bytes = challenge;
       if (transmit(socket, bytes)) newcomers.push_back({std::move(socket), std::move(challenge)});
     }
   }
 
-  // Not one byte more: the first message may be right behind it. Whether it is whole; one that
-  // closes loses its socket.
+  // Reads the greeting and not a byte more, because the first message may follow it. Returns
+  // whether it is complete. Drops the socket of a connection that has closed.
   static bool read_greeting(Newcomer& newcomer) {
     const auto rest =
         std::as_writable_bytes(std::span(&newcomer.greeting, 1)).subspan(newcomer.read);
@@ -191,7 +193,7 @@ class Introduction {
       return false;
     }
     const bool is_known = std::any_of(found_.begin(), found_.end(),
-                                      [&](const Acquaintance& one) { return one.rank == other; });
+                                      [&](const PeerConnection& one) { return one.rank == other; });
     const std::string challenges =
         newcomer.challenge + std::string(newcomer.greeting.challenge, kChallengeBytes);
     return !is_known &&
@@ -212,14 +214,14 @@ class Introduction {
   const int rank_;
   const Clock::time_point deadline_;
   const Interrupt& interrupt_;
-  std::vector<Acquaintance> found_;
+  std::vector<PeerConnection> found_;
 };
 
 }  // namespace
 
-std::vector<Acquaintance> introduce(Rendezvous& rendezvous, const std::string& name,
-                                    std::span<const int> peers, bool share_memory,
-                                    Clock::time_point deadline, const Interrupt& interrupt) {
+std::vector<PeerConnection> connect_peers(Rendezvous& rendezvous, const std::string& name,
+                                          std::span<const int> peers, bool share_memory,
+                                          Clock::time_point deadline, const Interrupt& interrupt) {
   return Introduction(rendezvous, name, peers, deadline, interrupt).run(share_memory);
 }
 

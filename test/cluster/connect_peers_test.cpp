@@ -1,5 +1,5 @@
 // Connections between ranks: how they meet, who is turned away, and what a closed one does.
-#include "cluster/transport/introduce.h"
+#include "cluster/transport/connect_peers.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -105,7 +105,7 @@ TEST_CASE("what listens in the place of a rank is not believed") {
     const Interrupt interrupt;
     const int peers[]{0};
     try {
-      introduce(here, "test", peers, false, Clock::now() + milliseconds(60'000), interrupt);
+      connect_peers(here, "test", peers, false, Clock::now() + milliseconds(60'000), interrupt);
     } catch (const std::runtime_error& error) {
       refusal = error.what();
     }
