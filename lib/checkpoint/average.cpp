@@ -56,12 +56,12 @@ bool is_slot(const std::string& name, const std::set<std::string>& names) {
 }
 
 std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count) {
-  std::vector<Saved> saved = list_checkpoints(checkpoints_of(run));
+  std::vector<Saved> saved = list_checkpoints(find_checkpoints(run));
   const auto found = static_cast<std::int64_t>(saved.size());
   if (found < count) {
     throw DataError(run, concat("has ", found, found == 1 ? " checkpoint" : " checkpoints",
                                 ", but the average is to be of the last ", count,
-                                "; run.keep of the config says how many a run keeps"));
+                                "; run.keep of the config is the number that a run keeps"));
   }
   saved.erase(saved.begin(), saved.end() - count);
   return saved;

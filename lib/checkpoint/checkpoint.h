@@ -89,8 +89,9 @@ TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& wa
 
 // The folder of a run's checkpoints, which may be named itself; a file as it is. Throws DataError
 // when there is nothing of that name.
-Path checkpoints_of(const Path& run);
-// The last `count` checkpoints of a run folder, oldest first. Throws DataError when it has fewer.
+Path find_checkpoints(const Path& run);
+// Returns the last `count` checkpoints of a run folder, oldest first. Throws DataError when it has
+// fewer.
 std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count);
 // The mean of the parameters, moving statistics and weight averages of checkpoints, in float32,
 // without optimizer slots; the metadata is that of the last one. Nothing when a process that trains
@@ -98,11 +99,11 @@ std::vector<Saved> last_checkpoints(const Path& run, std::int64_t count);
 // they do not have the same tensors.
 std::optional<TensorFile> average_checkpoints(const std::vector<Saved>& checkpoints);
 
-// Whether a tensor is a slot of another one among `names`: an optimizer's or an average
+// Returns whether a tensor is a slot of another one among `names`: an optimizer's or an average
 // ("dense/kernel/m", "dense/kernel/average" of "dense/kernel").
 bool is_slot(const std::string& name, const std::set<std::string>& names);
 
-// SHA-256 over the float32 bytes of the tensors in name order.
+// Returns the SHA-256 over the float32 bytes of the tensors in name order.
 std::string sha256_of(const std::vector<Tensor>& tensors);
 
 // Holds <run>/lock (flock) until destroyed. The constructor throws Error with kExitConfig, naming
@@ -118,8 +119,8 @@ class RunLock {
   int fd_ = -1;
 };
 
-// Whether a process trains in the run folder, by the content of <run>/lock. Does not take the lock.
-// True for a process of another machine, which cannot be checked.
+// Returns whether a process trains in the run folder, by the content of <run>/lock. Does not take
+// the lock. Returns true for a process of another machine, which cannot be checked.
 bool is_in_use(const Path& run);
 
 }  // namespace trainer::checkpoint

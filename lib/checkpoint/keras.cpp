@@ -21,7 +21,7 @@ namespace {
 
 using hdf5::Reader;
 
-// Files of Keras 1, VGG16's among them, say block1_conv1_W_1:0 for block1_conv1/kernel:0.
+// Files of Keras 1, VGG16's among them, name block1_conv1/kernel:0 block1_conv1_W_1:0.
 std::string modern_name(const std::string& layer, std::string weight) {
   if (weight.ends_with(":0")) weight.resize(weight.size() - 2);
   if (weight.find('/') != std::string::npos) {
@@ -57,8 +57,8 @@ std::vector<Tensor> read_applications(Reader& file, const std::string& root) {
 // Models in models; deeper is an attack.
 constexpr int kDeepest = 32;
 
-// Whether a group comes before another in Keras's list of layers: of one class by their number,
-// which "conv2d" lacks for 0.
+// Returns whether a group comes before another in Keras's list of layers. Layers of one class are
+// ordered by number, which "conv2d" lacks for 0.
 bool comes_before(const std::string& a, const std::string& b) {
   const auto split = [](std::string_view name) {
     const std::string_view base = without_keras_number(name);
@@ -80,7 +80,7 @@ void read_keras3(Reader& file, const std::string& group, int depth, std::set<std
   std::sort(groups.begin(), groups.end(), comes_before);
   for (const std::string& child : groups) {
     const std::string below = group == "/" ? '/' + child : group + '/' + child;
-    // State of random generators and optimizers is no weight.
+    // The state of random generators and optimizers is not a weight.
     if (child.starts_with("seed_generator") || below == "/optimizer") continue;
     if (child != "vars") {
       read_keras3(file, below, depth + 1, seen, tensors);
@@ -163,8 +163,8 @@ std::string_view without_keras_number(std::string_view name) {
 std::string snake_case(const std::string& class_name) {
   const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
   const auto is_lower = [](char c) { return c >= 'a' && c <= 'z'; };
-  // As Keras: first a capital with small letters behind it begins a word, then every capital behind
-  // a small letter does.
+  // Keras begins a word first at a capital followed by small letters, and then at every capital
+  // that follows a small letter.
   std::string words;
   for (std::size_t i = 0; i < class_name.size(); ++i) {
     words += class_name[i];

@@ -21,16 +21,16 @@ using Json = nlohmann::ordered_json;
 // The reference implementation's limit: more is a damaged length or an attack.
 constexpr std::uint64_t kMaxHeader = 100'000'000;
 
-std::span<const std::uint8_t> bytes_of(const std::vector<float>& values) {
+std::span<const std::uint8_t> float_bytes(const std::vector<float>& values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float)};
 }
 
 // Version 1 had no checksum of the header.
 constexpr const char* kVersion = "2";
 
-// Of a header whose own checksum is "". Keys are sorted, so that it is the same for another
-// writer's order.
-std::string checksum_of(Json header) {
+// Computes the checksum of a header whose own checksum is "". Keys are sorted, so that the order of
+// the writer does not matter.
+std::string compute_checksum(Json header) {
   header["__metadata__"]["header_sha256"] = "";
   const std::string text = nlohmann::json::parse(header.dump()).dump();
   Sha256 sha;
@@ -43,9 +43,9 @@ std::string to_utf8(const std::string& text) {
   return Json::parse(Json(text).dump(-1, ' ', false, kReplace)).get<std::string>();
 }
 
-std::string header_of(const std::vector<Tensor>& tensors, const Metadata& metadata) {
+std::string make_header(const std::vector<Tensor>& tensors, const Metadata& metadata) {
   Sha256 sha;
-  for (const Tensor& tensor : tensors) sha.update(bytes_of(tensor.values));
+  for (const Tensor& tensor : tensors) sha.update(float_bytes(tensor.values));
   Json texts = Json::object();
   for (const auto& [key, value] : metadata) texts[key] = to_utf8(value);
   texts["sha256"] = sha.hex();
@@ -66,7 +66,7 @@ std::string header_of(const std::vector<Tensor>& tensors, const Metadata& metada
         {"dtype", "F32"}, {"shape", tensor.shape.dims()}, {"data_offsets", {offset, end}}};
     offset = end;
   }
-  header["__metadata__"]["header_sha256"] = checksum_of(header);
+  header["__metadata__"]["header_sha256"] = compute_checksum(header);
   std::string text = header.dump();
   // Padded with spaces so that the tensors start at a multiple of eight.
   text.append((8 - text.size() % 8) % 8, ' ');
@@ -82,14 +82,14 @@ void convert(const Bytes& raw, std::vector<float>& values, Convert&& to_float) {
   }
 }
 
-// Where a tensor lies, as the header says.
+// A tensor's place according to the header.
 struct Entry {
   std::string name, dtype;
   Shape shape;
   std::uint64_t begin = 0, end = 0;
 };
 
-std::uint64_t width_of(const std::string& dtype) {
+std::uint64_t find_width(const std::string& dtype) {
   return dtype == "F32" ? 4 : dtype == "F16" || dtype == "BF16" ? 2 : dtype == "F64" ? 8 : 0;
 }
 
@@ -183,7 +183,7 @@ class File {
       fail(concat("is of format version '", version->second, "', but this program reads 1 and ",
                   kVersion, ": it was written by a newer one, or is damaged"));
     }
-    if (expected == metadata.end() || checksum_of(header) != expected->second) {
+    if (expected == metadata.end() || compute_checksum(header) != expected->second) {
       fail("the checksum of its header does not match: the file is damaged");
     }
   }
@@ -210,7 +210,7 @@ class File {
     } catch (const nlohmann::json::exception&) {
       fail("tensor " + name + ": needs dtype, shape and data_offsets; the header is damaged");
     }
-    const std::uint64_t width = width_of(entry.dtype);
+    const std::uint64_t width = find_width(entry.dtype);
     if (width == 0) {
       fail(concat("tensor ", name, ": has the type ", entry.dtype,
                   "; F32, F16, BF16 and F64 can be read"));
@@ -257,7 +257,7 @@ class File {
     const std::uint64_t size = entry.end - entry.begin;
     if (entry.dtype == "F32") {
       read_bytes(tensor.values.data(), size);
-      sha.update(bytes_of(tensor.values));
+      sha.update(float_bytes(tensor.values));
       return tensor;
     }
     raw.resize(size);
@@ -283,11 +283,11 @@ class File {
 
 void write_safetensors(const Path& path, const std::vector<Tensor>& tensors,
                        const Metadata& metadata) {
-  const std::string header = header_of(tensors, metadata);
+  const std::string header = make_header(tensors, metadata);
   const std::uint64_t length = header.size();
   Pieces pieces{{reinterpret_cast<const std::uint8_t*>(&length), sizeof length},
                 {reinterpret_cast<const std::uint8_t*>(header.data()), header.size()}};
-  for (const Tensor& tensor : tensors) pieces.push_back(bytes_of(tensor.values));
+  for (const Tensor& tensor : tensors) pieces.push_back(float_bytes(tensor.values));
   write_file_atomic(path, pieces);
 }
 
@@ -314,7 +314,7 @@ std::string sha256_of(const std::vector<Tensor>& tensors) {
   std::sort(sorted.begin(), sorted.end(),
             [](const Tensor* a, const Tensor* b) { return a->name < b->name; });
   Sha256 sha;
-  for (const Tensor* tensor : sorted) sha.update(bytes_of(tensor->values));
+  for (const Tensor* tensor : sorted) sha.update(float_bytes(tensor->values));
   return sha.hex();
 }
 

@@ -20,14 +20,14 @@ namespace {
 
 constexpr const char* kBest = "best.safetensors";
 
-Path path_of(const Path& folder, std::int64_t step) {
+Path make_path(const Path& folder, std::int64_t step) {
   char name[64];
   std::snprintf(name, sizeof name, "step-%08lld.safetensors", static_cast<long long>(step));
   return folder / name;
 }
 
 // The step in "step-00000100.safetensors"; nothing for other names.
-std::optional<std::int64_t> step_of(const std::string& name) {
+std::optional<std::int64_t> parse_step(const std::string& name) {
   constexpr std::string_view kPrefix = "step-";
   constexpr std::string_view kSuffix = ".safetensors";
   if (name.size() <= kPrefix.size() + kSuffix.size() || !name.starts_with(kPrefix) ||
@@ -48,7 +48,7 @@ std::vector<Saved> list_folder(const Path& folder) {
   std::error_code error;
   for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
-    if (const auto step = step_of(it->path().filename().string())) {
+    if (const auto step = parse_step(it->path().filename().string())) {
       saved.push_back({it->path(), *step});
     }
   }
@@ -134,7 +134,7 @@ void Store::check_in_place() const {
 
 Path Store::save(std::int64_t step, const std::vector<Tensor>& tensors, const Metadata& metadata) {
   check_in_place();
-  const Path path = path_of(folder_, step);
+  const Path path = make_path(folder_, step);
   write_safetensors(path, tensors, metadata);
   // Later steps are of a future that did not happen: the run was resumed before them.
   std::vector<Saved> saved = list();
@@ -152,7 +152,7 @@ Path Store::best_path() const { return folder_ / kBest; }
 
 void Store::mark_best(std::int64_t step) {
   check_in_place();
-  const Path path = path_of(folder_, step);
+  const Path path = make_path(folder_, step);
   if (!std::filesystem::exists(path)) {
     throw DataError(path, "no such checkpoint, so it cannot be kept as the best");
   }
@@ -180,7 +180,7 @@ std::optional<TensorFile> Store::load_latest(std::vector<std::string>& warnings)
   return load_newest(folder_, warnings);
 }
 
-Path checkpoints_of(const Path& run) {
+Path find_checkpoints(const Path& run) {
   if (!std::filesystem::exists(run)) {
     throw DataError(run,
                     "no such file or folder; expected a run folder or a checkpoint "
@@ -191,7 +191,7 @@ Path checkpoints_of(const Path& run) {
 }
 
 TensorFile load(const Path& run_or_file, bool best, std::vector<std::string>& warnings) {
-  const Path folder = checkpoints_of(run_or_file);
+  const Path folder = find_checkpoints(run_or_file);
   if (!std::filesystem::is_directory(folder)) return read_checkpoint(run_or_file);
   if (best) {
     if (!std::filesystem::exists(folder / kBest)) {

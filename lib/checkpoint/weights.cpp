@@ -1,4 +1,4 @@
-// Weight files, told by their first bytes.
+// Weight files, whose first bytes decide the format.
 #include "checkpoint/weights.h"
 
 #include <algorithm>
@@ -44,7 +44,7 @@ Tensor read_array(const Bytes& content, const std::string& name, const std::stri
   }
   std::size_t bytes = 0;
   if (__builtin_mul_overflow(elements, width, &bytes) || bytes != content.size() - header.offset) {
-    throw DataError(source, "holds another number of elements than its shape says");
+    throw DataError(source, "holds a number of elements that differs from its shape");
   }
   Tensor tensor{name, Shape(header.dims), std::vector<float>(elements)};
   const std::uint8_t* from = content.data() + header.offset;

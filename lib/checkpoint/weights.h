@@ -9,7 +9,7 @@
 
 namespace trainer::checkpoint {
 
-// All tensors of a weight file but its optimizer state. The content tells the format: Keras .h5
+// All tensors of a weight file but its optimizer state. The content decides the format: Keras .h5
 // (the layout of the applications, or of a whole saved model), Keras 3 .weights.h5 and .keras,
 // safetensors, npz.
 //

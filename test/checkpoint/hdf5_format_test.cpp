@@ -407,7 +407,7 @@ TEST_CASE("HDF5 chunks of two dimensions under a tree of two levels") {
           "the tree of a dataset has no order");
   refuses(object, data_of({tree(0, chunks, 0)}), "the tree of a dataset is of another kind");
   refuses(object, data_of({Raw().text("TRIE").zeros(20)}),
-          "the tree of a dataset is missing where");
+          "the tree of a dataset is not at its address");
   refuses(object, data_of({tree(0, {chunks[0], chunks[1], chunks[2]})}),
           "'d' has 3 of its 4 chunks");
   refuses(object, with(3, chunks[2]), "'d' has an impossible chunk");

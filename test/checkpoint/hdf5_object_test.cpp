@@ -212,7 +212,7 @@ TEST_CASE("HDF5 superblocks of all versions") {
   refused(version_0(113), "it has 112 bytes of 113");
   refused(version_2(2, 0, 65), "it has 64 bytes of 65");
   refused(changed(version_2(2, 0, 64), 11, 1), "the checksum of the superblock does not match");
-  refused(changed(version_0(112), 0, 'x'), "the superblock is missing where the file says it is");
+  refused(changed(version_0(112), 0, 'x'), "the superblock is not at its address");
   for (const std::size_t at : {9, 10}) {
     Bytes file = version_2(2, 0, 64);
     file[at] = 4;
@@ -289,17 +289,17 @@ TEST_CASE("HDF5 texts of variable length lie in collections") {
     CHECK(texts(file(reference(7, 2), 1, collection({"one", "and two"}, free_bytes))) ==
           Texts{"and two"});
   }
-  const char* const missing = "a text is not where the file says it is";
+  const char* const missing = "a text is not at its address";
   refuses(file(reference(3, 5), 1, heap), missing);
   refuses(file(reference(4, 1), 1, heap), missing);
-  refuses(file(reference(3, 1, kData + 8), 1, heap), "a collection of texts is missing where");
+  refuses(file(reference(3, 1, kData + 8), 1, heap), "a collection of texts is not at its address");
   const auto changed = [&](std::size_t at, std::uint8_t byte) {
     Bytes bytes = heap;
     bytes[at] = byte;
     return file(reference(7, 2), 1, bytes);
   };
   CHECK(texts(changed(0, 'G')) == Texts{"and two"});
-  refuses(changed(4, 2), "a collection of texts is missing where");  // the version
+  refuses(changed(4, 2), "a collection of texts is not at its address");  // the version
   refuses(changed(8, 15), "a collection of texts is too short");
   refuses(changed(8, 16), missing);  // no objects
   refuses(changed(9, 1), "a collection of texts ends beyond the file");
@@ -361,7 +361,7 @@ TEST_CASE("HDF5 object headers of version 2") {
   CHECK(texts(continued(Raw().text("OCHK").checksum(), 8)).empty());
   refuses(continued(piece, 7), "an object header is too short");
   refuses(continued(Raw().text("OCHX").add(plain).checksum(), piece.size()),
-          "a continued object header is missing where");
+          "a continued object header is not at its address");
   refuses(continued(Raw().text("OCHK").add(plain).u32(1), piece.size()),
           "the checksum of an object header does not match");
 
@@ -372,7 +372,7 @@ TEST_CASE("HDF5 object headers of version 2") {
   header[4] = 3;
   refuses(file_of_header(header), "an object header has no known version");
   header[3] = 'X';
-  refuses(file_of_header(header), "an object header is missing where");
+  refuses(file_of_header(header), "an object header is not at its address");
 }
 
 TEST_CASE("an HDF5 object has at most 65536 messages") {
@@ -484,8 +484,8 @@ TEST_CASE("HDF5 symbol tables: trees of several levels and what is wrong with th
   refused({node(2, {1}), node(0, {2}), two}, "the tree of a group has no order");
   refused({node(1, {1}), node(1, {2}), two}, "the tree of a group has no order");
   refused({node(0, {1}, 1), two}, "the tree of a group is of another kind");
-  refused({node(0, {1}), node(0, {})}, "a symbol node is missing where");
-  refused({two}, "the tree of a group is missing where");
+  refused({node(0, {1}), node(0, {})}, "a symbol node is not at its address");
+  refused({two}, "the tree of a group is not at its address");
   refused({node(0, {1}), symbols({{0}, {0}})}, "two objects of a group are named 'a'");
   refused({node(0, {1}), symbols({{2, 2}})}, "holds the soft link 'bc'");
   refused({node(0, {1}), symbols({{64}})}, "the name of an object lies outside its heap");
@@ -495,7 +495,7 @@ TEST_CASE("HDF5 symbol tables: trees of several levels and what is wrong with th
     Bytes other = heap(64);
     other[at] = 1;
     CHECK_THROWS_WITH_AS(children({node(0, {})}, other),
-                         doctest::Contains("a heap of names is missing where"), DataError);
+                         doctest::Contains("a heap of names is not at its address"), DataError);
   }
 }
 

@@ -8,7 +8,7 @@ namespace trainer::checkpoint::hdf5 {
 namespace {
 
 // Longer names are damage: Keras's have some tens of letters.
-constexpr std::size_t kLongestText = 4096;
+constexpr std::size_t kMaxTextBytes = 4096;
 // What a std::string takes besides its letters.
 constexpr std::size_t kTextOverhead = sizeof(std::string);
 
@@ -32,7 +32,7 @@ View Input::peek(std::uint64_t address, const char* what) const {
 
 std::string_view Input::text_at(View bytes, std::uint64_t offset, const char* what) const {
   if (offset >= bytes.size()) damaged(concat(what, " lies outside its heap"));
-  const std::size_t most = std::min<std::size_t>(bytes.size() - offset, kLongestText + 1);
+  const std::size_t most = std::min<std::size_t>(bytes.size() - offset, kMaxTextBytes + 1);
   const auto* start = reinterpret_cast<const char*>(bytes.data()) + offset;
   const std::size_t length = strnlen(start, most);
   if (length == most) damaged(concat(what, " has no end"));
@@ -40,7 +40,7 @@ std::string_view Input::text_at(View bytes, std::uint64_t offset, const char* wh
 }
 
 std::string Input::copied(std::string_view text) {
-  if (text.size() > kLongestText) {
+  if (text.size() > kMaxTextBytes) {
     damaged(concat("a text of ", text.size(), " bytes is too long for a name"));
   }
   const std::uint64_t size = text.size() + kTextOverhead;
@@ -76,7 +76,7 @@ View Fields::take(std::uint64_t size) {
 void Fields::expect(std::string_view text) {
   const View field = take(text.size());
   if (std::memcmp(field.data(), text.data(), text.size()) != 0) {
-    input_.damaged(concat(what_, " is missing where the file says it is"));
+    input_.damaged(concat(what_, " is not at its address"));
   }
 }
 

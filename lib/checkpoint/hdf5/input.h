@@ -28,7 +28,7 @@ class Input {
   std::uint64_t size() const { return content_.size(); }
   // The bytes of a structure, taken off what may still be claimed.
   View claim(std::uint64_t address, std::uint64_t size, const char* what);
-  // The 4 bytes that tell the kind of a structure; they stay unclaimed.
+  // Returns the 4 bytes that identify a structure, without claiming them.
   View peek(std::uint64_t address, const char* what) const;
   // The text that ends with a zero at the latest where `bytes` end.
   std::string_view text_at(View bytes, std::uint64_t offset, const char* what) const;

@@ -11,7 +11,7 @@ namespace trainer::checkpoint::hdf5 {
 namespace {
 
 // DEFLATE cannot shrink more than 1032 times.
-constexpr std::uint64_t kMostPacked = 1032;
+constexpr std::uint64_t kMaxDeflateRatio = 1032;
 
 enum class Filter : std::uint16_t { kDeflate = 1, kShuffle = 2 };
 
@@ -28,14 +28,14 @@ struct Dataset {
   // Throws unless `stored` bytes can be all elements.
   void check_stored(std::uint64_t stored) const {
     const std::uint64_t packed = std::min(stored, input.size());
-    if (bytes() > (filters.empty() ? packed : packed * kMostPacked)) {
+    if (bytes() > (filters.empty() ? packed : packed * kMaxDeflateRatio)) {
       input.fail(concat("'", path, "' claims ", elements, " numbers, but holds ", stored,
                         " bytes: the file is damaged"));
     }
   }
 };
 
-View message_of(Input& input, const Object& object, MessageType type, const std::string& path) {
+View find_message(Input& input, const Object& object, MessageType type, const std::string& path) {
   const Message* message = object.find(type);
   if (message == nullptr) input.damaged("'" + path + "' is not a whole dataset");
   if (message->shared) input.unsupported("a dataset whose type or shape lies elsewhere");
@@ -171,7 +171,7 @@ class Chunks {
 
   View unpack(const Chunk& chunk) {
     View bytes = input_.claim(chunk.address, chunk.bytes, "a chunk");
-    if (bytes_ > kMostPacked * bytes.size()) broken("chunk size");
+    if (bytes_ > kMaxDeflateRatio * bytes.size()) broken("chunk size");
     for (std::size_t i = dataset_.filters.size(); i-- > 0;) {
       if (i < 32 && (chunk.skipped_filters >> i & 1u)) continue;
       std::vector<std::uint8_t>& to =
@@ -274,20 +274,20 @@ Tensor read_numbers(Input& input, const Object& object, const std::string& path,
   if (object.find(MessageType::kExternalFiles) != nullptr) {
     input.unsupported("a dataset in another file");
   }
-  const View space_message = message_of(input, object, MessageType::kDataspace, path);
+  const View space_message = find_message(input, object, MessageType::kDataspace, path);
   const Dataspace space = read_dataspace(input, space_message);
   const std::optional<std::uint64_t> elements = space.elements();
   if (space.is_null) input.fail("'" + path + "' holds no numbers");
   if (!elements) input.fail("'" + path + "' is impossibly large: the file is damaged");
   Dataset dataset{input, path, {}, space.extents, *elements, read_filters(input, object)};
-  dataset.type = read_datatype(input, message_of(input, object, MessageType::kDatatype, path));
+  dataset.type = read_datatype(input, find_message(input, object, MessageType::kDatatype, path));
   if (dataset.type.kind != Datatype::Kind::kInteger &&
       dataset.type.kind != Datatype::Kind::kFloat && dataset.type.kind != Datatype::Kind::kBfloat) {
     input.fail("'" + path + "' holds no numbers");
   }
   Tensor tensor{
       name, Shape(std::vector<std::int64_t>(space.extents.begin(), space.extents.end())), {}};
-  const View layout = message_of(input, object, MessageType::kLayout, path);
+  const View layout = find_message(input, object, MessageType::kLayout, path);
   if (dataset.elements > 0) read_layout(dataset, layout, tensor.values);
   return tensor;
 }

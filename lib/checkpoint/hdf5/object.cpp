@@ -7,9 +7,9 @@
 namespace trainer::checkpoint::hdf5 {
 namespace {
 
-constexpr std::size_t kMostMessages = 1u << 16;
+constexpr std::size_t kMaxMessages = 1u << 16;
 
-// Of a message that lies elsewhere.
+// The flag of a message that lies elsewhere.
 constexpr std::uint8_t kSharedFlag = 2;
 
 // Header pieces that are still to be read: address and size.
@@ -43,7 +43,7 @@ void add_message(const Input& input, std::uint16_t type, std::uint8_t flags, Vie
     case MessageType::kAttribute:
     case MessageType::kSymbolTable:
     case MessageType::kAttributeInfo:
-      if (object.messages.size() == kMostMessages) input.damaged("an object has no end");
+      if (object.messages.size() == kMaxMessages) input.damaged("an object has no end");
       object.messages.push_back({kind, (flags & kSharedFlag) != 0, body});
       return;
   }
@@ -178,7 +178,7 @@ Link read_link(const Input& input, View body) {
   return {text, fields.next<std::uint64_t>()};
 }
 
-// Many links or attributes of a newer file lie in a heap that this reader does not know.
+// Many links or attributes of a newer file lie in a heap that this reader cannot read.
 void refuse_heap(const Input& input, const Message& message) {
   const bool of_links = message.type == MessageType::kLinkInfo;
   Fields fields(input, message.body, "a header message");

@@ -9,7 +9,7 @@
 
 namespace trainer::checkpoint::hdf5 {
 
-// The messages of an object header that say something about weights.
+// The messages of an object header that concern weights.
 enum class MessageType : std::uint16_t {
   kDataspace = 0x01,
   kLinkInfo = 0x02,
@@ -26,7 +26,7 @@ enum class MessageType : std::uint16_t {
 
 struct Message {
   MessageType type;
-  bool shared = false;  // the body says where the message is, instead of being it
+  bool shared = false;  // the body is the address of the message
   View body;            // in the file
 };
 

@@ -39,7 +39,7 @@ std::string read_variable_text(Input& input, GlobalHeap& heap, Fields& fields) {
   const auto& objects = read_collection(input, heap, address);
   const auto object = objects.find(number);
   if (object == objects.end() || object->second.size() < length) {
-    input.damaged("a text is not where the file says it is");
+    input.damaged("a text is not at its address");
   }
   const auto* text = reinterpret_cast<const char*>(object->second.data());
   return input.copied({text, strnlen(text, length)});

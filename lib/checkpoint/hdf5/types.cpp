@@ -10,8 +10,8 @@ namespace trainer::checkpoint::hdf5 {
 namespace {
 
 // More is a damaged file, not a weight.
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 33;
-constexpr int kHighestRank = 32;
+constexpr std::uint64_t kMaxElements = std::uint64_t{1} << 33;
+constexpr int kMaxRank = 32;
 
 // The bits of a float, as its datatype lists them.
 struct FloatBits {
@@ -121,8 +121,8 @@ std::optional<std::uint64_t> Dataspace::elements() const {
   if (is_null) return 0;
   std::uint64_t product = 1;
   for (const std::uint64_t extent : extents) {
-    if (extent > kMostElements) return {};
-    if (__builtin_mul_overflow(product, extent, &product) || product > kMostElements) return {};
+    if (extent > kMaxElements) return {};
+    if (__builtin_mul_overflow(product, extent, &product) || product > kMaxElements) return {};
   }
   return product;
 }
@@ -134,7 +134,7 @@ Dataspace read_dataspace(const Input& input, View message) {
   fields.skip(1);
   const auto kind = fields.next<std::uint8_t>();
   if (version < 1 || version > 2) input.damaged("a dataspace has no known version");
-  if (rank > kHighestRank) input.damaged(concat("a dataspace of rank ", rank));
+  if (rank > kMaxRank) input.damaged(concat("a dataspace of rank ", rank));
   if (version == 1) fields.skip(4);
   Dataspace space;
   space.is_null = version == 2 && kind == 2;

@@ -11,13 +11,13 @@
 namespace trainer::checkpoint::hdf5 {
 namespace {
 
-// Tree nodes and symbol nodes are stored in full; the superblock tells how many entries they have.
+// Tree nodes and symbol nodes are stored in full; the superblock has the number of their entries.
 constexpr std::size_t kSymbolsPerNode = 8, kChildrenPerNode = 32;
 constexpr std::size_t kSuperblockBytes = 96;
 constexpr std::size_t kSymbolNodeBytes = 8 + 40 * kSymbolsPerNode;
 constexpr std::size_t kTreeNodeBytes = 24 + 16 * kChildrenPerNode + 8;
 // An attribute holds at most 64 KiB.
-constexpr std::size_t kMostTextBytes = 64000;
+constexpr std::size_t kMaxAttributeBytes = 64000;
 
 void put(Bytes& to, std::string_view text) {
   for (const char c : text) to.push_back(static_cast<std::uint8_t>(c));
@@ -239,7 +239,7 @@ void Writer::texts(const std::string& object, const std::string& name,
                    const std::vector<std::string>& values) {
   std::size_t width = 1;
   for (const std::string& value : values) width = std::max(width, value.size());
-  const std::size_t piece = std::max<std::size_t>(kMostTextBytes / width, 1);
+  const std::size_t piece = std::max<std::size_t>(kMaxAttributeBytes / width, 1);
   const bool is_whole = values.size() <= piece;
   for (std::size_t first = 0, number = 0; first == 0 || first < values.size(); first += piece) {
     const std::size_t count = std::min(piece, values.size() - first);
