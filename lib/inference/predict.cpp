@@ -76,7 +76,7 @@ std::vector<PredictionInput> open_prediction_inputs(
     input.name = to_string(found.split);
     input.images.dataset = std::move(found.data.dataset(found.split));
     input.images.labelled = true;
-    input.one_a_file = config::is_image_format(config.format);
+    input.one_per_file = config::is_image_format(config.format);
     input.unreadable = skips ? 0 : damage.skipped;
   }
   std::vector<std::string> images;  // image files that follow one another

@@ -19,7 +19,7 @@ namespace trainer::inference {
 struct PredictionInput {
   std::string name;  // the array file or the split; of image files the first
   data::Images images;
-  bool one_a_file = false;
+  bool one_per_file = false;
   // Files of the split that cannot be read, which are not among the images though nothing says to
   // skip them.
   std::int64_t unreadable = 0;
@@ -27,7 +27,7 @@ struct PredictionInput {
   const data::Dataset& dataset() const { return *images.dataset; }
   // The name of a sample in the output.
   std::string name_of(std::int64_t index) const {
-    return one_a_file ? dataset().describe(index) : name;
+    return one_per_file ? dataset().describe(index) : name;
   }
 };
 // Opens files and the files of folders, in this order, or, when there are none, the split of

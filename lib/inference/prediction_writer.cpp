@@ -41,8 +41,8 @@ PredictionWriter::PredictionWriter(const std::string& format, std::vector<std::s
   for (const std::string& name : classes_) name_width_ = std::max(name_width_, name.size());
   for (const PredictionInput& input : inputs) {
     labelled_ = labelled_ || input.images.labelled;
-    files_ = files_ || input.one_a_file;
-    for (std::int64_t i = 0; i < (input.one_a_file ? input.dataset().size() : 1); ++i) {
+    files_ = files_ || input.one_per_file;
+    for (std::int64_t i = 0; i < (input.one_per_file ? input.dataset().size() : 1); ++i) {
       file_width_ = std::max(file_width_, printable(input.name_of(i)).size());
     }
   }

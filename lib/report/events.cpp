@@ -9,7 +9,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json place_of(const Diagnostic& diagnostic) {
+Json make_place(const Diagnostic& diagnostic) {
   Json place = Json::object();
   if (!diagnostic.loc.file.empty()) place["file"] = diagnostic.loc.file;
   if (diagnostic.loc.line > 0) {
@@ -25,7 +25,7 @@ Json place_of(const Diagnostic& diagnostic) {
 void print_validated_json(const std::string& config, const Error* error, std::ostream& out) {
   Json errors = Json::array();
   if (const auto* located = dynamic_cast<const ConfigError*>(error)) {
-    for (const Diagnostic& each : located->diagnostics()) errors.push_back(place_of(each));
+    for (const Diagnostic& each : located->diagnostics()) errors.push_back(make_place(each));
   } else if (error != nullptr) {
     errors.push_back({{"message", error->what()}});
   }

@@ -1,4 +1,4 @@
-// JSON events of commands without a run, one object a line.
+// JSON events of commands without a run, one object per line.
 #pragma once
 
 #include <ostream>
@@ -24,7 +24,7 @@ void print_model_json(const measure::MeasuredKeys& keys, std::ostream& out);
 // "multiprocessors":...,"memory_bytes":...}],"no_gpu":...}, the last being why there is none, or
 // null.
 void print_devices_json(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
-// Prints the devices as text, a line each.
+// Prints the devices as text, one per line.
 void print_devices(const std::string& cpu, const backend::GpuList& list, std::ostream& out);
 
 void print_exported_json(const inference::OpenedModel& opened, const std::string& format,

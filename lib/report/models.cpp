@@ -19,7 +19,7 @@ using Name = config::Backbone::Name;
 
 constexpr std::int64_t kSide = 224;  // what Keras's and torchvision's tables are of
 
-BackboneRow row_of(Name name) {
+BackboneRow make_row(Name name) {
   config::Model model;
   model.backbone.emplace();
   model.backbone->name = name;
@@ -62,7 +62,7 @@ std::string backbone_source(config::Backbone::Name name) {
 
 std::vector<BackboneRow> backbone_rows() {
   std::vector<BackboneRow> rows;
-  for (const auto& [name, word] : config::spellings<Name>()) rows.push_back(row_of(name));
+  for (const auto& [name, word] : config::spellings<Name>()) rows.push_back(make_row(name));
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// The backbones that a config may name, and what they cost.
+// The backbones that a config may name, and their sizes.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ std::string backbone_source(config::Backbone::Name name);
 
 struct BackboneRow {
   std::string name;
-  std::vector<std::int64_t> input;  // the image that the numbers are of
+  std::vector<std::int64_t> input;  // the shape of the image that the numbers are for
   std::int64_t parameters = 0;      // without the classifier, with batch norm's moving statistics
   std::int64_t flops = 0;           // of one image, forward
   std::int64_t features = 0;        // channels at its end

@@ -65,7 +65,7 @@ std::string backbones() {
          markdown_table({"name", "as in", "`data.preprocess`", "weights"}, rows);
 }
 
-const char* meaning_of(config::DataFormat format) {
+const char* describe_format(config::DataFormat format) {
   using Format = config::DataFormat;
   switch (format) {
     case Format::kIdx:
@@ -77,7 +77,7 @@ const char* meaning_of(config::DataFormat format) {
     case Format::kDigits:
       return "Drawn digits of 28 x 28, which the program writes once; needs no download.";
     case Format::kImageFolder:
-      return "Image files in a folder a class.";
+      return "Image files in one folder per class.";
     case Format::kCsv:
       return "A list of image files and labels.";
     case Format::kCifar:
@@ -94,7 +94,7 @@ const char* meaning_of(config::DataFormat format) {
 std::string formats() {
   std::vector<Row> rows;
   for (const auto& [format, word] : config::spellings<config::DataFormat>()) {
-    rows.push_back({code(std::string(word)), meaning_of(format)});
+    rows.push_back({code(std::string(word)), describe_format(format)});
   }
   return "\n## Data formats\n\n" + markdown_table({"`data.format`", "data"}, rows) +
          "\nParquet files are not read; configs/guide_own_images.md has six lines of Python that "

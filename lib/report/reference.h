@@ -1,11 +1,11 @@
-// The reference of everything a config may say and a run leaves: configs/reference.md.
+// configs/reference.md, the reference of all config keys and of the files of a run.
 #pragma once
 
 #include <string>
 
 namespace trainer::report {
 
-// Markdown, made from the field lists, the backbones and the columns of the metrics files.
+// Returns Markdown, made from the field lists, the backbones and the columns of the metrics files.
 std::string reference();
 
 }  // namespace trainer::report

@@ -119,8 +119,7 @@ TEST_CASE("run report: what there is no time or data to look at is said") {
   mistakes.samples = 10000;
   mistakes.looked_at = 2500;
   mistakes.wrong = 3;
-  CHECK(contains(page_of({}, mistakes),
-                 "3 of 2,500 samples (of 10,000; there was no time for more)"));
+  CHECK(contains(page_of({}, mistakes), "3 of 2,500 samples (of 10,000; time ran out)"));
   mistakes.reason = "datasets/mnist: not <found>";
   CHECK(contains(page_of({}, mistakes), "No pictures: datasets/mnist: not &lt;found&gt;"));
 }
@@ -158,7 +157,7 @@ TEST_CASE("line chart: values that lie one rounding apart have some ticks") {
 TEST_CASE("pictures: small ones are PNG, larger ones JPEG, and none is too large for a page") {
   const auto picture = [](std::int64_t height, std::int64_t width, std::int64_t channels) {
     const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * width * channels), 7);
-    return picture_of(pixels, {height, width, channels});
+    return encode_picture(pixels, {height, width, channels});
   };
   CHECK(picture(28, 28, 1).url.starts_with("data:image/png;base64,iVBORw0KGgo"));
   CHECK(picture(64, 64, 3).url.starts_with("data:image/png;base64,"));

@@ -73,8 +73,8 @@ std::string memory(const RunFiles& run) {
   return table("Memory of a rank on its device, and of the process", cells, 1);
 }
 
-// The devices with a column, "gpu2" before "gpu10".
-std::vector<std::string> devices_of(const RunFiles& run) {
+// Returns the devices that have a column, "gpu2" before "gpu10".
+std::vector<std::string> list_devices(const RunFiles& run) {
   std::set<std::int64_t> numbers;
   for (const auto& [column, points] : run.devices) {
     const auto number = parse_integer(column.substr(3, column.find('_') - 3));
@@ -85,7 +85,7 @@ std::vector<std::string> devices_of(const RunFiles& run) {
   return names;
 }
 
-// "-" where the device does not say.
+// Returns "-" when the device has no telemetry.
 std::string extent(const RunFiles& run, const std::string& device, const Measure& measure) {
   const auto found = run.devices.find(device + '_' + measure.column);
   if (found == run.devices.end()) return "-";
@@ -105,7 +105,7 @@ std::string gpu_table(const RunFiles& run) {
     cells.front().push_back(concat(measure.title, ", ", measure.unit));
   }
   cells.front().emplace_back("energy, J");
-  for (const std::string& device : devices_of(run)) {
+  for (const std::string& device : list_devices(run)) {
     cells.push_back({device});
     for (const Measure& measure : kMeasures) {
       cells.back().push_back(extent(run, device, measure));
@@ -133,7 +133,7 @@ std::vector<Chart> device_charts(const RunFiles& run) {
                 {},
                 true};
     std::replace(chart.id.begin(), chart.id.end(), '_', '-');
-    for (const std::string& device : devices_of(run)) {
+    for (const std::string& device : list_devices(run)) {
       const auto found = run.devices.find(device + '_' + measure.column);
       if (found == run.devices.end()) continue;
       Series series{device, found->second};

@@ -1,4 +1,4 @@
-// Reports of runs and sweeps: one HTML file each, which needs nothing else and no network.
+// Reports of runs and sweeps as one HTML file each, without further files or network.
 #pragma once
 
 #include <string>
@@ -10,11 +10,12 @@
 
 namespace trainer::report {
 
-// Loss, accuracy, learning rate and throughput over the steps; those of which there are rows.
+// Returns the charts of loss, accuracy, learning rate and throughput over the steps, as far as the
+// run has rows of them.
 std::vector<Chart> run_charts(const experiment::RunFiles& run);
-// The articles' two plots: images/second and total time against the number of replicas, with the
-// ideal line; against the first key with numbers for values where all have the same number, and
-// none where there is no such key.
+// Returns two charts: images/second and total time over the number of replicas, each with an ideal
+// line. When all runs have the same number of replicas, the x axis is the first key with numbers
+// for values. Without such a key there are no charts.
 std::vector<Chart> sweep_charts(const experiment::Summary& summary);
 
 // Results, curves, confusion matrix, per-class table, mistakes, step time, devices, data,

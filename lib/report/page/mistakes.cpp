@@ -18,7 +18,7 @@ namespace {
 using inference::Prediction;
 using inference::PredictionInput;
 
-constexpr int kLongestSide = 256;
+constexpr int kMaxSide = 256;
 constexpr int kSmall = 64;  // sides up to which PNG is the smaller file
 constexpr int kJpegQuality = 85;
 
@@ -57,7 +57,7 @@ Picture picture_of_sample(const data::Dataset& dataset, std::int64_t index) {
   std::vector<std::uint8_t> pixels(static_cast<std::size_t>(spec.image_shape.elements()));
   if (spec.image_type == DType::kUInt8) {
     dataset.get(index, pixels.data(), label.data());
-    return picture_of(pixels, spec.image_shape);
+    return encode_picture(pixels, spec.image_shape);
   }
   if (spec.image_type != DType::kFloat32) return {};
   std::vector<float> values(pixels.size());
@@ -68,7 +68,7 @@ Picture picture_of_sample(const data::Dataset& dataset, std::int64_t index) {
     const float share = range > 0 ? (value - low) / range : 0;
     return static_cast<std::uint8_t>(std::isfinite(share) ? std::lround(255 * share) : 0);
   });
-  return picture_of(pixels, spec.image_shape);
+  return encode_picture(pixels, spec.image_shape);
 }
 
 // Keeps the mistakes whose own class got the least probability.
@@ -90,7 +90,7 @@ class Worst {
     for (const Kept& one : kept_) {
       Picture picture = picture_of_sample(input.dataset(), one.index);
       const std::string sample =
-          input.one_a_file ? input.name_of(one.index) : concat("number ", one.index);
+          input.one_per_file ? input.name_of(one.index) : concat("number ", one.index);
       mistakes.push_back({sample, classes[one.label], classes[one.predicted], one.of_label,
                           one.of_predicted, picture.width, picture.height, std::move(picture.url)});
     }
@@ -145,7 +145,7 @@ Mistakes look(const inference::OpenedModel& trained, const MistakeOptions& optio
 
 }  // namespace
 
-Picture picture_of(const std::vector<std::uint8_t>& pixels, const Shape& shape) {
+Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape) {
   const int height = static_cast<int>(shape[0]), width = static_cast<int>(shape[1]);
   const int all = static_cast<int>(shape[2]), channels = all == 3 ? 3 : 1;
   std::vector<std::uint8_t> shown(static_cast<std::size_t>(height * width * channels));
@@ -153,7 +153,7 @@ Picture picture_of(const std::vector<std::uint8_t>& pixels, const Shape& shape) 
     shown[i] = channels == all ? pixels[i] : pixels[i * static_cast<std::size_t>(all)];
   }
   const int longest = std::max(height, width);
-  const int side = std::min({(longest + kLongestSide - 1) / kLongestSide, height, width});
+  const int side = std::min({(longest + kMaxSide - 1) / kMaxSide, height, width});
   if (side > 1) shown = shrunk(shown, height, width, channels, side);
   Picture picture{width / side, height / side, {}};
   Bytes file;

@@ -26,7 +26,7 @@ struct Mistakes {
   std::int64_t samples = 0;    // of the split
   std::int64_t looked_at = 0;  // of these, before the time was up
   std::int64_t wrong = 0;      // of those looked at
-  // Those whose own class got the least probability, the least first.
+  // The samples whose own class got the least probability, the least first.
   std::vector<Mistake> worst;
   bool has_probabilities = true;  // false for mean_squared_error: outputs, which may be any numbers
   std::string reason;             // why nothing was looked at; "" when something was
@@ -40,17 +40,17 @@ struct MistakeOptions {
   std::function<void(const Notice&)> warn = [](const Notice&) {};
 };
 
-// Predicts the test split, or else the validation split, of the run in `folder`. What the run lacks
-// for it - a checkpoint, the data, the device, classes - is the reason in the result.
+// Predicts the test split, or else the validation split, of the run in `folder`. When a checkpoint,
+// the data, the device or classes are missing, the result has the reason.
 Mistakes find_mistakes(const Path& folder, const MistakeOptions& options);
 
-// An image of bytes in [height, width, channels] as a data: URL, shrunk to 256 pixels on the longer
-// side as far as the shorter one allows: PNG when small, else JPEG. Of other than 1 or 3 channels,
-// the first one.
+// Encodes an image of bytes in [height, width, channels] as a data: URL, PNG when small and JPEG
+// otherwise. The longer side is shrunk to 256 pixels as far as the shorter one allows. Of an image
+// that has neither 1 nor 3 channels, the first channel is shown.
 struct Picture {
   int width = 0, height = 0;
   std::string url;
 };
-Picture picture_of(const std::vector<std::uint8_t>& pixels, const Shape& shape);
+Picture encode_picture(const std::vector<std::uint8_t>& pixels, const Shape& shape);
 
 }  // namespace trainer::report

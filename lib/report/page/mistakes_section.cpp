@@ -22,11 +22,11 @@ std::string picture(const Mistake& mistake) {
                 escape_markup(mistake.predicted), "\"/>");
 }
 
-// A long path by its end.
+// Shortens a long path to its end.
 std::string short_name(const std::string& sample) {
-  constexpr std::size_t kMost = 28;
+  constexpr std::size_t kMaxLength = 28;
   const std::string name = std::filesystem::path(sample).filename().string();
-  return name.size() <= kMost ? name : "..." + name.substr(name.size() - kMost);
+  return name.size() <= kMaxLength ? name : "..." + name.substr(name.size() - kMaxLength);
 }
 
 std::string item(const Mistake& mistake, bool has_probabilities) {
@@ -48,12 +48,11 @@ std::string mistakes_section(const Mistakes& mistakes) {
   if (!mistakes.reason.empty()) {
     return text + "<p>No pictures: " + escape_markup(mistakes.reason) + "</p>\n";
   }
-  text += concat(
-      "<p>", grouped(mistakes.wrong), " of ", grouped(mistakes.looked_at),
-      mistakes.looked_at < mistakes.samples
-          ? concat(" samples (of ", grouped(mistakes.samples), "; there was no time for more)")
-          : " samples",
-      " are wrong with the last checkpoint.");
+  text += concat("<p>", grouped(mistakes.wrong), " of ", grouped(mistakes.looked_at),
+                 mistakes.looked_at < mistakes.samples
+                     ? concat(" samples (of ", grouped(mistakes.samples), "; time ran out)")
+                     : " samples",
+                 " are wrong with the last checkpoint.");
   if (mistakes.worst.empty()) return text + "</p>\n";
   text += concat(" Shown: the ", mistakes.worst.size(), " whose own class got the least ",
                  mistakes.has_probabilities ? "probability" : "output",

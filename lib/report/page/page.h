@@ -1,4 +1,4 @@
-// The pieces that HTML reports are put together from, inside the folder.
+// The parts of an HTML report, inside the folder.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@ std::string heading(const std::string& text);  // of a section
 // right.
 using Cells = std::vector<std::vector<std::string>>;
 std::string table(const std::string& caption, const Cells& cells, std::size_t numbers);
-// Two columns: a name and its value.
+// Returns a table of two columns: names and values.
 std::string list(const std::string& caption,
                  const std::vector<std::pair<std::string, std::string>>& entries);
-// Folded away until the reader opens it.
+// Returns a section that is closed until the reader opens it.
 std::string folded(const std::string& summary, const std::string& content);
-// The chart and, folded, its points as a table.
+// Returns the chart and, folded, a table of its points.
 std::string figure(const Chart& chart);
 
 }  // namespace trainer::report

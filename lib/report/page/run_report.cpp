@@ -18,10 +18,10 @@ using experiment::RunFiles;
 
 constexpr std::size_t kMaxMatrixClasses = 30;  // classes whose matrix fits a page
 constexpr std::size_t kMaxListedConfusions = 30;
-constexpr std::size_t kFewRows = 5;  // of training metrics: less is no curve
+constexpr std::size_t kMinCurveRows = 5;  // rows of training metrics that make a curve
 
-// A series a split that has the metric.
-std::vector<Series> series_of(const RunFiles& run, double MetricsRow::*value, bool train_only) {
+// Returns one series per split that has the metric.
+std::vector<Series> make_series(const RunFiles& run, double MetricsRow::*value, bool train_only) {
   std::vector<Series> all;
   for (const Split split : kSplits) {
     if (train_only && split != Split::kTrain) continue;
@@ -35,12 +35,12 @@ std::vector<Series> series_of(const RunFiles& run, double MetricsRow::*value, bo
   return all;
 }
 
-// Of a run too short for a curve of its metrics, those of every step.
+// Replaces the training metrics of a run that is too short for a curve by those of every step.
 RunFiles with_steps_as_metrics(RunFiles run) {
   const auto is_train = [](const MetricsRow& row) { return row.split == Split::kTrain; };
   const auto rows =
       static_cast<std::size_t>(std::count_if(run.metrics.begin(), run.metrics.end(), is_train));
-  if (rows >= kFewRows || run.ledger.size() <= rows) return run;
+  if (rows >= kMinCurveRows || run.ledger.size() <= rows) return run;
   for (MetricsRow& row : run.metrics) {
     if (is_train(row)) row.loss = row.learning_rate = row.images_per_second = NAN;
   }
@@ -95,7 +95,7 @@ std::string matrix(const RunFiles& run, const experiment::SplitResult& result) {
   return text + "</tbody>\n</table>\n</div>\n";
 }
 
-// Of many classes, the most frequent mistakes.
+// Lists the most frequent mistakes when there are too many classes for a matrix.
 std::string mistakes(const RunFiles& run, const experiment::SplitResult& result) {
   Cells cells{{"true class", "predicted class", "samples"}};
   for (const engine::ConfusionCell& one : result.confusions) {
@@ -166,13 +166,13 @@ std::string classes_section(const RunFiles& run) {
 std::vector<Chart> run_charts(const RunFiles& whole_run) {
   const RunFiles run = with_steps_as_metrics(whole_run);
   std::vector<Chart> charts{{"loss", "Loss", "step", "loss (mean over samples)",
-                             series_of(run, &MetricsRow::loss, false), true},
+                             make_series(run, &MetricsRow::loss, false), true},
                             {"accuracy", "Accuracy", "step", "accuracy (share of samples)",
-                             series_of(run, &MetricsRow::accuracy, false)},
+                             make_series(run, &MetricsRow::accuracy, false)},
                             {"learning-rate", "Learning rate", "step", "learning rate",
-                             series_of(run, &MetricsRow::learning_rate, true), true},
+                             make_series(run, &MetricsRow::learning_rate, true), true},
                             {"throughput", "Throughput", "step", "images/second",
-                             series_of(run, &MetricsRow::images_per_second, true), true}};
+                             make_series(run, &MetricsRow::images_per_second, true), true}};
   std::erase_if(charts, [](const Chart& chart) { return chart.series.empty(); });
   return charts;
 }

@@ -1,4 +1,5 @@
-// The sections of a run's report, inside the folder. Each is "" where the run has nothing for it.
+// The sections of a run's report, inside the folder. Each returns "" when the run has no data for
+// it.
 #pragma once
 
 #include <string>

@@ -22,8 +22,8 @@ std::string rank_name(const experiment::RunFiles& run, std::size_t rank) {
   return has ? run.ranks[rank] : concat("rank ", rank);
 }
 
-// Those in which some rank has spent time.
-std::vector<StepPhase> phases_of(const StepTimes& times) {
+// Returns the phases in which a rank has spent time.
+std::vector<StepPhase> list_phases(const StepTimes& times) {
   std::vector<StepPhase> phases;
   for (const StepPhase phase : engine::kAllStepPhases) {
     if (times.spread(phase).max > 0) phases.push_back(phase);
@@ -44,11 +44,13 @@ std::string legend(const std::vector<StepPhase>& phases) {
   return text + "</ul>\n";
 }
 
-// As long as its step against the longest. The table beside it has the numbers for readers of text.
+// Returns a bar whose length is the share of this step in the longest one. The table beside it has
+// the numbers for screen readers.
 std::string bar(const RankTimes& mean, double longest, const std::string& name) {
-  std::string text = concat("<div class=\"steptime\"><span class=\"rank\">", escape_markup(name),
-                            "</span><div class=\"bar\" role=\"img\" aria-label=\"",
-                            escape_markup(name), ": ", milliseconds(mean.total()), " ms a step\">");
+  std::string text =
+      concat("<div class=\"steptime\"><span class=\"rank\">", escape_markup(name),
+             "</span><div class=\"bar\" role=\"img\" aria-label=\"", escape_markup(name), ": ",
+             milliseconds(mean.total()), " ms per step\">");
   for (const StepPhase phase : engine::kAllStepPhases) {
     if (!is_in_bar(phase) || mean[phase] <= 0) continue;
     text += concat("<span class=\"phase", static_cast<int>(phase),
@@ -81,7 +83,7 @@ std::string numbers(const experiment::RunFiles& run, const std::vector<StepPhase
 std::string step_time_section(const experiment::RunFiles& run) {
   const StepTimes& times = run.step_times;
   if (times.empty()) return "";
-  const std::vector<StepPhase> phases = phases_of(times);
+  const std::vector<StepPhase> phases = list_phases(times);
   double longest = 0;
   for (std::size_t i = 0; i < times.ranks(); ++i) {
     longest = std::max(longest, times.mean_of(i).total());

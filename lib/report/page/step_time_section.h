@@ -7,8 +7,8 @@
 
 namespace trainer::report {
 
-// A bar a rank, cut by phase, with a table of the numbers and the straggler in words; "" for a run
-// that does not tell.
+// Returns one bar per rank, divided by phase, a table of the numbers, and the name of the
+// straggler. Returns "" for a run without step times.
 std::string step_time_section(const experiment::RunFiles& run);
 
 }  // namespace trainer::report

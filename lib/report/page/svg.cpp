@@ -59,7 +59,7 @@ struct Scale {
 
 // More than a range of five steps has; numbers whose neighbours lie further apart than a step have
 // no end.
-constexpr int kMostTicks = 20;
+constexpr int kMaxTicks = 20;
 
 // `whole`: no ticks between whole numbers.
 Scale linear_scale(double low, double high, double from, double to, bool round, bool whole) {
@@ -75,7 +75,7 @@ Scale linear_scale(double low, double high, double from, double to, bool round, 
   }
   Scale scale{low, high, from, to};
   const double first = std::ceil(low / step - 1e-9);
-  for (int i = 0; i < kMostTicks; ++i) {
+  for (int i = 0; i < kMaxTicks; ++i) {
     const double tick = (first + i) * step;
     if (tick > high + step * 1e-6) break;
     scale.ticks.push_back(tick == 0 ? 0 : tick);
@@ -136,7 +136,7 @@ class LineChart {
   }
 
  private:
-  // What a reader who hears the picture is told.
+  // The text that a screen reader reads aloud.
   std::string description() const {
     std::string text = concat("Line chart: ", chart_.y_label, " over ", chart_.x_label, ".");
     for (std::size_t i = 0; i < points_.size(); ++i) {

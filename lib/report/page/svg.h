@@ -22,23 +22,25 @@ struct Chart {
   bool log_x = false;  // all x above 0
 };
 
-// Points of a series that are drawn: all, or of many about 400, evenly, the last one among them.
+// Returns the points of a series that are drawn: all, or about 400 evenly spaced ones with the
+// last.
 std::vector<std::pair<double, double>> drawn_points(const Series& series);
 
-// The distance of ticks on an axis: 1, 2 or 5 times a power of ten, so that about `count` ticks
-// divide `range` > 0.
+// Returns the distance of ticks on an axis: 1, 2 or 5 times a power of ten, so that about `count`
+// ticks divide `range` > 0.
 double tick_step(double range, int count);
 
 // "0.9812", "12,345.6": up to six significant digits, of whole numbers all.
 std::string chart_number(double value);
 
-// An <svg> element. Each drawn point is a circle that shows x and y under the mouse; its <title>
-// has the series too; the element has a title and a description for those who cannot see it.
+// Returns an <svg> element. Each drawn point is a circle that shows x and y under the mouse; its
+// <title> has the series too; the element has a title and a description for those who cannot see
+// it.
 std::string line_chart(const Chart& chart);
-// The chart as an SVG file.
+// Returns the chart as an SVG file.
 std::string svg_document(const Chart& chart);
 
-// Text for XML and HTML, in elements and in attributes.
+// Escapes a text for elements and attributes of XML and HTML.
 std::string escape_markup(const std::string& text);
 
 }  // namespace trainer::report

@@ -23,7 +23,7 @@ struct Axis {
   bool counts_replicas = false;
 };
 
-double x_of(const SummaryRow& row, const Axis& axis) {
+double find_x(const SummaryRow& row, const Axis& axis) {
   if (axis.counts_replicas) return static_cast<double>(row.replicas);
   for (const auto& [key, value] : row.values) {
     if (axis.keys.contains(key)) return parse_real(value).value_or(NAN);
@@ -35,15 +35,15 @@ bool has_numbers(const Summary& summary, const Axis& axis) {
   std::set<double> values;
   for (const SummaryRow& row : summary.rows) {
     if (row.runs == 0) continue;
-    const double x = x_of(row, axis);
+    const double x = find_x(row, axis);
     if (!std::isfinite(x)) return false;
     values.insert(x);
   }
   return values.size() > 1;
 }
 
-// Null keys where the rows have nothing to be drawn against.
-Axis axis_of(const Summary& summary) {
+// Returns an axis without keys when the rows have no numbers for x.
+Axis choose_axis(const Summary& summary) {
   const Axis replicas{"replicas (NUM_GPUS)", {"parallel.gpus", "parallel.replicas"}, true};
   if (has_numbers(summary, replicas)) return replicas;
   for (std::size_t i = 0; i < summary.keys.size(); ++i) {
@@ -53,8 +53,8 @@ Axis axis_of(const Summary& summary) {
   return {};
 }
 
-// The values that tell the lines apart.
-std::string line_of(const Summary& summary, const SummaryRow& row, const Axis& axis) {
+// Returns the values in which this line differs from others.
+std::string make_line_name(const Summary& summary, const SummaryRow& row, const Axis& axis) {
   std::vector<std::string> words;
   for (std::size_t i = 0; i < row.values.size(); ++i) {
     if (!axis.keys.contains(row.values[i].first)) {
@@ -67,14 +67,14 @@ std::string line_of(const Summary& summary, const SummaryRow& row, const Axis& a
 // The rows of every line, by rising x.
 using Lines = std::map<std::string, std::vector<const SummaryRow*>>;
 
-Lines lines_of(const Summary& summary, const Axis& axis) {
+Lines group_lines(const Summary& summary, const Axis& axis) {
   Lines lines;
   for (const SummaryRow& row : summary.rows) {
-    if (row.runs > 0) lines[line_of(summary, row, axis)].push_back(&row);
+    if (row.runs > 0) lines[make_line_name(summary, row, axis)].push_back(&row);
   }
   for (auto& [name, rows] : lines) {
     std::stable_sort(rows.begin(), rows.end(), [&](const SummaryRow* a, const SummaryRow* b) {
-      return x_of(*a, axis) < x_of(*b, axis);
+      return find_x(*a, axis) < find_x(*b, axis);
     });
   }
   return lines;
@@ -84,14 +84,14 @@ std::vector<Series> measured(const Lines& lines, const Axis& axis, double Summar
   std::vector<Series> all;
   for (const auto& [name, rows] : lines) {
     Series series{name, {}};
-    for (const SummaryRow* row : rows) series.points.emplace_back(x_of(*row, axis), row->*value);
+    for (const SummaryRow* row : rows) series.points.emplace_back(find_x(*row, axis), row->*value);
     all.push_back(std::move(series));
   }
   return all;
 }
 
-// As many times the throughput of the fewest replicas as there are more of them, and the time that
-// the samples of each row would then take.
+// Adds the ideal lines: throughput grows with the number of replicas from that of the fewest, and
+// time falls accordingly.
 void add_ideals(const Lines& lines, Chart& throughput, Chart& time) {
   for (const auto& [name, rows] : lines) {
     Series rates{lines.size() == 1 ? "ideal" : "ideal, " + name, {}, true};
@@ -142,10 +142,10 @@ std::string verdicts(const Summary& summary) {
 }  // namespace
 
 std::vector<Chart> sweep_charts(const Summary& summary) {
-  const Axis axis = axis_of(summary);
+  const Axis axis = choose_axis(summary);
   if (axis.keys.empty()) return {};
   const bool is_log = axis.label.find("learning_rate") != std::string::npos;
-  const Lines lines = lines_of(summary, axis);
+  const Lines lines = group_lines(summary, axis);
   Chart throughput{"throughput",
                    "Throughput",
                    axis.label,

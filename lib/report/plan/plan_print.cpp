@@ -8,7 +8,7 @@
 namespace trainer::report {
 namespace {
 
-constexpr std::size_t kMostClasses = 12;  // whose samples are listed class by class
+constexpr std::size_t kMaxClasses = 12;  // up to which samples are listed per class
 
 std::string short_number(double value) {
   char text[32];
@@ -29,7 +29,7 @@ bool is_default(const PlanReport::Setting& setting) {
   return !setting.given && setting.origin == "default";
 }
 
-// Whether another key, the data or the machine decides the value.
+// Returns whether another key, the data or the machine decides the value.
 bool is_derived(const PlanReport::Setting& setting) {
   return !setting.given && !is_default(setting);
 }
@@ -60,17 +60,17 @@ void print_settings(const PlanReport& plan, std::ostream& out, Values values) {
   }
 }
 
-// Whether a layer does not simply start from its initialisers and train.
+// Returns whether a layer has imported weights, is frozen, or keeps its batch norm statistics.
 bool is_transferred(const model::LayerRow& row) {
   return !row.weights.empty() || !row.trainable || row.batch_norm == "moving";
 }
 
-std::string weights_of(const model::LayerRow& row) {
+std::string describe_weights(const model::LayerRow& row) {
   if (row.parameters == 0) return "";
   return row.weights.empty() ? "initialisers" : Path(row.weights).filename().string();
 }
 
-std::string training_of(const model::LayerRow& row) {
+std::string describe_training(const model::LayerRow& row) {
   std::string text = row.trainable ? "trained" : "frozen";
   if (!row.batch_norm.empty()) text += ", " + row.batch_norm + " statistics";
   return row.parameters == 0 ? "" : text;
@@ -93,7 +93,7 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
                                    grouped(row.parameters), grouped(row.trainable_parameters),
                                    grouped(row.flops)};
     if (transfer) {
-      cells.insert(cells.end(), {weights_of(row), training_of(row) + plan.changes[i]});
+      cells.insert(cells.end(), {describe_weights(row), describe_training(row) + plan.changes[i]});
     }
     table.add(cells);
   }
@@ -106,7 +106,7 @@ void print_layers(const PlanReport& plan, std::ostream& out) {
 }
 
 // "about 12.3 GFLOP: 4.1 forward, 8.2 backward"
-std::string work_of(const PlanReport& plan, const StepWork& work) {
+std::string describe_work(const PlanReport& plan, const StepWork& work) {
   const auto gflop = [&](std::int64_t flops) {
     const auto samples = static_cast<double>(plan.steps->batch * plan.steps->accumulate);
     return short_number(static_cast<double>(flops) * samples / 1e9);
@@ -121,7 +121,7 @@ void print_stages(const PlanReport& plan, std::ostream& out) {
   out << "\nunfreeze\n";
   Table table({"after", "steps", "trainable", "in layers", "learning rate times", "work a step"},
               {1, 2, 3, 4});
-  const auto work = [&](const StepWork& one) { return plan.steps ? work_of(plan, one) : ""; };
+  const auto work = [&](const StepWork& one) { return plan.steps ? describe_work(plan, one) : ""; };
   table.add({"start", "0", grouped(plan.trainable), "", "1", plan.work ? work(*plan.work) : ""});
   for (const PlanReport::Stage& stage : plan.stages) {
     const bool never = plan.steps && stage.step >= plan.steps->total_steps;
@@ -134,11 +134,11 @@ void print_stages(const PlanReport& plan, std::ostream& out) {
 }
 
 // " (cat: 40, dog: 38)", of many classes the range alone.
-std::string counts_of(const PlannedData& data, Split split) {
+std::string describe_counts(const PlannedData& data, Split split) {
   const auto found = data.class_counts.find(to_string(split));
   if (found == data.class_counts.end()) return "";
   const std::vector<std::int64_t>& counts = found->second;
-  if (counts.size() > kMostClasses) {
+  if (counts.size() > kMaxClasses) {
     const auto [least, most] = std::minmax_element(counts.begin(), counts.end());
     return concat(" (", grouped(*least), " to ", grouped(*most), " a class)");
   }
@@ -157,7 +157,7 @@ void print_data(const PlanReport& plan, std::ostream& out) {
   } else {
     Table table({"", ""});
     for (const Split split : kSplits) {
-      table.add({to_string(split), samples(data.size(split)) + counts_of(data, split)});
+      table.add({to_string(split), samples(data.size(split)) + describe_counts(data, split)});
     }
     table.print(out, "  ");
     for (const std::string& warning : data.warnings) out << "  warning: " << warning << '\n';
@@ -195,7 +195,7 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
   if (steps.steps_per_epoch > 0) {
     table.add({"last step of an epoch", samples(steps.samples_of(steps.steps_per_epoch - 1))});
   }
-  if (plan.work) table.add({"work a step", work_of(plan, *plan.work)});
+  if (plan.work) table.add({"work a step", describe_work(plan, *plan.work)});
   table.print(out, "  ");
 }
 
@@ -288,7 +288,7 @@ void print_kept(const PlanReport& plan, std::ostream& out) {
   table.print(out, "  ");
 }
 
-std::string cut_of(const engine::FrozenPrefix& prefix) {
+std::string describe_cut(const engine::FrozenPrefix& prefix) {
   const std::int64_t row =
       prefix.shape().elements() * static_cast<std::int64_t>(size_of(prefix.type()));
   return concat("up to ", prefix.layer(),
@@ -297,7 +297,7 @@ std::string cut_of(const engine::FrozenPrefix& prefix) {
 }
 
 // "12.5 GiB of 79.1 GiB", of one GPU.
-std::string share_of(const DevicePlan& device) {
+std::string describe_share(const DevicePlan& device) {
   const std::int64_t mine = device.memory.total() / device.engine->count();
   const std::int64_t all = device.gpu->gpu.memory_bytes;
   return concat(bytes(mine), " of ", bytes(all), mine > all ? ": too much" : "",
@@ -337,15 +337,15 @@ void print_device(const PlanReport& plan, const DevicePlan& device, std::ostream
     table.add({"reordered weights", bytes(memory.derived)});
     if (memory.staging > 0) table.add({"batches and results", bytes(memory.staging)});
     if (memory.tables > 0) table.add({"tables", bytes(memory.tables)});
-    if (device.gpu != nullptr) table.add({"of a GPU's memory", share_of(device)});
+    if (device.gpu != nullptr) table.add({"of a GPU's memory", describe_share(device)});
     table.add({"compile time", fixed(device.compile_seconds, 3) + " s"});
     if (!device.sums.empty()) table.add({"gradients are summed", device.sums});
     if (const engine::FrozenPrefix* prefix = device.engine->prefix()) {
-      table.add({"frozen layers", cut_of(*prefix)});
+      table.add({"frozen layers", describe_cut(*prefix)});
       table.add({"their features", device.features});
     }
     if (device.keeps_features && plan.steps && plan.work) {
-      table.add({"work a step with them", work_of(plan, plan.work->with_features())});
+      table.add({"work a step with them", describe_work(plan, plan.work->with_features())});
     }
   }
   table.print(out, "  ");

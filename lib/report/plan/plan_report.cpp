@@ -24,7 +24,7 @@ namespace {
 namespace keys = config::keys;
 
 constexpr std::int64_t kMaxRatePoints = 11;
-constexpr std::int64_t kMostSamples = 100'000;  // of the learning rate, for its range
+constexpr std::int64_t kMaxSampledRates = 100'000;  // of the learning rate, for its range
 
 constexpr const char* kDefault = "default";
 
@@ -43,7 +43,7 @@ std::string describe(const config::Origin& origin) {
   return "";
 }
 
-std::vector<PlanReport::Setting> settings_of(const config::LoadedConfig& loaded) {
+std::vector<PlanReport::Setting> list_settings(const config::LoadedConfig& loaded) {
   std::vector<PlanReport::Setting> settings;
   for (const auto& [key, value] : config::leaves(loaded.config)) {
     const auto origin = loaded.origins.find(key);
@@ -66,8 +66,8 @@ std::int64_t workers_in_step(const cluster::Identity& who) {
   return train::has_parameter_servers(who) ? 1 : who.size;
 }
 
-// Of a trained parameter.
-std::int64_t slots_of(const config::Config& config) {
+// Returns the number of optimizer slots per trained parameter.
+std::int64_t count_slots(const config::Config& config) {
   return static_cast<std::int64_t>(
       graph::slots_of(optim::update_spec(config.optimizer).update).size());
 }
@@ -85,7 +85,7 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
       if (model[id].role == graph::Role::kStatistic) plan.statistics += model[id].shape.elements();
     }
   }
-  plan.slots = plan.trainable * slots_of(config);
+  plan.slots = plan.trainable * count_slots(config);
   plan.work = step_work(model, config);
 }
 
@@ -100,7 +100,7 @@ void add_rates(PlanReport& plan, const config::Config& config) {
     plan.rates.push_back({step, steps.epoch(step), rate(step)});
   }
   plan.lowest_rate = plan.highest_rate = plan.rates[0].rate;
-  const std::int64_t stride = std::max<std::int64_t>(1, steps.total_steps / kMostSamples);
+  const std::int64_t stride = std::max<std::int64_t>(1, steps.total_steps / kMaxSampledRates);
   for (std::int64_t step = 0; step <= last; step += stride) {
     plan.lowest_rate = std::min(plan.lowest_rate, rate(step));
     plan.highest_rate = std::max(plan.highest_rate, rate(step));
@@ -132,7 +132,7 @@ void add_stages(PlanReport& plan, const config::Config& config) {
       plan.changes[i] += concat("; after ", row.at, now[i].trainable ? " trained" : " frozen");
     }
     const bool never = plan.steps && row.step >= plan.steps->total_steps;
-    if (!never) plan.slots = std::max(plan.slots, row.trainable * slots_of(config));
+    if (!never) plan.slots = std::max(plan.slots, row.trainable * count_slots(config));
     plan.stages.push_back(row);
     before = now;
   }
@@ -165,8 +165,8 @@ void measure_later_stages(DevicePlan& device, const config::Config& config, cons
   }
 }
 
-Roofline roofline_of(const graph::Graph& model, const config::Config& config,
-                     const backend::Backend& backend, const backend::GpuModel& gpu) {
+Roofline compute_roofline(const graph::Graph& model, const config::Config& config,
+                          const backend::Backend& backend, const backend::GpuModel& gpu) {
   const compile::Options options = engine::compile_options(config, backend);
   const compile::FrozenSplit split = compile::split_frozen(model, options);
   const bool frozen = split.reason.empty();
@@ -232,7 +232,7 @@ PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data
   plan.who = who;
   plan.replicas = loaded.config.parallel.replicas;
   plan.evaluates_alone = !loaded.config.parallel.evaluate;
-  plan.settings = settings_of(loaded);
+  plan.settings = list_settings(loaded);
   plan.data = data;
   if (model) add_layers(plan, loaded.config, *model);
   if (data.size(Split::kTrain) > 0) {
@@ -267,7 +267,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
   device.chosen = backends.front()->chosen_settings();
   device.sums = engine::describe_sums(config.parallel, workers);
   if (!model) return device;
-  if (gpu != nullptr) device.roofline = roofline_of(*model, config, *backends.front(), *gpu);
+  if (gpu != nullptr) device.roofline = compute_roofline(*model, config, *backends.front(), *gpu);
   measure_later_stages(device, config, data, workers);
   const auto start = std::chrono::steady_clock::now();
   device.engine = std::make_unique<engine::Replicas>(*model, config, std::move(backends),

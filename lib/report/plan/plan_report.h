@@ -34,11 +34,11 @@ struct PlannedData {
   // Returns the number of samples of a split; 0 when there are none, or it is unknown.
   std::int64_t size(Split split) const;
 };
-// Opens the data set, which may settle data.normalize. When that fails, the sample is what the
-// config says, if it says enough: model.input and the classes.
+// Opens the data set, which may resolve data.normalize. When that fails, the sample follows from
+// model.input and the classes of the config, if both are given.
 PlannedData plan_data(config::Config& config);
 
-// The model, when enough is known to build it.
+// Returns the model, and nullopt when the sample is unknown.
 std::optional<graph::Graph> plan_model(const config::Config& config, const PlannedData& data);
 
 struct RatePoint {
@@ -85,8 +85,8 @@ cluster::Identity planned_workers(int size);
 PlanReport make_plan(const config::LoadedConfig& loaded, const PlannedData& data,
                      const std::optional<graph::Graph>& model, const cluster::Identity& who = {});
 
-// The part that depends on the machine. Without a model only the backend is known, and without the
-// device that the config asks for only what this machine lacks.
+// The part of a plan that depends on the machine. Without a model it has only the backend, and
+// without the device of the config only what this machine lacks.
 struct DevicePlan {
   std::string backend;
   std::string machine;             // its shape, of a CPU; "" of other devices
@@ -98,18 +98,19 @@ struct DevicePlan {
   std::string sums;      // how the replicas' gradients are summed; "" with one replica
   std::string features;  // what becomes of the features of frozen layers; "" without such layers
   bool keeps_features = false;  // of the training split
-  // Of a GPU that need not be here: its model, the steps of its training program, and their times.
+  // The plan of a GPU that need not be present: its model, the steps of its training program, and
+  // their times.
   const backend::GpuModel* gpu = nullptr;
   std::vector<backend::StepPlan> steps;
   std::optional<Roofline> roofline;
 };
-// `gpu`: the model that backend::plan_for_gpu() was told, or null.
+// `gpu` is the model that was passed to backend::plan_for_gpu(), or null.
 DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedData& data,
                        const config::Config& config, const cluster::Identity& who = {},
                        const backend::GpuModel* gpu = nullptr);
 
-// Bytes of a step with parameter servers. Pushed: gradients, and moving statistics before and after
-// the step. Pulled: parameters and statistics.
+// Return the bytes per step with parameter servers. Pushed are gradients, and moving statistics
+// before and after the step; pulled are parameters and statistics.
 std::int64_t pushed_bytes(const PlanReport& plan);
 std::int64_t pulled_bytes(const PlanReport& plan);
 

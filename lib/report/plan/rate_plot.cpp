@@ -35,8 +35,8 @@ struct Phase {
 };
 
 // What the schedule does in turn, cut off at the end of the training.
-std::vector<Phase> phases_of(const config::Schedule& schedule, double epochs,
-                             const optim::Length& length) {
+std::vector<Phase> list_phases(const config::Schedule& schedule, double epochs,
+                               const optim::Length& length) {
   std::vector<Phase> phases;
   const auto add = [&](const char* name, double end) {
     const double begin = phases.empty() ? 0 : phases.back().end;
@@ -65,7 +65,7 @@ class RatePlot {
                 static_cast<int>(steps.replicas)},
         rate_(train::learning_rate_of(config, steps)),
         epochs_(std::max(steps.epoch(steps.total_steps), 1e-9)),
-        phases_(phases_of(config.schedule, epochs_, length_)) {
+        phases_(list_phases(config.schedule, epochs_, length_)) {
     for (std::int64_t step = 0; step < steps.total_steps; ++step) {
       const double rate = rate_(step);
       if (rate > rate_(highest_)) highest_ = highest_end_ = step;
@@ -99,8 +99,8 @@ class RatePlot {
   }
 
  private:
-  double x_of(double epoch) const { return kLeft + (kRight - kLeft) * epoch / epochs_; }
-  double y_of(double rate) const { return kBottom - (kBottom - kTop) * rate / top_rate_; }
+  double to_x(double epoch) const { return kLeft + (kRight - kLeft) * epoch / epochs_; }
+  double to_y(double rate) const { return kBottom - (kBottom - kTop) * rate / top_rate_; }
 
   void text(double x, double y, const char* anchor, const char* kind, const std::string& what,
             const std::string& more = "") {
@@ -117,7 +117,7 @@ class RatePlot {
       const char* colour = phase.name == "warm-up" ? "#fdf1dc"
                            : phase.name == "decay" ? "#e8eef8"
                                                    : "#e6f2e6";
-      const double left = x_of(phase.begin), width = x_of(phase.end) - left;
+      const double left = to_x(phase.begin), width = to_x(phase.end) - left;
       out_ += concat("<rect class=\"phase\" x=\"", pixel(left), "\" y=\"", pixel(kTop),
                      "\" width=\"", pixel(width), "\" height=\"", pixel(kBottom - kTop),
                      "\" fill=\"", colour, "\"/>\n");
@@ -128,12 +128,12 @@ class RatePlot {
   void draw_ticks() {
     const double epoch_tick = tick_step(epochs_, 10);
     for (int i = 0; i * epoch_tick <= epochs_ * 1.0001; ++i) {
-      const double x = x_of(i * epoch_tick);
+      const double x = to_x(i * epoch_tick);
       line(x, kTop, x, kBottom + 5, "#cccccc");
       text(x, kBottom + 20, "middle", "x-tick", shortly(i * epoch_tick));
     }
     for (int i = 0; i * rate_tick_ <= top_rate_ * 1.0001; ++i) {
-      const double y = y_of(i * rate_tick_);
+      const double y = to_y(i * rate_tick_);
       line(kLeft - 5, y, kRight, y, "#cccccc");
       text(kLeft - 9, y + 4, "end", "y-tick", shortly(i * rate_tick_));
     }
@@ -146,8 +146,8 @@ class RatePlot {
     const std::int64_t stride = (steps_.total_steps + kMaxPlotPoints - 1) / kMaxPlotPoints;
     for (std::int64_t step = 0; step < steps_.total_steps;
          step += std::max<std::int64_t>(stride, 1)) {
-      out_ += concat(step == 0 ? "" : " ", pixel(x_of(steps_.epoch(step))), ',',
-                     pixel(y_of(rate_(step))));
+      out_ += concat(step == 0 ? "" : " ", pixel(to_x(steps_.epoch(step))), ',',
+                     pixel(to_y(rate_(step))));
     }
     out_ += "\"/>\n";
   }
@@ -158,7 +158,7 @@ class RatePlot {
     double last_x = -1e9, last_y = 0;
     for (const std::int64_t step : notable) {
       if (step < 0 || step >= steps_.total_steps) continue;
-      const double x = x_of(steps_.epoch(step)), y = y_of(rate_(step));
+      const double x = to_x(steps_.epoch(step)), y = to_y(rate_(step));
       // A label over another could not be read; the last step's is always wanted less.
       if (std::abs(x - last_x) < 60 && std::abs(y - last_y) < 16) continue;
       last_x = x;

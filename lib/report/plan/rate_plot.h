@@ -10,9 +10,9 @@ namespace trainer::report {
 
 // An SVG document of its own: the rate (linear, from 0) over epochs, warm-up, sustained and
 // decaying phases shaded and named, and the rate written at the first and last step, where the
-// highest begins and ends, and at the lowest. The curve is the element with id="rate": one point a
-// step, of long trainings every n-th, at most 4000. Ticks carry their numbers, so that points can
-// be read back.
+// highest begins and ends, and at the lowest. The curve is the element with id="rate": one point
+// per step, of long trainings every n-th, at most 4000. Ticks carry their numbers, so that points
+// can be read back.
 std::string rate_plot(const config::Config& config, const train::StepPlan& steps);
 
 }  // namespace trainer::report

@@ -17,7 +17,7 @@ namespace {
 namespace keys = config::keys;
 
 // "{scale: 1, mean: [1, 2, 3], ...}"
-std::string flow_of(const config::Normalize& normalize) {
+std::string write_flow(const config::Normalize& normalize) {
   config::Config config;
   config.data.normalize = normalize;
   std::string text;
@@ -27,7 +27,7 @@ std::string flow_of(const config::Normalize& normalize) {
   return text + "}";
 }
 
-std::string list_of(const Shape& shape) {
+std::string write_list(const Shape& shape) {
   std::string text;
   for (const std::int64_t dim : shape.dims()) text += concat(text.empty() ? "[" : ", ", dim);
   return text + "]";
@@ -46,7 +46,7 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
   const bool images = config::is_image_format(config.data.format);
   ResolvedValues values;
   values[keys::kRunDir] = {train::run_folder(config).string(), "name"};
-  values[keys::kNormalize] = {flow_of(config::normalize_of(config.data)),
+  values[keys::kNormalize] = {write_flow(config::normalize_of(config.data)),
                               config.data.preprocess ? keys::kPreprocess : "default"};
   if (!config.train.batch_size.is_automatic()) {
     values[keys::kEvaluateBatchSize] = {std::to_string(config.train.batch_size),
@@ -57,7 +57,7 @@ ResolvedValues resolve(const config::Config& config, const PlannedData& data,
                              who.size > 1 ? "several processes" : "one process"};
   if (data.sample) {
     const Shape& image = data.sample->image;
-    values[keys::kModelInput] = {list_of(image), images ? keys::kResize : "data"};
+    values[keys::kModelInput] = {write_list(image), images ? keys::kResize : "data"};
     values[keys::kChannels] = {std::to_string(image[2]), images ? "default" : "data"};
     values[keys::kNumClasses] = {std::to_string(data.sample->classes),
                                  config.data.classes.empty() ? "data" : keys::kClasses};

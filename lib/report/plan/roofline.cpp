@@ -10,14 +10,14 @@ namespace {
 using graph::Node;
 using graph::ValueId;
 
-constexpr double kUsualShare = 0.6;      // of a large product's rate, that convolutions reach
+constexpr double kProductShare = 0.6;    // of a large product's rate, that convolutions reach
 constexpr double kBandwidthShare = 0.9;  // that kernels reach
 constexpr double kScalarShare = 0.6;     // of the float32 rate, outside matrix products
 constexpr double kLaunch = 2e-6;         // seconds from one kernel of a CUDA graph to the next
 constexpr double kFloat = sizeof(float);
 
 template <class... Ops>
-bool is_one_of(const graph::Op& op) {
+bool holds_any(const graph::Op& op) {
   return (std::holds_alternative<Ops>(op) || ...);
 }
 
@@ -35,7 +35,7 @@ bool is_depthwise(const graph::Graph& graph, const Node& node) {
 }
 
 bool is_matrix_product(const graph::Graph& graph, const Node& node) {
-  return is_one_of<graph::Conv, graph::ConvBackwardData, graph::ConvBackwardWeights, graph::Dense,
+  return holds_any<graph::Conv, graph::ConvBackwardData, graph::ConvBackwardWeights, graph::Dense,
                    graph::DenseBackwardData, graph::DenseBackwardWeights>(node.op) &&
          !is_depthwise(graph, node);
 }
@@ -53,7 +53,7 @@ class Estimate {
     const double memory = bytes / (gpu_.bandwidth * kBandwidthShare);
     const double fast = std::max({flops / fastest, memory, kLaunch});
     const double slow =
-        std::max({flops / (fastest * (product ? kUsualShare : 1)), memory, kLaunch});
+        std::max({flops / (fastest * (product ? kProductShare : 1)), memory, kLaunch});
     const bool backward = node.phase == graph::Phase::kBackward;
     (backward ? layer.backward : layer.forward) += {fast, slow};
     layer.flops += flops;
@@ -61,7 +61,8 @@ class Estimate {
     if (memory >= fast) layer.memory_bound += fast;  // seconds, until the layer is whole
   }
 
-  // Of one kernel: every parameter, gradient and slot once, and the copies for the products anew.
+  // Returns the time of one kernel that moves every parameter, gradient and slot once and writes
+  // the copies for the products anew.
   TimeRange update() const {
     double bytes = 0;
     for (const Node& node : graph_.nodes) {
@@ -84,18 +85,18 @@ class Estimate {
     return (whole ? gpu_.tf32_rate : gpu_.half_rate) * gpu_.large_product;
   }
 
-  double bytes_of(ValueId id) const { return graph::bytes_of(graph_, id, samples_); }
+  double count_bytes(ValueId id) const { return graph::bytes_of(graph_, id, samples_); }
 
   // All operands once, and once more what a second pass of the CUDA backend's kernels reads.
   double traffic(const Node& node) const {
     double bytes = graph::traffic(graph_, node, samples_);
-    if (is_one_of<graph::BatchNorm>(node.op)) bytes += bytes_of(node.inputs[0]);
-    if (is_one_of<graph::BatchNormBackward>(node.op)) {
-      bytes += bytes_of(node.inputs[0]) + bytes_of(node.inputs[1]);
-      if (node.inputs.size() > 5) bytes += bytes_of(node.inputs[5]);
+    if (holds_any<graph::BatchNorm>(node.op)) bytes += count_bytes(node.inputs[0]);
+    if (holds_any<graph::BatchNormBackward>(node.op)) {
+      bytes += count_bytes(node.inputs[0]) + count_bytes(node.inputs[1]);
+      if (node.inputs.size() > 5) bytes += count_bytes(node.inputs[5]);
     }
     if (const auto* conv = std::get_if<graph::ConvBackwardWeights>(&node.op); conv && conv->bias) {
-      bytes += bytes_of(node.inputs[1]);
+      bytes += count_bytes(node.inputs[1]);
     }
     return bytes;
   }
@@ -106,7 +107,7 @@ class Estimate {
   const backend::GpuModel& gpu_;
 };
 
-Roofline::Layer& layer_of(Roofline& all, const std::string& name) {
+Roofline::Layer& find_layer(Roofline& all, const std::string& name) {
   for (Roofline::Layer& layer : all.layers) {
     if (layer.name == name) return layer;
   }
@@ -119,7 +120,7 @@ void add_graph(Roofline& all, const graph::Graph& graph, const Estimate& estimat
   for (const Node& node : graph.nodes) {
     if (node.phase != graph::Phase::kForward && node.phase != graph::Phase::kBackward) continue;
     if (std::holds_alternative<graph::Reshape>(node.op)) continue;
-    estimate.add(node, layer_of(all, node.name));
+    estimate.add(node, find_layer(all, node.name));
   }
 }
 

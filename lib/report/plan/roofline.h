@@ -35,10 +35,10 @@ struct Roofline {
   TimeRange step;    // all together
 };
 
-// Of a step of `samples` samples. `frozen`: the graph of frozen layers that runs before, or null.
-// `tf32`: whether float32 products are rounded to TF32. Every node takes the longer of its
-// arithmetic and its memory traffic, which counts the passes of the CUDA backend's kernels, and at
-// least a launch.
+// Returns the times of a step of `samples` samples. `frozen` is the graph of frozen layers that
+// runs before, or null. With `tf32`, float32 products are rounded to TF32. Every node takes the
+// longer of its arithmetic and its memory traffic, which counts the passes of the CUDA backend's
+// kernels, and at least a launch.
 Roofline roofline(const graph::Graph& training, const graph::Graph* frozen, std::int64_t samples,
                   bool tf32, const backend::GpuModel& gpu);
 

@@ -6,7 +6,7 @@
 namespace trainer::report {
 namespace {
 
-std::int64_t flops_of(const graph::Graph& graph, graph::Phase phase) {
+std::int64_t count_flops(const graph::Graph& graph, graph::Phase phase) {
   std::int64_t flops = 0;
   for (const graph::Node& node : graph.nodes) {
     if (node.phase == phase) flops += graph::flops(graph, node);
@@ -23,9 +23,9 @@ StepWork step_work(const graph::Graph& model, const config::Config& config) {
   const bool frozen = split.reason.empty();
   const graph::Graph training = compile::training_graph(frozen ? split.suffix : model, options);
   StepWork work;
-  if (frozen) work.frozen = flops_of(split.prefix, graph::Phase::kForward);
-  work.forward = flops_of(training, graph::Phase::kForward);
-  work.backward = flops_of(training, graph::Phase::kBackward);
+  if (frozen) work.frozen = count_flops(split.prefix, graph::Phase::kForward);
+  work.forward = count_flops(training, graph::Phase::kForward);
+  work.backward = count_flops(training, graph::Phase::kBackward);
   return work;
 }
 

@@ -8,18 +8,19 @@
 
 namespace trainer::report {
 
-// FLOPs of one sample, of convolutions and dense layers as graph::flops() counts them.
+// FLOPs of convolutions and dense layers for one sample, counted by graph::flops().
 struct StepWork {
-  std::int64_t frozen = 0;   // of the frozen layers at the start, which may be done once a sample
+  std::int64_t frozen =
+      0;  // of the frozen layers at the start, which may be computed once per sample
   std::int64_t forward = 0;  // of the others
-  // Gradients of what is trained, and of what lies between that and the loss.
+  // The gradients of trained parameters, and of all values between these and the loss.
   std::int64_t backward = 0;
 
   std::int64_t total() const { return frozen + forward + backward; }
   StepWork with_features() const { return {0, forward, backward}; }  // kept ones
 };
 
-// `model`: as of model::build_model.
+// Returns the arithmetic of the graph that model::build_model() returns.
 StepWork step_work(const graph::Graph& model, const config::Config& config);
 
 }  // namespace trainer::report
