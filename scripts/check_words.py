@@ -1,0 +1,168 @@
+#!/usr/bin/env python3
+"""Checks names, comments and messages for wording that CONTRIBUTING.md excludes, as far as a pattern can decide.
+
+    scripts/check_words.py [PATH...]     files and folders; those of CHECKED when none is named
+
+Prints a line per finding and fails when there is one. Config keys and fields of JSON and CSV files keep their names: they
+are texts in quotes without a space, which are not checked. A line that must keep a word ends with `// words: kept`.
+"""
+
+import pathlib
+import re
+import sys
+
+# What passes; grows until it is lib and apps.
+CHECKED = [
+    "lib/checkpoint",
+    "lib/cluster",
+    "lib/report",
+    "lib/server",
+]
+SOURCES = {".h", ".cpp", ".cu", ".cuh", ".inl", ".proto"}
+KEPT = "words: kept"
+
+# Algorithms of the standard library, and views that read well at the call. The names of other functions are verbs.
+NAMES_OF = {"all_of", "any_of", "none_of", "rank_of", "sha256_of", "index_of", "size_of", "name_of", "shape_of", "type_of"}
+
+# (pattern, what to write instead) for names in code.
+NAMES = [
+    (r"\bk(?:Most|Least|Few|Usual|Longest)(?=[A-Z_]|\b)\w*", "kMax, kMin or kDefault"),
+    (r"\b[a-z]\w*_an?_\w+", "'per': bytes_per_sample"),
+    (r"\b[A-Za-z]\w*[a-z]An?(?=[A-Z][a-z])\w+", "'Per': kBatchesPerCheck"),
+    # Where it is declared: behind a type, or as the name of a lambda.
+    (r"(?:(?<=\w )|(?<=[^ &][>&*] ))(?<!\breturn )(?<!\belse )(?:\w+::)*\w+_of(?=\()|\b\w+_of(?= = \[)",
+     "a verb (find_x, read_x, make_x) or a member"),
+    (r"\b\w*(?:[Aa]cquaint|[Ss]tranger|[Ss]ift(?:ed)?(?=\b|_|[A-Z]))\w*",
+     "connection, unauthenticated peer, selected"),
+]
+# (pattern, what to write instead) for comments and messages.
+THINGS = (r"(?:batch|block|bucket|byte|call|channel|chunk|class|column|core|device|epoch|file|gpu|group|host|image|lane|"
+          r"layer|line|node|op|parameter|process|push|rank|replica|row|run|sample|second|segment|server|socket|step|"
+          r"tensor|thread|value|worker)")
+COUNTED = r"(?:batches|bytes|calls|elements|files|images|joules|lines|ms|numbers|rounds|samples|steps|threads|times|values)"
+TEXTS = [
+    (r"\barticle [A-Z]\b|\b[Tt]he articles?\b", "the fact itself, or a link"),
+    (r"\b(?:tells?|told|say|says|said|knows|knew|hears?|heard|do(?:es)? not know)\b", "reports, prints, warns, has, receives"),
+    (r"\brefus(?:e|es|ed|al|als|ing)\b", "rejects"),
+    (r"(?<!\b[Tt]here )\b(?:is|are|was|were) no (?!longer\b|more\b)\w+", "'is not a'"),
+    (r"\b(?:[Ss]trangers?|[Aa]cquaintances?|[Ss]ifted)\b", "unauthenticated peer, connection, selected"),
+    (rf"\b(?:once|twice|one|two|three|[0-9]+|{COUNTED}|[Aa]n? \w+) an? {THINGS}\b", "'per'"),
+]
+# For the whole of a comment: it has no subject.
+COMMENTS = [(r"^(?:Of|As|Whether|Nor|Likewise,? (?:of|for))\b", "a sentence with subject and verb, or no comment")]
+
+TOKEN = re.compile(
+    r'(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<raw>R"(?P<d>[^()\\ ]*)\(.*?\)(?P=d)")|(?P<text>"(?:\\.|[^"\\\n])*")'
+    r"|(?P<char>'(?:\\.|[^'\\\n])')|(?P<directive>^[ \t]*#[ \t]*include[^\n]*)",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def line_of(text, offset):
+    return text.count("\n", 0, offset) + 1
+
+
+def blank(match):
+    return re.sub(r"[^\n]", " ", match.group())
+
+
+def join_comments(text):
+    """(offset, words) of each comment; lines that hold nothing else continue the comment of the line above."""
+    blocks = []
+    end = -1
+    for match in TOKEN.finditer(text):
+        if not match["comment"]:
+            continue
+        words = re.sub(r"^//+ ?|^/\*+|\*/$", "", match["comment"]).strip()
+        words = re.sub(r'"[^"]*"|`[^`]*`', lambda quoted: "x" * len(quoted.group()), words)  # a word that is meant as such
+        start = text.rfind("\n", 0, match.start()) + 1
+        alone = not text[start : match.start()].strip()
+        if alone and blocks and not text[end : match.start()].strip() and text.count("\n", end, match.start()) == 1 \
+                and blocks[-1][2]:
+            blocks[-1][1].append((match.start(), words))
+        else:
+            blocks.append([match.start(), [(match.start(), words)], alone])
+        end = match.end()
+    return [(parts, alone) for _, parts, alone in blocks]
+
+
+def find_in_words(parts, patterns, add):
+    """Looks for patterns in the lines of one comment or message, joined so that a phrase may go over two lines."""
+    joined = " ".join(words for _, words in parts)
+    for pattern, instead in patterns:
+        for match in re.finditer(pattern, joined):
+            at = 0
+            for offset, words in parts:
+                if match.start() < at + len(words) + 1:
+                    break
+                at += len(words) + 1
+            add(offset, match.group(), instead)
+
+
+def check_text(text):
+    """(line, found, instead) for everything that is wrong in a source."""
+    findings = set()
+    lines = text.split("\n")
+
+    def add(offset, found, instead):
+        number = line_of(text, offset)
+        if KEPT not in lines[number - 1]:
+            findings.add((number, found, instead))
+
+    code = TOKEN.sub(blank, text)
+    for pattern, instead in NAMES:
+        for match in re.finditer(pattern, code):
+            if match.group() not in NAMES_OF:
+                add(match.start(), match.group(), instead)
+    for parts, _ in join_comments(text):
+        find_in_words(parts, TEXTS + COMMENTS, add)
+    previous = None  # adjacent literals are one message
+    for match in TOKEN.finditer(text):
+        if match["text"] and " " in match["text"]:
+            part = (match.start(), match["text"][1:-1])
+            if previous and not text[previous[1] : match.start()].strip():
+                previous = (previous[0] + [part], match.end())
+            else:
+                if previous:
+                    find_in_words(previous[0], TEXTS, add)
+                previous = ([part], match.end())
+        elif match["raw"]:
+            find_in_words([(match.start(), match["raw"])], TEXTS, add)
+    if previous:
+        find_in_words(previous[0], TEXTS, add)
+    for match in re.finditer(r"^\s*\}[;,)]*[ \t]*//(?! namespace\b| words: kept)[^\n]*", text, re.MULTILINE):
+        add(match.start() + len(match.group()) - len(match.group().lstrip()), match.group().strip(),
+            "the comment above the item")
+    return sorted(findings)
+
+
+def sources_in(path):
+    if path.is_file():
+        return [path]
+    return sorted(file for file in path.rglob("*") if file.suffix in SOURCES)
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    paths = [pathlib.Path(argument) for argument in sys.argv[1:]] or [root / name for name in CHECKED]
+    missing = [str(path) for path in paths if not path.exists()]
+    if missing:
+        print(f"check_words: no such file or folder: {', '.join(missing)}", file=sys.stderr)
+        return 2
+    count = files = 0
+    for path in paths:
+        for file in sources_in(path):
+            files += 1
+            shown = file.relative_to(root) if file.is_absolute() and file.is_relative_to(root) else file
+            for number, found, instead in check_text(file.read_text()):
+                print(f"{shown}:{number}: '{found}': write {instead}", file=sys.stderr)
+                count += 1
+    if count:
+        print(f"check_words: {count} findings in {files} files", file=sys.stderr)
+        return 1
+    print(f"check_words: {files} files pass")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

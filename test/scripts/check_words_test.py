@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""scripts/check_words.py: planted wording of each kind is found at its line, plain code passes, and so does this repository."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# A line of a source, and what the finding must name.
+PLANTED = [
+    ("constexpr int kMostRows = 3;", "kMostRows"),
+    ("constexpr double kUsualShare = 0.9;", "kUsualShare"),
+    ("std::int64_t bytes_a_sample = 0;", "bytes_a_sample"),
+    ("constexpr int kBatchesALook = 4;", "kBatchesALook"),
+    ("std::vector<Row> rows_of(const Table& table);", "rows_of"),
+    ("const auto label_of = [](int i) { return i; };", "label_of"),
+    ("// The published value is that of article R.", "article R"),
+    ("// The server tells each worker the step.", "tells"),
+    ('throw DataError(path, "a file without samples is refused");', "refused"),
+    ('throw DataError(path, "the file is no archive");', "is no archive"),
+    ("// Two samples a thread are read at once.", "samples a thread"),
+    ("// Of the run.", "Of"),
+    ("// Whether it has ended.", "Whether"),
+    ("struct Acquaintance {};", "Acquaintance"),
+    ("}  // The next function sums.", "}  // The next function sums."),
+    ('warn("this rank knows "\n     "nothing");', "knows"),
+]
+PLAIN = """// Copies a sample. The name of a config key may contain any word: "said" is one.
+#include "graph/rows_of.h"
+namespace trainer {
+// The most rows that one block may have, which
+// is no longer a multiple of 16.
+constexpr int kMaxRows = 3, kMostly = 1;
+int rank_of(const Member& member);
+inline int sum(const Table& table) { return rows_of(table) + std::min(1, 2); }
+const auto field = R"(tells)";
+const char* const kNames[]{"refused", "knows"};
+}  // namespace trainer
+"""
+
+
+class CheckWords(unittest.TestCase):
+    def check(self, *paths):
+        done = subprocess.run([sys.executable, ROOT / "scripts/check_words.py", *paths], capture_output=True, text=True)
+        return done.returncode, done.stderr
+
+    def check_source(self, text):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "planted.cpp"
+            path.write_text(text)
+            code, errors = self.check(folder)
+            return code, errors.replace(folder + "/", "")
+
+    def test_each_planted_wording_is_found_at_its_line(self):
+        for line, found in PLANTED:
+            with self.subTest(line):
+                code, errors = self.check_source("#include <vector>\n\n" + line + "\n")
+                self.assertEqual(code, 1, errors)
+                self.assertIn(f"planted.cpp:3: '{found}': write ", errors)
+
+    def test_a_file_with_all_of_them_reports_all(self):
+        code, errors = self.check_source("\n\n".join(line for line, _ in PLANTED) + "\n")
+        self.assertEqual(code, 1)
+        for _, found in PLANTED:
+            self.assertIn(f"'{found}'", errors)
+
+    def test_plain_code_passes(self):
+        self.assertEqual(self.check_source(PLAIN.replace('R"(tells)"', '"tells"')), (0, ""))
+
+    def test_a_raw_string_is_a_message(self):
+        code, errors = self.check_source(PLAIN)
+        self.assertEqual(code, 1)
+        self.assertIn("planted.cpp:9: 'tells'", errors)
+
+    def test_a_phrase_over_two_comment_lines_is_found(self):
+        code, errors = self.check_source("// A folder that is\n// no run.\n")
+        self.assertEqual(code, 1)
+        self.assertIn("planted.cpp:1: 'is no run'", errors)
+
+    def test_a_kept_word_passes(self):
+        self.assertEqual(self.check_source("int words_of(int a);  // words: kept\n"), (0, ""))
+
+    def test_a_path_that_does_not_exist_is_an_error(self):
+        self.assertEqual(self.check("/nonexistent")[0], 2)
+
+    def test_this_repository(self):
+        self.assertEqual(self.check(), (0, ""))
+
+
+if __name__ == "__main__":
+    unittest.main()
