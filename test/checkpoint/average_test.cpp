@@ -69,7 +69,7 @@ TEST_CASE("a checkpoint that was removed leaves no mean, a damaged one is named"
   for (const Saved& damaged : {last[1], last[2]}) {
     const Bytes whole = read_file(damaged.path);
     Bytes part = whole;
-    part.resize(part.size() - 1);
+    part.pop_back();
     write_file_atomic(damaged.path, part);
     const bool is_newest = damaged.step == 30;
     CHECK_THROWS_WITH_AS(average_checkpoints(last), doctest::Contains(damaged.path.c_str()), Error);
