@@ -394,8 +394,8 @@ void Coordinator::check_silence() {
   for (std::size_t r = 0; r < ranks_.size(); ++r) {
     const Rank& rank = ranks_[r];
     if (rank.state != kPresent || now - rank.heard < options_.silence) continue;
-    const auto silent = std::chrono::duration_cast<Milliseconds>(now - rank.heard).count();
-    lose(static_cast<int>(r), concat("has been silent for ", static_cast<double>(silent / 100) / 10,
+    const auto tenths = (now - rank.heard) / Milliseconds(100);
+    lose(static_cast<int>(r), concat("has been silent for ", static_cast<double>(tenths) / 10,
                                      " s: it is stopped, or its host cannot be reached"));
   }
 }
