@@ -12,6 +12,7 @@ source scripts/build_functions.sh
 check_style() {
   say "style"
   scripts/check_layers.py
+  scripts/check_docs.py
   scripts/check_words.py
   scripts/format.sh --check
   # clang-tidy takes seconds per file: the latest changes are checked, and the count of files left out is printed. A

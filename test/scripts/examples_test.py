@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Every example of every --help is run, in a folder with small data and finished runs under the names that they use."""
+"""Runs every example of every --help and every command of README.md and of the guides in configs/.
+
+They run in a folder with small data and with finished runs under the names that they use.
+"""
 
 import os
 import pathlib
@@ -22,6 +25,9 @@ REPLACED = {
     "trainer man | man -l -": "trainer man",
 }
 RESULTS = {"trainer diff": (0, 5)}  # 5: the runs differ
+DOCUMENTS = [support.ROOT / "README.md", *sorted((support.ROOT / "configs").glob("*.md"))]
+# Lines of documents that the test runs: the program or the sweep script, with or without variables before it.
+COMMAND = re.compile(r"(\w+=(\"[^\"]*\"|\S+) )*(trainer|scripts/sweep\.sh) ")
 KERAS_FILE = "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224_no_top.h5"
 
 
@@ -55,6 +61,25 @@ def small(text):
     return re.sub(r"epochs: \d+, batch", "epochs: 2, batch", text)
 
 
+def code_blocks(path):
+    """The indented code blocks of a document, each a list of lines without indentation."""
+    blocks, fenced = [[]], False
+    for line in path.read_text().splitlines():
+        fenced ^= line.startswith("```")
+        if not fenced and line.startswith("    "):
+            blocks[-1].append(line[4:])
+        elif line.strip() and blocks[-1]:
+            blocks.append([])
+    return [block for block in blocks if block]
+
+
+def commands_of(path):
+    """The commands of a document that the test runs, without comments."""
+    joined = "\n".join("\n".join(block) for block in code_blocks(path)).replace("\\\n", " ")
+    lines = (re.sub(r"\s+#.*", "", line) for line in joined.splitlines())
+    return [re.sub(r"\s+", " ", line) for line in lines if COMMAND.match(line)]
+
+
 class Examples(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -73,6 +98,9 @@ class Examples(unittest.TestCase):
         # Two patients of the names that --group-by of the example reads.
         shutil.copy(state / "datasets/oct2017/train/DME/0.ppm", state / "datasets/oct2017/train/DME/DME-15307-1.ppm")
         pictures.draw(state / "photos", ["left", "right"], 10, 32, 3)
+        pictures.draw(state / "new_photos", ["left"], 2, 32, 4)
+        shutil.copy(state / "configs/mnist.yaml", state / "my.yaml")
+        (state / "secret").write_text("a secret of one job\n")
         write_npy(state / "digits.npy", 3)
         bin_folder = cls.work / "bin"
         bin_folder.mkdir()
@@ -80,7 +108,7 @@ class Examples(unittest.TestCase):
         (bin_folder / "sbatch").write_text("#!/bin/sh\ngrep -q '^#SBATCH --array'\n")
         (bin_folder / "sbatch").chmod(0o755)
         cls.environment = {**os.environ, "PATH": f"{bin_folder}:{os.environ['PATH']}", "DIGITS_DIR": str(cls.work / "digits"),
-                           "TRAINER_CUDA_PLUGIN": "/nonexistent"}
+                           "TRAINER": str(support.TRAINER), "TRAINER_CUDA_PLUGIN": "/nonexistent"}
         for variable in ("MNIST_DIR", "CATS_DOGS_DIR", "OCT_DIR", "WEIGHTS_DIR", "BATCH_SIZE", "NUM_GPUS"):
             cls.environment.pop(variable, None)
         cls.environment["WEIGHTS_DIR"] = str(cls.work / "weights")
@@ -140,6 +168,36 @@ class Examples(unittest.TestCase):
         for line in dict.fromkeys(lines):
             with self.subTest(line):
                 self.check(line)
+
+    def check_document(self, path):
+        """Runs the commands of a document in order in one folder, since later ones use what earlier ones leave."""
+        commands = commands_of(path)
+        name = str(path.relative_to(support.ROOT))
+        folder = self.work / name.replace("/", "_")
+        shutil.copytree(self.state, folder)
+        for line in commands:
+            with self.subTest(f"{name}: {line}"):
+                codes = next((codes for start, codes in RESULTS.items() if line.startswith(start)), (0,))
+                line = REPLACED.get(line, line).replace("scripts/sweep.sh", str(support.ROOT / "scripts/sweep.sh"))
+                line = line.replace("find batch-size", "find batch-size --most 64")
+                # Runs of the same name are there already.
+                line = re.sub(r"trainer (launch .*-- )?train (?!.*--resume).*", r"\g<0> --overwrite", line)
+                self.run_line(line, folder, codes)
+        return len(commands)
+
+    def test_documents(self):
+        counts = {str(path.relative_to(support.ROOT)): self.check_document(path) for path in DOCUMENTS}
+        self.assertGreaterEqual(counts["README.md"], 3)
+        guides = [name for name, count in counts.items() if name.startswith("configs/guide_") and count > 0]
+        self.assertGreaterEqual(len(guides), 9, counts)
+        self.assertGreaterEqual(sum(counts.values()), 45, counts)
+
+    def test_config_in_readme(self):
+        """The README's config is complete and valid."""
+        configs = [block for block in code_blocks(support.ROOT / "README.md") if block[0].startswith("name: ")]
+        self.assertEqual(len(configs), 1)
+        (self.state / "readme.yaml").write_text("\n".join(configs[0]) + "\n")
+        self.run_line("trainer validate readme.yaml", self.state, (0,))
 
 
 if __name__ == "__main__":

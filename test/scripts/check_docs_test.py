@@ -1,0 +1,98 @@
+#!/usr/bin/env python3
+"""scripts/check_docs.py must name each kind of mistake, and accept the tree as it is."""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+class CheckDocs(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.root = pathlib.Path(temporary.name)
+        self.write("README.md", "# A\n\n[guide](configs/guide.md), [part](configs/guide.md#a-part), [here](#a)\n")
+        self.write("configs/guide.md", "# Guide\n\n## A part\n\nRun `scripts/run.sh`:\n\n    scripts/run.sh x\n")
+        self.write("scripts/run.sh", "")
+        self.write("lib/decisions/base.md", "# base\n\n## One sum\n\nReason.\n")
+        self.write("lib/base/sum.cpp", "// lib/decisions/base.md#one-sum gives the reason.\n")
+
+    def write(self, name, text):
+        path = self.root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+    def check(self, root=None):
+        done = subprocess.run(
+            [sys.executable, ROOT / "scripts/check_docs.py", root or self.root], capture_output=True, text=True
+        )
+        return done.returncode, done.stderr
+
+    def fails(self, message):
+        code, text = self.check()
+        self.assertEqual(code, 1, text)
+        self.assertIn(message, text)
+
+    def test_good_tree(self):
+        self.assertEqual(self.check(), (0, ""))
+
+    def test_this_repository(self):
+        self.assertEqual(self.check(ROOT), (0, ""))
+
+    def test_missing_file(self):
+        self.write("configs/guide.md", "# Guide\n\n## A part\n\n![picture](loss.svg)\n")
+        self.fails("configs/guide.md:5: loss.svg: loss.svg does not exist")
+
+    def test_link_out_of_the_tree(self):
+        self.write("configs/guide.md", "# Guide\n\n## A part\n\n[host](../../../etc/passwd)\n")
+        self.fails("configs/guide.md:5: ../../../etc/passwd: ../../../etc/passwd does not exist")
+
+    def test_missing_anchor(self):
+        self.write("configs/guide.md", "# Guide\n\n```\n## A part\n```\n")
+        self.fails("README.md:3: configs/guide.md#a-part: configs/guide.md has no heading #a-part")
+
+    def test_missing_anchor_of_the_same_file(self):
+        self.write("configs/guide.md", "# Guide\n\n## A part\n\n[top](#guid)\n")
+        self.fails("configs/guide.md:5: guide.md#guid: guide.md has no heading #guid")
+
+    def test_link_in_a_code_block_is_text(self):
+        self.write("configs/guide.md", "# Guide\n\n## A part\n\n    freeze[:-4](x)\n\n`[a](b)`\n")
+        self.assertEqual(self.check(), (0, ""))
+
+    def test_path_in_code(self):
+        self.write("scripts/README.md", "Run `scripts/gone.sh`.\n")
+        self.fails("scripts/README.md:1: scripts/gone.sh does not exist")
+        self.write("scripts/README.md", "Run:\n\n    X=1 scripts/gone.sh\n")
+        self.fails("scripts/README.md:3: scripts/gone.sh does not exist")
+
+    def test_decision_that_the_code_links_to(self):
+        self.write("lib/base/sum.cpp", "// lib/decisions/base.md#one-sum, lib/decisions/base.md#two-sums\n")
+        self.fails("lib/base/sum.cpp:1: lib/decisions/base.md#two-sums: lib/decisions/base.md has no heading #two-sums")
+
+    def test_decision_without_a_link(self):
+        self.write("lib/base/sum.cpp", "")
+        self.fails("lib/decisions/base.md: no file of lib/ links to #one-sum")
+
+    def test_walk(self):
+        self.write("lib/README.md", "**A sum** (1 files; 3 before)\n1. `base/sum.cpp`: all of it.\n")
+        self.assertEqual(self.check(), (0, ""))
+        self.write("lib/README.md", "**A sum** (2 files; 3 before)\n1. `base/sum.cpp`: all of it.\n")
+        self.fails("lib/README.md: A sum: 1 files in the list, 2 in its title")
+        self.write("lib/README.md", "**A sum** (1 files; 3 before)\n1. `base/gone.cpp`: all of it.\n")
+        self.fails("lib/README.md:2: base/gone.cpp does not exist")
+        self.write("lib/README.md", "**A sum** (11 files; 30 before)\n" + "1. `base/sum.cpp`: all of it.\n" * 11)
+        self.fails("lib/README.md: A sum: 11 files; at most 10")
+
+    def test_long_readme(self):
+        self.write("README.md", "text\n" * 120)
+        self.assertEqual(self.check(), (0, ""))
+        self.write("README.md", "text\n" * 121)
+        self.fails("README.md: 121 lines; at most 120")
+
+
+if __name__ == "__main__":
+    unittest.main()
