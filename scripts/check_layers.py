@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Holds lib/ against the dependency table in lib/README.md.
+"""Checks lib/ against the dependency table in lib/README.md.
 
 Fails on
   - a folder of lib/ that the table does not have, and a row that may include a folder listed after it;
@@ -9,8 +9,8 @@ Fails on
   - a folder named in DEPENDS of lib/<folder>/CMakeLists.txt that the row does not allow, and one that is
     included but not named there;
   - a third-party header outside the folder that owns the library;
-  - a file of lib/decisions/ that is not named <folder>/<topic>.md after a folder of lib/, or one within it, or is
-    not a title "# DATE Title" and at most nine more lines.
+  - a file of lib/decisions/ that is not named <folder>.md after a folder of the table, or does not begin with
+    "# <folder>: decisions".
 
     scripts/check_layers.py [ROOT]
 """
@@ -33,7 +33,6 @@ OWNERS = {
 }
 SOURCES = {".h", ".cpp", ".cu", ".cuh"}
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)', re.MULTILINE)
-TITLE = re.compile(r"# \d{4}-\d{2}-\d{2} \S")
 PUBLIC = re.compile(r"^Public inner folders:(.*?)(?:\n\n|\Z)", re.MULTILINE | re.DOTALL)
 LIBRARY = re.compile(r"^\s*trainer_library\(\s*(\w+)([^)]*)\)", re.MULTILINE)
 
@@ -125,15 +124,10 @@ def check_depends(folder, row, used, folders, errors, root):
 def check_decisions(folder, rows, root, errors):
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         place = path.relative_to(root)
-        about = path.parent.relative_to(folder)
-        if path.suffix != ".md" or (about.parts or ("",))[0] not in rows or not (root / "lib" / about).is_dir():
-            errors.append(f"{place}: a decision is lib/decisions/<folder>/<topic>.md, with a folder of the table")
-            continue
-        lines = path.read_text().splitlines()
-        if not lines or not TITLE.match(lines[0]):
-            errors.append(f"{place}:1: the first line must be '# YYYY-MM-DD Title'")
-        if len(lines) > 10:
-            errors.append(f"{place}: {len(lines)} lines; a decision has at most 10")
+        if path.suffix != ".md" or path.parent != folder or path.stem not in rows:
+            errors.append(f"{place}: decisions are in lib/decisions/<folder>.md, with a folder of the table")
+        elif path.read_text().splitlines()[:1] != [f"# {path.stem}: decisions"]:
+            errors.append(f"{place}:1: the first line must be '# {path.stem}: decisions'")
 
 
 def check(root):

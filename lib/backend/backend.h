@@ -1,4 +1,5 @@
 // Executes graphs. A backend holds the variables of a model and compiles graphs to executables.
+// Reasons: lib/decisions/backend.md#a-call-is-launched-and-its-results-are-read-later.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Opens the CUDA backend, a separate library, when GPUs are asked for. A process without GPUs loads
 // no CUDA library.
+// Reasons: lib/decisions/backend.md#the-cuda-backend-is-a-plugin.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,6 @@
 // Layout of what the ranks of a group exchange for one update, the same in every backend: the flat
 // gradients in buckets, and after the last bucket a trailer of numbers.
+// Reasons: lib/decisions/backend.md#ordered-sums-follow-a-binary-tree.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // Files: whole reads, atomic writes, checksums. Every file the program leaves goes through here or
 // follows the same rule: written under a temporary name, synced, renamed.
+// Reasons: lib/decisions/base.md#only-regular-files-are-replaced-by-a-rename.
 #pragma once
 
 #include <cstdint>

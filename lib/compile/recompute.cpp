@@ -9,6 +9,7 @@
 // lies between is computed again, by the same nodes, just before backward needs it (Chen et al.,
 // "Training Deep Nets with Sublinear Memory Cost", 2016). A segment may end wherever a single value
 // is all that later nodes take. Of the ways to cut, the one with the smallest peak is taken.
+// Reasons: lib/decisions/compile.md#recomputed-segments-are-chosen-by-simulation.
 namespace trainer::compile {
 namespace {
 

@@ -81,6 +81,7 @@ LoadedConfig parse_config(const std::string& text, const std::string& file,
 // trusted: the config cannot extend a file or read an environment variable (both are errors), and
 // nothing is written into folders that it names (Data::folders). `overrides` are the user's own;
 // only they read `environment`.
+// Reasons: lib/decisions/config.md#a-recorded-config-has-fewer-rights.
 LoadedConfig parse_recorded_config(const std::string& text, const std::string& file,
                                    const std::vector<Override>& overrides = {},
                                    const Environment& environment = {});

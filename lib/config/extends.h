@@ -1,6 +1,7 @@
 // Files that build on others. `extends: FILE` takes over all that FILE gives, which the file's own
 // keys then replace: maps key by key, lists and single values as a whole. Top-level keys that begin
 // with "x-" are left out of the config; they hold what anchors of YAML refer to.
+// Reasons: lib/decisions/config.md#a-config-extends-another-as-a-tree.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // Counts, reports and replaces the files of a split that cannot be read.
+// Reasons: lib/decisions/data.md#damage-does-not-change-the-order.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The frozen layers at the start of a model as a separate program: images -> features.
+// Reasons: lib/decisions/engine.md#the-frozen-prefix-is-its-own-program.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Files to which runs append rows, one row for each step and split.
+// Reasons: lib/decisions/hooks.md#rows-of-long-runs.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The Normalization layer that Keras's EfficientNet starts with, for what data.preprocess does
 // here. Internal to model.
+// Reasons: lib/decisions/model.md#efficientnet-is-exported-without-imagenets-rescaling.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
 // A parameter server: holds a shard of a model's parameters and optimizer slots, and updates it
 // with the gradients of the workers in the order in which they arrive.
+// Reasons: lib/decisions/server.md#server-0-numbers-the-updates.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
 // The training loop.
+// Reasons: lib/decisions/train.md#steps-in-flight.
 #pragma once
 
 #include <functional>

@@ -80,26 +80,20 @@ class CheckLayers(unittest.TestCase):
         self.fails("lib/extra: not in the table")
 
     def test_decisions(self):
-        self.write("lib/decisions/graph/names.md", "# 2026-01-02 Names\n" + "why\n" * 9)
+        self.write("lib/decisions/graph.md", "# graph: decisions\n\n## Names\n\nReason.\n")
         self.assertEqual(self.check(), (0, ""))
-        self.write("lib/decisions/graph/names.md", "# 2026-01-02 Names\n" + "why\n" * 10)
-        self.fails("lib/decisions/graph/names.md: 11 lines")
-        self.write("lib/decisions/graph/names.md", "# Names\n")
-        self.fails("lib/decisions/graph/names.md:1: the first line must be")
+        self.write("lib/decisions/graph.md", "# Names\n")
+        self.fails("lib/decisions/graph.md:1: the first line must be '# graph: decisions'")
+        self.write("lib/decisions/graph.md", "")
+        self.fails("lib/decisions/graph.md:1: the first line must be '# graph: decisions'")
 
-    def test_decision_of_an_inner_folder(self):
-        self.write("lib/decisions/graph/ops/names.md", "# 2026-01-02 Names\n")
-        self.fails("lib/decisions/graph/ops/names.md: a decision is lib/decisions/<folder>/<topic>.md")
-        self.write("lib/graph/ops/pool.cpp", "")
-        self.assertEqual(self.check(), (0, ""))
-
-    def test_decision_in_no_folder(self):
-        self.write("lib/decisions/names.md", "# 2026-01-02 Names\n")
-        self.fails("lib/decisions/names.md: a decision is lib/decisions/<folder>/<topic>.md")
+    def test_decision_in_an_inner_folder(self):
+        self.write("lib/decisions/graph/names.md", "# graph: decisions\n")
+        self.fails("lib/decisions/graph/names.md: decisions are in lib/decisions/<folder>.md")
 
     def test_decision_of_unknown_folder(self):
-        self.write("lib/decisions/extra/names.md", "# 2026-01-02 Names\n")
-        self.fails("lib/decisions/extra/names.md: a decision is")
+        self.write("lib/decisions/extra.md", "# extra: decisions\n")
+        self.fails("lib/decisions/extra.md: decisions are in lib/decisions/<folder>.md")
 
     def test_row_that_points_forward(self):
         self.write("lib/README.md", TABLE.replace("| base | helpers | - |", "| base | helpers | graph |"))

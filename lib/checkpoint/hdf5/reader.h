@@ -1,5 +1,6 @@
 // The groups, texts and tensors of an HDF5 file as Keras and h5py write it by default. Internal to
 // checkpoint.
+// Reasons: lib/decisions/checkpoint.md#the-hdf5-reader-is-our-own.
 #pragma once
 
 #include <map>

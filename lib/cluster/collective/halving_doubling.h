@@ -1,4 +1,5 @@
 // The sum in the order of a binary tree over the ranks. Inside the folder.
+// Reasons: lib/decisions/cluster.md#halving-doubling-starts-with-the-nearest-rank.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // The coordinator on rank 0: the members, a store of keys, and failures. Inside the folder.
+// Reasons: lib/decisions/cluster.md#rank-0-detects-failures.
 #pragma once
 
 #include <atomic>

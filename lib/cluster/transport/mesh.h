@@ -1,4 +1,5 @@
 // A Gloo context on connections of our own. Inside the folder.
+// Reasons: lib/decisions/cluster.md#gloo-runs-on-our-connections.
 #pragma once
 
 #include <gloo/context.h>

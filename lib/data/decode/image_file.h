@@ -1,4 +1,5 @@
 // Image files: reading, telling the kind, decoding.
+// Reasons: lib/decisions/data.md#image-decoders.
 #pragma once
 
 #include <cstdint>

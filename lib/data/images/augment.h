@@ -1,4 +1,5 @@
 // Random changes of training images.
+// Reasons: lib/decisions/data.md#augmentation-stays-in-the-loader.
 #pragma once
 
 #include <optional>

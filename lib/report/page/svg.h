@@ -1,4 +1,5 @@
 // Line charts as static SVG: no script, no network, light and dark as the reader prefers.
+// Reasons: lib/decisions/report.md#charts-are-static-svg.
 #pragma once
 
 #include <string>

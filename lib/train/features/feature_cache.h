@@ -1,4 +1,5 @@
 // The kept features of a frozen prefix, as data sets.
+// Reasons: lib/decisions/train.md#cached-features.
 #pragma once
 
 #include <map>

@@ -1,4 +1,5 @@
 // Stages of a run, which freeze different layers: model.backbone.unfreeze.
+// Reasons: lib/decisions/train.md#frozen-layers-are-a-function-of-the-step.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Divides a run into steps. No other code does so.
+// Reasons: lib/decisions/train.md#the-step-is-the-only-counter.
 #pragma once
 
 #include <cstdint>

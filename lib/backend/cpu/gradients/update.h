@@ -1,5 +1,6 @@
 // The update phase: gradients are summed, clipped and applied in one pass over the flat buffers,
 // each worker on a slice of its own.
+// Reasons: lib/decisions/backend.md#gradients-are-summed-once.
 #pragma once
 
 #include <memory>

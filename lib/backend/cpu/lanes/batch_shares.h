@@ -1,4 +1,5 @@
 // How the samples of a call are divided among workers and cut into micro-batches.
+// Reasons: lib/decisions/backend.md#threads-split-the-batch.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 //
 // A joint layer meets the other workers in each pass, so that all workers need the same number of
 // micro-batches.
+// Reasons: lib/decisions/backend.md#lanes-share-the-largest-dense-layers.
 #pragma once
 
 #include <cstdint>

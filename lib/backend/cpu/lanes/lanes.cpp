@@ -34,7 +34,7 @@ Gradients count_gradients(const graph::Graph& graph, const CpuVariables& variabl
 }
 
 // A lane of k threads is k^0.75 times as fast as a lane of one: about 1.7 times for two threads, as
-// measured with MobileNetV2 and ResNet50 (lib/decisions/backend/threads_of_a_lane.md).
+// measured with MobileNetV2 and ResNet50 on up to two threads.
 constexpr double kThreadsOfLane = 0.75;
 // More lanes are taken unless, by this model, they need over 1 / 0.85 of the least time.
 constexpr double kTolerance = 0.85;

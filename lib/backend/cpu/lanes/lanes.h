@@ -1,4 +1,5 @@
 // How many lanes a program runs on: micro-batches computed side by side, each by one worker.
+// Reasons: lib/decisions/backend.md#threads-split-the-batch.
 #pragma once
 
 #include <cstdint>

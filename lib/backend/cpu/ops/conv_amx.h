@@ -1,4 +1,5 @@
 // Convolutions of stride 1 in bfloat16 by our own kernels on AMX (simd/amx.h).
+// Reasons: lib/decisions/backend.md#amx-convolutions-are-direct.
 #pragma once
 
 #include "backend/cpu/lowering.h"

@@ -1,4 +1,5 @@
 // Convolutions 3x3 of stride 1 in float32 by our own Winograd kernels (simd/winograd*.inl).
+// Reasons: lib/decisions/backend.md#winograd-or-direct-convolution.
 #pragma once
 
 #include "backend/cpu/lowering.h"

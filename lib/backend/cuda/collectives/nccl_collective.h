@@ -1,4 +1,5 @@
 // Sums over ranks with a device each, by NCCL.
+// Reasons: lib/decisions/backend.md#nccl-does-not-block-and-is-aborted.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,5 @@
 // Device work captured once and replayed as one CUDA graph.
+// Reasons: lib/decisions/backend.md#a-step-is-one-cuda-graph.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,6 +1,7 @@
 // How host code of this folder starts kernels, and what it needs to lay them out. The .cu files are
 // compiled by nvcc for GPUs, and by g++ for tests, which run them on the processor
 // (test/cuda/simt).
+// Reasons: lib/decisions/backend.md#kernels-compile-for-the-gpu-and-the-cpu.
 #pragma once
 
 #include <cuda_runtime_api.h>

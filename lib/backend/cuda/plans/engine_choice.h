@@ -1,4 +1,5 @@
 // The choice of one of cuDNN's engines for an operation graph.
+// Reasons: lib/decisions/backend.md#heuristics-choose-cudnns-engines.
 #pragma once
 
 #include <cstdint>
