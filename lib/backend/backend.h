@@ -196,7 +196,9 @@ struct ReductionOptions {
   // refuses a graph with batch norm in training form.
   bool ordered = false;
   std::int64_t micro_batches = 8;  // a power of two, which the ranks divide
-  // Gradients are reduced in buckets of about this size while backward runs; 0: all after it.
+  // Gradients are reduced in buckets of about this size while backward runs; 0: all after it. Ranks
+  // in one process reduce after backward by default: memory has no latency to hide, and the thread
+  // that reduces takes a core from the computation.
   std::int64_t bucket_bytes = 0;
 };
 

@@ -26,7 +26,9 @@ class Sampler {
   Sampler(std::int64_t size, std::uint64_t seed, bool shuffle);
   // Shuffled and balanced: the numbers of samples of two classes in an epoch differ by at most one.
   // The samples of a small class repeat, their counts differing by at most one; of a large class
-  // each epoch has a random subset. `labels`: the class of each sample, at least 0.
+  // each epoch has a random subset. Drawing with replacement (PyTorch's WeightedRandomSampler)
+  // would leave out a third of a rare class in each epoch. `labels`: the class of each sample, at
+  // least 0.
   Sampler(std::span<const std::int32_t> labels, std::uint64_t seed);
   std::int64_t size() const { return size_; }
   std::int64_t index(std::int64_t epoch, std::int64_t position) const;

@@ -197,6 +197,7 @@ void Engine::launch(const HostBatch& batch, const backend::Scalars& scalars) {
   call.samples = batch.samples;
   const Clock::time_point start = Clock::now();
   // The call that was here before is done: its result was read.
+  // Uploads have a stream of their own, so that they run while the device works on the call before.
   backend::Stream& uploads = upload_stream_ ? *upload_stream_ : *stream_;
   const auto [given, labels] = bring(batch, target_bytes_, call.inputs, uploads);
   uploads.record(*call.uploaded);

@@ -1,4 +1,5 @@
-// A sweep: one run a point of a grid, each a process of its own.
+// A sweep trains one run per point of a grid, each in a process of its own, so that a crash or a
+// kill ends one point and not the sweep, and the memory of one point never burdens the next.
 //
 //   <sweep>/sweep.json     config, axes and points, for `trainer report` and later sweeps
 //   <sweep>/<point>/       the run of a point, and errors.log, the last process's complaints
