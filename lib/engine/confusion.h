@@ -1,4 +1,5 @@
 // Which classes were taken for which.
+// Reasons: lib/decisions/engine.md#confusion-matrices-are-sparse.
 #pragma once
 
 #include <cstddef>

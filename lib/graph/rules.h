@@ -17,7 +17,7 @@
 //       The index of the input whose memory the output shares, or -1.
 //
 // The functions of graph.h apply the rules to any op. There is no default: an op that lacks a rule
-// does not compile.
+// does not compile. Reasons: lib/decisions/graph.md#every-op-writes-out-all-its-rules.
 #pragma once
 
 #include <cstdint>

@@ -142,6 +142,7 @@ class Hook {
   virtual Request on_evaluation(const Evaluation&) { return Request::kContinue; }
   // Called before a checkpoint of the current step becomes visible. A resumed run continues the
   // files of hooks at that step: all that they hold up to it must be on the disk on return.
+  // Reasons: lib/decisions/hooks.md#files-of-a-run-are-synced-before-its-checkpoint.
   virtual void before_checkpoint() {}
   // Called after the checkpoint has its name.
   virtual void on_checkpoint(const Path&) {}
