@@ -86,7 +86,7 @@ class FilesOfOps(unittest.TestCase):
         structs = self.file_names("lib/graph/ops", ".h", r"^struct (\w+)")
         lowered = self.file_names("lib/backend/cuda/lower", ".cpp", r"\blower\(const graph::(\w+)&")
         self.assertGreater(len(self.ops()), 40)
-        self.assertEqual({op: lowered.get(op) for op in self.ops()}, {op: structs.get(op) for op in self.ops()})
+        self.assertEqual({op: lowered.get(op) for op in self.ops()}, {op: structs[op] for op in self.ops()})
 
 
 if __name__ == "__main__":
