@@ -53,7 +53,7 @@ inline std::vector<std::unique_ptr<backend::Backend>> open_test_backends(std::in
   backend::DeviceOptions options;
   options.kind = DeviceKind::kCpu;
   options.replicas = replicas;
-  options.settings = {{"parallel.threads", std::to_string(replicas)}};
+  options.cpu.threads = replicas;
   return open_test_backends(options);
 }
 
