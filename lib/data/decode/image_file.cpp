@@ -56,6 +56,11 @@ ImageKind kind_of(EncodedBytes file, const std::string& path) {
 void check_size(const std::string& path, const ImageInfo& info, const ImageLimits& limits) {
   const char* kind = to_string(info.kind);
   if (info.height < 1 || info.width < 1) throw DataError(path, concat(kind, ": has no pixels"));
+  if (info.height > kMaxImageSide || info.width > kMaxImageSide) {
+    throw DataError(path, concat(kind, ": has ", info.width, " x ", info.height,
+                                 " pixels; a side may have at most ", kMaxImageSide,
+                                 ", whatever data.max_pixels is; cut the image into parts"));
+  }
   if (std::int64_t{info.height} * info.width <= limits.max_pixels) return;
   throw DataError(path,
                   concat(kind, ": has ", info.width, " x ", info.height, " pixels, more than ",

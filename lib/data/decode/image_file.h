@@ -27,6 +27,10 @@ struct ImageLimits {
   std::int64_t max_file_size = 256 << 20;
 };
 
+// The longest side that is decoded. A decoder holds a few rows, pointers to all rows and weights
+// for each pixel of a side beside the image, so that sides need a limit of their own.
+inline constexpr int kMaxImageSide = 1'000'000;
+
 // An encoded image: a file, or a part of one that holds many.
 struct StoredImage {
   Path path;

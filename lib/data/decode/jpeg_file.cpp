@@ -212,9 +212,29 @@ ImageInfo info_of(int height, int width, int components, int orientation) {
   return info;
 }
 
+// A file of several scans needs the coefficients of the whole image in memory, and each scan visits
+// them. A small file that claims a large image is made to waste both.
+void check_coefficients(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size) {
+  auto& cinfo = decoder.cinfo;
+  if (!jpeg_has_multiple_scans(&cinfo)) return;
+  constexpr std::uint64_t kMaxBytes = 384 << 20, kMaxExpansion = 64;
+  std::uint64_t blocks = 0;
+  for (int i = 0; i < cinfo.num_components; ++i) {
+    const jpeg_component_info& component = cinfo.comp_info[i];
+    blocks += std::uint64_t{component.width_in_blocks} * component.height_in_blocks;
+  }
+  const std::uint64_t bytes = blocks * sizeof(JBLOCK);
+  if (bytes <= kMaxBytes + file_size * kMaxExpansion) return;
+  throw DataError(path, concat("JPEG: has several scans, which need ", bytes >> 20,
+                               " MiB to decode, but only ", file_size,
+                               " bytes; it is made to waste memory, or convert it to a baseline "
+                               "JPEG"));
+}
+
 // Decodes the image of a decoder that has read its header.
 std::string decode_rest(LibjpegDecoder& decoder, const std::string& path, std::size_t file_size,
                         int channels, int reduce, Pixels& out) {
+  check_coefficients(decoder, path, file_size);
   if (!decoder.start(channels, reduce)) fail(decoder, path);
   const auto& cinfo = decoder.cinfo;
   const bool cmyk = cinfo.out_color_space == JCS_CMYK;

@@ -8,9 +8,10 @@
 
 namespace trainer::data {
 
-// Pixels, row by row, packed. Memory is kept when a smaller image follows.
+// Pixels, row by row, packed. Memory of up to kMaxKeptBytes is kept when a smaller image follows.
 class Pixels {
  public:
+  static constexpr std::size_t kMaxKeptBytes = 64 << 20;
   Pixels() = default;
   Pixels(int height, int width, int channels) { reset(height, width, channels); }
   // The content is undefined afterwards.
@@ -20,6 +21,8 @@ class Pixels {
   int channels() const { return channels_; }
   std::size_t row_bytes() const { return static_cast<std::size_t>(width_) * channel_count(); }
   std::size_t size() const { return row_bytes() * static_cast<std::size_t>(height_); }
+  // The memory that it holds.
+  std::size_t capacity() const { return capacity_; }
   std::uint8_t* data() { return memory_.get(); }
   const std::uint8_t* data() const { return memory_.get(); }
   std::uint8_t* row(int y) { return data() + static_cast<std::size_t>(y) * row_bytes(); }

@@ -66,10 +66,13 @@ int on_warning(TIFF*, void* source, const char*, const char* format, va_list arg
 }
 
 TIFF* open(TiffSource& source) {
-  constexpr tmsize_t kMostMemory = tmsize_t{1} << 30;  // of one strip, tile or table
+  // Of one strip, tile or table: a small file that claims a large one is made to waste memory.
+  constexpr std::uint64_t kMinMemory = 64 << 20, kMaxMemory = 1 << 30, kMaxExpansion = 64;
+  const auto most_memory =
+      static_cast<tmsize_t>(std::clamp(source.file.size() * kMaxExpansion, kMinMemory, kMaxMemory));
   TIFFOpenOptions* options = TIFFOpenOptionsAlloc();
   if (options == nullptr) throw std::bad_alloc();
-  TIFFOpenOptionsSetMaxSingleMemAlloc(options, kMostMemory);
+  TIFFOpenOptionsSetMaxSingleMemAlloc(options, most_memory);
   TIFFOpenOptionsSetErrorHandlerExtR(options, on_error, &source);
   TIFFOpenOptionsSetWarningHandlerExtR(options, on_warning, &source);
   // m: not mapped into memory, in which the file lies anyway.

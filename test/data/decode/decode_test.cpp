@@ -355,4 +355,49 @@ TEST_CASE("the orientation is found in either byte order and nowhere beyond the 
   for (std::size_t size = 0; size < 28; ++size) CHECK(found(little.substr(0, size)) == 1);
 }
 
+TEST_CASE("image file: a side longer than any image has, refused whatever max_pixels is") {
+  const Bytes long_side{0x05, 0xF5, 0xE1, 0}, one{0, 0, 0, 1};  // 100,000,000
+  for (const auto& [width, height] : {std::pair(long_side, one), std::pair(one, long_side)}) {
+    Bytes png{0x89, 'P', 'N', 'G', 13, 10, 26, 10, 0, 0, 0, 13, 'I', 'H', 'D', 'R'};
+    png.insert(png.end(), width.begin(), width.end());
+    png.insert(png.end(), height.begin(), height.end());
+    png.insert(png.end(), {8, 2, 0, 0, 0, 0, 0, 0, 0});
+    CHECK(error_of(png, {1'000'000'000, 1 << 20}).find("a side may have at most 1000000") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("pixels: after a large image, no more memory is kept than a smaller one needs") {
+  Pixels pixels(10'000, 10'000, 3);
+  CHECK(pixels.capacity() == 300'000'000);
+  pixels.reset(100, 100, 3);
+  CHECK(pixels.capacity() == 30'000);
+  pixels.reset(1000, 1000, 3);
+  pixels.reset(10, 10, 3);
+  CHECK(pixels.capacity() == 3'000'000);  // what is small is kept for the next image
+}
+
+TEST_CASE(
+    "progressive JPEG: coefficients that a small file cannot fill, refused before memory is "
+    "taken") {
+  const auto file_of = [](int side, int sampling) {
+    Bytes file{0xFF, 0xD8, 0xFF, 0xC2, 0, 17, 8};
+    for (const int value : {side >> 8, side & 255, side >> 8, side & 255, 3}) {
+      file.push_back(static_cast<std::uint8_t>(value));
+    }
+    for (int component = 1; component <= 3; ++component) {
+      for (const int value : {component, component == 1 ? sampling : 0x11, 0}) {
+        file.push_back(static_cast<std::uint8_t>(value));
+      }
+    }
+    const Bytes scan{0xFF, 0xDA, 0, 12, 3, 1, 0, 2, 0, 3, 0, 0, 0, 0, 0xFF, 0xD9};
+    file.insert(file.end(), scan.begin(), scan.end());
+    return file;
+  };
+  CHECK(error_of(file_of(10'000, 0x11)).find("several scans, which need 572 MiB to decode") !=
+        std::string::npos);
+  // A quarter of the colour: within the bound, and refused for what it is.
+  CHECK(error_of(file_of(10'000, 0x22)).find("several scans") == std::string::npos);
+}
+
 }  // namespace trainer::data::decode_test

@@ -1,5 +1,6 @@
 // WebP and TIFF against Pillow: fixtures of make_webp_tiff.py.
 #include <doctest/doctest.h>
+#include <libdeflate.h>
 
 #include <cstdlib>
 #include <fstream>
@@ -75,6 +76,39 @@ TEST_CASE("WebP and TIFF: every truncation is refused by name") {
       CHECK(error.starts_with(name.ends_with("webp") ? "x: WebP: " : "x: TIFF: "));
     }
   }
+}
+
+TEST_CASE("TIFF: one strip far larger than its file, refused before memory is taken") {
+  const std::uint32_t side = 6000;
+  const Bytes black(std::size_t{side} * side * 3);
+  const std::unique_ptr<libdeflate_compressor, void (*)(libdeflate_compressor*)> compressor(
+      libdeflate_alloc_compressor(9), libdeflate_free_compressor);
+  Bytes packed(libdeflate_zlib_compress_bound(compressor.get(), black.size()));
+  packed.resize(libdeflate_zlib_compress(compressor.get(), black.data(), black.size(),
+                                         packed.data(), packed.size()));
+  packed.resize(packed.size() + packed.size() % 2);
+  Bytes file{'I', 'I', '*', 0};
+  const auto put = [&](std::uint32_t value, int bytes) {
+    for (int i = 0; i < bytes; ++i) file.push_back(static_cast<std::uint8_t>(value >> (8 * i)));
+  };
+  put(static_cast<std::uint32_t>(8 + packed.size()), 4);
+  file.insert(file.end(), packed.begin(), packed.end());
+  const std::uint32_t tags[][3] = {
+      {256, 4, side}, {257, 4, side}, {258, 3, 8},
+      {259, 3, 8},    {262, 3, 2},    {273, 4, 8},
+      {277, 3, 3},    {278, 4, side}, {279, 4, static_cast<std::uint32_t>(packed.size())}};
+  put(std::size(tags), 2);
+  for (const auto& [tag, type, value] : tags) {
+    put(tag, 2);
+    put(type, 2);
+    put(1, 4);
+    put(value, 4);
+  }
+  put(0, 4);
+  Pixels pixels;
+  ImageFile image(file, "x", {});
+  CHECK_THROWS_WITH_AS(image.decode(3, 1, pixels), doctest::Contains("TIFF: is damaged"),
+                       DataError);
 }
 
 TEST_CASE("a TIFF of many pixels in a small file is refused before they are decoded") {

@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <sstream>
 #include <thread>
@@ -11,6 +12,7 @@
 #include "base/files.h"
 #include "base/random.h"
 #include "data/images/resize/rows.h"
+#include "data/images/resize/weights_cache.h"
 #include "support/source_files.h"
 
 namespace trainer::data {
@@ -238,6 +240,33 @@ TEST_CASE("a scaled decode stays at least as large as the target") {
   CHECK(reduction(1800, 1200, 224) == 4);
   CHECK(reduction(1800, 1792, 224) == 8);
   CHECK(reduction(100, 100, 224) == 1);
+}
+
+TEST_CASE("weights cache: many wide axes, it holds no more than its bytes and the same weights") {
+  constexpr std::size_t kMaxBytes = 1 << 20;
+  WeightsCache cache(kMaxBytes);
+  const auto key_of = [](int input) {
+    return WeightsKey{{0, input, 32, 0, 32}, Interpolation::kBilinear, true, kRgbTaps, 3};
+  };
+  for (int input = 100; input < 60'000; input += 500) {
+    cache.get(key_of(input));
+    CHECK(cache.bytes() <= kMaxBytes);
+    WeightsCache other(kMaxBytes);
+    CHECK(cache.get(key_of(100)).values == other.get(key_of(100)).values);
+  }
+  // An entry that is larger than all of the cache stays until the next one comes.
+  const ResizeWeights& large = cache.get(key_of(1'000'000));
+  CHECK(large.first.size() == 32);
+  CHECK(cache.bytes() > kMaxBytes);
+  cache.get(key_of(100));
+  CHECK(cache.bytes() <= kMaxBytes);
+}
+
+TEST_CASE("fit_geometry: an image of one row, the scaled side stays within an int") {
+  const Geometry geometry = fit_geometry(1, 1'000'000, 4096, 4096, config::Fit::kCrop, 1);
+  CHECK(geometry.horizontal.size == INT_MAX);
+  CHECK(geometry.horizontal.output == 4096);
+  CHECK(geometry.vertical.size == 4096);
 }
 
 }  // namespace trainer::data

@@ -3,12 +3,12 @@
 #include "data/images/resize/resize.h"
 
 #include <algorithm>
-#include <array>
+#include <climits>
 #include <cmath>
 #include <cstring>
-#include <span>
 
 #include "data/images/resize/rows.h"
+#include "data/images/resize/weights_cache.h"
 
 namespace trainer::data {
 namespace {
@@ -44,140 +44,20 @@ void repeat_grey(const std::uint8_t* grey, int count, std::uint8_t* rgb) {
   for (int i = 0; i < count; ++i, rgb += 3) rgb[0] = rgb[1] = rgb[2] = grey[i];
 }
 
-double triangle(double x) { return std::max(0.0, 1 - std::abs(x)); }
-
-// Keys, a = -0.5: Pillow's and tf.image.resize's cubic.
-double cubic(double x) {
-  x = std::abs(x);
-  if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
-  if (x < 2) return ((-0.5 * x + 2.5) * x - 4) * x + 2;
-  return 0;
-}
-
-// Rounds so that the integers add up to 2^shift exactly: a plain surface stays what it is.
-void quantise(std::span<const double> exact, int shift, std::int16_t* out) {
-  const auto one = 1 << shift;
-  int sum = 0;
-  std::size_t largest = 0;
-  for (std::size_t k = 0; k < exact.size(); ++k) {
-    out[k] = static_cast<std::int16_t>(std::lround(exact[k] * one));
-    sum += out[k];
-    if (exact[k] > exact[largest]) largest = k;
-  }
-  out[largest] = static_cast<std::int16_t>(out[largest] + one - sum);
-}
-
-ResizeWeights make_weights(const ResizeAxis& axis, config::Interpolation interpolation,
-                           bool antialias, int multiple) {
-  const bool bilinear = interpolation == config::Interpolation::kBilinear;
-  const double scale = static_cast<double>(axis.input) / axis.size;
-  const double widen = antialias ? std::max(scale, 1.0) : 1.0;
-  const double support = (bilinear ? 1 : 2) * widen;
-  std::vector<double> exact;       // of all outputs, one after the other
-  std::vector<std::size_t> count;  // of each output
-  ResizeWeights result;
-  double largest = 0;
-  for (int i = 0; i < axis.output; ++i) {
-    const double centre = (axis.skip + i + 0.5) * scale;
-    const int first = std::max(static_cast<int>(centre - support + 0.5), 0);
-    const int last = std::min(static_cast<int>(centre + support + 0.5), axis.input);
-    const std::size_t begin = exact.size();
-    double sum = 0;
-    for (int k = first; k < last; ++k) {
-      const double at = (k - centre + 0.5) / widen;
-      sum += exact.emplace_back(bilinear ? triangle(at) : cubic(at));
-    }
-    for (std::size_t k = begin; k < exact.size(); ++k) {
-      largest = std::max(largest, std::abs(exact[k] /= sum));
-    }
-    result.first.push_back(first);
-    count.push_back(exact.size() - begin);
-    result.taps = std::max(result.taps, last - first);
-  }
-  result.taps = (result.taps + multiple - 1) / multiple * multiple;
-  result.shift = largest < 0.999 ? 15 : 14;
-  result.values.assign(count.size() * static_cast<std::size_t>(result.taps), 0);
-  const double* at = exact.data();
-  for (std::size_t i = 0; i < count.size(); at += count[i++]) {
-    quantise({at, count[i]}, result.shift,
-             result.values.data() + i * static_cast<std::size_t>(result.taps));
-  }
-  return result;
-}
-
-struct WeightsKey {
-  ResizeAxis axis;
-  config::Interpolation interpolation = config::Interpolation::kBilinear;
-  bool antialias = false;
-  int multiple = 0;
-  int groups_of = 0;  // channels, or 0 where no groups are wanted
-  bool operator==(const WeightsKey&) const = default;
-};
-
-// Weights of the last axes seen: the images of a set have few sizes. What it returns lives until
-// the next call.
-class WeightsCache {
- public:
-  const ResizeWeights& get(const WeightsKey& key) {
-    const auto found = std::find(keys_.begin(), keys_.end(), key);
-    if (found != keys_.end()) return weights_[static_cast<std::size_t>(found - keys_.begin())];
-    const std::size_t place = oldest_++ % keys_.size();
-    keys_[place] = key;
-    ResizeWeights& weights = weights_[place];
-    weights = {};
-    if (key.groups_of > 0) {
-      weights = make_weights(key.axis, key.interpolation, key.antialias, kGroupTaps);
-      make_groups(weights, key.groups_of);
-    }
-    if (!weights.grouped) {
-      weights = make_weights(key.axis, key.interpolation, key.antialias, key.multiple);
-    }
-    return weights;
-  }
-
- private:
-  static constexpr std::size_t kSize = 128;
-
-  std::array<WeightsKey, kSize> keys_;
-  std::array<ResizeWeights, kSize> weights_;
-  std::size_t oldest_ = 0;
-};
+// Of each of the two caches of a thread: the weights of about a hundred sizes of photographs.
+constexpr std::size_t kWeightsCacheBytes = 8 << 20;
 
 ResizeAxis axis_of(int input, int size) { return {0, input, size, 0, size}; }
 
 // Python's round(), which torchvision's crop uses: halves to even.
 int round_half_even(double x) { return static_cast<int>(std::nearbyint(x)); }
 
-}  // namespace
-
-// A number's place is where its first tap's channel lies.
-void make_groups(ResizeWeights& weights, int channels) {
-  const auto pairs = static_cast<std::size_t>(weights.taps / kGroupTaps);
-  const std::size_t numbers = weights.first.size() * static_cast<std::size_t>(channels);
-  const std::size_t groups = (numbers + kGroup - 1) / kGroup;
-  weights.start.assign(groups, 0);
-  weights.places.assign(groups * 2 * kGroup, 0);
-  weights.pairs.assign(groups * pairs * 2 * kGroup, 0);
-  for (std::size_t i = 0; i < numbers; ++i) {
-    const std::size_t group = i / kGroup, in_group = i % kGroup;
-    const std::size_t x = i / static_cast<std::size_t>(channels);
-    const int first = weights.first[x] * channels;
-    if (in_group == 0) weights.start[group] = first;
-    const int place =
-        first - weights.start[group] + static_cast<int>(i % static_cast<std::size_t>(channels));
-    if (place < 0 || place + channels >= 64) {
-      return;
-    }
-    std::int16_t* places = &weights.places[(group * kGroup + in_group) * 2];
-    places[0] = static_cast<std::int16_t>(place);
-    places[1] = static_cast<std::int16_t>(place + channels);
-    const std::int16_t* values = &weights.values[x * static_cast<std::size_t>(weights.taps)];
-    for (std::size_t k = 0; k < pairs; ++k) {
-      std::copy_n(values + 2 * k, 2, &weights.pairs[((group * pairs + k) * kGroup + in_group) * 2]);
-    }
-  }
-  weights.grouped = true;
+// `least` * side / other, rounded down; the largest int for an image so long that no int holds it.
+int scaled_side(int least, int side, int other) {
+  return static_cast<int>(std::min<std::int64_t>(std::int64_t{least} * side / other, INT_MAX));
 }
+
+}  // namespace
 
 bool has_avx512_rows() {
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -200,7 +80,7 @@ void resize(const Pixels& in, const ResizeAxis& vertical_axis, const ResizeAxis&
   const ResizeRows& kernels = resize_rows();
   const int channels = in.channels();
   // One cache a pass: both weights are needed at once.
-  thread_local WeightsCache down_cache, across_cache;
+  thread_local WeightsCache down_cache(kWeightsCacheBytes), across_cache(kWeightsCacheBytes);
   const ResizeWeights& down =
       down_cache.get({vertical_axis, interpolation, antialias, kVerticalTaps, 0});
   const ResizeWeights& across =
@@ -240,11 +120,9 @@ Geometry fit_geometry(int height, int width, int out_height, int out_width, conf
   // The side that needs the larger scale is met exactly; the other is rounded down as torchvision
   // does.
   if (std::int64_t{least_height} * width >= std::int64_t{least_width} * height) {
-    new_width =
-        std::max(static_cast<int>(std::int64_t{least_height} * width / height), least_width);
+    new_width = std::max(scaled_side(least_height, width, height), least_width);
   } else {
-    new_height =
-        std::max(static_cast<int>(std::int64_t{least_width} * height / width), least_height);
+    new_height = std::max(scaled_side(least_width, height, width), least_height);
   }
   const auto crop = [](int input, int size, int output) {
     return ResizeAxis{0, input, size, round_half_even((size - output) / 2.0), output};
