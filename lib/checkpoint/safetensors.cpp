@@ -16,10 +16,16 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "tensors are written as they lie");
 
-using Json = nlohmann::ordered_json;
+// Sorted by key, so that a header of many keys is read in n log n steps. An ordered_json compares
+// each key with all before it.
+using Json = nlohmann::json;
+// Keeps the order of the tensors in a header that is written, without a look for equal keys.
+using OrderedJson = nlohmann::ordered_json;
 
 // The reference implementation's limit: more is a damaged length or an attack.
 constexpr std::uint64_t kMaxHeader = 100'000'000;
+// The tensors of a header: ten times as many as any known model has.
+constexpr std::size_t kMaxTensors = 100'000;
 
 std::span<const std::uint8_t> float_bytes(const std::vector<float>& values) {
   return {reinterpret_cast<const std::uint8_t*>(values.data()), values.size() * sizeof(float)};
@@ -32,7 +38,7 @@ constexpr const char* kVersion = "2";
 // the writer does not matter.
 std::string compute_checksum(Json header) {
   header["__metadata__"]["header_sha256"] = "";
-  const std::string text = nlohmann::json::parse(header.dump()).dump();
+  const std::string text = header.dump();
   Sha256 sha;
   sha.update({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
   return sha.hex();
@@ -46,27 +52,30 @@ std::string to_utf8(const std::string& text) {
 std::string make_header(const std::vector<Tensor>& tensors, const Metadata& metadata) {
   Sha256 sha;
   for (const Tensor& tensor : tensors) sha.update(float_bytes(tensor.values));
-  Json texts = Json::object();
+  OrderedJson texts = OrderedJson::object();
   for (const auto& [key, value] : metadata) texts[key] = to_utf8(value);
   texts["sha256"] = sha.hex();
   texts["trainer"] = kVersion;
 
-  Json header = {{"__metadata__", std::move(texts)}};
+  OrderedJson header = {{"__metadata__", std::move(texts)}};
+  auto& entries = header.get_ref<OrderedJson::object_t&>();
+  std::set<std::string> names;
   std::uint64_t offset = 0;
   for (const Tensor& tensor : tensors) {
     if (static_cast<std::size_t>(tensor.shape.elements()) != tensor.values.size()) {
       throw std::logic_error(concat("tensor ", tensor.name, ": ", tensor.values.size(),
                                     " values for the shape ", to_string(tensor.shape)));
     }
-    if (header.contains(tensor.name)) {
+    if (!names.insert(tensor.name).second) {
       throw std::logic_error("two tensors are called " + tensor.name);
     }
     const std::uint64_t end = offset + tensor.values.size() * sizeof(float);
-    header[tensor.name] = {
+    OrderedJson entry = {
         {"dtype", "F32"}, {"shape", tensor.shape.dims()}, {"data_offsets", {offset, end}}};
+    entries.emplace_back(tensor.name, std::move(entry));
     offset = end;
   }
-  header["__metadata__"]["header_sha256"] = compute_checksum(header);
+  header["__metadata__"]["header_sha256"] = compute_checksum(Json::parse(header.dump()));
   std::string text = header.dump();
   // Padded with spaces so that the tensors start at a multiple of eight.
   text.append((8 - text.size() % 8) % 8, ' ');
@@ -152,6 +161,9 @@ class File {
       if (event == Json::parse_event_t::key && depth == 1 &&
           !keys.insert(value.get<std::string>()).second) {
         fail("its header names the tensor " + value.get<std::string>() + " twice");
+      }
+      if (keys.size() > kMaxTensors + 1) {
+        fail(concat("its header names more than ", kMaxTensors, " tensors: the file is damaged"));
       }
       return true;
     };

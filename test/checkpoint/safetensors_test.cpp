@@ -241,4 +241,26 @@ TEST_CASE("the digest of tensors depends on names' order and values, not on the 
         "e00e5eb9444182f352323374ef4e08ebcb784725fdd4fd612d7730540b3e0c8c");
 }
 
+TEST_CASE("safetensors: a header of more entries than any model has is refused") {
+  const TemporaryFolder folder;
+  const auto header_of = [](int count) {
+    std::string header = "{";
+    for (int i = 0; i < count; ++i) {
+      header += concat(i > 0 ? "," : "", "\"", i,
+                       R"(":{"dtype":"F32","shape":[0],"data_offsets":[0,0]})");
+    }
+    return header + "}";
+  };
+  CHECK(read_safetensors(write_raw(folder, header_of(20'000), "")).tensors.size() == 20'000);
+  CHECK_THROWS_WITH_AS(read_safetensors(write_raw(folder, header_of(100'002), "")),
+                       doctest::Contains("more than 100000 tensors"), DataError);
+}
+
+TEST_CASE("safetensors: two tensors of a name are not written") {
+  const TemporaryFolder folder;
+  const Tensor tensor{"w", Shape{1}, {1}};
+  CHECK_THROWS_AS(write_safetensors(folder.path() / "a.safetensors", {tensor, tensor}, {}),
+                  std::logic_error);
+}
+
 }  // namespace trainer::checkpoint
