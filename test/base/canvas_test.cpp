@@ -63,4 +63,9 @@ TEST_CASE("what lies outside is not drawn") {
   CHECK(canvas.png() != white);
 }
 
+TEST_CASE("canvas: of a text of a million letters only those that fit are drawn") {
+  CHECK(drawn("cat") != drawn("ca"));
+  CHECK(drawn(std::string(5'000'000, 'x'), 40) == drawn(std::string(20, 'x'), 40));
+}
+
 }  // namespace trainer

@@ -24,6 +24,18 @@ std::string drawable(const std::string& text) {
   return result;
 }
 
+// The part of a drawable text that fits into `most` pixels: a long text costs one step for each
+// letter that fits.
+std::string fitting(const std::string& drawn, int most) {
+  std::size_t length = 0;
+  for (int width = 0; length < drawn.size(); ++length) {
+    char letter[2] = {drawn[length], '\0'};
+    width += stb_easy_font_width(letter);
+    if (width > most) break;
+  }
+  return drawn.substr(0, length);
+}
+
 }  // namespace
 
 Canvas::Canvas(int width, int height)
@@ -54,8 +66,7 @@ int Canvas::text_width(const std::string& text) {
 
 void Canvas::text(int x, int y, int most, const std::string& text, Colour colour,
                   Direction direction) {
-  std::string drawn = drawable(text);
-  while (!drawn.empty() && stb_easy_font_width(drawn.data()) > most) drawn.pop_back();
+  std::string drawn = fitting(drawable(text), most);
   std::vector<char> quads(drawn.size() * 300 + 300);
   // Quads of 4 vertices of (x, y, z, colour), parallel to the axes.
   const int count = stb_easy_font_print(0, 0, drawn.data(), nullptr, quads.data(),

@@ -216,6 +216,23 @@ TEST_CASE("caches give the uncached images, also in the next process") {
   CHECK(batches(*open_datasets(config, 1).train, 1) == expected);
 }
 
+TEST_CASE("csv: a label of more than a thousand bytes is refused with its line") {
+  const TemporaryFolder folder;
+  write_image(folder.path() / "c.ppm", 4, 4, 2);
+  config::Data config = config_of("");
+  config.format = config::DataFormat::kCsv;
+  config.train.path = folder.path() / "list.csv";
+  write_text(config.train.path, "c.ppm,dog\nc.ppm," + std::string(1000, 'x') + "\n");
+  CHECK(open_datasets(config, 1).num_classes == 2);
+  write_text(config.train.path, "c.ppm,dog\nc.ppm," + std::string(1001, 'x') + "\n");
+  CHECK_THROWS_WITH_AS(
+      open_datasets(config, 1),
+      doctest::Contains("list.csv:2: the label 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
+                        "xxxxx...' has 1001 bytes; the name of a class may have at "
+                        "most 1000"),
+      DataError);
+}
+
 TEST_CASE("a folder whose name is no line of text cannot name a class") {
   for (const std::string name : {"caf\xe9", "two\nlines"}) {
     const TemporaryFolder folder;

@@ -32,6 +32,9 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split)
   return result;
 }
 
+// Names of classes are drawn, and stand in reports and messages.
+constexpr std::size_t kMaxClassNameBytes = 1000;
+
 const std::set<std::string> kSplitFolders{"train", "validation", "val", "test"};
 
 // Whether the folders below are classes rather than splits.
@@ -125,6 +128,7 @@ std::vector<std::string> SplitImages::class_names() {
   if (!data_.classes.empty()) return data_.classes;
   std::vector<std::string> names = find_class_names();
   for (const std::string& name : names) {
+    if (name.size() > kMaxClassNameBytes) fail_with_long_name(name);
     if (is_line_of_text(name)) continue;
     throw DataError(split_.path.empty() ? split_.glob : split_.path,
                     concat(has_labels() ? "the label '" : "the folder '", escaped(name),
@@ -132,6 +136,18 @@ std::vector<std::string> SplitImages::class_names() {
                            "characters; rename it"));
   }
   return names;
+}
+
+void SplitImages::fail_with_long_name(const std::string& name) {
+  std::string place = split_.path.empty() ? split_.glob : split_.path;
+  if (has_labels()) {
+    const std::vector<std::string>& labels = labelled().labels;
+    const auto found = std::find(labels.begin(), labels.end(), name);
+    place = labelled().place(static_cast<std::size_t>(found - labels.begin()));
+  }
+  throw DataError(place,
+                  concat("the label '", escaped(name.substr(0, 40)), "...' has ", name.size(),
+                         " bytes; the name of a class may have at most ", kMaxClassNameBytes));
 }
 
 ImageList SplitImages::list(const std::vector<std::string>& classes) && {

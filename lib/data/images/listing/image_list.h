@@ -60,6 +60,7 @@ class SplitImages {
   bool has_labels() const;
   const LabelledList& labelled();
   std::vector<std::string> find_class_names();
+  [[noreturn]] void fail_with_long_name(const std::string& name);
 
   const config::Data& data_;
   config::SplitFiles split_;
@@ -74,7 +75,8 @@ void check_files_exist(const ImageList& list);
 // count keeps the files of a smaller one, too.
 void draw_files(ImageList& list, std::int64_t count, std::uint64_t seed);
 
-// The files below a folder that are named like images, sorted; hidden ones are left out.
-std::vector<std::string> images_below(const std::string& folder);
+// The files below a folder that are named like images, sorted; hidden ones are left out, and links
+// to folders are not followed. `note`, unless null, becomes the line on such links, "" for none.
+std::vector<std::string> images_below(const std::string& folder, std::string* note = nullptr);
 
 }  // namespace trainer::data
