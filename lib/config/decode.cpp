@@ -24,6 +24,19 @@ Origin origin_of(const Node& node) {
   return {node.origin, node.loc, node.variable};
 }
 
+// Thrown after the last error that is reported.
+struct TooManyErrors {};
+
+// Throws TooManyErrors if it is the last one.
+void add_diagnostic(std::vector<Diagnostic>& diagnostics, Diagnostic diagnostic) {
+  const SourceLoc loc = diagnostic.loc;
+  diagnostics.push_back(std::move(diagnostic));
+  if (diagnostics.size() < kMaxDiagnostics) return;
+  diagnostics.push_back(
+      {loc, concat("more than ", kMaxDiagnostics, " errors; correct these first")});
+  throw TooManyErrors();
+}
+
 // Takes a value from a node.
 class ValueReader final : public ValueVisitor {
  public:
@@ -99,7 +112,7 @@ class ValueReader final : public ValueVisitor {
   void refuse(const std::string& wrong) {
     if (wrong.empty()) return;
     out_.broken.insert(where_.path);
-    diagnostics_.push_back({node_.loc, where_.path + ": " + wrong + node_.note});
+    add_diagnostic(diagnostics_, {node_.loc, where_.path + ": " + wrong + node_.note});
   }
 
   Decoded& out_;
@@ -196,7 +209,7 @@ class MapReader final : public FieldVisitor {
 
   void report(const Node& node, const SourceLoc& loc, const std::string& message) {
     const std::string path = where_.path.empty() ? "" : where_.path + ": ";
-    diagnostics_.push_back({loc, path + message + node.note});
+    add_diagnostic(diagnostics_, {loc, path + message + node.note});
   }
 
   void report_unknown() {
@@ -207,8 +220,8 @@ class MapReader final : public FieldVisitor {
     for (const Entry& entry : node_.entries) {
       if (std::find(keys_.begin(), keys_.end(), entry.key) != keys_.end()) continue;
       if (const auto guess = nearest(entry.key, keys_)) guesses_.push_back(*guess);
-      diagnostics_.push_back(
-          {entry.loc, unknown_key(entry.key, where_.path, keys_) + entry.value.note});
+      add_diagnostic(diagnostics_,
+                     {entry.loc, unknown_key(entry.key, where_.path, keys_) + entry.value.note});
     }
   }
 
@@ -277,8 +290,12 @@ void ValueReader::section(SectionValue& value) {
 Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics) {
   Decoded out;
   MapReader reader(out, diagnostics, root, {"", root.loc});
-  fields(reader, out.config);
-  reader.finish();
+  try {
+    fields(reader, out.config);
+    reader.finish();
+  } catch (const TooManyErrors&) {
+    // They are in `diagnostics`.
+  }
   return out;
 }
 
@@ -286,8 +303,12 @@ MachineShape decode_machine(const Node& root, std::vector<Diagnostic>& diagnosti
   Decoded places;
   MachineShape shape;
   MapReader reader(places, diagnostics, root, {"", root.loc});
-  fields(reader, shape);
-  reader.finish();
+  try {
+    fields(reader, shape);
+    reader.finish();
+  } catch (const TooManyErrors&) {
+    // They are in `diagnostics`.
+  }
   return shape;
 }
 

@@ -19,10 +19,15 @@ struct Decoded {
   std::set<std::string> broken;             // paths whose value could not be taken
 };
 
+// A config of more errors is read no further: each message may list all allowed keys.
+inline constexpr std::size_t kMaxDiagnostics = 1000;
+
+// Stops after kMaxDiagnostics errors.
 Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics);
 MachineShape decode_machine(const Node& root, std::vector<Diagnostic>& diagnostics);
 
-// Checks for mistakes in the combination of values, without the data.
+// Checks for mistakes in the combination of values, without the data. Does nothing where decode()
+// has stopped, and stops itself after kMaxDiagnostics errors.
 void check(const Decoded& decoded, std::vector<Diagnostic>& diagnostics);
 
 }  // namespace trainer::config

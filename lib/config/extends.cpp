@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <system_error>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "base/text.h"
@@ -28,6 +29,21 @@ void merge(Node& base, Node own, const Schema* schema) {
     base = std::move(own);
     return;
   }
+  // A section of so many keys has unknown ones, which are reported: there is nothing to merge.
+  constexpr std::size_t kMaxSectionKeys = 1000;
+  if (schema != nullptr && own.entries.size() > kMaxSectionKeys) {
+    base = std::move(own);
+    return;
+  }
+  std::unordered_map<std::string, std::size_t> places;  // of base.entries, where none is dropped
+  if (schema == nullptr) {
+    for (std::size_t i = 0; i < base.entries.size(); ++i) places.emplace(base.entries[i].key, i);
+  }
+  const auto find_in_base = [&](const std::string& key) -> Entry* {
+    if (schema != nullptr) return base.find(key);
+    const auto found = places.find(key);
+    return found == places.end() ? nullptr : &base.entries[found->second];
+  };
   for (Entry& entry : own.entries) {
     const Field* field = schema == nullptr ? nullptr : schema->find(entry.key);
     if (schema != nullptr && entry.value.kind != Node::Kind::kNull) {
@@ -35,7 +51,7 @@ void merge(Node& base, Node own, const Schema* schema) {
         drop_alternatives_of_base(base, entry.key, group.keys);
     }
     if (schema != nullptr) drop_alternatives_of_base(base, entry.key, schema->choices);
-    if (Entry* same = base.find(entry.key)) {
+    if (Entry* same = find_in_base(entry.key)) {
       same->loc = entry.loc;
       merge(same->value, std::move(entry.value), field == nullptr ? nullptr : &field->schema);
     } else {

@@ -18,7 +18,9 @@ using graph::ValueId;
 
 constexpr std::int64_t kImageNetClasses = 1000;  // a top's, while the data set's are not known
 constexpr std::size_t kMaxListedLayers = 12;     // of layers listed in a message
-constexpr std::int64_t kLeastPixels = 32;        // of a backbone's image, each way
+// Each guess looks at all layers: of many errors only the first have one.
+constexpr std::size_t kMaxGuesses = 20;
+constexpr std::int64_t kLeastPixels = 32;  // of a backbone's image, each way
 
 // Builds the graph layer by layer and collects mistakes; a layer below a wrong one is not looked
 // at.
@@ -177,7 +179,8 @@ class Builder {
         const bool later = std::find(names_.begin(), names_.end(), name) != names_.end();
         error(layers_[i].loc, names_[i], ": inputs: ",
               later ? "layer '" + name + "' comes later; move it before this one"
-                    : "there is no layer '" + name + "'" + known_layers(name));
+                    : "there is no layer '" + name + "'" +
+                          (errors_.size() < kMaxGuesses ? known_layers(name) : ""));
         right = false;
       } else if (found->second == kNoValue) {
         right = false;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <unordered_set>
 
 #include "config/checks/checks.h"
 #include "config/values.h"
@@ -40,29 +41,76 @@ void check_kind(Checks& checks, const Layer& layer, const std::string& path) {
   }
 }
 
+// More than the deepest residual networks have. The compiler's passes and the plan take time for
+// each pair of layers.
+constexpr std::int64_t kMaxLayers = 10'000;
+constexpr std::size_t kMaxLayerNameBytes = 256;
+constexpr std::size_t kMaxListedNames = 12;  // in a message
+
+// The layers of a list with the rounds of its groups; kMaxLayers + 1 for any larger number.
+std::int64_t count_layers(const std::vector<Layer>& layers) {
+  std::int64_t count = 0;
+  for (const Layer& layer : layers) {
+    if (const auto* repeat = std::get_if<RepeatLayer>(&layer.kind)) {
+      const std::int64_t rounds =
+          std::min(std::max<std::int64_t>(repeat->times, 0), kMaxLayers + 1);
+      count += rounds * count_layers(repeat->layers);
+    } else if (const auto* residual = std::get_if<ResidualLayer>(&layer.kind)) {
+      count += count_layers(residual->layers) + count_layers(residual->shortcut);
+    }
+    if (++count > kMaxLayers) return kMaxLayers + 1;
+  }
+  return count;
+}
+
+// The names that a layer may take as inputs, in the order of the layers.
+class KnownNames {
+ public:
+  void add(const std::string& name) {
+    if (set_.insert(name).second) names_.push_back(name);
+  }
+  bool contains(const std::string& name) const { return set_.contains(name); }
+  const std::vector<std::string>& names() const { return names_; }
+  // Removes all but the first `count`, and returns them.
+  std::vector<std::string> remove_after(std::size_t count) {
+    std::vector<std::string> removed(names_.begin() + static_cast<std::ptrdiff_t>(count),
+                                     names_.end());
+    names_.resize(count);
+    for (const std::string& name : removed) set_.erase(name);
+    return removed;
+  }
+  std::vector<std::string> last(std::size_t count) const {
+    return {names_.end() - static_cast<std::ptrdiff_t>(std::min(count, names_.size())),
+            names_.end()};
+  }
+
+ private:
+  std::vector<std::string> names_;
+  std::unordered_set<std::string> set_;
+};
+
 void check_layers(Checks& checks, const std::string& list, const std::vector<Layer>& layers,
-                  std::vector<std::string>& known);
+                  KnownNames& known);
 
 // Inside a round its names are known as they are written, behind it with the round's number.
 void check_group(Checks& checks, const RepeatLayer& repeat, const std::string& path,
-                 std::vector<std::string>& known) {
-  std::vector<std::string> inside = known;
-  check_layers(checks, path + ".layers", repeat.layers, inside);
-  const std::vector<std::string> added(inside.begin() + static_cast<std::ptrdiff_t>(known.size()),
-                                       inside.end());
+                 KnownNames& known) {
+  const std::size_t outside = known.names().size();
+  check_layers(checks, path + ".layers", repeat.layers, known);
+  const std::vector<std::string> added = known.remove_after(outside);
   for (std::int64_t round = 1; round <= repeat.times; ++round) {
-    for (const std::string& name : added) known.push_back(concat(name, "_", round));
+    for (const std::string& name : added) known.add(concat(name, "_", round));
   }
 }
 
 void check_group(Checks& checks, const ResidualLayer& residual, const std::string& path,
-                 std::vector<std::string>& known) {
+                 KnownNames& known) {
   check_layers(checks, path + ".layers", residual.layers, known);
   check_layers(checks, path + ".shortcut", residual.shortcut, known);
 }
 
-void check_layer(Checks& checks, const Layer& layer, const std::string& path,
-                 std::vector<std::string>& known, const std::vector<std::string>& all) {
+void check_layer(Checks& checks, const Layer& layer, const std::string& path, KnownNames& known,
+                 const std::unordered_set<std::string>& all) {
   const bool joins = std::holds_alternative<AddLayer>(layer.kind) ||
                      std::holds_alternative<ConcatenateLayer>(layer.kind) ||
                      std::holds_alternative<MultiplyLayer>(layer.kind);
@@ -76,11 +124,14 @@ void check_layer(Checks& checks, const Layer& layer, const std::string& path,
     const std::string& input = layer.inputs[i];
     // The names of a backbone's layers are known to the model alone.
     if (checks.config().model.backbone) break;
-    if (std::find(known.begin(), known.end(), input) != known.end()) continue;
-    const bool later = !input.empty() && std::find(all.begin(), all.end(), input) != all.end();
+    if (known.contains(input)) continue;
+    if (checks.full()) return;
+    const bool later = !input.empty() && all.contains(input);
+    const bool few = known.names().size() <= kMaxListedNames;
     checks.report(concat(path, ".inputs[", i, ']'),
                   later ? "'" + input + "' is not before this layer; inputs name earlier layers"
-                        : unknown("layer", input, "Named before it", known));
+                        : unknown("layer", input, few ? "Named before it" : "Last before it",
+                                  known.last(kMaxListedNames)));
   }
   if (const auto* repeat = std::get_if<RepeatLayer>(&layer.kind)) {
     check_group(checks, *repeat, path, known);
@@ -88,21 +139,24 @@ void check_layer(Checks& checks, const Layer& layer, const std::string& path,
     check_group(checks, *residual, path, known);
   }
   if (!layer.name.empty()) {
-    if (std::find(known.begin(), known.end(), layer.name) != known.end()) {
+    if (layer.name.size() > kMaxLayerNameBytes) {
+      checks.report(path + ".name", concat("has ", layer.name.size(), " bytes; a name may have ",
+                                           kMaxLayerNameBytes));
+    } else if (known.contains(layer.name)) {
       checks.report(path + ".name", layer.name == "input"
                                         ? "'input' is the name of the image"
                                         : "another layer is named '" + layer.name + "'");
     } else {
-      known.push_back(layer.name);
+      known.add(layer.name);
     }
   }
   check_kind(checks, layer, path);
 }
 
 void check_layers(Checks& checks, const std::string& list, const std::vector<Layer>& layers,
-                  std::vector<std::string>& known) {
-  std::vector<std::string> later;
-  for (const Layer& layer : layers) later.push_back(layer.name);
+                  KnownNames& known) {
+  std::unordered_set<std::string> later;
+  for (const Layer& layer : layers) later.insert(layer.name);
   for (std::size_t i = 0; i < layers.size(); ++i) {
     check_layer(checks, layers[i], path_of(list, layers[i], i), known, later);
   }
@@ -176,7 +230,14 @@ void check_model(Checks& checks) {
   check_backbone(checks);
   for (const auto& [list, layers] :
        {std::pair{"model.layers", &model.layers}, std::pair{"model.head", &model.head}}) {
-    std::vector<std::string> known{"input"};
+    if (count_layers(*layers) > kMaxLayers) {
+      checks.report(list, concat("has more than ", kMaxLayers,
+                                 " layers, those of repeated groups included; make the model "
+                                 "smaller"));
+      continue;
+    }
+    KnownNames known;
+    known.add("input");
     check_layers(checks, list, *layers, known);
   }
 }

@@ -28,6 +28,7 @@ std::optional<SourceLoc> flag_behind(const Decoded& decoded, const std::string& 
 }  // namespace
 
 void Checks::report(const std::string& path, const std::string& message) {
+  if (full()) return;
   const auto broken = decoded_.broken.lower_bound(path);
   if (broken != decoded_.broken.end() && broken->starts_with(path)) return;
   SourceLoc loc;
@@ -51,6 +52,7 @@ void Checks::report(const std::string& path, const std::string& message) {
 }
 
 void check(const Decoded& decoded, std::vector<Diagnostic>& diagnostics) {
+  if (diagnostics.size() >= kMaxDiagnostics) return;
   Checks checks(decoded, diagnostics);
   if (decoded.config.name.find('/') != std::string::npos) {
     checks.report("name",

@@ -15,6 +15,8 @@ class Checks {
       : decoded_(decoded), diagnostics_(diagnostics) {}
 
   const Config& config() const { return decoded_.config; }
+  // Whether no more errors are reported.
+  bool full() const { return diagnostics_.size() >= kMaxDiagnostics; }
   // Whether the file, an override or the environment says something of `path`.
   bool given(const std::string& path) const { return decoded_.origins.contains(path); }
   // Whether the value of `path` could not be taken.

@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <sstream>
+#include <unordered_map>
 
 #include "config/hints.h"
 #include "config/yaml/tree.h"
@@ -15,14 +16,31 @@
 namespace trainer::config {
 namespace {
 
-// Aliases of aliases grow exponentially; no honest config comes near this many nodes.
-constexpr std::size_t kMaxAliasedNodes = 100000;
+// Each value costs some hundred bytes, and aliases of aliases multiply them; no honest config comes
+// near these bounds.
+constexpr std::size_t kMaxNodes = 200'000;
+constexpr std::size_t kMaxCopiedNodes = 100'000;
+constexpr std::size_t kMaxCopiedBytes = 64 << 20;
 
-std::size_t count_nodes(const Node& node) {
-  std::size_t count = 1;
-  for (const Node& item : node.items) count += count_nodes(item);
-  for (const Entry& entry : node.entries) count += count_nodes(entry.value);
-  return count;
+// What a tree holds.
+struct Extent {
+  std::size_t nodes = 0, bytes = 0;
+
+  Extent& operator+=(const Extent& other) {
+    nodes += other.nodes;
+    bytes += other.bytes;
+    return *this;
+  }
+};
+
+Extent extent_of(const Node& node) {
+  Extent extent{1, sizeof node + node.text.size() + node.note.size() + node.loc.file.size()};
+  for (const Node& item : node.items) extent += extent_of(item);
+  for (const Entry& entry : node.entries) {
+    extent += extent_of(entry.value);
+    extent.bytes += sizeof entry - sizeof node + entry.key.size() + entry.loc.file.size();
+  }
+  return extent;
 }
 
 // The copy stands where the alias is used and says where its content is written.
@@ -68,7 +86,7 @@ class Builder : public YAML::EventHandler {
       const Frame& frame = open_.back();
       node.loc = frame.has_key ? frame.key_loc : frame.node.loc;
     }
-    add(std::move(node), anchor);
+    add(std::move(node), anchor, mark);
   }
 
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
@@ -77,14 +95,12 @@ class Builder : public YAML::EventHandler {
     if (found == anchors_.end()) {
       node.loc = place(mark);
       report(node.loc, "an alias inside its own anchor");
-    } else if ((aliased_ += count_nodes(found->second)) > kMaxAliasedNodes) {
-      report(place(mark), "aliases multiply to too many values");
-      throw YAML::ParserException(mark, "too many aliases");
     } else {
+      count_copy(found->second, aliased_, mark, "aliases multiply to too many values");
       node = found->second;
       relocate(node, place(mark));
     }
-    add(std::move(node), 0);
+    add(std::move(node), 0, mark);
   }
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -92,7 +108,7 @@ class Builder : public YAML::EventHandler {
     check_tag(mark, tag);
     Node node = scalar_node(value, tag == "!");
     node.loc = place(mark);
-    add(std::move(node), anchor);
+    add(std::move(node), anchor, mark);
   }
 
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -118,7 +134,9 @@ class Builder : public YAML::EventHandler {
     std::string key;
     bool is_key_quoted = false;
     SourceLoc key_loc;
-    std::optional<Entry> merge;  // the entry of the merge key
+    std::optional<Entry> merge;                       // the entry of the merge key
+    std::unordered_map<std::string, SourceLoc> keys;  // of node.entries
+    YAML::Mark mark;
   };
 
   SourceLoc place(const YAML::Mark& mark) const { return {file_, mark.line + 1, mark.column + 1}; }
@@ -126,6 +144,15 @@ class Builder : public YAML::EventHandler {
     // Everything after the first document has been reported already, as a whole.
     if (documents_ <= 2) diagnostics_.push_back({loc, std::move(message)});
     if (documents_ == 2) documents_ = 3;
+  }
+
+  // Adds what a copy of `node` takes to `copied`. Throws above the bounds.
+  void count_copy(const Node& node, Extent& copied, const YAML::Mark& mark,
+                  const std::string& message) {
+    copied += extent_of(node);
+    if (copied.nodes <= kMaxCopiedNodes && copied.bytes <= kMaxCopiedBytes) return;
+    report(place(mark), message);
+    throw YAML::ParserException(mark, message);
   }
 
   void check_tag(const YAML::Mark& mark, const std::string& tag) {
@@ -140,16 +167,27 @@ class Builder : public YAML::EventHandler {
     frame.node.kind = kind;
     frame.node.loc = place(mark);
     frame.anchor = anchor;
+    frame.mark = mark;
     open_.push_back(std::move(frame));
   }
   void close() {
     Frame frame = std::move(open_.back());
     open_.pop_back();
-    add(std::move(frame.node), frame.anchor);
+    add(std::move(frame.node), frame.anchor, frame.mark);
   }
 
-  void add(Node node, YAML::anchor_t anchor) {
-    if (anchor != 0) anchors_[anchor] = node;
+  void add(Node node, YAML::anchor_t anchor, const YAML::Mark& mark) {
+    if (++nodes_ > kMaxNodes) {
+      const std::string message =
+          concat("holds more than ", kMaxNodes, " values; no config needs so many");
+      report(place(mark), message);
+      throw YAML::ParserException(mark, message);
+    }
+    if (anchor != 0) {
+      count_copy(node, anchored_, mark,
+                 "anchors within anchors hold too many values; name only what an alias repeats");
+      anchors_[anchor] = node;
+    }
     if (open_.empty()) {
       if (documents_ == 1) root_ = std::move(node);
       return;
@@ -170,12 +208,13 @@ class Builder : public YAML::EventHandler {
       frame.has_key = false;
       if (frame.bad_key) {
         frame.bad_key = false;
-      } else if (const Entry* first = find_key(frame)) {
+      } else if (const SourceLoc* first = find_key(frame)) {
         report(frame.key_loc, "duplicate key '" + frame.key + "', first given at " +
-                                  to_string(first->loc) + "; remove one of them");
+                                  to_string(*first) + "; remove one of them");
       } else if (is_merge_key(frame)) {
         frame.merge = Entry{frame.key, frame.key_loc, std::move(node)};
       } else {
+        frame.keys.emplace(frame.key, frame.key_loc);
         frame.node.entries.push_back({frame.key, frame.key_loc, std::move(node)});
       }
     }
@@ -183,10 +222,11 @@ class Builder : public YAML::EventHandler {
 
   // In quotes `<<` is a key like any other.
   static bool is_merge_key(const Frame& frame) { return frame.key == "<<" && !frame.is_key_quoted; }
-  // The entry that the map has of its present key already.
-  static const Entry* find_key(const Frame& frame) {
-    if (!is_merge_key(frame)) return frame.node.find(frame.key);
-    return frame.merge ? &*frame.merge : nullptr;
+  // Where the map has given its present key already, or null.
+  static const SourceLoc* find_key(const Frame& frame) {
+    if (is_merge_key(frame)) return frame.merge ? &frame.merge->loc : nullptr;
+    const auto found = frame.keys.find(frame.key);
+    return found == frame.keys.end() ? nullptr : &found->second;
   }
 
   // `<<: *base` takes over the entries of base that the map does not give itself.
@@ -205,7 +245,7 @@ class Builder : public YAML::EventHandler {
         continue;
       }
       for (const Entry& entry : base.entries) {
-        if (!map.find(entry.key)) map.entries.push_back(entry);
+        if (frame.keys.emplace(entry.key, entry.loc).second) map.entries.push_back(entry);
       }
     }
   }
@@ -218,7 +258,8 @@ class Builder : public YAML::EventHandler {
   Node root_;
   std::vector<Frame> open_;
   std::map<YAML::anchor_t, Node> anchors_;
-  std::size_t aliased_ = 0;
+  std::size_t nodes_ = 0;  // that the parser gave
+  Extent aliased_, anchored_;
 };
 
 }  // namespace

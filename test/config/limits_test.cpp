@@ -1,0 +1,123 @@
+// Configs that are made to waste memory or time: how much of each is read.
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+#include "config/decode.h"
+#include "config/support.h"
+#include "config/yaml/tree.h"
+
+namespace trainer::config {
+namespace {
+
+std::string repeated(const std::string& text, int count) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+std::vector<Diagnostic> errors_of(const std::string& text) {
+  try {
+    parse_config(text, "x.yaml", {}, {});
+  } catch (const ConfigError& error) {
+    return error.diagnostics();
+  }
+  return {};
+}
+
+std::string first_error(const std::string& text) {
+  const std::vector<Diagnostic> errors = errors_of(text);
+  return errors.empty() ? "" : to_string(errors.front());
+}
+
+std::string unknown_keys(int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += concat("k", i, ": 1\n");
+  return text;
+}
+
+std::string layers(int count) {
+  return "model: {layers: [" + repeated("relu, ", count - 2) + "flatten, dense: {units: 10}]}\n";
+}
+
+}  // namespace
+
+TEST_CASE("config: ninety thousand unknown keys, the first thousand errors are reported") {
+  const std::vector<Diagnostic> errors = errors_of(unknown_keys(90'000));
+  REQUIRE(errors.size() == kMaxDiagnostics + 1);
+  CHECK(errors.back().message == "more than 1000 errors; correct these first");
+  std::size_t bytes = 0;
+  for (const Diagnostic& error : errors) bytes += error.message.size();
+  CHECK(bytes < 2'000'000);
+  CHECK(errors_of(kSmall + unknown_keys(999)).size() == 999);
+}
+
+TEST_CASE("config: wrong entries of a list, the first thousand errors are reported") {
+  CHECK(errors_of("model: {layers: [" + repeated("1, ", 100'000) + "]}\n").size() ==
+        kMaxDiagnostics + 1);
+}
+
+TEST_CASE("config: more values than any config has") {
+  CHECK(first_error("x-a: [" + repeated("1,", 250'000) + "]\n" + kSmall)
+            .find("holds more than 200000 values") != std::string::npos);
+  CHECK(first_error("x-a: [" + repeated("1,", 150'000) + "]\n" + kSmall).empty());
+}
+
+TEST_CASE("config: anchors within anchors, the copies are bounded") {
+  std::string text = "[" + repeated("1,", 2000) + "]";
+  const auto nested = [&](int depth) {
+    std::string all = text;
+    for (int i = 0; i < depth; ++i) all = concat("&a", i, " [", all, "]");
+    return "x-a: " + all + "\n" + kSmall;
+  };
+  CHECK(first_error(nested(40)).empty());
+  CHECK(first_error(nested(60)).find("anchors within anchors hold too many values") !=
+        std::string::npos);
+}
+
+TEST_CASE("config: aliases of a long text, the bytes of the copies are bounded") {
+  const auto with = [](int aliases) {
+    return "x-a: &a " + std::string(100'000, 'x') + "\nx-b: [" + repeated("*a ,", aliases) +
+           "1]\n" + kSmall;
+  };
+  CHECK(first_error(with(500)).empty());
+  CHECK(first_error(with(1000)).find("aliases multiply to too many values") != std::string::npos);
+}
+
+TEST_CASE("config: merged maps and duplicate keys, each key is kept once") {
+  std::string map = "x-a: &a {";
+  for (int i = 0; i < 20'000; ++i) map += concat("k", i, ": 1, ");
+  CHECK(first_error(map + "}\nx-b: {<<: [*a , *a , *a ]}\n" + kSmall).empty());
+  CHECK(first_error("x-a: {b: 1, b: 2}\n" + kSmall) ==
+        "x.yaml:1:13: error: duplicate key 'b', first given at x.yaml:1:7; remove one of them");
+}
+
+TEST_CASE("config: more layers than the deepest models have, rounds included") {
+  CHECK(first_error(layers(10'001) + kData + kTrain)
+            .find("model.layers: has more than 10000 layers") != std::string::npos);
+  CHECK(first_error(layers(10'000) + kData + kTrain).empty());
+  const std::string thousand = "{repeat: {times: 1000, layers: [";
+  CHECK(first_error("model: {layers: [" + thousand + thousand + thousand +
+                    "{relu: {name: a}}]}}]}}]}}]}\n" + kData + kTrain)
+            .find("has more than 10000 layers") != std::string::npos);
+}
+
+TEST_CASE("config: a layer's name of more than 256 bytes") {
+  const auto named = [](std::size_t bytes) {
+    return "model: {layers: [{flatten: {name: " + std::string(bytes, 'a') +
+           "}}, dense: {units: 10}]}\n" + kData + kTrain;
+  };
+  CHECK(first_error(named(257)).find("has 257 bytes; a name may have 256") != std::string::npos);
+  CHECK(first_error(named(256)).empty());
+}
+
+TEST_CASE(
+    "config: thousands of wrong inputs, at most twelve known names are listed in each error") {
+  std::string list;
+  for (int i = 0; i < 3000; ++i) list += concat("{relu: {name: a", i, ", inputs: [b", i, "]}}, ");
+  const std::vector<Diagnostic> errors =
+      errors_of("model: {layers: [" + list + "dense: {units: 10}]}\n" + kData + kTrain);
+  CHECK(errors.size() == kMaxDiagnostics);
+  for (const Diagnostic& error : errors) CHECK(error.message.size() < 400);
+}
+
+}  // namespace trainer::config
