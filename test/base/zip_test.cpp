@@ -189,4 +189,17 @@ TEST_CASE("a member that claims more than can be packed takes no memory") {
                        DataError);
 }
 
+TEST_CASE("zip: a small member that expands to hundreds of megabytes is refused") {
+  const Bytes archive(400'100);
+  ZipMember member;
+  member.method = 8;
+  member.packed = 400'000;
+  member.size = 320 << 20;
+  CHECK(zip_size(archive, member, "a.zip") == member.size);
+  ++member.size;
+  CHECK_THROWS_WITH_AS(zip_size(archive, member, "a.zip"),
+                       doctest::Contains("a.zip: has 400000 bytes, which expand to 335544321"),
+                       DataError);
+}
+
 }  // namespace trainer

@@ -127,6 +127,11 @@ std::size_t zip_size(std::span<const std::uint8_t> archive, const ZipMember& mem
   if (member.size > packed * 1032 + 64) {
     throw DataError(source, "is damaged: impossible size");
   }
+  constexpr std::size_t kMinBytes = 320 << 20, kMaxExpansion = 64;
+  if (member.size > std::max(kMinBytes, packed * kMaxExpansion)) {
+    throw DataError(source, concat("has ", packed, " bytes, which expand to ", member.size,
+                                   "; store it without compression if that is right"));
+  }
   return member.size;
 }
 

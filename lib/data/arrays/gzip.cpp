@@ -50,6 +50,12 @@ Buffer read_raw(const Path& path) {
   return content;
 }
 
+// A small file that expands further is made to waste memory.
+std::size_t max_expanded(std::size_t compressed) {
+  constexpr std::size_t kMinBytes = 320 << 20, kMaxExpansion = 64;
+  return std::max(kMinBytes, compressed * kMaxExpansion);
+}
+
 Buffer gunzip(const Buffer& compressed, const Path& path) {
   const std::uint8_t* in = compressed.data();
   std::size_t left = compressed.size();
@@ -57,7 +63,8 @@ Buffer gunzip(const Buffer& compressed, const Path& path) {
   // DEFLATE cannot shrink more than 1032 times, which bounds what a damaged size could ask for.
   std::uint32_t hint = 0;
   if (left >= 18) std::memcpy(&hint, in + left - 4, 4);
-  Buffer out(std::min<std::size_t>(hint, left * 1032 + 64));
+  const std::size_t most = max_expanded(left);
+  Buffer out(std::min<std::size_t>({hint, left * 1032 + 64, most}));
   std::size_t done = 0;
   const Decompressor decompressor(libdeflate_alloc_decompressor());
   while (left > 0) {
@@ -65,8 +72,12 @@ Buffer gunzip(const Buffer& compressed, const Path& path) {
     std::size_t made = 0;
     const libdeflate_result result = libdeflate_gzip_decompress_ex(
         decompressor.get(), in, left, out.data() + done, out.size() - done, &used, &made);
+    if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() >= most) {
+      throw DataError(path, concat("has ", compressed.size(), " bytes, which expand to more than ",
+                                   most, "; expand it with gunzip if that is right"));
+    }
     if (result == LIBDEFLATE_INSUFFICIENT_SPACE && out.size() - done < left * 1032 + 64) {
-      Buffer larger(std::min(out.size() * 2 + 65536, done + left * 1032 + 64));
+      Buffer larger(std::min({out.size() * 2 + 65536, done + left * 1032 + 64, most}));
       std::memcpy(larger.data(), out.data(), done);
       out = std::move(larger);
       continue;

@@ -86,4 +86,12 @@ TEST_CASE("damaged and foreign files are refused, with file and reason") {
   CHECK_THROWS_AS(read_idx(folder.path()), DataError);
 }
 
+TEST_CASE("gzip: a small file that expands to hundreds of megabytes is refused") {
+  const TemporaryFolder folder;
+  const Bytes bomb = gzip_bytes(Bytes((320 << 20) + 1));
+  REQUIRE(bomb.size() < 1 << 20);
+  CHECK_THROWS_WITH_AS(read_maybe_gzip(write(folder, bomb)),
+                       doctest::Contains("which expand to more than 335544320"), DataError);
+}
+
 }  // namespace trainer::data
