@@ -91,6 +91,11 @@ TEST_CASE("config: merged maps and duplicate keys, each key is kept once") {
         "x.yaml:1:13: error: duplicate key 'b', first given at x.yaml:1:7; remove one of them");
 }
 
+TEST_CASE("config: a NUL byte in a text, an error at its place") {
+  CHECK(first_error("name: \"a\\0b\"\n" + kSmall) ==
+        "x.yaml:1:7: error: the text 'a\\x00b' holds a NUL byte; remove it");
+}
+
 TEST_CASE("config: more layers than the deepest models have, rounds included") {
   CHECK(first_error(layers(10'001) + kData + kTrain)
             .find("model.layers: has more than 10000 layers") != std::string::npos);

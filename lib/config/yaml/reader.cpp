@@ -10,6 +10,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "base/text.h"
 #include "config/hints.h"
 #include "config/yaml/tree.h"
 
@@ -108,6 +109,10 @@ class Builder : public YAML::EventHandler {
     check_tag(mark, tag);
     Node node = scalar_node(value, tag == "!");
     node.loc = place(mark);
+    // The system would take the part of a path before it for the whole path.
+    if (value.find('\0') != std::string::npos) {
+      report(node.loc, "the text '" + escaped(value) + "' holds a NUL byte; remove it");
+    }
     add(std::move(node), anchor, mark);
   }
 

@@ -133,6 +133,8 @@ TEST_CASE("csv: labels by name or number, quotes, and mistakes with their line")
   };
   CHECK(error("c.ppm,dog\nc.ppm\n") == ":2: has 1 fields; expected path,label");
   CHECK(error("c.ppm,dog\n,cat\n") == ":2: has no path");
+  CHECK(error(std::string("c.ppm,dog\nc.ppm\0.jpg,cat\n", 26)) ==
+        ":2: the path 'c.ppm\\x00.jpg' holds a NUL byte; remove it");
   CHECK(error("c.ppm,\n") == ":1: has no label");
   CHECK(error("c.ppm,dog\n\"c.ppm,dog\n") == ":2: has a quote that is not closed");
   CHECK(error("") == ": holds no path,label line");

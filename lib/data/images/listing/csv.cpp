@@ -183,6 +183,10 @@ std::vector<CsvRow> read_csv(const std::string& path, const config::Csv& csv) {
     std::string image = cells[columns->image];
     const std::string& label = cells[columns->label];
     if (image.empty()) fail_at(path, line, "has no path");
+    // The system would take the part before it for the whole path.
+    if (image.find('\0') != std::string::npos) {
+      fail_at(path, line, concat("the path '", escaped(image), "' holds a NUL byte; remove it"));
+    }
     if (label.empty()) fail_at(path, line, "has no label");
     if (!image.ends_with(csv.ending)) image += csv.ending;
     rows.push_back({(folder / image).string(), label, line});
