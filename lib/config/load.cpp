@@ -73,6 +73,15 @@ void take_size_from_model(Config& config) {
   if (!config.data.channels) config.data.channels = input[2];
 }
 
+// Who gives antialias wants its pixels, which a JPEG decoded at a fraction of its size does not
+// have.
+void take_scaled_decode_from_antialias(Decoded& decoded) {
+  const auto antialias = decoded.origins.find("data.antialias");
+  if (antialias == decoded.origins.end()) return;
+  if (!decoded.origins.emplace("data.scaled_decode", antialias->second).second) return;
+  decoded.config.data.scaled_decode = false;
+}
+
 // A backbone is given images as its weights were trained on.
 void take_preprocess_from_backbone(Config& config) {
   if (!config.model.backbone || config.data.preprocess || config.data.normalize) return;
@@ -93,6 +102,7 @@ Decoded decode_tree(Node root, const std::vector<Override>& overrides,
 
   Decoded decoded = decode(root, diagnostics);
   take_replicas_from_gpus(decoded);
+  take_scaled_decode_from_antialias(decoded);
   check(decoded, diagnostics);
   throw_if_any(diagnostics);
   take_input_from_backbone(decoded.config);

@@ -31,6 +31,9 @@ struct Datasets {
   std::vector<float> class_weight;
   // Whether the labels of `train` are rows with a weight: see weigh_samples().
   bool sample_weight = false;
+  // Decodes some training images twice and returns the line on what data.scaled_decode does to
+  // them, "" for nothing. Not set for data that are not image files.
+  std::function<std::string()> scaled_decode_note;
 
   // Each returns the member of that split, which may be null.
   const std::unique_ptr<Dataset>& dataset(Split split) const {

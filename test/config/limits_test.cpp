@@ -125,4 +125,19 @@ TEST_CASE(
   for (const Diagnostic& error : errors) CHECK(error.message.size() < 400);
 }
 
+TEST_CASE("config: antialias given alone switches scaled decoding off") {
+  const auto scaled = [](const std::string& keys) {
+    return parse_config("data: {format: image_folder, path: p" + keys +
+                            "}\nmodel: {input: [8, 8, 3], layers: [flatten, dense: {units: 2}]}\n" +
+                            kTrain,
+                        "x.yaml", {}, {})
+        .config.data.scaled_decode;
+  };
+  CHECK(scaled(""));
+  CHECK_FALSE(scaled(", antialias: true"));
+  CHECK_FALSE(scaled(", antialias: false"));
+  CHECK(scaled(", antialias: true, scaled_decode: true"));
+  CHECK_FALSE(scaled(", scaled_decode: false"));
+}
+
 }  // namespace trainer::config

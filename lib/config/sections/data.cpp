@@ -140,13 +140,16 @@ void fields(FieldVisitor& v, Data& s) {
   v("interpolation", s.interpolation, "How images are resized.", same());
   v("antialias", s.antialias,
     "Whether shrinking averages over all pixels, as Pillow and torchvision do, or reads only the "
-    "nearest, as tf.image.resize does.",
+    "nearest, as tf.image.resize does. When it is given, pixels are within one level of theirs.",
     same());
   v("fit", s.fit, "stretch to the size, or crop: shorter side, then centre.", same());
   v("crop_fraction", s.crop_fraction, "Share of the shorter side that fit: crop keeps, e.g. 0.875.",
     {.low = 0, .high = 1, .low_open = true, .resume = Resume::kSame});
   v("scaled_decode", s.scaled_decode,
-    "Whether JPEGs are decoded at 1/2, 1/4 or 1/8 where that is large enough.", any());
+    "Whether JPEGs are decoded at 1/2, 1/4 or 1/8 where that is large enough. This is faster and "
+    "moves pixels by some levels, which `plan` and `data` measure. When left out, true, or false "
+    "where antialias is given.",
+    any());
   v("on_error", s.on_error, "What a damaged file leads to.", any());
   v("error_budget", s.error_budget,
     "Damaged files that on_error lets pass, a share of all when below 1.", at_least(0));

@@ -107,6 +107,7 @@ struct Data {
   Fit fit = Fit::kStretch;
   double crop_fraction = 1;   // fit: crop keeps this share of the shorter side
   bool scaled_decode = true;  // JPEG at 1/2, 1/4, 1/8 where that is still large enough
+                              // (off where antialias is given and this is not)
   OnError on_error = OnError::kFail;
   double error_budget = 0.01;  // files; a share of them when below 1
   ImageCache cache = ImageCache::kNone;

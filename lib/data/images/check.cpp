@@ -14,6 +14,7 @@
 #include "base/threads/parallel.h"
 #include "data/decode/image_file.h"
 #include "data/images/listing/image_list.h"
+#include "data/images/scaled_decode.h"
 #include "data/splits.h"
 
 namespace trainer::data {
@@ -143,6 +144,10 @@ Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitI
         concat("data.limit: ", part.list.files.size(), " of ", all, " files, no others read"));
   }
   part.files = check_files(part.list, data);
+  if (split == Split::kTrain) {
+    std::string note = scaled_decode_note(part.list, data);
+    if (!note.empty()) part.list.notes.push_back(std::move(note));
+  }
   return part;
 }
 

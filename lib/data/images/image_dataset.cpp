@@ -12,6 +12,7 @@
 #include "data/images/damage_scan.h"
 #include "data/images/image_reader.h"
 #include "data/images/pixel_cache.h"
+#include "data/images/scaled_decode.h"
 #include "data/stage_times.h"
 
 namespace trainer::data {
@@ -299,7 +300,9 @@ ImageSplit make_image_dataset(const config::Data& data, ImageList list,
       [scan](const std::vector<std::int64_t>& indices) { return scan->find(indices); });
   if (sifted) report_sifted(*sifted, classes, *files);
   auto cache = make_cache(data, *source.list, source.reader);
-  return {std::make_unique<ImageDataset>(std::move(source), std::move(cache), files, scan), files};
+  auto note = [list = source.list, data] { return scaled_decode_note(*list, data); };
+  return {std::make_unique<ImageDataset>(std::move(source), std::move(cache), files, scan), files,
+          std::move(note)};
 }
 
 }  // namespace trainer::data

@@ -1,6 +1,7 @@
 // Image files as a data set.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@ namespace trainer::data {
 struct ImageSplit {
   std::unique_ptr<Dataset> dataset;
   std::shared_ptr<DamagedFiles> files;
+  std::function<std::string()> scaled_decode_note;  // see there
 };
 // Random changes and replacement of damaged files belong to the training split only. With on_error:
 // skip all files are decoded here, and the damaged ones are no samples. Throws DataError.

@@ -62,7 +62,7 @@ ImageReader::Decoded ImageReader::decode(const StoredImage& image, const Cut& cu
   std::string warning = file.decode(channels_, reduce, s.decoded);
   if (!warning.empty()) warning = concat(path, ": ", warning);
   return {s.decoded, reduced(geometry, reduce, s.decoded.height(), s.decoded.width()),
-          std::move(warning)};
+          std::move(warning), reduce};
 }
 
 void ImageReader::resize(const Pixels& image, const Geometry& geometry, std::uint8_t* out) const {

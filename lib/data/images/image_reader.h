@@ -36,6 +36,7 @@ class ImageReader {
     const Pixels& pixels;  // valid until the next call of the same thread
     Geometry geometry;     // the cut, on these pixels
     std::string warning;   // of the decoder; begins with the file
+    int reduce = 1;        // the pixels are those of the file at 1 / reduce
   };
   enum class Scale {
     kFull,

@@ -196,6 +196,11 @@ PlannedData plan_data(config::Config& config) {
     planned.classes = data.classes;
     planned.splits = train::feature_splits(data);
     planned.warnings = hooks::data_warnings(data);
+    if (data.scaled_decode_note) {
+      if (std::string note = data.scaled_decode_note(); !note.empty()) {
+        planned.notes.push_back(std::move(note));
+      }
+    }
     if (Notice notice = train::settle_normalize(config, data); !notice.text.empty()) {
       (notice.kind == Notice::Kind::kNote ? planned.notes : planned.warnings)
           .push_back(std::move(notice.text));

@@ -1,0 +1,27 @@
+// How far decoding JPEGs at a fraction of their size moves pixels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "config/config.h"
+#include "data/images/listing/image_list.h"
+
+namespace trainer::data {
+
+// Distances between the pixels that data.scaled_decode makes and those of a decoding in full, over
+// some files of a list as data.fit cuts them.
+struct ScaledDecode {
+  std::int64_t measured = 0;  // files
+  std::int64_t scaled = 0;    // of them those that are decoded at 1/2, 1/4 or 1/8
+  double mean = 0;            // levels, over the scaled files
+  int max = 0;                // levels
+};
+// Decodes at most eight files twice; files that cannot be read are left out. Zeros where
+// data.scaled_decode is off.
+ScaledDecode measure_scaled_decode(const ImageList& list, const config::Data& data);
+
+// The line on it for the user, "" where no measured file is decoded at a fraction of its size.
+std::string scaled_decode_note(const ImageList& list, const config::Data& data);
+
+}  // namespace trainer::data
