@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <span>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "base/random.h"
 #include "data/data.h"
@@ -175,6 +176,36 @@ std::vector<std::uint8_t> idx_header(std::uint8_t rank, std::uint32_t count) {
   return bytes;
 }
 
+// The file of any of the names under which IDX files are looked for, "" for none: another set is
+// read in place of this one.
+Path find_file(const Path& folder, const std::string& stem, const std::string& kind) {
+  for (const char* dot : {"-", "."}) {
+    for (const char* end : {"", ".gz"}) {
+      Path path = folder / (stem + dot + kind + end);
+      if (std::filesystem::exists(path)) return path;
+    }
+  }
+  return {};
+}
+
+// Whether a file of the set has to be written: it is there where a process was killed between the
+// two files of a part. Throws DataError for another file of its name, which belongs to a set whose
+// second file is missing.
+bool is_missing(const Path& folder, const std::string& stem, const std::string& kind,
+                std::span<const std::uint8_t> content) {
+  const Path found = find_file(folder, stem, kind);
+  if (found.empty()) return true;
+  std::error_code error;
+  if (std::filesystem::file_size(found, error) == content.size() && !error) {
+    const Bytes old = read_file(found);
+    if (std::equal(old.begin(), old.end(), content.begin(), content.end())) return false;
+  }
+  throw DataError(found.string(),
+                  "belongs to another set, whose file of images or labels is missing; "
+                  "format: digits would mix them with its own. Put the missing file back, or give "
+                  "format: digits another data.path");
+}
+
 void write_part(const Path& folder, const std::string& prefix, std::uint64_t part,
                 std::int64_t count) {
   auto images = idx_header(3, static_cast<std::uint32_t>(count));
@@ -187,25 +218,21 @@ void write_part(const Path& folder, const std::string& prefix, std::uint64_t par
     draw_digit(digit, random, images.data() + start + static_cast<std::size_t>(i) * kDigitPixels);
     labels.push_back(static_cast<std::uint8_t>(digit));
   }
-  write_file_atomic(folder / (prefix + "-images-idx3-ubyte"),
-                    std::span<const std::uint8_t>(images));
-  write_file_atomic(folder / (prefix + "-labels-idx1-ubyte"),
-                    std::span<const std::uint8_t>(labels));
-}
-
-// Any of the names under which IDX files are looked for: another set is read in place of this one.
-bool has(const Path& folder, const std::string& stem, const std::string& kind) {
-  for (const char* dot : {"-", "."}) {
-    for (const char* end : {"", ".gz"}) {
-      if (std::filesystem::exists(folder / (stem + dot + kind + end))) return true;
-    }
+  const bool writes_images = is_missing(folder, prefix + "-images", "idx3-ubyte", images);
+  const bool writes_labels = is_missing(folder, prefix + "-labels", "idx1-ubyte", labels);
+  if (writes_images) {
+    write_file_atomic(folder / (prefix + "-images-idx3-ubyte"),
+                      std::span<const std::uint8_t>(images));
   }
-  return false;
+  if (writes_labels) {
+    write_file_atomic(folder / (prefix + "-labels-idx1-ubyte"),
+                      std::span<const std::uint8_t>(labels));
+  }
 }
 
 bool has_part(const Path& folder, const std::string& prefix) {
-  return has(folder, prefix + "-images", "idx3-ubyte") &&
-         has(folder, prefix + "-labels", "idx1-ubyte");
+  return !find_file(folder, prefix + "-images", "idx3-ubyte").empty() &&
+         !find_file(folder, prefix + "-labels", "idx1-ubyte").empty();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "base/error.h"
 #include "base/files.h"
 #include "data/data.h"
 
@@ -104,6 +105,37 @@ TEST_CASE("digits are not written beside another set under the same names") {
   generate_digits(folder.path(), 30, 10);
   CHECK_FALSE(std::filesystem::exists(folder.path() / "train-images-idx3-ubyte"));
   CHECK_FALSE(std::filesystem::exists(folder.path() / "t10k-images-idx3-ubyte"));
+}
+
+TEST_CASE("digits: a file of another set whose second file is missing is not overwritten") {
+  for (const std::string part : {"train", "t10k"}) {
+    for (const std::string name : {"-images-idx3-ubyte", "-labels-idx1-ubyte", "-images.idx3-ubyte",
+                                   "-labels-idx1-ubyte.gz"}) {
+      CAPTURE(part + name);
+      const TemporaryFolder folder;
+      const Path file = folder.path() / (part + name);
+      write_file_atomic(file, "another set");
+      CHECK_THROWS_WITH_AS(generate_digits(folder.path(), 30, 10),
+                           doctest::Contains("belongs to another set"), DataError);
+      CHECK(read_text_file(file) == "another set");
+      const std::string other = name.find("images") != std::string::npos ? "labels" : "images";
+      for (const auto& entry : std::filesystem::directory_iterator(folder.path())) {
+        const std::string found = entry.path().filename().string();
+        CHECK_FALSE((found.starts_with(part) && found.find(other) != std::string::npos));
+      }
+    }
+  }
+}
+
+TEST_CASE("digits: a part of which a killed process wrote one file is completed") {
+  const TemporaryFolder folder;
+  generate_digits(folder.path(), 30, 10);
+  const std::string images = digest(folder.path() / "train-images-idx3-ubyte");
+  std::filesystem::remove(folder.path() / "train-images-idx3-ubyte");
+  std::filesystem::remove(folder.path() / "t10k-labels-idx1-ubyte");
+  generate_digits(folder.path(), 30, 10);
+  CHECK(digest(folder.path() / "train-images-idx3-ubyte") == images);
+  CHECK(std::filesystem::exists(folder.path() / "t10k-labels-idx1-ubyte"));
 }
 
 TEST_CASE("the digits open as a data set of ten classes, with ink in the middle") {
