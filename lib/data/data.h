@@ -77,8 +77,9 @@ Images open_images(const std::string& path);
 // Whether a file holds arrays, to be opened by open_images, and not one image: by its first bytes.
 bool is_array_file(const std::string& path);
 // The image files that a path stands for: itself, or those below a folder, hidden ones left out,
-// sorted. Throws DataError when there are none.
-std::vector<std::string> image_files(const std::string& path);
+// sorted; links to folders are not followed. `note`, unless null, becomes the line on such links,
+// "" for none. Throws DataError when there are no files.
+std::vector<std::string> image_files(const std::string& path, std::string* note = nullptr);
 // Opens image files, decoded and resized like an evaluation split of `data`, which must give resize
 // and channels. All labels are 0. get() reads the file. `skip`: a damaged file gives zeros and a
 // reason instead of a DataError.

@@ -91,7 +91,9 @@ std::vector<PredictionInput> open_prediction_inputs(
   for (const std::string& file : files) {
     if (std::filesystem::is_regular_file(file) ? !data::is_array_file(file)
                                                : std::filesystem::is_directory(file)) {
-      std::vector<std::string> more = data::image_files(file);
+      std::string note;
+      std::vector<std::string> more = data::image_files(file, &note);
+      if (!note.empty()) warn(note);
       std::move(more.begin(), more.end(), std::back_inserter(images));
     } else {
       flush();

@@ -92,9 +92,10 @@ bool is_array_file(const std::string& path) {
   return gzip || idx || std::memcmp(start.data(), "\x93NUM", 4) == 0;
 }
 
-std::vector<std::string> image_files(const std::string& path) {
+std::vector<std::string> image_files(const std::string& path, std::string* note) {
+  if (note != nullptr) note->clear();
   if (!std::filesystem::is_directory(path)) return {path};
-  std::vector<std::string> files = images_below(path);
+  std::vector<std::string> files = images_below(path, note);
   if (files.empty()) throw DataError(path, "holds no image files");
   return files;
 }

@@ -233,15 +233,38 @@ TEST_CASE(
   const Datasets sets = open_datasets(config_of(folder.path()), 1);
   CHECK(sets.train->size() == 4);
   const std::vector<std::string> lines = sets.train_files->damage().left_aside;
-  REQUIRE(lines.size() == 1);
+  REQUIRE(lines.size() == 2);
   CHECK(lines[0] == concat((folder.path() / "train").string(),
                            ": 3 names of images are left aside, not being files, e.g. ",
                            (cats / "dangling.jpg").string(), " (a link to nothing)"));
+  CHECK(lines[1] == concat((folder.path() / "train").string(),
+                           ": 1 link to a folder is not followed, e.g. ",
+                           (cats / "deep/up").string(),
+                           "; put the images there, or make the folder of a class the link"));
   CHECK(check_images(config_of(folder.path()), 1, "").splits[0].notes == lines);
   config::Data glob = config_of("");
   glob.train.glob = (folder.path() / "train/*/*/*.ppm").string();
   glob.classes = {"deep"};
   CHECK(open_datasets(glob, 1).train->size() == 4);
+}
+
+TEST_CASE(
+    "image folder: a class folder may be a link, links to folders below it are not followed") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 2);
+  write_folder(folder.path() / "elsewhere", 3);
+  fs::rename(folder.path() / "train/cat", folder.path() / "cats");
+  fs::create_directory_symlink("../cats", folder.path() / "train/cat");
+  fs::create_directory_symlink(folder.path() / "elsewhere/dog", folder.path() / "train/dog/more");
+  fs::create_directory_symlink(folder.path() / "elsewhere/dog", folder.path() / "cats/more");
+  const Datasets sets = open_datasets(config_of(folder.path()), 1);
+  CHECK(sets.train->size() == 4);
+  const std::vector<std::string> lines = sets.train_files->damage().left_aside;
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].find(": 2 links to folders are not followed, e.g. ") != std::string::npos);
+  std::string note;
+  CHECK(image_files((folder.path() / "train/cat").string(), &note).size() == 2);
+  CHECK(note.find(": 1 link to a folder is not followed") != std::string::npos);
 }
 
 TEST_CASE(

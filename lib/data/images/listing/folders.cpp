@@ -1,7 +1,5 @@
 #include "data/images/listing/folders.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <set>
 
@@ -75,35 +73,48 @@ const char* kind_of(const fs::directory_entry& entry) {
   }
 }
 
-// Which folder a path leads to, whatever its name.
-using FolderId = std::pair<dev_t, ino_t>;
-FolderId id_of(const fs::path& folder) {
-  struct stat info {};
-  if (::stat(folder.c_str(), &info) != 0) return {};
-  return {info.st_dev, info.st_ino};
-}
+// What a walk leaves aside.
+struct LeftAside {
+  NoFiles no_files;
+  std::int64_t folder_links = 0;
+  std::string example;  // the first link by name
 
-// Calls use(path) for every file below `folder` that is not hidden, in no order. Links are
-// followed, but not into a folder that is being walked already.
+  void add_folder_link(const fs::path& path) {
+    if (folder_links++ == 0 || path.string() < example) example = path.string();
+  }
+};
+
+// Calls use(path) for every file below `folder` that is not hidden, in no order. `folder` itself
+// may be a link. A link to a folder below it is not followed: it would add images of another place.
 template <class Use>
-void walk(const fs::path& folder, const Use& use, NoFiles& no_files,
-          std::vector<FolderId> outer = {}) {
-  outer.push_back(id_of(folder));
+void walk(const fs::path& folder, const Use& use, LeftAside& left) {
   std::error_code error;
   fs::directory_iterator it(folder, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     if (hidden(it->path())) continue;
     std::error_code of_entry;
     if (it->is_directory(of_entry)) {
-      const bool inside = std::find(outer.begin(), outer.end(), id_of(it->path())) != outer.end();
-      if (!inside) walk(it->path(), use, no_files, outer);
+      if (it->is_symlink(of_entry)) {
+        left.add_folder_link(it->path());
+      } else {
+        walk(it->path(), use, left);
+      }
     } else if (it->is_regular_file(of_entry)) {
       use(it->path());
     } else if (is_image_name(it->path())) {
-      no_files.add(it->path(), kind_of(*it));
+      left.no_files.add(it->path(), kind_of(*it));
     }
   }
   if (error) throw DataError(folder.string(), error.message());
+}
+
+// The line on links to folders; "" when there are none.
+std::string folder_links_note(const std::string& source, const LeftAside& left) {
+  if (left.folder_links == 0) return "";
+  return concat(source, ": ", left.folder_links,
+                left.folder_links == 1 ? " link to a folder is" : " links to folders are",
+                " not followed, e.g. ", left.example,
+                "; put the images there, or make the folder of a class the link");
 }
 
 // The line on what is left aside; "" when nothing is.
@@ -120,8 +131,13 @@ void note_left_aside(ImageList& list, std::string line) {
   list.left_aside.push_back(std::move(line));
 }
 
+void note_left_aside(ImageList& list, const std::string& source, const LeftAside& left) {
+  note_left_aside(list, left_aside(source, left.no_files));
+  note_left_aside(list, folder_links_note(source, left));
+}
+
 // The folders before the first wildcard are walked.
-std::vector<std::string> files_of_glob(const config::SplitFiles& split, NoFiles& no_files) {
+std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAside& left) {
   const std::string full =
       split.path.empty() ? split.glob : (fs::path(split.path) / split.glob).string();
   const std::size_t wildcard = full.find_first_of("*?");
@@ -136,7 +152,7 @@ std::vector<std::string> files_of_glob(const config::SplitFiles& split, NoFiles&
                                                  : path.string());
     }
   };
-  walk(base.empty() ? "/" : base, use, no_files);
+  walk(base.empty() ? "/" : base, use, left);
   std::sort(files.begin(), files.end());
   if (files.empty()) throw DataError(full, "matches no file");
   return files;
@@ -189,7 +205,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
   note_left_aside(result, files_without_class(split.path));
   std::int64_t other = 0;
   std::string example;
-  NoFiles no_files;
+  LeftAside left;
   for (std::size_t label = 0; label < classes.size(); ++label) {
     const fs::path folder = fs::path(split.path) / classes[label];
     if (!fs::exists(folder)) {
@@ -206,7 +222,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
         example = path.string();
       }
     };
-    walk(folder, use, no_files);
+    walk(folder, use, left);
     if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
     std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
@@ -215,7 +231,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
     throw DataError(split.path,
                     concat("has no folder of a class; the classes are ", join(classes)));
   }
-  note_left_aside(result, left_aside(split.path, no_files));
+  note_left_aside(result, split.path, left);
   if (other > 0) {
     result.notes.push_back(concat(split.path, ": ", other, other == 1 ? " file is" : " files are",
                                   " left aside, being no image, e.g. ", example));
@@ -226,8 +242,8 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
 ImageList list_glob(const config::SplitFiles& split, const std::vector<std::string>& classes) {
   ImageList result;
   result.source = split.glob;
-  NoFiles no_files;
-  for (const std::string& path : files_of_glob(split, no_files)) {
+  LeftAside left;
+  for (const std::string& path : files_of_glob(split, left)) {
     const std::string name = parent_name(path);
     const auto found = std::find(classes.begin(), classes.end(), name);
     if (found == classes.end()) {
@@ -236,13 +252,13 @@ ImageList list_glob(const config::SplitFiles& split, const std::vector<std::stri
     }
     result.files.push_back({path, static_cast<std::int32_t>(found - classes.begin())});
   }
-  note_left_aside(result, left_aside(split.glob, no_files));
+  note_left_aside(result, split.glob, left);
   return result;
 }
 
 std::vector<std::string> glob_files(const config::SplitFiles& split) {
-  NoFiles no_files;
-  return files_of_glob(split, no_files);
+  LeftAside left;
+  return files_of_glob(split, left);
 }
 
 std::vector<std::string> glob_classes(const config::SplitFiles& split) {
@@ -251,14 +267,15 @@ std::vector<std::string> glob_classes(const config::SplitFiles& split) {
   return {names.begin(), names.end()};
 }
 
-std::vector<std::string> images_below(const std::string& folder) {
+std::vector<std::string> images_below(const std::string& folder, std::string* note) {
   std::vector<std::string> files;
-  NoFiles no_files;
+  LeftAside left;
   const auto use = [&](const fs::path& path) {
     if (is_image(path)) files.push_back(path.string());
   };
-  walk(folder, use, no_files);
+  walk(folder, use, left);
   std::sort(files.begin(), files.end());
+  if (note != nullptr) *note = folder_links_note(folder, left);
   return files;
 }
 
