@@ -1,4 +1,4 @@
-// Decoded images kept in memory or in a mapped file.
+// Decoded images kept in memory or in a file.
 #include "data/images/pixel_cache.h"
 
 #include <array>
@@ -48,11 +48,8 @@ class DiskCache final : public PixelCache {
                  "use another data.cache_dir or cache: none") {}
 
   bool load(std::int64_t index, Pixels& out) override {
-    const std::uint8_t* image = records_.find(index);
-    if (image == nullptr) return false;
     out.reset(1, static_cast<int>(records_.record_bytes()), 1);
-    std::memcpy(out.data(), image, records_.record_bytes());
-    return true;
+    return records_.load(index, out.data());
   }
   void store(std::int64_t index, const Pixels& image) override {
     records_.store(index, image.data());

@@ -1,4 +1,4 @@
-// Decoded images kept in memory or in a mapped file.
+// Decoded images kept in memory or in a file.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class PixelCache {
   virtual void store(std::int64_t index, const Pixels& image) = 0;
 };
 std::unique_ptr<PixelCache> make_memory_cache(std::int64_t count);
-// Images of `image_bytes` bytes in one file of `folder`, named by the key. An entry that a killed
-// process left half-written does not pass its checksum and counts as missing.
+// Images of `image_bytes` bytes in one file of `folder`, named by the key. An entry that does not
+// pass its checksum, which is verified at each read, counts as missing.
 std::unique_ptr<PixelCache> make_disk_cache(const Path& folder, const std::string& key,
                                             std::int64_t count, std::size_t image_bytes);
 

@@ -34,7 +34,7 @@ std::size_t FeatureDataset::record_bytes(const Dataset& images, const Shape& sha
 }
 
 bool FeatureDataset::complete() const {
-  while (known_ < size() && records_.find(known_) != nullptr) ++known_;
+  while (known_ < size() && records_.holds(known_)) ++known_;
   return known_ == size();
 }
 
@@ -49,10 +49,16 @@ void FeatureDataset::store(const Batch& batch, const void* features) {
 }
 
 void FeatureDataset::get(std::int64_t index, std::int64_t, void* features, void* label) const {
-  const std::uint8_t* record = records_.find(index);
-  if (record == nullptr) throw std::logic_error(concat("no features of sample ", index));
-  std::memcpy(features, record, feature_bytes_);
-  std::memcpy(label, record + feature_bytes_, label_bytes_);
+  thread_local std::vector<std::uint8_t> record;
+  record.resize(records_.record_bytes());
+  if (!records_.load(index, record.data())) {
+    throw DataError(records_.path().string(),
+                    concat("the features of sample ", index,
+                           " do not match their checksum: the file was overwritten or cut while it "
+                           "was in use; remove it, and go on with --resume"));
+  }
+  std::memcpy(features, record.data(), feature_bytes_);
+  std::memcpy(label, record.data() + feature_bytes_, label_bytes_);
 }
 
 }  // namespace trainer::data

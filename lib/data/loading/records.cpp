@@ -19,6 +19,33 @@ std::uint64_t mark_of(std::span<const std::uint8_t> bytes) {
   return std::uint64_t{crc32c(bytes)} | std::uint64_t{1} << 32;
 }
 
+// Calls move(what is done, how much is left) until all bytes are moved. False on an error, or where
+// the file ends.
+template <class Move>
+bool move_all(std::size_t count, const Move& move) {
+  for (std::size_t done = 0; done < count;) {
+    const ssize_t moved = move(done, count - done);
+    if (moved < 0 && errno == EINTR) continue;
+    if (moved <= 0) return false;
+    done += static_cast<std::size_t>(moved);
+  }
+  return true;
+}
+
+// The file is read and not mapped: a read of a mapped file that was cut meanwhile ends the process.
+bool read_at(int file, std::size_t offset, void* to, std::size_t count) {
+  return move_all(count, [&](std::size_t done, std::size_t left) {
+    return ::pread(file, static_cast<char*>(to) + done, left, static_cast<off_t>(offset + done));
+  });
+}
+
+bool write_at(int file, std::size_t offset, const void* from, std::size_t count) {
+  return move_all(count, [&](std::size_t done, std::size_t left) {
+    return ::pwrite(file, static_cast<const char*>(from) + done, left,
+                    static_cast<off_t>(offset + done));
+  });
+}
+
 }  // namespace
 
 Records::Records(const Path& path, std::int64_t count, std::size_t record_bytes, std::string remedy)
@@ -28,44 +55,62 @@ Records::Records(const Path& path, std::int64_t count, std::size_t record_bytes,
       bytes_(count_ * (sizeof(std::uint64_t) + record_bytes)),
       remedy_(std::move(remedy)),
       verified_(count_) {
-  if (path_.empty()) {
-    memory_ = ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  } else {
-    map_file();
+  if (!path_.empty()) {
+    open_file();
+    return;
   }
-  if (memory_ == MAP_FAILED) fail();
+  void* memory =
+      ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) fail();
+  memory_ = static_cast<std::uint8_t*>(memory);
 }
 
-Records::~Records() { ::munmap(memory_, bytes_); }
+Records::~Records() {
+  if (file_ >= 0) ::close(file_);
+  if (memory_ != nullptr) ::munmap(memory_, bytes_);
+}
 
-void Records::map_file() {
+void Records::open_file() {
   std::error_code error;
   std::filesystem::create_directories(path_.parent_path(), error);
   if (error) throw DataError(path_.parent_path().string(), "cannot be created: " + error.message());
-  const int file = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (file < 0) fail();
+  file_ = ::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (file_ < 0) fail();
   struct stat status {};
-  const bool sized = ::fstat(file, &status) == 0 && reserve(file, status.st_blocks * 512) &&
-                     (static_cast<std::size_t>(status.st_size) == bytes_ ||
-                      ::ftruncate(file, static_cast<off_t>(bytes_)) == 0);
+  if (::fstat(file_, &status) == 0 && reserve(status.st_blocks * 512) &&
+      (static_cast<std::size_t>(status.st_size) == bytes_ ||
+       ::ftruncate(file_, static_cast<off_t>(bytes_)) == 0)) {
+    return;
+  }
   const int reason = errno;
   // What was reserved in part is of no use to anyone.
-  if (!sized && status.st_size == 0) ::unlink(path_.c_str());
-  memory_ =
-      sized ? ::mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0) : MAP_FAILED;
-  const int failure = sized ? errno : reason;
-  ::close(file);
-  errno = failure;
+  if (status.st_size == 0) ::unlink(path_.c_str());
+  ::close(file_);
+  errno = reason;
+  fail();
 }
 
-const std::uint8_t* Records::find(std::int64_t index) {
+bool Records::load(std::int64_t index, std::uint8_t* to) {
   const auto i = static_cast<std::size_t>(index);
-  if (!verified_[i].load(std::memory_order_acquire)) {
-    const std::lock_guard lock(lock_of(i));
-    if (marks()[i] == 0 || marks()[i] != mark_of({record(i), record_bytes_})) return nullptr;
-    verified_[i].store(true, std::memory_order_release);
+  if (memory_ != nullptr) {
+    if (!verified_[i].load(std::memory_order_acquire)) return false;
+    std::memcpy(to, memory_ + offset_of(i), record_bytes_);
+    return true;
   }
-  return record(i);
+  std::uint64_t mark = 0;
+  // The copy is verified, not the file, which may change in between.
+  const bool is_whole = read_at(file_, i * sizeof mark, &mark, sizeof mark) && mark != 0 &&
+                        read_at(file_, offset_of(i), to, record_bytes_) &&
+                        mark == mark_of({to, record_bytes_});
+  verified_[i].store(is_whole, std::memory_order_release);
+  return is_whole;
+}
+
+bool Records::holds(std::int64_t index) {
+  if (verified_[static_cast<std::size_t>(index)].load(std::memory_order_acquire)) return true;
+  thread_local std::vector<std::uint8_t> record;
+  record.resize(record_bytes_);
+  return load(index, record.data());
 }
 
 // Two batches at the border of two epochs may hold the same sample: the first to come writes it.
@@ -73,19 +118,22 @@ void Records::store(std::int64_t index, const std::uint8_t* from) {
   const auto i = static_cast<std::size_t>(index);
   const std::lock_guard lock(lock_of(i));
   if (verified_[i].load(std::memory_order_relaxed)) return;
-  std::memcpy(record(i), from, record_bytes_);
-  marks()[i] = mark_of({from, record_bytes_});
+  if (memory_ != nullptr) {
+    std::memcpy(memory_ + offset_of(i), from, record_bytes_);
+  } else {
+    const std::uint64_t mark = mark_of({from, record_bytes_});
+    if (!write_at(file_, offset_of(i), from, record_bytes_) ||
+        !write_at(file_, i * sizeof mark, &mark, sizeof mark)) {
+      fail();
+    }
+  }
   verified_[i].store(true, std::memory_order_release);
 }
 
-std::uint8_t* Records::record(std::size_t i) {
-  return static_cast<std::uint8_t*>(memory_) + count_ * sizeof(std::uint64_t) + i * record_bytes_;
-}
-
-// Writing to a mapped file on a full disk ends the process: better to refuse beforehand. Where the
-// file system cannot reserve, the space that is free now must do; posix_fallocate() would write
-// every block there. The records that a file holds already stay as they are.
-bool Records::reserve(int file, std::int64_t taken) const {
+// A disk that fills up ends the run in its middle: better to refuse beforehand. Where the file
+// system cannot reserve, the space that is free now must do; posix_fallocate() would write every
+// block there. The records that a file holds already stay as they are.
+bool Records::reserve(std::int64_t taken) const {
   if (taken >= static_cast<std::int64_t>(bytes_)) return true;  // reserved before
   std::error_code error;
   const auto space = std::filesystem::space(path_.parent_path(), error);
@@ -93,7 +141,7 @@ bool Records::reserve(int file, std::int64_t taken) const {
     errno = ENOSPC;
     return false;
   }
-  while (::fallocate(file, 0, 0, static_cast<off_t>(bytes_)) != 0) {
+  while (::fallocate(file_, 0, 0, static_cast<off_t>(bytes_)) != 0) {
     if (errno == EOPNOTSUPP || errno == ENOSYS) return true;
     if (errno != EINTR) return false;
   }

@@ -1,4 +1,4 @@
-// Records of one size that several threads fill and read: in a mapped file, or in memory.
+// Records of one size that several threads fill and read: in a file, or in memory.
 #pragma once
 
 #include <array>
@@ -13,9 +13,10 @@
 
 namespace trainer::data {
 
-// A file holds all checksums, then all records; how many and how large is known to the reader. A
-// record that a killed process left half-written does not pass its checksum and counts as missing.
-// Several processes may fill one file: each writes the same bytes for a record.
+// A file holds all checksums, then all records; how many and how large is known to the reader. The
+// checksum of a record is verified at each read, so that a record that a killed process left
+// half-written, or that anything else has overwritten or cut off, counts as missing. Several
+// processes may fill one file: each writes the same bytes for a record.
 class Records {
  public:
   // Opens or creates the file and takes the disk space of all records, where the file system can;
@@ -27,25 +28,33 @@ class Records {
   Records& operator=(const Records&) = delete;
 
   std::size_t record_bytes() const { return record_bytes_; }
-  // The record, or null when it is missing. Its checksum is looked at once.
-  const std::uint8_t* find(std::int64_t index);
-  // Keeps a record, unless it is there.
+  // The file, empty for records in memory.
+  const Path& path() const { return path_; }
+  // Copies the record to `to`, record_bytes() long. False when it is missing or damaged; `to` is
+  // undefined then.
+  bool load(std::int64_t index, std::uint8_t* to);
+  // Whether the record is there and undamaged. A record that this process has stored or read counts
+  // as undamaged.
+  bool holds(std::int64_t index);
+  // Keeps a record, unless it is there. Throws DataError when the file cannot be written.
   void store(std::int64_t index, const std::uint8_t* record);
 
  private:
   std::mutex& lock_of(std::size_t i) { return locks_[i % locks_.size()]; }
-  std::uint64_t* marks() { return static_cast<std::uint64_t*>(memory_); }
-  std::uint8_t* record(std::size_t i);
-  void map_file();
-  bool reserve(int file, std::int64_t taken) const;
+  std::size_t offset_of(std::size_t i) const {
+    return count_ * sizeof(std::uint64_t) + i * record_bytes_;
+  }
+  void open_file();
+  bool reserve(std::int64_t taken) const;
   [[noreturn]] void fail() const;
 
   Path path_;
   std::size_t count_, record_bytes_, bytes_;
   std::string remedy_;
-  void* memory_ = nullptr;
-  std::vector<std::atomic<bool>> verified_;  // what this process has written or checked
-  std::array<std::mutex, 64> locks_;         // guard what is not verified yet
+  int file_ = -1;
+  std::uint8_t* memory_ = nullptr;           // without a file
+  std::vector<std::atomic<bool>> verified_;  // what this process has stored or read
+  std::array<std::mutex, 64> locks_;         // of stores
 };
 
 }  // namespace trainer::data

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 
 #include "base/error.h"
 #include "base/files.h"
@@ -359,6 +360,28 @@ TEST_CASE("a number in a csv does not make more classes than its lines can have"
       DataError);
   write_text(config.train.path, "c.ppm,9999\n");
   CHECK(open_datasets(config, 1).num_classes == 10000);
+}
+
+TEST_CASE("disk cache: a file that is overwritten or cut while it is in use changes no image") {
+  const TemporaryFolder folder;
+  write_folder(folder.path() / "train", 4);
+  config::Data config = config_of(folder.path());
+  const std::vector<Bytes> expected = batches(*open_datasets(config, 1).train, 1);
+  config.cache = config::ImageCache::kDisk;
+  config.cache_dir = folder.path() / "cache";
+  const Datasets sets = open_datasets(config, 1);
+  CHECK(batches(*sets.train, 1) == expected);
+  const fs::path file = fs::directory_iterator(config.cache_dir)->path();
+  const auto size = static_cast<std::streamoff>(fs::file_size(file));
+  for (std::streamoff at = 0; at < size; at += 200) {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(at);
+    stream << "garbage";
+  }
+  CHECK(batches(*sets.train, 1) == expected);
+  CHECK(batches(*sets.train, 1) == expected);  // kept anew
+  fs::resize_file(file, 100);
+  CHECK(batches(*sets.train, 3) == expected);
 }
 
 }  // namespace trainer::data::image_dataset_test

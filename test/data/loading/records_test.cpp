@@ -47,18 +47,18 @@ TEST_CASE("a file of records has its disk space from the start, and keeps what i
     REQUIRE(::stat(file.c_str(), &status) == 0);
     CHECK(status.st_size == kCount * static_cast<std::int64_t>(kRecord + 8));
     if (reserves(folder.path())) CHECK(status.st_blocks * 512 >= status.st_size);
-    const std::uint8_t* found = records.find(7);
-    REQUIRE(found != nullptr);
-    CHECK(std::equal(first.begin(), first.end(), found));
-    CHECK(records.find(6) == nullptr);
+    std::vector<std::uint8_t> found(kRecord);
+    REQUIRE(records.load(7, found.data()));
+    CHECK(found == first);
+    CHECK_FALSE(records.holds(6));
   }
   // Of a file that was cut the records are missing, and can be kept again.
   std::filesystem::resize_file(file, 10'000);
   {
     Records records(file, kCount, kRecord, "");
-    for (std::int64_t index = 0; index < kCount; ++index) CHECK(records.find(index) == nullptr);
+    for (std::int64_t index = 0; index < kCount; ++index) CHECK_FALSE(records.holds(index));
     records.store(99, first.data());
-    CHECK(records.find(99) != nullptr);
+    CHECK(records.holds(99));
   }
   // A sparse file, as one whose disk was full, is filled up.
   std::filesystem::resize_file(file, 10'000);
@@ -81,6 +81,33 @@ TEST_CASE("a file of records that the disk cannot hold is an error, and leaves n
     CHECK(message.find("MiB are needed; choose another folder") != std::string::npos);
   }
   CHECK(!std::filesystem::exists(file));
+}
+
+TEST_CASE("records: a record that is overwritten or cut off while in use counts as missing") {
+  const TemporaryFolder folder;
+  const Path file = folder.path() / "records.bin";
+  constexpr std::size_t kRecord = 1000;
+  const auto content = record_of(kRecord);
+  Records records(file, 3, kRecord, "");
+  for (std::int64_t index = 0; index < 3; ++index) records.store(index, content.data());
+  std::vector<std::uint8_t> found(kRecord);
+  REQUIRE(records.load(1, found.data()));
+  {
+    const int other = ::open(file.c_str(), O_WRONLY | O_CLOEXEC);
+    REQUIRE(::pwrite(other, "x", 1, 3 * 8 + kRecord + 500) == 1);
+    ::close(other);
+  }
+  CHECK(records.load(0, found.data()));
+  CHECK_FALSE(records.load(1, found.data()));
+  CHECK_FALSE(records.holds(1));
+  records.store(1, content.data());
+  CHECK(records.load(1, found.data()));
+  CHECK(found == content);
+  std::filesystem::resize_file(file, 3 * 8 + kRecord);  // no signal ends the process
+  CHECK(records.load(0, found.data()));
+  CHECK_FALSE(records.load(2, found.data()));
+  std::filesystem::resize_file(file, 0);
+  CHECK_FALSE(records.load(0, found.data()));
 }
 
 }  // namespace trainer::data

@@ -1,0 +1,51 @@
+#include "data/features.h"
+
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "base/error.h"
+#include "data/data.h"
+
+namespace trainer::data {
+
+TEST_CASE("feature cache: a file that is overwritten while it is in use ends the run with its name") {
+  const TemporaryFolder folder;
+  config::Data config;
+  config.format = config::DataFormat::kSynthetic;
+  config.synthetic.train_samples = 3;
+  config.synthetic.test_samples = 1;
+  const Datasets sets = open_datasets(config, 1);
+  const Path file = folder.path() / "features.bin";
+  FeatureDataset features(*sets.train, Shape{4}, DType::kFloat32, file);
+  const float rows[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  const std::int32_t labels[3] = {7, 8, 9};
+  Batch batch;
+  batch.labels = labels;
+  batch.indices = {0, 1, 2};
+  features.store(batch, rows);
+  CHECK(features.complete());
+  float row[4];
+  std::int32_t label = 0;
+  features.get(1, 0, row, &label);
+  CHECK(row[0] == 5);
+  CHECK(label == 8);
+  {
+    std::fstream stream(file, std::ios::in | std::ios::out | std::ios::binary);
+    stream.seekp(-3, std::ios::end);
+    stream << 'x';
+  }
+  features.get(1, 0, row, &label);
+  CHECK_THROWS_WITH_AS(features.get(2, 0, row, &label),
+                       doctest::Contains("features.bin: the features of sample 2 do not match"),
+                       DataError);
+  std::filesystem::resize_file(file, 0);
+  CHECK_THROWS_AS(features.get(0, 0, row, &label), DataError);
+  // As the message advises.
+  std::filesystem::remove(file);
+  FeatureDataset again(*sets.train, Shape{4}, DType::kFloat32, file);
+  CHECK_FALSE(again.complete());
+}
+
+}  // namespace trainer::data
