@@ -2,6 +2,8 @@
 // dropped units and activations that are not fused.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "backend/harness.h"
 
 namespace trainer::test::conformance_layers_test {
@@ -117,6 +119,37 @@ TEST_CASE("normalization of groups and of pixels") {
              {1, 3, 33},
              3e-5});
     }
+  }
+}
+
+TEST_CASE("normalization of groups and of pixels: a mean far from zero costs no digits") {
+  struct Spec {
+    Shape shape;
+    std::int64_t groups;
+    bool of_pixels;
+  };
+  // A deviation of 2 at a mean of 200.
+  const double low = 200 - 2 * std::sqrt(3.0), high = 200 + 2 * std::sqrt(3.0);
+  for (const Spec& spec : {Spec{{kBatch, 2048}, 1, true}, Spec{{kBatch, 7, 7, 512}, 1, true},
+                           Spec{{kBatch, 5, 5, 515}, 1, true}, Spec{{kBatch, 28, 28, 64}, 2, false},
+                           Spec{{kBatch, 28, 28, 24}, 8, false}}) {
+    check(
+        {concat(spec.groups, spec.of_pixels ? " of pixels " : " of images ", to_string(spec.shape),
+                " around 200"),
+         [=](Builder& b) {
+           const std::int64_t channels = spec.shape[spec.shape.rank() - 1];
+           const ValueId x = b.input(spec.shape, {low, high}), dy = b.input(spec.shape);
+           const ValueId gamma = b.parameter({channels}, {0.5, 1.5});
+           const ValueId beta = b.parameter({channels});
+           b.output(b.add1(graph::GroupNorm{spec.groups, spec.of_pixels, 1e-3f}, {x, gamma, beta}));
+           for (const ValueId id : b.add(
+                    graph::GroupNormBackward{spec.groups, spec.of_pixels, 1e-3f}, {x, dy, gamma})) {
+             b.output(id);
+           }
+         },
+         {1, 9},
+         1e-5,
+         false});
   }
 }
 

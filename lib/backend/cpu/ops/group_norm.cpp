@@ -31,11 +31,11 @@ void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const Buffer dgamma = l.output(1, Layout::kPlain).buffer;
   const Buffer dbeta = l.output(2, Layout::kPlain).buffer;
   const simd::GroupShape shape = group_shape(op, x.shape);
-  const Buffer scratch = l.scratch(2 * x.c() * static_cast<std::int64_t>(sizeof(float)));
+  const Buffer scratch = l.scratch(shape.scratch_bytes());
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name, [=, run = typed<T>(l).group_norm_backward](const RunContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma), c.at<T>(dx.buffer),
-          c.at<float>(dgamma), c.at<float>(dbeta), c.at<float>(scratch));
+          c.at<float>(dgamma), c.at<float>(dbeta), c.at<void>(scratch));
     });
   });
 }

@@ -1,30 +1,48 @@
-// Normalization of groups of channels within a sample or pixel.
+// Normalization of groups of channels within a sample or pixel. Sums are in double: a sum in float of
+// values whose mean is far from zero would lose digits.
+
+using D = double __attribute__((vector_size(8 * TRAINER_BLOCK)));
+
+inline double sum_of(D v) {
+  double sum = 0;
+  for (std::int64_t c = 0; c < B; ++c) sum += v[c];
+  return sum;
+}
 
 struct GroupMoments {
   float mean, inverse_std;
 };
 
-// Of the pixels and channels of one group; x is its first number.
+// Of the pixels and channels of one group; x is its first number. The sums are of differences from that
+// number, so that one look at the group gives both moments.
 template <class T>
 inline GroupMoments group_moments(const GroupShape& s, const T* x) {
-  const std::int64_t row = s.groups * s.channels;
+  const std::int64_t row = s.groups * s.channels, whole = s.channels - s.channels % B;
   const double count = static_cast<double>(s.pixels * s.channels);
-  double sum = 0, squares = 0;
+  const double shift = static_cast<double>(get(x));
+  D sums{}, squares{};
+  double sum = 0, square = 0;
   for (std::int64_t p = 0; p < s.pixels; ++p) {
-    float part = 0;
-    for (std::int64_t c = 0; c < s.channels; ++c) part += get(x + p * row + c);
-    sum += static_cast<double>(part);
-  }
-  const float mean = static_cast<float>(sum / count);
-  for (std::int64_t p = 0; p < s.pixels; ++p) {
-    float part = 0;
-    for (std::int64_t c = 0; c < s.channels; ++c) {
-      const float d = get(x + p * row + c) - mean;
-      part += d * d;
+    const T* in = x + p * row;
+    for (std::int64_t c = 0; c < whole; c += B) {
+      const D d = __builtin_convertvector(load(in + c), D) - shift;
+      sums += d;
+      squares += d * d;
     }
-    squares += static_cast<double>(part);
+    // Of this pixel alone, so that the additions of several pixels overlap.
+    double part = 0, square_part = 0;
+    for (std::int64_t c = whole; c < s.channels; ++c) {
+      const double d = static_cast<double>(get(in + c)) - shift;
+      part += d;
+      square_part += d * d;
+    }
+    sum += part;
+    square += square_part;
   }
-  return {mean, 1.0f / __builtin_sqrtf(static_cast<float>(squares / count) + s.epsilon)};
+  const double mean = (sum + sum_of(sums)) / count;
+  const double variance = (square + sum_of(squares)) / count - mean * mean;
+  const float positive = variance > 0 ? static_cast<float>(variance) : 0.0f;
+  return {static_cast<float>(shift + mean), 1.0f / __builtin_sqrtf(positive + s.epsilon)};
 }
 
 template <class T>
@@ -45,37 +63,98 @@ void group_norm(const GroupShape& s, const T* x, const float* gamma, const float
   }
 }
 
+// The sums of the gradients of gamma and beta over pixels: in float over kPixels, and of those sums in
+// double. `scratch` holds group_norm_scratch() bytes.
+class GroupSums {
+ public:
+  static constexpr std::int64_t kPixels = 64;
+
+  GroupSums(std::int64_t row, void* scratch)
+      : row_(row),
+        gamma_(static_cast<double*>(scratch)),
+        beta_(gamma_ + row),
+        few_gamma(reinterpret_cast<float*>(beta_ + row)),
+        few_beta(few_gamma + row) {
+    for (std::int64_t c = 0; c < row; ++c) gamma_[c] = beta_[c] = few_gamma[c] = few_beta[c] = 0;
+  }
+
+  // Adds the sums in float of some channels to those in double.
+  void add_few(std::int64_t first, std::int64_t count) {
+    for (std::int64_t c = first; c < first + count; ++c) {
+      gamma_[c] += static_cast<double>(few_gamma[c]);
+      beta_[c] += static_cast<double>(few_beta[c]);
+      few_gamma[c] = few_beta[c] = 0;
+    }
+  }
+  void store(float* dgamma, float* dbeta) {
+    add_few(0, row_);
+    for (std::int64_t c = 0; c < row_; ++c) {
+      dgamma[c] = static_cast<float>(gamma_[c]);
+      dbeta[c] = static_cast<float>(beta_[c]);
+    }
+  }
+
+ private:
+  std::int64_t row_;
+  double *gamma_, *beta_;
+
+ public:
+  float *few_gamma, *few_beta;
+};
+
+// What the gradient of one group needs.
+struct GroupGradientSums {
+  D qs{}, qns{};
+  double q = 0, qn = 0;
+};
+
+// Adds one pixel of a group: all pointers are to its first channel.
+template <class T>
+inline void add_pixel(const GroupMoments& m, std::int64_t channels, const T* x, const T* dy, const float* gamma,
+                      float* few_gamma, float* few_beta, GroupGradientSums& sums) {
+  const std::int64_t whole = channels - channels % B;
+  for (std::int64_t c = 0; c < whole; c += B) {
+    const V d = load(dy + c), n = (load(x + c) - m.mean) * m.inverse_std;
+    const V q = d * load(gamma + c);
+    sums.qs += __builtin_convertvector(q, D);
+    sums.qns += __builtin_convertvector(q * n, D);
+    store(few_gamma + c, load(few_gamma + c) + d * n);
+    store(few_beta + c, load(few_beta + c) + d);
+  }
+  double q_part = 0, qn_part = 0;
+  for (std::int64_t c = whole; c < channels; ++c) {
+    const float d = get(dy + c), n = (get(x + c) - m.mean) * m.inverse_std;
+    const float q = d * gamma[c];
+    q_part += static_cast<double>(q);
+    qn_part += static_cast<double>(q * n);
+    few_gamma[c] += d * n;
+    few_beta[c] += d;
+  }
+  sums.q += q_part;
+  sums.qn += qn_part;
+}
+
 // With n = (x - mean) / std and q = dy * gamma: dx = (q - mean(q) - n * mean(q * n)) / std, the means over
 // the group.
 template <class T>
 void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const float* gamma, T* dx, float* dgamma,
-                         float* dbeta, float* scratch) {
-  constexpr std::int64_t kPixels = 64;  // summed before they are added to the sums of all
+                         float* dbeta, void* scratch) {
   const std::int64_t row = s.groups * s.channels;
   const double count = static_cast<double>(s.pixels * s.channels);
-  float *few_gamma = scratch, *few_beta = scratch + row;
-  for (std::int64_t c = 0; c < row; ++c) dgamma[c] = dbeta[c] = few_gamma[c] = few_beta[c] = 0;
-  std::int64_t summed = 0;
+  GroupSums all(row, scratch);
+  std::int64_t few_pixels = 0;
   for (std::int64_t o = 0; o < s.outer; ++o) {
     for (std::int64_t g = 0; g < s.groups; ++g) {
       const std::int64_t first = g * s.channels, at = o * s.pixels * row + first;
       const GroupMoments m = group_moments(s, x + at);
-      double sum_q = 0, sum_qn = 0;
+      GroupGradientSums sums;
       for (std::int64_t p = 0; p < s.pixels; ++p) {
-        const T *in = x + at + p * row, *slope = dy + at + p * row;
-        float q_part = 0, qn_part = 0;
-        for (std::int64_t c = 0; c < s.channels; ++c) {
-          const float d = get(slope + c), n = (get(in + c) - m.mean) * m.inverse_std;
-          const float q = d * gamma[first + c];
-          q_part += q;
-          qn_part += q * n;
-          few_gamma[first + c] += d * n;
-          few_beta[first + c] += d;
-        }
-        sum_q += static_cast<double>(q_part);
-        sum_qn += static_cast<double>(qn_part);
+        add_pixel(m, s.channels, x + at + p * row, dy + at + p * row, gamma + first, all.few_gamma + first,
+                  all.few_beta + first, sums);
+        if ((p + 1) % GroupSums::kPixels == 0) all.add_few(first, s.channels);
       }
-      const float mean_q = static_cast<float>(sum_q / count), mean_qn = static_cast<float>(sum_qn / count);
+      const float mean_q = static_cast<float>((sums.q + sum_of(sums.qs)) / count);
+      const float mean_qn = static_cast<float>((sums.qn + sum_of(sums.qns)) / count);
       for (std::int64_t p = 0; p < s.pixels; ++p) {
         const T *in = x + at + p * row, *slope = dy + at + p * row;
         T* out = dx + at + p * row;
@@ -85,13 +164,10 @@ void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const flo
         }
       }
     }
-    summed += s.pixels;
-    if (summed < kPixels && o + 1 < s.outer) continue;
-    summed = 0;
-    for (std::int64_t c = 0; c < row; ++c) {
-      dgamma[c] += few_gamma[c];
-      dbeta[c] += few_beta[c];
-      few_gamma[c] = few_beta[c] = 0;
-    }
+    few_pixels += s.pixels % GroupSums::kPixels;
+    if (few_pixels < GroupSums::kPixels) continue;
+    few_pixels = 0;
+    all.add_few(0, row);
   }
+  all.store(dgamma, dbeta);
 }

@@ -103,6 +103,11 @@ struct DepthwiseGradient {
 struct GroupShape {
   std::int64_t outer, pixels, groups, channels;
   float epsilon;
+
+  // Of the backward pass: a float and a double for each gradient of gamma and beta.
+  std::int64_t scratch_bytes() const {
+    return 2 * groups * channels * static_cast<std::int64_t>(sizeof(float) + sizeof(double));
+  }
 };
 
 // Images as [planes, h, w, lanes]. Pixel y, x of the larger is a mean of four of the smaller, of
@@ -194,10 +199,10 @@ struct Typed {
   void (*hard_sigmoid_backward)(const T* x, const T* dy, T* dx, std::int64_t elements);
   void (*selu)(const T* x, T* y, std::int64_t elements);
   void (*selu_backward)(const T* x, const T* dy, T* dx, std::int64_t elements);
-  // graph::GroupNorm; dgamma and dbeta are set, `scratch` is [2 * channels].
+  // graph::GroupNorm; dgamma and dbeta are set, `scratch` holds scratch_bytes().
   void (*group_norm)(const GroupShape&, const T* x, const float* gamma, const float* beta, T* y);
   void (*group_norm_backward)(const GroupShape&, const T* x, const T* dy, const float* gamma, T* dx,
-                              float* dgamma, float* dbeta, float* scratch);
+                              float* dgamma, float* dbeta, void* scratch);
   // graph::UpSample; `plane` is [h, w, lanes] floats.
   void (*up_sample)(const UpSampleShape&, const T* x, T* y);
   void (*up_sample_backward)(const UpSampleShape&, const T* dy, T* dx, float* plane);

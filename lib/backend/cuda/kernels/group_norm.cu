@@ -28,15 +28,21 @@ struct Team {
   }
 };
 
+// The place in x of a group's first element.
+__device__ inline std::int64_t first_place(const GroupShape& s, std::int64_t group) {
+  const std::int64_t sample = group / s.groups;
+  return (sample * s.pixels * s.groups + group - sample * s.groups) * s.channels;
+}
+
 // Calls f(first element's place in x, its channel) for the vectors of N elements that are this
 // thread's.
 template <int N, class F>
 __device__ inline void for_vectors(const GroupShape& s, std::int64_t group, const F& f) {
   const auto width = static_cast<unsigned>(s.channels / N);  // vectors of a pixel
   const auto count = static_cast<unsigned>(s.pixels) * width;
-  const std::int64_t row = s.groups * s.channels, sample = group / s.groups;
-  const std::int64_t channel = (group - sample * s.groups) * s.channels;
-  const std::int64_t first = sample * s.pixels * row + channel;
+  const std::int64_t row = s.groups * s.channels;
+  const std::int64_t channel = group % s.groups * s.channels;
+  const std::int64_t first = first_place(s, group);
   for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
     const unsigned pixel = i / width, k = (i - pixel * width) * N;
     f(first + pixel * row + k, channel + k);
@@ -53,13 +59,16 @@ __device__ inline float sum_of(const float (&v)[N]) {
 template <int N, class T>
 __device__ inline Moments moments_of(const GroupShape& s, const Team& team, const T* x) {
   const auto count = static_cast<float>(s.pixels * s.channels);
+  // Differences from the first element are summed: a mean far from zero would cost digits.
+  const float shift = to_float(x[first_place(s, team.group)]);
   float sum = 0, square = 0;
   for_vectors<N>(s, team.group, [&](std::int64_t at, std::int64_t) {
     float v[N];
     load<N>(x + at, v);
+    for (int k = 0; k < N; ++k) v[k] -= shift;
     sum += sum_of(v);
   });
-  const float mean = team.sum(sum) / count;
+  const float mean = shift + team.sum(sum) / count;
   for_vectors<N>(s, team.group, [&](std::int64_t at, std::int64_t) {
     float v[N];
     load<N>(x + at, v);
