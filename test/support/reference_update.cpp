@@ -20,12 +20,13 @@ double step(const graph::RmsPropRule& r, double g, double w, double rate, double
   double& square = **slot++;
   square = rho * square + (1 - rho) * g * g;
   double* velocity = momentum != 0 ? *slot++ : nullptr;
-  double d = square + number(r.epsilon);
+  double d = square;
   if (r.centered) {
     double& mean = **slot++;
     mean = rho * mean + (1 - rho) * g;
     d -= mean * mean;
   }
+  d += number(r.epsilon);
   if (velocity == nullptr) return w - rate * g / std::sqrt(d);
   *velocity = momentum * *velocity + rate * g / std::sqrt(d);
   return w - *velocity;

@@ -127,11 +127,12 @@ void rms_prop(const UpdateRun& r, float rho, float momentum, float epsilon, bool
     const Floats mean = centered ? r.slot[momentum > 0 ? 2 : 1] + first : nullptr;
     for (std::int64_t i = 0; i < count; ++i) {
       velocity[i] = rho * velocity[i] + (1 - rho) * g[i] * g[i];
-      float denominator = velocity[i] + epsilon;
+      float denominator = velocity[i];
       if (mean != nullptr) {
         mean[i] = rho * mean[i] + (1 - rho) * g[i];
         denominator -= mean[i] * mean[i];
       }
+      denominator += epsilon;  // last, as in Keras: the difference may be smaller than epsilon
       const float change = rate * g[i] / __builtin_sqrtf(denominator);
       if (moment != nullptr) {
         moment[i] = momentum * moment[i] + change;

@@ -39,11 +39,12 @@ __device__ inline void rms_prop(const UpdateSegment& s, const Rates& rates,
   if (centered) load<N>(mean_slot + i, left, mean);
   for (int k = 0; k < N; ++k) {
     velocity[k] = s.rho * velocity[k] + (1 - s.rho) * g[k] * g[k];
-    float denominator = velocity[k] + s.epsilon;
+    float denominator = velocity[k];
     if (centered) {
       mean[k] = s.rho * mean[k] + (1 - s.rho) * g[k];
       denominator -= mean[k] * mean[k];
     }
+    denominator += s.epsilon;  // last, as in Keras: the difference may be smaller than epsilon
     const float change = rates.learning_rate * g[k] / sqrtf(denominator);
     moment[k] = moments ? s.momentum * moment[k] + change : change;
     w[k] -= moment[k];

@@ -1,0 +1,44 @@
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <vector>
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu {
+
+// With equal gradients and rho 0.5 both averages become exactly 1, whose difference is 0: epsilon alone
+// is left, which a sum of 1 and epsilon in float would not hold.
+TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to the difference") {
+  for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
+    const simd::Kernels* kernels = simd::kernels_named(name);
+    if (kernels == nullptr) continue;
+    for (const float momentum : {0.0f, 0.5f}) {
+      CAPTURE(name);
+      CAPTURE(momentum);
+      constexpr std::int64_t kCount = 19;
+      std::vector<float> gradient(kCount, 1), w(kCount), slots[3];
+      for (std::vector<float>& slot : slots) slot.assign(kCount, 0);
+      const float* const gradients[] = {gradient.data()};
+      simd::UpdateRun run;
+      run.count = kCount;
+      run.w = w.data();
+      run.gradients = gradients;
+      run.gradient_count = 1;
+      for (std::size_t i = 0; i < 3; ++i) run.slot[i] = slots[i].data();
+      run.learning_rate = 1e-4f;
+      for (int step = 0; step < 100; ++step) {
+        kernels->rms_prop(run, 0.5f, momentum, 1e-8f, true);
+      }
+      const std::vector<float> before = w;
+      kernels->rms_prop(run, 0.5f, momentum, 1e-8f, true);
+      // learning_rate / sqrt(epsilon), and of a momentum m the sum of its powers times that.
+      const float expected = 1 / (1 - momentum);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        CHECK(before[i] - w[i] == doctest::Approx(expected).epsilon(1e-4));
+      }
+    }
+  }
+}
+
+}  // namespace trainer::backend::cpu
