@@ -7,8 +7,8 @@
 
 namespace trainer::backend::cpu {
 
-// With equal gradients and rho 0.5 both averages become exactly 1, whose difference is 0: epsilon alone
-// is left, which a sum of 1 and epsilon in float would not hold.
+// With equal gradients and rho 0.5 both averages become exactly 1, whose difference is 0: epsilon
+// alone is left, which a sum of 1 and epsilon in float would not hold.
 TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to the difference") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     const simd::Kernels* kernels = simd::kernels_named(name);

@@ -1,4 +1,5 @@
 // How far decoding JPEGs at a fraction of their size moves pixels.
+// Reasons: lib/decisions/data.md#scaled-decoding-is-off-where-antialias-is-given.
 #pragma once
 
 #include <cstdint>

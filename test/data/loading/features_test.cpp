@@ -10,7 +10,8 @@
 
 namespace trainer::data {
 
-TEST_CASE("feature cache: a file that is overwritten while it is in use ends the run with its name") {
+TEST_CASE(
+    "feature cache: a file that is overwritten while it is in use ends the run with its name") {
   const TemporaryFolder folder;
   config::Data config;
   config.format = config::DataFormat::kSynthetic;
