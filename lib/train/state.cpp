@@ -101,7 +101,7 @@ PlateauState plateau_of(const checkpoint::Metadata& metadata, const std::string&
   }
   plateau.waited = count_in(metadata, "plateau_waited", path);
   plateau.cooldown = count_in(metadata, "plateau_cooldown", path);
-  plateau.counted = count_in(metadata, "plateau_counted", path);
+  plateau.counted = count_in(metadata, "plateau_counted", path, -1);
   return plateau;
 }
 

@@ -49,9 +49,9 @@ TEST_CASE("table: control characters and line breaks of cells, spelled out") {
   table.add({"a\x1b[31m", "1"});
   table.add({"d\xc3\xb6g", "22"});
   CHECK(printed(table) ==
-        "na\\x0ame    count\n"
+        "na\\x0ame   count\n"
         "a\\x1b[31m      1\n"
-        "d\xc3\xb6g            22\n");
+        "d\xc3\xb6g           22\n");
 }
 
 }  // namespace trainer

@@ -255,7 +255,8 @@ TEST_CASE("run files: control characters of a crafted run.json, spelled out") {
   test::Json record = test::Json::parse(read_text_file(folder.path() / "run.json"));
   record["name"] = "a\nb\x1b[31m";
   record["classes"] = {"cat\r", "d\xc3\xb6g"};
-  record["sessions"][0]["step_times"] = test::step_times({test::rank_times("r\n0", {})});
+  record["sessions"][0]["step_times"] =
+      test::step_times({test::rank_times("r\n0", test::Json::object())});
   record["finished"]["reason"] = "done\x1b";
   write_file_atomic(folder.path() / "run.json", record.dump());
   const RunFiles run = read_run(folder.path());

@@ -369,6 +369,7 @@ TEST_CASE("confusion picture: many classes still fit, too many are left out") {
   Evaluation e = evaluation(Split::kTest, 1, 1);
   e.metrics.classes = 1001;
   e.metrics.confusion = engine::Confusion(1001);
+  e.metrics.confusion.add(0, 0, 4);
   hook->on_evaluation(e);
   CHECK(read_events(event_files(folder, "test").at(0)).size() == 7);
 }

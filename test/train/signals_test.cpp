@@ -23,11 +23,13 @@ TEST_CASE("signals: each is known by name, and forgotten by the next watch") {
   }
 }
 
-TEST_CASE("signals: after a watch they do what they do by default") {
+TEST_CASE("signals: after a watch the handlers before it are back") {
+  struct sigaction before {
+  }, after{};
+  REQUIRE(sigaction(SIGTERM, nullptr, &before) == 0);
   { const SignalWatch watch; }
-  struct sigaction now {};
-  REQUIRE(sigaction(SIGTERM, nullptr, &now) == 0);
-  CHECK((now.sa_handler == SIG_DFL));
+  REQUIRE(sigaction(SIGTERM, nullptr, &after) == 0);
+  CHECK((after.sa_handler == before.sa_handler));
 }
 
 namespace {
@@ -60,10 +62,12 @@ TEST_CASE("startup signals: each ends the process with exit code 75 before and a
   std::signal(SIGHUP, SIG_IGN);
   CHECK(code_after(SIGHUP, [] {}) == 1);
   std::signal(SIGHUP, SIG_DFL);
+  struct sigaction before {
+  }, after{};
+  REQUIRE(sigaction(SIGTERM, nullptr, &before) == 0);
   { const StartupSignals start; }
-  struct sigaction now {};
-  REQUIRE(sigaction(SIGTERM, nullptr, &now) == 0);
-  CHECK((now.sa_handler == SIG_DFL));
+  REQUIRE(sigaction(SIGTERM, nullptr, &after) == 0);
+  CHECK((after.sa_handler == before.sa_handler));
 }
 
 TEST_CASE("signals: nohup keeps its meaning") {
