@@ -35,7 +35,7 @@ void open_image_splits(const config::Data& config, std::uint64_t seed,
     ImageSplit split = open_split(config, seed, which, std::move(source), result.classes);
     dataset = std::move(split.dataset);
     files = std::move(split.files);
-    if (role == Role::kTrain) result.scaled_decode_note = std::move(split.scaled_decode_note);
+    if (which == Split::kTrain) result.scaled_decode_note = std::move(split.scaled_decode_note);
   };
   open(Split::kTrain, result.train, result.train_files);
   open(Split::kValidation, result.validation, result.validation_files);
