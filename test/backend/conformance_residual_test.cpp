@@ -18,6 +18,7 @@ constexpr Activation kRelu{Activation::Kind::kRelu};
 struct Spec {
   std::int64_t height = 5, width = 7, channels = 32;
   Activation activation = kRelu;  // of the sum
+  Activation of_norm = {};        // of the norms; without one the sum can compute their outputs
   bool inference = false;         // norms with moving statistics, and no gradients
   bool two_norms = false;         // what is added comes from a norm, too
   bool twice = false;             // what is added is the norm's output itself
@@ -53,7 +54,7 @@ Norm norm(Builder& b, const Spec& s, const Shape& image) {
     n.z = b.add1(graph::BatchNormInference{1e-3f, {}}, {n.x, n.gamma, beta, mean, variance});
     return n;
   }
-  const auto made = b.add(graph::BatchNorm{1e-3f, {}}, {n.x, n.gamma, beta});
+  const auto made = b.add(graph::BatchNorm{1e-3f, s.of_norm}, {n.x, n.gamma, beta});
   n.z = made[0];
   n.mean = made[1];
   n.inverse_std = made[2];
@@ -80,8 +81,9 @@ void backward(Builder& b, const Spec& s, const Shape& image, ValueId w,
   if (s.separate) taken = b.add1(graph::Add{}, {d, b.input(image, {0, 0})});
   for (const Norm& n : norms) {
     const ValueId x = s.x_again ? tanh_of(b, n.given) : n.x;
-    const auto made =
-        b.add(graph::BatchNormBackward{1e-3f, {}}, {x, taken, n.gamma, n.mean, n.inverse_std});
+    std::vector<ValueId> inputs{x, taken, n.gamma, n.mean, n.inverse_std};
+    if (!s.of_norm.linear()) inputs.push_back(n.z);
+    const auto made = b.add(graph::BatchNormBackward{1e-3f, s.of_norm}, inputs);
     for (const ValueId id : made) b.output(id);
   }
   if (s.writes_all && s.two_gradients) b.output(dy);
@@ -156,6 +158,7 @@ TEST_CASE("residual block") {
   check(row("another reader of the norm", {.used_again = true}));
   check(row("twice the same", {.twice = true}));
   check(row("an input computed again", {.x_again = true}));
+  check(row("a norm with an activation", {.of_norm = kRelu}));
   check(row("reshaped gradients", {.reshaped = true}));
   check(row("vectors", {.flat = true}, {6}));
   check(row("what lies between is asked for", {.two_norms = true, .writes_all = true}));
@@ -207,6 +210,7 @@ TEST_CASE("residual blocks that one pass computes") {
   CHECK(with_a_norm({.writes_all = true}) == 1);
   CHECK(with_a_norm({.writes_all = true, .separate = true}) == 0);
   CHECK(with_a_norm({.flat = true}) == 0);
+  CHECK(with_a_norm({.of_norm = kRelu}) == 0);
   CHECK(with_a_norm({.x_again = true}) == 1);
   // The gradient, beside the sum of both.
   CHECK(with_a_norm({.two_norms = true}) == 1);
