@@ -15,8 +15,8 @@
 #include "report/plan/resolved.h"
 #include "train/host_memory.h"
 #include "train/open.h"
+#include "train/process_group.h"
 #include "train/warnings.h"
-#include "train/worker_group.h"
 
 namespace trainer::app {
 namespace {

@@ -22,13 +22,14 @@
 #include "model/model.h"
 #include "options.h"
 #include "report/events.h"
-#include "train/asynchronous.h"
 #include "train/host_memory.h"
 #include "train/loop.h"
 #include "train/open.h"
+#include "train/process_group.h"
+#include "train/servers/asynchronous.h"
+#include "train/servers/server_loop.h"
 #include "train/signals.h"
 #include "train/warnings.h"
-#include "train/worker_group.h"
 
 namespace trainer::app {
 namespace {
@@ -149,32 +150,32 @@ std::string nccl_environment() {
   return text;
 }
 
-// The run, of this process alone or of its part in a larger one. Whatever ends it, the others are
-// told why. `workers`: the others when they train in step.
+// The run of this process alone or of its part in a larger one. Whatever ends it, the other
+// processes get the reason. `servers` is null unless the job has parameter servers.
 hooks::FinishReason run(const TrainArguments& arguments, const config::Config& config,
                         const data::Datasets& data, const graph::Graph& model,
-                        train::Strategy& strategy, const engine::LocalPlace& place,
-                        train::WorkerGroup* workers = nullptr) {
+                        train::ProcessGroup& group, const engine::LocalPlace& place,
+                        train::ParameterServers* servers = nullptr) {
   try {
-    if (workers != nullptr) {
-      workers->agree("data", data::common_data(data, config.parallel.evaluate));
-      workers->agree("environment of NCCL", nccl_environment());
+    if (group.size() > 1) {
+      group.agree("data", data::common_data(data, config.parallel.evaluate));
+      group.agree("environment of NCCL", nccl_environment());
     }
-    const int count = workers == nullptr ? 1 : workers->size();
-    engine::Replicas engine(model, config, engine::open_backends(config, count, place),
-                            engine::Engine::Use::kTrain,
-                            workers == nullptr ? nullptr : &workers->gradients());
-    train::Job job{config, data, engine, train::plan_steps(config, data.train->size(), count),
-                   strategy};
+    engine::Replicas engine(model, config, engine::open_backends(config, group.size(), place),
+                            engine::Engine::Use::kTrain, group.gradients());
+    train::Job job{config, data, engine,
+                   train::plan_steps(config, data.train->size(), group.size()), group};
     job.run = train::run_folder(config);
     job.start = start_of(arguments);
-    const bool chief = strategy.is_chief();
+    const bool chief = group.is_chief();
     job.warn = chief ? warn : [](const Notice&) {};  // all would say the same
     std::optional<checkpoint::RunLock> lock;
     if (chief) open_run(arguments, model, job, lock);
-    return train::train(job).reason;
+    return (servers == nullptr ? train::train(job) : train::train_with_servers(job, *servers))
+        .reason;
   } catch (const std::exception& error) {
-    strategy.fail(error);
+    group.fail(error);
+    if (servers != nullptr) servers->fail(error.what());
     throw;
   }
 }
@@ -193,16 +194,16 @@ std::function<void(const std::string&)> printer(const TrainArguments& arguments)
 hooks::FinishReason run_in_step(const TrainArguments& arguments, const config::Config& config,
                                 const data::Datasets& data, const graph::Graph& model,
                                 const cluster::Identity& who) {
-  train::WorkerGroup workers(who, config, model, printer(arguments), warn);
-  return run(arguments, config, data, model, *train::make_all_reduce(workers), workers.place(),
-             &workers);
+  train::ProcessGroup group(who, config, model, printer(arguments), warn);
+  return run(arguments, config, data, model, group, group.place());
 }
 
 hooks::FinishReason run_chief(const TrainArguments& arguments, const config::Config& config,
                               const data::Datasets& data, const graph::Graph& model,
                               const cluster::Identity& who) {
   train::ParameterServers servers(who, config);
-  return run(arguments, config, data, model, *train::make_parameter_server(servers), place_of(who));
+  train::ProcessGroup alone;
+  return run(arguments, config, data, model, alone, place_of(who), &servers);
 }
 
 hooks::FinishReason run_worker(const config::Config& config, const data::Datasets& data,
@@ -282,7 +283,8 @@ int train(const TrainArguments& arguments) {
     printer(arguments)("parallel.strategy: parameter_server, but no cluster: this process alone");
   }
   if (who.size > 1) return code_of(run_in_step(arguments, config, data, model, who));
-  return code_of(run(arguments, config, data, model, *train::make_alone(), {}));
+  train::ProcessGroup alone;
+  return code_of(run(arguments, config, data, model, alone, {}));
 }
 
 }  // namespace

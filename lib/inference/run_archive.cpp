@@ -9,8 +9,8 @@
 #include "base/text.h"
 #include "config/keys.h"
 #include "data/splits.h"
+#include "train/schedule/stages.h"
 #include "train/state.h"
-#include "train/steps/stages.h"
 
 namespace trainer::inference {
 namespace {

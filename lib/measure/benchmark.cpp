@@ -229,7 +229,7 @@ void use_synthetic_data(config::Config& config) {
 
 Throughput measure_training(engine::Replicas& engine, const data::Dataset& dataset,
                             const config::Config& config, double seconds) {
-  const train::StepPlan plan = train::plan_steps(config, dataset.size());
+  const train::TrainingPlan plan = train::plan_steps(config, dataset.size());
   const optim::LearningRate rate = learning_rate(config, plan);
   backend::Scalars scalars;
   scalars.update = 0;

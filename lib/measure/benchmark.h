@@ -8,7 +8,7 @@
 #include "data/data.h"
 #include "engine/replicas.h"
 #include "measure/measured.h"
-#include "train/steps/step_plan.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::measure {
 

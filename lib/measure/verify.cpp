@@ -49,8 +49,8 @@ Outcome run(const Config& config, const data::Datasets& data, const graph::Graph
   engine::Replicas replicas(model, config, backend::open_backends(devices),
                             engine::Engine::Use::kTrain);
   train::prepare_run_folder(folder, config, start);
-  const auto strategy = train::make_alone();
-  train::Job job{config, data, replicas, train::plan_steps(config, data.train->size()), *strategy};
+  train::ProcessGroup alone;
+  train::Job job{config, data, replicas, train::plan_steps(config, data.train->size()), alone};
   job.run = folder;
   job.start = start;
   job.warn = [](const Notice&) {};

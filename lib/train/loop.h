@@ -13,10 +13,11 @@
 #include "data/data.h"
 #include "engine/replicas.h"
 #include "hooks/hooks.h"
+#include "train/loop/clock.h"
+#include "train/process_group.h"
 #include "train/run_dir.h"
-#include "train/session/clock.h"
-#include "train/steps/step_plan.h"
-#include "train/strategy/strategy.h"
+#include "train/schedule/training_plan.h"
+#include "train/steps/steps.h"
 
 namespace trainer::train {
 
@@ -25,21 +26,23 @@ struct Job {
   const config::Config& config;
   const data::Datasets& data;
   engine::Replicas& engine;  // all replicas of this process
-  StepPlan plan;             // of all processes
-  Strategy& strategy;        // of one run
+  TrainingPlan plan;         // of all processes
+  ProcessGroup& group;       // a group of one trains alone
   Path run = {};             // the run folder
   Start start = Start::kFresh;
   std::vector<std::unique_ptr<hooks::Hook>> hooks = {};  // the chief's
   std::function<void(const Notice&)> warn = {};          // what the user should know; one line each
   Clock clock = steady_seconds;
+  // Makes the steps of train(); tests of the loop's order replace it.
+  std::function<std::unique_ptr<Steps>(RunContext&)> make_steps = make_synchronous_steps;
 };
 
 // Trains until the last step, a stop request or a signal, then evaluates and saves. The run
 // folder must be ready and locked. Returns what Hook::on_finish() gets. Throws CheckError
 // when a loss is not finite, naming layer, step, learning rate and last checkpoint. When
 // data cannot be read, saves the last finished step and throws an Error with kExitData;
-// other workers then throw PeerError. The caller passes every exception to
-// Strategy::fail().
+// other ranks then throw PeerError. The caller passes every exception to
+// ProcessGroup::fail().
 hooks::Finish train(Job& job);
 
 }  // namespace trainer::train

@@ -9,7 +9,7 @@
 #include "data/mix.h"
 #include "engine/evaluate.h"
 #include "train/class_weight.h"
-#include "train/steps/stages.h"
+#include "train/schedule/stages.h"
 
 namespace trainer::train {
 namespace {

@@ -23,7 +23,7 @@ std::string exact(double value) {
 
 // What several keys or the data decide and what must be equal on resume; for single keys see
 // config::resume_changes.
-checkpoint::Metadata identity(const data::Datasets& data, const StepPlan& plan) {
+checkpoint::Metadata identity(const data::Datasets& data, const TrainingPlan& plan) {
   return {{"global batch", std::to_string(plan.batch)},
           {keys::kShard,
            plan.repetitions > 1 ? concat("off over ", plan.repetitions, " replicas") : "sample"},
@@ -108,7 +108,7 @@ PlateauState plateau_of(const checkpoint::Metadata& metadata, const std::string&
 }  // namespace
 
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
-                                 const data::Datasets& data, const StepPlan& plan) {
+                                 const data::Datasets& data, const TrainingPlan& plan) {
   checkpoint::Metadata metadata = identity(data, plan);
   metadata["step"] = std::to_string(state.step);
   if (state.stage > 0) metadata["freeze_stage"] = std::to_string(state.stage);
@@ -136,8 +136,8 @@ checkpoint::Metadata to_metadata(const RunState& state, const config::Config& co
 }
 
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
-                       const data::Datasets& data, const StepPlan& plan, const std::string& path,
-                       const std::string& advice) {
+                       const data::Datasets& data, const TrainingPlan& plan,
+                       const std::string& path, const std::string& advice) {
   RunState state;
   state.step = step_of(metadata, path);
   std::string problems;

@@ -10,9 +10,9 @@
 #include "checkpoint/checkpoint.h"
 #include "config/config.h"
 #include "data/data.h"
-#include "train/session/changes.h"
-#include "train/steps/plateau.h"
-#include "train/steps/step_plan.h"
+#include "train/loop/changes.h"
+#include "train/schedule/plateau.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::train {
 
@@ -34,14 +34,14 @@ struct RunState {
 // Adds what identifies the run: the settings that a resume must find again, the fingerprint of the
 // training data, the classes, shape and type of the images, and the config.
 checkpoint::Metadata to_metadata(const RunState& state, const config::Config& config,
-                                 const data::Datasets& data, const StepPlan& plan);
+                                 const data::Datasets& data, const TrainingPlan& plan);
 
 // Checks that the checkpoint belongs to this config and data. Throws DataError naming each
 // difference after which the run would not go on: seed, batch size, accumulation, shuffling,
 // training data, classes, and what changes_since() refuses; `advice` is what else helps.
 RunState from_metadata(const checkpoint::Metadata& metadata, const config::Config& config,
-                       const data::Datasets& data, const StepPlan& plan, const std::string& path,
-                       const std::string& advice = "");
+                       const data::Datasets& data, const TrainingPlan& plan,
+                       const std::string& path, const std::string& advice = "");
 
 // The differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);

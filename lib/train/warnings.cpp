@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "config/keys.h"
-#include "train/steps/stages.h"
+#include "train/schedule/stages.h"
 
 namespace trainer::train {
 namespace {
@@ -55,7 +55,7 @@ bool comes_too_late(const Duration& at, const config::Train& train) {
   return !train.max_steps && at.count >= train.epochs.value_or(1);
 }
 
-void warn_of_late_stages(const config::Config& config, const std::optional<StepPlan>& steps,
+void warn_of_late_stages(const config::Config& config, const std::optional<TrainingPlan>& steps,
                          std::vector<std::string>& warnings) {
   const std::vector<config::Unfreeze>& entries = config.model.backbone->unfreeze;
   for (std::size_t i = 0; i < entries.size(); ++i) {
@@ -91,7 +91,7 @@ void warn_of_high_rate(const config::Config& config, std::vector<std::string>& w
 
 std::vector<std::string> config_warnings(const config::Config& config,
                                          const std::optional<model::SampleSpec>& sample,
-                                         const std::optional<StepPlan>& steps) {
+                                         const std::optional<TrainingPlan>& steps) {
   std::vector<std::string> warnings;
   warn_of_high_rate(config, warnings);
   if (!config.model.backbone) return warnings;

@@ -8,7 +8,7 @@
 #include "config/config.h"
 #include "graph/graph.h"
 #include "model/model.h"
-#include "train/steps/step_plan.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::train {
 
@@ -17,6 +17,6 @@ namespace trainer::train {
 // built.
 std::vector<std::string> config_warnings(const config::Config& config,
                                          const std::optional<model::SampleSpec>& sample,
-                                         const std::optional<StepPlan>& steps);
+                                         const std::optional<TrainingPlan>& steps);
 
 }  // namespace trainer::train

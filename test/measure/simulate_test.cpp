@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "support/model.h"
-#include "train/steps/step_verdict.h"
+#include "train/schedule/step_verdict.h"
 
 namespace trainer::measure {
 namespace {

@@ -1,23 +1,22 @@
-#include "train/session/checkpointer.h"
+#include "train/loop/checkpointer.h"
 
 #include <doctest/doctest.h>
 
 #include "hooks/run_record.h"
 #include "support.h"
-#include "train/session/session.h"
+#include "train/loop/run_context.h"
 
 namespace trainer::train {
 namespace {
 
 using namespace support;
 
-// A run folder with a session that has made no step.
+// A run folder, and a run that has made no step.
 struct Subject {
   Subject()
       : trial(run_config()),
         engine(trial.model(), trial.config, open_test_backends(1), engine::Engine::Use::kTrain),
-        strategy(make_alone()),
-        job{trial.config, trial.data, engine, plan_steps(trial.config, 24), *strategy} {
+        job{trial.config, trial.data, engine, plan_steps(trial.config, 24), alone} {
     engine.initialise(1);
     job.run = trial.folder.path() / "run";
     job.warn = [this](const Notice& notice) { trial.warnings.push_back(notice); };
@@ -28,7 +27,7 @@ struct Subject {
 
   Trial trial;
   engine::Replicas engine;
-  std::unique_ptr<Strategy> strategy;
+  ProcessGroup alone;
   Job job;
 };
 
@@ -36,31 +35,31 @@ struct Subject {
 
 TEST_CASE("checkpointer: saves once what does not change, and again what does") {
   Subject subject;
-  Session session(subject.job);
-  Checkpointer checkpointer(session);
+  RunContext context(subject.job);
+  Checkpointer checkpointer(context);
   CHECK(checkpointer.last_checkpoint() == "none");
   checkpointer.save();
   checkpointer.save();
   CHECK(subject.trial.events == Events{"save 0"});
-  session.state.evaluation_due = true;
+  context.state.evaluation_due = true;
   checkpointer.save();
-  session.state.step = 4;
+  context.state.step = 4;
   checkpointer.save();
   CHECK(subject.trial.events == Events{"save 0", "save 0", "save 4"});
-  CHECK(session.saved_step == 4);
+  CHECK(context.saved_step == 4);
   CHECK(checkpointer.last_checkpoint().find("step-00000004") != std::string::npos);
 }
 
 TEST_CASE("checkpointer: the newest that can be read, with a warning for one that cannot") {
   Subject subject;
-  Session session(subject.job);
-  Checkpointer checkpointer(session);
+  RunContext context(subject.job);
+  Checkpointer checkpointer(context);
   CHECK_FALSE(checkpointer.load_latest());
   CHECK(subject.trial.warnings.back().text.find("starting anew") != std::string::npos);
   CHECK(subject.trial.warnings.back().kind == Notice::Kind::kNote);
-  session.state.step = 1;
+  context.state.step = 1;
   checkpointer.save();
-  session.state.step = 2;
+  context.state.step = 2;
   checkpointer.save();
   write_file_atomic(checkpointer.last_checkpoint(), std::string("damaged"));
   const auto file = checkpointer.load_latest();
@@ -137,11 +136,11 @@ TEST_CASE("checkpointer: a checkpoint gets its name, the rows of all its steps a
 
 TEST_CASE("checkpointer: a resumed state is saved already, and its best is marked") {
   Subject subject;
-  Session session(subject.job);
-  session.state.step = session.state.best_step = 3;
-  session.state.best = 0.5;
-  Checkpointer(session).save();
-  Checkpointer resumed(session);
+  RunContext context(subject.job);
+  context.state.step = context.state.best_step = 3;
+  context.state.best = 0.5;
+  Checkpointer(context).save();
+  Checkpointer resumed(context);
   const Path best = checkpoint_folder(subject.job.run) / "best.safetensors";
   CHECK_FALSE(std::filesystem::exists(best));
   resumed.set_resumed();

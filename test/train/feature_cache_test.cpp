@@ -29,7 +29,8 @@ struct Subject {
 
   FeatureCaches open(FeaturePlan::Where where, const Path& run) {
     plan.where = where;
-    return FeatureCaches(plan, config, engine, data, run);
+    ProcessGroup alone;
+    return FeatureCaches(plan, config, engine, data, run, alone);
   }
 
   config::Config config;

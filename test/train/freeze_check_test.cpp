@@ -1,4 +1,4 @@
-#include "train/session/freeze_check.h"
+#include "train/loop/freeze_check.h"
 
 #include <doctest/doctest.h>
 

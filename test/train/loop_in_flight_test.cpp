@@ -1,5 +1,5 @@
-// The order in which the loop launches steps and reads their numbers, on a strategy that allows
-// three steps in flight and computes nothing.
+// The order in which the loop launches steps and reads their numbers, with three steps in flight
+// that compute nothing.
 #include <doctest/doctest.h>
 
 #include <deque>
@@ -11,16 +11,15 @@ namespace {
 
 using namespace support;
 
-class ThreeInFlight final : public Strategy {
+class ThreeInFlight final : public Steps {
  public:
-  explicit ThreeInFlight(Events& events) : events_(events) {}
-
-  std::int64_t not_finite_at = -1;  // number of the step, from 1
-  std::int64_t no_more_after = 1000;
+  ThreeInFlight(Events& events, std::int64_t not_finite_at)
+      : events_(events), not_finite_at_(not_finite_at) {}
 
   void open_feed(const FeatureCaches&) override { events_.push_back("open"); }
   void close_feed() override { events_.push_back("close"); }
   double seconds_waited() const override { return 0; }
+  std::string describe_feed() const override { return "three in flight"; }
   int max_in_flight() const override { return 3; }
   bool launch(std::int64_t step) override {
     events_.push_back(concat("launch ", step + 1));
@@ -32,37 +31,44 @@ class ThreeInFlight final : public Strategy {
     outcome.progress.step = launched_.front();
     outcome.progress.samples = 4;
     launched_.pop_front();
-    if (outcome.progress.step > no_more_after) return std::nullopt;
-    if (outcome.progress.step == not_finite_at) outcome.not_finite = NotFinite{"dense", "all", 0.5};
+    if (outcome.progress.step == not_finite_at_) {
+      outcome.not_finite = NotFinite{"dense", "all", 0.5};
+    }
     return outcome;
   }
 
  private:
   Events& events_;
+  std::int64_t not_finite_at_;  // number of the step, from 1
   std::deque<std::int64_t> launched_;
 };
 
+hooks::Finish run_three_in_flight(Trial& trial, std::int64_t not_finite_at = -1) {
+  trial.make_steps = [&trial, not_finite_at](RunContext&) {
+    return std::make_unique<ThreeInFlight>(trial.events, not_finite_at);
+  };
+  return trial.run();
+}
+
 }  // namespace
 
-TEST_CASE("in flight: steps are launched ahead, up to what the strategy allows") {
+TEST_CASE("in flight: steps are launched ahead, up to what the steps allow") {
   Trial trial(run_config());
-  ThreeInFlight strategy(trial.events);
-  trial.run(strategy);
+  run_three_in_flight(trial);
   CHECK(trial.events == Events{"start 0", "save 0", "open", "launch 1", "launch 2", "launch 3",
                                "step 1", "launch 4", "step 2", "launch 5", "step 3", "launch 6",
-                               "step 4", "step 5", "step 6", "save 6", "finish done", "close"});
+                               "step 4", "step 5", "step 6", "close", "save 6", "finish done"});
 }
 
 TEST_CASE("in flight: no step is launched beyond one after which something is due") {
   Trial trial(run_config("run: {evaluate_every: 2 steps, checkpoint_every: 3 steps}\n"));
   trial.add_split(Split::kValidation);
-  ThreeInFlight strategy(trial.events);
-  trial.run(strategy);
+  run_three_in_flight(trial);
   CHECK(trial.events ==
-        Events{"start 0", "save 0",       "open",        "launch 1", "launch 2", "step 1",
-               "step 2",  "validation 2", "launch 3",    "step 3",   "save 3",   "launch 4",
-               "step 4",  "validation 4", "launch 5",    "launch 6", "step 5",   "step 6",
-               "save 6",  "validation 6", "finish done", "close"});
+        Events{"start 0", "save 0",       "open",         "launch 1",   "launch 2", "step 1",
+               "step 2",  "validation 2", "launch 3",     "step 3",     "save 3",   "launch 4",
+               "step 4",  "validation 4", "launch 5",     "launch 6",   "step 5",   "step 6",
+               "save 6",  "close",        "validation 6", "finish done"});
 }
 
 TEST_CASE("in flight: no step is launched beyond the end of a stage") {
@@ -71,73 +77,58 @@ TEST_CASE("in flight: no step is launched beyond the end of a stage") {
                            "{backbone: {name: mobilenet_v2, alpha: 0.35, freeze: all, "
                            "unfreeze: [{at: 2 steps, freeze: none}]}, head: [flatten, dense: 2]}")
                            .model;
-  ThreeInFlight strategy(trial.events);
   trial.config.train.cache_features = config::CacheFeatures::kOff;
   trial.data.image_shape = Shape({32, 32, 3});
   trial.data.image_type = DType::kUInt8;
-  trial.run(strategy);
-  CHECK(trial.events == Events{"start 0",  "save 0",   "open",   "launch 1",    "launch 2",
-                               "step 1",   "step 2",   "close",  "open",        "launch 3",
-                               "launch 4", "launch 5", "step 3", "launch 6",    "step 4",
-                               "step 5",   "step 6",   "save 6", "finish done", "close"});
+  run_three_in_flight(trial);
+  CHECK(trial.events == Events{"start 0",  "save 0",   "open",   "launch 1", "launch 2",
+                               "step 1",   "step 2",   "close",  "open",     "launch 3",
+                               "launch 4", "launch 5", "step 3", "launch 6", "step 4",
+                               "step 5",   "step 6",   "close",  "save 6",   "finish done"});
 }
 
 TEST_CASE("in flight: what a hook asks for is done once no step is in flight") {
   Trial trial(run_config());
-  ThreeInFlight strategy(trial.events);
   trial.at_step = [](std::int64_t step) { return step == 2 ? Request::kStop : Request::kContinue; };
-  CHECK(trial.run(strategy).steps == 4);
+  CHECK(run_three_in_flight(trial).steps == 4);
   CHECK(trial.events == Events{"start 0", "save 0", "open", "launch 1", "launch 2", "launch 3",
                                "step 1", "launch 4", "step 2", "step 3", "step 4", "save 4",
-                               "finish early stop", "close"});
+                               "close", "finish early stop"});
 }
 
 TEST_CASE("in flight: after a signal no step is launched") {
   Trial trial(run_config());
-  ThreeInFlight strategy(trial.events);
   trial.at_step = [](std::int64_t step) {
     if (step == 2) std::raise(SIGUSR1);
     return Request::kContinue;
   };
-  CHECK(trial.run(strategy).reason == FinishReason::kInterrupted);
+  CHECK(run_three_in_flight(trial).reason == FinishReason::kInterrupted);
   CHECK(trial.events == Events{"start 0", "save 0", "open", "launch 1", "launch 2", "launch 3",
                                "step 1", "launch 4", "step 2", "step 3", "step 4", "save 4",
-                               "finish interrupted", "close"});
+                               "close", "finish interrupted"});
 }
 
 TEST_CASE("in flight: what the clock says is done once no step is in flight") {
   Trial trial(run_config("run: {checkpoint_every: 15 seconds, evaluate_every: 1000 steps}\n"));
-  ThreeInFlight strategy(trial.events);
   trial.at_step = [&](std::int64_t) {
     trial.seconds += 10;
     return Request::kContinue;
   };
-  trial.run(strategy);
+  run_three_in_flight(trial);
   CHECK(trial.events == Events{"start 0", "save 0", "open", "launch 1", "launch 2", "launch 3",
                                "step 1", "launch 4", "step 2", "launch 5", "step 3", "step 4",
-                               "step 5", "save 5", "launch 6", "step 6", "save 6", "finish done",
-                               "close"});
+                               "step 5", "save 5", "launch 6", "step 6", "close", "save 6",
+                               "finish done"});
 }
 
 TEST_CASE("in flight: a step that is not finite ends the run with the steps before it") {
   Trial trial(run_config());
-  ThreeInFlight strategy(trial.events);
-  strategy.not_finite_at = 3;
-  CHECK_THROWS_WITH_AS(trial.run(strategy),
+  CHECK_THROWS_WITH_AS(run_three_in_flight(trial, 3),
                        doctest::Contains("the loss is not finite at step 3 (epoch 1, learning rate "
                                          "0.5): first seen in dense, all. The parameters were not"),
                        CheckError);
   CHECK(trial.count("step 2") == 1);
   CHECK(trial.count("step 3") == 0);
-}
-
-TEST_CASE("in flight: when other processes make the last step the run is done") {
-  Trial trial(run_config());
-  ThreeInFlight strategy(trial.events);
-  strategy.no_more_after = 2;
-  CHECK(trial.run(strategy).reason == FinishReason::kDone);
-  CHECK(trial.count("step 2") == 1);
-  CHECK(trial.count("finish done") == 1);
 }
 
 }  // namespace trainer::train

@@ -8,7 +8,7 @@
 
 #include "cluster/transport/socket.h"
 #include "support.h"
-#include "train/asynchronous.h"
+#include "train/servers/asynchronous.h"
 
 namespace trainer::train {
 namespace {
@@ -36,11 +36,11 @@ class Servers {
     hooks::Finish finish;
     {
       ParameterServers servers(task(cluster::Role::kChief, 0), config_);
-      const auto strategy = make_parameter_server(servers);
+      ProcessGroup alone;
       try {
-        finish = trial.run(*strategy, start);
+        finish = trial.run(alone, start, &servers);
       } catch (const std::exception& error) {
-        strategy->fail(error);
+        servers.fail(error.what());
         failure = error.what();
       }
     }

@@ -11,7 +11,7 @@
 #include "cluster/transport/socket.h"
 #include "support.h"
 #include "support/skip.h"
-#include "train/worker_group.h"
+#include "train/process_group.h"
 
 namespace trainer::train {
 namespace {
@@ -57,12 +57,11 @@ struct Workers {
     who.role = rank == 0 ? cluster::Role::kChief : cluster::Role::kWorker;
     who.master = {"127.0.0.1", port};
     who.source = "--rank";
-    WorkerGroup group(who, trial.config, trial.model(), [](const std::string&) {});
-    const auto strategy = make_all_reduce(group);
+    ProcessGroup group(who, trial.config, trial.model(), [](const std::string&) {});
     try {
-      return trial.run(*strategy, start, &group.gradients(), 2);
+      return trial.run(group, start);
     } catch (const std::exception& error) {
-      strategy->fail(error);
+      group.fail(error);
       throw;
     }
   }

@@ -1,4 +1,4 @@
-#include "train/parameter_servers.h"
+#include "train/servers/parameter_servers.h"
 
 #include <doctest/doctest.h>
 

@@ -1,5 +1,5 @@
 // The rates of schedule.reduce_on_plateau equal Keras's; fixture: test/keras/make_fixtures.py.
-#include "train/steps/plateau.h"
+#include "train/schedule/plateau.h"
 
 #include <doctest/doctest.h>
 

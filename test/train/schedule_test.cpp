@@ -1,4 +1,4 @@
-#include "train/session/schedule.h"
+#include "train/schedule/schedule.h"
 
 #include <doctest/doctest.h>
 
@@ -15,7 +15,7 @@ Schedule schedule_of(const std::string& run, const std::string& unfreeze = "") {
                                "run: " + run + "\n");
   config.train.batch_size = 4;
   config.train.epochs = 3;
-  const StepPlan plan = plan_steps(config, 20);  // 5 steps an epoch, 15 in all
+  const TrainingPlan plan = plan_steps(config, 20);  // 5 steps an epoch, 15 in all
   return Schedule(config.run, plan, Stages(config, plan));
 }
 

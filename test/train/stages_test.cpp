@@ -1,4 +1,4 @@
-#include "train/steps/stages.h"
+#include "train/schedule/stages.h"
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ config::Config staged(const std::string& unfreeze, const std::string& rest = "")
 }
 
 // 5 steps an epoch.
-StepPlan plan_of(const config::Config& config) { return plan_steps(config, 20); }
+TrainingPlan plan_of(const config::Config& config) { return plan_steps(config, 20); }
 
 const char* const kTwo =
     "{at: 3 steps, freeze: '[:-3]', learning_rate_multiplier: 0.5}, "

@@ -39,7 +39,7 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
   const Trial trial(run_config());
   config::Config config = trial.config;
   config.train.early_stop = config::EarlyStop{};
-  const StepPlan plan = plan_steps(config, 24);
+  const TrainingPlan plan = plan_steps(config, 24);
   RunState state;
   state.step = 17;
   state.stage = 2;
@@ -71,7 +71,7 @@ TEST_CASE("state: all fields go into a checkpoint's text and back") {
 
 TEST_CASE("state: a checkpoint without a loss scale has none, one that is no number is refused") {
   const Trial trial(run_config());
-  const StepPlan plan = plan_steps(trial.config, 24);
+  const TrainingPlan plan = plan_steps(trial.config, 24);
   auto metadata = to_metadata({}, trial.config, trial.data, plan);
   CHECK_FALSE(metadata.contains("loss_scale"));
   CHECK(from_metadata(metadata, trial.config, trial.data, plan, "run").loss_scale == std::nullopt);

@@ -1,4 +1,4 @@
-#include "train/steps/step_verdict.h"
+#include "train/schedule/step_verdict.h"
 
 #include <doctest/doctest.h>
 

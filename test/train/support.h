@@ -20,6 +20,7 @@
 #include "support/model.h"
 #include "train/loop.h"
 #include "train/open.h"
+#include "train/servers/server_loop.h"
 
 namespace trainer::train::support {
 
@@ -157,27 +158,28 @@ struct Trial {
     return model::build_model(config.model, config.data, sample_spec(data), config.seed);
   }
 
-  hooks::Finish run(Strategy& strategy, Start start = Start::kFresh,
-                    cluster::Communicator* gradients = nullptr, std::int64_t processes = 1) {
+  hooks::Finish run(ProcessGroup& group, Start start = Start::kFresh,
+                    ParameterServers* servers = nullptr) {
     engine::Replicas engine(model(), config, open_test_backends(config.parallel.replicas),
-                            engine::Engine::Use::kTrain, gradients);
+                            engine::Engine::Use::kTrain, group.gradients());
     replicas = &engine;
-    Job job{config, data, engine, plan_steps(config, data.train->size(), processes), strategy};
+    Job job{config, data, engine, plan_steps(config, data.train->size(), group.size()), group};
     job.run = folder.path() / "run";
     job.start = start;
     job.warn = [&](const Notice& notice) { warnings.push_back(notice); };
     job.clock = [&] { return seconds; };
-    if (strategy.is_chief()) {
+    if (make_steps) job.make_steps = make_steps;
+    if (group.is_chief()) {
       prepare_run_folder(job.run, config, start);
       job.hooks.push_back(
           std::make_unique<RecordingHook>(events, ranks, rates, sample_ids, at_step));
     }
-    return train::train(job);
+    return servers == nullptr ? train::train(job) : train_with_servers(job, *servers);
   }
 
   hooks::Finish run(Start start = Start::kFresh) {
-    const auto strategy = make_alone();
-    return run(*strategy, start);
+    ProcessGroup alone;
+    return run(alone, start);
   }
 
   FloatImages& validation() const { return static_cast<FloatImages&>(*data.validation); }
@@ -193,7 +195,8 @@ struct Trial {
   FloatImages* train;  // data.train
   double seconds = 0;  // of the clock
   RecordingHook::AtStep at_step;
-  engine::Replicas* replicas = nullptr;  // during a run
+  std::function<std::unique_ptr<Steps>(RunContext&)> make_steps;  // Job's own when empty
+  engine::Replicas* replicas = nullptr;                           // during a run
   std::vector<std::string> events;
   std::vector<Notice> warnings;
   std::vector<std::string> ranks;         // the names of the ranks

@@ -13,7 +13,7 @@
 #include "measure/batches.h"
 #include "measure/profile/idle_time.h"
 #include "optim/optim.h"
-#include "train/steps/step_plan.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::measure {
 namespace {
@@ -68,7 +68,7 @@ class StepRunner {
 
  private:
   engine::Replicas& engine_;
-  train::StepPlan plan_;
+  train::TrainingPlan plan_;
   optim::LearningRate rate_;
   std::mutex mutex_;
   std::vector<data::ReadBatch> reads_;

@@ -8,9 +8,9 @@
 #include "base/formats/table.h"
 #include "measure/measured.h"
 #include "train/open.h"
-#include "train/steps/step_plan.h"
-#include "train/steps/step_verdict.h"
-#include "train/worker_group.h"
+#include "train/process_group.h"
+#include "train/schedule/step_verdict.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::measure {
 namespace {
@@ -132,7 +132,7 @@ Simulation simulate(const SimulationRequest& request, const config::Config& conf
   StepProfile profile;
   if (!request.step_time.empty() || !request.measured.empty()) {
     const std::vector<model::LayerRow> layers = model::layer_table(*model);
-    const train::StepPlan batch = train::plan_steps(config, 1);
+    const train::TrainingPlan batch = train::plan_steps(config, 1);
     const double seconds = request.measured.empty()
                                ? parse_seconds("--step-time", request.step_time)
                                : step_seconds_of(request.measured, batch.batch * batch.accumulate);

@@ -16,7 +16,7 @@
 #include "engine/evaluate.h"
 #include "engine/replicas.h"
 #include "measure/batches.h"
-#include "train/steps/step_plan.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::measure {
 namespace {
@@ -143,7 +143,7 @@ class Steps {
     return samples;
   }
 
-  train::StepPlan plan_;
+  train::TrainingPlan plan_;
   optim::LearningRate rate_;
   Sent sent_;
   Alone alone_;

@@ -2,7 +2,7 @@
 
 #include "base/formats/json.h"
 #include "report/plan/plan_report.h"
-#include "train/parameter_servers.h"
+#include "train/servers/parameter_servers.h"
 
 namespace trainer::report {
 namespace {
@@ -58,7 +58,7 @@ Json data_json(const PlannedData& data) {
   return json;
 }
 
-void add_steps(const PlanReport& plan, const train::StepPlan& steps, Json& json) {
+void add_steps(const PlanReport& plan, const train::TrainingPlan& steps, Json& json) {
   json["batch_size"] = steps.batch / steps.replicas;
   json["replicas"] = steps.replicas;
   json["workers"] = plan.who.size;

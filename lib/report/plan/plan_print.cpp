@@ -3,7 +3,7 @@
 
 #include "base/formats/table.h"
 #include "report/plan/plan_report.h"
-#include "train/parameter_servers.h"
+#include "train/servers/parameter_servers.h"
 
 namespace trainer::report {
 namespace {
@@ -175,7 +175,7 @@ void print_steps(const PlanReport& plan, std::ostream& out) {
     out << "  unknown without the data\n";
     return;
   }
-  const train::StepPlan& steps = *plan.steps;
+  const train::TrainingPlan& steps = *plan.steps;
   Table table({"", ""});
   table.add(
       {"global batch",

@@ -15,8 +15,8 @@
 #include "optim/optim.h"
 #include "report/plan/resolved.h"
 #include "train/open.h"
-#include "train/parameter_servers.h"
-#include "train/steps/stages.h"
+#include "train/schedule/stages.h"
+#include "train/servers/parameter_servers.h"
 
 namespace trainer::report {
 namespace {
@@ -90,7 +90,7 @@ void add_layers(PlanReport& plan, const config::Config& config, const graph::Gra
 }
 
 void add_rates(PlanReport& plan, const config::Config& config) {
-  const train::StepPlan& steps = *plan.steps;
+  const train::TrainingPlan& steps = *plan.steps;
   const optim::LearningRate rate = train::learning_rate_of(config, steps);
   const std::int64_t last = steps.total_steps - 1;
   if (last < 0) return;
@@ -154,7 +154,7 @@ void measure_later_stages(DevicePlan& device, const config::Config& config, cons
   const auto models = train::stage_models(config, *data.sample, first);
   std::int64_t total_steps = static_cast<std::int64_t>(models.size());
   if (data.size(Split::kTrain) > 0) {
-    const train::StepPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
+    const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
     first = train::Stages(config, steps).first_steps();
     total_steps = steps.total_steps;
   }
@@ -288,7 +288,7 @@ DevicePlan plan_device(const std::optional<graph::Graph>& model, const PlannedDa
     device.features =
         "not kept: with parameter servers, a worker sees other samples in every epoch";
   } else if (data.size(Split::kTrain) > 0) {
-    const train::StepPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
+    const train::TrainingPlan steps = train::plan_steps(config, data.size(Split::kTrain), workers);
     const train::FeaturePlan plan = train::plan_features(
         config, *device.engine, data.splits, steps.epoch(steps.total_steps),
         workers > 1 ? train::FeatureSharing::kOneMachine : train::FeatureSharing::kAlone);

@@ -17,7 +17,7 @@
 #include "report/plan/roofline.h"
 #include "report/plan/step_work.h"
 #include "train/feature_plan.h"
-#include "train/steps/step_plan.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::report {
 
@@ -74,7 +74,7 @@ struct PlanReport {
   cluster::Identity who;             // among the workers
   std::int64_t replicas = 1;         // of one worker
   bool evaluates_alone = false;      // parallel.evaluate: false
-  std::optional<train::StepPlan> steps;
+  std::optional<train::TrainingPlan> steps;
   std::optional<train::ScaledRate>
       rate;                      // of the optimizer, by the number of replicas; if it is used
   std::vector<RatePoint> rates;  // first, last and at most nine between

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "optim/optim.h"
 #include "report/page/svg.h"
-#include "train/steps/stages.h"
+#include "train/schedule/stages.h"
 
 namespace trainer::report {
 namespace {
@@ -58,7 +58,7 @@ std::vector<Phase> list_phases(const config::Schedule& schedule, double epochs,
 
 class RatePlot {
  public:
-  RatePlot(const config::Config& config, const train::StepPlan& steps)
+  RatePlot(const config::Config& config, const train::TrainingPlan& steps)
       : name_(config.name),
         steps_(steps),
         length_{static_cast<double>(steps.steps_per_epoch), steps.total_steps,
@@ -174,7 +174,7 @@ class RatePlot {
   }
 
   std::string name_;
-  const train::StepPlan& steps_;
+  const train::TrainingPlan& steps_;
   optim::Length length_;
   optim::LearningRate rate_;
   double epochs_;
@@ -186,7 +186,7 @@ class RatePlot {
 
 }  // namespace
 
-std::string rate_plot(const config::Config& config, const train::StepPlan& steps) {
+std::string rate_plot(const config::Config& config, const train::TrainingPlan& steps) {
   return RatePlot(config, steps).svg();
 }
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "config/config.h"
-#include "train/steps/step_plan.h"
+#include "train/schedule/training_plan.h"
 
 namespace trainer::report {
 
@@ -13,6 +13,6 @@ namespace trainer::report {
 // highest begins and ends, and at the lowest. The curve is the element with id="rate": one point
 // per step, of long trainings every n-th, at most 4000. Ticks carry their numbers, so that points
 // can be read back.
-std::string rate_plot(const config::Config& config, const train::StepPlan& steps);
+std::string rate_plot(const config::Config& config, const train::TrainingPlan& steps);
 
 }  // namespace trainer::report

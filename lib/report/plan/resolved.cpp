@@ -42,7 +42,8 @@ bool is_open(const std::string& value) {
 }  // namespace
 
 ResolvedValues resolve(const config::Config& config, const PlannedData& data,
-                       const std::optional<train::StepPlan>& steps, const cluster::Identity& who) {
+                       const std::optional<train::TrainingPlan>& steps,
+                       const cluster::Identity& who) {
   const bool images = config::is_image_format(config.data.format);
   ResolvedValues values;
   values[keys::kRunDir] = {train::run_folder(config).string(), "name"};

@@ -17,7 +17,8 @@ using ResolvedValues = std::map<std::string, ResolvedValue>;  // by key
 
 // The values that are the same on every machine.
 ResolvedValues resolve(const config::Config& config, const PlannedData& data,
-                       const std::optional<train::StepPlan>& steps, const cluster::Identity& who);
+                       const std::optional<train::TrainingPlan>& steps,
+                       const cluster::Identity& who);
 // The values that this machine decides.
 ResolvedValues resolve_on_machine(const config::Config& config, const DevicePlan& device);
 

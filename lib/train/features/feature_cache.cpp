@@ -70,10 +70,10 @@ std::string identity_of(const Files& files) {
 
 FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& config,
                              const engine::Replicas& engine, const data::Datasets& data,
-                             const Path& run, WorkerGroup* workers) {
+                             const Path& run, ProcessGroup& group) {
   if (plan.where == Where::kNowhere) return;
   const engine::FrozenPrefix& prefix = *engine.prefix();
-  const bool owner = workers == nullptr || workers->is_chief();
+  const bool owner = group.is_chief();
   const Path folder = run / "features";
   const std::string made_by =
       plan.where == Where::kDisk ? prefix.key() + settings_of(config) : std::string();
@@ -89,8 +89,8 @@ FeatureCaches::FeatureCaches(const FeaturePlan& plan, const config::Config& conf
     remove_others(folder, concat(to_string(split), "-"), file);
     if (!std::filesystem::exists(file)) made.push_back(file);
   }
-  problem_ = workers != nullptr ? open_together(prefix, files, *workers)
-                                : message_of([&] { open(prefix, files); });
+  problem_ = group.size() > 1 ? open_together(prefix, files, group)
+                              : message_of([&] { open(prefix, files); });
   if (problem_.empty()) return;
   // The splits before the one that failed have reserved space that nobody will use.
   caches_.clear();
@@ -107,21 +107,20 @@ void FeatureCaches::open(const engine::FrozenPrefix& prefix, const Files& files)
 }
 
 std::string FeatureCaches::open_together(const engine::FrozenPrefix& prefix, const Files& files,
-                                         WorkerGroup& workers) {
+                                         ProcessGroup& group) {
   std::string problem;
-  if (workers.is_chief()) problem = message_of([&] { open(prefix, files); });
+  if (group.is_chief()) problem = message_of([&] { open(prefix, files); });
   checkpoint::Metadata told{{"problem", problem}, {"files", identity_of(files)}};
-  workers.broadcast_from_chief(told);
+  group.broadcast_from_chief(told);
   if (!told["problem"].empty()) return told["problem"];
   if (told["files"] != identity_of(files)) {
     problem = "the processes do not see the same files, or compute in different ways";
-  } else if (!workers.is_chief()) {
+  } else if (!group.is_chief()) {
     problem = message_of([&] { open(prefix, files); });
   }
-  std::int64_t failed = problem.empty() ? 0 : 1;
-  workers.control().all_reduce(std::span(&failed, 1));
-  return failed > 0 && problem.empty() ? "another process cannot open the files of the run folder"
-                                       : problem;
+  const bool failed = group.any_rank(!problem.empty());
+  return failed && problem.empty() ? "another process cannot open the files of the run folder"
+                                   : problem;
 }
 
 data::FeatureDataset* FeatureCaches::of(const data::Dataset* images) const {

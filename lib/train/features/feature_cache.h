@@ -13,7 +13,7 @@
 #include "data/features.h"
 #include "engine/replicas.h"
 #include "train/feature_plan.h"
-#include "train/worker_group.h"
+#include "train/process_group.h"
 
 namespace trainer::train {
 
@@ -22,11 +22,11 @@ class FeatureCaches {
  public:
   FeatureCaches() = default;
   // Files go below `run`; those of other keys there are removed. The weights must be in place.
-  // Throws DataError when the memory or the disk lacks the space, or `workers` do not see the
-  // same files, unless the choice is auto. Collective.
+  // Throws DataError when the memory or the disk lacks the space, or the ranks of `group` do not
+  // see the same files, unless the choice is auto. Collective.
   FeatureCaches(const FeaturePlan& plan, const config::Config& config,
                 const engine::Replicas& engine, const data::Datasets& data, const Path& run,
-                WorkerGroup* workers = nullptr);
+                ProcessGroup& group);
   // The features of a split's data set; null when they are not kept.
   data::FeatureDataset* of(const data::Dataset* images) const;
   // Why there are none after all; "" otherwise.
@@ -37,7 +37,7 @@ class FeatureCaches {
   void open(const engine::FrozenPrefix& prefix, const Files& files);
   // The chief first. Why it cannot be, on any of them; "" otherwise.
   std::string open_together(const engine::FrozenPrefix& prefix, const Files& files,
-                            WorkerGroup& workers);
+                            ProcessGroup& group);
 
   std::string problem_;
   std::map<const data::Dataset*, std::unique_ptr<data::FeatureDataset>> caches_;

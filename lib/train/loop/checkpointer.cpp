@@ -1,0 +1,133 @@
+#include "train/loop/checkpointer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "base/error.h"
+#include "train/loop/not_finite.h"
+#include "train/loop/run_context.h"
+
+namespace trainer::train {
+namespace {
+
+checkpoint::Metadata metadata_of(const RunContext& context) {
+  const Job& job = context.job;
+  return to_metadata(context.state, job.config, job.data, job.plan);
+}
+
+}  // namespace
+
+Checkpointer::Checkpointer(RunContext& context) : context_(context) {
+  const Job& job = context.job;
+  if (job.group.is_chief()) store_.emplace(checkpoint_folder(job.run), job.config.run.keep);
+}
+
+std::optional<checkpoint::TensorFile> Checkpointer::load_latest() {
+  const Job& job = context_.job;
+  std::vector<std::string> warnings;
+  auto file = store_->load_latest(warnings);
+  for (const std::string& warning : warnings) job.warn(warning);
+  const std::string path = checkpoint_folder(job.run).string();
+  if (!file && !warnings.empty()) {
+    throw DataError(path, concat("none of the ", warnings.size(),
+                                 " checkpoints can be used; repair one, or start anew with "
+                                 "--overwrite"));
+  }
+  if (!file) job.warn(Notice::note("no checkpoint in " + path + ": starting anew"));
+  return file;
+}
+
+void Checkpointer::set_resumed() {
+  saved_ = metadata_of(context_);
+  // The run may have been killed after it saved its best and before it marked it.
+  const RunState& state = context_.state;
+  if (state.best && state.best_step == state.step) mark_best();
+}
+
+void Checkpointer::save() {
+  Job& job = context_.job;
+  RunState& state = context_.state;
+  context_.servers.pull_full_state();
+  for (const auto& hook : job.hooks) {
+    if (const std::string text = hook->save(); !text.empty()) state.hooks[hook->name()] = text;
+  }
+  state.loss_scale = job.engine.loss_scale();
+  checkpoint::Metadata metadata = metadata_of(context_);
+  const std::string phase = concat("saving step ", state.step);
+  job.group.set_phase(context_.saved_step < state.step ? context_.phase(phase) : phase);
+  if (!job.group.broadcast_from_chief(metadata != saved_)) return;
+  job.engine.check_equal();
+  const std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  check_finite(tensors);
+  saved_ = std::move(metadata);
+  context_.saved_step = state.step;
+  if (!store_) return;
+  for (const auto& hook : job.hooks) hook->before_checkpoint();
+  const Path path = store_->save(state.step, tensors, saved_);
+  context_.servers.report_checkpoint(state.step);
+  for (const auto& hook : job.hooks) hook->on_checkpoint(path);
+}
+
+void Checkpointer::mark_best() {
+  if (store_) store_->mark_best(context_.state.step);
+}
+
+bool Checkpointer::restore_best() {
+  Job& job = context_.job;
+  RunState& state = context_.state;
+  if (!state.best || state.best_step == state.step) return false;
+  std::map<std::string, graph::Role> roles;
+  for (const graph::Value& value : job.engine.variable_values()) roles[value.name] = value.role;
+  std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  std::erase_if(tensors, [&](const checkpoint::Tensor& tensor) {
+    return roles.at(tensor.name) == graph::Role::kSlot && !tensor.name.ends_with("/average");
+  });
+  if (store_) {
+    std::map<std::string, checkpoint::Tensor> best;
+    for (checkpoint::Tensor& tensor : checkpoint::read_checkpoint(store_->best_path()).tensors) {
+      best[tensor.name] = std::move(tensor);
+    }
+    // The average of a parameter that was frozen then is not in it.
+    for (checkpoint::Tensor& tensor : tensors) {
+      const auto found = best.find(tensor.name);
+      if (found != best.end() && found->second.shape == tensor.shape) tensor = found->second;
+    }
+  }
+  job.group.broadcast_from_chief(tensors);
+  job.engine.write(tensors);
+  state.restored_step = state.best_step;
+  return true;
+}
+
+std::optional<hooks::Finish::Best> Checkpointer::best() const {
+  const RunState& state = context_.state;
+  if (!store_ || !state.best) return std::nullopt;
+  const Job& job = context_.job;
+  return hooks::Finish::Best{
+      job.config.run.best, *state.best,         job.plan.epoch(state.best_step),
+      state.best_step,     store_->best_path(), state.restored_step == state.best_step};
+}
+
+std::string Checkpointer::last_checkpoint() const {
+  if (!store_) return concat("rank 0's of step ", context_.saved_step);
+  const auto saved = store_->list();
+  return saved.empty() ? "none" : saved.back().path.string();
+}
+
+// A loss may be finite and its gradient not.
+void Checkpointer::check_finite(const std::vector<checkpoint::Tensor>& tensors) const {
+  const std::int64_t step = context_.state.step;
+  for (const checkpoint::Tensor& tensor : tensors) {
+    if (std::all_of(tensor.values.begin(), tensor.values.end(),
+                    [](float value) { return std::isfinite(value); })) {
+      continue;
+    }
+    throw_not_finite(
+        concat("variable ", tensor.name, " is not finite after step ", step, " (learning rate ",
+               context_.rate(std::max<std::int64_t>(step - 1, 0)), ")"),
+        last_checkpoint());
+  }
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,49 @@
+#include "train/loop/freeze_check.h"
+
+#include <set>
+
+#include "base/error.h"
+
+namespace trainer::train {
+namespace {
+
+// Everything of a frozen layer; the statistics of a batch norm that keeps to the moving ones.
+std::set<std::string> frozen_names(const graph::Graph& model) {
+  std::set<std::string> names;
+  for (const graph::LayerInfo& layer : model.layers) {
+    for (const graph::ValueId id : layer.parameters) {
+      const bool statistic = model[id].role == graph::Role::kStatistic;
+      if (!layer.trainable || (statistic && layer.moving_statistics)) names.insert(model[id].name);
+    }
+  }
+  return names;
+}
+
+std::map<std::string, std::string> hashes_of(const engine::Replicas& engine) {
+  std::map<std::string, std::string> hashes;
+  const std::set<std::string> names = frozen_names(engine.model());
+  if (names.empty()) return hashes;
+  for (checkpoint::Tensor& tensor : engine.tensors()) {
+    if (!names.contains(tensor.name)) continue;
+    const std::string name = tensor.name;
+    hashes[name] = checkpoint::sha256_of({std::move(tensor)});
+  }
+  return hashes;
+}
+
+}  // namespace
+
+FreezeCheck::FreezeCheck(const engine::Replicas& engine) : hashes_(hashes_of(engine)) {}
+
+void FreezeCheck::check(const engine::Replicas& engine) const {
+  std::string changed;
+  for (const auto& [name, hash] : hashes_of(engine)) {
+    const auto before = hashes_.find(name);
+    if (before == hashes_.end() || before->second != hash) changed += "\n  " + name;
+  }
+  if (changed.empty()) return;
+  throw CheckError("frozen tensors changed during the training:" + changed +
+                   "\nThis is a mistake of the program: please report it with the config.");
+}
+
+}  // namespace trainer::train

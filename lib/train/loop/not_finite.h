@@ -1,0 +1,16 @@
+// The report of numbers that are not finite.
+#pragma once
+
+#include <string>
+
+#include "train/steps/steps.h"
+
+namespace trainer::train {
+
+// Throws CheckError: `what`, the last good checkpoint and what to try.
+[[noreturn]] void throw_not_finite(const std::string& what, const std::string& last_checkpoint);
+
+// "the loss is not finite at step 12 (epoch 1, ...": of the step after the run's state.
+std::string describe(const NotFinite& found, const RunContext& context);
+
+}  // namespace trainer::train

@@ -1,0 +1,50 @@
+// Which layers are frozen in a run, stage by stage, and what is kept because of it.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "graph/graph.h"
+#include "train/features/feature_cache.h"
+#include "train/loop/freeze_check.h"
+#include "train/schedule/stages.h"
+
+namespace trainer::train {
+
+struct RunContext;
+
+class StageControl {
+ public:
+  // Builds the models of all stages. `context` must outlive it.
+  explicit StageControl(RunContext& context);
+
+  const Stages& stages() const { return stages_; }
+  // Freezes what the stage has frozen.
+  void enter(std::size_t stage);
+  // Enters the stage of a run that has done so many updates.
+  void enter_after(std::int64_t steps) { enter(stages_.after(steps)); }
+
+  // The variables are in place: from here on frozen ones may not change, and the features of frozen
+  // layers may be kept. Collective.
+  void begin();
+  // Whether the next update is the first of another stage.
+  bool is_next_due() const;
+  // Ends the stage and begins the next. Nobody may read features(). Collective.
+  void begin_next();
+  // Throws CheckError when a frozen variable has changed since the stage began.
+  void check() const { frozen_->check(engine_); }
+
+  const FeatureCaches& features() const { return features_; }
+
+ private:
+  void open_features();
+
+  RunContext& context_;
+  engine::Replicas& engine_;
+  Stages stages_;
+  std::vector<graph::Graph> models_;
+  std::optional<FreezeCheck> frozen_;
+  FeatureCaches features_;
+};
+
+}  // namespace trainer::train

@@ -1,0 +1,148 @@
+#include "train/loop/start.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "base/shell.h"
+#include "model/import.h"
+#include "train/loop/checkpointer.h"
+#include "train/loop/run_context.h"
+#include "train/loop/stage_control.h"
+
+namespace trainer::train {
+namespace {
+
+double largest_weight(const data::Dataset& dataset) {
+  if (!dataset.spec().has_weights) return 1;
+  double largest = 0;
+  for (std::int64_t i = 0; i < dataset.size(); ++i) {
+    largest = std::max<double>(largest, dataset.weight_of(i));
+  }
+  return largest;
+}
+
+// What to do instead of a resume, for messages.
+std::string how_to_begin_anew(const Path& run) {
+  const std::string setting =
+      config::to_setting({"model.weights", run.string(), "--set", config::Override::Syntax::kText});
+  return concat("start a new run from its parameters: --run-dir NEW --set ", shell_word(setting),
+                " without --resume.");
+}
+
+void check_averages(const checkpoint::TensorFile& file, const config::Config& config,
+                    const std::string& path, const Path& run) {
+  const bool has_averages =
+      std::any_of(file.tensors.begin(), file.tensors.end(),
+                  [](const auto& tensor) { return tensor.name.ends_with("/average"); });
+  if (config.optimizer.ema && !has_averages) {
+    throw DataError(path, concat("cannot be resumed: optimizer.ema needs averages of the weights, "
+                                 "which the run does not have\nRemove it, or ",
+                                 how_to_begin_anew(run)));
+  }
+}
+
+// "rank 3 (replica 1 of worker 1 on host b)"; "replica 1" in a group of one. Collective.
+std::vector<std::string> rank_names(const Job& job) {
+  std::vector<std::string> names;
+  const std::int64_t replicas = job.engine.count();
+  if (job.group.size() == 1) {
+    for (std::int64_t i = 0; i < replicas; ++i) names.push_back(concat("replica ", i));
+    return names;
+  }
+  std::int64_t worker = 0;
+  for (const std::string& host : job.group.gather(host_name())) {
+    for (std::int64_t i = 0; i < replicas; ++i) {
+      names.push_back(concat("rank ", worker * replicas + i, " (",
+                             replicas > 1 ? concat("replica ", i, " of ") : std::string(),
+                             "worker ", worker, " on host ", host, ")"));
+    }
+    ++worker;
+  }
+  return names;
+}
+
+}  // namespace
+
+void resume(RunContext& context, Checkpointer& checkpointer, StageControl& stages) {
+  Job& job = context.job;
+  const auto file = checkpointer.load_latest();
+  if (!file) return;
+  const std::string path = checkpoint_folder(job.run).string();
+  context.state = from_metadata(file->metadata, job.config, job.data, job.plan, path,
+                                how_to_begin_anew(job.run));
+  for (const std::string& change : changes_since(file->metadata, job.config).warnings) {
+    job.warn("since the checkpoint " + change);
+  }
+  check_averages(*file, job.config, path, job.run);
+  stages.enter_after(context.state.step);
+  job.engine.load(*file, path);
+  if (context.state.loss_scale) job.engine.set_loss_scale(*context.state.loss_scale);
+  checkpointer.set_resumed();
+}
+
+std::string import_weights(RunContext& context) {
+  Job& job = context.job;
+  const model::Import import = model::import_weights(job.engine.model(), job.config.model);
+  job.engine.write(import.tensors);
+  const model::ImportReport& report = import.report;
+  for (const Notice& notice : report.notices()) job.warn(notice);
+  return report.path.empty() ? "" : report.line();
+}
+
+void copy_from_chief(RunContext& context, StageControl& stages) {
+  const Job& job = context.job;
+  if (job.group.size() == 1) return;
+  checkpoint::Metadata metadata = to_metadata(context.state, job.config, job.data, job.plan);
+  job.group.broadcast_from_chief(metadata);
+  if (!job.group.is_chief()) {
+    context.state =
+        from_metadata(metadata, job.config, job.data, job.plan, "the checkpoint of rank 0");
+    stages.enter_after(context.state.step);
+  }
+  std::vector<checkpoint::Tensor> tensors = job.engine.tensors();
+  job.group.broadcast_from_chief(tensors);
+  if (job.group.is_chief()) return;
+  job.engine.load({std::move(tensors), {}}, "the variables of rank 0");
+  if (context.state.loss_scale) job.engine.set_loss_scale(*context.state.loss_scale);
+}
+
+hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
+  const Job& job = context.job;
+  hooks::RunInfo info;
+  info.name = job.config.name;
+  info.dir = job.run;
+  info.classes = job.data.classes;
+  info.largest_weight = largest_weight(*job.data.train);
+  info.total_steps = job.plan.total_steps;
+  info.steps_per_epoch = job.plan.steps_per_epoch;
+  info.first_step = context.state.step;
+  info.global_batch = job.plan.batch * job.plan.accumulate;
+  info.replicas = static_cast<int>(job.plan.replicas);
+  info.repetitions = job.plan.repetitions;
+  info.weights = weights;
+  // Ramp_up has rates of its own.
+  if (!std::holds_alternative<config::RampUpSchedule>(job.config.schedule.kind)) {
+    info.scaled_rate = scaled_rate(job.config, job.plan.replicas).text();
+  }
+  info.ranks = rank_names(job);
+  info.devices = job.engine.describe_devices(info.replicas);
+  return info;
+}
+
+// Statistics of few samples are noise, which the moving ones do not have.
+void warn_of_small_batches(const RunContext& context) {
+  constexpr std::int64_t kFew = 16;
+  const Job& job = context.job;
+  const std::int64_t own = job.plan.batch / job.plan.replicas;
+  if (job.plan.replicas == 1 || own >= kFew || job.config.parallel.batch_norm.sync ||
+      !engine::uses_batch_statistics(job.engine.model())) {
+    return;
+  }
+  job.warn(concat("batch norm takes its statistics over the ", own,
+                  " samples of one replica; parallel.batch_norm.sync: true takes them over all ",
+                  job.plan.batch));
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,144 @@
+#include "train/loop/training_run.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "engine/evaluate.h"
+#include "train/loop/not_finite.h"
+#include "train/loop/restore_best.h"
+#include "train/loop/start.h"
+
+namespace trainer::train {
+
+using hooks::FinishReason;
+
+TrainingRun::TrainingRun(Job& job, ServerCalls calls)
+    : job_(job),
+      context_(job, std::move(calls)),
+      stages_(context_),
+      checkpointer_(context_),
+      evaluator_(context_, checkpointer_, stages_),
+      schedule_(job.config.run, job.plan, stages_.stages()),
+      agreement_(job.group),
+      clock_(job.clock),
+      devices_(job.engine, job.warn),
+      has_classes_(engine::has_classes(*job.data.train, job.config.model.loss)) {}
+
+void TrainingRun::load() {
+  job_.engine.initialise(job_.config.seed);
+  if (!job_.group.is_chief()) return;
+  if (job_.start == Start::kResume) resume(context_, checkpointer_, stages_);
+  // Only now: a checkpoint that the config does not fit keeps the config that it was made with.
+  write_config(job_.run, job_.config);
+  if (state().step == 0) weights_ = import_weights(context_);
+}
+
+hooks::RunInfo TrainingRun::begin() {
+  context_.saved_step = state().step;
+  stages_.begin();
+  warn_of_small_batches(context_);
+  if (job_.group.is_chief()) devices_.start();
+  return run_info(context_, weights_);
+}
+
+void TrainingRun::announce(hooks::RunInfo info) {
+  clock_.set_ranks(info.ranks.size());
+  devices_.describe(info);
+  for (const auto& hook : job_.hooks) {
+    const auto saved = state().hooks.find(hook->name());
+    if (saved != state().hooks.end()) hook->restore(saved->second);
+    hook->on_start(info);
+  }
+  if (state().step == 0) checkpointer_.save();
+}
+
+std::optional<FinishReason> TrainingRun::before_first_step() {
+  if (state().evaluation_due && state().step < job_.plan.total_steps) {
+    evaluator_.evaluate_between();
+    checkpointer_.save();
+    if (state().evaluation_due) return FinishReason::kInterrupted;
+  }
+  if (state().stopped) return FinishReason::kEarlyStop;
+  if (is_over()) return FinishReason::kAlreadyDone;
+  return std::nullopt;
+}
+
+DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited) {
+  if (outcome.not_finite) {
+    throw_not_finite(describe(*outcome.not_finite, context_), checkpointer_.last_checkpoint());
+  }
+  hooks::Progress progress = outcome.progress;
+  context_.state.step = progress.step;
+  context_.state.restored_step = 0;
+  progress.elapsed = context_.elapsed();
+  const auto first_rank = static_cast<std::size_t>(job_.group.rank() * job_.engine.count());
+  clock_.set_own(first_rank, outcome.times, seconds_waited);
+  DueActions due = agree(outcome, progress);
+  clock_.end_step(progress, job_.group.size() > 1);
+  skipped_updates_ += progress.skipped ? 1 : 0;
+  devices_.warn();
+  const hooks::Request request =
+      context_.notify_hooks([&](hooks::Hook& hook) { return hook.on_step(progress); });
+  due.request = std::max(due.request, agreement_.submit(request));
+  return due;
+}
+
+// Returns what is due after the step, the same on all ranks. Completes loss, accuracy and
+// sample_ids.
+DueActions TrainingRun::agree(const StepOutcome& outcome, hooks::Progress& progress) {
+  StepVerdict own;
+  own.loss = progress.loss;
+  own.accuracy = progress.accuracy;
+  own.penalty = outcome.penalty;
+  own.due = schedule_.due(state().step, progress.elapsed);
+  own.due.interrupted = context_.servers.stop_requested();
+  own.unreadable = !context_.failure.message().empty();
+  own.sample_ids = progress.sample_ids;
+  const StepVerdict verdict = agreement_.agree(own, clock_.ranks());
+  context_.failure.set_any_rank(verdict.unreadable);
+  progress.loss = verdict.loss + verdict.penalty.value_or(0);
+  progress.sample_ids = verdict.sample_ids;
+  progress.accuracy = has_classes_ ? verdict.accuracy : std::numeric_limits<double>::quiet_NaN();
+  return verdict.due;
+}
+
+std::optional<FinishReason> TrainingRun::carry_out(DueActions due) {
+  RunState& state = context_.state;
+  if (due.evaluate && state.step < job_.plan.total_steps) {
+    due.request = std::max(due.request, evaluator_.evaluate_between());
+  }
+  // An evaluation may have been cut short.
+  due.interrupted = due.interrupted || may_stop_now() || state.evaluation_due;
+  state.stopped = state.stopped || due.request == hooks::Request::kStop;
+  if (due.save || due.interrupted || due.request != hooks::Request::kContinue) checkpointer_.save();
+  if (due.interrupted) return FinishReason::kInterrupted;
+  if (state.stopped) return FinishReason::kEarlyStop;
+  if (has_unreadable_data()) stop_for_unreadable_data();
+  return std::nullopt;
+}
+
+hooks::Finish TrainingRun::finish(FinishReason reason, hooks::Finish finish) {
+  context_.failure.clear();  // discards a read error past the last step
+  finish.reason = reason;
+  if (reason != FinishReason::kInterrupted) {
+    restore_best(context_, checkpointer_, evaluator_, stages_);
+    Evaluator::Final end = evaluator_.evaluate_at_end();
+    finish.evaluations = std::move(end.evaluations);
+    checkpointer_.save();
+    if (!end.is_complete || may_stop_now()) finish.reason = FinishReason::kInterrupted;
+  }
+  stages_.check();
+  finish.steps = state().step;
+  finish.best = checkpointer_.best();
+  finish.wall_seconds = context_.elapsed();
+  clock_.describe(finish);
+  finish.skipped_updates = skipped_updates_;
+  finish.parameters_sha256 = job_.engine.parameters_sha256();
+  devices_.finish(finish,
+                  static_cast<double>(clock_.samples()) / static_cast<double>(job_.plan.replicas));
+  for (const auto& hook : job_.hooks) hook->on_finish(finish);
+  return finish;
+}
+
+}  // namespace trainer::train

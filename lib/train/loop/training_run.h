@@ -1,0 +1,86 @@
+// The parts of a run, and what both training loops do with them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "hooks/hooks.h"
+#include "train/loop/agreement.h"
+#include "train/loop/checkpointer.h"
+#include "train/loop/device_watch.h"
+#include "train/loop/evaluator.h"
+#include "train/loop/run_context.h"
+#include "train/loop/stage_control.h"
+#include "train/loop/step_clock.h"
+#include "train/schedule/schedule.h"
+
+namespace trainer::train {
+
+// Calls in order: load(), begin(), announce(), then record() and carry_out() per step, finish().
+// All are collective.
+class TrainingRun {
+ public:
+  // `job` must outlive it.
+  explicit TrainingRun(Job& job, ServerCalls calls = {});
+
+  // ---- Start ----
+
+  // On the chief: the last checkpoint when the job resumes, else the initial values and the
+  // config's weight file. Writes the config.
+  void load();
+  // Begins the stage of the run's step, once all ranks have the variables. Returns the facts for
+  // announce().
+  hooks::RunInfo begin();
+  // Starts the hooks, and saves a run that is at its start.
+  void announce(hooks::RunInfo info);
+  // Makes up for an evaluation that was cut short. Returns the reason when no step is left to make.
+  std::optional<hooks::FinishReason> before_first_step();
+
+  // ---- Steps ----
+
+  bool is_over() const { return state().step >= job_.plan.total_steps || state().stopped; }
+  // Takes the numbers of a step: all ranks agree on what is due after it, and hooks get it. Throws
+  // CheckError for a loss that is not finite. `seconds_waited` is that of the steps' feed.
+  DueActions record(const StepOutcome& outcome, double seconds_waited);
+  // Evaluates and saves. Returns the reason when the run ends here.
+  std::optional<hooks::FinishReason> carry_out(DueActions due);
+  // Saves the last step and throws, because the data of a later step cannot be read.
+  [[noreturn]] void stop_for_unreadable_data() {
+    train::stop_for_unreadable_data(context_, checkpointer_);
+  }
+
+  // ---- End ----
+
+  // Evaluates and saves, unless interrupted, and finishes the hooks. Adds to `finish`, which holds
+  // what only the loop knows. The training data must be closed.
+  hooks::Finish finish(hooks::FinishReason reason, hooks::Finish finish);
+
+  RunContext& context() { return context_; }
+  const RunState& state() const { return context_.state; }
+  StageControl& stages() { return stages_; }
+  const Schedule& schedule() const { return schedule_; }
+  Checkpointer& checkpointer() { return checkpointer_; }
+  StepClock& clock() { return clock_; }
+  bool has_unreadable_data() const { return context_.failure.any_rank(); }
+  // Whether this process should stop, and may do so without the agreement of other ranks.
+  bool may_stop_now() const { return job_.group.size() == 1 && context_.servers.stop_requested(); }
+
+ private:
+  DueActions agree(const StepOutcome& outcome, hooks::Progress& progress);
+
+  Job& job_;
+  RunContext context_;
+  StageControl stages_;
+  Checkpointer checkpointer_;
+  Evaluator evaluator_;
+  Schedule schedule_;
+  Agreement agreement_;
+  StepClock clock_;
+  DeviceWatch devices_;
+  std::string weights_;  // describes the imported weights in one line
+  bool has_classes_;
+  std::int64_t skipped_updates_ = 0;
+};
+
+}  // namespace trainer::train

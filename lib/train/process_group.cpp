@@ -1,0 +1,202 @@
+#include "train/process_group.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "cluster/open_communicator.h"
+#include "config/derived.h"
+
+namespace trainer::train {
+namespace {
+
+using config::Parallel;
+
+std::size_t gradient_bytes(const graph::Graph& model) {
+  std::int64_t elements = 0;
+  for (const graph::Value& value : model.values) {
+    if (value.role == graph::Role::kParameter && value.trainable) {
+      elements += value.shape.elements();
+    }
+  }
+  return static_cast<std::size_t>(elements) * sizeof(float);
+}
+
+}  // namespace
+
+void check_workers(const config::Config& config, const cluster::Identity& who) {
+  const Parallel& parallel = config.parallel;
+  const bool servers = !who.cluster.ps.empty();
+  if (parallel.strategy == Parallel::Strategy::kParameterServer) {
+    if (!servers && who.size > 1) {
+      throw ConfigError(parallel.loc,
+                        concat("parallel.strategy: parameter_server needs ps tasks in the cluster "
+                               "of TF_CONFIG (",
+                               who.source, " gives ", who.size,
+                               " workers and none); `trainer launch --ps 1` makes one on this "
+                               "machine; or use all_reduce"));
+    }
+    return;
+  }
+  if (servers) {
+    throw ConfigError(parallel.loc,
+                      "parallel.strategy: the cluster of TF_CONFIG has ps tasks, which only "
+                      "parameter_server has a use for; set parallel: {strategy: parameter_server}, "
+                      "or leave the ps tasks out");
+  }
+  if (who.size == 1) return;
+  const bool ramp_up = std::holds_alternative<config::RampUpSchedule>(config.schedule.kind);
+  if (!parallel.lr_scaling && !ramp_up) {
+    throw ConfigError(parallel.loc,
+                      concat("parallel.lr_scaling: must be given with ", who.size,
+                             " workers, whose batch is as many times as large: none, linear or "
+                             "sqrt"));
+  }
+  if (parallel.reduction != Parallel::Reduction::kOrdered) return;
+  const std::int64_t ranks = who.size * parallel.replicas;
+  if (!std::has_single_bit(static_cast<std::uint64_t>(ranks)) ||
+      parallel.micro_batches % ranks != 0) {
+    throw ConfigError(parallel.loc,
+                      concat("parallel.micro_batches: must be a multiple of the ", ranks,
+                             " replicas of all workers, which must be a power of two, for "
+                             "reduction: ordered; found ",
+                             parallel.micro_batches));
+  }
+  const bool tree = parallel.collective == config::Collective::kAuto ||
+                    parallel.collective == config::Collective::kNccl ||
+                    parallel.collective == config::Collective::kTree ||
+                    parallel.collective == config::Collective::kHalvingDoubling;
+  if (who.size > 2 && !tree) {
+    throw ConfigError(
+        parallel.loc,
+        "parallel.collective: reduction: ordered needs tree, which is halving_doubling "
+        "(or auto): it alone sums in the order of a tree");
+  }
+}
+
+ProcessGroup::ProcessGroup(const cluster::Identity& who, const config::Config& config,
+                           const graph::Graph& model,
+                           const std::function<void(const std::string&)>& say,
+                           const std::function<void(const std::string&)>& warn) {
+  cluster::RendezvousOptions options;
+  options.secret = who.secret;
+  options.warn = warn;
+  options.timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
+  options.version = who.build.empty() ? TRAINER_VERSION : who.build;
+  rendezvous_ = std::make_shared<cluster::Rendezvous>(who, options);
+  rendezvous_->set_phase("starting");
+  rendezvous_->agree("config", config::common_config(config));
+  config::Parallel parallel = config.parallel;
+  const bool gpus = engine::uses_gpus(parallel);
+  rendezvous_->agree("device", gpus ? "GPUs" : "CPU");
+  if (gpus) {
+    parallel.collective = config::Collective::kNccl;
+    if (who.rank == 0) {
+      say("gradients are summed " + engine::describe_sums(config.parallel, who.size));
+    }
+  }
+  gradients_ = cluster::open_communicator(rendezvous_, parallel, gradient_bytes(model), say);
+  control_ = gradients_->duplicate();
+  if (!is_chief()) return;
+  for (const cluster::Member& member : rendezvous_->members()) {
+    say(concat(member.name, " on ", member.host, " (", member.address, "), process ",
+               member.process));
+  }
+}
+
+ProcessGroup::~ProcessGroup() = default;
+
+bool ProcessGroup::on_one_machine() const {
+  return size() == 1 || rendezvous_->self().local_size == size();
+}
+
+engine::LocalPlace ProcessGroup::place() const {
+  if (size() == 1) return {};
+  return {rendezvous_->self().local_rank, rendezvous_->self().local_size};
+}
+
+void ProcessGroup::agree(const std::string& what, const std::string& value) {
+  if (size() > 1) rendezvous_->agree(what, value);
+}
+
+bool ProcessGroup::any_rank(bool value) {
+  if (size() == 1) return value;
+  std::int64_t count = value ? 1 : 0;
+  control_->all_reduce(std::span(&count, 1));
+  return count > 0;
+}
+
+void ProcessGroup::sum(std::span<double> values) {
+  if (size() > 1) control_->all_reduce(values);
+}
+
+std::vector<std::string> ProcessGroup::gather(const std::string& text) {
+  if (size() == 1) return {text.substr(0, kMaxGatheredBytes)};
+  std::array<char, kMaxGatheredBytes> own{};
+  std::copy_n(text.begin(), std::min(text.size(), own.size()), own.begin());
+  std::vector<char> all(own.size() * static_cast<std::size_t>(size()));
+  control_->all_gather(std::as_bytes(std::span(own)), std::as_writable_bytes(std::span(all)));
+  std::vector<std::string> texts;
+  for (std::size_t at = 0; at < all.size(); at += own.size()) {
+    texts.emplace_back(all.data() + at, ::strnlen(all.data() + at, own.size()));
+  }
+  return texts;
+}
+
+void ProcessGroup::set_phase(const std::string& phase) {
+  if (size() > 1) rendezvous_->set_phase(phase);
+}
+
+void ProcessGroup::fail(const std::exception& error) noexcept {
+  if (size() > 1 && dynamic_cast<const PeerError*>(&error) == nullptr) {
+    rendezvous_->fail(error.what());
+  }
+}
+
+bool ProcessGroup::broadcast_from_chief(bool value) {
+  if (size() == 1) return value;
+  std::uint8_t byte = value ? 1 : 0;
+  control_->broadcast(std::as_writable_bytes(std::span(&byte, 1)), 0);
+  return byte != 0;
+}
+
+void ProcessGroup::broadcast_from_chief(checkpoint::Metadata& metadata) {
+  if (size() == 1) return;
+  const auto share = [this](auto& values) {
+    control_->broadcast(std::as_writable_bytes(std::span(values)), 0);
+  };
+  // All texts in a row, each behind its length.
+  std::vector<std::uint64_t> lengths;
+  std::string texts;
+  for (const auto& [key, value] : metadata) {
+    for (const std::string* text : {&key, &value}) {
+      lengths.push_back(text->size());
+      texts += *text;
+    }
+  }
+  std::vector<std::uint64_t> sizes{lengths.size(), texts.size()};
+  share(sizes);
+  lengths.resize(sizes[0]);
+  texts.resize(sizes[1]);
+  share(lengths);
+  share(texts);
+  metadata.clear();
+  std::size_t at = 0;
+  for (std::size_t i = 0; i + 1 < lengths.size(); i += 2) {
+    const std::string key = texts.substr(at, lengths[i]);
+    metadata[key] = texts.substr(at + lengths[i], lengths[i + 1]);
+    at += lengths[i] + lengths[i + 1];
+  }
+}
+
+void ProcessGroup::broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors) {
+  if (size() == 1) return;
+  for (checkpoint::Tensor& tensor : tensors) {
+    control_->broadcast(std::as_writable_bytes(std::span(tensor.values)), 0);
+  }
+}
+
+}  // namespace trainer::train

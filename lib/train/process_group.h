@@ -1,0 +1,87 @@
+// The processes that train one model in step.
+#pragma once
+
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/checkpoint.h"
+#include "cluster/communicator.h"
+#include "cluster/identity.h"
+#include "cluster/rendezvous.h"
+#include "config/config.h"
+#include "engine/replicas.h"
+#include "graph/graph.h"
+
+namespace trainer::train {
+
+// Throws ConfigError unless `who` is a chief or worker and the config can train with the number of
+// its processes.
+void check_workers(const config::Config& config, const cluster::Identity& who);
+
+// The processes that train one model in step, and this process's place among them. A process that
+// trains alone, or with parameter servers, is in a group of one, in which collective calls return
+// at once what they are given.
+//
+// Rank 0 is the chief: it alone has the run folder, the hooks and the terminal. All ranks make the
+// same steps, and the same collective calls in the same order, on the loop's thread. Collective
+// calls throw PeerError when another rank has gone.
+class ProcessGroup {
+ public:
+  // A group of one.
+  ProcessGroup() = default;
+  // Waits for all ranks. Throws ConfigError when they differ in config or cluster, PeerError when
+  // some do not connect in time. `say` gets lines for rank 0 to print, `warn` warnings; both are
+  // called from any thread.
+  ProcessGroup(const cluster::Identity& who, const config::Config& config,
+               const graph::Graph& model, const std::function<void(const std::string&)>& say,
+               const std::function<void(const std::string&)>& warn = {});
+  ~ProcessGroup();
+  ProcessGroup(const ProcessGroup&) = delete;
+  ProcessGroup& operator=(const ProcessGroup&) = delete;
+
+  int rank() const { return control_ ? control_->rank() : 0; }
+  int size() const { return control_ ? control_->size() : 1; }
+  bool is_chief() const { return rank() == 0; }
+  bool on_one_machine() const;  // whether all ranks are
+  engine::LocalPlace place() const;
+
+  // ---- Collective calls ----
+
+  // Throws ConfigError naming a rank whose value is not rank 0's.
+  void agree(const std::string& what, const std::string& value);
+  // Returns whether any rank gives true, when all have called it.
+  bool any_rank(bool value);
+  // Sums in place, element by element; all ranks get the same bits.
+  void sum(std::span<double> values);
+  // Returns the texts of all ranks in rank order, each cut to kMaxGatheredBytes.
+  static constexpr std::size_t kMaxGatheredBytes = 64;
+  std::vector<std::string> gather(const std::string& text);
+  // Returns the chief's value.
+  bool broadcast_from_chief(bool value);
+  void broadcast_from_chief(checkpoint::Metadata& metadata);
+  // Replaces the values by the chief's; names and shapes must be equal on all ranks.
+  void broadcast_from_chief(std::vector<checkpoint::Tensor>& tensors);
+
+  // ---- Messages to the other ranks, without waiting ----
+
+  // Sets what this process is doing, for messages of other ranks: "training, step 120".
+  void set_phase(const std::string& phase);
+  // Makes all other ranks throw PeerError with this message instead of waiting for this rank. Does
+  // nothing for a PeerError, which the other ranks have as well.
+  void fail(const std::exception& error) noexcept;
+
+  // The communicators of the engine, for gradients, and of evaluations; null in a group of one.
+  cluster::Communicator* gradients() { return gradients_.get(); }
+  cluster::Communicator* control() { return control_.get(); }
+
+ private:
+  std::shared_ptr<cluster::Rendezvous> rendezvous_;
+  std::unique_ptr<cluster::Communicator> gradients_, control_;
+};
+
+}  // namespace trainer::train

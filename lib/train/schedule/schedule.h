@@ -1,0 +1,29 @@
+// When a run evaluates and saves, and how far steps may be launched ahead of that.
+#pragma once
+
+#include <cstdint>
+
+#include "hooks/interval.h"
+#include "train/schedule/stages.h"
+#include "train/schedule/step_verdict.h"
+
+namespace trainer::train {
+
+class Schedule {
+ public:
+  Schedule(const config::Run& run, const TrainingPlan& plan, Stages stages);
+
+  // What is due after so many steps, `elapsed` seconds after the start. Called in the order of the
+  // steps.
+  DueActions due(std::int64_t steps, double elapsed);
+  // Whether something is known to be due after so many steps: an evaluation, a checkpoint, another
+  // stage or the end. Later steps wait for it.
+  bool is_boundary(std::int64_t steps) const;
+
+ private:
+  hooks::Interval checkpoints_, evaluations_;
+  Stages stages_;
+  std::int64_t total_steps_;
+};
+
+}  // namespace trainer::train

@@ -1,0 +1,92 @@
+#include "train/servers/gradient_stream.h"
+
+#include <chrono>
+
+#include "base/partition.h"
+#include "data/not_finite.h"
+
+namespace trainer::train {
+
+GradientStream::GradientStream(const config::Config& config, const data::Dataset& images,
+                               engine::Replicas& engine, ParameterServers& servers,
+                               std::int64_t step)
+    : images_(images),
+      engine_(engine),
+      servers_(servers),
+      plan_(plan_steps(config, images.size(), servers.workers())),
+      step_(step / servers.workers()) {
+  data::LoaderOptions options;
+  options.batch_size = plan_.batch;
+  options.rank = servers.worker();
+  options.ranks = servers.workers();
+  options.seed = config.seed;
+  options.shuffle = config.data.shuffle;
+  options.repeats = config.data.repeats;
+  options.balance = config.data.sampling == config::Sampling::kBalanced;
+  options.prefetch = config.data.prefetch;
+  options.threads = config.data.threads;
+  options.adapt = true;
+  options.first_step = plan_.batches(step_).first;
+  // It may have to make all steps of the job alone, some of them refused: there is always a batch.
+  constexpr std::int64_t kEndless = std::int64_t{1} << 48;
+  options.end_step = kEndless;
+  feed_ = std::make_unique<Feed>(images, nullptr, engine, options);
+}
+
+// Of this worker's part.
+std::int64_t GradientStream::samples_of(std::int64_t step) const {
+  const TrainingPlan::Batches batches = plan_.batches(step);
+  std::int64_t count = 0;
+  for (std::int64_t i = 0; i < batches.count; ++i) {
+    const auto range = data::batch_range(plan_.samples, plan_.batch, batches.first + i);
+    count += partition(range.count, servers_.workers(), servers_.worker()).count;
+  }
+  return count;
+}
+
+GradientStream::Step GradientStream::next() {
+  // The short batch at the end of an epoch may have nothing for this worker.
+  for (; samples_of(step_) == 0; ++step_) {
+    for (std::int64_t i = 0; i < plan_.batches(step_).count; ++i) {
+      feed_->next();
+      feed_->release();
+    }
+  }
+  Step result;
+  result.samples = samples_of(step_);
+  backend::Scalars scalars;
+  scalars.update = static_cast<std::uint64_t>(step_ + 1);
+  scalars.loss_scale = 1.0 / static_cast<double>(result.samples);
+  scalars.apply = false;
+  std::int64_t done = 0;
+  const std::int64_t batches = plan_.batches(step_).count;
+  for (std::int64_t i = 0; i < batches; ++i) {
+    const data::Batch& batch = feed_->next();
+    const std::int64_t count = batch.range.count;
+    if (count > 0) {
+      const engine::HostBatch input = feed_->host_batch(batch);
+      scalars.first_sample = static_cast<std::uint64_t>(done + batch.offset);
+      const engine::StepResult call = engine_.step(input, scalars);
+      if (!call.finite) {
+        result.blame = data::blame_samples(images_, batch.indices, engine_.losses());
+        result.not_finite = engine_.find_not_finite(input, scalars);
+        return result;
+      }
+      scalars.accumulate = true;
+      result.loss += call.loss;
+      result.correct += call.correct;
+      result.penalty = call.penalty;
+      result.times += engine_.times().front();
+    }
+    done += batch.global;
+    feed_->release();
+  }
+  ++step_;
+  const auto start = std::chrono::steady_clock::now();
+  result.pushed = servers_.push(engine_);
+  const std::chrono::duration<double> pushed = std::chrono::steady_clock::now() - start;
+  result.times.all_reduce += pushed.count();
+  return result;
+}
+
+}  // namespace trainer::train

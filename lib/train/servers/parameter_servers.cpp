@@ -1,0 +1,144 @@
+#include "train/servers/parameter_servers.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "config/derived.h"
+
+namespace trainer::train {
+namespace {
+
+using backend::FlatBuffer;
+
+constexpr FlatBuffer kStatistics{FlatBuffer::Kind::kStatistics};
+
+// Of what the servers do not have: all but trained parameters, slots and moving statistics. It
+// stays as it is, so that it can be compared by its checksum.
+std::string frozen_sha256(const engine::Replicas& engine) {
+  const graph::Graph& model = engine.model();
+  std::set<std::string> frozen;
+  for (const graph::LayerInfo& layer : model.layers) {
+    for (const graph::ValueId id : layer.parameters) {
+      const bool statistic = model[id].role == graph::Role::kStatistic;
+      if (!layer.trainable || (statistic && layer.moving_statistics)) frozen.insert(model[id].name);
+    }
+  }
+  if (frozen.empty()) return "none";
+  std::vector<checkpoint::Tensor> kept;
+  for (checkpoint::Tensor& tensor : engine.tensors()) {
+    if (frozen.contains(tensor.name)) kept.push_back(std::move(tensor));
+  }
+  return checkpoint::sha256_of(kept);
+}
+
+server::ClientOptions options_of(const cluster::Identity& who, const config::Config& config,
+                                 const std::string& model) {
+  server::ClientOptions options;
+  options.timeout = timeout_of(config);
+  options.agreement = agreement_of(who, config);
+  options.model = model;
+  return options;
+}
+
+backend::Variables& variables_of(engine::Replicas& engine) { return engine.engine(0).variables(); }
+
+std::string counted(std::size_t count, const std::string& what) {
+  return concat(count, " ", what, count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+bool has_parameter_servers(const cluster::Identity& who) { return !who.cluster.ps.empty(); }
+
+std::string common_model(const data::Datasets& data, const engine::Replicas& engine) {
+  return concat(data::common_data(data, false), "frozen tensors: ", frozen_sha256(engine), '\n');
+}
+
+std::string agreement_of(const cluster::Identity& who, const config::Config& config) {
+  config::Config common = config;
+  // What float images have settled, which a server does not see.
+  const std::optional<config::Normalize>& normalize = common.data.normalize;
+  if (normalize && normalize->scale == 1 && normalize->mean.empty() && normalize->std.empty() &&
+      !normalize->reverse_channels) {
+    common.data.normalize.reset();
+  }
+  return concat("version: ", who.build.empty() ? TRAINER_VERSION : who.build, "\n",
+                cluster::cluster_text(who), config::common_config(std::move(common)));
+}
+
+std::chrono::milliseconds timeout_of(const config::Config& config) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(config.parallel.timeout.count * 1000));
+}
+
+ParameterServers::ParameterServers(const cluster::Identity& who, const config::Config& config,
+                                   const std::string& model)
+    : who_(who), client_(who, options_of(who, config, model)) {}
+
+std::string ParameterServers::describe() const {
+  return concat(counted(static_cast<std::size_t>(who_.size), "worker"), ", ",
+                counted(who_.cluster.ps.size(), "parameter server"), ", asynchronous");
+}
+
+void ParameterServers::start(engine::Replicas& engine, const std::string& model, std::int64_t step,
+                             const TrainingPlan& plan) {
+  server::Start start;
+  start.flat = variables_of(engine).flat();
+  start.step = step;
+  start.total_steps = plan.total_steps;
+  start.train_samples = plan.samples;
+  start.model = model;
+  client_.start(start, [&](FlatBuffer buffer, std::int64_t first, std::span<float> to) {
+    variables_of(engine).read_flat(buffer, first, to);
+  });
+  pull(engine);
+}
+
+void ParameterServers::join(engine::Replicas& engine) {
+  client_.wait_until_started(variables_of(engine).flat());
+  pull(engine);
+}
+
+server::Sink ParameterServers::sink_of(engine::Replicas& engine) {
+  return [&](FlatBuffer buffer, std::int64_t first, std::span<const float> from) {
+    variables_of(engine).write_flat(buffer, first, from);
+    if (buffer.kind == FlatBuffer::Kind::kStatistics) before_.assign(from.begin(), from.end());
+  };
+}
+
+void ParameterServers::record(const server::Pushed& pushed) {
+  if (pushed.result == server::Pushed::Result::kOver) return;
+  pulled_ = pushed.step;
+  saved_ = pushed.saved;
+}
+
+bool ParameterServers::pull(engine::Replicas& engine) {
+  const server::Pushed pulled = client_.pull(sink_of(engine));
+  record(pulled);
+  return pulled.result != server::Pushed::Result::kOver;
+}
+
+server::Pushed ParameterServers::push(engine::Replicas& engine) {
+  after_.resize(before_.size());
+  variables_of(engine).read_flat(kStatistics, 0, after_);
+  const backend::Gradient gradient = engine.engine(0).gradient();
+  const server::Pushed pushed = client_.push(pulled_, gradient, before_, after_, sink_of(engine));
+  record(pushed);
+  return pushed;
+}
+
+std::int64_t ParameterServers::read(engine::Replicas& engine) {
+  pulled_ = client_.read(sink_of(engine));
+  return pulled_;
+}
+
+void ParameterServers::finish(bool interrupted) noexcept {
+  using Kind = server::Outcome::Kind;
+  client_.finish({interrupted ? Kind::kInterrupted : Kind::kDone, ""});
+}
+
+void ParameterServers::fail(const std::string& message) noexcept {
+  client_.finish(
+      {server::Outcome::Kind::kFailed, cluster::rank_name(who_, 0) + " has failed: " + message});
+}
+
+}  // namespace trainer::train

@@ -1,0 +1,186 @@
+#include "train/servers/server_loop.h"
+
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "data/not_finite.h"
+#include "train/loop/training_run.h"
+#include "train/servers/gradient_stream.h"
+#include "train/signals.h"
+
+namespace trainer::train {
+namespace {
+
+using hooks::FinishReason;
+using Result = server::Pushed::Result;
+
+// The run's step is the global step, which all workers advance.
+class ServerLoop {
+ public:
+  ServerLoop(Job& job, ParameterServers& servers)
+      : job_(job), servers_(servers), signals_(true), run_(job, server_calls()) {}
+
+  hooks::Finish run() {
+    try {
+      run_.load();
+      start_servers();
+      announce();
+      return finish(train());
+    } catch (const PeerError& error) {
+      throw PeerError(concat(error.what(), ". ", rescue()));
+    }
+  }
+
+ private:
+  ServerCalls server_calls() {
+    ServerCalls calls;
+    calls.are_used = true;
+    calls.stop_requested = [this] { return stop_requested(); };
+    calls.check_peers = [this] { servers_.client().check(); };
+    calls.pull_full_state = [this] { pull_full_state(); };
+    calls.report_checkpoint = [this](std::int64_t step) {
+      if (!servers_.client().lost()) servers_.client().saved(step);
+    };
+    return calls;
+  }
+
+  void start_servers() {
+    servers_.start(job_.engine, common_model(job_.data, job_.engine), run_.state().step, job_.plan);
+    has_full_state_ = true;
+    has_latest_parameters_ = true;
+  }
+
+  void announce() {
+    hooks::RunInfo info = run_.begin();
+    info.replicas = servers_.workers();
+    info.servers = servers_.describe();
+    info.devices = job_.engine.describe_devices(info.replicas);
+    run_.announce(std::move(info));
+  }
+
+  FinishReason train() {
+    if (const auto reason = run_.before_first_step()) return *reason;
+    while (!run_.is_over()) {
+      run_.clock().start_step();
+      enter_stage();
+      const std::optional<StepOutcome> outcome = make_step();
+      if (!outcome) break;  // other processes have made the last step
+      const DueActions due = run_.record(*outcome, stream_->seconds_waited());
+      if (const auto reason = run_.carry_out(due)) return *reason;
+    }
+    return FinishReason::kDone;
+  }
+
+  void enter_stage() {
+    const bool is_due = run_.stages().is_next_due();
+    if (stream_ && !is_due) return;
+    stream_.reset();
+    if (is_due) run_.stages().begin_next();
+    stream_.emplace(job_.config, *job_.data.train, job_.engine, servers_, run_.state().step);
+    run_.clock().reset_wait();
+  }
+
+  // Pushes one gradient of this process; steps of other workers may lie between the step before and
+  // it. None when the job is over.
+  std::optional<StepOutcome> make_step() {
+    if (!has_latest_parameters_ && !servers_.pull(job_.engine)) return std::nullopt;
+    const std::int64_t before = servers_.step();
+    has_full_state_ = has_latest_parameters_ = false;
+    GradientStream::Step made;
+    do {
+      ReadFailure& failure = run_.context().failure;
+      failure.guard([&] { made = stream_->next(); });
+      // A loss that is not finite because of samples that are not is a failure of the data.
+      if (made.not_finite) {
+        failure.set_message(data::find_not_finite(job_.config.data, *job_.data.train));
+      }
+      failure.set_any_rank(!failure.message().empty());
+      if (failure.any_rank()) run_.stop_for_unreadable_data();
+      if (made.not_finite) return not_finite(made, before);
+      if (made.pushed.result == Result::kOver) return std::nullopt;
+    } while (made.pushed.result == Result::kStale && !stop_requested());
+    has_latest_parameters_ = true;
+    return outcome_of(made, before);
+  }
+
+  StepOutcome not_finite(const GradientStream::Step& made, std::int64_t before) {
+    StepOutcome outcome;
+    outcome.not_finite = NotFinite{*made.not_finite, made.blame, run_.context().rate(before)};
+    return outcome;
+  }
+
+  StepOutcome outcome_of(const GradientStream::Step& made, std::int64_t before) const {
+    StepOutcome outcome;
+    outcome.penalty = made.penalty;
+    outcome.times = {made.times};
+    hooks::Progress& progress = outcome.progress;
+    progress.step = made.pushed.step;
+    progress.epoch = job_.plan.epoch(progress.step);
+    progress.steps = progress.step - before;
+    progress.samples = progress.steps * job_.plan.batch * job_.plan.accumulate;
+    progress.loss = made.loss / static_cast<double>(made.samples);
+    progress.accuracy = static_cast<double>(made.correct) / static_cast<double>(made.samples);
+    progress.learning_rate = made.pushed.learning_rate;
+    progress.staleness = made.pushed.staleness;
+    return outcome;
+  }
+
+  bool stop_requested() const {
+    return SignalWatch::received() != nullptr || servers_.client().stop_requested();
+  }
+
+  // The other workers go on training meanwhile.
+  void pull_full_state() {
+    if (has_full_state_) return;
+    run_.context().state.step = servers_.read(job_.engine);
+    has_full_state_ = true;
+    has_latest_parameters_ = false;
+  }
+
+  hooks::Finish finish(FinishReason reason) {
+    pull_full_state();
+    hooks::Finish facts;
+    if (stream_) facts.input = stream_->describe_input();
+    stream_.reset();
+    const server::Staleness staleness = servers_.client().staleness();
+    facts.staleness = {staleness.mean, staleness.max, staleness.refused};
+    hooks::Finish finish = run_.finish(reason, std::move(facts));
+    servers_.finish(finish.reason == FinishReason::kInterrupted);
+    return finish;
+  }
+
+  // A server has gone: saves what can be saved, and describes it. What this process has is one
+  // global step's parameters, and the slots of its last checkpoint. With one worker no step depends
+  // on time: the steps since then are made again rather than made of such a mixture.
+  std::string rescue() {
+    const std::int64_t step = run_.state().step, slots = run_.context().saved_step;
+    const bool exact = has_full_state_;
+    if (step <= slots || (!exact && servers_.workers() == 1)) {
+      return concat("The job was at step ", step,
+                    "; last checkpoint: ", run_.checkpointer().last_checkpoint(),
+                    "; start the job again with --resume");
+    }
+    has_full_state_ = true;  // as much as there will be
+    run_.checkpointer().save();
+    return concat("The job was at step ", step, ", saved with the parameters of that step",
+                  exact ? "" : concat(" and optimizer slots of step ", slots), ": ",
+                  run_.checkpointer().last_checkpoint(), "; start the job again with --resume");
+  }
+
+  Job& job_;
+  ParameterServers& servers_;
+  SignalWatch signals_;
+  TrainingRun run_;
+  std::optional<GradientStream> stream_;
+  // Whether the engine holds one state of all servers with all slots, and the newest parameters.
+  bool has_full_state_ = false, has_latest_parameters_ = false;
+};
+
+}  // namespace
+
+hooks::Finish train_with_servers(Job& job, ParameterServers& servers) {
+  return ServerLoop(job, servers).run();
+}
+
+}  // namespace trainer::train

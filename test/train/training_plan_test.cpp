@@ -1,0 +1,99 @@
+#include "train/schedule/training_plan.h"
+
+#include <doctest/doctest.h>
+
+#include "base/error.h"
+
+using namespace trainer;
+using namespace trainer::train;
+
+namespace {
+
+config::Config config_with(std::int64_t batch, std::int64_t accumulate) {
+  config::Config config;
+  config.train.batch_size = batch;
+  config.train.epochs = 2;
+  config.optimizer.accumulate = accumulate;
+  return config;
+}
+
+}  // namespace
+
+TEST_CASE(
+    "plan: every sample of an epoch is in exactly one step, short batches and steps included") {
+  for (const std::int64_t samples : {1, 7, 8, 9, 100, 101}) {
+    for (const std::int64_t accumulate : {1, 2, 3}) {
+      const train::TrainingPlan plan = train::plan_steps(config_with(8, accumulate), samples);
+      CHECK(plan.total_steps == 2 * plan.steps_per_epoch);
+      std::int64_t next = 0;
+      for (std::int64_t epoch = 0; epoch < 2; ++epoch) {
+        std::int64_t seen = 0;
+        for (std::int64_t i = 0; i < plan.steps_per_epoch; ++i) {
+          const std::int64_t step = epoch * plan.steps_per_epoch + i;
+          CHECK(plan.batches(step).first == next);
+          next += plan.batches(step).count;
+          seen += plan.samples_of(step);
+        }
+        CHECK(seen == samples);
+      }
+    }
+  }
+}
+
+TEST_CASE(
+    "plan: fractional epochs round up to a step, max_steps is taken as it is, no samples is an "
+    "error") {
+  config::Config config = config_with(8, 1);
+  config.train.epochs = 0.5;
+  CHECK(train::plan_steps(config, 36).total_steps == 3);
+  config.train.epochs.reset();
+  config.train.max_steps = 17;
+  CHECK(train::plan_steps(config, 36).total_steps == 17);
+  CHECK_THROWS_AS(train::plan_steps(config, 0), ConfigError);
+}
+
+TEST_CASE("plan: replicas make the global batch, and the learning rate as the config says") {
+  using Scaling = config::Parallel::LrScaling;
+  config::Config config = config_with(8, 2);
+  config.optimizer.kind = config::Sgd{};
+  config.parallel.replicas = 4;
+  const train::TrainingPlan plan = train::plan_steps(config, 100);
+  CHECK(plan.replicas == 4);
+  CHECK(plan.batch == 32);
+  CHECK(plan.batches_per_epoch == 4);
+  CHECK(plan.steps_per_epoch == 2);
+  CHECK(train::plan_steps(config, 100, 3).batch == 96);
+  const double base = optim::update_spec(config.optimizer).learning_rate;
+  for (const auto& [scaling, factor] :
+       {std::pair{Scaling::kNone, 1.0}, std::pair{Scaling::kLinear, 4.0},
+        std::pair{Scaling::kSqrt, 2.0}}) {
+    config.parallel.lr_scaling = scaling;
+    CHECK(learning_rate(config, plan)(1) == doctest::Approx(base * factor));
+    CHECK(train::scaled_rate(config, 4).effective() == doctest::Approx(base * factor));
+  }
+  CHECK(train::scaled_rate(config, 4).text() == "0.01 x 2 (sqrt) = 0.02");
+  // ramp_up scales its own peak.
+  config.parallel.lr_scaling = Scaling::kNone;
+  config::RampUpSchedule ramp_up;
+  ramp_up.ramp_epochs = 0;
+  ramp_up.sustain_epochs = 1;
+  ramp_up.scale = config::RampUpSchedule::Scale::kLinear;
+  config.schedule.kind = ramp_up;
+  CHECK(learning_rate(config, plan)(0) == doctest::Approx(4 * ramp_up.peak));
+}
+
+TEST_CASE("plan: without sharding every replica goes through all samples in an epoch") {
+  config::Config config = config_with(8, 2);
+  config.parallel.replicas = 2;
+  config.parallel.shard = config::Parallel::Shard::kOff;
+  const train::TrainingPlan plan = train::plan_steps(config, 100, 3);
+  CHECK(plan.repetitions == 6);
+  CHECK(plan.batch == 48);
+  CHECK(plan.batches_per_epoch == 13);  // as of one replica: 12 of 8, one of 4
+  CHECK(plan.steps_per_epoch == 7);
+  CHECK(plan.samples_of(0) == 96);
+  CHECK(plan.samples_of(6) == 24);
+  std::int64_t samples = 0;
+  for (std::int64_t step = 0; step < 7; ++step) samples += plan.samples_of(step);
+  CHECK(samples == 600);
+}
