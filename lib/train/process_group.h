@@ -1,4 +1,5 @@
 // The processes that train one model in step.
+// Reasons: lib/decisions/train.md#processes-in-step-are-a-group.
 #pragma once
 
 #include <cstddef>
