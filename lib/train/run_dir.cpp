@@ -95,7 +95,7 @@ void refuse_links(const Path& run) {
 void check_outside_data(const Path& run, const config::Config& config) {
   if (config.data.format != config::DataFormat::kImageFolder) return;
   const Path own = fs::weakly_canonical(run);
-  for (const char* split : {"train", "validation", "test"}) {
+  for (const Split split : kSplits) {
     const std::string path = data::image_split(config.data, split).path;
     if (path.empty() || !fs::is_directory(path)) continue;
     const Path folder = fs::weakly_canonical(path);

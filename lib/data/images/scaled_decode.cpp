@@ -33,15 +33,21 @@ ScaledDecode measure_scaled_decode(const ImageList& list, const config::Data& da
   const ImageReader reader(data), full_reader(full_data);
   std::vector<std::uint8_t> pixels(reader.image_bytes()), full_pixels(reader.image_bytes());
   const std::size_t count = std::min(kMeasuredFiles, list.files.size());
+  const ImageLimits limits{data.max_pixels, data.max_file_size};
+  std::vector<std::uint8_t> bytes;
   double sum = 0;
   for (std::size_t i = 0; i < count; ++i) {
     const ListedFile& file = list.files[i * list.files.size() / count];
     try {
-      const bool is_scaled = read_fitted(reader, file, pixels) > 1;
       ++result.measured;
+      // Only JPEGs are decoded at a fraction: for others the header is enough.
+      read_image_file(file.stored(), limits, bytes);
+      if (ImageFile(bytes, file.path, limits).info().kind != ImageKind::kJpeg) continue;
+      const bool is_scaled = read_fitted(reader, file, pixels) > 1;
       if (!is_scaled) continue;
       read_fitted(full_reader, file, full_pixels);
     } catch (const DataError&) {
+      --result.measured;
       continue;  // on_error decides about it when it is read for training
     }
     ++result.scaled;
