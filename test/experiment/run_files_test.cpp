@@ -132,7 +132,7 @@ TEST_CASE("run files: confusion matrix, counts by class and the largest confusio
   test::write_run(folder.path(), {});
   set_confusion(folder.path(), "[[5, 0, 2], [1, 6, 0], [0, 4, 0]]");
   const RunFiles run = read_run(folder.path());
-  const SplitResult& result = run.finished->splits.at("test");
+  const SplitResult& result = run.finished->splits.at(Split::kTest);
   REQUIRE(result.classes.size() == 3);
   CHECK(result.classes[0].support == 7);
   CHECK(result.classes[0].predicted == 6);
@@ -159,7 +159,7 @@ TEST_CASE("run files: crafted confusion matrix, an error that names run.json") {
       read_run(folder.path()),
       doctest::Contains("the confusion matrix has 2 rows, and row 1 has 3 numbers"), DataError);
   set_confusion(folder.path(), "[]");
-  CHECK(read_run(folder.path()).finished->splits.at("test").classes.empty());
+  CHECK(read_run(folder.path()).finished->splits.at(Split::kTest).classes.empty());
 }
 
 TEST_CASE("run files: many classes, counts by class and top confusions, of which all are checked") {
@@ -173,7 +173,7 @@ TEST_CASE("run files: many classes, counts by class and top confusions, of which
     test["class_counts"] = Json::parse(counts);
     test["top_confusions"] = Json::parse(top);
     write_file_atomic(folder.path() / "run.json", changed.dump());
-    return read_run(folder.path()).finished->splits.at("test");
+    return read_run(folder.path()).finished->splits.at(Split::kTest);
   };
   const char* counts = R"({"support":[4,5],"predicted":[3,6],"correct":[2,4]})";
   const SplitResult result = read_with(counts, "[[0,1,2],[1,0,1]]");

@@ -50,7 +50,7 @@ TEST_CASE("run report: confusion matrix, counts of every cell and scores of ever
   experiment::RunFiles run;
   run.classes = {"cat"};  // fewer names than classes
   run.finished.emplace();
-  experiment::SplitResult& result = run.finished->splits["test"];
+  experiment::SplitResult& result = run.finished->splits[Split::kTest];
   result.classes = {{7, 6, 5}, {4, 5, 3}};
   result.confusions = {{0, 1, 2}, {1, 0, 1}};
   const std::string page = page_of(run);

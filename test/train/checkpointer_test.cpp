@@ -127,9 +127,9 @@ TEST_CASE("checkpointer: a checkpoint gets its name, the rows of all its steps a
     progress.elapsed = step == 3 ? 7.5 : 0.001;
     for (const auto& hook : all) hook->on_step(progress);
   }
-  Session session(subject.job);
-  session.state.step = 3;
-  Checkpointer(session).save();
+  RunContext context(subject.job);
+  context.state.step = 3;
+  Checkpointer(context).save();
   CHECK(notes == Events{"not there", "there", "ledger.csv 5", "metrics.csv 4", "metrics.jsonl 3",
                         "run.json 1", "seconds of the last step"});
 }
