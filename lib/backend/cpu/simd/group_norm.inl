@@ -3,7 +3,7 @@
 
 using D = double __attribute__((vector_size(8 * TRAINER_BLOCK)));
 
-inline double sum_of(D v) {
+inline double add_elements(const D& v) {
   double sum = 0;
   for (std::int64_t c = 0; c < B; ++c) sum += v[c];
   return sum;
@@ -13,8 +13,8 @@ struct GroupMoments {
   float mean, inverse_std;
 };
 
-// Of the pixels and channels of one group; x is its first number. The sums are of differences from that
-// number, so that one look at the group gives both moments.
+// Returns the moments over the pixels and channels of one group, whose first value is x[0]. It sums
+// differences from that value, so that one pass over the group gives both moments.
 template <class T>
 inline GroupMoments group_moments(const GroupShape& s, const T* x) {
   const std::int64_t row = s.groups * s.channels, whole = s.channels - s.channels % B;
@@ -29,7 +29,7 @@ inline GroupMoments group_moments(const GroupShape& s, const T* x) {
       sums += d;
       squares += d * d;
     }
-    // Of this pixel alone, so that the additions of several pixels overlap.
+    // Each pixel has a sum of its own, so that the additions of several pixels overlap.
     double part = 0, square_part = 0;
     for (std::int64_t c = whole; c < s.channels; ++c) {
       const double d = static_cast<double>(get(in + c)) - shift;
@@ -39,8 +39,8 @@ inline GroupMoments group_moments(const GroupShape& s, const T* x) {
     sum += part;
     square += square_part;
   }
-  const double mean = (sum + sum_of(sums)) / count;
-  const double variance = (square + sum_of(squares)) / count - mean * mean;
+  const double mean = (sum + add_elements(sums)) / count;
+  const double variance = (square + add_elements(squares)) / count - mean * mean;
   const float positive = variance > 0 ? static_cast<float>(variance) : 0.0f;
   return {static_cast<float>(shift + mean), 1.0f / __builtin_sqrtf(positive + s.epsilon)};
 }
@@ -153,8 +153,8 @@ void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const flo
                   all.few_beta + first, sums);
         if ((p + 1) % GroupSums::kPixels == 0) all.add_few(first, s.channels);
       }
-      const float mean_q = static_cast<float>((sums.q + sum_of(sums.qs)) / count);
-      const float mean_qn = static_cast<float>((sums.qn + sum_of(sums.qns)) / count);
+      const float mean_q = static_cast<float>((sums.q + add_elements(sums.qs)) / count);
+      const float mean_qn = static_cast<float>((sums.qn + add_elements(sums.qns)) / count);
       for (std::int64_t p = 0; p < s.pixels; ++p) {
         const T *in = x + at + p * row, *slope = dy + at + p * row;
         T* out = dx + at + p * row;
