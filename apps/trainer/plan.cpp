@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/memory.h"
-#include "base/process.h"
 #include "commands.h"
 #include "config/machine.h"
 #include "measure/scaling/simulate.h"
@@ -67,8 +66,7 @@ int plan(const PlanArguments& arguments) {
   const report::DevicePlan device =
       report::plan_device(model, data, config, who, backend::find_gpu_model(arguments.device));
   if (model && !device.machine.empty() && arguments.machine.empty()) {
-    warn(train::host_memory_warning(*model, config, device.memory,
-                                    available_memory() + resident_memory_bytes()));
+    warn(train::host_memory_warning(*model, config, device.memory, available_memory()));
   }
   report::fill_in(report.settings, report::resolve_on_machine(config, device));
   if (arguments.json) {

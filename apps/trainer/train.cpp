@@ -2,6 +2,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <iostream>
@@ -102,16 +103,19 @@ Bytes sheet_of(const train::Job& job) {
   }
 }
 
-// Locks and prepares the run folder, which only the chief has, and makes the hooks.
-void open_run(const TrainArguments& arguments, const graph::Graph& model, train::Job& job,
+// Locks and prepares the run folder, which only the chief has, and makes the hooks. `place` is that
+// of this process among those of the job on this machine.
+void open_run(const TrainArguments& arguments, const graph::Graph& model,
+              const engine::LocalPlace& place, train::Job& job,
               std::optional<checkpoint::RunLock>& lock) {
   for (const std::string& line :
        train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
     warn(line);
   }
   if (is_on_cpu(job.engine)) {
+    // The engine's memory is not resident yet: the system assigns it at the first write.
     warn(train::host_memory_warning(model, job.config, job.engine.memory(),
-                                    available_memory() + resident_memory_bytes()));
+                                    available_memory() / std::max(1, place.size)));
   }
   if (job.start != train::Start::kResume)
     model::check_weights_exist(job.config.model, environment());
@@ -170,7 +174,7 @@ hooks::FinishReason run(const TrainArguments& arguments, const config::Config& c
     const bool chief = group.is_chief();
     job.warn = chief ? warn : [](const Notice&) {};  // all would say the same
     std::optional<checkpoint::RunLock> lock;
-    if (chief) open_run(arguments, model, job, lock);
+    if (chief) open_run(arguments, model, place, job, lock);
     return (servers == nullptr ? train::train(job) : train::train_with_servers(job, *servers))
         .reason;
   } catch (const std::exception& error) {

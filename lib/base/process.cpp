@@ -48,10 +48,4 @@ std::map<std::string, std::string> environment_variables() {
   return variables;
 }
 
-std::int64_t resident_memory_bytes() {
-  std::ifstream file("/proc/self/statm");  // pages: of the address space, then resident
-  std::int64_t all = 0, resident = 0;
-  return file >> all >> resident ? resident * std::int64_t{::sysconf(_SC_PAGESIZE)} : 0;
-}
-
 }  // namespace trainer

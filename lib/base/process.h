@@ -9,8 +9,6 @@
 namespace trainer {
 
 std::string host_name();  // as the host calls itself
-// Resident memory of this process now, in bytes; 0 where the system does not report it.
-std::int64_t resident_memory_bytes();
 // Peak resident memory of this process so far, in bytes.
 std::int64_t peak_memory_bytes();
 // "Intel(R) Xeon(R) ..."; "" where the system does not tell.

@@ -1,5 +1,7 @@
 #include "train/host_memory.h"
 
+#include <limits>
+
 #include "base/error.h"
 #include "config/keys.h"
 #include "engine/fit_batch.h"
@@ -32,9 +34,14 @@ Notice host_memory_warning(const graph::Graph& model, const config::Config& conf
   const std::int64_t needed =
       planned.total() + replicas * kLoaderBatches * batch_bytes(model, batch);
   if (available == 0 || needed <= available) return "";
-  const engine::BatchFit fit = engine::largest_batch(
-      batch - 1, available / replicas,
-      [&](std::int64_t samples) { return host_bytes_per_replica(model, config, samples); });
+  const auto bytes = [&](std::int64_t samples) {
+    try {
+      return host_bytes_per_replica(model, config, samples);
+    } catch (const DeviceError&) {  // beyond a limit on the address space
+      return std::numeric_limits<std::int64_t>::max();
+    }
+  };
+  const engine::BatchFit fit = engine::largest_batch(batch - 1, available / replicas, bytes);
   const std::string advice =
       fit.samples > 0 ? concat("The largest batch_size that fits is ", fit.samples)
                       : std::string("Not even one sample fits: use a smaller model or images");
