@@ -29,6 +29,8 @@ void merge(Node& base, Node own, const Schema* schema) {
     base = std::move(own);
     return;
   }
+  // Maps whose keys are not keys of a section, such as train.class_weight, are merged by name.
+  if (schema != nullptr && schema->kind != Schema::Kind::kMap) schema = nullptr;
   // A section of so many keys has unknown ones, which are reported: there is nothing to merge.
   constexpr std::size_t kMaxSectionKeys = 1000;
   if (schema != nullptr && own.entries.size() > kMaxSectionKeys) {

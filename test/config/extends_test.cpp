@@ -1,6 +1,8 @@
 // Configs that build on other files, and what top-level keys x-... hold.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "base/files.h"
 #include "config/support.h"
 
@@ -53,6 +55,26 @@ TEST_CASE("extends: own keys replace those of the file, maps key by key, lists a
   CHECK(to_string(loaded.origins.at("optimizer.sgd.momentum").loc) ==
         files.path("own.yaml") + ":4:29");
   CHECK(loaded.origins.at("train.batch_size").kind == Origin::Kind::kSet);
+}
+
+TEST_CASE("extends: a class_weight of more classes than a section has keys, merged by class") {
+  const Files files;
+  std::string weights = "train: {epochs: 1, class_weight: {zero: 2";
+  for (int c = 0; c < 1200; ++c) weights += concat(", c", c, ": 0.5");
+  files.write("base.yaml",
+              kModel + kData + "train: {epochs: 1, class_weight: {zero: 3, last: 4}}\n");
+  files.write("own.yaml", "extends: base.yaml\n" + weights + "}}\n");
+  const Config config = files.load("own.yaml", {}).config;
+  REQUIRE(config.train.class_weight.has_value());
+  const auto& by_class = config.train.class_weight->weights;
+  CHECK(by_class.size() == 1202);
+  const auto weight_of = [&](const std::string& name) {
+    const auto found = std::find_if(by_class.begin(), by_class.end(),
+                                    [&](const auto& entry) { return entry.first == name; });
+    return found == by_class.end() ? -1.0 : found->second;
+  };
+  CHECK(weight_of("zero") == 2);
+  CHECK(weight_of("last") == 4);
 }
 
 TEST_CASE("extends: of keys that exclude each other the own one is left") {
