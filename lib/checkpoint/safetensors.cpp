@@ -61,6 +61,10 @@ std::string make_header(const std::vector<Tensor>& tensors, const Metadata& meta
   auto& entries = header.get_ref<OrderedJson::object_t&>();
   std::set<std::string> names;
   std::uint64_t offset = 0;
+  if (tensors.size() > kMaxTensors) {
+    throw ConfigError({}, concat(tensors.size(), " tensors are more than the ", kMaxTensors,
+                                 " that a file can have; use a smaller model"));
+  }
   for (const Tensor& tensor : tensors) {
     if (static_cast<std::size_t>(tensor.shape.elements()) != tensor.values.size()) {
       throw std::logic_error(concat("tensor ", tensor.name, ": ", tensor.values.size(),
