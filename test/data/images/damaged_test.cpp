@@ -265,6 +265,14 @@ TEST_CASE(
   std::string note;
   CHECK(image_files((folder.path() / "train/cat").string(), &note).size() == 2);
   CHECK(note.find(": 1 link to a folder is not followed") != std::string::npos);
+
+  // The pattern of a glob states the folders, links or not.
+  config::Data glob = config_of("");
+  glob.classes = {"deep"};
+  glob.train.glob = (folder.path() / "train/*/deep/*.ppm").string();
+  CHECK(open_datasets(glob, 1).train->size() == 4);
+  glob.train.glob = (folder.path() / "train/*/more/deep/*.ppm").string();
+  CHECK(open_datasets(glob, 1).train->size() == 6);
 }
 
 TEST_CASE(

@@ -1,7 +1,11 @@
 #include "data/images/listing/folders.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/glob.h"
@@ -84,20 +88,34 @@ struct LeftAside {
   }
 };
 
+// Identifies a folder, whatever the path that leads to it.
+using FolderId = std::pair<dev_t, ino_t>;
+FolderId find_id(const fs::path& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return {};
+  return {info.st_dev, info.st_ino};
+}
+
+// Whether a walk follows links to folders. Below the folder of a class such a link would add images
+// of another place. A glob states which folders it takes.
+enum class FolderLinks { kSkip, kFollow };
+
 // Calls use(path) for every file below `folder` that is not hidden, in no order. `folder` itself
-// may be a link. A link to a folder below it is not followed: it would add images of another place.
+// may be a link. Links are not followed into a folder that is being walked already (`outer`).
 template <class Use>
-void walk(const fs::path& folder, const Use& use, LeftAside& left) {
+void walk(const fs::path& folder, FolderLinks links, const Use& use, LeftAside& left,
+          std::vector<FolderId> outer = {}) {
+  outer.push_back(find_id(folder));
   std::error_code error;
   fs::directory_iterator it(folder, error);
   for (; !error && it != fs::directory_iterator(); it.increment(error)) {
     if (hidden(it->path())) continue;
     std::error_code of_entry;
     if (it->is_directory(of_entry)) {
-      if (it->is_symlink(of_entry)) {
+      if (links == FolderLinks::kSkip && it->is_symlink(of_entry)) {
         left.add_folder_link(it->path());
-      } else {
-        walk(it->path(), use, left);
+      } else if (std::find(outer.begin(), outer.end(), find_id(it->path())) == outer.end()) {
+        walk(it->path(), links, use, left, outer);
       }
     } else if (it->is_regular_file(of_entry)) {
       use(it->path());
@@ -152,7 +170,7 @@ std::vector<std::string> files_of_glob(const config::SplitFiles& split, LeftAsid
                                                  : path.string());
     }
   };
-  walk(base.empty() ? "/" : base, use, left);
+  walk(base.empty() ? "/" : base, FolderLinks::kFollow, use, left);
   std::sort(files.begin(), files.end());
   if (files.empty()) throw DataError(full, "matches no file");
   return files;
@@ -222,7 +240,7 @@ ImageList list_folder(const config::SplitFiles& split, const std::vector<std::st
         example = path.string();
       }
     };
-    walk(folder, use, left);
+    walk(folder, FolderLinks::kSkip, use, left);
     if (result.files.size() == before) throw DataError(folder.string(), "holds no image files");
     std::sort(result.files.begin() + static_cast<std::ptrdiff_t>(before), result.files.end(),
               [](const ListedFile& a, const ListedFile& b) { return a.path < b.path; });
@@ -273,7 +291,7 @@ std::vector<std::string> images_below(const std::string& folder, std::string* no
   const auto use = [&](const fs::path& path) {
     if (is_image(path)) files.push_back(path.string());
   };
-  walk(folder, use, left);
+  walk(folder, FolderLinks::kSkip, use, left);
   std::sort(files.begin(), files.end());
   if (note != nullptr) *note = folder_links_note(folder, left);
   return files;
