@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "config/keys.h"
 #include "engine/fit_batch.h"
+#include "engine/replicas.h"
 
 namespace trainer::train {
 namespace {
