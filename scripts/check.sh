@@ -36,7 +36,7 @@ check_asan() {
   configure asan
   mapfile -t unit_tests < <(targets asan 'test_[a-z0-9_]*|trainer_cuda_fake' | grep -v e2e)
   build asan "${unit_tests[@]}"
-  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow' --exclude-regex '^(e2e:|test_e2e)'
+  UBSAN_OPTIONS=print_stacktrace=1 run_tests asan --label-exclude 'e2e|scripts|slow|peers' --exclude-regex '^(e2e:|test_e2e)'
 }
 
 # TSan does not support OpenMP's own threads, so each layer runs on one of them here. Of the backend, what runs on lanes.
@@ -48,7 +48,7 @@ check_tsan() {
   mapfile -t cuda < <(targets tsan 'test_cuda_(fake_runtime|kernels|collective)|trainer_cuda_fake')
   build tsan test_base test_cluster test_data test_backend test_engine test_train test_measure "${cuda[@]}"
   OMP_NUM_THREADS=1 TSAN_OPTIONS="suppressions=$PWD/test/tsan.supp" \
-    run_tests tsan --label-exclude 'e2e|slow' --exclude-regex '^train: ?servers' --tests-regex \
+    run_tests tsan --label-exclude 'e2e|slow|peers' --exclude-regex '^train: ?servers' --tests-regex \
     '^(base|cluster|data|engine|train|measure|cuda_fake_runtime|cuda_kernels|cuda_collective|cuda fake):|'\
 '^backend:.*(lane|batch|runs|calls|update|rank)'
 }
