@@ -102,6 +102,57 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;
 };
 
+// Reads a header before it is parsed and stops at the first problem. (A callback of parse() could
+// check the same, but would look at all tensors after each of them.)
+class HeaderCheck final : public nlohmann::json_sax<Json> {
+ public:
+  // "" where the header is not valid JSON.
+  const std::string& problem() const { return problem_; }
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return enter(); }
+  bool start_array(std::size_t) override { return enter(); }
+  bool end_object() override { return leave(); }
+  bool end_array() override { return leave(); }
+  bool key(string_t& name) override {
+    if (depth_ != 1) return true;
+    // A key that comes twice would silently hide a tensor.
+    if (!keys_.insert(name).second) return stop("its header names the tensor " + name + " twice");
+    if (keys_.size() <= kMaxTensors + 1) return true;  // and the metadata
+    return stop(
+        concat("its header names more than ", kMaxTensors, " tensors: the file is damaged"));
+  }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception&) override {
+    return false;
+  }
+
+ private:
+  static constexpr int kMaxDepth = 9;
+
+  bool enter() {
+    if (++depth_ <= kMaxDepth) return true;
+    return stop("its header is nested too deeply: the file is damaged");
+  }
+  bool leave() {
+    --depth_;
+    return true;
+  }
+  bool stop(std::string problem) {
+    problem_ = std::move(problem);
+    return false;
+  }
+
+  int depth_ = 0;
+  std::set<std::string> keys_;
+  std::string problem_;
+};
+
 std::uint64_t find_width(const std::string& dtype) {
   return dtype == "F32" ? 4 : dtype == "F16" || dtype == "BF16" ? 2 : dtype == "F64" ? 8 : 0;
 }
@@ -158,21 +209,13 @@ class File {
     data_ = 8 + length;
     std::string text(length, '\0');
     read_bytes(text.data(), length);
-    std::set<std::string> keys;
-    // A key that comes twice would silently hide a tensor.
-    const auto watch = [&](int depth, Json::parse_event_t event, Json& value) {
-      if (depth > 8) fail("its header is nested too deeply: the file is damaged");
-      if (event == Json::parse_event_t::key && depth == 1 &&
-          !keys.insert(value.get<std::string>()).second) {
-        fail("its header names the tensor " + value.get<std::string>() + " twice");
-      }
-      if (keys.size() > kMaxTensors + 1) {
-        fail(concat("its header names more than ", kMaxTensors, " tensors: the file is damaged"));
-      }
-      return true;
-    };
+    HeaderCheck check;
+    if (!Json::sax_parse(text, &check)) {
+      fail(check.problem().empty() ? "its header is not valid JSON: the file is damaged"
+                                   : check.problem());
+    }
     try {
-      Json header = Json::parse(text, watch);
+      Json header = Json::parse(text);
       if (!header.is_object()) fail("its header is not a JSON object: the file is damaged");
       return header;
     } catch (const nlohmann::json::exception&) {
