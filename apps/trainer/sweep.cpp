@@ -179,7 +179,7 @@ void add_sweep(CLI::App& app, int& code) {
       ->check(CLI::IsMember({"local", "slurm", "kubernetes"}));
   command
       ->add_option("--max-points", arguments->max_points,
-                   "How many points the sweep may have; default 1000")
+                   concat("How many points the sweep may have; default ", experiment::kMaxPoints))
       ->type_name("N")
       ->check(at_least_one());
   command->add_option("--image", arguments->image, "Container image of --launcher kubernetes");

@@ -51,7 +51,8 @@ train::Start start_of(const TrainArguments& arguments) {
                                : train::Start::kFresh;
 }
 
-// The description is "2 replicas, each cpu, ..." with several.
+// Returns whether the replicas are on the CPU. Several are described as "2 replicas, each cpu,
+// ...".
 bool is_on_cpu(const engine::Replicas& engine) {
   const std::string device = engine.describe();
   return device.starts_with("cpu") || device.find(", each cpu") != std::string::npos;
@@ -103,8 +104,8 @@ Bytes sheet_of(const train::Job& job) {
   }
 }
 
-// Locks and prepares the run folder, which only the chief has, and makes the hooks. `place` is that
-// of this process among those of the job on this machine.
+// Locks and prepares the run folder, which only the chief has, and makes the hooks. `place` is the
+// place of this process among the processes of the job on this machine.
 void open_run(const TrainArguments& arguments, const graph::Graph& model,
               const engine::LocalPlace& place, train::Job& job,
               std::optional<checkpoint::RunLock>& lock) {
@@ -154,8 +155,8 @@ std::string nccl_environment() {
   return text;
 }
 
-// The run of this process alone or of its part in a larger one. Whatever ends it, the other
-// processes get the reason. `servers` is null unless the job has parameter servers.
+// Runs the training of this process, alone or as a part of a job. When an exception ends it, the
+// other processes get the reason. `servers` is null unless the job has parameter servers.
 hooks::FinishReason run(const TrainArguments& arguments, const config::Config& config,
                         const data::Datasets& data, const graph::Graph& model,
                         train::ProcessGroup& group, const engine::LocalPlace& place,

@@ -226,11 +226,11 @@ struct CompileOptions {
   } numbers;
 };
 
-// What a backend uses where its settings (DeviceOptions) are left out; nothing where it has no such
-// setting.
+// The settings (DeviceOptions) that a backend uses, given or chosen. A member is empty if the
+// backend has no such setting.
 struct ChosenSettings {
   std::optional<std::int64_t> threads, lanes;
-  std::string lanes_reason;  // why there are so few lanes; "" if a lane has one thread
+  std::string lanes_reason;  // why there are not more lanes; "" if a lane has one thread
 };
 
 // The binding of a thread to a device or core (Backend::bind_thread()). Destroy it on that thread.
@@ -250,7 +250,7 @@ class Backend {
   virtual std::string describe_devices(std::int64_t replicas) const {
     return std::to_string(replicas) + (replicas == 1 ? " device" : " replicas");
   }
-  // As for describe(), of training programs compiled so far.
+  // Returns the settings that the training programs compiled so far use.
   virtual ChosenSettings chosen_settings() const { return {}; }
   virtual compile::Capabilities capabilities() const = 0;
   virtual bool supports(DType activations) const = 0;

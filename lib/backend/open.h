@@ -31,13 +31,13 @@ struct DeviceOptions {
   std::optional<Topology> machine;
   // The longest that the ranks of several GPUs wait for each other.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
-  // parallel.gpus where it is a number above 0.
+  // The value of parallel.gpus if it is a number above 0, for messages.
   std::optional<std::int64_t> gpu_count;
   // Settings of the CPU backend, which chooses those that are left out.
   struct Cpu {
     std::optional<std::int64_t> threads = {};  // processor cores of all replicas together
-    std::optional<std::int64_t> lanes =
-        {};            // micro-batches that each replica computes side by side
+    // Micro-batches that each replica computes side by side.
+    std::optional<std::int64_t> lanes = {};
     bool pin = false;  // each replica stays on cores of its own
   } cpu;
   // Settings of the CUDA backend.

@@ -13,7 +13,7 @@
 namespace trainer {
 namespace {
 
-// Returns 0, or the error number. Removes from `text` what was written.
+// Writes `text` and removes the written part from it. Returns 0 or the error number.
 int write_pending(int fd, std::string& text) {
   std::size_t done = 0;
   int error = 0;

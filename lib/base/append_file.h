@@ -1,4 +1,4 @@
-// A file that grows at its end: metrics, ledgers and event files of a run.
+// An append-only file: the metrics, ledgers and event files of a run.
 #pragma once
 
 #include <string>
@@ -24,9 +24,9 @@ class AppendFile {
   void append(std::string_view text) { pending_ += text; }
   // Hands the pending text to the system, so that a kill of the process does not lose it.
   void flush();
-  // As flush(), and waits until the disk has it.
+  // Does what flush() does, and waits until the text is on the disk.
   void sync();
-  // Whether the path still names this file, and the file has not been emptied.
+  // Returns whether the path still names this file, and the file has not been emptied.
   bool is_in_place() const;
   // Opens the path anew after it was moved, removed, replaced or emptied. Keeps the pending text,
   // and puts `head` before it if the file is empty.

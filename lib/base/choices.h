@@ -5,7 +5,7 @@ namespace trainer {
 
 enum class LossKind { kSoftmaxCrossEntropy, kBinaryCrossEntropy, kMeanSquaredError };
 
-// How up-sampling makes the pixels between those of its input.
+// Defines how up-sampling interpolates between the pixels of its input.
 enum class UpSampling { kNearest, kBilinear };
 
 // kAuto: the backend chooses for each convolution.

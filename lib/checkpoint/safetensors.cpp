@@ -106,7 +106,7 @@ struct Entry {
 // check the same, but would look at all tensors after each of them.)
 class HeaderCheck final : public nlohmann::json_sax<Json> {
  public:
-  // "" where the header is not valid JSON.
+  // Returns "" if the header is not valid JSON.
   const std::string& problem() const { return problem_; }
 
   bool null() override { return true; }

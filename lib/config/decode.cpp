@@ -24,7 +24,7 @@ Origin origin_of(const Node& node) {
   return {node.origin, node.loc, node.variable};
 }
 
-// Thrown after the last error that is reported.
+// Is thrown after the last error that is reported.
 struct TooManyErrors {};
 
 // Throws TooManyErrors if it is the last one.
@@ -104,7 +104,7 @@ class ValueReader final : public ValueVisitor {
   void section(SectionValue& value) override;
 
  private:
-  // A text with an unset variable is reported elsewhere, once.
+  // Returns whether the text has all its variables. The reader of the file reports unset ones.
   bool usable() {
     if (!node_.failure.empty()) out_.broken.insert(where_.path);
     return node_.failure.empty();
@@ -294,7 +294,7 @@ Decoded decode(const Node& root, std::vector<Diagnostic>& diagnostics) {
     fields(reader, out.config);
     reader.finish();
   } catch (const TooManyErrors&) {
-    // They are in `diagnostics`.
+    // The errors are in `diagnostics`.
   }
   return out;
 }
@@ -307,7 +307,7 @@ MachineShape decode_machine(const Node& root, std::vector<Diagnostic>& diagnosti
     fields(reader, shape);
     reader.finish();
   } catch (const TooManyErrors&) {
-    // They are in `diagnostics`.
+    // The errors are in `diagnostics`.
   }
   return shape;
 }

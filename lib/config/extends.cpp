@@ -31,7 +31,7 @@ void merge(Node& base, Node own, const Schema* schema) {
   }
   // Maps whose keys are not keys of a section, such as train.class_weight, are merged by name.
   if (schema != nullptr && schema->kind != Schema::Kind::kMap) schema = nullptr;
-  // A section of so many keys has unknown ones, which are reported: there is nothing to merge.
+  // A section with so many keys has unknown ones, which are errors: merging is not needed.
   constexpr std::size_t kMaxSectionKeys = 1000;
   if (schema != nullptr && own.entries.size() > kMaxSectionKeys) {
     base = std::move(own);

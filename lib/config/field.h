@@ -52,7 +52,7 @@ class Value {
 class ScalarValue : public Value {
  public:
   void accept(ValueVisitor& visitor) override { visitor.scalar(*this); }
-  // As config/values.h has them.
+  // Read and write the value as config/values.h describes.
   virtual std::string read(const Node& node, const Rule& rule) = 0;
   virtual Node write() const = 0;
   virtual ValueKind kind() const = 0;
@@ -188,7 +188,7 @@ class ValueOf<std::vector<T>> final : public ListValue {
   std::vector<T>& value_;
 };
 
-// Is called with each key of a section, in their order.
+// Visits the keys of a section, in their order.
 class FieldVisitor {
  public:
   virtual ~FieldVisitor() = default;

@@ -73,8 +73,8 @@ void take_size_from_model(Config& config) {
   if (!config.data.channels) config.data.channels = input[2];
 }
 
-// Who gives antialias wants its pixels, which a JPEG decoded at a fraction of its size does not
-// have.
+// Switches scaled decoding off if the config sets antialias only: a JPEG that is decoded at a
+// fraction of its size does not have the pixels of antialias.
 void take_scaled_decode_from_antialias(Decoded& decoded) {
   const auto antialias = decoded.origins.find("data.antialias");
   if (antialias == decoded.origins.end()) return;

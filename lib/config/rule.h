@@ -1,4 +1,4 @@
-// What the value of a key must satisfy beyond its type.
+// The constraints on the value of a key beyond its type.
 #pragma once
 
 #include <cstddef>

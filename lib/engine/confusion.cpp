@@ -68,14 +68,14 @@ std::vector<ClassScores> class_scores(std::span<const ClassCounts> counts) {
   return scores;
 }
 
-void keep_largest_confusions(std::vector<ConfusionCell>& cells, std::size_t most) {
+void keep_largest_confusions(std::vector<ConfusionCell>& cells, std::size_t max_cells) {
   std::erase_if(cells, [](const ConfusionCell& cell) {
     return cell.actual == cell.predicted || cell.count == 0;
   });
   std::stable_sort(cells.begin(), cells.end(), [](const ConfusionCell& a, const ConfusionCell& b) {
     return a.count > b.count;
   });
-  if (cells.size() > most) cells.resize(most);
+  if (cells.size() > max_cells) cells.resize(max_cells);
 }
 
 }  // namespace trainer::engine

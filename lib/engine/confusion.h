@@ -1,4 +1,4 @@
-// Which classes were taken for which.
+// Confusion matrices: numbers of samples by true class and predicted class.
 // Reasons: lib/decisions/engine.md#confusion-matrices-are-sparse.
 #pragma once
 
@@ -10,21 +10,21 @@
 
 namespace trainer::engine {
 
-// The samples of a class.
+// Numbers of samples of one class.
 struct ClassCounts {
-  std::int64_t support = 0;    // that are of the class
-  std::int64_t predicted = 0;  // that were predicted to be
-  std::int64_t correct = 0;    // both
+  std::int64_t support = 0;    // samples whose true class it is
+  std::int64_t predicted = 0;  // samples whose predicted class it is
+  std::int64_t correct = 0;    // samples whose true and predicted class it is
 };
 
-// Samples of a class that were predicted to be of another, or of the same.
+// The number of samples of one true class that were predicted to be of one class.
 struct ConfusionCell {
   std::int64_t actual = 0, predicted = 0, count = 0;
   bool operator==(const ConfusionCell&) const = default;
 };
 
 struct ClassScores {
-  double precision = 0, recall = 0, f1 = 0;  // 0 where the denominator is
+  double precision = 0, recall = 0, f1 = 0;  // 0 if the denominator is 0
   std::int64_t support = 0;
 };
 std::vector<ClassScores> class_scores(std::span<const ClassCounts> counts);
@@ -35,7 +35,7 @@ class Confusion {
  public:
   Confusion() = default;
   explicit Confusion(std::int64_t classes) : classes_(classes) {}
-  // From the rows of a matrix, one after the other; a row is a true class.
+  // Makes a matrix from its rows, one after the other; a row is a true class.
   static Confusion from_matrix(const std::vector<std::int64_t>& counts);
 
   // Both classes must be below classes().
@@ -52,7 +52,7 @@ class Confusion {
   std::unordered_map<std::uint64_t, std::int64_t> counts_;  // by actual * classes + predicted
 };
 
-// Keeps the cells off the diagonal, the largest counts first, and at most `most` of them.
-void keep_largest_confusions(std::vector<ConfusionCell>& cells, std::size_t most);
+// Keeps the cells off the diagonal, the largest counts first, and at most `max_cells` of them.
+void keep_largest_confusions(std::vector<ConfusionCell>& cells, std::size_t max_cells);
 
 }  // namespace trainer::engine

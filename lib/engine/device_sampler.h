@@ -15,9 +15,9 @@
 
 namespace trainer::engine {
 
-// A thread of its own reads every device at an interval: a query takes milliseconds, and some hold
-// a lock of the driver, so that no step may wait for one. A device that no longer answers is read
-// no more, and training goes on. All calls are made by one thread.
+// Reads every device at an interval in a thread of its own: a query takes milliseconds, and some
+// hold a lock of the driver, so that no step may wait for one. A device that stops answering is not
+// read again, and training goes on. All calls are made by one thread.
 class DeviceSampler {
  public:
   using Devices = std::vector<std::unique_ptr<backend::Telemetry>>;

@@ -155,7 +155,7 @@ class Gathered {
   std::vector<std::int32_t> labels_;
 };
 
-// Rank 0 sends its confusion matrix to the others.
+// Replaces the matrix by that of rank 0.
 void broadcast_confusion(cluster::Communicator& workers, Confusion& confusion) {
   std::vector<ConfusionCell> cells;
   if (workers.rank() == 0) cells = confusion.cells();

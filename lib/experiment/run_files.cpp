@@ -20,7 +20,7 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double real_of(const std::string& text) { return parse_real(text).value_or(kNone); }
 
-// The value of a key, or `otherwise` where it is absent, of another type or too large a number.
+// Returns the value of a key, or `otherwise` if it is absent, of another type or too large.
 template <class T>
 T value_of(const SortedJson& json, const char* key, T otherwise) {
   const auto found = json.find(key);
@@ -67,7 +67,7 @@ class CsvFile {
  private:
   Path path_;
   std::vector<std::string> columns_;
-  std::unordered_map<std::string, std::size_t> places_;  // of the columns
+  std::unordered_map<std::string, std::size_t> places_;  // by column
   std::vector<std::vector<std::string>> rows_;
 };
 
@@ -95,7 +95,7 @@ void read_metrics(const Path& path, RunFiles& run) {
   }
 }
 
-// Sums of such counts do not overflow.
+// The largest count that is accepted, so that sums of counts do not overflow.
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 40;
 
 std::int64_t count_of(const std::string& text) {
@@ -117,7 +117,7 @@ std::vector<std::int64_t> counts_of(const SortedJson& json) {
   return counts;
 }
 
-// The rows of a matrix are the true classes.
+// Reads a matrix whose rows are the true classes.
 void read_confusion(const SortedJson& json, SplitResult& result) {
   const std::size_t classes = json.size();
   result.classes.assign(classes, {});
@@ -139,7 +139,7 @@ void read_confusion(const SortedJson& json, SplitResult& result) {
   engine::keep_largest_confusions(result.confusions, result.confusions.size());
 }
 
-// What run.json has instead of the matrix of many classes.
+// Reads the counts that run.json has in place of a matrix of many classes.
 void read_class_counts(const SortedJson& metrics, SplitResult& result) {
   const SortedJson& counts = metrics["class_counts"];
   const std::vector<std::int64_t> support = counts_of(counts.at("support")),

@@ -39,7 +39,7 @@ struct SplitResult {
   std::int64_t count = 0;
   std::int64_t correct = 0;                  // means nothing without classes
   std::vector<engine::ClassCounts> classes;  // empty without classes
-  // Off the diagonal, the most frequent first.
+  // The cells off the diagonal, the largest counts first.
   std::vector<engine::ConfusionCell> confusions;
 };
 

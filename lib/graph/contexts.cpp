@@ -30,8 +30,7 @@ const Typed& image(const ShapeContext& context, std::size_t i) {
     fail(context, "expects an image [batch, height, width, channels], but its input is ",
          to_string(x.shape), "; move it before the layer that flattens, or add a reshape");
   }
-  if (!is_float(x.type)) fail(context, "expects floating-point input, got ", to_string(x.type));
-  return x;
+  return floats(context, i);
 }
 
 const Typed& rows(const ShapeContext& context, std::size_t i, const char* advice) {
@@ -39,8 +38,7 @@ const Typed& rows(const ShapeContext& context, std::size_t i, const char* advice
   if (x.shape.rank() != 2 || !x.shape.batched()) {
     fail(context, "expects [batch, features], but its input is ", to_string(x.shape), "; ", advice);
   }
-  if (!is_float(x.type)) fail(context, "expects floating-point input, got ", to_string(x.type));
-  return x;
+  return floats(context, i);
 }
 
 void expect_shape(const ShapeContext& context, std::size_t i, const Shape& shape,

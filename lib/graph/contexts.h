@@ -1,4 +1,4 @@
-// What the rules of an op get, and the checks that several rules share.
+// The arguments of an op's rules (graph/rules.h), and the checks that several rules share.
 #pragma once
 
 #include <cstddef>
@@ -40,8 +40,8 @@ const Typed& rows(const ShapeContext& context, std::size_t i, const char* advice
 // Throws unless input i has this shape; `what` names the input.
 void expect_shape(const ShapeContext& context, std::size_t i, const Shape& shape, const char* what);
 
-// [batch, height, width, channels] after sliding `window` over the image `x`. Only with `may_cut`
-// may the padding after the image be negative, which leaves the last pixels unread.
+// [batch, height, width, channels] after sliding `window` over the image `x`. The padding after the
+// image may be negative, which leaves the last pixels unread, only with `may_cut`.
 Shape slide(const ShapeContext& context, const Window& window, const Shape& x,
             std::int64_t channels, bool may_cut = false);
 // The same for pooling: no window may lie in the padding alone.
@@ -68,7 +68,7 @@ struct GradientContext {
 
   // Adds a backward node that belongs to the same layer, and returns its outputs.
   std::vector<ValueId> emit(Op op, std::vector<ValueId> inputs);
-  // The same for an op whose first output is the one that counts.
+  // Calls emit() and returns the first output.
   ValueId emit1(Op op, std::vector<ValueId> inputs) {
     return emit(std::move(op), std::move(inputs))[0];
   }

@@ -38,13 +38,12 @@ struct Typed {
 using Outputs = std::vector<Typed>;
 using Gradients = std::vector<ValueId>;
 
-// What rules get; see graph/contexts.h.
+// The arguments of rules; see graph/contexts.h.
 struct ShapeContext;
 struct GradientContext;
 struct NodeShapes;
 
-// The body of differentiate() for ops that occur only where nothing is differentiated any more.
-// Throws std::logic_error.
+// The body of differentiate() for ops that are never differentiated. Throws std::logic_error.
 [[noreturn]] void no_gradient(const GradientContext& context);
 
 }  // namespace trainer::graph

@@ -18,7 +18,7 @@ struct Window {
   bool operator==(const Window&) const = default;
   // Output extent along an axis for an input extent, rounded down; 0 if the window does not fit.
   std::int64_t output(std::int64_t input, int axis) const;
-  // "3x3 stride 2 pad 1,1,1,1", without what is the default.
+  // "3x3 stride 2 pad 1,1,1,1"; attributes with their default value are left out.
   std::string text() const;
 };
 

@@ -92,10 +92,10 @@ const char* to_string(FinishReason reason);  // "done", "already done", "early s
 struct Finish {
   std::int64_t steps = 0;
   double wall_seconds = 0;  // of this process's training, evaluation included
-  double step_seconds = 0;  // the article's total time: the sum of the steps' times
+  double step_seconds = 0;  // the sum of the steps' times
   engine::StepTimes times;  // of this process's steps
   std::string input;        // how training data was read ahead; "" where that is not known
-  // Article Z: global batch / mean step time. Nothing if this process made no step.
+  // Global batch / mean step time; nullopt if this process made no step.
   std::optional<double> images_per_second;
   FinishReason reason = FinishReason::kDone;
   std::int64_t skipped_updates = 0;  // of this process's steps: see Progress::skipped
@@ -144,7 +144,7 @@ class Hook {
   // files of hooks at that step: all that they hold up to it must be on the disk on return.
   // Reasons: lib/decisions/hooks.md#files-of-a-run-are-synced-before-its-checkpoint.
   virtual void before_checkpoint() {}
-  // Called after the checkpoint has its name.
+  // Called after the checkpoint has become visible.
   virtual void on_checkpoint(const Path&) {}
   virtual void on_finish(const Finish&) {}
   // State that resume must restore, as text; "" for none.
@@ -176,12 +176,12 @@ std::unique_ptr<Hook> make_json_hook(std::ostream& out, const config::Duration& 
 // Writes metrics.csv and metrics.jsonl in the run directory. A resumed run drops the rows of steps
 // that it will repeat, and appends. With parameter servers the files have columns for the mean and
 // largest staleness of the chief's steps. A resumed file keeps these columns and gets those that it
-// lacks. `warn` is called if a file is removed meanwhile, which is begun anew then.
+// lacks. If a file is moved or removed during the run, the hook calls `warn` and starts a new file.
 std::unique_ptr<Hook> make_metrics_files_hook(const config::Duration& summary_every,
                                               WallClock clock = {},
                                               std::function<void(const std::string&)> warn = {});
 // Writes ledger.csv in the run directory: a row a step, and a row with a hash of all parameters for
-// every checkpoint. `parameters_hash` returns the current hash. `warn` as in
+// every checkpoint. `parameters_hash` returns the current hash. `warn` is called as by
 // make_metrics_files_hook().
 std::unique_ptr<Hook> make_ledger_hook(std::function<std::string()> parameters_hash,
                                        std::function<void(const std::string&)> warn = {});
@@ -191,7 +191,7 @@ struct TensorBoardOptions {
   std::string config = {};  // as YAML; "" for an evaluator, which has no session of its own
   std::vector<std::pair<std::string, std::string>> parameters = {};  // of the session
   std::function<Bytes()> samples = {};  // a PNG of some of training, drawn once; may be empty
-  // Called if an event file is removed meanwhile, which is begun anew then.
+  // Called if an event file is moved or removed during the run; later events go to a new file.
   std::function<void(const std::string&)> warn = {};
 };
 std::unique_ptr<Hook> make_tensorboard_hook(TensorBoardOptions options);

@@ -79,7 +79,7 @@ class RowFile {
   }
 
  private:
-  // Rows behind a file that has lost its name would be lost without a word.
+  // Reopens a file that has lost its name, because rows appended to it would be lost silently.
   void restore() {
     if (file_->is_in_place()) return;
     file_->reopen(header_);

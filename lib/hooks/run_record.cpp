@@ -102,7 +102,8 @@ class RunRecordHook final : public Hook {
   }
 
  private:
-  // Reads what the processes that trained this run before have left; nothing of a damaged file.
+  // Reads the sessions and the rate of the processes that trained this run before. Ignores a
+  // damaged file.
   void read_earlier() {
     sessions_ = Json::array();
     earlier_images_per_second_ = nullptr;
@@ -116,7 +117,7 @@ class RunRecordHook final : public Hook {
     if (old.contains(rate) && old[rate].is_number()) earlier_images_per_second_ = old[rate];
   }
 
-  // A process that finds the run finished makes no step: the rate stays that of the one before.
+  // Returns the rate of the process before when this one finds the run finished and makes no step.
   Json images_per_second(const Finish& finish) const {
     return finish.images_per_second ? Json(*finish.images_per_second) : earlier_images_per_second_;
   }

@@ -150,7 +150,7 @@ class TensorBoardHook : public Hook {
       files_.erase(found);
     }
     const Path folder = split.empty() ? folder_ : folder_ / split;
-    // The folder of the run is not made anew: a run whose folder is gone ends.
+    // The run folder itself is not created again: a run whose folder is gone ends.
     std::filesystem::create_directory(folder_);
     std::filesystem::create_directory(folder);
     const double now = seconds_since_1970();

@@ -121,8 +121,8 @@ class Follower {
     options_.hooks.push_back(hooks::make_metrics_files_hook(
         config.run.summary_every, std::chrono::system_clock::now, options_.warn));
     if (config.run.tensorboard) {
-      options_.hooks.push_back(
-          hooks::make_tensorboard_hook({config.run.summary_every, "", {}, {}, options_.warn}));
+      options_.hooks.push_back(hooks::make_tensorboard_hook(
+          {.summary_every = config.run.summary_every, .warn = options_.warn}));
     }
     while (train::SignalWatch::received() == nullptr) {
       if (replaced()) start_anew();

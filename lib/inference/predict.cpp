@@ -144,7 +144,7 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
                      const std::function<bool()>& enough) {
   const std::int64_t size = input.dataset().size();
   const std::int64_t count = std::min(size, options.limit.value_or(size));
-  const auto loss = options.loss;
+  const LossKind loss = options.loss;
   engine::FlipEvaluation evaluation(engine, input.dataset().spec(), loss, options.flip);
   data::LoaderOptions loading;
   loading.augment = false;
@@ -174,7 +174,7 @@ void for_each_output(engine::Replicas& engine, const PredictionInput& input,
 void predict(engine::Replicas& engine, const PredictionInput& input, const PredictOptions& options,
              const std::function<void(const Prediction&)>& each,
              const std::function<bool()>& enough) {
-  const auto loss = options.loss;
+  const LossKind loss = options.loss;
   const auto each_output = [&](const Output& output) {
     Prediction prediction{output, 0, {}};
     if (output.error.empty()) {

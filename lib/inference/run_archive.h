@@ -41,7 +41,7 @@ struct OpenedSplit {
   // Null for a split that does not consist of image files.
   const data::DamagedFiles* files() const { return data.files(split).get(); }
 };
-// Opens the split to evaluate: `split`, or without one test, or else validation with a note. Throws
+// Opens the split to evaluate. Without `split` this is test, or else validation with a note. Throws
 // ConfigError with advice when the run has neither.
 OpenedSplit open_split_or_default(const OpenedModel& opened, std::optional<Split> split);
 

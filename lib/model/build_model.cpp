@@ -20,7 +20,7 @@ constexpr std::int64_t kImageNetClasses = 1000;  // a top's, while the data set'
 constexpr std::size_t kMaxListedLayers = 12;     // of layers listed in a message
 // Each guess looks at all layers: of many errors only the first have one.
 constexpr std::size_t kMaxGuesses = 20;
-constexpr std::int64_t kLeastPixels = 32;  // of a backbone's image, each way
+constexpr std::int64_t kMinPixels = 32;  // per side of a backbone's image
 
 // Builds the graph layer by layer and collects mistakes; a layer below a wrong one is not looked
 // at.
@@ -67,9 +67,9 @@ class Builder {
   // As Keras demands.
   void check_backbone_input() {
     const Shape& image = sample_.image;
-    if (image[0] >= kLeastPixels && image[1] >= kLeastPixels) return;
-    error(model_.backbone->loc, "model.backbone: needs images of at least ", kLeastPixels, "x",
-          kLeastPixels, " pixels, got ", to_string(image), "; enlarge them with data.resize");
+    if (image[0] >= kMinPixels && image[1] >= kMinPixels) return;
+    error(model_.backbone->loc, "model.backbone: needs images of at least ", kMinPixels, "x",
+          kMinPixels, " pixels, got ", to_string(image), "; enlarge them with data.resize");
   }
 
   void freeze_backbone() {

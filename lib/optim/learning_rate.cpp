@@ -88,7 +88,7 @@ Rate rate(const config::CosineRestartsSchedule& s, const Start& start) {
   };
 }
 
-// What evaluations make of it is not a function of progress; see train/schedule/plateau.h.
+// The reductions depend on evaluations, not on progress; train/schedule/plateau.h applies them.
 Rate rate(const config::ReduceOnPlateauSchedule&, const Start& start) {
   return [base = start.base](double) { return base; };
 }

@@ -1,4 +1,4 @@
-// The settings of both ends of a connection, inside the folder.
+// The settings of both ends of a connection. Internal to the folder.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A task's connections to all parameter servers: their events, and calls to them. Inside the
+// A task's connections to all parameter servers: their events, and calls to them. Internal to the
 // folder.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Converts between messages and the types of the program. Inside the folder.
+// Converts between messages and the types of the program. Internal to the folder.
 #pragma once
 
 #include <span>

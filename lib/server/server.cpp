@@ -79,12 +79,12 @@ struct Server::State final : proto::ParameterServer::Service {
     const std::string name = concat(task->type(), chief ? "" : concat(":", task->index()));
     if (const Status refusal = admit(*task, chief, name); !refusal.ok()) return refusal;
     options.say(name + " has come");
-    const bool told = send_events(*context, *task, chief, *events);
+    const bool got_outcome = send_events(*context, *task, chief, *events);
     const std::lock_guard lock(mutex);
     --attending;
     const std::int64_t step = store.step();
     if (chief) chief_here = false;
-    if (told) {
+    if (got_outcome) {
     } else if (chief) {
       end({Outcome::Kind::kFailed, concat(cluster::rank_name(who, 0), " has gone after step ", step,
                                           ": it was killed, has crashed or cannot be reached")});

@@ -24,7 +24,7 @@ struct FeatureSplit {
 
 struct FeaturePlan {
   enum class Where { kNowhere, kMemory, kDisk } where = Where::kNowhere;
-  std::vector<Split> splits;    // whose features are kept
+  std::vector<Split> splits;    // the splits whose features are kept
   std::string reason;           // why nothing, or not those of the training split; "" otherwise
   bool reason_matters = false;  // the config has a prefix whose features could be kept
   std::int64_t bytes = 0;       // of all of them

@@ -10,7 +10,7 @@
 namespace trainer::train {
 namespace {
 
-constexpr std::int64_t kLoaderBatches = 4;  // that the loader holds for a replica
+constexpr std::int64_t kLoaderBatches = 4;  // the batches that the loader holds per replica
 
 std::int64_t batch_bytes(const graph::Graph& model, std::int64_t samples) {
   const graph::Value& image = model[model.inputs[0]];

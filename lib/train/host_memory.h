@@ -1,4 +1,4 @@
-// Whether training fits the memory of the machine, where the CPU computes.
+// Checks whether training on the CPU fits the memory of the machine.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace trainer::train {
 
-// Bytes that one replica on the CPU takes with batches of `samples`: its model, and the batches
-// that the loader holds for it. Compiles the model.
+// Returns the bytes that one replica on the CPU takes with batches of `samples`: its model, and the
+// batches that the loader holds for it. Compiles the model.
 std::int64_t host_bytes_per_replica(const graph::Graph& model, const config::Config& config,
                                     std::int64_t samples);
 
-// A warning if the replicas, which take `planned` together on the CPU, and their batches need more
-// than the `available` bytes; the system would end the program without a message. It names the
-// largest batch that fits. No notice where `available` is 0, which means unknown.
+// Returns a warning if the replicas, which take `planned` together on the CPU, and their batches
+// need more than the `available` bytes; the system would end the program without a message. The
+// warning names the largest batch that fits. `available` is 0 if unknown; the notice is empty then.
 Notice host_memory_warning(const graph::Graph& model, const config::Config& config,
                            const backend::MemoryReport& planned, std::int64_t available);
 

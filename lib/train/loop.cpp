@@ -85,7 +85,7 @@ class Loop {
   std::unique_ptr<Steps> steps_;
   bool is_feed_open_ = false;
   int in_flight_ = 0;  // launched and not read
-  DueActions due_;     // once no step is in flight
+  DueActions due_;     // to be carried out when no step is in flight
 };
 
 }  // namespace

@@ -26,7 +26,7 @@ void check_workers(const config::Config& config, const cluster::Identity& who);
 
 // The processes that train one model in step, and this process's place among them. A process that
 // trains alone, or with parameter servers, is in a group of one, in which collective calls return
-// at once what they are given.
+// their arguments at once.
 //
 // Rank 0 is the chief: it alone has the run folder, the hooks and the terminal. All ranks make the
 // same steps, and the same collective calls in the same order, on the loop's thread. Collective
@@ -48,7 +48,7 @@ class ProcessGroup {
   int rank() const { return control_ ? control_->rank() : 0; }
   int size() const { return control_ ? control_->size() : 1; }
   bool is_chief() const { return rank() == 0; }
-  bool on_one_machine() const;  // whether all ranks are
+  bool on_one_machine() const;  // whether all ranks run on one machine
   engine::LocalPlace place() const;
 
   // ---- Collective calls ----
@@ -76,7 +76,8 @@ class ProcessGroup {
   // nothing for a PeerError, which the other ranks have as well.
   void fail(const std::exception& error) noexcept;
 
-  // The communicators of the engine, for gradients, and of evaluations; null in a group of one.
+  // The communicators for gradients, which the engine uses, and for all other calls and
+  // evaluations. Null in a group of one.
   cluster::Communicator* gradients() { return gradients_.get(); }
   cluster::Communicator* control() { return control_.get(); }
 

@@ -70,8 +70,9 @@ void sync_names(const Path& run) {
                   "to; remove the link, or choose another folder with --run-dir");
 }
 
-// A run folder that came from elsewhere may hold links to files of its user, such as metrics.csv ->
-// ~/.profile. `checkpoints` and `features` may be links to folders on another disk.
+// Throws DataError for a link in the place of a file that a run writes: a run folder that came from
+// elsewhere may link to files of the user, such as metrics.csv -> ~/.profile. `checkpoints` and
+// `features` may be links to folders on another disk.
 void refuse_links(const Path& run) {
   std::error_code error;
   for (const char* name : kOwn) {

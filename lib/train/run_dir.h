@@ -32,8 +32,8 @@ enum class Start { kFresh, kResume, kOverwrite };
 // run writes.
 void prepare_run_folder(const Path& run, const config::Config& config, Start start);
 
-// Throws ConfigError if the run folder is a folder of images of the config or lies in one: the next
-// start would take the folders of the run for classes.
+// Throws ConfigError if the run folder is a folder of images of the config or lies in one, because
+// the next start would list the folders of the run as classes.
 void check_outside_data(const Path& run, const config::Config& config);
 
 // Writes the effective config.

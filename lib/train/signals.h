@@ -9,12 +9,12 @@
 
 namespace trainer::train {
 
-// The number of the signals of SignalWatch.
+// The number of signals that the classes below handle.
 inline constexpr std::size_t kWatchedSignals = 5;
 
-// Ends the process at once with kExitInterrupted on each of the signals: before the loop there is
-// nothing to save, and listing or drawing data may take long. Restores the previous handlers when
-// destroyed. SIGHUP stays ignored where it is (nohup).
+// Ends the process at once with kExitInterrupted on each signal of SignalWatch: before the loop
+// there is nothing to save, and listing or drawing data may take long. Restores the previous
+// handlers when destroyed. SIGHUP stays ignored if it is (nohup).
 class StartupSignals {
  public:
   StartupSignals();

@@ -73,7 +73,8 @@ Number number(const checkpoint::Metadata& metadata, const std::string& key,
   return value;
 }
 
-// A number of steps, epochs or evaluations. Larger ones than 2^53 overflow sums.
+// Returns a number of steps or evaluations. Throws DataError for one that is less than `least` or
+// that could overflow sums.
 std::int64_t count_in(const checkpoint::Metadata& metadata, const std::string& key,
                       const std::string& path, std::int64_t least = 0) {
   constexpr std::int64_t kMax = std::int64_t{1} << 53;

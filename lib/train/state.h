@@ -46,9 +46,8 @@ RunState from_metadata(const checkpoint::Metadata& metadata, const config::Confi
 // The differences between the config and the one in the checkpoint.
 Changes changes_since(const checkpoint::Metadata& metadata, const config::Config& config);
 
-// The class names in a checkpoint, and the number of updates before it. `path` is used in
-// messages.
-// The names of the classes; control characters of a file that was changed are spelled out.
+// Return the class names in a checkpoint, with control characters spelled out, and the number of
+// updates before it. `path` is used in messages.
 std::vector<std::string> classes_of(const checkpoint::Metadata& metadata);
 std::int64_t step_of(const checkpoint::Metadata& metadata, const std::string& path);
 // The stage that the tensors of the checkpoint are of.

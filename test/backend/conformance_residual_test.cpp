@@ -18,7 +18,7 @@ constexpr Activation kRelu{Activation::Kind::kRelu};
 struct Spec {
   std::int64_t height = 5, width = 7, channels = 32;
   Activation activation = kRelu;  // of the sum
-  Activation of_norm = {};        // of the norms; without one the sum can compute their outputs
+  Activation of_norm = {};        // of the norms; if linear, the sum can compute their outputs
   bool inference = false;         // norms with moving statistics, and no gradients
   bool two_norms = false;         // what is added comes from a norm, too
   bool twice = false;             // what is added is the norm's output itself

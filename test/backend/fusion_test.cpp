@@ -1,5 +1,5 @@
-// The stage between the compiled graph and the CPU's lowering: what it makes of models, and what it
-// rejects. The conformance table compares the fused ops with their parts.
+// The stage between the compiled graph and the CPU's lowering: the groups that it finds in models,
+// and the patterns that it rejects. The conformance table compares the fused ops with their parts.
 #include <doctest/doctest.h>
 
 #include <map>
@@ -29,7 +29,7 @@ graph::Graph three_nodes() {
   return b.graph;
 }
 
-// How many steps a program of float32 has by their names, on two threads.
+// Counts the steps of a float32 program with `lanes` lanes, by their names.
 std::map<std::string, int> steps_of(const Net& net, int lanes) {
   for (const Setup& setup : setups()) {
     if (setup.lanes != lanes || setup.type != DType::kFloat32) continue;
@@ -49,7 +49,7 @@ std::map<std::string, int> steps_of(const Net& net, int lanes) {
   return {};
 }
 
-// The gradient of one batch with so many lanes.
+// Returns the gradient of one batch, computed with `lanes` lanes.
 std::vector<float> gradient_of(const Net& net, int lanes) {
   const graph::Graph graph = training_graph(net);
   const auto values = starting_values(graph);
@@ -120,7 +120,7 @@ TEST_CASE("CPU program: steps have the names of the fused ops") {
   CHECK(steps["batch_norm"] == 1);
   CHECK(steps["partial_batch_norm_backward"] == 5);
   CHECK(steps["batch_norm_backward"] == 1);
-  CHECK(steps["add"] == 1);  // of the gradients of the block's input
+  CHECK(steps["add"] == 1);  // the sum of the gradients of the block's input
   CHECK(steps["activate"] == 0);
 }
 

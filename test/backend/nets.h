@@ -1,6 +1,6 @@
-// Small models: of what most models have, with batch norm of both kinds, with so many parameters
-// for so few activations that several lanes compute its dense layers together, and with the fused
-// ops of the CPU backend.
+// Small models: one of what most models have, one with batch norm of both kinds, one with so many
+// parameters for so few activations that several lanes compute its dense layers together, and one
+// with the fused ops of the CPU backend.
 #pragma once
 
 #include "backend/model_runs.h"

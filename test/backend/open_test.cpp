@@ -20,7 +20,7 @@ DeviceOptions cpu(DeviceOptions::Cpu settings, std::int64_t replicas = 1) {
   return options;
 }
 
-// What the first of the backends chose.
+// Returns the settings of the first backend.
 ChosenSettings chosen(const DeviceOptions& options) {
   return open_backends(options).front()->chosen_settings();
 }

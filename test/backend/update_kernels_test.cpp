@@ -7,8 +7,9 @@
 
 namespace trainer::backend::cpu {
 
-// With equal gradients and rho 0.5 both averages become exactly 1, whose difference is 0: epsilon
-// alone is left, which a sum of 1 and epsilon in float would not hold.
+// With equal gradients and rho 0.5 both averages become exactly 1, so that their difference is 0
+// and epsilon alone is left. 1 + epsilon rounds to 1 in float, so that adding epsilon first would
+// lose it.
 TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to the difference") {
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
     const simd::Kernels* kernels = simd::kernels_named(name);
@@ -32,7 +33,7 @@ TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to t
       }
       const std::vector<float> before = w;
       kernels->rms_prop(run, 0.5f, momentum, 1e-8f, true);
-      // learning_rate / sqrt(epsilon), and of a momentum m the sum of its powers times that.
+      // The change is learning_rate / sqrt(epsilon) = 1, times the sum of the powers of momentum.
       const float expected = 1 / (1 - momentum);
       for (std::size_t i = 0; i < kCount; ++i) {
         CHECK(before[i] - w[i] == doctest::Approx(expected).epsilon(1e-4));

@@ -30,7 +30,7 @@ std::vector<int> numbers(const Process& job, const std::string& word) {
   return found;
 }
 
-// Waits until all have ended. The process that inherited them may not have reaped them yet.
+// Waits until all processes have ended. Their new parent may not have reaped them yet.
 bool all_gone(const std::vector<int>& processes) {
   const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(120);
   return std::all_of(processes.begin(), processes.end(),

@@ -31,7 +31,7 @@ class Process {
   // Blocks until `condition`, which may read out() and err(), holds. Returns false when it does not
   // within two minutes or by the end of the process.
   bool wait_for(const std::function<bool()>& condition) const;
-  // Blocks until the standard output contains `text`; false as above.
+  // Blocks until the standard output contains `text`. Returns false as wait_for() does.
   bool prints(const std::string& text) const;
   // The exit code, or -signal; kills it and returns 1000 when it has not ended within two
   // minutes.

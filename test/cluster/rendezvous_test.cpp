@@ -6,11 +6,9 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <functional>
 #include <future>
 #include <mutex>
-#include <thread>
 
 #include "base/error.h"
 #include "base/secret.h"

@@ -118,7 +118,7 @@ TEST_CASE("folders that are no run, and damaged files, are named") {
   CHECK_FALSE(is_finished(folder.path()));
 }
 
-// run.json with the metrics of the test split replaced.
+// Replaces the confusion matrix of the test split in run.json.
 void set_confusion(const Path& folder, const std::string& matrix) {
   Json record = Json::parse(read_text_file(folder / "run.json"));
   record["finished"]["metrics"]["test"]["confusion"] = Json::parse(matrix);

@@ -1,6 +1,8 @@
 // The points of a sweep, its table and verdicts, and what other launchers get.
 #include <doctest/doctest.h>
 
+#include <limits>
+
 #include "experiment/support.h"
 #include "experiment/sweep/grid.h"
 #include "experiment/sweep/launchers.h"

@@ -2,6 +2,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 #include "hooks/run_record.h"
 #include "support.h"
 #include "train/loop/run_context.h"
@@ -75,7 +77,7 @@ TEST_CASE("checkpointer: the newest that can be read, with a warning for one tha
 
 namespace {
 
-// Notes which files of the run are complete when a checkpoint gets its name.
+// Notes which files of the run are complete when a checkpoint becomes visible.
 class PublishWatch final : public hooks::Hook {
  public:
   PublishWatch(Path run, std::vector<std::string>& notes) : run_(std::move(run)), notes_(notes) {}

@@ -144,14 +144,14 @@ TEST_CASE("workers: the hash of a step's samples is that of one process, whoever
   const auto ended = workers.run();
   CHECK(ended[0].error == "");
   CHECK(workers.trials[0].sample_ids == alone.sample_ids);
-  // Half the batch in two parts, accumulated.
+  // Two accumulated batches of half the size are the same step.
   config::Config parts = run_config();
   parts.train.batch_size = 2;
   parts.optimizer.accumulate = 2;
   Trial accumulated(parts);
   accumulated.run();
   CHECK(accumulated.sample_ids == alone.sample_ids);
-  // Another seed shuffles otherwise.
+  // Another seed changes the order.
   config::Config other = run_config();
   other.seed = 7;
   Trial shuffled(other);

@@ -121,7 +121,7 @@ TEST_CASE("run folder: in a folder of images, an error at the first start") {
   }
   CHECK_NOTHROW(check_outside_data(folder.path() / "images2", config));
   CHECK_NOTHROW(check_outside_data(folder.path() / "run", config));
-  // Beside the folders of the splits nothing is read.
+  // With a folder per split, the folders beside them are not classes.
   touch(images / "train" / "cat" / "1.png");
   CHECK_NOTHROW(check_outside_data(images / "run", config));
   CHECK_THROWS_AS(check_outside_data(images / "train" / "run", config), ConfigError);

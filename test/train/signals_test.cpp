@@ -34,7 +34,7 @@ TEST_CASE("signals: after a watch the handlers before it are back") {
 
 namespace {
 
-// The exit code of a child that raises the signal after `prepare`; -1 if a signal ended it.
+// Returns the exit code of a child that raises the signal after `prepare`; -1 if a signal ended it.
 template <class Prepare>
 int code_after(int signal, const Prepare& prepare) {
   const pid_t child = ::fork();
@@ -57,7 +57,7 @@ TEST_CASE("startup signals: each ends the process with exit code 75 before and a
     CHECK(code_after(signal, [] {}) == 75);
     CHECK(code_after(signal, [] { const SignalWatch loop; }) == 75);
   }
-  // The loop saves, and nohup keeps its meaning.
+  // A SignalWatch catches the signal so that the loop can save, and SIGHUP stays ignored.
   CHECK(code_after(SIGTERM, [] { static const SignalWatch loop; }) == 1);
   std::signal(SIGHUP, SIG_IGN);
   CHECK(code_after(SIGHUP, [] {}) == 1);

@@ -195,7 +195,7 @@ struct Trial {
   FloatImages* train;  // data.train
   double seconds = 0;  // of the clock
   RecordingHook::AtStep at_step;
-  std::function<std::unique_ptr<Steps>(RunContext&)> make_steps;  // Job's own when empty
+  std::function<std::unique_ptr<Steps>(RunContext&)> make_steps;  // replaces Job::make_steps if set
   engine::Replicas* replicas = nullptr;                           // during a run
   std::vector<std::string> events;
   std::vector<Notice> warnings;

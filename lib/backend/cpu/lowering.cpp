@@ -243,7 +243,8 @@ Operand Lowering::convert(ValueId id, const Operand& from, Layout wanted) {
 
 Operand Lowering::input(std::size_t i, Layout wanted) { return value(node_->inputs[i], wanted); }
 
-// A value that nothing has written yet would get memory of its own, and be read as it is.
+// Without this check, a value that no step has written would get memory of its own and be read
+// uninitialised.
 void Lowering::check_made(ValueId id) const {
   if (placed_.contains(id) || is_prepared(id) || graph::is_persistent(graph_[id].role)) return;
   throw std::logic_error(concat(node_->name, ": ", op_name_, " reads ", graph_[id].name,
@@ -281,8 +282,8 @@ Buffer Lowering::extra(ExtraId id) {
   const auto found = extras_.find(id);
   if (found == extras_.end()) {
     throw std::logic_error(concat(node_->name, ": ", op_name_,
-                                  " reads a value of a fused op that "
-                                  "runs after it; internal error, please report it"));
+                                  " reads a value of a fused op that runs after it; internal error,"
+                                  " please report it"));
   }
   use(found->second);
   return found->second;

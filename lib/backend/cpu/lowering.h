@@ -165,12 +165,12 @@ class Lowering {
   // Output i is the same memory as `operand` (reshapes).
   void alias_output(std::size_t i, const Operand& operand);
   bool output_wanted(std::size_t i) const;
-  // A value that this op makes, in the layout that it has or, at the first call, gets. Persistent
-  // values and gradients lie in their flat buffers, everything else in the arena.
+  // A value that this op makes, in `layout` unless the value already has a layout. Persistent
+  // values and gradients lie in their flat buffers, all others in the arena.
   Operand result(graph::ValueId id, Layout layout);
-  // The memory of a value that this fused op makes for later ones, and that of one which an earlier
-  // op has made.
+  // Allocates a value that this fused op makes for later ones.
   Buffer make_extra(ExtraId id, std::int64_t bytes);
+  // A value that an earlier fused op has made. Throws std::logic_error if none has.
   Buffer extra(ExtraId id);
   Shape shape_of_input(std::size_t i) const;  // logical, with the number of samples filled in
   DType type_of_output(std::size_t i) const;
@@ -235,7 +235,7 @@ class Lowering {
   std::vector<Step> steps_;
 };
 
-// One overload per group, in the file of its name in ops/.
+// One overload per group, in ops/.
 void lower(const SingleNode& group, Lowering& l);
 void lower(const PartialNorm& group, Lowering& l);
 void lower(const PartialInferenceNorm& group, Lowering& l);
@@ -248,7 +248,7 @@ void lower(const JointDense& group, Lowering& l);
 void lower(const JointDenseBackwardData& group, Lowering& l);
 void lower(const JointDenseBackwardWeights& group, Lowering& l);
 
-// One overload per op, in the file of the op's name in ops/.
+// One overload per op, in ops/.
 void lower(const graph::Preprocess& op, Lowering& l);
 void lower(const graph::Conv& op, Lowering& l);
 void lower(const graph::ConvBackwardData& op, Lowering& l);

@@ -15,7 +15,7 @@
 
 namespace trainer::backend::cpu {
 
-// The name of the parameter that a gradient, "<parameter>/gradient", is of.
+// Returns the name of the parameter of a gradient, which is named "<parameter>/gradient".
 inline std::string parameter_of(const std::string& gradient) {
   const auto slash = gradient.rfind('/');
   return slash == std::string::npos ? gradient : gradient.substr(0, slash);

@@ -177,9 +177,9 @@ class Lowering {
   std::vector<Buffer> constants_;
 };
 
-// Lowers one op or one group of fuse/groups.h. Each op of graph::Op and each group has a
-// specialisation in the file of its name in lower/. There is no general definition, so that an op
-// without a specialisation does not link.
+// Lowers one op or one group of fuse/groups.h. Each op of graph::Op has a specialisation in the
+// file of its name in lower/, and each group has one in lower/residual.cpp. There is no general
+// definition, so that an op without a specialisation does not link.
 template <class OpOrGroup>
 void lower(const OpOrGroup& op, Lowering& l);
 

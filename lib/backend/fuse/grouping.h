@@ -1,6 +1,6 @@
 // The stage between the compiled graph and a backend's lowering decides which nodes run as one
-// group. Each backend has a closed set of groups, and one list of patterns that look for them, in
-// its own folder `fuse`. This is the bookkeeping that the backends share.
+// group. Each backend has a closed set of groups, and one list of patterns that find them, in its
+// own folder `fuse`. This file holds the bookkeeping that the backends share.
 #pragma once
 
 #include <map>
@@ -19,8 +19,9 @@ struct SingleNode {
   const graph::Node* node = nullptr;
 };
 
-// Which nodes belong to which group, while patterns look for them. `Group` is a std::variant with
-// SingleNode; each of its alternatives begins with the member `node`, which names the group.
+// Records which nodes belong to which group, while patterns look for groups. `Group` is a
+// std::variant with SingleNode; the first member of each alternative is `node`, which names the
+// group.
 template <class Group>
 class Grouping {
  public:
@@ -32,7 +33,8 @@ class Grouping {
   const graph::Graph& graph() const { return graph_; }
   bool is_taken(int node) const { return taken_[static_cast<std::size_t>(node)]; }
 
-  // Runs the nodes, which are not taken, as `group` in the place of the node `at`, one of them.
+  // Runs `nodes` as `group` in the place of the node `at`, which is one of them. Throws
+  // std::logic_error if one of the nodes is already taken.
   void take(const std::vector<int>& nodes, int at, Group group) {
     for (const int node : nodes) {
       if (is_taken(node)) {
@@ -45,8 +47,8 @@ class Grouping {
     at_.emplace(at, group);
   }
 
-  // Returns the group of a node that patterns change one after another. The first one makes it, a
-  // T of this node alone.
+  // Returns the group of a node that several patterns change. The first call makes the group, a T
+  // of this node alone.
   template <class T>
   T& change(int node) {
     if (!is_taken(node)) take({node}, node, T{&graph_.nodes[index(node)]});

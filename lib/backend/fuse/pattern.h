@@ -1,4 +1,4 @@
-// Questions about a graph that the patterns of several backends ask.
+// Lookups in a graph that the patterns of several backends share.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@ inline bool is_output(const graph::Graph& graph, graph::ValueId id) {
   return std::find(graph.outputs.begin(), graph.outputs.end(), id) != graph.outputs.end();
 }
 
-// The only node that reads the value; none where several do, or the caller does.
+// The only node that reads the value; empty if several nodes read it or it is an output of the
+// graph.
 inline std::optional<int> only_consumer(const graph::Graph& graph, graph::ValueId id) {
   if (is_output(graph, id)) return std::nullopt;
   const std::vector<int> consumers = graph.consumers(id);
@@ -31,8 +32,7 @@ const Op* made_by(const graph::Graph& graph, graph::ValueId id) {
   return producer < 0 ? nullptr : std::get_if<Op>(&node_at(graph, producer).op);
 }
 
-// True if the node, which reads the values, could run in the place of node `at`: all of them exist
-// by then.
+// True if all inputs of `node` exist when node `at` has run.
 inline bool inputs_exist_at(const graph::Graph& graph, const graph::Node& node, int at) {
   return std::all_of(node.inputs.begin(), node.inputs.end(),
                      [&](graph::ValueId id) { return graph.producer(id) <= at; });

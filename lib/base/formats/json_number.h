@@ -9,10 +9,10 @@
 
 namespace trainer {
 
-// Copies and printing of JSON recurse: text of this many brackets within each other is harmless.
+// The largest depth of JSON that is read. Copying and printing JSON recurse on its depth.
 constexpr int kMaxJsonDepth = 64;
 
-// Whether no more than kMaxJsonDepth brackets of the text lie within each other.
+// Returns whether the brackets of the text are nested at most kMaxJsonDepth deep.
 bool is_shallow_json(std::string_view text);
 
 // The number, unless it is not an integer or is too large to be added up exactly (2^53): a cast of

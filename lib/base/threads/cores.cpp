@@ -13,12 +13,13 @@ using std::filesystem::path;
 
 constexpr std::int64_t kNoQuota = std::numeric_limits<std::int64_t>::max();
 
-// Both in microseconds. Version 1 writes a negative quota for none.
+// Returns the quota in cores, rounded up. Both arguments are in microseconds; a quota below 1 means
+// that there is no limit.
 std::int64_t cores_in(std::int64_t quota, std::int64_t period) {
   return quota > 0 && period > 0 ? (quota + period - 1) / period : kNoQuota;
 }
 
-// "QUOTA PERIOD" or "max PERIOD".
+// Reads "QUOTA PERIOD" or "max PERIOD".
 std::int64_t quota_of_version_2(const path& group) {
   std::int64_t quota = 0, period = 0;
   std::ifstream file(group / "cpu.max");

@@ -122,7 +122,7 @@ int read_index(const Json& task) {
   return *read_number({{"TF_CONFIG: task.index", text}}, "TF_CONFIG: task.index");
 }
 
-const std::vector<Address>& read_tasks(const Cluster& cluster, Role role) {
+const std::vector<Address>& find_tasks(const Cluster& cluster, Role role) {
   switch (role) {
     case Role::kChief:
       return cluster.chief;
@@ -168,7 +168,7 @@ std::optional<Claim> claim_of_tf_config(const config::Environment& environment) 
   check_cluster(identity.cluster);
   identity.role = read_role(json["task"]);
   identity.index = read_index(json["task"]);
-  const std::vector<Address>& tasks = read_tasks(identity.cluster, identity.role);
+  const std::vector<Address>& tasks = find_tasks(identity.cluster, identity.role);
   // Kubeflow leaves the evaluator out of the cluster: nobody talks to it.
   const bool outside = identity.role == Role::kEvaluator && tasks.empty();
   if (!outside && static_cast<std::size_t>(identity.index) >= tasks.size()) {

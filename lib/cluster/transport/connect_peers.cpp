@@ -48,10 +48,10 @@ struct Newcomer {
   Socket memory{};       // sent with the greeting
 };
 
-class Introduction {
+class PeerConnector {
  public:
-  Introduction(Rendezvous& rendezvous, const std::string& name, std::span<const int> peers,
-               Clock::time_point deadline, const Interrupt& interrupt)
+  PeerConnector(Rendezvous& rendezvous, const std::string& name, std::span<const int> peers,
+                Clock::time_point deadline, const Interrupt& interrupt)
       : rendezvous_(rendezvous),
         name_(name),
         peers_(peers),
@@ -222,7 +222,7 @@ class Introduction {
 std::vector<PeerConnection> connect_peers(Rendezvous& rendezvous, const std::string& name,
                                           std::span<const int> peers, bool share_memory,
                                           Clock::time_point deadline, const Interrupt& interrupt) {
-  return Introduction(rendezvous, name, peers, deadline, interrupt).run(share_memory);
+  return PeerConnector(rendezvous, name, peers, deadline, interrupt).run(share_memory);
 }
 
 }  // namespace trainer::cluster

@@ -15,7 +15,7 @@ class Checks {
       : decoded_(decoded), diagnostics_(diagnostics) {}
 
   const Config& config() const { return decoded_.config; }
-  // Whether no more errors are reported.
+  // Returns whether the limit of reported errors is reached.
   bool full() const { return diagnostics_.size() >= kMaxDiagnostics; }
   // Whether the file, an override or the environment says something of `path`.
   bool given(const std::string& path) const { return decoded_.origins.contains(path); }

@@ -91,7 +91,7 @@ struct Augmentation {
   SourceLoc loc;
 };
 
-// Whether it mixes two samples.
+// Returns whether the augmentation mixes two samples.
 bool is_mixing(const Augmentation& augmentation);
 
 template <>

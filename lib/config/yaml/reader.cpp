@@ -23,7 +23,7 @@ constexpr std::size_t kMaxNodes = 200'000;
 constexpr std::size_t kMaxCopiedNodes = 100'000;
 constexpr std::size_t kMaxCopiedBytes = 64 << 20;
 
-// What a tree holds.
+// Counts the nodes and bytes of a tree.
 struct Extent {
   std::size_t nodes = 0, bytes = 0;
 
@@ -109,7 +109,7 @@ class Builder : public YAML::EventHandler {
     check_tag(mark, tag);
     Node node = scalar_node(value, tag == "!");
     node.loc = place(mark);
-    // The system would take the part of a path before it for the whole path.
+    // The system would read the path up to the NUL byte only.
     if (value.find('\0') != std::string::npos) {
       report(node.loc, "the text '" + escaped(value) + "' holds a NUL byte; remove it");
     }
@@ -151,7 +151,7 @@ class Builder : public YAML::EventHandler {
     if (documents_ == 2) documents_ = 3;
   }
 
-  // Adds what a copy of `node` takes to `copied`. Throws above the bounds.
+  // Adds the nodes and bytes of a copy of `node` to `copied`. Throws if they exceed the bounds.
   void count_copy(const Node& node, Extent& copied, const YAML::Mark& mark,
                   const std::string& message) {
     copied += extent_of(node);
@@ -227,7 +227,7 @@ class Builder : public YAML::EventHandler {
 
   // In quotes `<<` is a key like any other.
   static bool is_merge_key(const Frame& frame) { return frame.key == "<<" && !frame.is_key_quoted; }
-  // Where the map has given its present key already, or null.
+  // Returns the place at which the map has its present key already, or null.
   static const SourceLoc* find_key(const Frame& frame) {
     if (is_merge_key(frame)) return frame.merge ? &frame.merge->loc : nullptr;
     const auto found = frame.keys.find(frame.key);

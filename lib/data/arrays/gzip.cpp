@@ -50,7 +50,7 @@ Buffer read_raw(const Path& path) {
   return content;
 }
 
-// A small file that expands further is made to waste memory.
+// The largest expansion that is accepted: a small file beyond it would waste memory.
 std::size_t max_expanded(std::size_t compressed) {
   constexpr std::size_t kMinBytes = 320 << 20, kMaxExpansion = 64;
   return std::max(kMinBytes, compressed * kMaxExpansion);

@@ -21,7 +21,7 @@ class Pixels {
   int channels() const { return channels_; }
   std::size_t row_bytes() const { return static_cast<std::size_t>(width_) * channel_count(); }
   std::size_t size() const { return row_bytes() * static_cast<std::size_t>(height_); }
-  // The memory that it holds.
+  // Returns the bytes that are held.
   std::size_t capacity() const { return capacity_; }
   std::uint8_t* data() { return memory_.get(); }
   const std::uint8_t* data() const { return memory_.get(); }

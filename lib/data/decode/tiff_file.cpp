@@ -66,7 +66,7 @@ int on_warning(TIFF*, void* source, const char*, const char* format, va_list arg
 }
 
 TIFF* open(TiffSource& source) {
-  // Of one strip, tile or table: a small file that claims a large one is made to waste memory.
+  // Bounds one strip, tile or table: a small file that claims a large one would waste memory.
   constexpr std::uint64_t kMinMemory = 64 << 20, kMaxMemory = 1 << 30, kMaxExpansion = 64;
   const auto most_memory =
       static_cast<tmsize_t>(std::clamp(source.file.size() * kMaxExpansion, kMinMemory, kMaxMemory));

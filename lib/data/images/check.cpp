@@ -133,7 +133,7 @@ bool divides_train(const config::Data& data) {
   return data.validation_split > 0 && data.validation.path.empty() && data.validation.glob.empty();
 }
 
-// The files of one split as training takes them, read.
+// Lists and checks the files of one split as training uses them.
 Part read_part(const config::Data& data, std::uint64_t seed, Split split, SplitImages source,
                const std::vector<std::string>& classes) {
   Part part{split, std::move(source).list(classes), {}};

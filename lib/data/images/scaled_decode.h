@@ -1,4 +1,4 @@
-// How far decoding JPEGs at a fraction of their size moves pixels.
+// Measures how much decoding JPEGs at a fraction of their size changes pixels.
 // Reasons: lib/decisions/data.md#scaled-decoding-is-off-where-antialias-is-given.
 #pragma once
 

@@ -130,7 +130,7 @@ void Records::store(std::int64_t index, const std::uint8_t* from) {
   verified_[i].store(true, std::memory_order_release);
 }
 
-// A disk that fills up ends the run in its middle: better to refuse beforehand. Where the file
+// Checks the free space beforehand: a disk that fills up later would end the run. Where the file
 // system cannot reserve, the space that is free now must do; posix_fallocate() would write every
 // block there. The records that a file holds already stay as they are.
 bool Records::reserve(std::int64_t taken) const {

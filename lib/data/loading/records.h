@@ -1,4 +1,4 @@
-// Records of one size that several threads fill and read: in a file, or in memory.
+// Records of equal size, in a file or in memory, which several threads fill and read.
 #pragma once
 
 #include <array>
@@ -33,8 +33,8 @@ class Records {
   // Copies the record to `to`, record_bytes() long. False when it is missing or damaged; `to` is
   // undefined then.
   bool load(std::int64_t index, std::uint8_t* to);
-  // Whether the record is there and undamaged. A record that this process has stored or read counts
-  // as undamaged.
+  // Returns whether the record exists and is undamaged. A record that this process has stored or
+  // read counts as undamaged.
   bool holds(std::int64_t index);
   // Keeps a record, unless it is there. Throws DataError when the file cannot be written.
   void store(std::int64_t index, const std::uint8_t* record);

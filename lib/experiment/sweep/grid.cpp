@@ -60,7 +60,7 @@ std::string plain(const std::string& value) {
   return result;
 }
 
-// A name that is too long for a file, cut, with a hash that tells it from others.
+// Cuts a name that is too long for a file, and appends a hash that distinguishes it from others.
 std::string short_file_name(const std::string& name) {
   constexpr std::size_t kMaxBytes = 200, kHashDigits = 16;
   if (name.size() <= kMaxBytes) return name;

@@ -34,11 +34,12 @@ std::vector<Axis> axes_of_environment(const config::Environment& environment,
 // The key that sets the highest learning rate of a config.
 std::string learning_rate_key(const config::Config& config);
 
-// Points of a sweep without --max-points.
+// The most points of a sweep without --max-points.
 inline constexpr std::int64_t kMaxPoints = 1000;
 
-// The last axis varies fastest. Names longer than a file may have end in a hash. Throws ConfigError
-// if two points would have one name, or if there are more than `max_points`.
+// Returns all combinations; the last axis varies fastest. A name that is too long for a file is cut
+// and ends in a hash. Throws ConfigError if two points would have one name, or if there are more
+// than `max_points`.
 std::vector<Point> points_of(const std::vector<Axis>& axes, std::int64_t max_points = kMaxPoints);
 // "batch_size" for train.batch_size; the whole key where another axis ends alike.
 std::string short_name(const std::string& key, const std::vector<Axis>& axes);

@@ -139,7 +139,7 @@ class SweepRunner {
       try {
         goes_on = train(index, folder, state);
       } catch (const std::exception& error) {
-        // Such as a value that is too long for a command line.
+        // A point can fail before its process runs: a value may be too long for a command line.
         const auto* own = dynamic_cast<const Error*>(&error);
         state.kind = PointState::Kind::kFailed;
         state.code = own != nullptr ? own->code() : int{kExitData};

@@ -1,5 +1,5 @@
-// A sweep trains one run per point of a grid, each in a process of its own, so that a crash or a
-// kill ends one point and not the sweep, and the memory of one point never burdens the next.
+// A sweep trains one run per point of a grid, each in a process of its own. A crash or a kill ends
+// one point and not the sweep, and each point frees its memory at its end.
 //
 //   <sweep>/sweep.json     config, axes and points, for `trainer report` and later sweeps
 //   <sweep>/<point>/       the run of a point, and errors.log, the last process's complaints

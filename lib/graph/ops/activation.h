@@ -1,5 +1,5 @@
 // Element-wise activation functions: the attribute that several ops share, and the ops that apply
-// one.
+// an activation alone.
 #pragma once
 
 #include <string>

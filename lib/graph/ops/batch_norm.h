@@ -1,6 +1,6 @@
 // Batch normalization over all dimensions but the last, the channels. gamma, beta, mean, variance
 // and inverse_std are [channels]; inverse_std is 1 / sqrt(variance + epsilon). Where an op has an
-// activation, it applies it to its result.
+// activation, the op applies the activation to its result.
 #pragma once
 
 #include <string>

@@ -13,8 +13,8 @@ namespace trainer::graph {
 // second one is predicted if the logit is > threshold. A rank has no gradient.
 struct ClassRank {
   float threshold = 0;
-  bool sample_weight =
-      false;  // float32 labels are [batch, n + 1], of which the last is not a class
+  // float32 labels are [batch, n + 1], of which the last number is not a class.
+  bool sample_weight = false;
 
   static constexpr const char* kName = "class_rank";
   std::string text() const;

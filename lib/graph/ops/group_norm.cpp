@@ -15,8 +15,7 @@ std::string norm_text(const Op& op) {
 // Input 0, whose channels the groups must divide.
 template <class Op>
 const Typed& grouped(const Op& op, const ShapeContext& context) {
-  const Typed& x = context.inputs[0];
-  if (!is_float(x.type)) fail(context, "expects floating-point input, got ", to_string(x.type));
+  const Typed& x = floats(context, 0);
   const std::size_t rank = x.shape.rank();
   if (rank < 2 || !x.shape.batched()) {
     fail(context, "expects [batch, ..., channels], but its input is ", to_string(x.shape));

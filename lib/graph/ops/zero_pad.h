@@ -18,7 +18,7 @@ struct ZeroPad {
   int alias(int) const { return -1; }
 };
 
-// x -> y without so many pixels at each side: the gradient of ZeroPad.
+// x -> x without `top`, `bottom`, `left` and `right` pixels at its sides: the gradient of ZeroPad.
 struct Crop {
   std::int64_t top = 0, bottom = 0, left = 0, right = 0;
 

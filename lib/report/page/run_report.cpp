@@ -16,7 +16,7 @@ namespace {
 using experiment::MetricsRow;
 using experiment::RunFiles;
 
-constexpr std::size_t kMaxMatrixClasses = 30;  // classes whose matrix fits a page
+constexpr std::size_t kMaxPageClasses = 30;  // classes whose matrix fits a page
 constexpr std::size_t kMaxListedConfusions = 30;
 constexpr std::size_t kMinCurveRows = 5;  // rows of training metrics that make a curve
 
@@ -156,8 +156,7 @@ std::string classes_section(const RunFiles& run) {
   const experiment::SplitResult& result = run.finished->splits.at(*split);
   if (result.classes.empty()) return "";
   return heading(concat("Classes (", to_string(*split), ")")) +
-         (result.classes.size() <= kMaxMatrixClasses ? matrix(run, result)
-                                                     : mistakes(run, result)) +
+         (result.classes.size() <= kMaxPageClasses ? matrix(run, result) : mistakes(run, result)) +
          per_class(run, result);
 }
 

@@ -10,8 +10,8 @@ namespace trainer::report {
 
 // FLOPs of convolutions and dense layers for one sample, counted by graph::flops().
 struct StepWork {
-  std::int64_t frozen =
-      0;  // of the frozen layers at the start, which may be computed once per sample
+  // The frozen layers at the start, which may be computed once per sample.
+  std::int64_t frozen = 0;
   std::int64_t forward = 0;  // of the others
   // The gradients of trained parameters, and of all values between these and the loss.
   std::int64_t backward = 0;

@@ -110,10 +110,10 @@ std::string FeatureCaches::open_together(const engine::FrozenPrefix& prefix, con
                                          ProcessGroup& group) {
   std::string problem;
   if (group.is_chief()) problem = message_of([&] { open(prefix, files); });
-  checkpoint::Metadata told{{"problem", problem}, {"files", identity_of(files)}};
-  group.broadcast_from_chief(told);
-  if (!told["problem"].empty()) return told["problem"];
-  if (told["files"] != identity_of(files)) {
+  checkpoint::Metadata chiefs{{"problem", problem}, {"files", identity_of(files)}};
+  group.broadcast_from_chief(chiefs);
+  if (!chiefs["problem"].empty()) return chiefs["problem"];
+  if (chiefs["files"] != identity_of(files)) {
     problem = "the processes do not see the same files, or compute in different ways";
   } else if (!group.is_chief()) {
     problem = message_of([&] { open(prefix, files); });

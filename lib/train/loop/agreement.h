@@ -11,19 +11,21 @@
 
 namespace trainer::train {
 
-// A signal of any rank counts, and the clock and the hooks of the chief.
+// Combines the verdicts of all ranks. A signal counts on any rank; clock and hooks count on the
+// chief.
 class Agreement {
  public:
   // `group` must outlive it.
   explicit Agreement(ProcessGroup& group) : group_(group) {}
 
   // Returns the verdict of all ranks on the step that was read last, the same on all of them.
-  // `times` has an entry per rank, of which this process's are filled in; on return all are.
+  // `times` has one entry per rank. The caller fills in the entries of this process; the call fills
+  // in all others.
   // Collective.
   StepVerdict agree(StepVerdict own, std::span<engine::RankTimes> times);
-  // Takes what the hooks ask for after a step, and returns what of it is due at once. With several
-  // ranks that is nothing: only the chief has hooks, and the request goes out with the next
-  // agree().
+  // Records the request of the hooks after a step and returns the request that is due at once. A
+  // group of one returns `request`. Several ranks return kContinue, because only the chief has
+  // hooks: the next agree() sends its request to all ranks.
   hooks::Request submit(hooks::Request request);
 
  private:

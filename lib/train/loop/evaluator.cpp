@@ -26,8 +26,8 @@ std::optional<double> improvement(const hooks::Evaluation& evaluation, const Run
   return is_better ? value : std::nullopt;
 }
 
-// Only the chief has hooks. Collective.
-Request request_of_chief(ProcessGroup& group, Request own) {
+// Returns the request of the chief, because only the chief has hooks. Collective.
+Request broadcast_request(ProcessGroup& group, Request own) {
   const bool stop = group.broadcast_from_chief(own == Request::kStop);
   const bool save = group.broadcast_from_chief(own == Request::kSave);
   return stop ? Request::kStop : save ? Request::kSave : Request::kContinue;
@@ -86,7 +86,7 @@ Request Evaluator::evaluate_between() {
 
 Request Evaluator::record_evaluation(const hooks::Evaluation& evaluation) {
   update_rate(evaluation);
-  return request_of_chief(context_.job.group, context_.notify_hooks([&](hooks::Hook& hook) {
+  return broadcast_request(context_.job.group, context_.notify_hooks([&](hooks::Hook& hook) {
     return hook.on_evaluation(evaluation);
   }));
 }

@@ -18,9 +18,10 @@ namespace trainer::train {
 // What parameter servers replace in a run. The defaults are those of a process group.
 struct ServerCalls {
   bool are_used = false;
-  // Whether this process should stop.
+  // Returns whether this process should stop.
   std::function<bool()> stop_requested = [] { return SignalWatch::received() != nullptr; };
-  // Throws PeerError when a peer has gone; a process group finds that out in its next call.
+  // Throws PeerError when a peer has gone. A process group detects a lost peer in its next
+  // collective call.
   std::function<void()> check_peers = [] {};
   // Updates the run's step and the engine's variables to one full state of the job.
   std::function<void()> pull_full_state = [] {};

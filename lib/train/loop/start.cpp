@@ -43,8 +43,9 @@ void check_averages(const checkpoint::TensorFile& file, const config::Config& co
   }
 }
 
-// "rank 3 (replica 1 of worker 1 on host b)"; "replica 1" in a group of one. Collective.
-std::vector<std::string> rank_names(const Job& job) {
+// Returns names such as "rank 3 (replica 1 of worker 1 on host b)"; "replica 1" in a group of one.
+// Collective.
+std::vector<std::string> name_ranks(const Job& job) {
   std::vector<std::string> names;
   const std::int64_t replicas = job.engine.count();
   if (job.group.size() == 1) {
@@ -126,7 +127,7 @@ hooks::RunInfo run_info(const RunContext& context, const std::string& weights) {
   if (!std::holds_alternative<config::RampUpSchedule>(job.config.schedule.kind)) {
     info.scaled_rate = scaled_rate(job.config, job.plan.replicas).text();
   }
-  info.ranks = rank_names(job);
+  info.ranks = name_ranks(job);
   info.devices = job.engine.describe_devices(info.replicas);
   return info;
 }

@@ -29,7 +29,8 @@ void TrainingRun::load() {
   job_.engine.initialise(job_.config.seed);
   if (!job_.group.is_chief()) return;
   if (job_.start == Start::kResume) resume(context_, checkpointer_, stages_);
-  // Only now: a checkpoint that the config does not fit keeps the config that it was made with.
+  // The config is written after resume() has checked it: a checkpoint that does not fit the config
+  // keeps its own.
   write_config(job_.run, job_.config);
   if (state().step == 0) weights_ = import_weights(context_);
 }
@@ -84,8 +85,8 @@ DueActions TrainingRun::record(const StepOutcome& outcome, double seconds_waited
   return due;
 }
 
-// Returns what is due after the step, the same on all ranks. Completes loss, accuracy and
-// sample_ids.
+// Returns what is due after the step, the same on all ranks. Replaces this process's shares of
+// loss, accuracy and sample_ids in `progress` by the totals of all ranks.
 DueActions TrainingRun::agree(const StepOutcome& outcome, hooks::Progress& progress) {
   StepVerdict own;
   own.loss = progress.loss;

@@ -1,4 +1,4 @@
-// The parts of a run, and what both training loops do with them.
+// The parts of a run, and the operations on them that both training loops share.
 #pragma once
 
 #include <cstdint>
@@ -40,8 +40,9 @@ class TrainingRun {
   // ---- Steps ----
 
   bool is_over() const { return state().step >= job_.plan.total_steps || state().stopped; }
-  // Takes the numbers of a step: all ranks agree on what is due after it, and hooks get it. Throws
-  // CheckError for a loss that is not finite. `seconds_waited` is that of the steps' feed.
+  // Records a finished step: all ranks agree on what is due after it, and the hooks get its
+  // numbers. Returns what is due. Throws CheckError for a loss that is not finite. `seconds_waited`
+  // is the time for which the steps have waited for data.
   DueActions record(const StepOutcome& outcome, double seconds_waited);
   // Evaluates and saves. Returns the reason when the run ends here.
   std::optional<hooks::FinishReason> carry_out(DueActions due);
@@ -52,8 +53,8 @@ class TrainingRun {
 
   // ---- End ----
 
-  // Evaluates and saves, unless interrupted, and finishes the hooks. Adds to `finish`, which holds
-  // what only the loop knows. The training data must be closed.
+  // Evaluates and saves, unless interrupted, and finishes the hooks. Completes `finish`, in which
+  // the loop has set the fields of its own. The training data must be closed.
   hooks::Finish finish(hooks::FinishReason reason, hooks::Finish finish);
 
   RunContext& context() { return context_; }
@@ -63,7 +64,7 @@ class TrainingRun {
   Checkpointer& checkpointer() { return checkpointer_; }
   StepClock& clock() { return clock_; }
   bool has_unreadable_data() const { return context_.failure.any_rank(); }
-  // Whether this process should stop, and may do so without the agreement of other ranks.
+  // Returns whether this process should stop, and may do so without the agreement of other ranks.
   bool may_stop_now() const { return job_.group.size() == 1 && context_.servers.stop_requested(); }
 
  private:

@@ -15,11 +15,11 @@ namespace {
 using hooks::FinishReason;
 using Result = server::Pushed::Result;
 
-// The run's step is the global step, which all workers advance.
+// The training loop of the chief. The run's step is the global step, which all workers advance.
 class ServerLoop {
  public:
   ServerLoop(Job& job, ParameterServers& servers)
-      : job_(job), servers_(servers), signals_(true), run_(job, server_calls()) {}
+      : job_(job), servers_(servers), signals_(/*acknowledge=*/true), run_(job, server_calls()) {}
 
   hooks::Finish run() {
     try {
@@ -65,7 +65,7 @@ class ServerLoop {
       run_.clock().start_step();
       enter_stage();
       const std::optional<StepOutcome> outcome = make_step();
-      if (!outcome) break;  // other processes have made the last step
+      if (!outcome) break;  // other workers have made the last step
       const DueActions due = run_.record(*outcome, stream_->seconds_waited());
       if (const auto reason = run_.carry_out(due)) return *reason;
     }
@@ -81,8 +81,8 @@ class ServerLoop {
     run_.clock().reset_wait();
   }
 
-  // Pushes one gradient of this process; steps of other workers may lie between the step before and
-  // it. None when the job is over.
+  // Pushes one gradient of this process. Other workers may have made steps since the last one.
+  // Returns nullopt when the job is over.
   std::optional<StepOutcome> make_step() {
     if (!has_latest_parameters_ && !servers_.pull(job_.engine)) return std::nullopt;
     const std::int64_t before = servers_.step();
@@ -150,9 +150,9 @@ class ServerLoop {
     return finish;
   }
 
-  // A server has gone: saves what can be saved, and describes it. What this process has is one
-  // global step's parameters, and the slots of its last checkpoint. With one worker no step depends
-  // on time: the steps since then are made again rather than made of such a mixture.
+  // Saves what can be saved after a server has gone, and describes it. This process has the
+  // parameters of one global step, and the slots of its last checkpoint. With one worker, steps do
+  // not depend on timing: they are repeated from that checkpoint, and the mixture is not saved.
   std::string rescue() {
     const std::int64_t step = run_.state().step, slots = run_.context().saved_step;
     const bool exact = has_full_state_;
@@ -161,7 +161,7 @@ class ServerLoop {
                     "; last checkpoint: ", run_.checkpointer().last_checkpoint(),
                     "; start the job again with --resume");
     }
-    has_full_state_ = true;  // as much as there will be
+    has_full_state_ = true;  // the servers cannot complete it
     run_.checkpointer().save();
     return concat("The job was at step ", step, ", saved with the parameters of that step",
                   exact ? "" : concat(" and optimizer slots of step ", slots), ": ",

@@ -18,7 +18,7 @@ struct RunContext;
 // A loss that is not finite, of a step that updated nothing.
 struct NotFinite {
   std::string where;  // the layer or parameter in which it was first seen, or ""
-  std::string blame;  // the samples
+  std::string blame;  // the samples of the batch, for messages of the batch, for messages
   double learning_rate = 0;
 };
 

@@ -12,15 +12,16 @@
 namespace trainer::train {
 namespace {
 
-// The finalizer of SplitMix64, a bijection whose every output bit depends on all input bits.
+// Applies the finalizer of SplitMix64, a bijection whose every output bit depends on all input
+// bits.
 std::uint64_t mix_bits(std::uint64_t value) {
   value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
   value = (value ^ value >> 27) * 0x94d049bb133111ebu;
   return value ^ value >> 31;
 }
 
-// A sum over the samples, each hashed with its position in the step, so that the sum over the ranks
-// does not depend on how the ranks divide the samples.
+// Returns the sum of the hashes of the samples, each with its position in the step. The sum over
+// the ranks does not depend on how the ranks divide the samples.
 std::uint64_t hash_samples(const data::Batch& batch, std::int64_t first_position) {
   std::uint64_t sum = 0;
   auto position = static_cast<std::uint64_t>(first_position);

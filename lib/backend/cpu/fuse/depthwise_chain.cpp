@@ -1,7 +1,7 @@
 // Depthwise convolutions between two batch norms:
 //   x -> norm before -> z -> convolution -> y -> norm after -> w
-// Nothing writes z and the gradient of y. The convolution makes rows of them where it needs them,
-// and takes the sums of both norms while its results are in the first cache.
+// No step writes z or the gradient of y. The convolution computes their rows where it needs them,
+// and sums its results for both norms while they are in the L1 cache.
 #include <map>
 
 #include "backend/cpu/fuse/groups.h"
@@ -33,7 +33,8 @@ bool is_depthwise(const Graph& graph, const Node& node) {
          fits(conv->window, conv->groups, graph[node.inputs[1]].shape);
 }
 
-// True if dy is the dx of a batch norm whose output can be computed again.
+// True if dy is the dx of a batch norm whose gradient can leave dx to its readers. They compute the
+// norm's output again for its activation, so that the forward node must exist.
 bool can_leave_gradient(const Graph& graph, ValueId dy) {
   const auto* norm = made_by<graph::BatchNormBackward>(graph, dy);
   if (norm == nullptr || is_output(graph, dy) || !has_gate(norm->activation)) return false;
@@ -70,7 +71,7 @@ std::optional<BackwardChain> backward_chain(const Graph& graph, int data) {
       before.inputs[1] != dz || before.inputs[5] != weights.inputs[0]) {
     return std::nullopt;
   }
-  // Activations that are computed again may come too late.
+  // A recomputed activation may be made only after `data`.
   if (graph.producer(weights.inputs[0]) > data) return std::nullopt;
   return BackwardChain{weights.inputs[0], data, readers[1], graph.producer(dy), next[0]};
 }
@@ -119,7 +120,7 @@ void take_backward(Grouping& grouping, const BackwardChain& chain, const Unwritt
   const Graph& graph = grouping.graph();
   auto& after = grouping.change<PartialNormBackward>(chain.norm_after);
   after.coefficients = grouping.new_extra();
-  // A step that took the sums of `after` has passed its activation.
+  // The step that takes the sums of `after` also multiplies by the derivative of its activation.
   const auto activation = after.sums == kNoExtra
                               ? std::get<graph::BatchNormBackward>(after.node->op).activation
                               : graph::Activation{};
@@ -135,7 +136,7 @@ void take_backward(Grouping& grouping, const BackwardChain& chain, const Unwritt
 void fuse_depthwise_chains(Grouping& grouping, const Machine& machine) {
   const Graph& graph = grouping.graph();
   const std::vector<BackwardChain> chains = backward_chains(graph);
-  std::map<int, ValueId> reads_in_chain;  // node -> the z that it need not be given
+  std::map<int, ValueId> reads_in_chain;  // node of a chain -> the z that it can compute itself
   for (const BackwardChain& chain : chains) {
     reads_in_chain[chain.weights] = reads_in_chain[chain.norm_before] = chain.z;
   }
@@ -149,7 +150,8 @@ void fuse_depthwise_chains(Grouping& grouping, const Machine& machine) {
       if (!reads_in_chain.contains(reader)) take_convolution(grouping, reader, unwritten[z]);
     }
   }
-  // In the order of backward, so that a norm's sums are found before the next chain asks for them.
+  // Chains are taken in the order of backward: take_backward() reads the `sums` that the chain
+  // before it sets in the norm between them.
   for (const BackwardChain& chain : chains) {
     if (unwritten.contains(chain.z)) take_backward(grouping, chain, unwritten[chain.z]);
   }

@@ -1,5 +1,5 @@
 // The groups that the CPU backend runs as one fused op (backend/fuse/grouping.h). Each pattern has
-// a file of its own, and each group has one lower() in the file of its name in ops/.
+// a file of its own, and each group has one lower() in ops/.
 // Reasons: lib/decisions/backend.md#a-batch-norm-that-shares-its-work-is-a-group-of-its-own.
 #pragma once
 
@@ -15,22 +15,25 @@ struct JointLayer;
 class JointLayers;
 struct Machine;
 
-// A value that one fused op makes for others and that the graph does not have: numbers per channel.
+// A value that one fused op makes for others and that the graph does not have. It holds numbers per
+// channel.
 using ExtraId = int;
 constexpr ExtraId kNoExtra = -1;
 
-// The output of a batch norm that nothing writes: its readers compute it from the norm's x.
+// A batch norm whose output no step writes: the readers compute the output from the norm's x.
 struct UnwrittenNorm {
   const graph::Node* norm = nullptr;  // a BatchNorm or a BatchNormInference
   ExtraId coefficients = kNoExtra;    // NormRows::kForwardRows
 };
 
-// A batch norm in training form, of which neighbours do a part.
+// A batch norm in training form. Neighbouring groups may compute a part of it.
 struct PartialNorm {
   static constexpr char kName[] = "partial_batch_norm";
   const graph::Node* node = nullptr;  // a BatchNorm
-  ExtraId moments = kNoExtra;         // of x, by the step that makes x; kNoExtra: it takes them
-  ExtraId coefficients = kNoExtra;    // for the readers of y, which compute it; kNoExtra: writes y
+  // The moments of x, made by the step that makes x. kNoExtra: this group takes them.
+  ExtraId moments = kNoExtra;
+  // NormRows::kForwardRows for the readers of y, which compute y. kNoExtra: this group writes y.
+  ExtraId coefficients = kNoExtra;
 };
 
 // The coefficients of a batch norm with moving statistics, whose readers compute its output.
@@ -40,14 +43,15 @@ struct PartialInferenceNorm {
   ExtraId coefficients = kNoExtra;
 };
 
-// The gradient of a batch norm in training form, of which neighbours do a part.
+// The gradient of a batch norm in training form. Neighbouring groups may compute a part of it.
 struct PartialNormBackward {
   static constexpr char kName[] = "partial_batch_norm_backward";
   const graph::Node* node = nullptr;  // a BatchNormBackward
-  // GradientSums, by the step that makes dy; that dy is the gradient before the norm's activation.
-  // kNoExtra: the step takes them.
+  // GradientSums, made by the step that makes dy; dy is then the gradient before the norm's
+  // activation. kNoExtra: this group takes them.
   ExtraId sums = kNoExtra;
-  // NormRows::kBackwardRows, for the reader of dx, which computes it; kNoExtra: writes dx.
+  // NormRows::kBackwardRows for the readers of dx, which compute dx. kNoExtra: this group writes
+  // dx.
   ExtraId coefficients = kNoExtra;
 };
 
@@ -56,13 +60,13 @@ struct ResidualSum {
   static constexpr char kName[] = "residual_sum";
   const graph::Node* node = nullptr;  // the node that writes y
   UnwrittenNorm norm;
-  UnwrittenNorm other_norm;  // without a norm: the addend
-  graph::ValueId addend = graph::kNoValue;
+  UnwrittenNorm other_norm;                 // null norm: `addend` is the other term
+  graph::ValueId addend = graph::kNoValue;  // kNoValue with `other_norm`
   graph::Activation activation;
 };
 
 // dx = (terms[0] + terms[1]) * activation'(saved), or terms[0] * activation'(saved), and the sums
-// of it that a norm's gradient needs: residual_gradient.cpp.
+// of dx that a norm's gradient needs: residual_gradient.cpp.
 struct ResidualGradient {
   static constexpr char kName[] = "residual_gradient";
   const graph::Node* node = nullptr;  // an ActivateBackward
@@ -80,9 +84,10 @@ struct DepthwiseChain {
   ExtraId moments = kNoExtra;  // MomentRows
 };
 
-// The gradients of its input, before the activation of the norm before it, and of its kernel, and
-// the sums that the norm's gradient needs. It computes dy, its output's gradient, which the
-// gradient of the norm after it does not write.
+// The gradients of a DepthwiseChain: that of its input, before the activation of the input norm,
+// that of its kernel, and the sums that the gradient of the input norm needs. This group computes
+// dy, the gradient of the convolution's output, which the gradient of the norm after it does not
+// write.
 struct DepthwiseChainBackward {
   static constexpr char kName[] = "depthwise_chain_backward";
   const graph::Node* node = nullptr;     // a ConvBackwardData
@@ -90,11 +95,12 @@ struct DepthwiseChainBackward {
   UnwrittenNorm input;
   const graph::Node* after = nullptr;  // the BatchNormBackward that does not write dy
   ExtraId after_coefficients = kNoExtra;
-  graph::Activation after_activation;  // what the gradient that `after` reads has still to pass
-  ExtraId sums = kNoExtra;
+  // The activation whose derivative the gradient that `after` reads is still to be multiplied by.
+  graph::Activation after_activation;
+  ExtraId sums = kNoExtra;  // GradientSums
 };
 
-// The passes of a dense layer that all lanes compute together: joint_dense.cpp.
+// The ops of a dense layer that all lanes compute together: joint_dense.cpp.
 struct JointDense {
   static constexpr char kName[] = "joint_dense";
   const graph::Node* node = nullptr;  // a Dense
@@ -134,13 +140,13 @@ void fuse_residual_gradients(Grouping& grouping, const Machine& machine);
 void fuse_depthwise_chains(Grouping& grouping, const Machine& machine);
 void fuse_joint_dense(Grouping& grouping, JointLayers& layers);
 
-// The groups of a graph, by all patterns. The graph must outlive them. `joint` is null where lanes
-// compute alone.
+// Returns the groups of a graph, by all patterns. The graph must outlive the groups. `joint` is
+// null if no layer is computed by all lanes together.
 std::vector<Group> find_groups(const graph::Graph& graph, const Machine& machine,
                                JointLayers* joint);
 
-// The name by which a program and a profile show what computes the group: that of the fused op, or
-// of the node's op.
+// Returns the name of the group in printed programs and profiles: that of the fused op, or of the
+// single node's op.
 const char* name_of(const Group& group);
 
 }  // namespace trainer::backend::cpu

@@ -1,4 +1,4 @@
-// The dense layers that lanes compute together. lanes/joint_layers.h chooses them.
+// The dense layers that lanes compute together. lanes/joint_layers.h chooses these layers.
 #include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/lanes/joint_layers.h"
 #include "backend/fuse/pattern.h"

@@ -1,5 +1,5 @@
-// The gradient where a residual block ends: the sum of the gradients of two uses, times the
-// activation's derivative, and the sums of it that a batch norm's gradient needs.
+// The gradient at the end of a residual block: the sum of the gradients of two uses, times the
+// activation's derivative, and the sums of this product that a batch norm's gradient needs.
 #include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/lowering.h"
 #include "backend/cpu/ops/fused_activation.h"
@@ -10,9 +10,9 @@ namespace {
 
 using graph::ValueId;
 
-// Returns the first norm without an activation that computes its gradient from `dx`, which node
-// `at` makes, and whose other operands exist by then; -1 if there is none. Activations that are
-// computed again may come too late.
+// Returns the first gradient of a norm without an activation that reads `dx`, which node `at`
+// makes, and whose other inputs exist when `at` runs; -1 if there is none. A recomputed activation
+// may not exist yet.
 int find_norm(const graph::Graph& graph, ValueId dx, int at) {
   for (const int reader : graph.consumers(dx)) {
     const graph::Node& node = node_at(graph, reader);
@@ -35,7 +35,7 @@ void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
     if (graph[dx].shape.rank() != 4) continue;
     ResidualGradient gradient{&node, {dy, graph::kNoValue}};
     std::vector<int> nodes{i};
-    if (const auto* add = made_by<graph::Add>(graph, dy); add != nullptr) {
+    if (made_by<graph::Add>(graph, dy) != nullptr) {
       const int sum = graph.producer(dy);
       const auto& terms = node_at(graph, sum).inputs;
       if (terms.size() == 2 && only_consumer(graph, dy) && !grouping.is_taken(sum)) {
@@ -44,9 +44,9 @@ void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
         nodes.push_back(sum);
       }
     }
-    // Sums by channel keep only as many threads busy as there are blocks of channels.
-    const bool busy = graph[dx].shape[3] > (machine.threads - 1) * machine.block;
-    const int norm = busy ? find_norm(graph, dx, i) : -1;
+    // Sums per channel keep only as many threads busy as there are blocks of channels.
+    const bool all_threads_busy = graph[dx].shape[3] > (machine.threads - 1) * machine.block;
+    const int norm = all_threads_busy ? find_norm(graph, dx, i) : -1;
     if (norm >= 0) {
       gradient.norm = &node_at(graph, norm);
       gradient.sums = grouping.new_extra();

@@ -1,5 +1,5 @@
-// The end of a residual block: the sum of a batch norm's output and another value, which may be a
-// norm's output too, and the activation of the sum.
+// The end of a residual block: the sum of a batch norm's output and another value, which may also
+// be the output of a norm, and the activation of the sum.
 #include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/ops/fused_activation.h"
 #include "backend/fuse/pattern.h"

@@ -87,23 +87,7 @@ const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& back
   return is_norm && node.inputs[0] == backward.inputs[0] ? &node : nullptr;
 }
 
-void lower(const graph::BatchNorm& op, Lowering& l) {
-  const Operand x = l.input(0, Layout::kBlocked), y = l.output(0, Layout::kBlocked);
-  const Channels ch = channels_of(x, l);
-  const MomentRows moments{l.scratch(MomentRows::bytes(ch.padded)), ch.padded};
-  const NormRows rows =
-      norm_rows(l.scratch(norm_rows_bytes(ch, NormRows::kForwardRows)), ch, op.activation);
-  const BatchStatistics statistics = batch_statistics(l.node(), ch, moments, rows, l);
-  const std::int64_t block = l.machine().block;
-  with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
-      take_moments(c, kernels, c.at<T>(x.buffer), ch, block, moments);
-      statistics.finish(c);
-      normalize(c, kernels, c.at<T>(x.buffer), ch, block, rows, c.at<T>(y.buffer));
-    });
-  });
-  activate_without_gate(l, op.activation, y);
-}
+void lower(const graph::BatchNorm&, Lowering& l) { lower(PartialNorm{&l.node()}, l); }
 
 void lower(const graph::BatchNormInference& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked), y = l.output(0, Layout::kBlocked);

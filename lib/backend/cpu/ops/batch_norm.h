@@ -24,8 +24,9 @@ inline Channels channels_of(const Operand& x, const Lowering& l) {
 // Copies `count` floats and sets those up to `padded` to zero.
 void pad(const float* from, std::int64_t count, std::int64_t padded, float* to);
 
-// Rows of `padded` floats, one float per channel; those of padded channels give zero. The first
-// three are simd::NormCoefficients, the last three, in backward, simd::NormGradientCoefficients.
+// Rows of `padded` floats, one float per channel; the floats of padding channels give results of
+// zero. The first three rows are simd::NormCoefficients, the last three, which only backward has,
+// simd::NormGradientCoefficients.
 struct NormRows {
   enum Row { kMean, kA, kB, kInverseStd, kForwardRows, kP = kForwardRows, kQ, kR, kBackwardRows };
 
@@ -47,14 +48,14 @@ struct NormRows {
   }
 };
 std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows);
-// Rows in this memory, for a norm with this activation.
+// Returns the rows in `buffer`, for a norm with this activation.
 NormRows norm_rows(Buffer buffer, const Channels& ch, const graph::Activation& activation);
-// Fills mean, a and b; the inverse deviation is there. beta may be null. gamma, beta and mean are
-// [count].
+// Fills the rows kMean, kA and kB from kInverseStd, which the caller has filled. beta may be null.
+// gamma, beta and mean are [count].
 void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
                        const float* beta, const float* mean, const NormRows& rows);
 
-// The moments of x and, behind them, the shift that they are taken about.
+// The moments of x per channel and, behind them, the shift per channel that is subtracted from x.
 struct MomentRows {
   Buffer buffer = -1;
   std::int64_t padded = 0;
@@ -83,7 +84,7 @@ void take_moments(const RunContext& c, const simd::Typed<T>& kernels, const T* x
   });
 }
 
-// What follows the moments of a batch norm in training form.
+// The second half of a batch norm's statistics in training form: from the moments to the rows.
 struct BatchStatistics {
   Channels channels;
   MomentRows moments;
@@ -97,7 +98,7 @@ struct BatchStatistics {
 BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
                                  const MomentRows& moments, const NormRows& rows, Lowering& l);
 
-// The rows of a BatchNormInference, of its variables.
+// The statistics of a BatchNormInference: from its variables to the rows.
 struct MovingStatistics {
   Channels channels;
   Buffer gamma, beta, mean, variance;
@@ -117,7 +118,7 @@ void normalize(const RunContext& c, const simd::Typed<T>& kernels, const T* x, c
   });
 }
 
-// A step that applies an activation to y in place, if the kernels have no gate for it.
+// Adds a step that applies the activation to y in place, if the norm's kernels do not apply it.
 void activate_without_gate(Lowering& l, const graph::Activation& activation, const Operand& y);
 
 // The batch norm, of either form, that made the output of a backward form with an activation; null

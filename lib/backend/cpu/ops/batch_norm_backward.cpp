@@ -21,24 +21,6 @@ Operand ungated(Lowering& l, const graph::Activation& activation, std::size_t y_
   return g;
 }
 
-void lower_backward(Lowering& l, const graph::Activation& activation, float epsilon,
-                    bool training) {
-  const Channels ch = channels_of(l.input(0, Layout::kBlocked), l);
-  const NormGradient b = norm_gradient(l, activation, epsilon, training,
-                                       {l.scratch(gradient_sums_bytes(ch)),
-                                        l.scratch(norm_rows_bytes(ch, NormRows::kBackwardRows))});
-  const Operand dx = norm_dx(l);
-  const std::int64_t block = l.machine().block;
-  with_type(b.x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
-      b.fill_norm(c);
-      take_gradient_sums(c, kernels, block, b);
-      b.finish_sums(c);
-      write_dx(c, kernels, block, b, c.at<T>(dx.buffer));
-    });
-  });
-}
-
 }  // namespace
 
 std::int64_t gradient_sums_bytes(const Channels& ch) {
@@ -113,12 +95,25 @@ void NormGradient::finish_sums(const RunContext& c) const {
   combine_sums(c, {c.counted, own}, channels.count, std::ref(take));
 }
 
-void lower(const graph::BatchNormBackward& op, Lowering& l) {
-  lower_backward(l, op.activation, op.epsilon, true);
+void lower(const graph::BatchNormBackward&, Lowering& l) {
+  lower(PartialNormBackward{&l.node()}, l);
 }
 
 void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
-  lower_backward(l, op.activation, op.epsilon, false);
+  const Channels ch = channels_of(l.input(0, Layout::kBlocked), l);
+  const NormGradient b = norm_gradient(l, op.activation, op.epsilon, false,
+                                       {l.scratch(gradient_sums_bytes(ch)),
+                                        l.scratch(norm_rows_bytes(ch, NormRows::kBackwardRows))});
+  const Operand dx = norm_dx(l);
+  const std::int64_t block = l.machine().block;
+  with_type(b.x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
+      b.fill_norm(c);
+      take_gradient_sums(c, kernels, block, b);
+      b.finish_sums(c);
+      write_dx(c, kernels, block, b, c.at<T>(dx.buffer));
+    });
+  });
 }
 
 }  // namespace trainer::backend::cpu

@@ -9,9 +9,9 @@ namespace trainer::backend::cpu {
 
 // What the gradient of a batch norm, of either form, reads and writes.
 struct NormGradient {
-  Operand x, dy;              // dy: after the activation if the kernels have no gate for it
-  Buffer y = -1;              // for the gate; -1: not needed, or computed again from x
-  Buffer beta = -1;           // for the latter
+  Operand x, dy;              // dy: before the activation if the kernels do not apply it
+  Buffer y = -1;              // for the activation; -1: not needed, or computed again from x
+  Buffer beta = -1;           // to compute y again; -1: y is not computed again
   Buffer gamma, mean, scale;  // scale: inverse_std, or the variance
   Buffer dgamma, dbeta;
   Channels channels;
@@ -20,23 +20,24 @@ struct NormGradient {
   float epsilon;
   bool training;
 
-  // The inverse deviation and the coefficients of the norm.
+  // Fills the inverse deviation and the coefficients of the norm.
   void fill_norm(const RunContext& c) const;
-  // From the sums: the gradients of gamma and beta, and the coefficients of dx.
+  // Computes the gradients of gamma and beta and the coefficients of dx from the sums.
   void finish_sums(const RunContext& c) const;
 };
 
-// Where the step takes its sums and fills its rows: made by the caller.
+// The memory of NormGradient::sums and rows, which the caller allocates.
 struct NormGradientMemory {
   Buffer sums, rows;
 };
 std::int64_t gradient_sums_bytes(const Channels& ch);
 
-// The operands of the lowered node; `activation` is what dy has still to pass.
+// Returns the operands of the node that is lowered. dy is still to be multiplied by the derivative
+// of `activation`.
 NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, float epsilon,
                            bool training, const NormGradientMemory& memory);
 
-// Where dx is written: over dy, if nothing else reads it.
+// Returns the place of dx, which is that of dy if nothing else reads dy.
 Operand norm_dx(Lowering& l);
 
 template <class T>

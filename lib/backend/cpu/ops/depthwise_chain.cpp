@@ -1,8 +1,8 @@
-// A depthwise convolution between two batch norms, forward and backward: our own kernels, which
-// make rows of the norms' values in the first cache.
+// A depthwise convolution between two batch norms, forward and backward. Our own kernels compute
+// rows of the norms' values in the L1 cache.
 #include <algorithm>
 
-#include "backend/cpu/ops/batch_norm.h"
+#include "backend/cpu/ops/batch_norm_backward.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -25,8 +25,8 @@ DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, co
           blocks};
 }
 
-// Runs run(shape, scratch) for the blocks of each thread of the worker; `scratch` has `floats` for
-// each.
+// Calls run(shape, scratch) for the blocks of each thread of the worker. `scratch` has `floats`
+// floats per thread.
 template <class Run>
 void over_blocks(const RunContext& c, const DepthwiseShape& shape, float* scratch,
                  std::int64_t floats, const Run& run) {
@@ -82,8 +82,7 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
   const Operand dkernel = l.result(group.weights->outputs[0], Layout::kPlain);
   const std::int64_t taps = dkernel.shape.elements() / ch.count;
   const Buffer padded_dkernel = l.scratch(taps * ch.padded * 4);
-  const Buffer sums =
-      l.make_extra(group.sums, ch.padded * static_cast<std::int64_t>(sizeof(GradientSums)));
+  const Buffer sums = l.make_extra(group.sums, gradient_sums_bytes(ch));
   const std::int64_t floats = l.kernels().depthwise_backward_scratch(shape);
   const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(dx.type, [&]<class T>() {

@@ -12,7 +12,7 @@ inline bool has_gate(const graph::Activation& activation) {
          activation.kind == Kind::kLeakyRelu;
 }
 
-// The gate that stands for an activation in our kernels, if they have it.
+// The simd::Gate by which our kernels apply an activation; kNone if has_gate() is false.
 inline simd::Gate gate_of(const graph::Activation& activation) {
   using Kind = graph::Activation::Kind;
   switch (activation.kind) {

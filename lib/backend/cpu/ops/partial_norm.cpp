@@ -1,4 +1,4 @@
-// Batch norms whose neighbours do a part of their work (fuse/groups.h).
+// Batch norms of which neighbouring groups may compute a part (fuse/groups.h).
 #include "backend/cpu/ops/batch_norm.h"
 
 namespace trainer::backend::cpu {

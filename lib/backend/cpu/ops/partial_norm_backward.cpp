@@ -1,4 +1,4 @@
-// Gradients of batch norms whose neighbours do a part of their work (fuse/groups.h).
+// Gradients of batch norms of which neighbouring groups may compute a part (fuse/groups.h).
 #include "backend/cpu/ops/batch_norm_backward.h"
 
 namespace trainer::backend::cpu {
@@ -11,7 +11,7 @@ void lower(const PartialNormBackward& group, Lowering& l) {
   const NormGradientMemory memory{
       takes_sums ? l.scratch(gradient_sums_bytes(ch)) : l.extra(group.sums),
       writes ? l.scratch(rows_bytes) : l.make_extra(group.coefficients, rows_bytes)};
-  // The step that took the sums has passed the activation.
+  // The step that takes the sums also multiplies dy by the derivative of the activation.
   const NormGradient b =
       norm_gradient(l, takes_sums ? op.activation : graph::Activation{}, op.epsilon, true, memory);
   const Buffer dx = writes ? norm_dx(l).buffer : -1;

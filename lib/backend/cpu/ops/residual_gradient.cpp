@@ -1,27 +1,25 @@
-// The gradient at the end of a residual block, and the sums over it that a norm's gradient needs.
-// Finite values have the bits that separate steps give.
+// The gradient at the end of a residual block, and the sums of it that a norm's gradient needs.
+// Finite values have the same bits as those of separate steps.
 #include <algorithm>
-#include <cstring>
 
-#include "backend/cpu/ops/batch_norm.h"
+#include "backend/cpu/ops/batch_norm_backward.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-// What the sums of a norm are taken with, padded, and where they lie.
+// The sums that a norm's gradient needs, and the operands from which they are computed.
 struct NormSums {
   Buffer x, mean, inverse_std, padded_mean, padded_std, sums;
 };
 
 NormSums norm_sums(const ResidualGradient& group, const Channels& ch, Lowering& l) {
   const auto& inputs = group.norm->inputs;
-  const auto sums_bytes = ch.padded * static_cast<std::int64_t>(sizeof(simd::GradientSums));
   return {l.value(inputs[0], Layout::kBlocked).buffer,
           l.value(inputs[3], Layout::kPlain).buffer,
           l.value(inputs[4], Layout::kPlain).buffer,
           l.scratch(ch.padded * 4),
           l.scratch(ch.padded * 4),
-          l.make_extra(group.sums, sums_bytes)};
+          l.make_extra(group.sums, gradient_sums_bytes(ch))};
 }
 
 }  // namespace
@@ -31,14 +29,14 @@ void lower(const ResidualGradient& group, Lowering& l) {
   const Operand saved = l.input(0, Layout::kBlocked);
   graph::ValueId terms[2] = {group.terms[0], group.terms[1]};
   const bool has_second = terms[1] != graph::kNoValue;
-  const auto is_only_reader = [&](graph::ValueId id) { return has_one_reader(l.graph(), id); };
+  const auto has_no_other_reader = [&](graph::ValueId id) { return has_one_reader(l.graph(), id); };
   // The result takes the memory of a term that nothing else reads.
-  if (has_second && !is_only_reader(terms[0]) && is_only_reader(terms[1])) {
+  if (has_second && !has_no_other_reader(terms[0]) && has_no_other_reader(terms[1])) {
     std::swap(terms[0], terms[1]);
   }
   const Operand a = l.value(terms[0], Layout::kBlocked);
   const Buffer b = has_second ? l.value(terms[1], Layout::kBlocked).buffer : -1;
-  if (is_only_reader(terms[0])) l.alias_output(0, a);
+  if (has_no_other_reader(terms[0])) l.alias_output(0, a);
   const Operand dx = l.output(0, Layout::kBlocked);
   const Channels ch = channels_of(dx, l);
   const bool with_norm = group.norm != nullptr;

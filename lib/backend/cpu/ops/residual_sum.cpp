@@ -1,11 +1,12 @@
-// The sum at the end of a residual block, of one or two norms whose outputs nothing has written.
-// Finite values have the bits that separate steps give.
+// The sum at the end of a residual block, of one or two norms whose outputs no step writes. Finite
+// values have the same bits as those of separate steps.
 #include "backend/cpu/ops/batch_norm.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-// The x of a norm whose output is not written, and what it is normalized with.
+// The input of a norm whose output is not written, and the rows that normalize it. An addend
+// without a norm has no rows.
 struct NormTerm {
   Buffer x;
   NormRows rows;

@@ -63,8 +63,8 @@ void group_norm(const GroupShape& s, const T* x, const float* gamma, const float
   }
 }
 
-// The sums of the gradients of gamma and beta over pixels: in float over kPixels, and of those sums in
-// double. `scratch` holds group_norm_scratch() bytes.
+// The sums of the gradients of gamma and beta over pixels. It sums up to kPixels pixels of a channel in
+// float, and adds these sums in double. `scratch` holds GroupShape::scratch_bytes().
 class GroupSums {
  public:
   static constexpr std::int64_t kPixels = 64;
@@ -78,7 +78,7 @@ class GroupSums {
     for (std::int64_t c = 0; c < row; ++c) gamma_[c] = beta_[c] = few_gamma[c] = few_beta[c] = 0;
   }
 
-  // Adds the sums in float of some channels to those in double.
+  // Adds the sums in float of some channels to those in double, and clears them.
   void add_few(std::int64_t first, std::int64_t count) {
     for (std::int64_t c = first; c < first + count; ++c) {
       gamma_[c] += static_cast<double>(few_gamma[c]);
@@ -102,13 +102,14 @@ class GroupSums {
   float *few_gamma, *few_beta;
 };
 
-// What the gradient of one group needs.
+// The sums of q and q * n (see group_norm_backward()) over one group: qs and qns of whole vectors, q
+// and qn of the channels behind them.
 struct GroupGradientSums {
   D qs{}, qns{};
   double q = 0, qn = 0;
 };
 
-// Adds one pixel of a group: all pointers are to its first channel.
+// Adds one pixel of a group to the sums. All pointers point to the group's first channel.
 template <class T>
 inline void add_pixel(const GroupMoments& m, std::int64_t channels, const T* x, const T* dy, const float* gamma,
                       float* few_gamma, float* few_beta, GroupGradientSums& sums) {

@@ -104,7 +104,8 @@ struct GroupShape {
   std::int64_t outer, pixels, groups, channels;
   float epsilon;
 
-  // Of the backward pass: a float and a double for each gradient of gamma and beta.
+  // The scratch memory of group_norm_backward(): a float and a double per gradient of gamma and
+  // beta.
   std::int64_t scratch_bytes() const {
     return 2 * groups * channels * static_cast<std::int64_t>(sizeof(float) + sizeof(double));
   }

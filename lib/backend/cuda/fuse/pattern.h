@@ -1,4 +1,4 @@
-// Questions about a graph that the patterns of this folder ask.
+// Predicates of nodes and values that the patterns of this folder share.
 #pragma once
 
 #include "backend/fuse/pattern.h"

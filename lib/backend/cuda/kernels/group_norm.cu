@@ -28,7 +28,7 @@ struct Team {
   }
 };
 
-// The place in x of a group's first element.
+// Returns the index in x of a group's first element.
 __device__ inline std::int64_t first_place(const GroupShape& s, std::int64_t group) {
   const std::int64_t sample = group / s.groups;
   return (sample * s.pixels * s.groups + group - sample * s.groups) * s.channels;
@@ -59,7 +59,7 @@ __device__ inline float sum_of(const float (&v)[N]) {
 template <int N, class T>
 __device__ inline Moments moments_of(const GroupShape& s, const Team& team, const T* x) {
   const auto count = static_cast<float>(s.pixels * s.channels);
-  // Differences from the first element are summed: a mean far from zero would cost digits.
+  // The sum is of differences from the first element, since a mean far from zero would cost digits.
   const float shift = to_float(x[first_place(s, team.group)]);
   float sum = 0, square = 0;
   for_vectors<N>(s, team.group, [&](std::int64_t at, std::int64_t) {

@@ -4,7 +4,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// A step that copies `bytes` of each row, from and to these offsets and row lengths in bytes.
+// Adds a step that copies `bytes` of each row. The offsets are in bytes.
 void copy_rows(Lowering& l, const Operand& from, std::int64_t from_offset, const Operand& to,
                std::int64_t to_offset, std::int64_t bytes) {
   const auto element = static_cast<std::int64_t>(size_of(from.type));

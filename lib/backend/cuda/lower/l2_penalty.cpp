@@ -4,7 +4,7 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// Partial sums of penalty().
+// The bytes of penalty()'s partial sums.
 constexpr std::int64_t kPenaltyScratch = 1024 * sizeof(double);
 
 }  // namespace

@@ -77,7 +77,7 @@ const char* kind_of(const fs::directory_entry& entry) {
   }
 }
 
-// What a walk leaves aside.
+// The entries that a walk leaves aside.
 struct LeftAside {
   NoFiles no_files;
   std::int64_t folder_links = 0;

@@ -32,7 +32,7 @@ LabelledList list_csv(const config::Data& data, const config::SplitFiles& split)
   return result;
 }
 
-// Names of classes are drawn, and stand in reports and messages.
+// The longest class name in bytes. Reports, pictures and messages contain the names.
 constexpr std::size_t kMaxClassNameBytes = 1000;
 
 const std::set<std::string> kSplitFolders{"train", "validation", "val", "test"};

@@ -44,7 +44,8 @@ void repeat_grey(const std::uint8_t* grey, int count, std::uint8_t* rgb) {
   for (int i = 0; i < count; ++i, rgb += 3) rgb[0] = rgb[1] = rgb[2] = grey[i];
 }
 
-// Of each of the two caches of a thread: the weights of about a hundred sizes of photographs.
+// The limit of each of the two caches of a thread: weights for about a hundred sizes of
+// photographs.
 constexpr std::size_t kWeightsCacheBytes = 8 << 20;
 
 ResizeAxis axis_of(int input, int size) { return {0, input, size, 0, size}; }

@@ -1,4 +1,4 @@
-// The weights of the axes that a thread resized last, bounded by their bytes.
+// Caches the weights of the axes that a thread resized last, bounded by their bytes.
 #pragma once
 
 #include <cstddef>
