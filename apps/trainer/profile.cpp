@@ -40,7 +40,7 @@ int profile(const ProfileArguments& arguments) {
   engine.initialise(config.seed);
   profile.layers = measure::profile_layers(engine, *data.train, config, arguments.steps);
   const measure::LayerProfile& layers = profile.layers;
-  if (layers.device.starts_with("cpu")) {  // the host's memory is the device's
+  if (engine.reads_host_memory()) {
     const std::int64_t cores = usable_core_count();
     profile.limits.bandwidth =
         measure::measure_bandwidth(static_cast<int>(config.parallel.threads.value_or(cores)));

@@ -51,13 +51,6 @@ train::Start start_of(const TrainArguments& arguments) {
                                : train::Start::kFresh;
 }
 
-// Returns whether the replicas are on the CPU. Several are described as "2 replicas, each cpu,
-// ...".
-bool is_on_cpu(const engine::Replicas& engine) {
-  const std::string device = engine.describe();
-  return device.starts_with("cpu") || device.find(", each cpu") != std::string::npos;
-}
-
 hooks::RunOrigin origin_of(const train::Job& job) {
   hooks::RunOrigin origin;
   origin.program = version();
@@ -81,7 +74,7 @@ hooks::RunOrigin origin_of(const train::Job& job) {
     origin.splits.push_back(
         {split, dataset->size(), data::class_counts(*dataset, job.data.num_classes)});
   }
-  origin.on_cpu = is_on_cpu(job.engine);
+  origin.on_cpu = job.engine.reads_host_memory();
   origin.price_per_hour = job.config.run.price_per_hour;
   return origin;
 }
@@ -113,7 +106,7 @@ void open_run(const TrainArguments& arguments, const graph::Graph& model,
        train::config_warnings(job.config, train::sample_spec(job.data), job.plan)) {
     warn(line);
   }
-  if (is_on_cpu(job.engine)) {
+  if (job.engine.reads_host_memory()) {
     // The engine's memory is not resident yet: the system assigns it at the first write.
     warn(train::host_memory_warning(model, job.config, job.engine.memory(),
                                     available_memory() / std::max(1, place.size)));

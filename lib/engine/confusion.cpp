@@ -1,25 +1,10 @@
 #include "engine/confusion.h"
 
 #include <algorithm>
-#include <cmath>
+
+#include "base/statistics.h"
 
 namespace trainer::engine {
-namespace {
-
-double share_of(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
-}  // namespace
-
-Confusion Confusion::from_matrix(const std::vector<std::int64_t>& counts) {
-  const auto classes = std::llround(std::sqrt(static_cast<double>(counts.size())));
-  Confusion confusion(classes);
-  for (std::size_t i = 0; i < counts.size(); ++i) {
-    if (counts[i] != 0) confusion.counts_[i] = counts[i];
-  }
-  return confusion;
-}
 
 void Confusion::add(std::int64_t actual, std::int64_t predicted, std::int64_t count) {
   counts_[static_cast<std::uint64_t>(actual * classes_ + predicted)] += count;
@@ -60,8 +45,8 @@ std::vector<ClassScores> class_scores(std::span<const ClassCounts> counts) {
   for (const ClassCounts& one : counts) {
     ClassScores& score = scores.emplace_back();
     score.support = one.support;
-    score.precision = share_of(one.correct, one.predicted);
-    score.recall = share_of(one.correct, one.support);
+    score.precision = share(one.correct, one.predicted);
+    score.recall = share(one.correct, one.support);
     const double sum = score.precision + score.recall;
     score.f1 = sum > 0 ? 2 * score.precision * score.recall / sum : 0;
   }

@@ -35,8 +35,6 @@ class Confusion {
  public:
   Confusion() = default;
   explicit Confusion(std::int64_t classes) : classes_(classes) {}
-  // Makes a matrix from its rows, one after the other; a row is a true class.
-  static Confusion from_matrix(const std::vector<std::int64_t>& counts);
 
   // Both classes must be below classes().
   void add(std::int64_t actual, std::int64_t predicted, std::int64_t count = 1);

@@ -4,14 +4,9 @@
 #include <cmath>
 #include <limits>
 
+#include "base/statistics.h"
+
 namespace trainer::engine {
-namespace {
-
-double share(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
-}
-
-}  // namespace
 
 Interval wilson(std::int64_t correct, std::int64_t count) {
   if (count == 0) return {0, 1};

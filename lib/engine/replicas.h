@@ -143,6 +143,8 @@ class Replicas {
   std::string parameters_sha256() const { return engines_.front()->parameters_sha256(); }
   std::vector<graph::Value> variable_values() const { return engines_.front()->variable_values(); }
   backend::MemoryReport memory() const;  // of all replicas together
+  // Whether the memory of the devices is that of the host.
+  bool reads_host_memory() const { return backends_.front()->reads_host_memory(); }
   Engine& engine(std::int64_t replica) { return *engines_[static_cast<std::size_t>(replica)]; }
   std::string find_not_finite(const HostBatch& batch, const backend::Scalars& scalars);
 

@@ -2,10 +2,12 @@
 
 #include <doctest/doctest.h>
 
+#include "support/confusion.h"
+
 namespace trainer::engine {
 
 TEST_CASE("confusion: cells, counts by class and scores") {
-  const Confusion confusion = Confusion::from_matrix({5, 0, 2, /**/ 1, 6, 0, /**/ 0, 4, 0});
+  const Confusion confusion = make_confusion({5, 0, 2, /**/ 1, 6, 0, /**/ 0, 4, 0});
   CHECK(confusion.classes() == 3);
   CHECK(confusion.at(0, 2) == 2);
   CHECK(confusion.at(2, 0) == 0);

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/confusion.h"
 #include "support/source_files.h"
 
 using namespace trainer;
@@ -39,7 +40,7 @@ TEST_CASE("metrics: counts over several batches, ties to the lower class") {
   CHECK(result.loss == doctest::Approx(2.5 / 3));
   CHECK(result.top_k == 2);
   CHECK(result.top_k_accuracy == doctest::Approx(2.0 / 3));
-  CHECK(result.confusion == Confusion::from_matrix({1, 1, 0, 0, 0, 0, 0, 1, 0}));
+  CHECK(result.confusion == make_confusion({1, 1, 0, 0, 0, 0, 0, 1, 0}));
   const auto rows = result.per_class();
   CHECK(rows[0].support == 2);
   CHECK(rows[0].precision == doctest::Approx(1.0));
@@ -59,7 +60,7 @@ TEST_CASE("metrics: one logit decides between two classes at zero") {
   CHECK(result.classes == 2);
   CHECK(result.correct == 3);
   CHECK(result.top_k == 0);
-  CHECK(result.confusion == Confusion::from_matrix({2, 1, 0, 1}));
+  CHECK(result.confusion == make_confusion({2, 1, 0, 1}));
 }
 
 // test/keras/class_metrics.json: what scikit-learn computes, in double.

@@ -57,7 +57,7 @@ Evaluation evaluation_of(double loss, double accuracy = 0.75) {
   e.metrics.accuracy_interval = {0.5, 0.9};
   e.metrics.count = 4;
   e.metrics.classes = 2;
-  e.metrics.confusion = engine::Confusion::from_matrix({2, 1, 0, 1});
+  e.metrics.confusion = make_confusion({2, 1, 0, 1});
   return e;
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("metric names") {
   CHECK_FALSE(metric_of(e, "test/accuracy"));
   CHECK_FALSE(metric_of(e, "validation/top_k_accuracy"));
   e.metrics.classes = 2;
-  e.metrics.confusion = engine::Confusion::from_matrix({3, 1, 0, 4});
+  e.metrics.confusion = make_confusion({3, 1, 0, 4});
   e.metrics.auc = 0.9;
   CHECK(metric_of(e, "validation/balanced_accuracy") == 0.875);
   CHECK(metric_of(e, "validation/f1_macro") == doctest::Approx((6.0 / 7 + 8.0 / 9) / 2));

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "hooks/hooks.h"
+#include "support/confusion.h"
 
 namespace trainer::hooks::test {
 
@@ -55,7 +56,7 @@ inline Evaluation evaluation(Split split, std::int64_t step, double loss) {
   e.metrics.accuracy = 0.75;
   e.metrics.accuracy_interval = engine::wilson(3, 4);
   e.metrics.classes = 2;
-  e.metrics.confusion = engine::Confusion::from_matrix({2, 0, 1, 1});
+  e.metrics.confusion = make_confusion({2, 0, 1, 1});
   return e;
 }
 

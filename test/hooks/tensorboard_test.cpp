@@ -12,6 +12,7 @@
 
 #include "hooks/confusion_image.h"
 #include "hooks/support.h"
+#include "support/confusion.h"
 
 namespace trainer::hooks {
 namespace {
@@ -188,8 +189,8 @@ TEST_CASE("tensorboard: an evaluation of samples without classes has no picture"
     hook->on_start(run_info(folder.path()));
     Evaluation e = evaluation(Split::kTest, 300, 0.125);
     e.metrics.classes = classes;
-    e.metrics.confusion = engine::Confusion::from_matrix(
-        std::vector<std::int64_t>(static_cast<std::size_t>(classes), 4));
+    e.metrics.confusion =
+        make_confusion(std::vector<std::int64_t>(static_cast<std::size_t>(classes), 4));
     hook->on_evaluation(e);
     const auto events = read_events(event_files(folder, "test").at(0));
     CHECK((label(events.back()) == "confusion_matrix@300") == (classes > 0));
@@ -218,7 +219,7 @@ TEST_CASE("tensorboard: event files removed during the run, later events are in 
 TEST_CASE("confusion picture: true classes down, predicted ones across, darker for larger shares") {
   engine::Metrics metrics;
   metrics.classes = 3;
-  metrics.confusion = engine::Confusion::from_matrix({10, 0, 0, /**/ 1, 8, 1, /**/ 0, 0, 0});
+  metrics.confusion = make_confusion({10, 0, 0, /**/ 1, 8, 1, /**/ 0, 0, 0});
   const Picture picture = draw_confusion(metrics);
   int width = 0, height = 0, channels = 0;
   stbi_uc* pixels = stbi_load_from_memory(picture.png.data(), static_cast<int>(picture.png.size()),
@@ -246,7 +247,7 @@ TEST_CASE("confusion picture: true classes down, predicted ones across, darker f
 TEST_CASE("confusion picture: classes without names have their numbers") {
   engine::Metrics metrics;
   metrics.classes = 10;
-  metrics.confusion = engine::Confusion::from_matrix(std::vector<std::int64_t>(100, 1));
+  metrics.confusion = make_confusion(std::vector<std::int64_t>(100, 1));
   std::vector<std::string> numbers;
   for (int c = 0; c < 10; ++c) numbers.push_back(std::to_string(c));
   const Picture unnamed = draw_confusion(metrics), numbered = draw_confusion(metrics, numbers);
@@ -260,7 +261,7 @@ TEST_CASE("confusion picture: classes without names have their numbers") {
 TEST_CASE("confusion picture: counts stand in the middle of their cells") {
   engine::Metrics metrics;
   metrics.classes = 2;
-  metrics.confusion = engine::Confusion::from_matrix({8, 0, /**/ 0, 0});
+  metrics.confusion = make_confusion({8, 0, /**/ 0, 0});
   const Picture picture = draw_confusion(metrics, {"a", "b"});
   int width = 0, height = 0, channels = 0;
   stbi_uc* pixels = stbi_load_from_memory(picture.png.data(), static_cast<int>(picture.png.size()),
@@ -286,7 +287,7 @@ TEST_CASE("confusion picture: counts stand in the middle of their cells") {
 TEST_CASE("confusion picture: names beside the cells, counts in them") {
   engine::Metrics metrics;
   metrics.classes = 2;
-  metrics.confusion = engine::Confusion::from_matrix({1234567, 1, /**/ 0, 0});
+  metrics.confusion = make_confusion({1234567, 1, /**/ 0, 0});
   const auto dark_pixels = [&](const Picture& picture, int x, int y, int width, int height) {
     int all_width = 0, all_height = 0, channels = 0, dark = 0;
     stbi_uc* pixels =

@@ -94,6 +94,9 @@ struct Machine {
   const simd::AmxKernels* amx = nullptr;  // null: none
   int threads = 1;                        // of a worker
   std::string isa;
+
+  // Whether work that threads divide by blocks of channels has at least one block per thread.
+  bool keeps_threads_busy(std::int64_t channels) const { return channels > (threads - 1) * block; }
 };
 
 // What a lowered program needs at run time.

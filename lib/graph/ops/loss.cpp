@@ -33,7 +33,7 @@ Outputs Loss::infer(const ShapeContext& context) const {
     expect_shape(context, 1, {kBatch}, "the label");
     if (kind == LossKind::kBinaryCrossEntropy && n != 1) {
       fail(context,
-           "binary_cross_entropy of class indices takes one logit a sample, but the model ",
+           "binary_cross_entropy of class indices takes one logit per sample, but the model ",
            "gives ", n, "; end it with dense: {units: 1}, or use softmax_cross_entropy");
     }
   } else if (labels.type == DType::kFloat32) {

@@ -92,8 +92,7 @@ bool can_leave_output(const Graph& graph, const Node& norm,
   if (op == nullptr || op->activation.linear() || !has_gate(op->activation)) return false;
   const ValueId z = norm.outputs[0];
   if (graph[z].shape.rank() != 4 || is_output(graph, z)) return false;
-  // A thread takes whole blocks of channels.
-  if (graph[z].shape[3] <= (machine.threads - 1) * machine.block) return false;
+  if (!machine.keeps_threads_busy(graph[z].shape[3])) return false;
   const std::vector<int> readers = graph.consumers(z);
   return !readers.empty() && std::all_of(readers.begin(), readers.end(), [&](int reader) {
     const Node& at = node_at(graph, reader);

@@ -44,9 +44,8 @@ void fuse_residual_gradients(Grouping& grouping, const Machine& machine) {
         nodes.push_back(sum);
       }
     }
-    // Sums per channel keep only as many threads busy as there are blocks of channels.
-    const bool all_threads_busy = graph[dx].shape[3] > (machine.threads - 1) * machine.block;
-    const int norm = all_threads_busy ? find_norm(graph, dx, i) : -1;
+    // The threads divide the sums by blocks of channels.
+    const int norm = machine.keeps_threads_busy(graph[dx].shape[3]) ? find_norm(graph, dx, i) : -1;
     if (norm >= 0) {
       gradient.norm = &node_at(graph, norm);
       gradient.sums = grouping.new_extra();

@@ -9,8 +9,6 @@
 namespace trainer::backend::cuda {
 namespace {
 
-constexpr std::size_t kMostInputs = 8;
-
 template <class From, class To, int N>
 __global__ void __launch_bounds__(kThreads)
     convert_kernel(const From* from, To* to, std::int64_t count) {
@@ -22,7 +20,7 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 struct Inputs {
-  const void* at[kMostInputs];
+  const void* at[kMaxSummands];
 };
 
 template <class T, int N>
@@ -32,7 +30,7 @@ __global__ void __launch_bounds__(kThreads)
   if (i >= count) return;
   float sum[N];
   load<N>(static_cast<const T*>(inputs.at[0]) + i, count - i, sum);
-  for (std::size_t k = 1; k < kMostInputs; ++k) {
+  for (std::size_t k = 1; k < kMaxSummands; ++k) {
     if (static_cast<int>(k) >= input_count) break;
     float v[N];
     load<N>(static_cast<const T*>(inputs.at[k]) + i, count - i, v);

@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -19,7 +20,9 @@ namespace trainer::backend::cuda {
 // Between float types, to nearest even; the same type copies.
 void convert(const void* from, DType from_type, void* to, DType to_type, std::int64_t count,
              cudaStream_t stream);
-// to = sum of the inputs in their order, 1 to 8 of them; `to` may be one of them.
+
+inline constexpr std::size_t kMaxSummands = 8;  // of one call of add()
+// to = sum of the inputs in their order, 1 to kMaxSummands of them; `to` may be one of them.
 void add(std::span<const void* const> from, void* to, DType type, std::int64_t count,
          cudaStream_t stream);
 // to += from, float32; with `assign` to = from.

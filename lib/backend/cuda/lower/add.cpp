@@ -3,12 +3,6 @@
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {
-namespace {
-
-// The number of inputs that the kernel adds at once.
-constexpr std::size_t kMaxInputs = 8;
-
-}  // namespace
 
 template <>
 void lower(const graph::Add&, Lowering& l) {
@@ -23,7 +17,7 @@ void lower(const graph::Add&, Lowering& l) {
     std::vector<const void*> from;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       from.push_back(c.at(inputs[i]));
-      if (from.size() < kMaxInputs && i + 1 < inputs.size()) continue;
+      if (from.size() < kMaxSummands && i + 1 < inputs.size()) continue;
       add(from, c.at(y.buffer), y.type, y.elements(), c.stream);
       from.assign(1, c.at(y.buffer));
     }
