@@ -108,7 +108,8 @@ def kill(job, draw, seconds):
         moment, pause = "since its start", draw.uniform(0, 0.3)
     else:
         moment, pause = "of training", draw.uniform(0, seconds)
-        chief.started.wait()
+        if not chief.started.wait(600):
+            raise SystemExit("the chief printed no start within 600 s:\n" + chief.error_text())
     if not job.runs_on(pause):
         return None
     culprit, survivor = draw.sample(job.workers, SIZE)

@@ -1,41 +1,21 @@
 #!/usr/bin/env python3
 """scripts/check_docs.py must name each kind of mistake, and accept the tree as it is."""
 
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from checked_tree import ROOT, CheckedTree
 
 
-class CheckDocs(unittest.TestCase):
+class CheckDocs(CheckedTree):
+    script = "scripts/check_docs.py"
+
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.root = pathlib.Path(temporary.name)
+        super().setUp()
         self.write("README.md", "# A\n\n[guide](configs/guide.md), [part](configs/guide.md#a-part), [here](#a)\n")
         self.write("configs/guide.md", "# Guide\n\n## A part\n\nRun `scripts/run.sh`:\n\n    scripts/run.sh x\n")
         self.write("scripts/run.sh", "")
         self.write("lib/decisions/base.md", "# base\n\n## One sum\n\nReason.\n")
         self.write("lib/base/sum.cpp", "// lib/decisions/base.md#one-sum gives the reason.\n")
-
-    def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    def check(self, root=None):
-        done = subprocess.run(
-            [sys.executable, ROOT / "scripts/check_docs.py", root or self.root], capture_output=True, text=True
-        )
-        return done.returncode, done.stderr
-
-    def fails(self, message):
-        code, text = self.check()
-        self.assertEqual(code, 1, text)
-        self.assertIn(message, text)
 
     def test_good_tree(self):
         self.assertEqual(self.check(), (0, ""))

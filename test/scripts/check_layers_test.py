@@ -1,13 +1,10 @@
 #!/usr/bin/env python3
 """scripts/check_layers.py must name each kind of violation, and accept the tree as it is."""
 
-import pathlib
-import subprocess
-import sys
-import tempfile
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+from checked_tree import ROOT, CheckedTree
+
 TABLE = """
 | folder | holds | may include |
 | --- | --- | --- |
@@ -19,32 +16,16 @@ TABLE = """
 """
 
 
-class CheckLayers(unittest.TestCase):
+class CheckLayers(CheckedTree):
+    script = "scripts/check_layers.py"
+
     def setUp(self):
-        temporary = tempfile.TemporaryDirectory()
-        self.addCleanup(temporary.cleanup)
-        self.root = pathlib.Path(temporary.name)
+        super().setUp()
         self.write("lib/README.md", TABLE)
         self.write("lib/base/error.h", "")
         self.write("lib/backend/cpu/conv.h", '#include "graph/op.h"\n#include "dnnl.hpp"\n')
         self.write("lib/graph/op.h", '#include "base/error.h"\n#include <vector>\n')
         self.write("lib/graph/CMakeLists.txt", "trainer_library(graph SOURCES op.cpp\n  DEPENDS base)\n")
-
-    def write(self, name, text):
-        path = self.root / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    def check(self, root=None):
-        done = subprocess.run(
-            [sys.executable, ROOT / "scripts/check_layers.py", root or self.root], capture_output=True, text=True
-        )
-        return done.returncode, done.stderr
-
-    def fails(self, message):
-        code, text = self.check()
-        self.assertEqual(code, 1, text)
-        self.assertIn(message, text)
 
     def test_good_tree(self):
         self.assertEqual(self.check(), (0, ""))
