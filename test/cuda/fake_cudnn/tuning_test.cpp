@@ -34,10 +34,10 @@ class NamedTimer final : public CandidateTimer {
   double seconds(const Candidate& candidate) override {
     names.push_back(candidate.name);
     std::vector<Workspace> blocks;
-    for (const std::int64_t bytes : candidate.bytes) blocks.emplace_back(bytes);
+    for (const auto& wanted : candidate.memory) blocks.emplace_back(wanted.bytes);
     std::vector<void*> memory;
     for (std::size_t i = 0; i < blocks.size(); ++i) {
-      memory.push_back(candidate.bytes[i] == 0 ? nullptr : blocks[i].data());
+      memory.push_back(candidate.memory[i].bytes == 0 ? nullptr : blocks[i].data());
     }
     candidate.run(memory, nullptr);
     for (Workspace& block : blocks) CHECK(block.is_kept_to());

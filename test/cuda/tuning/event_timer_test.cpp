@@ -4,11 +4,13 @@
 #include <doctest/doctest.h>
 
 #include <cstdlib>
+#include <set>
 
 #include "backend/cuda/plans/convolution.h"
 #include "backend/cuda/plans/matmul.h"
 #include "backend/cuda/runtime.h"
 #include "base/error.h"
+#include "base/half.h"
 #include "cuda/fake_cudnn/fake_cudnn.h"
 #include "cuda/fake_runtime/fake.h"
 
@@ -29,13 +31,14 @@ class FakeMachine {
 };
 
 Candidate kernel_of(double seconds) {
-  return {
-      "kernel", {1024, 0, 64}, [seconds](const std::vector<void*>& memory, cudaStream_t stream) {
-        CHECK(memory[0] != nullptr);
-        CHECK(memory[1] == nullptr);
-        const auto run = [at = memory[2]] { *static_cast<float*>(at) += 1; };
-        CHECK(fake::enqueue(stream, "kernel", run, seconds) == cudaSuccess);
-      }};
+  return {"kernel",
+          {{1024}, {}, {64}},
+          [seconds](const std::vector<void*>& memory, cudaStream_t stream) {
+            CHECK(memory[0] != nullptr);
+            CHECK(memory[1] == nullptr);
+            const auto run = [at = memory[2]] { *static_cast<float*>(at) += 1; };
+            CHECK(fake::enqueue(stream, "kernel", run, seconds) == cudaSuccess);
+          }};
 }
 
 // The first of several kernels waits for its launch.
@@ -53,6 +56,57 @@ TEST_CASE("a run's time is the device's, in every order of its work and on every
       }
     }
   }
+}
+
+TEST_CASE("event timer: the memory holds random numbers of its type") {
+  const FakeMachine machine;
+  constexpr std::size_t kCount = 100'000;
+  const auto timer = make_event_timer(0);
+  for (const DType type : {DType::kFloat32, DType::kBFloat16, DType::kFloat16}) {
+    CAPTURE(to_string(type));
+    Candidate candidate{"reader", {{static_cast<std::int64_t>(kCount * size_of(type)), type}}, {}};
+    double sum = 0, squares = 0;
+    candidate.run = [&](const std::vector<void*>& memory, cudaStream_t stream) {
+      const auto run = [&, at = memory[0]] {
+        sum = squares = 0;
+        for (std::size_t i = 0; i < kCount; ++i) {
+          const auto half = [&] { return static_cast<const std::uint16_t*>(at)[i]; };
+          const float value = type == DType::kFloat32    ? static_cast<const float*>(at)[i]
+                              : type == DType::kBFloat16 ? bfloat16_to_float(half())
+                                                         : float16_to_float(half());
+          sum += value;
+          squares += value * value;
+        }
+      };
+      CHECK(fake::enqueue(stream, "reader", run, 1e-3) == cudaSuccess);
+    };
+    timer->seconds(candidate);
+    // Uniform in [-1, 1): mean 0, variance 1/3.
+    CHECK(std::abs(sum / kCount) < 0.01);
+    CHECK(squares / kCount == doctest::Approx(1.0 / 3).epsilon(0.02));
+  }
+}
+
+TEST_CASE("event timer: small work finds nothing in the cache") {
+  const FakeMachine machine;
+  std::vector<void*> addresses;
+  Candidate candidate{"small", {{1024}}, {}};
+  candidate.run = [&](const std::vector<void*>& memory, cudaStream_t stream) {
+    addresses.push_back(memory[0]);
+    CHECK(fake::enqueue(
+              stream, "small", [] {}, 1e-3) == cudaSuccess);
+  };
+  make_event_timer(0)->seconds(candidate);
+  // The first run is not counted; each measurement has four.
+  REQUIRE(addresses.size() == 21);
+  for (std::size_t i = 1; i < addresses.size(); i += 4) {
+    CHECK(std::set<void*>(&addresses[i], &addresses[i] + 4).size() == 4);
+  }
+  // Work larger than twice the cache evicts itself.
+  addresses.clear();
+  candidate.memory = {{std::int64_t{101} << 20}};
+  make_event_timer(0)->seconds(candidate);
+  CHECK(std::set<void*>(addresses.begin(), addresses.end()).size() == 1);
 }
 
 TEST_CASE("a candidate that cannot run leaves nothing behind, and the next one can") {

@@ -212,8 +212,11 @@ class CudnnPlanner final : public ConvolutionPlanner {
     const std::int64_t y = p.n * p.window.output(p.h, 0) * p.window.output(p.w, 1) * p.out;
     const std::int64_t kernel = p.window.size[0] * p.window.size[1] * p.c / p.groups * p.out;
     return {convolution.describe(),
-            {p.n * p.h * p.w * p.c * element, kernel * element, y * element,
-             p.bias ? p.out * element : 0, convolution.workspace_bytes()},
+            {{p.n * p.h * p.w * p.c * element, p.type},
+             {kernel * element, p.type},
+             {y * element, p.type},
+             {p.bias ? p.out * element : 0, p.type},
+             {convolution.workspace_bytes()}},
             [&convolution](const std::vector<void*>& memory, cudaStream_t stream) {
               convolution.run(memory[0], memory[1], memory[2], memory[3], memory[4], stream);
             }};

@@ -7,8 +7,10 @@
 
 namespace trainer::backend::cuda {
 
-// Of a device that is here. The median of several runs, after one that is not counted. Memory is
-// taken for a candidate at a time and holds zeros.
+// Times on `device`, which must be present: the median of several measurements, after a run that is
+// not counted. The memory of a candidate is allocated for its measurement. It holds random numbers,
+// because a device computes faster on zeros, for which it needs less power, and is not in the L2
+// cache at the start of a run.
 std::unique_ptr<CandidateTimer> make_event_timer(int device);
 
 }  // namespace trainer::backend::cuda

@@ -329,16 +329,18 @@ class CublasPlanner final : public MatmulPlanner {
   }
 
   static Candidate candidate_of(CublasMatmul& product, const MatmulProblem& p) {
-    const auto bytes = [](std::int64_t count, DType type) {
-      return count * static_cast<std::int64_t>(size_of(type));
+    const auto values = [](std::int64_t count, DType type) {
+      return TunedMemory{count * static_cast<std::int64_t>(size_of(type)), type};
     };
-    return {
-        product.describe(),
-        {bytes(p.m * p.k, p.type), bytes(p.k * p.n, p.type), p.bias ? bytes(p.n, p.bias_type) : 0,
-         bytes(p.m * p.n, p.result), product.workspace_bytes()},
-        [&product](const std::vector<void*>& memory, cudaStream_t stream) {
-          product.run(memory[0], memory[1], memory[2], memory[3], memory[4], stream);
-        }};
+    return {product.describe(),
+            {values(p.m * p.k, p.type),
+             values(p.k * p.n, p.type),
+             values(p.bias ? p.n : 0, p.bias_type),
+             values(p.m * p.n, p.result),
+             {product.workspace_bytes()}},
+            [&product](const std::vector<void*>& memory, cudaStream_t stream) {
+              product.run(memory[0], memory[1], memory[2], memory[3], memory[4], stream);
+            }};
   }
 
   std::optional<Chosen> load(const std::string& key) const {

@@ -9,17 +9,25 @@
 #include <string>
 #include <vector>
 
+#include "base/types.h"
+
 namespace trainer::backend::cuda {
+
+// Device memory that a candidate works on.
+struct TunedMemory {
+  std::int64_t bytes = 0;        // 0: the candidate gets a null address
+  DType type = DType::kFloat32;  // of the random numbers in it
+};
 
 // A way to do the work.
 struct Candidate {
   std::string name;                 // "cudnn engine 17, tensor cores, 512 KiB"
-  std::vector<std::int64_t> bytes;  // of each memory that `run` gets an address of; 0: null
+  std::vector<TunedMemory> memory;  // that `run` gets the addresses of
   // Enqueues the work once. Addresses are multiples of 256.
   std::function<void(const std::vector<void*>& memory, cudaStream_t stream)> run;
 };
 
-// One a device.
+// Times candidates on one device.
 class CandidateTimer {
  public:
   virtual ~CandidateTimer() = default;
