@@ -24,29 +24,6 @@
 namespace trainer::backend::cuda {
 namespace {
 
-// The collectives that a device's work may wait in, asked by every host thread that waits for the
-// device.
-class PeerWatch {
- public:
-  void add(CudaCollective* collective) {
-    const std::lock_guard lock(mutex_);
-    collectives_.push_back(collective);
-  }
-  void remove(CudaCollective* collective) {
-    const std::lock_guard lock(mutex_);
-    std::erase(collectives_, collective);
-  }
-  // Throws what ended one of them.
-  void check() {
-    const std::lock_guard lock(mutex_);
-    for (CudaCollective* collective : collectives_) collective->check();
-  }
-
- private:
-  std::mutex mutex_;
-  std::vector<CudaCollective*> collectives_;
-};
-
 // The streams of a backend, for waits until all work is done.
 class StreamList {
  public:
@@ -109,7 +86,7 @@ Debugging debugging_from_environment() {
   return debugging;
 }
 
-Machine machine_of(int device, const DeviceOptions& options, WaitCheck wait_check) {
+Machine machine_of(int device, const DeviceOptions& options, std::shared_ptr<PeerWatch> peers) {
   Machine machine;
   machine.device = device;
   cudaDeviceProp properties{};
@@ -130,7 +107,7 @@ Machine machine_of(int device, const DeviceOptions& options, WaitCheck wait_chec
   }
   machine.convolutions = make_convolution_planner(planning);
   machine.matmuls = make_matmul_planner(products);
-  machine.wait_check = std::move(wait_check);
+  machine.peers = std::move(peers);
   machine.debugging = debugging_from_environment();
   return machine;
 }
@@ -173,24 +150,20 @@ class CudaBackend final : public Backend, public MemoryPlanner {
  public:
   CudaBackend(const GpuModel& model, const DeviceOptions& options)
       : timeout_(options.timeout),
-        watch_(std::make_shared<PeerWatch>()),
         streams_(std::make_shared<StreamList>()),
         machine_(planned_machine(model, options.plan_cache)) {}
   // Plans for the device of `other` by its planners.
   explicit CudaBackend(const CudaBackend& other)
       : timeout_(other.timeout_),
-        watch_(std::make_shared<PeerWatch>()),
         streams_(std::make_shared<StreamList>()),
         machine_(other.machine_) {
     machine_.device = kPlannedDevice;
-    machine_.wait_check = {};
+    machine_.peers = nullptr;
   }
   CudaBackend(int device, const DeviceOptions& options)
-      : timeout_(options.timeout),
-        watch_(std::make_shared<PeerWatch>()),
-        streams_(std::make_shared<StreamList>()) {
+      : timeout_(options.timeout), streams_(std::make_shared<StreamList>()) {
     const DeviceGuard guard(device);
-    machine_ = machine_of(device, options, [watch = watch_] { watch->check(); });
+    machine_ = machine_of(device, options, std::make_shared<PeerWatch>());
   }
 
   std::string describe() const override {
@@ -219,7 +192,7 @@ class CudaBackend final : public Backend, public MemoryPlanner {
   bool reads_host_memory() const override { return false; }
   std::unique_ptr<Stream> make_stream() override;
   std::unique_ptr<Event> make_event() override {
-    return std::make_unique<CudaEvent>(machine_.device, machine_.wait_check);
+    return std::make_unique<CudaEvent>(machine_.device, machine_.peers);
   }
   std::int64_t free_memory() const override {
     if (machine_.device == kPlannedDevice) return machine_.memory;
@@ -255,14 +228,15 @@ class CudaBackend final : public Backend, public MemoryPlanner {
     const DeviceGuard guard(machine_.device);
     std::unique_ptr<CudaCollective> collective =
         make_cuda_collective(ranks, machine_.device, timeout_);
-    watch_->add(collective.get());
-    collective->on_destroy = [watch = watch_, made = collective.get()] { watch->remove(made); };
+    machine_.peers->add(collective.get());
+    collective->on_destroy = [peers = machine_.peers, made = collective.get()] {
+      peers->remove(made);
+    };
     return collective;
   }
 
  private:
   std::chrono::milliseconds timeout_;
-  std::shared_ptr<PeerWatch> watch_;
   std::shared_ptr<StreamList> streams_;
   Machine machine_;
 };
@@ -270,8 +244,8 @@ class CudaBackend final : public Backend, public MemoryPlanner {
 // A stream that its backend's list knows as long as it lives.
 class ListedStream final : public CudaStream {
  public:
-  ListedStream(int device, WaitCheck check, std::shared_ptr<StreamList> list)
-      : CudaStream(device, std::move(check)), list_(std::move(list)) {
+  ListedStream(int device, std::shared_ptr<PeerWatch> peers, std::shared_ptr<StreamList> list)
+      : CudaStream(device, std::move(peers)), list_(std::move(list)) {
     list_->add(this);
   }
   ~ListedStream() override { list_->remove(this); }
@@ -281,7 +255,7 @@ class ListedStream final : public CudaStream {
 };
 
 std::unique_ptr<Stream> CudaBackend::make_stream() {
-  return std::make_unique<ListedStream>(machine_.device, machine_.wait_check, streams_);
+  return std::make_unique<ListedStream>(machine_.device, machine_.peers, streams_);
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ struct Machine {
   int driver = 0;            // 13000 is 13.0
   std::shared_ptr<ConvolutionPlanner> convolutions;
   std::shared_ptr<MatmulPlanner> matmuls;
-  WaitCheck wait_check;  // of all waits for the device
+  std::shared_ptr<PeerWatch> peers;  // of all waits for the device; null: it is not here
   Debugging debugging;
 };
 

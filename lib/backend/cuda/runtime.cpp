@@ -152,6 +152,14 @@ EventHandle create_event() {
   return EventHandle(event);
 }
 
+EventHandle create_blocking_event() {
+  if (current_device == kPlannedDevice) return nullptr;
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming | cudaEventBlockingSync),
+        "cudaEventCreateWithFlags");
+  return EventHandle(event);
+}
+
 EventHandle create_timing_event() {
   cudaEvent_t event = nullptr;
   check(cudaEventCreateWithFlags(&event, cudaEventDefault), "cudaEventCreateWithFlags");

@@ -3,8 +3,9 @@
 
 #include <cuda_runtime_api.h>
 
-#include <functional>
+#include <memory>
 
+#include "backend/cuda/collectives/peer_watch.h"
 #include "backend/cuda/kernels/step/clock.h"
 #include "backend/cuda/runtime.h"
 #include "backend/cuda/telemetry/gap_clock.h"
@@ -12,13 +13,11 @@
 
 namespace trainer::backend::cuda {
 
-// Called again and again while a host thread waits for a device, so that a wait for ranks that are
-// gone ends: throws then.
-using WaitCheck = std::function<void()>;
-
+// The waits of both classes block where `peers`, which may be null, need no watch, and otherwise
+// poll the device and check the peers in turn.
 class CudaEvent final : public Event {
  public:
-  CudaEvent(int device, WaitCheck check);
+  CudaEvent(int device, std::shared_ptr<PeerWatch> peers);
   bool done() const override;
   void wait() const override;
 
@@ -27,13 +26,13 @@ class CudaEvent final : public Event {
 
  private:
   int device_;
-  WaitCheck check_;
+  std::shared_ptr<PeerWatch> peers_;
   EventHandle event_;
 };
 
 class CudaStream : public Stream {
  public:
-  CudaStream(int device, WaitCheck check);
+  CudaStream(int device, std::shared_ptr<PeerWatch> peers);
   ~CudaStream() override;
 
   void upload(Span to, const void* from, std::size_t bytes) override;
@@ -57,8 +56,10 @@ class CudaStream : public Stream {
  private:
   void begin_uploads();
 
+  bool watches_peers() const { return peers_ && peers_->is_needed(); }
+
   int device_;
-  WaitCheck check_;
+  std::shared_ptr<PeerWatch> peers_;
   StreamHandle stream_;
   GapClock gap_clock_;
   Buffer clock_;

@@ -72,6 +72,23 @@ void check_all_done(const std::vector<Outcome>& outcomes) {
 
 }  // namespace
 
+TEST_CASE("CudaEvent and CudaStream: without other ranks a wait blocks and does not poll") {
+  const FakeMachine machine;
+  const DeviceGuard guard(0);
+  CudaStream stream(0, std::make_shared<PeerWatch>());
+  CudaEvent event(0, std::make_shared<PeerWatch>());
+  for (const char* poll : {"cudaEventQuery", "cudaStreamQuery"})
+    fake::fail(poll, 1, "cudaErrorUnknown");
+  bool ran = false;
+  CHECK(fake::enqueue(stream.handle(), "kernel", [&ran] { ran = true; }) == cudaSuccess);
+  stream.record(event);
+  event.wait();
+  CHECK(ran);
+  CHECK(fake::enqueue(stream.handle(), "kernel", [&ran] { ran = false; }) == cudaSuccess);
+  stream.synchronize();
+  CHECK_FALSE(ran);
+}
+
 TEST_CASE("a sum has the same bits on all ranks, in every order of the devices' work") {
   for (const Way& way : ways()) {
     CAPTURE(way.name);

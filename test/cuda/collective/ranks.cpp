@@ -16,7 +16,10 @@ namespace trainer::backend::cuda {
 Rank::Rank(cluster::Communicator& ranks, int gpu, std::chrono::milliseconds timeout)
     : device(gpu),
       collective(make_cuda_collective(ranks, gpu, timeout)),
-      stream(std::make_unique<CudaStream>(gpu, [this] { collective->check(); })) {}
+      peers(std::make_shared<PeerWatch>()),
+      stream(std::make_unique<CudaStream>(gpu, peers)) {
+  peers->add(collective.get());
+}
 
 float* Rank::upload(const std::vector<float>& values) {
   const Span span =

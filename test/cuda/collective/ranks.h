@@ -28,6 +28,7 @@ class Rank {
   int device;
   std::vector<Buffer> memory;  // freed when the stream's work is done
   std::unique_ptr<CudaCollective> collective;
+  std::shared_ptr<PeerWatch> peers;
   std::unique_ptr<CudaStream> stream;
 };
 

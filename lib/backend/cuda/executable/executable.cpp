@@ -53,7 +53,7 @@ CudaExecutable::CudaExecutable(const graph::Graph& graph, CudaVariables& variabl
   numbers_ = allocate_device(device, sizeof(StepNumbers));
   for (std::size_t i = 0; i < kScalarSlots; ++i) {
     scalar_slots_.push_back({allocate_pinned(sizeof(StepScalars), cudaHostAllocDefault),
-                             std::make_unique<CudaEvent>(device, machine.wait_check)});
+                             std::make_unique<CudaEvent>(device, machine.peers)});
   }
   StepState state{};
   state.loss_scale = state.gradients_scale = options.loss_scale.value;
