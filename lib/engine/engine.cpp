@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 
 #include "engine/compile_options.h"
 #include "optim/optim.h"
@@ -56,9 +57,21 @@ void Engine::abort(const std::string& reason) noexcept {
   if (statistics_) statistics_->abort(reason);
 }
 
-Engine::~Engine() {
+Engine::~Engine() { release_programs(); }
+
+void Engine::finish_uploads() noexcept {
+  try {
+    if (upload_stream_) upload_stream_->synchronize();
+  } catch (const std::exception&) {
+    // The failure of the launches is the error to report.
+  }
+}
+
+void Engine::release_programs() noexcept {
   upload_stream_.reset();
   stream_.reset();
+  evaluate_.reset();
+  train_.reset();
 }
 
 void Engine::allocate_calls() {

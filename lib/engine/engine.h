@@ -49,6 +49,12 @@ class Engine {
          Use use, const EngineGroup& group = {});
   // Waits for the work of the device, which uses the memory of this object.
   ~Engine();
+  // Waits until the device has read the batches of all launches, also after a failure.
+  void finish_uploads() noexcept;
+  // Waits for the device and frees the programs; only the destructor may follow. Engines whose
+  // collectives meet all release their programs before the first is destroyed, because the end of
+  // one communicator may wait until the graphs of all are gone.
+  void release_programs() noexcept;
 
   // As the functions of variable_values.h, of all variables.
   void initialise(std::uint64_t seed) { engine::initialise(*variables_, seed); }

@@ -161,7 +161,7 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
     });
   } catch (const backend::OutOfMemory& error) {
     if (use != Engine::Use::kTrain) throw;
-    engines_.clear();  // what they have allocated is free for the answer
+    close_engines();  // what they have allocated is free for the answer
     throw backend::OutOfMemory(explain_out_of_memory(model, config, backends_, error.what()));
   }
   launched_.resize(static_cast<std::size_t>(std::max(1, launches_in_flight())));
@@ -170,7 +170,14 @@ Replicas::Replicas(const graph::Graph& model, const config::Config& config,
   evaluated_losses_.resize(evaluated);
 }
 
-Replicas::~Replicas() = default;
+Replicas::~Replicas() { close_engines(); }
+
+void Replicas::close_engines() noexcept {
+  for (const auto& engine : engines_) {
+    if (engine) engine->release_programs();
+  }
+  engines_.clear();
+}
 
 EngineGroup Replicas::group_of(int replica, bool sync) {
   const auto r = static_cast<std::size_t>(replica);

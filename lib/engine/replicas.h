@@ -99,6 +99,10 @@ class Replicas {
   void launch(const HostBatch& batch, const backend::Scalars& scalars);
   // Waits for the oldest call whose result was not read.
   StepResult result();
+  // Waits until the devices have read the batches of all launches, also after a failure.
+  void finish_uploads() noexcept {
+    for (const auto& engine : engines_) engine->finish_uploads();
+  }
   // As Engine's, of all replicas together.
   std::optional<backend::StreamGaps> gaps();
   // How many calls may be launched before result() must be called; 1 where launch() blocks.
@@ -153,6 +157,7 @@ class Replicas {
   void check_equal();
 
  private:
+  void close_engines() noexcept;
   // Runs work(replica) on all replicas at once. After an error the object can only be destroyed.
   template <class Work>
   void run(const Work& work);

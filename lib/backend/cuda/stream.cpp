@@ -21,14 +21,21 @@ void reduce_timer_slack() {
   static_cast<void>(done);
 }
 
-// Waits until query() is no longer cudaErrorNotReady.
-template <class Query>
-void wait_until_ready(const Query& query, const PeerWatch& peers, const char* what) {
+// Waits until query() is no longer cudaErrorNotReady. When the peers fail, the work, which their
+// failure has ended, is waited for by block(): memory that it uses may be freed after the error.
+template <class Query, class Block>
+void wait_until_ready(const Query& query, const Block& block, const PeerWatch& peers,
+                      const char* what) {
   reduce_timer_slack();
   for (;;) {
     const cudaError_t status = query();
     // Also when all is done: the work of a group that has ended is done without its results.
-    peers.check();
+    try {
+      peers.check();
+    } catch (...) {
+      block();
+      throw;
+    }
     if (status != cudaErrorNotReady) return check(status, what);
     cudaGetLastError();
     std::this_thread::sleep_for(kStreamPollPause);
@@ -64,7 +71,8 @@ void CudaEvent::wait() const {
   if (!peers_ || !peers_->is_needed()) {
     return cuda::check(cudaEventSynchronize(event_.get()), "cudaEventSynchronize");
   }
-  wait_until_ready([&] { return cudaEventQuery(event_.get()); }, *peers_, "cudaEventQuery");
+  wait_until_ready([&] { return cudaEventQuery(event_.get()); },
+                   [&] { cudaEventSynchronize(event_.get()); }, *peers_, "cudaEventQuery");
 }
 
 CudaStream::CudaStream(int device, std::shared_ptr<PeerWatch> peers)
@@ -142,7 +150,8 @@ void CudaStream::synchronize() {
   if (!watches_peers()) {
     return cuda::check(cudaStreamSynchronize(stream_.get()), "cudaStreamSynchronize");
   }
-  wait_until_ready([&] { return cudaStreamQuery(stream_.get()); }, *peers_, "cudaStreamQuery");
+  wait_until_ready([&] { return cudaStreamQuery(stream_.get()); },
+                   [&] { cudaStreamSynchronize(stream_.get()); }, *peers_, "cudaStreamQuery");
 }
 
 }  // namespace trainer::backend::cuda

@@ -72,7 +72,8 @@ void SynchronousSteps::prepare_short_batch(std::int64_t end_batch) {
   job.engine.prepare(partition(all, group_.size(), group_.rank()).count, all);
 }
 
-// After an error, calls may still be in flight and read the feed's memory.
+// After an error, calls may still be in flight and read the feed's memory, also calls that only
+// some of the replicas have launched.
 void SynchronousSteps::close_feed() {
   for (; !calls_.empty(); calls_.pop_front()) {
     try {
@@ -81,6 +82,7 @@ void SynchronousSteps::close_feed() {
       // Only the first error is reported.
     }
   }
+  context_.job.engine.finish_uploads();
   steps_.clear();
   feed_.reset();
 }

@@ -8,7 +8,9 @@
 // whose calls of one communicator name several streams does not order these streams). Where the
 // guide leaves open whether ranks hear of another's abort, they do not. Destroying and aborting
 // return when the graphs that hold calls of the communicator are gone: NVIDIA's "CUDA Graph Best
-// Practice for PyTorch", "NCCL Communicator Destruction with Active CUDA Graphs".
+// Practice for PyTorch", "NCCL Communicator Destruction with Active CUDA Graphs". The last abort
+// among the ranks of a process also waits for the graphs of the others: NCCL 2.28.9 src/init.cc,
+// commReclaim, which then destroys all of them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -108,6 +110,7 @@ ncclResult_t init(Lock& lock, ncclComm_t* comm, int size, const ncclUniqueId& id
   made->device = current_device();
   made->blocking = !config || config->blocking != 0;
   made->group = group;
+  group->communicators.push_back(made);
   *comm = made.get();
   communicators().handles[made.get()] = made;
   w.changed();
@@ -155,8 +158,10 @@ ncclResult_t abort(Lock& lock, ncclComm_t handle) {
   comm->aborted = true;
   comm->deferred.clear();
   remove(comm);
+  const bool last = comm->group->left.size() == comm->group->devices.size();
   // Who destroys the graphs may have other things to do first.
-  run_patiently(lock, [comm] { return !comm->is_in_graphs(); });
+  run_patiently(
+      lock, [&comm, last] { return last ? !comm->group->any_in_graphs() : !comm->is_in_graphs(); });
   return injected;
 }
 
@@ -223,6 +228,13 @@ bool CommGroup::is_complete() {
 std::size_t CommGroup::ranks_here() const {
   return static_cast<std::size_t>(std::count_if(
       devices.begin(), devices.end(), [](const auto& d) { return d.second != kOtherProcess; }));
+}
+
+bool CommGroup::any_in_graphs() const {
+  return std::any_of(communicators.begin(), communicators.end(), [](const auto& weak) {
+    const CommPtr comm = weak.lock();
+    return comm && comm->is_in_graphs();
+  });
 }
 
 bool in_group() { return thread_group.depth > 0; }

@@ -51,9 +51,11 @@ struct CommGroup {
   std::map<int, int> devices;                          // of the ranks that joined
   std::set<int> left;                                  // ranks that destroyed or aborted theirs
   std::map<std::size_t, std::shared_ptr<Call>> calls;  // by number; some ranks are missing
+  std::vector<std::weak_ptr<ncclComm>> communicators;  // of the ranks of this process
   // Whether all ranks have joined; looks for those of other processes.
   bool is_complete();
   std::size_t ranks_here() const;
+  bool any_in_graphs() const;
   // Looks for what ranks of other processes have given to a call.
   void collect(Call& call) const;
 };

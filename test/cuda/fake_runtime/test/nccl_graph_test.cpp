@@ -126,6 +126,31 @@ TEST_CASE("fake NCCL graphs: an abort returns when the graphs of its communicato
   });
 }
 
+TEST_CASE("fake NCCL graphs: the last abort waits for the graphs of the other communicators") {
+  const FreshFake fake;
+  on_ranks_of_one_thread([](const Communicators& comms) {
+    TwoRanks ranks(comms);
+    const cudaGraphExec_t graph = ranks.capture(1);
+    const auto wait_until_aborted = [](ncclComm_t comm) {
+      ncclResult_t error = ncclSuccess;
+      while (ncclCommGetAsyncError(comm, &error) != ncclInvalidArgument) std::this_thread::yield();
+    };
+    std::thread first([&] { NCCL_CHECK(ncclCommAbort(comms[1])); });
+    wait_until_aborted(comms[1]);
+    std::atomic<bool> returned = false;
+    std::thread last([&] {
+      NCCL_CHECK(ncclCommAbort(comms[0]));  // has no graph of its own
+      returned = true;
+    });
+    wait_until_aborted(comms[0]);
+    for (int i = 0; i < 1000; ++i) CUDA_CHECK(cudaStreamSynchronize(ranks.streams[0]));
+    CHECK_FALSE(returned.load());
+    CUDA_CHECK(cudaGraphExecDestroy(graph));
+    first.join();
+    last.join();
+  });
+}
+
 TEST_CASE("fake NCCL graphs: destroying a communicator before its graphs is a deadlock") {
   const FreshFake fake("DEADLOCK_MS", "50");
   const ncclUniqueId id = unique_id();
