@@ -18,6 +18,7 @@
 #include "graph/ops/class_rank.h"
 #include "graph/ops/concat.h"
 #include "graph/ops/conv.h"
+#include "graph/ops/conv_max_pool.h"
 #include "graph/ops/dense.h"
 #include "graph/ops/dropout.h"
 #include "graph/ops/group_norm.h"

@@ -2,20 +2,12 @@
 
 #include "graph/contexts.h"
 #include "graph/op_text.h"
+#include "graph/ops/conv_shapes.h"
 
 namespace trainer::graph {
 namespace {
 
 std::string groups_text(std::int64_t count) { return count == 1 ? "" : concat("groups ", count); }
-
-// Two operations per weight and output pixel; `y` is the convolution's output.
-std::int64_t conv_flops(const Shape& kernel, const Shape& y) {
-  return 2 * kernel.elements() * y[1] * y[2];
-}
-
-Shape convolved(const Conv& op, const Shape& x, const Shape& kernel) {
-  return {kBatch, op.window.output(x[1], 0), op.window.output(x[2], 1), kernel[3]};
-}
 
 // Input 1 is a kernel for images of shape `x`.
 void expect_kernel(const ShapeContext& context, const Window& window, std::int64_t groups,
@@ -35,7 +27,17 @@ void expect_kernel(const ShapeContext& context, const Window& window, std::int64
   }
 }
 
-Typed convolve(const Conv& op, const ShapeContext& context, bool may_cut = false) {
+}  // namespace
+
+std::int64_t conv_flops(const Shape& kernel, const Shape& y) {
+  return 2 * kernel.elements() * y[1] * y[2];
+}
+
+Shape convolved(const Conv& op, const Shape& x, const Shape& kernel) {
+  return {kBatch, op.window.output(x[1], 0), op.window.output(x[2], 1), kernel[3]};
+}
+
+Typed convolve(const Conv& op, const ShapeContext& context, bool may_cut) {
   const Typed& x = image(context, 0);
   expect_kernel(context, op.window, op.groups, x.shape);
   const std::int64_t filters = context.inputs[1].shape[3];
@@ -49,15 +51,13 @@ Outputs weight_gradients(const Shape& kernel, bool bias) {
   return outputs;
 }
 
-}  // namespace
-
 std::string Conv::text() const {
   return words({window.text(), groups_text(groups), flag(bias, "bias"), activation.text()});
 }
 
 Outputs Conv::infer(const ShapeContext& context) const {
   expect_inputs(context, bias ? 3 : 2);
-  return {convolve(*this, context)};
+  return {convolve(*this, context, false)};
 }
 
 Gradients Conv::differentiate(GradientContext& context) const {
@@ -127,53 +127,6 @@ Outputs ConvBackwardWeights::infer(const ShapeContext& context) const {
 
 std::int64_t ConvBackwardWeights::flops(const NodeShapes& shapes) const {
   return conv_flops(kernel, shapes.input(1));
-}
-
-std::string ConvMaxPool::text() const { return conv.text() + ", pool " + pool.text(); }
-
-Outputs ConvMaxPool::infer(const ShapeContext& context) const {
-  expect_inputs(context, conv.bias ? 3 : 2);
-  const Typed convolved = convolve(conv, context, true);
-  const Shape pooled = slide_pool(context, pool, convolved.shape);
-  return {{pooled, convolved.type}, {pooled, DType::kUInt8}};
-}
-
-Gradients ConvMaxPool::differentiate(GradientContext& context) const {
-  Gradients gradients(context.node.inputs.size(), kNoValue);
-  if (context.dy() == kNoValue) return gradients;
-  if (context.wants(0)) no_gradient(context);
-  ConvMaxPoolBackwardWeights backward{conv, pool, context.shape_of(context.x(1))};
-  backward.conv.bias = conv.bias && context.wants(2);
-  if (context.wants(1) || backward.conv.bias) {
-    const auto made =
-        context.emit(backward, {context.x(0), context.dy(), context.y(0), context.y(1)});
-    gradients[1] = made[0];
-    if (backward.conv.bias) gradients[2] = made[1];
-  }
-  return gradients;
-}
-
-std::int64_t ConvMaxPool::flops(const NodeShapes& shapes) const {
-  return conv_flops(shapes.input(1), convolved(conv, shapes.input(0), shapes.input(1)));
-}
-
-std::string ConvMaxPoolBackwardWeights::text() const {
-  return conv.text() + ", pool " + pool.text();
-}
-
-Outputs ConvMaxPoolBackwardWeights::infer(const ShapeContext& context) const {
-  expect_inputs(context, 4);
-  const Typed& x = image(context, 0);
-  const Shape convolved = slide(context, conv.window, x.shape, kernel[3], true);
-  const Shape pooled = slide_pool(context, pool, convolved);
-  expect_shape(context, 1, pooled, "gradient of the output");
-  expect_shape(context, 2, pooled, "output");
-  expect_shape(context, 3, pooled, "index");
-  return weight_gradients(kernel, conv.bias);
-}
-
-std::int64_t ConvMaxPoolBackwardWeights::flops(const NodeShapes& shapes) const {
-  return conv_flops(kernel, convolved(conv, shapes.input(0), kernel));
 }
 
 }  // namespace trainer::graph

@@ -138,13 +138,4 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   });
 }
 
-template <>
-void lower(const graph::ConvMaxPool&, Lowering&) {
-  throw std::logic_error("conv_max_pool is not among the capabilities of CUDA devices");
-}
-template <>
-void lower(const graph::ConvMaxPoolBackwardWeights&, Lowering&) {
-  throw std::logic_error("conv_max_pool is not among the capabilities of CUDA devices");
-}
-
 }  // namespace trainer::backend::cuda
