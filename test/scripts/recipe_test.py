@@ -67,6 +67,9 @@ class Recipe(unittest.TestCase):
             self.assertEqual(recipe.files_naming(["Pool", r"pool\w*"], root=root), ["a/CMakeLists.txt", "a/one.cpp", "a/two.cpp"])
 
 
+LOWERINGS = {"cpu": "lib/backend/cpu/ops", "cuda": "lib/backend/cuda/lower"}  # by backend
+
+
 class FilesOfOps(unittest.TestCase):
     """An op is in the file of one name, whichever folder a reader looks in."""
 
@@ -82,11 +85,27 @@ class FilesOfOps(unittest.TestCase):
         listed = re.search(r"using Op =\s*std::variant<([^>]*)>", (ROOT / "lib/graph/op.h").read_text())
         return [op.strip() for op in listed.group(1).split(",")]
 
-    def test_cuda_lowers_each_op_in_the_file_of_its_name_in_graph(self):
+    def groups(self, backend):
+        text = (ROOT / f"lib/backend/{backend}/fuse/groups.h").read_text()
+        listed = re.search(r"using Group =\s*std::variant<([^>]*)>", text)
+        return [group.strip() for group in listed.group(1).split(",") if group.strip() != "SingleNode"]
+
+    def test_backends_lower_each_op_in_the_file_of_its_name_in_graph(self):
         structs = self.file_names("lib/graph/ops", ".h", r"^struct (\w+)")
-        lowered = self.file_names("lib/backend/cuda/lower", ".cpp", r"\blower\(const graph::(\w+)&")
         self.assertGreater(len(self.ops()), 40)
-        self.assertEqual({op: lowered.get(op) for op in self.ops()}, {op: structs[op] for op in self.ops()})
+        for folder in LOWERINGS.values():
+            with self.subTest(folder):
+                lowered = self.file_names(folder, ".cpp", r"^void lower\(const graph::(\w+)&.*{")
+                self.assertEqual({op: lowered.get(op) for op in self.ops()}, {op: structs[op] for op in self.ops()})
+
+    def test_backends_lower_each_fused_op_in_the_file_of_its_pattern(self):
+        for backend, folder in LOWERINGS.items():
+            with self.subTest(folder):
+                patterns = {path.stem for path in (ROOT / f"lib/backend/{backend}/fuse").glob("*.cpp")}
+                lowered = self.file_names(folder, ".cpp", r"^void lower\(const (\w+)&.*{")
+                self.assertEqual(set(lowered), set(self.groups(backend)))
+                # Batch norms have no pattern: those of other fused ops leave a part of them to their neighbours.
+                self.assertLessEqual(set(lowered.values()), patterns | {"partial_norm"})
 
 
 if __name__ == "__main__":

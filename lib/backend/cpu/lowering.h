@@ -238,60 +238,10 @@ class Lowering {
   std::vector<Step> steps_;
 };
 
-// One overload per group, in ops/.
-void lower(const SingleNode& group, Lowering& l);
-void lower(const PartialNorm& group, Lowering& l);
-void lower(const PartialInferenceNorm& group, Lowering& l);
-void lower(const PartialNormBackward& group, Lowering& l);
-void lower(const ResidualSum& group, Lowering& l);
-void lower(const ResidualGradient& group, Lowering& l);
-void lower(const DepthwiseChain& group, Lowering& l);
-void lower(const DepthwiseChainBackward& group, Lowering& l);
-void lower(const JointDense& group, Lowering& l);
-void lower(const JointDenseBackwardData& group, Lowering& l);
-void lower(const JointDenseBackwardWeights& group, Lowering& l);
-
-// One overload per op, in ops/.
-void lower(const graph::Preprocess& op, Lowering& l);
-void lower(const graph::Conv& op, Lowering& l);
-void lower(const graph::ConvBackwardData& op, Lowering& l);
-void lower(const graph::ConvBackwardWeights& op, Lowering& l);
-void lower(const graph::ConvMaxPool& op, Lowering& l);
-void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l);
-void lower(const graph::Dense& op, Lowering& l);
-void lower(const graph::DenseBackwardData& op, Lowering& l);
-void lower(const graph::DenseBackwardWeights& op, Lowering& l);
-void lower(const graph::Pool& op, Lowering& l);
-void lower(const graph::PoolBackward& op, Lowering& l);
-void lower(const graph::GlobalPool& op, Lowering& l);
-void lower(const graph::GlobalPoolBackward& op, Lowering& l);
-void lower(const graph::Activate& op, Lowering& l);
-void lower(const graph::ActivateBackward& op, Lowering& l);
-void lower(const graph::Softmax& op, Lowering& l);
-void lower(const graph::SoftmaxBackward& op, Lowering& l);
-void lower(const graph::BatchNorm& op, Lowering& l);
-void lower(const graph::BatchNormBackward& op, Lowering& l);
-void lower(const graph::UpdateStatistics& op, Lowering& l);
-void lower(const graph::BatchNormInference& op, Lowering& l);
-void lower(const graph::BatchNormInferenceBackward& op, Lowering& l);
-void lower(const graph::FoldBatchNorm& op, Lowering& l);
-void lower(const graph::Dropout& op, Lowering& l);
-void lower(const graph::GroupNorm& op, Lowering& l);
-void lower(const graph::GroupNormBackward& op, Lowering& l);
-void lower(const graph::Multiply& op, Lowering& l);
-void lower(const graph::AddBias& op, Lowering& l);
-void lower(const graph::SumProduct& op, Lowering& l);
-void lower(const graph::UpSample& op, Lowering& l);
-void lower(const graph::UpSampleBackward& op, Lowering& l);
-void lower(const graph::Add& op, Lowering& l);
-void lower(const graph::Concat& op, Lowering& l);
-void lower(const graph::Slice& op, Lowering& l);
-void lower(const graph::Reshape& op, Lowering& l);
-void lower(const graph::ZeroPad& op, Lowering& l);
-void lower(const graph::Crop& op, Lowering& l);
-void lower(const graph::Loss& op, Lowering& l);
-void lower(const graph::ClassRank& op, Lowering& l);
-void lower(const graph::L2Penalty& op, Lowering& l);
-void lower(const graph::Update& op, Lowering& l);
+// Lowers one op or one group of fuse/groups.h. Each op of graph::Op and each fused op has a
+// specialisation in the file of its name in ops/. There is no general definition, so that an op
+// without a specialisation does not link.
+template <class OpOrGroup>
+void lower(const OpOrGroup& op, Lowering& l);
 
 }  // namespace trainer::backend::cpu

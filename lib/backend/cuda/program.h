@@ -178,8 +178,8 @@ class Lowering {
 };
 
 // Lowers one op or one group of fuse/groups.h. Each op of graph::Op has a specialisation in the
-// file of its name in lower/, and each group has one in lower/residual.cpp. There is no general
-// definition, so that an op without a specialisation does not link.
+// file of its name in lower/, and each group has one in the file of its pattern's name. There is no
+// general definition, so that an op without a specialisation does not link.
 template <class OpOrGroup>
 void lower(const OpOrGroup& op, Lowering& l);
 

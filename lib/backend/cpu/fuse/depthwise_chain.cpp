@@ -6,7 +6,7 @@
 
 #include "backend/cpu/fuse/groups.h"
 #include "backend/cpu/lowering.h"
-#include "backend/cpu/ops/batch_norm.h"
+#include "backend/cpu/ops/norm_parts.h"
 #include "backend/fuse/pattern.h"
 
 namespace trainer::backend::cpu {

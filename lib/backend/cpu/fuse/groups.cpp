@@ -16,7 +16,7 @@ UnwrittenNorm Grouping::leave_output(int norm) {
   const graph::Node& node = graph().nodes[static_cast<std::size_t>(norm)];
   const bool training = std::holds_alternative<graph::BatchNorm>(node.op);
   ExtraId& coefficients = training ? change<PartialNorm>(norm).coefficients
-                                   : change<PartialInferenceNorm>(norm).coefficients;
+                                   : change<PartialNormInference>(norm).coefficients;
   if (coefficients == kNoExtra) coefficients = new_extra();
   return {&node, coefficients};
 }

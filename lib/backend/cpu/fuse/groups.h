@@ -37,7 +37,7 @@ struct PartialNorm {
 };
 
 // The coefficients of a batch norm with moving statistics, whose readers compute its output.
-struct PartialInferenceNorm {
+struct PartialNormInference {
   static constexpr char kName[] = "partial_batch_norm_inference";
   const graph::Node* node = nullptr;  // a BatchNormInference
   ExtraId coefficients = kNoExtra;
@@ -117,8 +117,8 @@ struct JointDenseBackwardWeights {
   JointLayer* layer = nullptr;
 };
 
-// The set is closed: a group without a lower() does not compile.
-using Group = std::variant<SingleNode, PartialNorm, PartialInferenceNorm, PartialNormBackward,
+// The set is closed: a group without a lower() does not link.
+using Group = std::variant<SingleNode, PartialNorm, PartialNormInference, PartialNormBackward,
                            ResidualSum, ResidualGradient, DepthwiseChain, DepthwiseChainBackward,
                            JointDense, JointDenseBackwardData, JointDenseBackwardWeights>;
 

@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "backend/cpu/gradients/reduction.h"
-#include "backend/cpu/lowering.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -230,8 +229,5 @@ void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
   run.ema = update == 1 ? 0 : op.ema;
   std::visit([&](const auto& rule) { apply(rule, kernels, run, update); }, op.rule);
 }
-
-// The update phase runs over flat buffers, not node by node.
-void lower(const graph::Update&, Lowering&) {}
 
 }  // namespace trainer::backend::cpu

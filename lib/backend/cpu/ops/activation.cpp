@@ -50,6 +50,7 @@ bool has_own_kernel(ActivationKind kind) {
 
 }  // namespace
 
+template <>
 void lower(const graph::Activate& op, Lowering& l) {
   if (has_own_kernel(op.activation.kind)) {
     // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
@@ -67,6 +68,7 @@ void lower(const graph::Activate& op, Lowering& l) {
   activate(l, op.activation, x, l.output(0, x.layout));
 }
 
+template <>
 void lower(const graph::ActivateBackward& op, Lowering& l) {
   if (has_own_kernel(op.activation.kind)) {
     const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);

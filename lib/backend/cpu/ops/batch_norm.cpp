@@ -1,94 +1,23 @@
 // Batch normalisation over the whole batch: the workers, and the ranks where there are several, add
 // their sums up before they normalise.
-#include "backend/cpu/ops/batch_norm.h"
-
-#include <algorithm>
 #include <cmath>
 
-#include "backend/cpu/ops/batch_statistics.h"
+#include "backend/cpu/ops/norm_gradient.h"
 
 namespace trainer::backend::cpu {
 
-void pad(const float* from, std::int64_t count, std::int64_t padded, float* to) {
-  std::copy(from, from + count, to);
-  std::fill(to + count, to + padded, 0.0f);
+// Both are defined in partial_norm.cpp.
+template <>
+void lower(const PartialNorm& group, Lowering& l);
+template <>
+void lower(const PartialNormBackward& group, Lowering& l);
+
+template <>
+void lower(const graph::BatchNorm&, Lowering& l) {
+  lower(PartialNorm{&l.node()}, l);
 }
 
-std::int64_t norm_rows_bytes(const Channels& ch, NormRows::Row rows) {
-  return rows * ch.padded * static_cast<std::int64_t>(sizeof(float));
-}
-
-NormRows norm_rows(Buffer buffer, const Channels& ch, const graph::Activation& activation) {
-  return {buffer, ch.padded, gate_of(activation), activation.alpha};
-}
-
-void fill_coefficients(const RunContext& c, const Channels& ch, const float* gamma,
-                       const float* beta, const float* mean, const NormRows& rows) {
-  pad(mean, ch.count, ch.padded, rows.row(c, NormRows::kMean));
-  pad(beta, beta != nullptr ? ch.count : 0, ch.padded, rows.row(c, NormRows::kB));
-  float* a = rows.row(c, NormRows::kA);
-  const float* inverse_std = rows.row(c, NormRows::kInverseStd);
-  std::fill(a, a + ch.padded, 0.0f);
-  for (std::int64_t k = 0; k < ch.count; ++k) a[k] = gamma[k] * inverse_std[k];
-}
-
-void BatchStatistics::finish(const RunContext& c) const {
-  combine_moments(c, {c.counted, moments.shift(c), moments.moments(c)}, channels, c.at<float>(mean),
-                  c.at<float>(inverse_std), epsilon);
-  pad(c.at<float>(inverse_std), channels.count, channels.padded,
-      rows.row(c, NormRows::kInverseStd));
-  fill_coefficients(c, channels, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean), rows);
-}
-
-BatchStatistics batch_statistics(const graph::Node& norm, const Channels& ch,
-                                 const MomentRows& moments, const NormRows& rows, Lowering& l) {
-  const auto place = [&](graph::ValueId id) { return l.value(id, Layout::kPlain).buffer; };
-  const auto result = [&](graph::ValueId id) { return l.result(id, Layout::kPlain).buffer; };
-  return {ch,
-          moments,
-          place(norm.inputs[1]),
-          place(norm.inputs[2]),
-          result(norm.outputs[1]),
-          result(norm.outputs[2]),
-          std::get<graph::BatchNorm>(norm.op).epsilon,
-          rows};
-}
-
-void MovingStatistics::fill(const RunContext& c) const {
-  const float* from = c.at<float>(variance);
-  float* inverse_std = rows.row(c, NormRows::kInverseStd);
-  for (std::int64_t k = 0; k < channels.count; ++k) {
-    inverse_std[k] = 1.0f / std::sqrt(from[k] + epsilon);
-  }
-  fill_coefficients(c, channels, c.at<float>(gamma), c.at<float>(beta), c.at<float>(mean), rows);
-}
-
-MovingStatistics moving_statistics(const graph::Node& norm, const Channels& ch,
-                                   const NormRows& rows, Lowering& l) {
-  const auto place = [&](std::size_t i) { return l.value(norm.inputs[i], Layout::kPlain).buffer; };
-  return {ch,       place(1), place(2),
-          place(3), place(4), std::get<graph::BatchNormInference>(norm.op).epsilon,
-          rows};
-}
-
-void activate_without_gate(Lowering& l, const graph::Activation& activation, const Operand& y) {
-  if (has_gate(activation)) return;
-  l.reuse(y.buffer);
-  activate(l, activation, y, y);
-}
-
-const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& backward) {
-  if (backward.inputs.size() < 6) return nullptr;
-  const int maker = graph.producer(backward.inputs[5]);
-  if (maker < 0) return nullptr;
-  const graph::Node& node = graph.nodes[static_cast<std::size_t>(maker)];
-  const bool is_norm = std::holds_alternative<graph::BatchNorm>(node.op) ||
-                       std::holds_alternative<graph::BatchNormInference>(node.op);
-  return is_norm && node.inputs[0] == backward.inputs[0] ? &node : nullptr;
-}
-
-void lower(const graph::BatchNorm&, Lowering& l) { lower(PartialNorm{&l.node()}, l); }
-
+template <>
 void lower(const graph::BatchNormInference& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked), y = l.output(0, Layout::kBlocked);
   const Channels ch = channels_of(x, l);
@@ -105,6 +34,7 @@ void lower(const graph::BatchNormInference& op, Lowering& l) {
   activate_without_gate(l, op.activation, y);
 }
 
+template <>
 void lower(const graph::UpdateStatistics& op, Lowering& l) {
   Buffer in[4];
   for (std::size_t i = 0; i < 4; ++i) in[i] = l.input(i, Layout::kPlain).buffer;
@@ -118,6 +48,66 @@ void lower(const graph::UpdateStatistics& op, Lowering& l) {
       moving_mean[k] = moving_mean[k] * momentum + mean[k] * (1 - momentum);
       moving_variance[k] = moving_variance[k] * momentum + variance * (1 - momentum);
     }
+  });
+}
+
+template <>
+void lower(const graph::BatchNormBackward&, Lowering& l) {
+  lower(PartialNormBackward{&l.node()}, l);
+}
+
+template <>
+void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
+  const Channels ch = channels_of(l.input(0, Layout::kBlocked), l);
+  const NormGradient b = norm_gradient(l, op.activation, op.epsilon, false,
+                                       {l.scratch(gradient_sums_bytes(ch)),
+                                        l.scratch(norm_rows_bytes(ch, NormRows::kBackwardRows))});
+  const Operand dx = norm_dx(l);
+  const std::int64_t block = l.machine().block;
+  with_type(b.x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
+      b.fill_norm(c);
+      take_gradient_sums(c, kernels, block, b);
+      b.finish_sums(c);
+      write_dx(c, kernels, block, b, c.at<T>(dx.buffer));
+    });
+  });
+}
+
+// The fold is done once, when parameters are bound.
+template <>
+void lower(const graph::FoldBatchNorm& op, Lowering& l) {
+  const std::size_t first = op.bias ? 2 : 1;  // of gamma, beta, mean, variance
+  const Shape kernel_shape = l.shape_of_input(0);
+  const std::int64_t channels = kernel_shape[kernel_shape.rank() - 1];
+  const std::int64_t rows = kernel_shape.elements() / channels;
+  const float* kernel = l.persistent(0);
+  const float* bias = op.bias ? l.persistent(1) : nullptr;
+  const float *gamma = l.persistent(first), *beta = l.persistent(first + 1),
+              *mean = l.persistent(first + 2), *variance = l.persistent(first + 3);
+  const double epsilon = static_cast<double>(op.epsilon);
+  const auto scale = [=](std::int64_t k) {
+    return static_cast<double>(gamma[k]) / std::sqrt(static_cast<double>(variance[k]) + epsilon);
+  };
+  l.prepare_output(0, [=](float* to) {
+    return [=] {
+      for (std::int64_t k = 0; k < channels; ++k) {
+        const double s = scale(k);
+        for (std::int64_t r = 0; r < rows; ++r) {
+          const std::int64_t i = r * channels + k;
+          to[i] = static_cast<float>(static_cast<double>(kernel[i]) * s);
+        }
+      }
+    };
+  });
+  l.prepare_output(1, [=](float* to) {
+    return [=] {
+      for (std::int64_t k = 0; k < channels; ++k) {
+        const double b = bias != nullptr ? static_cast<double>(bias[k]) : 0.0;
+        to[k] = static_cast<float>((b - static_cast<double>(mean[k])) * scale(k) +
+                                   static_cast<double>(beta[k]));
+      }
+    };
   });
 }
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "backend/cpu/ops/batch_norm.h"
+#include "backend/cpu/ops/norm_parts.h"
 
 namespace trainer::backend::cpu {
 

@@ -17,6 +17,7 @@ std::int32_t rank_of(const T* logits, std::int64_t classes, std::int64_t label) 
 
 }  // namespace
 
+template <>
 void lower(const graph::ClassRank& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Operand labels = l.input(1, Layout::kPlain);

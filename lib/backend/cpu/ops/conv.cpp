@@ -102,6 +102,7 @@ Shape output_shape(const graph::Window& window, const Shape& x, std::int64_t cha
 
 }  // namespace
 
+template <>
 void lower(const graph::Conv& op, Lowering& l) {
   const Operand x0 = l.input_as_is(0);
   const Shape kernel = l.shape_of_input(1);
@@ -129,6 +130,7 @@ void lower(const graph::Conv& op, Lowering& l) {
   dnnl_step(l, dnnl::convolution_forward(choice.descriptor), choice.descriptor, arguments);
 }
 
+template <>
 void lower(const graph::ConvBackwardData& op, Lowering& l) {
   const Operand dy0 = l.input_as_is(0);
   const Shape kernel = l.shape_of_input(1);
@@ -159,6 +161,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
              {DNNL_ARG_DIFF_SRC, choice.descriptor.diff_src_desc(), dx.buffer}});
 }
 
+template <>
 void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   const Operand x0 = l.input_as_is(0);
   const Operand dy0 = l.input_as_is(1);

@@ -30,6 +30,7 @@ StemShape stem_shape(const graph::Conv& conv, const Operand& x, const Shape& ker
 
 }  // namespace
 
+template <>
 void lower(const graph::ConvMaxPool& op, Lowering& l) {
   const Shape kernel = l.shape_of_input(1);
   const Operand x = l.input(0, Layout::kPlanar);
@@ -54,6 +55,7 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlanar);
   const Operand dy = l.input(1, Layout::kBlocked);

@@ -49,6 +49,7 @@ Buffer as_type(Lowering& l, const Operand& operand, DType type) {
 
 }  // namespace
 
+template <>
 void lower(const graph::Dense& op, Lowering& l) {
   const Shape kernel = l.shape_of_input(1);
   const Operand x = l.input(0, Layout::kPlain);
@@ -65,6 +66,7 @@ void lower(const graph::Dense& op, Lowering& l) {
   dnnl_step(l, dnnl::inner_product_forward(descriptor), descriptor, arguments);
 }
 
+template <>
 void lower(const graph::DenseBackwardData& op, Lowering& l) {
   const Shape kernel = l.shape_of_input(1);
   const DType type = l.type_of_output(0);
@@ -83,6 +85,7 @@ void lower(const graph::DenseBackwardData& op, Lowering& l) {
              {DNNL_ARG_DIFF_SRC, descriptor.diff_src_desc(), dx.buffer}});
 }
 
+template <>
 void lower(const graph::DenseBackwardWeights& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Buffer dy = as_type(l, l.input(1, Layout::kPlain), x.type);

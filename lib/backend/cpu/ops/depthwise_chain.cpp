@@ -2,7 +2,7 @@
 // rows of the norms' values in the L1 cache.
 #include <algorithm>
 
-#include "backend/cpu/ops/batch_norm_backward.h"
+#include "backend/cpu/ops/norm_gradient.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -40,6 +40,7 @@ void over_blocks(const RunContext& c, const DepthwiseShape& shape, float* scratc
 
 }  // namespace
 
+template <>
 void lower(const DepthwiseChain& group, Lowering& l) {
   const graph::Node& norm = *group.input.norm;
   const Operand x = l.value(norm.inputs[0], Layout::kBlocked);
@@ -65,6 +66,7 @@ void lower(const DepthwiseChain& group, Lowering& l) {
   });
 }
 
+template <>
 void lower(const DepthwiseChainBackward& group, Lowering& l) {
   const graph::Node &norm = *group.input.norm, &after = *group.after;
   const Operand x = l.value(norm.inputs[0], Layout::kBlocked);

@@ -12,6 +12,7 @@ simd::GroupShape group_shape(const Op& op, const Shape& x) {
 
 }  // namespace
 
+template <>
 void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Buffer gamma = l.input(1, Layout::kPlain).buffer, beta = l.input(2, Layout::kPlain).buffer;
@@ -24,6 +25,7 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
   const Buffer gamma = l.input(2, Layout::kPlain).buffer;

@@ -58,6 +58,7 @@ void sum_rows(const float* rows, std::int64_t samples, std::int64_t units, Slice
 
 }  // namespace
 
+template <>
 void lower(const JointDense& group, Lowering& l) {
   const auto& op = std::get<graph::Dense>(group.node->op);
   JointLayer& layer = *group.layer;
@@ -85,6 +86,7 @@ void lower(const JointDense& group, Lowering& l) {
   }
 }
 
+template <>
 void lower(const JointDenseBackwardData& group, Lowering& l) {
   JointLayer& layer = *group.layer;
   const Buffer dy = l.input(0, Layout::kPlain).buffer;
@@ -103,6 +105,7 @@ void lower(const JointDenseBackwardData& group, Lowering& l) {
   });
 }
 
+template <>
 void lower(const JointDenseBackwardWeights& group, Lowering& l) {
   const auto& op = std::get<graph::DenseBackwardWeights>(group.node->op);
   JointLayer& layer = *group.layer;

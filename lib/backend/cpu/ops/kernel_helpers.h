@@ -33,6 +33,9 @@ inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& 
 inline float as_float(float x) { return x; }
 inline float as_float(simd::BFloat16 x) { return bfloat16_to_float(x.bits); }
 
+inline void assign(float& to, float x) { to = x; }
+inline void assign(simd::BFloat16& to, float x) { to.bits = float_to_bfloat16(x); }
+
 // Input i, a parameter, as [rows, channels padded with zeros], packed once an update.
 inline Buffer padded_rows(Lowering& l, std::size_t input, std::int64_t channels,
                           std::int64_t padded) {

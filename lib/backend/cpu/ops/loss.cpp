@@ -1,4 +1,4 @@
-// Losses with their gradients, softmax as a layer, and the L2 penalty: rows of a few numbers.
+// Losses with their gradients.
 #include <algorithm>
 #include <cmath>
 
@@ -6,13 +6,6 @@
 
 namespace trainer::backend::cpu {
 namespace {
-
-void assign(float& to, float x) { to = x; }
-void assign(simd::BFloat16& to, float x) {
-  std::uint32_t bits;
-  __builtin_memcpy(&bits, &x, 4);
-  to.bits = static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-}
 
 // The targets of one sample, from a class index or from numbers, smoothed as Keras does.
 struct Targets {
@@ -150,6 +143,7 @@ float mean_squared_error(const T* x, T* dx, const Targets& t, std::int64_t s, co
 
 }  // namespace
 
+template <>
 void lower(const graph::Loss& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlain);
   const Operand labels = l.input(1, Layout::kPlain);
@@ -180,57 +174,6 @@ void lower(const graph::Loss& op, Lowering& l) {
                                             targets, s, op, weight * scale);
       }
     });
-  });
-}
-
-void lower(const graph::Softmax&, Lowering& l) {
-  const Operand x = l.input(0, Layout::kPlain);
-  const Operand y = l.output(0, Layout::kPlain);
-  const std::int64_t n = x.c(), rows = x.shape.elements() / n;
-  with_type(x.type, [&]<class T>() {
-    l.step("rows", [=](const RunContext& c) {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const T* in = c.at<T>(x.buffer) + r * n;
-        T* out = c.at<T>(y.buffer) + r * n;
-        float most = as_float(in[0]), sum = 0;
-        for (std::int64_t i = 1; i < n; ++i) most = std::max(most, as_float(in[i]));
-        for (std::int64_t i = 0; i < n; ++i) sum += std::exp(as_float(in[i]) - most);
-        for (std::int64_t i = 0; i < n; ++i) assign(out[i], std::exp(as_float(in[i]) - most) / sum);
-      }
-    });
-  });
-}
-
-void lower(const graph::SoftmaxBackward&, Lowering& l) {
-  const Operand y = l.input(0, Layout::kPlain);
-  const Operand dy = l.input(1, Layout::kPlain);
-  const Operand dx = l.output(0, Layout::kPlain);
-  const std::int64_t n = y.c(), rows = y.shape.elements() / n;
-  with_type(y.type, [&]<class T>() {
-    l.step("rows", [=](const RunContext& c) {
-      for (std::int64_t r = 0; r < rows; ++r) {
-        const T *p = c.at<T>(y.buffer) + r * n, *g = c.at<T>(dy.buffer) + r * n;
-        T* out = c.at<T>(dx.buffer) + r * n;
-        float dot = 0;
-        for (std::int64_t i = 0; i < n; ++i) dot += as_float(p[i]) * as_float(g[i]);
-        for (std::int64_t i = 0; i < n; ++i)
-          assign(out[i], as_float(p[i]) * (as_float(g[i]) - dot));
-      }
-    });
-  });
-}
-
-void lower(const graph::L2Penalty& op, Lowering& l) {
-  const Buffer w = l.input(0, Layout::kPlain).buffer;
-  const Buffer y = l.output(0, Layout::kPlain).buffer;
-  const std::int64_t count = l.shape_of_input(0).elements();
-  const double squares = static_cast<double>(op.factor), absolutes = static_cast<double>(op.l1);
-  l.step(l.kernels().name, [=, &kernels = l.kernels()](const RunContext& c) {
-    const float* from = c.at<float>(w);
-    double sum = 0;
-    if (c.first && squares != 0) sum += squares * kernels.sum_of_squares(from, count);
-    if (c.first && absolutes != 0) sum += absolutes * kernels.sum_of_absolutes(from, count);
-    *c.at<float>(y) = static_cast<float>(sum);
   });
 }
 

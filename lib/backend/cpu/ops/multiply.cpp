@@ -1,10 +1,10 @@
-// Products and sums with a factor or bias that is repeated.
+// Products with a factor that is repeated, and their sums.
 #include "backend/cpu/ops/kernel_helpers.h"
 
 namespace trainer::backend::cpu {
 namespace {
 
-// How a factor or bias of shape `part` is repeated over x: [outer, rows, width] and [outer, width].
+// How a factor of shape `part` is repeated over x: [outer, rows, width] and [outer, width].
 struct Repeated {
   std::int64_t outer, rows, width;
 };
@@ -26,6 +26,7 @@ Repeated trailing(const Shape& x, const Shape& part) {
 
 }  // namespace
 
+template <>
 void lower(const graph::Multiply&, Lowering& l) {
   const Shape shape = l.shape_of_input(0), part = l.shape_of_input(1);
   const bool channels = is_of_channels(shape, part);
@@ -52,17 +53,7 @@ void lower(const graph::Multiply&, Lowering& l) {
   });
 }
 
-void lower(const graph::AddBias&, Lowering& l) {
-  const Operand x = l.input(0, Layout::kPlain), bias = l.input(1, Layout::kPlain);
-  const Operand y = l.output(0, Layout::kPlain);
-  const Repeated r = trailing(x.shape, bias.shape);
-  with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).add_bias](const RunContext& c) {
-      run(c.at<T>(x.buffer), c.at<float>(bias.buffer), c.at<T>(y.buffer), r.rows, r.width);
-    });
-  });
-}
-
+template <>
 void lower(const graph::SumProduct& op, Lowering& l) {
   const Shape shape = l.shape_of_input(0);
   const Shape part = op.shape.batched() ? op.shape.with_batch(l.samples()) : op.shape;

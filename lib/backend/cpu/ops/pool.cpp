@@ -53,6 +53,7 @@ void over_global_pools(const RunContext& c, const PlaneShape& all, std::int64_t 
 
 }  // namespace
 
+template <>
 void lower(const graph::Pool& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
@@ -80,6 +81,7 @@ void lower(const graph::Pool& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::PoolBackward& op, Lowering& l) {
   Operand dy = l.input(0, Layout::kBlocked);
   const bool max = op.kind == Pool::Kind::kMax;
@@ -129,6 +131,7 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::GlobalPool& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
@@ -146,6 +149,7 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const bool max = op.kind == Pool::Kind::kMax;

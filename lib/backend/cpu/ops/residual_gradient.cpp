@@ -2,7 +2,7 @@
 // Finite values have the same bits as those of separate steps.
 #include <algorithm>
 
-#include "backend/cpu/ops/batch_norm_backward.h"
+#include "backend/cpu/ops/norm_gradient.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -24,6 +24,7 @@ NormSums norm_sums(const ResidualGradient& group, const Channels& ch, Lowering& 
 
 }  // namespace
 
+template <>
 void lower(const ResidualGradient& group, Lowering& l) {
   const auto& op = std::get<graph::ActivateBackward>(group.node->op);
   const Operand saved = l.input(0, Layout::kBlocked);

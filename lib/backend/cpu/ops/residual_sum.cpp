@@ -1,6 +1,6 @@
 // The sum at the end of a residual block, of one or two norms whose outputs no step writes. Finite
 // values have the same bits as those of separate steps.
-#include "backend/cpu/ops/batch_norm.h"
+#include "backend/cpu/ops/norm_parts.h"
 
 namespace trainer::backend::cpu {
 namespace {
@@ -19,6 +19,7 @@ NormTerm norm_term(const UnwrittenNorm& term, const graph::Activation& activatio
 
 }  // namespace
 
+template <>
 void lower(const ResidualSum& group, Lowering& l) {
   const NormTerm first = norm_term(group.norm, group.activation, l);
   const bool both = group.other_norm.norm != nullptr;

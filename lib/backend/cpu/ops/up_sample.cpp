@@ -64,6 +64,7 @@ std::shared_ptr<const Tables> tables_of(const Op& op, const Shape& x, const Lowe
 
 }  // namespace
 
+template <>
 void lower(const graph::UpSample& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
@@ -75,6 +76,7 @@ void lower(const graph::UpSample& op, Lowering& l) {
   });
 }
 
+template <>
 void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const Operand dx = l.output(0, Layout::kBlocked);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "backend/cpu/ops/batch_norm.h"
+#include "backend/cpu/ops/norm_parts.h"
 
 namespace trainer::backend::cpu {
 

@@ -1,4 +1,4 @@
-#include "backend/cpu/ops/batch_norm_backward.h"
+#include "backend/cpu/ops/norm_gradient.h"
 
 #include <cmath>
 
@@ -93,27 +93,6 @@ void NormGradient::finish_sums(const RunContext& c) const {
     r[k] = static_cast<float>(-static_cast<double>(p[k]) * all.sum_g / n);
   };
   combine_sums(c, {c.counted, own}, channels.count, std::ref(take));
-}
-
-void lower(const graph::BatchNormBackward&, Lowering& l) {
-  lower(PartialNormBackward{&l.node()}, l);
-}
-
-void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
-  const Channels ch = channels_of(l.input(0, Layout::kBlocked), l);
-  const NormGradient b = norm_gradient(l, op.activation, op.epsilon, false,
-                                       {l.scratch(gradient_sums_bytes(ch)),
-                                        l.scratch(norm_rows_bytes(ch, NormRows::kBackwardRows))});
-  const Operand dx = norm_dx(l);
-  const std::int64_t block = l.machine().block;
-  with_type(b.x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
-      b.fill_norm(c);
-      take_gradient_sums(c, kernels, block, b);
-      b.finish_sums(c);
-      write_dx(c, kernels, block, b, c.at<T>(dx.buffer));
-    });
-  });
 }
 
 }  // namespace trainer::backend::cpu

@@ -1,0 +1,60 @@
+#include <algorithm>
+
+#include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// Draws one factor a unit, then multiplies. A factor of a sample is repeated for all its elements.
+void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain);
+  const Operand y = l.output(0, Layout::kPlain);
+  const std::int64_t samples = x.n(), elements = x.shape.elements() / samples;
+  const std::int64_t units = op.unit == graph::Dropout::Unit::kChannel ? x.c() : 1;
+  const auto floats = [](std::int64_t count) {
+    return count * static_cast<std::int64_t>(sizeof(float));
+  };
+  const Buffer ones = l.scratch(floats(samples * units));
+  const Buffer factors = l.scratch(floats(samples * units));
+  const Buffer repeated = l.scratch(floats(elements));
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, draw = l.kernels().f32.dropout,
+                              multiply = typed<T>(l).multiply_f32](const RunContext& c) {
+      float *one = c.at<float>(ones), *factor = c.at<float>(factors);
+      std::fill_n(one, c.samples * units, 1.0f);
+      draw(one, factor, c.samples, units, op.rate, op.seed, op.layer, c.scalars->update,
+           c.first_sample);
+      for (std::int64_t s = 0; s < c.samples; ++s) {
+        const float* from = factor + s * units;
+        const std::int64_t width = units > 1 ? units : elements;
+        float* to = c.at<float>(repeated);
+        for (std::int64_t i = 0; i < width; ++i) to[i] = from[units > 1 ? i : 0];
+        multiply(c.at<T>(x.buffer) + s * elements, to, c.at<T>(y.buffer) + s * elements,
+                 elements / width, width);
+      }
+    });
+  });
+}
+
+}  // namespace
+
+// In plain layout, so that an element's draw does not depend on the machine's block size.
+template <>
+void lower(const graph::Dropout& op, Lowering& l) {
+  if (op.unit != graph::Dropout::Unit::kElement) return lower_dropped_units(op, l);
+  const Operand x = l.input(0, Layout::kPlain);
+  const Operand y = l.output(0, Layout::kPlain);
+  const std::int64_t elements = x.shape.elements() / x.n();
+  with_type(x.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, run = typed<T>(l).dropout](const RunContext& c) {
+      over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
+        run(c.at<T>(x.buffer) + first * elements, c.at<T>(y.buffer) + first * elements, count,
+            elements, op.rate, op.seed, op.layer, c.scalars->update,
+            c.first_sample + static_cast<std::uint64_t>(first));
+      });
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

@@ -1,0 +1,35 @@
+#include "backend/cpu/ops/kernel_helpers.h"
+#include "backend/cpu/ops/thread_parts.h"
+
+namespace trainer::backend::cpu {
+
+template <>
+void lower(const graph::Preprocess& op, Lowering& l) {
+  const Operand x = l.input(0, Layout::kPlain);
+  const Operand y = l.output(0, Layout::kPlanar);
+  const std::int64_t channels = x.c(), pixels = x.shape.elements() / (x.n() * channels);
+  std::vector<float> a, b;
+  for (std::int64_t c = 0; c < channels; ++c) {
+    const auto i = static_cast<std::size_t>(c);
+    a.push_back(op.scale / op.std[i]);
+    b.push_back(-op.mean[i] / op.std[i]);
+  }
+  const bool reverse = op.reverse_channels;
+  with_type(y.type, [&]<class T>() {
+    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
+      over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
+        const std::int64_t at = first * pixels * channels;
+        T* to = c.at<T>(y.buffer) + at;
+        if (x.type == DType::kUInt8) {
+          kernels.preprocess_u8(c.at<std::uint8_t>(x.buffer) + at, to, count, pixels, channels,
+                                reverse, a.data(), b.data());
+        } else {
+          kernels.preprocess_f32(c.at<float>(x.buffer) + at, to, count, pixels, channels, reverse,
+                                 a.data(), b.data());
+        }
+      });
+    });
+  });
+}
+
+}  // namespace trainer::backend::cpu

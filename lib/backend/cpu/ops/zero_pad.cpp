@@ -1,0 +1,51 @@
+#include <cstring>
+
+#include "backend/cpu/lowering.h"
+
+namespace trainer::backend::cpu {
+namespace {
+
+// Copies the window of `small` at (top, left) between a small and a large image of the same planes.
+void lower_rectangle(Lowering& l, std::int64_t top, std::int64_t left, bool enlarge) {
+  Operand x = l.input_as_is(0);
+  if (x.layout == Layout::kPlain && x.c() > 4) x = l.input(0, Layout::kBlocked);
+  const Operand y = l.output(0, x.layout);
+  const Operand& small = enlarge ? x : y;
+  const Operand& large = enlarge ? y : x;
+  const std::int64_t block = l.machine().block;
+  const std::int64_t planes = x.layout == Layout::kPlain    ? x.n()
+                              : x.layout == Layout::kPlanar ? x.n() * x.c()
+                                                            : x.n() * ((x.c() + block - 1) / block);
+  const std::int64_t inner = (x.layout == Layout::kPlain    ? x.c()
+                              : x.layout == Layout::kPlanar ? 1
+                                                            : block) *
+                             static_cast<std::int64_t>(size_of(x.type));
+  const std::int64_t row = small.w() * inner, large_row = large.w() * inner;
+  const std::int64_t small_h = small.h(), large_h = large.h();
+  l.step("copy", [=](const RunContext& c) {
+    char* s = c.at<char>(enlarge ? x.buffer : y.buffer);
+    char* b = c.at<char>(enlarge ? y.buffer : x.buffer);
+    if (enlarge) std::memset(b, 0, static_cast<std::size_t>(planes * large_h * large_row));
+    for (std::int64_t p = 0; p < planes; ++p) {
+      for (std::int64_t i = 0; i < small_h; ++i) {
+        char* at = b + (p * large_h + i + top) * large_row + left * inner;
+        char* in = s + (p * small_h + i) * row;
+        std::memcpy(enlarge ? at : in, enlarge ? in : at, static_cast<std::size_t>(row));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void lower(const graph::ZeroPad& op, Lowering& l) {
+  lower_rectangle(l, op.top, op.left, true);
+}
+
+template <>
+void lower(const graph::Crop& op, Lowering& l) {
+  lower_rectangle(l, op.top, op.left, false);
+}
+
+}  // namespace trainer::backend::cpu
