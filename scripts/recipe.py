@@ -15,16 +15,17 @@ EXPECTED = {".txt", ".py", ".json"}  # of test/: lists of sources, expected text
 
 # By the row's first words: an existing example, as patterns for the words that stand for it (identifiers, and the names
 # of its own files, which a CMakeLists.txt lists), and where they count. A config key may be read anywhere, so that only
-# the files that declare and check it are fixed.
+# the files that declare and check it are fixed. An op is also used by layers, whose files are those of the row "layer".
 EXAMPLES = {
     "layer": (["SeparableConvLayer"], "lib"),
-    "op": (["UpSample(Backward|Shape)?", r"up_sample\w*"], "lib"),
-    "fused op": (["DepthwiseChain", "fuse_depthwise_chains", r"depthwise_chain\w*"], "lib"),
+    "op": (["UpSample(Backward|Shape|Kernels)?", r"up_sample\w*"], "lib"),
+    "fused op": (["DepthwiseChain(Kernels)?", "fuse_depthwise_chains", r"depthwise_chain\w*"], "lib"),
     "data format": (["kNpz", r"npz\.cpp"], "lib"),
-    "optimizer": (["RmsProp", "RmsPropRule", "rms_prop"], "lib"),
+    "optimizer": (["k?RmsProp", "RmsPropRule", "rms_prop", "RMS_PROP"], "lib"),
     "hook": (["make_early_stop_hook", r"early_stop\.cpp"], "lib"),
     "config key": (["label_smoothing"], "lib/config"),
 }
+USES = {"op": {"model/layers.cpp"}}  # files of other rows that name the example, in lib
 
 
 def files_naming(patterns, folder="lib", root=ROOT, suffixes=frozenset(SOURCES)):
@@ -37,6 +38,12 @@ def files_naming(patterns, folder="lib", root=ROOT, suffixes=frozenset(SOURCES))
     )
 
 
+def files_of(kind, root=ROOT):
+    """The files of lib/ that adding another one of this kind touches."""
+    patterns, folder = EXAMPLES[kind]
+    return [path for path in files_naming(patterns, folder, root) if path not in USES.get(kind, ())]
+
+
 def print_files(title, files):
     print(f"{title}: {len(files)} files", *files, sep="\n  ")
 
@@ -46,7 +53,7 @@ def main():
         print(*files_naming(sys.argv[1:]), sep="\n")
         return
     for kind, (patterns, folder) in EXAMPLES.items():
-        print_files(f"{kind}, as {patterns[0]}, in {folder}", files_naming(patterns, folder))
+        print_files(f"{kind}, as {patterns[0]}, in {folder}", files_of(kind))
         if folder == "lib":
             print_files("  in test", files_naming(patterns, "test", suffixes=SOURCES | EXPECTED))
 

@@ -360,34 +360,17 @@ class Writer {
     set(emit("Pad", {name(in(0)), integers(pads)}));
   }
 
-  // Not in a forward graph of model's, which the loss ends.
   [[noreturn]] void refuse() const {
     throw ConfigError(
         at().loc, concat(at().name, ": ", graph::name_of(at().op), " cannot be exported to ONNX"));
   }
+  // Gradients and other ops that the graph of a model does not have before its loss.
+  template <class Op>
+  void add(const Op&) {
+    refuse();
+  }
   void add(const graph::Loss&) {}
   void add(const graph::UpdateStatistics&) {}
-  void add(const graph::Slice&) { refuse(); }
-  void add(const graph::Crop&) { refuse(); }
-  void add(const graph::BatchNormInference&) { refuse(); }
-  void add(const graph::FoldBatchNorm&) { refuse(); }
-  void add(const graph::SumProduct&) { refuse(); }
-  void add(const graph::GroupNormBackward&) { refuse(); }
-  void add(const graph::UpSampleBackward&) { refuse(); }
-  void add(const graph::ConvBackwardWeights&) { refuse(); }
-  void add(const graph::ConvMaxPool&) { refuse(); }
-  void add(const graph::ConvMaxPoolBackwardWeights&) { refuse(); }
-  void add(const graph::DenseBackwardData&) { refuse(); }
-  void add(const graph::DenseBackwardWeights&) { refuse(); }
-  void add(const graph::PoolBackward&) { refuse(); }
-  void add(const graph::GlobalPoolBackward&) { refuse(); }
-  void add(const graph::ActivateBackward&) { refuse(); }
-  void add(const graph::SoftmaxBackward&) { refuse(); }
-  void add(const graph::BatchNormBackward&) { refuse(); }
-  void add(const graph::BatchNormInferenceBackward&) { refuse(); }
-  void add(const graph::ClassRank&) { refuse(); }
-  void add(const graph::L2Penalty&) { refuse(); }
-  void add(const graph::Update&) { refuse(); }
 
   const graph::Graph& graph_;
   const PersistentTensors& tensors_;

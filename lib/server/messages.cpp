@@ -2,6 +2,8 @@
 
 #include <sstream>
 #include <stdexcept>
+#include <type_traits>
+#include <variant>
 
 #include "base/error.h"
 
@@ -10,65 +12,51 @@ namespace {
 
 using backend::FlatBuffer;
 
-void set_rule(const graph::SgdRule& rule, proto::Segment& message) {
-  message.set_rule(proto::Segment::SGD);
-  message.add_numbers(rule.momentum);
-  message.set_flag(rule.nesterov);
-}
-
-void set_rule(const graph::RmsPropRule& rule, proto::Segment& message) {
-  message.set_rule(proto::Segment::RMS_PROP);
-  for (const float number : {rule.rho, rule.momentum, rule.epsilon}) message.add_numbers(number);
-  message.set_flag(rule.centered);
-}
-
-void set_rule(const graph::AdamRule& rule, proto::Segment& message) {
-  message.set_rule(proto::Segment::ADAM);
-  for (const float number : {rule.beta_1, rule.beta_2, rule.epsilon}) message.add_numbers(number);
-  message.set_flag(rule.amsgrad);
-}
-
-void set_rule(const graph::NadamRule& rule, proto::Segment& message) {
-  message.set_rule(proto::Segment::NADAM);
-  for (const float number : {rule.beta_1, rule.beta_2, rule.epsilon}) message.add_numbers(number);
-}
-
-void set_rule(const graph::AdagradRule& rule, proto::Segment& message) {
-  message.set_rule(proto::Segment::ADAGRAD);
-  for (const float number : {rule.initial, rule.epsilon}) message.add_numbers(number);
-}
-
-void set_rule(const graph::LionRule& rule, proto::Segment& message) {
-  message.set_rule(proto::Segment::LION);
-  for (const float number : {rule.beta_1, rule.beta_2}) message.add_numbers(number);
-}
-
 // config/checks rejects lamb: its norms need whole parameters, and a server has a part of each.
-void set_rule(const graph::LambRule&, proto::Segment&) {
-  throw std::invalid_argument("lamb does not go with parameter servers");
+void expect_rule_of_parts(const graph::UpdateRule& rule) {
+  if (std::holds_alternative<graph::LambRule>(rule)) {
+    throw std::invalid_argument("lamb does not go with parameter servers");
+  }
+}
+
+void set_rule(const graph::UpdateRule& rule, proto::Segment& message) {
+  expect_rule_of_parts(rule);
+  message.set_rule(static_cast<std::uint32_t>(rule.index()));
+  const auto set = [&]<class Number>(const Number& number) {
+    if constexpr (std::is_same_v<Number, bool>) {
+      message.set_flag(number);
+    } else {
+      message.add_numbers(number);
+    }
+  };
+  std::visit([&](const auto& each) { each.each_number(each, set); }, rule);
+}
+
+// Returns a rule of the kind with this index in graph::UpdateRule.
+template <std::size_t kIndex = 0>
+graph::UpdateRule make_rule(std::uint32_t index) {
+  if constexpr (kIndex == std::variant_size_v<graph::UpdateRule>) {
+    throw std::invalid_argument("an unknown rule");
+  } else {
+    if (index != kIndex) return make_rule<kIndex + 1>(index);
+    return graph::UpdateRule(std::in_place_index<kIndex>);
+  }
 }
 
 graph::UpdateRule read_rule(const proto::Segment& message) {
-  const auto number = [&](int i) {
-    if (i >= message.numbers_size()) throw std::invalid_argument("a rule lacks numbers");
-    return message.numbers(i);
+  graph::UpdateRule rule = make_rule(message.rule());
+  expect_rule_of_parts(rule);
+  int i = 0;
+  const auto read = [&]<class Number>(Number& number) {
+    if constexpr (std::is_same_v<Number, bool>) {
+      number = message.flag();
+    } else {
+      if (i >= message.numbers_size()) throw std::invalid_argument("a rule lacks numbers");
+      number = message.numbers(i++);
+    }
   };
-  switch (message.rule()) {
-    case proto::Segment::SGD:
-      return graph::SgdRule{number(0), message.flag()};
-    case proto::Segment::RMS_PROP:
-      return graph::RmsPropRule{number(0), number(1), number(2), message.flag()};
-    case proto::Segment::ADAM:
-      return graph::AdamRule{number(0), number(1), number(2), message.flag()};
-    case proto::Segment::NADAM:
-      return graph::NadamRule{number(0), number(1), number(2)};
-    case proto::Segment::ADAGRAD:
-      return graph::AdagradRule{number(0), number(1)};
-    case proto::Segment::LION:
-      return graph::LionRule{number(0), number(1)};
-    default:
-      throw std::invalid_argument("an unknown rule");
-  }
+  std::visit([&](auto& each) { each.each_number(each, read); }, rule);
+  return rule;
 }
 
 backend::Segment read_segment(const proto::Segment& message) {
@@ -100,7 +88,7 @@ proto::Layout to_message(const Start& start) {
     message.set_offset(segment.offset);
     message.set_count(segment.count);
     message.set_slots(segment.slots);
-    std::visit([&](const auto& rule) { set_rule(rule, message); }, update.rule);
+    set_rule(update.rule, message);
     if (update.clip.kind == graph::Clip::Kind::kValue) message.set_clip_value(update.clip.limit);
     message.set_l2(update.l2);
     message.set_l1(update.l1);

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <vector>
 
-#include "backend/cpu/simd/kernels.h"
+#include "backend/cpu/simd/ops/update.inl"
 
 namespace trainer::backend::cpu {
 
@@ -13,9 +13,10 @@ namespace trainer::backend::cpu {
 TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to the difference") {
   int tested = 0;
   for (const char* name : {"x86-64-v3", "x86-64-v4"}) {
-    const simd::Kernels* kernels = simd::kernels_named(name);
-    if (kernels == nullptr) continue;
+    const simd::Kernels* level = simd::kernels_named(name);
+    if (level == nullptr) continue;
     ++tested;
+    const auto& kernels = simd::kernels_of<simd::UpdateKernels>(*level);
     for (const float momentum : {0.0f, 0.5f}) {
       CAPTURE(name);
       CAPTURE(momentum);
@@ -31,10 +32,10 @@ TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to t
       for (std::size_t i = 0; i < 3; ++i) run.slot[i] = slots[i].data();
       run.learning_rate = 1e-4f;
       for (int step = 0; step < 100; ++step) {
-        kernels->rms_prop(run, 0.5f, momentum, 1e-8f, true);
+        kernels.rms_prop(run, 0.5f, momentum, 1e-8f, true);
       }
       const std::vector<float> before = w;
-      kernels->rms_prop(run, 0.5f, momentum, 1e-8f, true);
+      kernels.rms_prop(run, 0.5f, momentum, 1e-8f, true);
       // The change is learning_rate / sqrt(epsilon) = 1, times the sum of the powers of momentum.
       const float expected = 1 / (1 - momentum);
       for (std::size_t i = 0; i < kCount; ++i) {

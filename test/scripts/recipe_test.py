@@ -15,6 +15,9 @@ import recipe  # noqa: E402
 PATH = re.compile(r"[a-z_0-9*]+(?:/[a-z_0-9*]+)*/(?:[a-z_0-9*]+\.(?:h|cpp|inl|cuh?|proto)\b|CMakeLists\.txt)")
 
 
+LIMITS = {"op": 8, "fused op": 5, "optimizer": 7, "config key": 3}  # of files of lib/
+
+
 def read_table(text):
     """{first cell: (new files, files with lines elsewhere)} of the table, with * for x in the paths."""
     rows, inside = {}, False
@@ -41,13 +44,18 @@ class Recipe(unittest.TestCase):
     def test_adding_one_touches_only_the_files_that_the_table_names(self):
         rows = read_table((ROOT / "lib/README.md").read_text())
         self.assertTrue(rows, "lib/README.md has no table | add | new files | lines elsewhere |")
-        for kind, (words, folder) in recipe.EXAMPLES.items():
+        for kind, (words, _) in recipe.EXAMPLES.items():
             with self.subTest(kind):
                 named = [paths for row, paths in rows.items() if re.match(rf"{kind}\b", row)]
                 self.assertEqual(len(named), 1, f"rows that begin with '{kind}'")
-                missing, stale = disagreements(*named[0], recipe.files_naming(words, folder))
+                missing, stale = disagreements(*named[0], recipe.files_of(kind))
                 self.assertEqual(missing, [], f"name {words[0]}; add them to the row '{kind}'")
                 self.assertEqual(stale, [], f"name {words[0]} no longer; remove them from the row '{kind}'")
+
+    def test_adding_one_touches_few_files(self):
+        for kind, limit in LIMITS.items():
+            with self.subTest(kind):
+                self.assertLessEqual(len(recipe.files_of(kind)), limit)
 
     def test_the_table_is_read_with_x_for_any_name(self):
         table = "| add | new files | lines elsewhere |\n| --- | --- | --- |\n| op | `a/ops/x.cpp` | a/op.h, c/check_x.cpp |\n"
@@ -97,6 +105,12 @@ class FilesOfOps(unittest.TestCase):
             with self.subTest(folder):
                 lowered = self.file_names(folder, ".cpp", r"^void lower\(const graph::(\w+)&.*{")
                 self.assertEqual({op: lowered.get(op) for op in self.ops()}, {op: structs[op] for op in self.ops()})
+
+    def test_kernels_of_the_cpu_are_in_the_file_of_the_name_of_an_op_or_a_fused_op(self):
+        lowered = {path.stem for path in (ROOT / LOWERINGS["cpu"]).glob("*.cpp")}
+        kernels = {path.stem for path in (ROOT / "lib/backend/cpu/simd/ops").glob("*.inl")}
+        self.assertIn("up_sample", kernels)
+        self.assertLessEqual(kernels, lowered)
 
     def test_backends_lower_each_fused_op_in_the_file_of_its_pattern(self):
         for backend, folder in LOWERINGS.items():

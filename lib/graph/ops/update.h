@@ -1,5 +1,7 @@
 // The update of a parameter by an optimizer. In the rules' formulas g is the gradient, w the
-// parameter, lr the run-time learning rate and t the number of the update, from 1.
+// parameter, lr the run-time learning rate and t the number of the update, from 1. The
+// each_number() of a rule calls visit(number) for each float and each bool of a rule, which may be
+// const, in the order in which processes send them to each other.
 #pragma once
 
 #include <string>
@@ -15,6 +17,12 @@ namespace trainer::graph {
 struct SgdRule {
   float momentum = 0;
   bool nesterov = false;
+
+  template <class Rule, class Visit>
+  static void each_number(Rule& rule, const Visit& visit) {
+    visit(rule.momentum);
+    visit(rule.nesterov);
+  }
 };
 
 // Keras RMSprop: r = rho r + (1-rho) g^2; [m = rho m + (1-rho) g]; d = r [- m^2] + eps;
@@ -22,6 +30,14 @@ struct SgdRule {
 struct RmsPropRule {
   float rho = 0.9f, momentum = 0, epsilon = 1e-7f;
   bool centered = false;
+
+  template <class Rule, class Visit>
+  static void each_number(Rule& rule, const Visit& visit) {
+    visit(rule.rho);
+    visit(rule.momentum);
+    visit(rule.epsilon);
+    visit(rule.centered);
+  }
 };
 
 // Keras Adam: m += (g - m)(1 - b1); v += (g^2 - v)(1 - b2); a = lr sqrt(1 - b2^t) / (1 - b1^t);
@@ -29,12 +45,27 @@ struct RmsPropRule {
 struct AdamRule {
   float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
   bool amsgrad = false;
+
+  template <class Rule, class Visit>
+  static void each_number(Rule& rule, const Visit& visit) {
+    visit(rule.beta_1);
+    visit(rule.beta_2);
+    visit(rule.epsilon);
+    visit(rule.amsgrad);
+  }
 };
 
 // Keras Nadam: m and v as Adam; u_t = b1 (1 - 0.96^t / 2), U_t the product of u_1 ... u_t;
 // w -= lr (u_(t+1) m / (1 - U_(t+1)) + (1 - u_t) g / (1 - U_t)) / (sqrt(v / (1 - b2^t)) + eps)
 struct NadamRule {
   float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
+
+  template <class Rule, class Visit>
+  static void each_number(Rule& rule, const Visit& visit) {
+    visit(rule.beta_1);
+    visit(rule.beta_2);
+    visit(rule.epsilon);
+  }
 };
 // The factors of m, g and v in update t, from 1.
 struct NadamFactors {
@@ -45,17 +76,36 @@ NadamFactors factors_of(const NadamRule& rule, std::uint64_t t);
 // Keras Adagrad: a += g^2, where a starts as `initial`; w -= lr g / sqrt(a + eps)
 struct AdagradRule {
   float initial = 0.1f, epsilon = 1e-7f;
+
+  template <class Rule, class Visit>
+  static void each_number(Rule& rule, const Visit& visit) {
+    visit(rule.initial);
+    visit(rule.epsilon);
+  }
 };
 
 // Keras Lion: w -= lr sign(b1 m + (1 - b1) g); m = b2 m + (1 - b2) g
 struct LionRule {
   float beta_1 = 0.9f, beta_2 = 0.99f;
+
+  template <class Rule, class Visit>
+  static void each_number(Rule& rule, const Visit& visit) {
+    visit(rule.beta_1);
+    visit(rule.beta_2);
+  }
 };
 
 // Keras Lamb: m and v as Adam; u = (m / (1 - b1^t)) / (sqrt(v / (1 - b2^t)) + eps);
 // w -= lr r u with r = norm(w) / norm(u) of the whole parameter, and r = 1 if a norm is 0.
 struct LambRule {
   float beta_1 = 0.9f, beta_2 = 0.999f, epsilon = 1e-7f;
+
+  template <class Rule, class Visit>
+  static void each_number(Rule& rule, const Visit& visit) {
+    visit(rule.beta_1);
+    visit(rule.beta_2);
+    visit(rule.epsilon);
+  }
 };
 
 using UpdateRule =

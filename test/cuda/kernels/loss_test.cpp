@@ -7,8 +7,8 @@
 #include <limits>
 #include <optional>
 
+#include "backend/cuda/kernels/enqueue.h"
 #include "backend/cuda/kernels/penalty.h"
-#include "backend/cuda/kernels/softmax.h"
 #include "backend/cuda/kernels/step/numbers.h"
 #include "cuda/kernels/array.h"
 
@@ -97,11 +97,12 @@ TEST_CASE("cuda softmax: rows and their gradients") {
     for (const std::int64_t n : kClasses) {
       const std::int64_t rows = 5;
       Array x = Array::random(type, {rows, n}, 11, -6, 6), y(type, Shape{rows, n});
-      cuda::softmax(x.data(), y.data(), type, rows, n, nullptr);
+      cuda::enqueue(graph::Softmax{}, {x.data()}, y.data(), type, {.n = rows, .c = n}, nullptr);
       check_close(y, evaluate_op(graph::Softmax{}, {x.tensor()}, {{rows, n}})[0],
                   type == DType::kFloat16 ? 1e-7 : 1e-8);
       Array dy = Array::random(type, {rows, n}, 12), dx(type, Shape{rows, n});
-      cuda::softmax_backward(y.data(), dy.data(), dx.data(), type, rows, n, nullptr);
+      cuda::enqueue(graph::SoftmaxBackward{}, {y.data(), dy.data()}, dx.data(), type,
+                    {.n = rows, .c = n}, nullptr);
       const graph::SoftmaxBackward op;
       check_close(dx, evaluate_op(op, {y.tensor(), dy.tensor()}, {{rows, n}})[0], 1e-6);
     }
@@ -110,7 +111,7 @@ TEST_CASE("cuda softmax: rows and their gradients") {
 
 TEST_CASE("cuda softmax: large logits do not overflow") {
   Array x(kF32, Tensor{{1, 3}, {1e30, -1e30, 1e30}}), y(kF32, Shape{1, 3});
-  cuda::softmax(x.data(), y.data(), kF32, 1, 3, nullptr);
+  cuda::enqueue(graph::Softmax{}, {x.data()}, y.data(), kF32, {.c = 3}, nullptr);
   check_close(y, Tensor{{1, 3}, {0.5, 0, 0.5}});
 }
 

@@ -13,58 +13,6 @@ using graph::Clip;
 // Sums of squares are taken over chunks of this size whatever the number of workers.
 constexpr std::int64_t kUpdateChunk = 16384;
 
-// One overload a rule; `update` is the parameter's own 1-based update number.
-void apply(const graph::SgdRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
-           std::uint64_t) {
-  kernels.sgd(run, rule.momentum, rule.nesterov);
-}
-
-void apply(const graph::RmsPropRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
-           std::uint64_t) {
-  kernels.rms_prop(run, rule.rho, rule.momentum, rule.epsilon, rule.centered);
-}
-
-void apply(const graph::AdamRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
-           std::uint64_t update) {
-  const double t = static_cast<double>(update);
-  const double rate = static_cast<double>(run.learning_rate) *
-                      std::sqrt(1 - std::pow(static_cast<double>(rule.beta_2), t)) /
-                      (1 - std::pow(static_cast<double>(rule.beta_1), t));
-  kernels.adam(run, rule.beta_1, rule.beta_2, rule.epsilon, rule.amsgrad, static_cast<float>(rate));
-}
-
-void apply(const graph::NadamRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
-           std::uint64_t update) {
-  const graph::NadamFactors factors = graph::factors_of(rule, update);
-  kernels.nadam(run, rule.beta_1, rule.beta_2, rule.epsilon, static_cast<float>(factors.mean),
-                static_cast<float>(factors.gradient), static_cast<float>(factors.square));
-}
-
-void apply(const graph::AdagradRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
-           std::uint64_t) {
-  kernels.adagrad(run, rule.epsilon);
-}
-
-void apply(const graph::LionRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
-           std::uint64_t) {
-  kernels.lion(run, rule.beta_1, rule.beta_2);
-}
-
-// 1 / (1 - beta^t): corrects a mean that starts at 0.
-float bias_correction(float beta, std::uint64_t t) {
-  return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(t))));
-}
-
-simd::LambFactors lamb_factors(const graph::LambRule& rule, std::uint64_t update) {
-  return {rule.beta_1, rule.beta_2, rule.epsilon, bias_correction(rule.beta_1, update),
-          bias_correction(rule.beta_2, update)};
-}
-
-void apply(const graph::LambRule& rule, const simd::Kernels& kernels, const simd::UpdateRun& run,
-           std::uint64_t update) {
-  kernels.lamb(run, lamb_factors(rule, update));
-}
-
 bool is_lamb(const Segment& segment) {
   return std::holds_alternative<graph::LambRule>(segment.update.rule);
 }
@@ -195,8 +143,8 @@ void UpdatePhase::trust_ratios(int worker, int workers, Barrier& barrier, const 
                                    {scales_[chunks_[p].segment]}, scalars);
     run.gradients = &source;
     run.gradient_count = 1;
-    lamb_squares_[p] =
-        kernels_.lamb_squares(run, lamb_factors(*rule, own_update(segment, scalars)));
+    lamb_squares_[p] = simd::kernels_of<simd::UpdateKernels>(kernels_).lamb_squares(
+        run, simd::lamb_factors(*rule, own_update(segment, scalars)));
   }
   barrier.wait(workers);
   if (worker == 0) {
@@ -227,7 +175,8 @@ void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
   // Keras starts the average as the weights after the first update.
   const std::uint64_t update = own_update(segment, scalars);
   run.ema = update == 1 ? 0 : op.ema;
-  std::visit([&](const auto& rule) { apply(rule, kernels, run, update); }, op.rule);
+  const auto& kernels_of_rules = simd::kernels_of<simd::UpdateKernels>(kernels);
+  std::visit([&](const auto& rule) { simd::apply(rule, kernels_of_rules, run, update); }, op.rule);
 }
 
 }  // namespace trainer::backend::cpu

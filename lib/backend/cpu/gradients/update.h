@@ -9,7 +9,7 @@
 
 #include "backend/cpu/gradients/gradient_sources.h"
 #include "backend/cpu/lanes/worker_threads.h"
-#include "backend/cpu/simd/kernels.h"
+#include "backend/cpu/simd/ops/update.inl"
 #include "backend/cpu/variables.h"
 
 namespace trainer::backend::cpu {

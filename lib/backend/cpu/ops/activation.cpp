@@ -1,3 +1,5 @@
+#include "backend/cpu/simd/ops/activation.inl"
+
 #include "backend/cpu/dnnl.h"
 #include "backend/cpu/ops/kernel_helpers.h"
 
@@ -56,8 +58,9 @@ void lower(const graph::Activate& op, Lowering& l) {
     // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
     const Operand x = l.input(0, Layout::kPlain), y = l.output(0, Layout::kPlain);
     with_type(x.type, [&]<class T>() {
+      const auto& kernels = kernels_of<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
-      const auto run = selu ? typed<T>(l).selu : typed<T>(l).hard_sigmoid;
+      const auto run = selu ? kernels.selu : kernels.hard_sigmoid;
       l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(y.buffer), elements);
       });
@@ -74,8 +77,9 @@ void lower(const graph::ActivateBackward& op, Lowering& l) {
     const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
     const Operand dx = l.output(0, Layout::kPlain);
     with_type(x.type, [&]<class T>() {
+      const auto& kernels = kernels_of<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
-      const auto run = selu ? typed<T>(l).selu_backward : typed<T>(l).hard_sigmoid_backward;
+      const auto run = selu ? kernels.selu_backward : kernels.hard_sigmoid_backward;
       l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(dx.buffer), elements);
       });

@@ -1,3 +1,5 @@
+#include "backend/cpu/simd/ops/add.inl"
+
 #include "backend/cpu/ops/kernel_helpers.h"
 #include "backend/cpu/ops/thread_parts.h"
 
@@ -17,19 +19,21 @@ void lower(const graph::Add&, Lowering& l) {
   const Operand y = l.output(0, layout);
   const std::int64_t elements = l.padded_elements(y.shape, layout);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).add](const RunContext& c) {
-      over_parts(c, elements, [&](std::int64_t first, std::int64_t part, int) {
-        const T* from[64];
-        T* to = c.at<T>(y.buffer) + first;
-        // More inputs than fit are added to the sum so far.
-        for (std::size_t done = 0; done < count;) {
-          std::size_t n = 0;
-          if (done > 0) from[n++] = to;
-          while (n < std::size(from) && done < count) from[n++] = c.at<T>(inputs[done++]) + first;
-          run(to, from, static_cast<int>(n), part);
-        }
-      });
-    });
+    l.step(l.kernels().name,
+           [=, run = kernels_of<simd::AddKernels<T>>(l).add](const RunContext& c) {
+             over_parts(c, elements, [&](std::int64_t first, std::int64_t part, int) {
+               const T* from[64];
+               T* to = c.at<T>(y.buffer) + first;
+               // More inputs than fit are added to the sum so far.
+               for (std::size_t done = 0; done < count;) {
+                 std::size_t n = 0;
+                 if (done > 0) from[n++] = to;
+                 while (n < std::size(from) && done < count)
+                   from[n++] = c.at<T>(inputs[done++]) + first;
+                 run(to, from, static_cast<int>(n), part);
+               }
+             });
+           });
   });
 }
 
@@ -39,9 +43,10 @@ void lower(const graph::AddBias&, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const std::int64_t width = bias.shape.elements(), rows = x.shape.elements() / width;
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).add_bias](const RunContext& c) {
-      run(c.at<T>(x.buffer), c.at<float>(bias.buffer), c.at<T>(y.buffer), rows, width);
-    });
+    l.step(l.kernels().name,
+           [=, run = kernels_of<simd::AddKernels<T>>(l).add_bias](const RunContext& c) {
+             run(c.at<T>(x.buffer), c.at<float>(bias.buffer), c.at<T>(y.buffer), rows, width);
+           });
   });
 }
 

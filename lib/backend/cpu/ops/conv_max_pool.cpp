@@ -1,4 +1,6 @@
 // Convolution over few channels with its activation and max pooling: our own kernel.
+#include "backend/cpu/simd/ops/conv_max_pool.inl"
+
 #include <algorithm>
 
 #include "backend/cpu/ops/kernel_helpers.h"
@@ -7,10 +9,10 @@
 namespace trainer::backend::cpu {
 namespace {
 
-using simd::StemShape;
+using simd::ConvMaxPoolShape;
 
-StemShape stem_shape(const graph::Conv& conv, const Operand& x, const Shape& kernel,
-                     const Operand& y, std::int64_t block) {
+ConvMaxPoolShape conv_max_pool_shape(const graph::Conv& conv, const Operand& x, const Shape& kernel,
+                                     const Operand& y, std::int64_t block) {
   const auto& w = conv.window;
   return {x.n(),
           x.c(),
@@ -36,22 +38,23 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kPlanar);
   const Operand y = l.output(0, Layout::kBlocked);
   const Operand index = l.output(1, Layout::kBlocked);
-  const StemShape shape = stem_shape(op.conv, x, kernel, y, l.machine().block);
+  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, kernel, y, l.machine().block);
   const std::int64_t oc = kernel[3], padded = shape.oc_blocks * l.machine().block;
   const Buffer weights = padded_rows(l, 1, oc, padded);
   const Buffer bias = op.conv.bias ? padded_rows(l, 2, oc, padded) : l.zeros(padded * 4);
   const std::int64_t in = x.c() * x.h() * x.w(), out = shape.oh * shape.ow * padded;
   const Buffer images = l.scratch(in * l.machine().threads * 4);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).stem_forward](const RunContext& c) {
-      over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
-        StemShape part = shape;
-        part.n = count;
-        run(part, c.at<T>(x.buffer) + first * in, c.at<float>(weights), c.at<float>(bias),
-            c.at<T>(y.buffer) + first * out, c.at<std::uint8_t>(index.buffer) + first * out,
-            c.at<float>(images) + thread * in);
-      });
-    });
+    l.step(l.kernels().name,
+           [=, run = kernels_of<simd::ConvMaxPoolKernels<T>>(l).forward](const RunContext& c) {
+             over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
+               ConvMaxPoolShape part = shape;
+               part.n = count;
+               run(part, c.at<T>(x.buffer) + first * in, c.at<float>(weights), c.at<float>(bias),
+                   c.at<T>(y.buffer) + first * out, c.at<std::uint8_t>(index.buffer) + first * out,
+                   c.at<float>(images) + thread * in);
+             });
+           });
   });
 }
 
@@ -61,7 +64,7 @@ void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
   const Operand dy = l.input(1, Layout::kBlocked);
   const Operand y = l.input(2, Layout::kBlocked);
   const Operand index = l.input_as_is(3);
-  const StemShape shape = stem_shape(op.conv, x, op.kernel, y, l.machine().block);
+  const ConvMaxPoolShape shape = conv_max_pool_shape(op.conv, x, op.kernel, y, l.machine().block);
   const std::int64_t oc = op.kernel[3], padded = shape.oc_blocks * l.machine().block;
   const std::int64_t rows = op.kernel.elements() / oc;
   const Buffer dkernel = l.scratch(rows * padded * 4), dbias = l.scratch(padded * 4);
@@ -69,7 +72,8 @@ void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
   const Buffer kernel_out = l.output(0, Layout::kPlain).buffer;
   const Buffer bias_out = op.conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).stem_backward](const RunContext& c) {
+    l.step(l.kernels().name, [=, run = kernels_of<simd::ConvMaxPoolKernels<T>>(l).backward](
+                                 const RunContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
           c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),
           c.at<float>(image));

@@ -1,5 +1,7 @@
 // A depthwise convolution between two batch norms, forward and backward. Our own kernels compute
 // rows of the norms' values in the L1 cache.
+#include "backend/cpu/simd/ops/depthwise_chain.inl"
+
 #include <algorithm>
 
 #include "backend/cpu/ops/norm_gradient.h"
@@ -51,11 +53,11 @@ void lower(const DepthwiseChain& group, Lowering& l) {
   const Buffer kernel = padded_rows(l, 1, x.c(), ch.padded);
   const Operand y = l.output(0, Layout::kBlocked);
   const MomentRows moments{l.make_extra(group.moments, MomentRows::bytes(ch.padded)), ch.padded};
-  const std::int64_t floats = l.kernels().depthwise_scratch(shape);
+  const std::int64_t floats = kernels_of<simd::DepthwiseChainKernels<float>>(l).scratch(shape);
   const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(y.type, [&]<class T>() {
     l.step(concat(l.kernels().name, " with batch norms"),
-           [=, run = typed<T>(l).depthwise](const RunContext& c) {
+           [=, run = kernels_of<simd::DepthwiseChainKernels<T>>(l).forward](const RunContext& c) {
              moments.clear(c);
              over_blocks(c, shape, c.at<float>(scratch), floats,
                          [&](const DepthwiseShape& part, float* own) {
@@ -85,11 +87,12 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
   const std::int64_t taps = dkernel.shape.elements() / ch.count;
   const Buffer padded_dkernel = l.scratch(taps * ch.padded * 4);
   const Buffer sums = l.make_extra(group.sums, gradient_sums_bytes(ch));
-  const std::int64_t floats = l.kernels().depthwise_backward_scratch(shape);
+  const std::int64_t floats =
+      kernels_of<simd::DepthwiseChainKernels<float>>(l).backward_scratch(shape);
   const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(dx.type, [&]<class T>() {
     l.step(concat(l.kernels().name, " with batch norms"),
-           [=, run = typed<T>(l).depthwise_backward](const RunContext& c) {
+           [=, run = kernels_of<simd::DepthwiseChainKernels<T>>(l).backward](const RunContext& c) {
              auto* sum = c.at<GradientSums>(sums);
              std::fill(sum, sum + ch.padded, GradientSums{});
              const simd::DepthwiseGradient<T> gradient{

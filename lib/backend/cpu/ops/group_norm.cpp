@@ -1,3 +1,5 @@
+#include "backend/cpu/simd/ops/group_norm.inl"
+
 #include "backend/cpu/ops/kernel_helpers.h"
 
 namespace trainer::backend::cpu {
@@ -19,7 +21,8 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const simd::GroupShape shape = group_shape(op, x.shape);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).group_norm](const RunContext& c) {
+    l.step(l.kernels().name, [=, run = kernels_of<simd::GroupNormKernels<T>>(l).forward](
+                                 const RunContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<T>(y.buffer));
     });
   });
@@ -35,10 +38,11 @@ void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const simd::GroupShape shape = group_shape(op, x.shape);
   const Buffer scratch = l.scratch(shape.scratch_bytes());
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).group_norm_backward](const RunContext& c) {
-      run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma), c.at<T>(dx.buffer),
-          c.at<float>(dgamma), c.at<float>(dbeta), c.at<void>(scratch));
-    });
+    l.step(l.kernels().name,
+           [=, run = kernels_of<simd::GroupNormKernels<T>>(l).backward](const RunContext& c) {
+             run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma),
+                 c.at<T>(dx.buffer), c.at<float>(dgamma), c.at<float>(dbeta), c.at<void>(scratch));
+           });
   });
 }
 

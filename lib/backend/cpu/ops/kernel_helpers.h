@@ -30,6 +30,12 @@ inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& 
   return l.kernels().bf16;
 }
 
+// The kernels K of a file of simd/ops/ for the instruction set of the program.
+template <class K>
+const K& kernels_of(const Lowering& l) {
+  return simd::kernels_of<K>(l.kernels());
+}
+
 inline float as_float(float x) { return x; }
 inline float as_float(simd::BFloat16 x) { return bfloat16_to_float(x.bits); }
 

@@ -1,4 +1,6 @@
 // Products with a factor that is repeated, and their sums.
+#include "backend/cpu/simd/ops/multiply.inl"
+
 #include "backend/cpu/ops/kernel_helpers.h"
 
 namespace trainer::backend::cpu {
@@ -37,7 +39,8 @@ void lower(const graph::Multiply&, Lowering& l) {
     const Repeated r =
         channels ? of_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
     with_type(x.type, [&]<class T>() {
-      l.step(l.kernels().name, [=, run = typed<T>(l).multiply](const RunContext& c) {
+      l.step(l.kernels().name, [=, run = kernels_of<simd::MultiplyKernels<T>>(l).multiply](
+                                   const RunContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer, r.rows, r.width);
       });
     });
@@ -47,9 +50,10 @@ void lower(const graph::Multiply&, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const Repeated r = trailing(shape, part);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).multiply_f32](const RunContext& c) {
-      run(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer), r.rows, r.width);
-    });
+    l.step(l.kernels().name,
+           [=, run = kernels_of<simd::MultiplyKernels<T>>(l).multiply_f32](const RunContext& c) {
+             run(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer), r.rows, r.width);
+           });
   });
 }
 
@@ -70,7 +74,8 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   const Buffer scratch = l.scratch(2 * r.width * static_cast<std::int64_t>(sizeof(float)));
   with_type(a.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, of_values = typed<T>(l).sum_product, of_parameters = typed<T>(l).sum_product_f32,
+           [=, of_values = kernels_of<simd::MultiplyKernels<T>>(l).sum_product,
+            of_parameters = kernels_of<simd::MultiplyKernels<T>>(l).sum_product_f32,
             batched = op.shape.batched()](const RunContext& c) {
              const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
              float* sums = c.at<float>(scratch);

@@ -1,3 +1,5 @@
+#include "backend/cpu/simd/ops/pool.inl"
+
 #include "backend/cpu/ops/kernel_helpers.h"
 #include "backend/cpu/ops/thread_parts.h"
 
@@ -63,20 +65,22 @@ void lower(const graph::Pool& op, Lowering& l) {
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     if (op.kind == Pool::Kind::kMax) {
-      l.step(l.kernels().name, [=, run = typed<T>(l).max_pool](const RunContext& c) {
-        over_pools(c, shape, block,
-                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
-                     run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out,
-                         index >= 0 ? c.at<std::uint8_t>(index) + out : nullptr);
-                   });
-      });
+      l.step(l.kernels().name,
+             [=, run = kernels_of<simd::PoolKernels<T>>(l).max_pool](const RunContext& c) {
+               over_pools(c, shape, block,
+                          [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
+                            run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out,
+                                index >= 0 ? c.at<std::uint8_t>(index) + out : nullptr);
+                          });
+             });
     } else {
-      l.step(l.kernels().name, [=, run = typed<T>(l).average_pool](const RunContext& c) {
-        over_pools(c, shape, block,
-                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
-                     run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
-                   });
-      });
+      l.step(l.kernels().name,
+             [=, run = kernels_of<simd::PoolKernels<T>>(l).average_pool](const RunContext& c) {
+               over_pools(c, shape, block,
+                          [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
+                            run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
+                          });
+             });
     }
   });
 }
@@ -111,7 +115,8 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   with_type(dy.type, [&]<class T>() {
     if (max) {
       l.step(l.kernels().name, [=, alpha = op.activation.alpha,
-                                run = typed<T>(l).max_pool_backward](const RunContext& c) {
+                                run = kernels_of<simd::PoolKernels<T>>(l).max_pool_backward](
+                                   const RunContext& c) {
         over_pools(c, shape, block,
                    [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
                      run(part, c.at<T>(dy.buffer) + out, c.at<std::uint8_t>(index) + out,
@@ -120,7 +125,8 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
                    });
       });
     } else {
-      l.step(l.kernels().name, [=, run = typed<T>(l).average_pool_backward](const RunContext& c) {
+      l.step(l.kernels().name, [=, run = kernels_of<simd::PoolKernels<T>>(l).average_pool_backward](
+                                   const RunContext& c) {
         over_pools(c, shape, block,
                    [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
                      run(part, c.at<T>(dy.buffer) + out, c.at<T>(dx.buffer) + in,
@@ -138,8 +144,9 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
   const PlaneShape shape = plane_shape(x.shape, l);
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
-    const auto run =
-        op.kind == Pool::Kind::kMax ? typed<T>(l).global_max : typed<T>(l).global_average;
+    const auto run = op.kind == Pool::Kind::kMax
+                         ? kernels_of<simd::PoolKernels<T>>(l).global_max
+                         : kernels_of<simd::PoolKernels<T>>(l).global_average;
     l.step(l.kernels().name, [=](const RunContext& c) {
       over_global_pools(c, shape, block,
                         [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
@@ -159,7 +166,7 @@ void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const PlaneShape shape = plane_shape(dx.shape, l);
   const std::int64_t block = l.machine().block;
   with_type(dy.type, [&]<class T>() {
-    const simd::Typed<T>& kernels = typed<T>(l);
+    const auto& kernels = kernels_of<simd::PoolKernels<T>>(l);
     l.step(l.kernels().name, [=, &kernels](const RunContext& c) {
       over_global_pools(
           c, shape, block, [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {

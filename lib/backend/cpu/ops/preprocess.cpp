@@ -1,3 +1,5 @@
+#include "backend/cpu/simd/ops/preprocess.inl"
+
 #include "backend/cpu/ops/kernel_helpers.h"
 #include "backend/cpu/ops/thread_parts.h"
 
@@ -16,19 +18,20 @@ void lower(const graph::Preprocess& op, Lowering& l) {
   }
   const bool reverse = op.reverse_channels;
   with_type(y.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, &kernels = typed<T>(l)](const RunContext& c) {
-      over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
-        const std::int64_t at = first * pixels * channels;
-        T* to = c.at<T>(y.buffer) + at;
-        if (x.type == DType::kUInt8) {
-          kernels.preprocess_u8(c.at<std::uint8_t>(x.buffer) + at, to, count, pixels, channels,
-                                reverse, a.data(), b.data());
-        } else {
-          kernels.preprocess_f32(c.at<float>(x.buffer) + at, to, count, pixels, channels, reverse,
-                                 a.data(), b.data());
-        }
-      });
-    });
+    l.step(l.kernels().name,
+           [=, &kernels = kernels_of<simd::PreprocessKernels<T>>(l)](const RunContext& c) {
+             over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
+               const std::int64_t at = first * pixels * channels;
+               T* to = c.at<T>(y.buffer) + at;
+               if (x.type == DType::kUInt8) {
+                 kernels.from_u8(c.at<std::uint8_t>(x.buffer) + at, to, count, pixels, channels,
+                                 reverse, a.data(), b.data());
+               } else {
+                 kernels.from_f32(c.at<float>(x.buffer) + at, to, count, pixels, channels, reverse,
+                                  a.data(), b.data());
+               }
+             });
+           });
   });
 }
 

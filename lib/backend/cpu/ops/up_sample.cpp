@@ -1,3 +1,5 @@
+#include "backend/cpu/simd/ops/up_sample.inl"
+
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -70,9 +72,10 @@ void lower(const graph::UpSample& op, Lowering& l) {
   const Operand y = l.output(0, Layout::kBlocked);
   const auto tables = tables_of(op, x.shape, l);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).up_sample](const RunContext& c) {
-      run(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
-    });
+    l.step(l.kernels().name,
+           [=, run = kernels_of<simd::UpSampleKernels<T>>(l).forward](const RunContext& c) {
+             run(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
+           });
   });
 }
 
@@ -84,9 +87,10 @@ void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const Buffer plane =
       l.scratch(dx.h() * dx.w() * tables->shape.lanes * static_cast<std::int64_t>(sizeof(float)));
   with_type(dy.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = typed<T>(l).up_sample_backward](const RunContext& c) {
-      run(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
-    });
+    l.step(l.kernels().name,
+           [=, run = kernels_of<simd::UpSampleKernels<T>>(l).backward](const RunContext& c) {
+             run(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
+           });
   });
 }
 

@@ -527,7 +527,13 @@ void weights(const AmxShape& s, const BFloat16* x, const BFloat16* dy, float* dk
 }  // namespace
 
 extern const AmxKernels kTable;
-const AmxKernels kTable = {kernel_bytes,  pack_kernel, convolution,
-                           scratch_bytes, weights,     weights_scratch_bytes};
+const AmxKernels kTable = {
+    .kernel_bytes = kernel_bytes,
+    .pack_kernel = pack_kernel,
+    .convolution = convolution,
+    .scratch_bytes = scratch_bytes,
+    .weights = weights,
+    .weights_scratch_bytes = weights_scratch_bytes,
+};
 
 }  // namespace trainer::backend::cpu::simd::amx

@@ -1,59 +1,54 @@
-// All kernels and their table, for one instruction set. The including file defines TRAINER_BLOCK and
-// opens the namespace, after <immintrin.h>. No other header with inline functions may be included: the linker could
-// keep this instruction set's copy for everyone.
+// All kernels for one instruction set. The including file defines, after <immintrin.h>: TRAINER_BLOCK, the floats of a
+// vector; TRAINER_LEVEL, the namespace; and TRAINER_LEVEL_NAME. No other header with inline functions may be included:
+// the linker could keep this instruction set's copy for everyone.
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
+
 #include "backend/cpu/simd/vector.inl"
-#include "backend/cpu/simd/stem.inl"
 #include "backend/cpu/simd/winograd_transforms.inl"
 #include "backend/cpu/simd/winograd.inl"
 #include "backend/cpu/simd/winograd_weights.inl"
-#include "backend/cpu/simd/pool.inl"
-#include "backend/cpu/simd/norm.inl"
-#include "backend/cpu/simd/depthwise.inl"
-#include "backend/cpu/simd/memory.inl"
-#include "backend/cpu/simd/multiply.inl"
-#include "backend/cpu/simd/activation.inl"
-#include "backend/cpu/simd/group_norm.inl"
-#include "backend/cpu/simd/up_sample.inl"
-#include "backend/cpu/simd/update.inl"
+#include "backend/cpu/simd/batch_norm.inl"
+#include "backend/cpu/simd/sums.inl"
 
 template <class T>
-constexpr Typed<T> typed() {
-  return {preprocess<std::uint8_t, T>,
-          preprocess<float, T>,
-          stem_forward<T>,
-          stem_backward<T>,
-          max_pool<T>,
-          max_pool_backward<T>,
-          average_pool<T>,
-          average_pool_backward<T>,
-          global_average<T>,
-          global_average_backward<T>,
-          global_max<T>,
-          global_max_backward<T>,
-          moments<T>,
-          scale_shift<T>,
-          add_to_norm<T>,
-          add_two_norms<T>,
-          norm_sums<T>,
-          gate_gradient<T>,
-          gate_gradient_sums<T>,
-          norm_backward<T>,
-          depthwise<T>,
-          depthwise_backward<T>,
-          add<T>,
-          dropout<T>,
-          to_f32<T>,
-          multiply<T>,
-          multiply_f32<T>,
-          add_bias<T>,
-          sum_product<T>,
-          sum_product_f32<T>,
-          hard_sigmoid<T>,
-          hard_sigmoid_backward<T>,
-          selu<T>,
-          selu_backward<T>,
-          group_norm<T>,
-          group_norm_backward<T>,
-          up_sample<T>,
-          up_sample_backward<T>};
+void to_f32(const T* x, float* y, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) y[i] = get(x + i);
 }
+
+template <class T>
+constexpr Typed<T> kTyped = {
+    .moments = moments<T>,
+    .scale_shift = scale_shift<T>,
+    .add_to_norm = add_to_norm<T>,
+    .add_two_norms = add_two_norms<T>,
+    .norm_sums = norm_sums<T>,
+    .gate_gradient = gate_gradient<T>,
+    .gate_gradient_sums = gate_gradient_sums<T>,
+    .norm_backward = norm_backward<T>,
+    .to_f32 = to_f32<T>,
+};
+
+}  // namespace
+
+const Kernels kTable = {
+    .block = B,
+    .name = TRAINER_LEVEL_NAME,
+    .f32 = kTyped<float>,
+    .bf16 = kTyped<BFloat16>,
+    .winograd = winograd,
+    .winograd_scratch = winograd_scratch,
+    .winograd_weights = winograd_weights,
+    .winograd_weights_scratch = winograd_weights_scratch,
+    .sum = sum,
+    .sum_of_squares = sum_of_squares,
+    .sum_of_absolutes = sum_of_absolutes,
+    .gradient_square = gradient_square,
+};
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+
+// Includes every file of ops/. CMake writes it.
+#include "op_kernels.inl"

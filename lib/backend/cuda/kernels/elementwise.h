@@ -45,8 +45,9 @@ void add_activate_backward(const graph::Activation& activation, const void* s, c
                            const void* b, void* dx, DType type, std::int64_t count,
                            cudaStream_t stream);
 
-// graph::Dropout on `samples` samples of `elements`: the draws of lib/backend/cpu/simd/memory.inl,
-// bit for bit, of sample scalars->first_sample + offset + s and step scalars->update.
+// graph::Dropout on `samples` samples of `elements`: the draws of
+// lib/backend/cpu/simd/ops/dropout.inl, bit for bit, of sample scalars->first_sample + offset + s
+// and step scalars->update.
 void dropout(const graph::Dropout& op, const void* x, void* y, DType type, std::int64_t samples,
              std::int64_t elements, std::int64_t offset, const StepScalars* scalars,
              cudaStream_t stream);

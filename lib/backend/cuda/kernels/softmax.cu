@@ -1,5 +1,5 @@
+#include "backend/cuda/kernels/enqueue.h"
 #include "backend/cuda/kernels/rows.cuh"
-#include "backend/cuda/kernels/softmax.h"
 
 namespace trainer::backend::cuda {
 namespace {
@@ -28,20 +28,23 @@ __global__ void __launch_bounds__(kThreads)
 
 }  // namespace
 
-void softmax(const void* x, void* y, DType type, std::int64_t rows, std::int64_t n,
-             cudaStream_t stream) {
+template <>
+void enqueue(const graph::Softmax&, std::initializer_list<const void*> in, void* out, DType type,
+             const Extents& x, cudaStream_t stream) {
   with_type(type, [&]<class T>() {
-    launch("softmax", softmax_kernel<T>, static_cast<unsigned>(rows), row_threads(n), kRowShared,
-           stream, static_cast<const T*>(x), static_cast<T*>(y), n);
+    launch("softmax", softmax_kernel<T>, static_cast<unsigned>(x.rows()), row_threads(x.c),
+           kRowShared, stream, static_cast<const T*>(*in.begin()), static_cast<T*>(out), x.c);
   });
 }
 
-void softmax_backward(const void* y, const void* dy, void* dx, DType type, std::int64_t rows,
-                      std::int64_t n, cudaStream_t stream) {
+template <>
+void enqueue(const graph::SoftmaxBackward&, std::initializer_list<const void*> in, void* out,
+             DType type, const Extents& x, cudaStream_t stream) {
+  const void *y = in.begin()[0], *dy = in.begin()[1];
   with_type(type, [&]<class T>() {
-    launch("softmax_backward", softmax_backward_kernel<T>, static_cast<unsigned>(rows),
-           row_threads(n), kRowShared, stream, static_cast<const T*>(y), static_cast<const T*>(dy),
-           static_cast<T*>(dx), n);
+    launch("softmax_backward", softmax_backward_kernel<T>, static_cast<unsigned>(x.rows()),
+           row_threads(x.c), kRowShared, stream, static_cast<const T*>(y),
+           static_cast<const T*>(dy), static_cast<T*>(out), x.c);
   });
 }
 

@@ -1,5 +1,5 @@
+#include "backend/cuda/kernels/enqueue.h"
 #include "backend/cuda/kernels/float_types.cuh"
-#include "backend/cuda/kernels/up_sample.h"
 #include "backend/cuda/kernels/window.cuh"
 
 namespace trainer::backend::cuda {
@@ -87,32 +87,48 @@ __global__ void __launch_bounds__(kThreads)
   store<N>(sum, dx + p * c + channel);
 }
 
-UpAxis axis_of(const UpSampleShape& shape, std::int64_t size, std::int64_t factor) {
-  return {static_cast<int>(size), static_cast<int>(factor),
-          shape.kind == graph::UpSample::Kind::kBilinear};
+// Both axes of an image whose extents are `x` before it is enlarged by the op, or by the op whose
+// gradient it is.
+struct UpAxes {
+  UpAxis rows, columns;
+};
+template <class Op>
+UpAxes axes_of(const Op& op, const Extents& x) {
+  const auto axis = [&](std::int64_t size, std::int64_t factor) {
+    return UpAxis{static_cast<int>(size), static_cast<int>(factor),
+                  op.kind == graph::UpSample::Kind::kBilinear};
+  };
+  return {axis(x.h, op.height), axis(x.w, op.width)};
 }
 
 }  // namespace
 
-void up_sample(const UpSampleShape& s, const void* x, void* y, DType type, cudaStream_t stream) {
-  const std::int64_t pixels = s.n * s.h * s.height * s.w * s.width;
-  with_row_vectors(type, s.c, aligned({x, y}), [&]<class T, int N>() {
-    const RowTiles tiles = pixel_tiles(pixels, s.c / N);
-    launch("up_sample", up_sample_kernel<T, N>, tiles.grid, tiles.block, 0, stream,
-           axis_of(s, s.h, s.height), axis_of(s, s.w, s.width), static_cast<const T*>(x),
-           static_cast<T*>(y), pixel_count(pixels), s.c);
+template <>
+void enqueue(const graph::UpSample& op, std::initializer_list<const void*> in, void* out,
+             DType type, const Extents& x, cudaStream_t stream) {
+  const void* from = *in.begin();
+  const std::int64_t pixels = x.rows() * op.height * op.width;
+  const UpAxes axes = axes_of(op, x);
+  with_row_vectors(type, x.c, aligned({from, out}), [&]<class T, int N>() {
+    const RowTiles tiles = pixel_tiles(pixels, x.c / N);
+    launch("up_sample", up_sample_kernel<T, N>, tiles.grid, tiles.block, 0, stream, axes.rows,
+           axes.columns, static_cast<const T*>(from), static_cast<T*>(out), pixel_count(pixels),
+           x.c);
   });
 }
 
-void up_sample_backward(const UpSampleShape& s, const void* dy, void* dx, DType type,
-                        cudaStream_t stream) {
-  const std::int64_t pixels = s.n * s.h * s.w;
-  pixel_count(pixels * s.height * s.width);
-  with_row_vectors(type, s.c, aligned({dy, dx}), [&]<class T, int N>() {
-    const RowTiles tiles = pixel_tiles(pixels, s.c / N);
+template <>
+void enqueue(const graph::UpSampleBackward& op, std::initializer_list<const void*> in, void* out,
+             DType type, const Extents& x, cudaStream_t stream) {
+  const void* dy = *in.begin();
+  const std::int64_t pixels = x.rows();
+  pixel_count(pixels * op.height * op.width);
+  const UpAxes axes = axes_of(op, x);
+  with_row_vectors(type, x.c, aligned({dy, out}), [&]<class T, int N>() {
+    const RowTiles tiles = pixel_tiles(pixels, x.c / N);
     launch("up_sample_backward", up_sample_backward_kernel<T, N>, tiles.grid, tiles.block, 0,
-           stream, axis_of(s, s.h, s.height), axis_of(s, s.w, s.width), static_cast<const T*>(dy),
-           static_cast<T*>(dx), pixel_count(pixels), s.c);
+           stream, axes.rows, axes.columns, static_cast<const T*>(dy), static_cast<T*>(out),
+           pixel_count(pixels), x.c);
   });
 }
 

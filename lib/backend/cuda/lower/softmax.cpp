@@ -1,25 +1,23 @@
-#include "backend/cuda/kernels/softmax.h"
-
+#include "backend/cuda/kernels/enqueue.h"
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {
 
 template <>
-void lower(const graph::Softmax&, Lowering& l) {
+void lower(const graph::Softmax& op, Lowering& l) {
   const Operand x = l.input(0);
   const Operand y = l.output(0);
-  l.step("kernel", [=](const StepContext& c) {
-    softmax(c.at(x.buffer), c.at(y.buffer), x.type, x.rows(), x.c(), c.stream);
+  l.step("kernel", [=, extents = Extents{.n = x.rows(), .c = x.c()}](const StepContext& c) {
+    enqueue(op, {c.at(x.buffer)}, c.at(y.buffer), x.type, extents, c.stream);
   });
 }
 
 template <>
-void lower(const graph::SoftmaxBackward&, Lowering& l) {
+void lower(const graph::SoftmaxBackward& op, Lowering& l) {
   const Operand dx = l.output(0);
   const Operand y = l.input_as(0, dx.type), dy = l.input_as(1, dx.type);
-  l.step("kernel", [=](const StepContext& c) {
-    softmax_backward(c.at(y.buffer), c.at(dy.buffer), c.at(dx.buffer), dx.type, dx.rows(), dx.c(),
-                     c.stream);
+  l.step("kernel", [=, extents = Extents{.n = dx.rows(), .c = dx.c()}](const StepContext& c) {
+    enqueue(op, {c.at(y.buffer), c.at(dy.buffer)}, c.at(dx.buffer), dx.type, extents, c.stream);
   });
 }
 

@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(kThreads)
                         const StepState* state, LambSquares* squares) {
   const UpdateChunk chunk = chunks[blockIdx.x];
   const UpdateSegment& s = segments[chunk.segment];
-  if (state->updates_now == 0 || s.rule != Rule::kLamb) return;
+  if (state->updates_now == 0 || s.rule != kRule<graph::LambRule>) return;
   double* sums = shared_memory<double>();
   Rates* rates = reinterpret_cast<Rates*>(sums + kWarp);
   if (threadIdx.x == 0) {
@@ -62,7 +62,7 @@ __global__ void __launch_bounds__(kThreads)
     trust_ratios_kernel(const UpdateSegment* segments, const UpdateChunk* chunks,
                         std::int64_t chunk_count, const LambSquares* squares,
                         const StepState* state, float* ratios) {
-  if (state->updates_now == 0 || segments[blockIdx.x].rule != Rule::kLamb) return;
+  if (state->updates_now == 0 || segments[blockIdx.x].rule != kRule<graph::LambRule>) return;
   const std::int64_t last = first_chunk_of(chunks, chunk_count, blockIdx.x + 1);
   LambSquares sum{0, 0};
   for (std::int64_t i = first_chunk_of(chunks, chunk_count, blockIdx.x) + threadIdx.x; i < last;

@@ -141,13 +141,13 @@ __device__ inline float update_elements(const UpdateSegment& s, const Rates& rat
     if (k < left) square += g[k] * g[k];
   }
   clip_and_decay<N>(s, rates, g, w);
-  if (s.rule == Rule::kSgd) sgd<N>(s, rates, buffers, i, left, g, w);
-  if (s.rule == Rule::kRmsProp) rms_prop<N>(s, rates, buffers, i, left, g, w);
-  if (s.rule == Rule::kAdam) adam<N>(s, rates, buffers, i, left, g, w);
-  if (s.rule == Rule::kNadam) nadam<N>(s, rates, buffers, i, left, g, w);
-  if (s.rule == Rule::kAdagrad) adagrad<N>(s, rates, buffers, i, left, g, w);
-  if (s.rule == Rule::kLion) lion<N>(s, rates, buffers, i, left, g, w);
-  if (s.rule == Rule::kLamb) lamb<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == kRule<graph::SgdRule>) sgd<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == kRule<graph::RmsPropRule>) rms_prop<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == kRule<graph::AdamRule>) adam<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == kRule<graph::NadamRule>) nadam<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == kRule<graph::AdagradRule>) adagrad<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == kRule<graph::LionRule>) lion<N>(s, rates, buffers, i, left, g, w);
+  if (s.rule == kRule<graph::LambRule>) lamb<N>(s, rates, buffers, i, left, g, w);
   store<N>(w, left, buffers.parameters + i);
   if (s.average != 0) {
     float average[N];
@@ -188,19 +188,16 @@ __global__ void __launch_bounds__(kThreads, 4)
 }
 
 void assign(UpdateSegment& segment, const graph::SgdRule& rule) {
-  segment.rule = Rule::kSgd;
   segment.momentum = rule.momentum;
   segment.nesterov = rule.nesterov ? 1 : 0;
 }
 void assign(UpdateSegment& segment, const graph::RmsPropRule& rule) {
-  segment.rule = Rule::kRmsProp;
   segment.rho = rule.rho;
   segment.momentum = rule.momentum;
   segment.epsilon = rule.epsilon;
   segment.centered = rule.centered ? 1 : 0;
 }
 void assign(UpdateSegment& segment, const graph::AdamRule& rule) {
-  segment.rule = Rule::kAdam;
   segment.beta_1 = rule.beta_1;
   segment.beta_2 = rule.beta_2;
   segment.epsilon = rule.epsilon;
@@ -208,22 +205,18 @@ void assign(UpdateSegment& segment, const graph::AdamRule& rule) {
 }
 
 void assign(UpdateSegment& segment, const graph::NadamRule& rule) {
-  segment.rule = Rule::kNadam;
   segment.beta_1 = rule.beta_1;
   segment.beta_2 = rule.beta_2;
   segment.epsilon = rule.epsilon;
 }
 void assign(UpdateSegment& segment, const graph::AdagradRule& rule) {
-  segment.rule = Rule::kAdagrad;
   segment.epsilon = rule.epsilon;
 }
 void assign(UpdateSegment& segment, const graph::LionRule& rule) {
-  segment.rule = Rule::kLion;
   segment.beta_1 = rule.beta_1;
   segment.beta_2 = rule.beta_2;
 }
 void assign(UpdateSegment& segment, const graph::LambRule& rule) {
-  segment.rule = Rule::kLamb;
   segment.beta_1 = rule.beta_1;
   segment.beta_2 = rule.beta_2;
   segment.epsilon = rule.epsilon;
@@ -250,6 +243,7 @@ UpdateSegment make_update_segment(const graph::Update& update, std::int64_t offs
   UpdateSegment segment;
   segment.offset = offset;
   segment.count = count;
+  segment.rule = static_cast<std::int32_t>(update.rule.index());
   std::visit([&segment](const auto& rule) { assign(segment, rule); }, update.rule);
   segment.l1 = update.l1;
   segment.l2 = update.l2;

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "backend/cuda/kernels/step.h"
@@ -12,18 +14,22 @@
 
 namespace trainer::backend::cuda {
 
+template <class Rule, std::size_t kIndex = 0>
+constexpr std::int32_t rule_index() {
+  if constexpr (std::is_same_v<Rule, std::variant_alternative_t<kIndex, graph::UpdateRule>>) {
+    return static_cast<std::int32_t>(kIndex);
+  } else {
+    return rule_index<Rule, kIndex + 1>();
+  }
+}
+// The index of a kind of rule in graph::UpdateRule.
+template <class Rule>
+inline constexpr std::int32_t kRule = rule_index<Rule>();
+
 // One parameter of the flat buffers, in device memory; built by the host from backend::Segment.
 struct UpdateSegment {
   std::int64_t offset = 0, count = 0;
-  enum class Rule : std::int32_t {
-    kSgd,
-    kRmsProp,
-    kAdam,
-    kNadam,
-    kAdagrad,
-    kLion,
-    kLamb
-  } rule = Rule::kSgd;
+  std::int32_t rule = 0;  // its index in graph::UpdateRule, see kRule
   float momentum = 0, rho = 0, beta_1 = 0, beta_2 = 0, epsilon = 0;
   std::int32_t nesterov = 0, centered = 0, amsgrad = 0;  // 0 or 1
   float l1 = 0, l2 = 0, weight_decay = 0, learning_rate_multiplier = 1, ema = 0;

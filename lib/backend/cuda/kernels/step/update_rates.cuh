@@ -6,8 +6,6 @@
 
 namespace trainer::backend::cuda {
 
-using Rule = UpdateSegment::Rule;
-
 struct Rates {
   float learning_rate;
   float step;  // Adam's learning rate, corrected for moments that start at 0; LAMB's, by its trust
@@ -47,14 +45,14 @@ __device__ inline Rates rates_of(const UpdateSegment& s, std::int64_t segment,
   rates.learning_rate = scalars.learning_rate * s.learning_rate_multiplier;
   rates.step = rates.mean = rates.gradient = rates.square = 0;
   const std::uint64_t update = scalars.update - s.updates_before;
-  if (s.rule == Rule::kAdam) {
+  if (s.rule == kRule<graph::AdamRule>) {
     const double t = static_cast<double>(update);
     rates.step = static_cast<float>(static_cast<double>(rates.learning_rate) *
                                     sqrt(1 - pow(static_cast<double>(s.beta_2), t)) /
                                     (1 - pow(static_cast<double>(s.beta_1), t)));
   }
-  if (s.rule == Rule::kNadam) set_nadam_factors(s, update, rates);
-  if (s.rule == Rule::kLamb) {
+  if (s.rule == kRule<graph::NadamRule>) set_nadam_factors(s, update, rates);
+  if (s.rule == kRule<graph::LambRule>) {
     rates.step = rates.learning_rate * (scales.trust != nullptr ? scales.trust[segment] : 1.0f);
     rates.mean = bias_correction(s.beta_1, update);
     rates.square = bias_correction(s.beta_2, update);

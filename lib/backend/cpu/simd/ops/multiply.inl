@@ -1,4 +1,30 @@
 // Products with a repeated factor, and their sums.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+template <class T>
+struct MultiplyKernels {
+  // y = x * factor; x and y are [outer, rows, width], the factor is [outer, width].
+  void (*multiply)(const T* x, const T* factor, T* y, std::int64_t outer, std::int64_t rows,
+                   std::int64_t width);
+  void (*multiply_f32)(const T* x, const float* factor, T* y, std::int64_t rows,
+                       std::int64_t width);
+  // The sums over rows of a * b, or of a if b is null. The sums have the shape of a factor, and
+  // `scratch` has [2, width] floats.
+  void (*sum_product)(const T* a, const T* b, T* sum, float* scratch, std::int64_t outer,
+                      std::int64_t rows, std::int64_t width);
+  void (*sum_product_f32)(const T* a, const T* b, float* sum, float* scratch, std::int64_t rows,
+                          std::int64_t width);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 template <class T, class F>
 inline void multiply_rows(const T* x, const F* factor, T* y, std::int64_t rows, std::int64_t width) {
@@ -15,12 +41,6 @@ void multiply(const T* x, const T* factor, T* y, std::int64_t outer, std::int64_
 template <class T>
 void multiply_f32(const T* x, const float* factor, T* y, std::int64_t rows, std::int64_t width) {
   multiply_rows(x, factor, y, rows, width);
-}
-
-template <class T>
-void add_bias(const T* x, const float* bias, T* y, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width)
-    for (std::int64_t i = 0; i < width; ++i) put(y + i, get(x + i) + bias[i]);
 }
 
 // Sums of few rows are added to sums of many, so that the error does not grow with the rows.
@@ -57,3 +77,25 @@ template <class T>
 void sum_product_f32(const T* a, const T* b, float* sum, float* scratch, std::int64_t rows, std::int64_t width) {
   sum_rows(a, b, sum, scratch, rows, width);
 }
+
+template <class T>
+constexpr MultiplyKernels<T> kMultiply = {
+    .multiply = multiply<T>,
+    .multiply_f32 = multiply_f32<T>,
+    .sum_product = sum_product<T>,
+    .sum_product_f32 = sum_product_f32<T>,
+};
+
+}  // namespace
+
+template <>
+const MultiplyKernels<float>& kernels_of() {
+  return kMultiply<float>;
+}
+template <>
+const MultiplyKernels<BFloat16>& kernels_of() {
+  return kMultiply<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

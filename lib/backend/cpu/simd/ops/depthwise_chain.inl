@@ -1,7 +1,49 @@
 // Depthwise 3x3 convolutions over blocked planes between two batch norms:
 //   x -> norm before -> z -> convolution -> y -> norm after -> w
-// z and the gradient of y are never written: rows of them, of floats, are made in the first cache from
-// x, and from y and the gradient of w, as the convolution needs them.
+// z and the gradient of y are never written: rows of them, of floats, are made in the first cache
+// from x, and from y and the gradient of w, as the convolution needs them.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+// A depthwise convolution 3x3 over blocked planes: x [n, blocks, h, w], y [n, blocks, oh, ow], with
+// a stride of 1 or 2; `top` and `left` are padding. The blocks [block_begin, block_end) are
+// computed, those of all samples.
+struct DepthwiseShape {
+  std::int64_t n, blocks, h, w, oh, ow, stride, top, left, block_begin, block_end;
+};
+// What the gradient is made of when a batch norm stands before the convolution, and one after it
+// whose output has the gradient dw.
+template <class T>
+struct DepthwiseGradient {
+  const T *x, *y, *dw;
+  NormCoefficients before, after;
+  const float* inverse_std;               // of the norm before
+  NormGradientCoefficients coefficients;  // of the norm after
+};
+
+template <class T>
+struct DepthwiseChainKernels {
+  // y = the convolution of x through the batch norm before it; kernel is [3, 3, blocks * block].
+  // Sets shift to y's first pixels and adds the moments of y about it to `moments`.
+  void (*forward)(const DepthwiseShape&, const T* x, const NormCoefficients& before,
+                  const float* kernel, T* y, float* shift, Moments* moments, float* scratch);
+  // dx is the gradient before the gate of the norm before, whose sums are added to `sums`. Sets
+  // dkernel, of the kernel's form.
+  void (*backward)(const DepthwiseShape&, const DepthwiseGradient<T>&, const float* kernel, T* dx,
+                   float* dkernel, GradientSums* sums, float* scratch);
+  // Floats of scratch that forward() and backward() need.
+  std::int64_t (*scratch)(const DepthwiseShape&);
+  std::int64_t (*backward_scratch)(const DepthwiseShape&);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 constexpr std::int64_t kSide = 3;
 constexpr int kPixelsAtOnce = 4;
@@ -304,3 +346,25 @@ void depthwise_backward(const DepthwiseShape& s, const DepthwiseGradient<T>& g, 
     for (std::int64_t t = 0; t < kSide * kSide; ++t) store(dkernel + (t * s.blocks + k) * B, dtaps[t]);
   }
 }
+
+template <class T>
+constexpr DepthwiseChainKernels<T> kDepthwiseChain = {
+    .forward = depthwise<T>,
+    .backward = depthwise_backward<T>,
+    .scratch = depthwise_scratch,
+    .backward_scratch = depthwise_backward_scratch,
+};
+
+}  // namespace
+
+template <>
+const DepthwiseChainKernels<float>& kernels_of() {
+  return kDepthwiseChain<float>;
+}
+template <>
+const DepthwiseChainKernels<BFloat16>& kernels_of() {
+  return kDepthwiseChain<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

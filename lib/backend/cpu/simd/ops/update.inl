@@ -1,38 +1,55 @@
-// Optimizer rules over flat buffers: one pass that sums the lanes' gradients, clips, decays, updates and
-// averages. Formulas: graph/op.h.
+// graph::Update over flat buffers: one pass that sums the lanes' gradients, clips, decays, updates
+// and averages. The formulas are in graph/ops/update.h.
+#pragma once
 
-void sum(float* out, const float* const* sources, int count, std::int64_t elements, bool accumulate) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    float total = sources[0][i];
-    for (int k = 1; k < count; ++k) total += sources[k][i];
-    out[i] = accumulate ? out[i] + total : total;
-  }
-}
+#include "backend/cpu/simd/kernels.h"
 
-double sum_of_squares(const float* x, std::int64_t elements) {
-  double total = 0;
-  for (std::int64_t i = 0; i < elements; ++i) {
-    total += static_cast<double>(x[i]) * static_cast<double>(x[i]);
-  }
-  return total;
-}
+namespace trainer::backend::cpu::simd {
 
-double sum_of_absolutes(const float* x, std::int64_t elements) {
-  double total = 0;
-  for (std::int64_t i = 0; i < elements; ++i) total += static_cast<double>(__builtin_fabsf(x[i]));
-  return total;
-}
+// One contiguous run of elements of the flat buffers under one rule.
+struct UpdateRun {
+  std::int64_t count = 0;
+  float* w = nullptr;
+  const float* const* gradients = nullptr;  // summed in this order
+  int gradient_count = 0;
+  float* slot[3] = {};
+  float* average = nullptr;  // null: none
+  float l1 = 0, l2 = 0, clip_value = 0 /* 0: none */, clip_scale = 1, trust = 1;
+  float learning_rate = 0, weight_decay = 0, ema = 0;
+  // The sum of squares of the gradients before clipping is added to it; null: not wanted.
+  double* gradient_square = nullptr;
+};
 
-inline float sign(float x) { return x > 0 ? 1.0f : x < 0 ? -1.0f : 0.0f; }
+// Of graph::LambRule; mean and square correct averages that start at 0.
+struct LambFactors {
+  float beta_1, beta_2, epsilon, mean, square;
+};
+// Sums of squares, of the decayed parameters and of the steps.
+struct LambSquares {
+  double parameter = 0, step = 0;
+};
 
-double gradient_square(const float* g, const float* w, float l2, float l1, std::int64_t elements) {
-  double total = 0;
-  for (std::int64_t i = 0; i < elements; ++i) {
-    const float v = g[i] + 2 * l2 * w[i] + l1 * sign(w[i]);
-    total += static_cast<double>(v) * static_cast<double>(v);
-  }
-  return total;
-}
+struct UpdateKernels {
+  void (*sgd)(const UpdateRun&, float momentum, bool nesterov);
+  void (*rms_prop)(const UpdateRun&, float rho, float momentum, float epsilon, bool centered);
+  // `rate` is learning_rate * sqrt(1 - beta_2^t) / (1 - beta_1^t)
+  void (*adam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, bool amsgrad,
+               float rate);
+  // `mean`, `gradient` and `square` are graph::factors_of() the update.
+  void (*nadam)(const UpdateRun&, float beta_1, float beta_2, float epsilon, float mean,
+                float gradient, float square);
+  void (*adagrad)(const UpdateRun&, float epsilon);
+  void (*lion)(const UpdateRun&, float beta_1, float beta_2);
+  // What lamb() would make of the run, with nothing written; its step before the learning rate.
+  LambSquares (*lamb_squares)(const UpdateRun&, const LambFactors&);
+  void (*lamb)(const UpdateRun&, const LambFactors&);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 // In sums of their own for 16 elements apart, so that the loop is vectorised.
 double chunk_square(const float* g, std::int64_t count) {
@@ -241,3 +258,81 @@ void lamb(const UpdateRun& r, const LambFactors& f) {
     }
   });
 }
+
+constexpr UpdateKernels kUpdate = {
+    .sgd = sgd,
+    .rms_prop = rms_prop,
+    .adam = adam,
+    .nadam = nadam,
+    .adagrad = adagrad,
+    .lion = lion,
+    .lamb_squares = lamb_squares,
+    .lamb = lamb,
+};
+
+}  // namespace
+
+template <>
+const UpdateKernels& kernels_of() {
+  return kUpdate;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+
+#else
+#include <cmath>
+
+#include "graph/ops/update.h"
+
+namespace trainer::backend::cpu::simd {
+
+// One overload per rule calls the kernel of the rule. `update` is the number of the update of the parameter, from 1.
+inline void apply(const graph::SgdRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+  kernels.sgd(run, rule.momentum, rule.nesterov);
+}
+
+inline void apply(const graph::RmsPropRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+  kernels.rms_prop(run, rule.rho, rule.momentum, rule.epsilon, rule.centered);
+}
+
+inline void apply(const graph::AdamRule& rule, const UpdateKernels& kernels, const UpdateRun& run,
+                  std::uint64_t update) {
+  const double t = static_cast<double>(update);
+  const double rate = static_cast<double>(run.learning_rate) *
+                      std::sqrt(1 - std::pow(static_cast<double>(rule.beta_2), t)) /
+                      (1 - std::pow(static_cast<double>(rule.beta_1), t));
+  kernels.adam(run, rule.beta_1, rule.beta_2, rule.epsilon, rule.amsgrad, static_cast<float>(rate));
+}
+
+inline void apply(const graph::NadamRule& rule, const UpdateKernels& kernels, const UpdateRun& run,
+                  std::uint64_t update) {
+  const graph::NadamFactors factors = graph::factors_of(rule, update);
+  kernels.nadam(run, rule.beta_1, rule.beta_2, rule.epsilon, static_cast<float>(factors.mean),
+                static_cast<float>(factors.gradient), static_cast<float>(factors.square));
+}
+
+inline void apply(const graph::AdagradRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+  kernels.adagrad(run, rule.epsilon);
+}
+
+inline void apply(const graph::LionRule& rule, const UpdateKernels& kernels, const UpdateRun& run, std::uint64_t) {
+  kernels.lion(run, rule.beta_1, rule.beta_2);
+}
+
+// Returns 1 / (1 - beta^t), which corrects a mean that starts at 0.
+inline float bias_correction(float beta, std::uint64_t t) {
+  return static_cast<float>(1 / (1 - std::pow(static_cast<double>(beta), static_cast<double>(t))));
+}
+
+inline LambFactors lamb_factors(const graph::LambRule& rule, std::uint64_t update) {
+  return {rule.beta_1, rule.beta_2, rule.epsilon, bias_correction(rule.beta_1, update),
+          bias_correction(rule.beta_2, update)};
+}
+
+inline void apply(const graph::LambRule& rule, const UpdateKernels& kernels, const UpdateRun& run,
+                  std::uint64_t update) {
+  kernels.lamb(run, lamb_factors(rule, update));
+}
+
+}  // namespace trainer::backend::cpu::simd
+#endif

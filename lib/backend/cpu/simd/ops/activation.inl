@@ -1,4 +1,24 @@
 // Activations that oneDNN lacks.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+template <class T>
+struct ActivationKernels {
+  // graph::Activation of the kinds that oneDNN lacks; dx = dy * the derivative at x.
+  void (*hard_sigmoid)(const T* x, T* y, std::int64_t elements);
+  void (*hard_sigmoid_backward)(const T* x, const T* dy, T* dx, std::int64_t elements);
+  void (*selu)(const T* x, T* y, std::int64_t elements);
+  void (*selu_backward)(const T* x, const T* dy, T* dx, std::int64_t elements);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 template <class T>
 void hard_sigmoid(const T* x, T* y, std::int64_t elements) {
@@ -34,3 +54,25 @@ void selu_backward(const T* x, const T* dy, T* dx, std::int64_t elements) {
     put(dx + i, get(dy + i) * kSeluScale * (v >= 0 ? 1.0f : kSeluAlpha * __builtin_expf(v)));
   }
 }
+
+template <class T>
+constexpr ActivationKernels<T> kActivation = {
+    .hard_sigmoid = hard_sigmoid<T>,
+    .hard_sigmoid_backward = hard_sigmoid_backward<T>,
+    .selu = selu<T>,
+    .selu_backward = selu_backward<T>,
+};
+
+}  // namespace
+
+template <>
+const ActivationKernels<float>& kernels_of() {
+  return kActivation<float>;
+}
+template <>
+const ActivationKernels<BFloat16>& kernels_of() {
+  return kActivation<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

@@ -1,30 +1,23 @@
-// Passes over memory: type and layout changes, sums, dropout.
+// graph::Dropout.
+#pragma once
 
-template <class In, class T>
-void preprocess(const In* x, T* y, std::int64_t n, std::int64_t pixels, std::int64_t c, bool reverse,
-                const float* a, const float* b) {
-  for (std::int64_t s = 0; s < n; ++s, x += pixels * c) {
-    for (std::int64_t k = 0; k < c; ++k, y += pixels) {
-      const float va = a[k], vb = b[k];
-      if (c == 1) {
-        for (std::int64_t i = 0; i < pixels; ++i) put(y + i, static_cast<float>(x[i]) * va + vb);
-      } else {
-        const In* from = x + (reverse ? c - 1 - k : k);
-        for (std::int64_t i = 0; i < pixels; ++i)
-          put(y + i, static_cast<float>(from[i * c]) * va + vb);
-      }
-    }
-  }
-}
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
 
 template <class T>
-void add(T* y, const T* const* x, int count, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) {
-    float sum = get(x[0] + i);
-    for (int k = 1; k < count; ++k) sum += get(x[k] + i);
-    put(y + i, sum);
-  }
-}
+struct DropoutKernels {
+  // Keeps element i of sample s with the draw of (key, counter {i / 4, step, sample, layer}).
+  void (*dropout)(const T* x, T* y, std::int64_t samples, std::int64_t elements, float rate,
+                  std::uint64_t seed, std::uint32_t layer, std::uint64_t step,
+                  std::uint64_t first_sample);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 // Philox4x32-10, as base/random.h; written out so that it vectorises here.
 inline void philox(std::uint32_t (&c)[4], std::uint32_t k0, std::uint32_t k1) {
@@ -63,6 +56,20 @@ void dropout(const T* x, T* y, std::int64_t samples, std::int64_t elements, floa
 }
 
 template <class T>
-void to_f32(const T* x, float* y, std::int64_t elements) {
-  for (std::int64_t i = 0; i < elements; ++i) y[i] = get(x + i);
+constexpr DropoutKernels<T> kDropout = {
+    .dropout = dropout<T>,
+};
+
+}  // namespace
+
+template <>
+const DropoutKernels<float>& kernels_of() {
+  return kDropout<float>;
 }
+template <>
+const DropoutKernels<BFloat16>& kernels_of() {
+  return kDropout<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

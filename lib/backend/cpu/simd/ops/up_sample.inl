@@ -1,4 +1,30 @@
 // Images enlarged by whole factors: each pixel a mean of four neighbours.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+// Images as [planes, h, w, lanes]. Pixel y, x of the larger is a mean of four of the smaller, of
+// rows above[y] and below[y] with weights 1 - down[y] and down[y], and likewise of columns.
+struct UpSampleShape {
+  std::int64_t planes, h, w, large_h, large_w, lanes;
+  const std::int32_t *above, *below, *left, *right;
+  const float *down, *across;
+};
+
+template <class T>
+struct UpSampleKernels {
+  // `plane` is [h, w, lanes] floats.
+  void (*forward)(const UpSampleShape&, const T* x, T* y);
+  void (*backward)(const UpSampleShape&, const T* dy, T* dx, float* plane);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 template <class T>
 void up_sample(const UpSampleShape& s, const T* x, T* y) {
@@ -44,3 +70,23 @@ void up_sample_backward(const UpSampleShape& s, const T* dy, T* dx, float* plane
     for (std::int64_t i = 0; i < elements; ++i) put(dx + i, plane[i]);
   }
 }
+
+template <class T>
+constexpr UpSampleKernels<T> kUpSample = {
+    .forward = up_sample<T>,
+    .backward = up_sample_backward<T>,
+};
+
+}  // namespace
+
+template <>
+const UpSampleKernels<float>& kernels_of() {
+  return kUpSample<float>;
+}
+template <>
+const UpSampleKernels<BFloat16>& kernels_of() {
+  return kUpSample<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

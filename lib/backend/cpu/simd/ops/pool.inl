@@ -1,4 +1,37 @@
 // Pooling over blocked planes, forward and backward.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+// A pooling window over blocked planes. index is row * kw + column of the winner in the window.
+struct PoolShape {
+  std::int64_t planes;  // samples * channel blocks
+  std::int64_t h, w, oh, ow;
+  std::int64_t kh, kw, sh, sw, dh, dw, top, left;
+};
+
+template <class T>
+struct PoolKernels {
+  void (*max_pool)(const PoolShape&, const T* x, T* y, std::uint8_t* index);  // index may be null
+  // `plane` is scratch of h * w * block floats. y is read when there is a gate.
+  void (*max_pool_backward)(const PoolShape&, const T* dy, const std::uint8_t* index, const T* y,
+                            Gate gate, float alpha, T* dx, float* plane);
+  void (*average_pool)(const PoolShape&, const T* x, T* y);
+  void (*average_pool_backward)(const PoolShape&, const T* dy, T* dx, float* plane);
+  // [n, blocks, pixels, block] -> [n, blocks, block]
+  void (*global_average)(const PlaneShape&, const T* x, T* y);
+  void (*global_average_backward)(const PlaneShape&, const T* dy, T* dx);
+  void (*global_max)(const PlaneShape&, const T* x, T* y);
+  void (*global_max_backward)(const PlaneShape&, const T* x, const T* y, const T* dy, T* dx);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 // The part of window i that lies inside [0, extent).
 struct Span {
@@ -182,3 +215,29 @@ void global_max_backward(const PlaneShape& s, const T* x, const T* y, const T* d
     }
   }
 }
+
+template <class T>
+constexpr PoolKernels<T> kPool = {
+    .max_pool = max_pool<T>,
+    .max_pool_backward = max_pool_backward<T>,
+    .average_pool = average_pool<T>,
+    .average_pool_backward = average_pool_backward<T>,
+    .global_average = global_average<T>,
+    .global_average_backward = global_average_backward<T>,
+    .global_max = global_max<T>,
+    .global_max_backward = global_max_backward<T>,
+};
+
+}  // namespace
+
+template <>
+const PoolKernels<float>& kernels_of() {
+  return kPool<float>;
+}
+template <>
+const PoolKernels<BFloat16>& kernels_of() {
+  return kPool<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

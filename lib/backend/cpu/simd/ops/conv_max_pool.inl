@@ -1,5 +1,33 @@
-// Convolution of few channels + relu + 2x2 max pooling. A pooled pixel's four convolution outputs stay
-// in registers: the unpooled image, four times the size, is never written.
+// Convolution of few channels + relu + 2x2 max pooling. A pooled pixel's four convolution outputs
+// stay in registers: the unpooled image, four times the size, is never written.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+// A convolution with few input channels followed by relu or nothing and 2x2 max pooling. x is
+// planar [n, c, h, w]; the kernel is [kh, kw, c, oc padded to blocks]; y and index are blocked.
+struct ConvMaxPoolShape {
+  std::int64_t n, c, h, w, oc_blocks, kh, kw, top, left, conv_h, conv_w, oh, ow;
+  bool relu;
+};
+
+template <class T>
+struct ConvMaxPoolKernels {
+  // `scratch` of both is that of an image in floats.
+  void (*forward)(const ConvMaxPoolShape&, const T* x, const float* kernel, const float* bias, T* y,
+                  std::uint8_t* index, float* scratch);
+  // Writes the whole gradient: dkernel as [kh, kw, c, oc padded], dbias [oc padded].
+  void (*backward)(const ConvMaxPoolShape&, const T* x, const T* dy, const T* y,
+                   const std::uint8_t* index, float* dkernel, float* dbias, float* scratch);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 // An image as floats: where it is, or copied to `scratch`. A float is broadcast by the multiplication itself.
 inline const float* as_floats(const float* image, std::int64_t, float*) { return image; }
@@ -10,7 +38,7 @@ inline const float* as_floats(const BFloat16* image, std::int64_t count, float* 
 
 // `pixels` pooled pixels side by side, `blocks` output blocks at once. `inside`: no tap is in the padding.
 template <int pixels, int blocks, int k, bool inside, class T>
-inline void stem_pixels(const StemShape& s, const float* image, const float* kernel, const float* bias,
+inline void conv_max_pool_pixels(const ConvMaxPoolShape& s, const float* image, const float* kernel, const float* bias,
                         std::int64_t py, std::int64_t px, T* y, std::uint8_t* index,
                         std::int64_t plane) {
   V sums[pixels][4][blocks];
@@ -59,29 +87,29 @@ inline void stem_pixels(const StemShape& s, const float* image, const float* ker
 
 // The same, choosing `inside`.
 template <int pixels, int blocks, int k, class T>
-inline void stem_pixels_at(const StemShape& s, const float* image, const float* kernel, const float* bias,
+inline void conv_max_pool_pixels_at(const ConvMaxPoolShape& s, const float* image, const float* kernel, const float* bias,
                            std::int64_t py, std::int64_t px, T* y, std::uint8_t* index, std::int64_t plane) {
   const std::int64_t y0 = 2 * py - s.top, x0 = 2 * px - s.left;
   const bool inside = y0 >= 0 && x0 >= 0 && y0 + s.kh + 1 <= s.h && x0 + 2 * pixels - 1 + s.kw <= s.w;
-  const auto run = inside ? stem_pixels<pixels, blocks, k, true, T> : stem_pixels<pixels, blocks, k, false, T>;
+  const auto run = inside ? conv_max_pool_pixels<pixels, blocks, k, true, T> : conv_max_pool_pixels<pixels, blocks, k, false, T>;
   run(s, image, kernel, bias, py, px, y, index, plane);
 }
 
 template <int blocks, int k, class T>
-void stem_image(const StemShape& s, const float* image, const float* kernel, const float* bias, T* y,
+void conv_max_pool_image(const ConvMaxPoolShape& s, const float* image, const float* kernel, const float* bias, T* y,
                 std::uint8_t* index) {
   const std::int64_t plane = s.oh * s.ow * B;
   for (std::int64_t py = 0; py < s.oh; ++py) {
     std::int64_t px = 0;
     for (; px + 2 <= s.ow; px += 2)
-      stem_pixels_at<2, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
+      conv_max_pool_pixels_at<2, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
     for (; px < s.ow; ++px)
-      stem_pixels_at<1, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
+      conv_max_pool_pixels_at<1, blocks, k>(s, image, kernel, bias, py, px, y, index, plane);
   }
 }
 
 template <class T>
-void stem_forward(const StemShape& s, const T* x, const float* kernel, const float* bias, T* y,
+void conv_max_pool(const ConvMaxPoolShape& s, const T* x, const float* kernel, const float* bias, T* y,
                   std::uint8_t* index, float* scratch) {
   const std::int64_t plane = s.oh * s.ow * B, numbers = s.c * s.h * s.w;
   for (std::int64_t n = 0; n < s.n; ++n) {
@@ -90,8 +118,8 @@ void stem_forward(const StemShape& s, const T* x, const float* kernel, const flo
       const std::int64_t at = (n * s.oc_blocks + b) * plane;
       const bool pair = b + 2 <= s.oc_blocks;
       const bool three = s.kh == 3 && s.kw == 3;
-      const auto run = pair ? (three ? stem_image<2, 3, T> : stem_image<2, 0, T>)
-                            : (three ? stem_image<1, 3, T> : stem_image<1, 0, T>);
+      const auto run = pair ? (three ? conv_max_pool_image<2, 3, T> : conv_max_pool_image<2, 0, T>)
+                            : (three ? conv_max_pool_image<1, 3, T> : conv_max_pool_image<1, 0, T>);
       run(s, image, kernel + b * B, bias + b * B, y + at, index + at);
       b += pair ? 2 : 1;
     }
@@ -101,7 +129,7 @@ void stem_forward(const StemShape& s, const T* x, const float* kernel, const flo
 // The gradient of one channel's taps, all images. Only the winner of each window has a gradient, so
 // the four positions are masked with the index.
 template <int k, class T>
-void stem_channel_gradient(const StemShape& s, std::int64_t block, std::int64_t channel, const T* x,
+void conv_max_pool_channel_gradient(const ConvMaxPoolShape& s, std::int64_t block, std::int64_t channel, const T* x,
                            const T* dy, const T* y, const std::uint8_t* index, float* dkernel,
                            float* dbias, float* scratch) {
   constexpr int kTaps = k * k;
@@ -149,12 +177,32 @@ void stem_channel_gradient(const StemShape& s, std::int64_t block, std::int64_t 
 }
 
 template <class T>
-void stem_backward(const StemShape& s, const T* x, const T* dy, const T* y, const std::uint8_t* index,
+void conv_max_pool_backward(const ConvMaxPoolShape& s, const T* x, const T* dy, const T* y, const std::uint8_t* index,
                    float* dkernel, float* dbias, float* scratch) {
-  const auto run = s.kh == 1   ? stem_channel_gradient<1, T>
-                   : s.kh == 3 ? stem_channel_gradient<3, T>
-                               : stem_channel_gradient<5, T>;
+  const auto run = s.kh == 1   ? conv_max_pool_channel_gradient<1, T>
+                   : s.kh == 3 ? conv_max_pool_channel_gradient<3, T>
+                               : conv_max_pool_channel_gradient<5, T>;
   for (std::int64_t block = 0; block < s.oc_blocks; ++block)
     for (std::int64_t channel = 0; channel < s.c; ++channel)
       run(s, block, channel, x, dy, y, index, dkernel, dbias, scratch);
 }
+
+template <class T>
+constexpr ConvMaxPoolKernels<T> kConvMaxPool = {
+    .forward = conv_max_pool<T>,
+    .backward = conv_max_pool_backward<T>,
+};
+
+}  // namespace
+
+template <>
+const ConvMaxPoolKernels<float>& kernels_of() {
+  return kConvMaxPool<float>;
+}
+template <>
+const ConvMaxPoolKernels<BFloat16>& kernels_of() {
+  return kConvMaxPool<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

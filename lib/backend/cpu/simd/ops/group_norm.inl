@@ -1,5 +1,36 @@
-// Normalization of groups of channels within a sample or pixel. Sums are in double: a sum in float of
-// values whose mean is far from zero would lose digits.
+// Normalization of groups of channels within a sample or pixel. Sums are in double: a sum in float
+// of values whose mean is far from zero would lose digits.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+// x as [outer, pixels, groups * channels], normalised over the pixels and channels of a group.
+struct GroupShape {
+  std::int64_t outer, pixels, groups, channels;
+  float epsilon;
+
+  // The scratch memory of backward(): a float and a double per gradient of gamma and
+  // beta.
+  std::int64_t scratch_bytes() const {
+    return 2 * groups * channels * static_cast<std::int64_t>(sizeof(float) + sizeof(double));
+  }
+};
+
+template <class T>
+struct GroupNormKernels {
+  // dgamma and dbeta are set, `scratch` holds scratch_bytes().
+  void (*forward)(const GroupShape&, const T* x, const float* gamma, const float* beta, T* y);
+  void (*backward)(const GroupShape&, const T* x, const T* dy, const float* gamma, T* dx,
+                   float* dgamma, float* dbeta, void* scratch);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
 
 using D = double __attribute__((vector_size(8 * TRAINER_BLOCK)));
 
@@ -172,3 +203,23 @@ void group_norm_backward(const GroupShape& s, const T* x, const T* dy, const flo
   }
   all.store(dgamma, dbeta);
 }
+
+template <class T>
+constexpr GroupNormKernels<T> kGroupNorm = {
+    .forward = group_norm<T>,
+    .backward = group_norm_backward<T>,
+};
+
+}  // namespace
+
+template <>
+const GroupNormKernels<float>& kernels_of() {
+  return kGroupNorm<float>;
+}
+template <>
+const GroupNormKernels<BFloat16>& kernels_of() {
+  return kGroupNorm<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif

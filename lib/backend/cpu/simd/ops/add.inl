@@ -1,0 +1,55 @@
+// Sums of images, and of an image and a bias.
+#pragma once
+
+#include "backend/cpu/simd/kernels.h"
+
+namespace trainer::backend::cpu::simd {
+
+template <class T>
+struct AddKernels {
+  // y = the sum of `count` inputs, in their order; y may be the first.
+  void (*add)(T* y, const T* const* x, int count, std::int64_t elements);
+  // y = x + bias; x and y are [rows, width], the bias is [width].
+  void (*add_bias)(const T* x, const float* bias, T* y, std::int64_t rows, std::int64_t width);
+};
+
+}  // namespace trainer::backend::cpu::simd
+
+#ifdef TRAINER_BLOCK
+namespace trainer::backend::cpu::simd::TRAINER_LEVEL {
+namespace {
+
+template <class T>
+void add(T* y, const T* const* x, int count, std::int64_t elements) {
+  for (std::int64_t i = 0; i < elements; ++i) {
+    float sum = get(x[0] + i);
+    for (int k = 1; k < count; ++k) sum += get(x[k] + i);
+    put(y + i, sum);
+  }
+}
+
+template <class T>
+void add_bias(const T* x, const float* bias, T* y, std::int64_t rows, std::int64_t width) {
+  for (std::int64_t r = 0; r < rows; ++r, x += width, y += width)
+    for (std::int64_t i = 0; i < width; ++i) put(y + i, get(x + i) + bias[i]);
+}
+
+template <class T>
+constexpr AddKernels<T> kAdd = {
+    .add = add<T>,
+    .add_bias = add_bias<T>,
+};
+
+}  // namespace
+
+template <>
+const AddKernels<float>& kernels_of() {
+  return kAdd<float>;
+}
+template <>
+const AddKernels<BFloat16>& kernels_of() {
+  return kAdd<BFloat16>;
+}
+
+}  // namespace trainer::backend::cpu::simd::TRAINER_LEVEL
+#endif
