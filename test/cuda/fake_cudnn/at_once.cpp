@@ -1,6 +1,8 @@
 // A stream whose work is done when it is given, and the kernels that plans add to a library's work.
 #include <stdexcept>
 
+#include "backend/cuda/kernels/activation.h"
+#include "backend/cuda/kernels/add.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
 #include "cuda/fake_cudnn/fake_cudnn.h"

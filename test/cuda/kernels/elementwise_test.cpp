@@ -6,6 +6,10 @@
 #include <cstring>
 #include <limits>
 
+#include "backend/cuda/kernels/activation.h"
+#include "backend/cuda/kernels/add.h"
+#include "backend/cuda/kernels/dropout.h"
+#include "backend/cuda/kernels/preprocess.h"
 #include "base/random.h"
 #include "cuda/kernels/array.h"
 

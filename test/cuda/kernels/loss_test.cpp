@@ -7,8 +7,9 @@
 #include <limits>
 #include <optional>
 
+#include "backend/cuda/kernels/class_rank.h"
 #include "backend/cuda/kernels/enqueue.h"
-#include "backend/cuda/kernels/penalty.h"
+#include "backend/cuda/kernels/l2_penalty.h"
 #include "backend/cuda/kernels/step/numbers.h"
 #include "cuda/kernels/array.h"
 

@@ -1,6 +1,7 @@
 // Plans for a device that is not here never run, so that the kernels after them are never called.
 #include <cstdlib>
 
+#include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
 

@@ -1,31 +1,8 @@
 #include "backend/cuda/kernels/loss.h"
-#include "backend/cuda/kernels/rows.cuh"
+#include "backend/cuda/kernels/targets.cuh"
 
 namespace trainer::backend::cuda {
 namespace {
-
-// The targets of a row, from a class index or from numbers, before they are smoothed.
-struct RowTargets {
-  const float* numbers;  // null: the index counts
-  std::int32_t index;
-
-  __device__ float at(std::int64_t n, std::int64_t i) const {
-    if (numbers != nullptr) return numbers[i];
-    if (n == 1) return static_cast<float>(index);
-    return index == i ? 1.0f : 0.0f;
-  }
-};
-
-struct Targets {
-  const std::int32_t* index;
-  const float* numbers;
-  std::int64_t stride;  // numbers a row: n, and the sample's weight where it has one
-
-  __device__ RowTargets row(std::int64_t i) const {
-    if (numbers != nullptr) return {numbers + i * stride, 0};
-    return {nullptr, index[i]};
-  }
-};
 
 // graph::Focal; gamma and alpha have no meaning when it is off.
 struct LossFocal {
@@ -144,19 +121,6 @@ __device__ inline float mean_squared_error(const LossRow<T, G>& r, float* shared
   return loss * share;
 }
 
-// The place of the largest number of a row, the first of equals.
-__device__ inline std::int64_t largest_of_row(const float* row, std::int64_t n, double* shared) {
-  float most = -INFINITY;
-  for_row(n, [&](std::int64_t i) { most = fmaxf(most, row[i]); });
-  most = over_block(most, -INFINITY, reinterpret_cast<float*>(shared), Maximum());
-  std::int64_t first = n - 1;
-  for_row(n, [&](std::int64_t i) {
-    if (row[i] == most && i < first) first = i;
-  });
-  const auto least = [](std::int64_t a, std::int64_t b) { return a < b ? a : b; };
-  return over_block(first, n - 1, reinterpret_cast<std::int64_t*>(shared), least);
-}
-
 // What the loss of a row is multiplied by: the weight of its class.
 __device__ inline float weight_of_row(const RowTargets& targets, std::int64_t n,
                                       const float* class_weight, double* shared) {
@@ -191,38 +155,8 @@ __global__ void __launch_bounds__(kThreads)
   if (threadIdx.x == 0) losses[row] = weight * loss;
 }
 
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    class_rank_kernel(const T* logits, Targets targets, float threshold, std::int32_t* ranks,
-                      std::int64_t n) {
-  double* shared = shared_memory<double>();
-  const std::int64_t row = blockIdx.x;
-  const RowTargets target = targets.row(row);
-  logits += row * n;
-  if (n == 1) {
-    const bool label = target.numbers != nullptr ? target.numbers[0] > 0.5f : target.index > 0;
-    if (threadIdx.x == 0) ranks[row] = (to_float(logits[0]) > threshold) == label ? 0 : 1;
-    return;
-  }
-  const std::int64_t label =
-      target.numbers != nullptr ? largest_of_row(target.numbers, n, shared) : target.index;
-  const float own = to_float(logits[label]);
-  std::int32_t before = 0;
-  for_row(n, [&](std::int64_t i) {
-    const float v = to_float(logits[i]);
-    if (i < label ? v >= own : i > label && v > own) ++before;
-  });
-  before = over_block(before, 0, reinterpret_cast<std::int32_t*>(shared), Sum());
-  if (threadIdx.x == 0) ranks[row] = before;
-}
-
-Targets make_targets(const void* labels, DType type, std::int64_t n, bool sample_weight) {
-  if (type == DType::kInt32) return {static_cast<const std::int32_t*>(labels), nullptr, 1};
-  return {nullptr, static_cast<const float*>(labels), sample_weight ? n + 1 : n};
-}
-
 template <class T, class G>
-auto loss_kernel_of(LossKind kind) {
+auto find_loss_kernel(LossKind kind) {
   if (kind == LossKind::kSoftmaxCrossEntropy) {
     return loss_kernel<LossKind::kSoftmaxCrossEntropy, T, G>;
   }
@@ -242,21 +176,11 @@ void loss(const graph::Loss& op, const void* logits, DType type, const void* lab
       op.focal ? LossFocal{true, op.focal->gamma, op.focal->alpha} : LossFocal{false, 0, 0};
   with_type(type, [&]<class T>() {
     with_type(gradient_type, [&]<class G>() {
-      launch("loss", loss_kernel_of<T, G>(op.kind), static_cast<unsigned>(rows), row_threads(n),
+      launch("loss", find_loss_kernel<T, G>(op.kind), static_cast<unsigned>(rows), row_threads(n),
              kRowShared, stream, static_cast<const T*>(logits),
              make_targets(labels, label_type, n, op.sample_weight), class_weight,
              op.label_smoothing, focal, losses, static_cast<G*>(dlogits), scalars, state, n);
     });
-  });
-}
-
-void class_rank(const graph::ClassRank& op, const void* logits, DType type, const void* labels,
-                DType label_type, std::int32_t* ranks, std::int64_t rows, std::int64_t n,
-                cudaStream_t stream) {
-  with_type(type, [&]<class T>() {
-    launch("class_rank", class_rank_kernel<T>, static_cast<unsigned>(rows), row_threads(n),
-           kRowShared, stream, static_cast<const T*>(logits),
-           make_targets(labels, label_type, n, op.sample_weight), op.threshold, ranks, n);
   });
 }
 

@@ -1,4 +1,4 @@
-// Losses and ranks of classes, of rows of n numbers.
+// Losses of rows of n numbers.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,12 +7,11 @@
 
 #include "backend/cuda/kernels/step.h"
 #include "base/types.h"
-#include "graph/ops/class_rank.h"
 #include "graph/ops/loss.h"
 
 namespace trainer::backend::cuda {
 
-// graph::Loss with the formulas of lib/backend/cpu/loss.cpp. labels: int32 [rows] or float32
+// graph::Loss with the formulas of lib/backend/cpu/ops/loss.cpp. labels: int32 [rows] or float32
 // [rows, n]. dlogits (null: not wanted) are of `gradient_type` and multiplied by
 // scalars->gradient_scale * state->loss_scale. class_weight: op.class_weight in device memory, null
 // when there are none.
@@ -20,9 +19,4 @@ void loss(const graph::Loss& op, const void* logits, DType type, const void* lab
           DType label_type, const float* class_weight, float* losses, void* dlogits,
           DType gradient_type, const StepScalars* scalars, const StepState* state,
           std::int64_t rows, std::int64_t n, cudaStream_t stream);
-// graph::ClassRank.
-void class_rank(const graph::ClassRank& op, const void* logits, DType type, const void* labels,
-                DType label_type, std::int32_t* ranks, std::int64_t rows, std::int64_t n,
-                cudaStream_t stream);
-
 }  // namespace trainer::backend::cuda

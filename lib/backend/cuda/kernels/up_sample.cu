@@ -93,7 +93,7 @@ struct UpAxes {
   UpAxis rows, columns;
 };
 template <class Op>
-UpAxes axes_of(const Op& op, const Extents& x) {
+UpAxes make_axes(const Op& op, const Extents& x) {
   const auto axis = [&](std::int64_t size, std::int64_t factor) {
     return UpAxis{static_cast<int>(size), static_cast<int>(factor),
                   op.kind == graph::UpSample::Kind::kBilinear};
@@ -108,7 +108,7 @@ void enqueue(const graph::UpSample& op, std::initializer_list<const void*> in, v
              DType type, const Extents& x, cudaStream_t stream) {
   const void* from = *in.begin();
   const std::int64_t pixels = x.rows() * op.height * op.width;
-  const UpAxes axes = axes_of(op, x);
+  const UpAxes axes = make_axes(op, x);
   with_row_vectors(type, x.c, aligned({from, out}), [&]<class T, int N>() {
     const RowTiles tiles = pixel_tiles(pixels, x.c / N);
     launch("up_sample", up_sample_kernel<T, N>, tiles.grid, tiles.block, 0, stream, axes.rows,
@@ -123,7 +123,7 @@ void enqueue(const graph::UpSampleBackward& op, std::initializer_list<const void
   const void* dy = *in.begin();
   const std::int64_t pixels = x.rows();
   pixel_count(pixels * op.height * op.width);
-  const UpAxes axes = axes_of(op, x);
+  const UpAxes axes = make_axes(op, x);
   with_row_vectors(type, x.c, aligned({dy, out}), [&]<class T, int N>() {
     const RowTiles tiles = pixel_tiles(pixels, x.c / N);
     launch("up_sample_backward", up_sample_backward_kernel<T, N>, tiles.grid, tiles.block, 0,

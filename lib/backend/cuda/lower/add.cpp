@@ -1,5 +1,6 @@
-#include "backend/cuda/kernels/elementwise.h"
-#include "backend/cuda/kernels/repeated.h"
+#include "backend/cuda/kernels/add.h"
+
+#include "backend/cuda/kernels/multiply.h"
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {

@@ -1,4 +1,5 @@
-#include "backend/cuda/kernels/loss.h"
+#include "backend/cuda/kernels/class_rank.h"
+
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {

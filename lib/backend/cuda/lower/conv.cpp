@@ -1,6 +1,6 @@
 // Convolutions: cuDNN's, and our own where every channel has its own kernel.
+#include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/depthwise.h"
-#include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
 #include "backend/cuda/program.h"
 
@@ -21,9 +21,9 @@ struct KernelShape {
   std::int64_t elements() const { return positions * in * out; }
 };
 
-ConvolutionProblem problem_of(Pass pass, const Lowering& l, DType type, const Shape& image,
-                              const KernelShape& kernel, const graph::Window& window,
-                              std::int64_t groups) {
+ConvolutionProblem make_problem(Pass pass, const Lowering& l, DType type, const Shape& image,
+                                const KernelShape& kernel, const graph::Window& window,
+                                std::int64_t groups) {
   ConvolutionProblem problem;
   problem.pass = pass;
   problem.type = type;
@@ -63,7 +63,7 @@ void lower(const graph::Conv& op, Lowering& l) {
   const KernelShape kernel_shape(l.input_shape(1));
   const bool relu = op.activation.kind == graph::Activation::Kind::kRelu;
   ConvolutionProblem problem =
-      problem_of(Pass::kForward, l, x.type, x.shape, kernel_shape, op.window, op.groups);
+      make_problem(Pass::kForward, l, x.type, x.shape, kernel_shape, op.window, op.groups);
   problem.bias = op.bias;
   problem.relu = relu;
   const std::shared_ptr<ConvolutionPlan> plan = l.machine().convolutions->plan(problem);
@@ -95,7 +95,7 @@ void lower(const graph::ConvBackwardData& op, Lowering& l) {
   }
   const KernelShape kernel_shape(l.input_shape(1));
   const std::shared_ptr<ConvolutionPlan> plan = l.machine().convolutions->plan(
-      problem_of(Pass::kBackwardData, l, dx.type, dx.shape, kernel_shape, op.window, op.groups));
+      make_problem(Pass::kBackwardData, l, dx.type, dx.shape, kernel_shape, op.window, op.groups));
   const BufferId kernel =
       l.packed_kernel(1, dx.type, kernel_shape.positions, kernel_shape.in, kernel_shape.out);
   const BufferId workspace = l.scratch(plan->workspace_bytes());
@@ -127,7 +127,7 @@ void lower(const graph::ConvBackwardWeights& op, Lowering& l) {
   }
   const KernelShape kernel(op.kernel);
   const std::shared_ptr<ConvolutionPlan> plan = l.machine().convolutions->plan(
-      problem_of(Pass::kBackwardWeights, l, x.type, x.shape, kernel, op.window, op.groups));
+      make_problem(Pass::kBackwardWeights, l, x.type, x.shape, kernel, op.window, op.groups));
   const BufferId packed = l.scratch(kernel.elements() * static_cast<std::int64_t>(size_of(x.type)));
   const BufferId workspace = l.scratch(plan->workspace_bytes());
   l.step(plan->describe(), [=](const StepContext& c) {

@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/layout.h"
 #include "backend/cuda/program.h"
 

@@ -1,4 +1,5 @@
-#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/dropout.h"
+
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {

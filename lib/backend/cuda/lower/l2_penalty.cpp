@@ -1,4 +1,5 @@
-#include "backend/cuda/kernels/penalty.h"
+#include "backend/cuda/kernels/l2_penalty.h"
+
 #include "backend/cuda/program.h"
 
 namespace trainer::backend::cuda {

@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/elementwise.h"
+#include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/lower/batch_norm.h"
 
 namespace trainer::backend::cuda {

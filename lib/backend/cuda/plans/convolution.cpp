@@ -4,6 +4,7 @@
 #include <optional>
 #include <sstream>
 
+#include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
 #include "backend/cuda/plans/convolution_graph.h"

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <type_traits>
 
+#include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/elementwise.h"
 #include "backend/cuda/kernels/layout.h"
 #include "base/error.h"

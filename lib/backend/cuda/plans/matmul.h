@@ -45,7 +45,7 @@ class MatmulPlanner {
   virtual ~MatmulPlanner() = default;
   // The heuristic's first algorithm, the same every time; with a timer, the fastest of them, the
   // same as long as the cache's folder is kept. Kernels of this backend follow the product for relu
-  // (elementwise.h activate), and for a bias of another type than the result's, for which cuBLASLt
+  // (activation.h), and for a bias of another type than the result's, for which cuBLASLt
   // has no epilogue (layout.h add_bias). Throws DeviceError naming the problem when there is no
   // algorithm. Plans must not outlive the planner.
   virtual std::unique_ptr<Matmul> plan(const MatmulProblem& problem) = 0;

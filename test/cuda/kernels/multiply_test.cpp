@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/repeated.h"
+#include "backend/cuda/kernels/multiply.h"
 
 #include <doctest/doctest.h>
 

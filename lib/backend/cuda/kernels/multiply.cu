@@ -1,6 +1,6 @@
 #include "backend/cuda/kernels/float_types.cuh"
+#include "backend/cuda/kernels/multiply.h"
 #include "backend/cuda/kernels/reduce.cuh"
-#include "backend/cuda/kernels/repeated.h"
 
 namespace trainer::backend::cuda {
 namespace {

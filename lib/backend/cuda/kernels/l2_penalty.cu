@@ -1,4 +1,4 @@
-#include "backend/cuda/kernels/penalty.h"
+#include "backend/cuda/kernels/l2_penalty.h"
 #include "backend/cuda/kernels/reduce.cuh"
 
 namespace trainer::backend::cuda {
