@@ -38,7 +38,7 @@ def files_naming(patterns, folder="lib", root=ROOT, suffixes=frozenset(SOURCES))
     )
 
 
-def files_of(kind, root=ROOT):
+def find_files(kind, root=ROOT):
     """The files of lib/ that adding another one of this kind touches."""
     patterns, folder = EXAMPLES[kind]
     return [path for path in files_naming(patterns, folder, root) if path not in USES.get(kind, ())]
@@ -53,7 +53,7 @@ def main():
         print(*files_naming(sys.argv[1:]), sep="\n")
         return
     for kind, (patterns, folder) in EXAMPLES.items():
-        print_files(f"{kind}, as {patterns[0]}, in {folder}", files_of(kind))
+        print_files(f"{kind}, as {patterns[0]}, in {folder}", find_files(kind))
         if folder == "lib":
             print_files("  in test", files_naming(patterns, "test", suffixes=SOURCES | EXPECTED))
 

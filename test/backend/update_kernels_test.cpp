@@ -16,7 +16,7 @@ TEST_CASE("rms_prop kernels: centered and equal gradients, epsilon is added to t
     const simd::Kernels* level = simd::kernels_named(name);
     if (level == nullptr) continue;
     ++tested;
-    const auto& kernels = simd::kernels_of<simd::UpdateKernels>(*level);
+    const auto& kernels = simd::find_kernels<simd::UpdateKernels>(*level);
     for (const float momentum : {0.0f, 0.5f}) {
       CAPTURE(name);
       CAPTURE(momentum);

@@ -48,14 +48,14 @@ class Recipe(unittest.TestCase):
             with self.subTest(kind):
                 named = [paths for row, paths in rows.items() if re.match(rf"{kind}\b", row)]
                 self.assertEqual(len(named), 1, f"rows that begin with '{kind}'")
-                missing, stale = disagreements(*named[0], recipe.files_of(kind))
+                missing, stale = disagreements(*named[0], recipe.find_files(kind))
                 self.assertEqual(missing, [], f"name {words[0]}; add them to the row '{kind}'")
                 self.assertEqual(stale, [], f"name {words[0]} no longer; remove them from the row '{kind}'")
 
     def test_adding_one_touches_few_files(self):
         for kind, limit in LIMITS.items():
             with self.subTest(kind):
-                self.assertLessEqual(len(recipe.files_of(kind)), limit)
+                self.assertLessEqual(len(recipe.find_files(kind)), limit)
 
     def test_the_table_is_read_with_x_for_any_name(self):
         table = "| add | new files | lines elsewhere |\n| --- | --- | --- |\n| op | `a/ops/x.cpp` | a/op.h, c/check_x.cpp |\n"
@@ -106,11 +106,17 @@ class FilesOfOps(unittest.TestCase):
                 lowered = self.file_names(folder, ".cpp", r"^void lower\(const graph::(\w+)&.*{")
                 self.assertEqual({op: lowered.get(op) for op in self.ops()}, {op: structs[op] for op in self.ops()})
 
-    def test_kernels_of_the_cpu_are_in_the_file_of_the_name_of_an_op_or_a_fused_op(self):
+    def test_cpu_kernels_are_in_the_file_of_their_op(self):
         lowered = {path.stem for path in (ROOT / LOWERINGS["cpu"]).glob("*.cpp")}
         kernels = {path.stem for path in (ROOT / "lib/backend/cpu/simd/ops").glob("*.inl")}
         self.assertIn("up_sample", kernels)
         self.assertLessEqual(kernels, lowered)
+
+    def test_cuda_kernels_are_enqueued_in_the_file_of_the_name_of_their_op(self):
+        structs = self.file_names("lib/graph/ops", ".h", r"^struct (\w+)")
+        enqueued = self.file_names("lib/backend/cuda/kernels", ".cu", r"^void enqueue\(const graph::(\w+)&")
+        self.assertIn("UpSample", enqueued)
+        self.assertEqual(enqueued, {op: structs[op] for op in enqueued})
 
     def test_backends_lower_each_fused_op_in_the_file_of_its_pattern(self):
         for backend, folder in LOWERINGS.items():

@@ -40,7 +40,7 @@ bool can_leave_gradient(const Graph& graph, ValueId dy) {
   if (norm == nullptr || is_output(graph, dy) || !has_gate(norm->activation)) return false;
   const Node& after = node_at(graph, graph.producer(dy));
   if (after.outputs[0] != dy) return false;
-  return norm->activation.linear() || forward_of(graph, after) != nullptr;
+  return norm->activation.linear() || find_forward(graph, after) != nullptr;
 }
 
 // The backward nodes of a convolution between two batch norms.

@@ -143,7 +143,7 @@ void UpdatePhase::trust_ratios(int worker, int workers, Barrier& barrier, const 
                                    {scales_[chunks_[p].segment]}, scalars);
     run.gradients = &source;
     run.gradient_count = 1;
-    lamb_squares_[p] = simd::kernels_of<simd::UpdateKernels>(kernels_).lamb_squares(
+    lamb_squares_[p] = simd::find_kernels<simd::UpdateKernels>(kernels_).lamb_squares(
         run, simd::lamb_factors(*rule, own_update(segment, scalars)));
   }
   barrier.wait(workers);
@@ -175,8 +175,8 @@ void update_elements(const simd::Kernels& kernels, const UpdateBuffers& buffers,
   // Keras starts the average as the weights after the first update.
   const std::uint64_t update = own_update(segment, scalars);
   run.ema = update == 1 ? 0 : op.ema;
-  const auto& kernels_of_rules = simd::kernels_of<simd::UpdateKernels>(kernels);
-  std::visit([&](const auto& rule) { simd::apply(rule, kernels_of_rules, run, update); }, op.rule);
+  const auto& update_kernels = simd::find_kernels<simd::UpdateKernels>(kernels);
+  std::visit([&](const auto& rule) { simd::apply(rule, update_kernels, run, update); }, op.rule);
 }
 
 }  // namespace trainer::backend::cpu

@@ -40,7 +40,7 @@ class UpdatePhase {
  public:
   UpdatePhase(CpuVariables& variables, const simd::Kernels& kernels, int workers);
 
-  // Whether run() must be given the sum: a norm of the whole gradient is needed first.
+  // Returns whether run() must be given the sum: a norm of the whole gradient is needed first.
   bool needs_sum() const { return needs_norm_ || needs_trust_; }
   // Called by every worker at once, after all have written their worker_slice() of the gradients,
   // or all of them before the last barrier. The parameters are the same bits whatever the number of
@@ -50,9 +50,9 @@ class UpdatePhase {
   // Of the gradient of the last run(), once all workers have ended it: see Numbers::gradient_norm.
   // Its last bits depend on the number of workers.
   double gradient_norm() const;
-  // Whether some parameter's gradient is clipped by its norm.
+  // Returns whether the gradient of some parameter is clipped by its norm.
   bool clips_by_norm() const { return needs_norm_; }
-  // What run() multiplies this gradient by, one a segment; only when clips_by_norm().
+  // What run() multiplies this gradient by, one per segment; only when clips_by_norm().
   std::span<const float> clip_scales(const float* gradients);
 
  private:
@@ -68,13 +68,13 @@ class UpdatePhase {
     std::int64_t first, last;
   };
   std::vector<Chunk> chunks_;                    // what the partial sums of squares are taken over
-  std::vector<double> squares_;                  // one a chunk
-  std::vector<double> sums_;                     // of squares, one a segment
-  std::vector<float> scales_;                    // one a segment
-  std::vector<simd::LambSquares> lamb_squares_;  // one a chunk
-  std::vector<simd::LambSquares> lamb_sums_;     // one a segment
-  std::vector<float> trust_;                     // of lamb, one a segment
-  std::vector<double> gradient_squares_;         // of the last run(), one a worker
+  std::vector<double> squares_;                  // one per chunk
+  std::vector<double> sums_;                     // of squares, one per segment
+  std::vector<float> scales_;                    // one per segment
+  std::vector<simd::LambSquares> lamb_squares_;  // one per chunk
+  std::vector<simd::LambSquares> lamb_sums_;     // one per segment
+  std::vector<float> trust_;                     // of lamb, one per segment
+  std::vector<double> gradient_squares_;         // of the last run(), one per worker
 };
 
 }  // namespace trainer::backend::cpu

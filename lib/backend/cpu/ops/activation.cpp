@@ -58,7 +58,7 @@ void lower(const graph::Activate& op, Lowering& l) {
     // In plain layout, since hard_sigmoid(0) is not 0, which the channel padding has to be.
     const Operand x = l.input(0, Layout::kPlain), y = l.output(0, Layout::kPlain);
     with_type(x.type, [&]<class T>() {
-      const auto& kernels = kernels_of<simd::ActivationKernels<T>>(l);
+      const auto& kernels = find_kernels<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? kernels.selu : kernels.hard_sigmoid;
       l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {
@@ -77,7 +77,7 @@ void lower(const graph::ActivateBackward& op, Lowering& l) {
     const Operand x = l.input(0, Layout::kPlain), dy = l.input(1, Layout::kPlain);
     const Operand dx = l.output(0, Layout::kPlain);
     with_type(x.type, [&]<class T>() {
-      const auto& kernels = kernels_of<simd::ActivationKernels<T>>(l);
+      const auto& kernels = find_kernels<simd::ActivationKernels<T>>(l);
       const bool selu = op.activation.kind == ActivationKind::kSelu;
       const auto run = selu ? kernels.selu_backward : kernels.hard_sigmoid_backward;
       l.step(l.kernels().name, [=, elements = x.shape.elements()](const RunContext& c) {

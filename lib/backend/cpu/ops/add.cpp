@@ -20,7 +20,7 @@ void lower(const graph::Add&, Lowering& l) {
   const std::int64_t elements = l.padded_elements(y.shape, layout);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::AddKernels<T>>(l).add](const RunContext& c) {
+           [=, run = find_kernels<simd::AddKernels<T>>(l).add](const RunContext& c) {
              over_parts(c, elements, [&](std::int64_t first, std::int64_t part, int) {
                const T* from[64];
                T* to = c.at<T>(y.buffer) + first;
@@ -44,7 +44,7 @@ void lower(const graph::AddBias&, Lowering& l) {
   const std::int64_t width = bias.shape.elements(), rows = x.shape.elements() / width;
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::AddKernels<T>>(l).add_bias](const RunContext& c) {
+           [=, run = find_kernels<simd::AddKernels<T>>(l).add_bias](const RunContext& c) {
              run(c.at<T>(x.buffer), c.at<float>(bias.buffer), c.at<T>(y.buffer), rows, width);
            });
   });

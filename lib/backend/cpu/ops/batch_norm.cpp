@@ -20,7 +20,7 @@ void lower(const graph::BatchNorm&, Lowering& l) {
 template <>
 void lower(const graph::BatchNormInference& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked), y = l.output(0, Layout::kBlocked);
-  const Channels ch = channels_of(x, l);
+  const Channels ch = find_channels(x, l);
   const NormRows rows =
       norm_rows(l.scratch(norm_rows_bytes(ch, NormRows::kForwardRows)), ch, op.activation);
   const MovingStatistics statistics = moving_statistics(l.node(), ch, rows, l);
@@ -58,7 +58,7 @@ void lower(const graph::BatchNormBackward&, Lowering& l) {
 
 template <>
 void lower(const graph::BatchNormInferenceBackward& op, Lowering& l) {
-  const Channels ch = channels_of(l.input(0, Layout::kBlocked), l);
+  const Channels ch = find_channels(l.input(0, Layout::kBlocked), l);
   const NormGradient b = norm_gradient(l, op.activation, op.epsilon, false,
                                        {l.scratch(gradient_sums_bytes(ch)),
                                         l.scratch(norm_rows_bytes(ch, NormRows::kBackwardRows))});

@@ -5,7 +5,7 @@
 namespace trainer::backend::cpu {
 namespace {
 
-// Whether channels can be cut and joined block by block.
+// Returns whether channels can be cut and joined block by block.
 bool whole_blocks(std::int64_t channels, const Lowering& l) {
   return channels % l.machine().block == 0;
 }
@@ -13,10 +13,10 @@ bool whole_blocks(std::int64_t channels, const Lowering& l) {
 // Bytes of one sample's (blocked) or one pixel's (plain) share of `channels` channels.
 struct Rows {
   std::int64_t count;
-  std::int64_t bytes_a_channel;
+  std::int64_t bytes_per_channel;
 };
 
-Rows rows_of(const Operand& x) {
+Rows find_rows(const Operand& x) {
   const std::int64_t size = static_cast<std::int64_t>(size_of(x.type));
   const std::int64_t pixels = x.shape.elements() / (x.n() * x.c());
   if (x.layout == Layout::kBlocked) return {x.n(), pixels * size};
@@ -40,11 +40,11 @@ void lower(const graph::Concat&, Lowering& l) {
   std::vector<Operand> inputs;
   for (std::size_t i = 0; i < l.input_count(); ++i) inputs.push_back(l.input(i, layout));
   const Operand y = l.output(0, layout);
-  const Rows rows = rows_of(y);
+  const Rows rows = find_rows(y);
   std::vector<Part> parts;
   std::int64_t offset = 0;
   for (const Operand& x : inputs) {
-    parts.push_back({x.buffer, offset, x.c() * rows.bytes_a_channel});
+    parts.push_back({x.buffer, offset, x.c() * rows.bytes_per_channel});
     offset += parts.back().bytes;
   }
   l.step("copy", [=, total = offset](const RunContext& c) {
@@ -66,10 +66,10 @@ void lower(const graph::Slice& op, Lowering& l) {
   const Layout layout = blocked ? Layout::kBlocked : Layout::kPlain;
   const Operand x = l.input(0, layout);
   const Operand y = l.output(0, layout);
-  const Rows rows = rows_of(x);
-  const std::int64_t from = op.begin * rows.bytes_a_channel,
-                     total = channels * rows.bytes_a_channel;
-  const std::int64_t bytes = (op.end - op.begin) * rows.bytes_a_channel;
+  const Rows rows = find_rows(x);
+  const std::int64_t from = op.begin * rows.bytes_per_channel,
+                     total = channels * rows.bytes_per_channel;
+  const std::int64_t bytes = (op.end - op.begin) * rows.bytes_per_channel;
   l.step("copy", [=](const RunContext& c) {
     for (std::int64_t r = 0; r < rows.count; ++r) {
       std::memcpy(c.at<char>(y.buffer) + r * bytes, c.at<char>(x.buffer) + r * total + from,

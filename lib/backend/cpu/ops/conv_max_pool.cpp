@@ -46,7 +46,7 @@ void lower(const graph::ConvMaxPool& op, Lowering& l) {
   const Buffer images = l.scratch(in * l.machine().threads * 4);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::ConvMaxPoolKernels<T>>(l).forward](const RunContext& c) {
+           [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).forward](const RunContext& c) {
              over_parts(c, shape.n, [&](std::int64_t first, std::int64_t count, int thread) {
                ConvMaxPoolShape part = shape;
                part.n = count;
@@ -72,7 +72,7 @@ void lower(const graph::ConvMaxPoolBackwardWeights& op, Lowering& l) {
   const Buffer kernel_out = l.output(0, Layout::kPlain).buffer;
   const Buffer bias_out = op.conv.bias ? l.output(1, Layout::kPlain).buffer : -1;
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = kernels_of<simd::ConvMaxPoolKernels<T>>(l).backward](
+    l.step(l.kernels().name, [=, run = find_kernels<simd::ConvMaxPoolKernels<T>>(l).backward](
                                  const RunContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<T>(y.buffer),
           c.at<std::uint8_t>(index.buffer), c.at<float>(dkernel), c.at<float>(dbias),

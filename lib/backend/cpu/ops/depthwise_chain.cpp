@@ -13,7 +13,7 @@ using simd::DepthwiseShape;
 using simd::GradientSums;
 
 DepthwiseShape depthwise_shape(const graph::Window& window, const Operand& x, const Lowering& l) {
-  const std::int64_t blocks = channels_of(x, l).shape.blocks;
+  const std::int64_t blocks = find_channels(x, l).shape.blocks;
   return {x.n(),
           blocks,
           x.h(),
@@ -46,18 +46,18 @@ template <>
 void lower(const DepthwiseChain& group, Lowering& l) {
   const graph::Node& norm = *group.input.norm;
   const Operand x = l.value(norm.inputs[0], Layout::kBlocked);
-  const Channels ch = channels_of(x, l);
+  const Channels ch = find_channels(x, l);
   const NormRows rows = norm_rows(l.extra(group.input.coefficients), ch,
                                   std::get<graph::BatchNorm>(norm.op).activation);
   const DepthwiseShape shape = depthwise_shape(std::get<graph::Conv>(group.node->op).window, x, l);
   const Buffer kernel = padded_rows(l, 1, x.c(), ch.padded);
   const Operand y = l.output(0, Layout::kBlocked);
   const MomentRows moments{l.make_extra(group.moments, MomentRows::bytes(ch.padded)), ch.padded};
-  const std::int64_t floats = kernels_of<simd::DepthwiseChainKernels<float>>(l).scratch(shape);
+  const std::int64_t floats = find_kernels<simd::DepthwiseChainKernels<float>>(l).scratch(shape);
   const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(y.type, [&]<class T>() {
     l.step(concat(l.kernels().name, " with batch norms"),
-           [=, run = kernels_of<simd::DepthwiseChainKernels<T>>(l).forward](const RunContext& c) {
+           [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).forward](const RunContext& c) {
              moments.clear(c);
              over_blocks(c, shape, c.at<float>(scratch), floats,
                          [&](const DepthwiseShape& part, float* own) {
@@ -74,7 +74,7 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
   const Operand x = l.value(norm.inputs[0], Layout::kBlocked);
   const Operand y = l.value(after.inputs[0], Layout::kBlocked);
   const Operand dw = l.value(after.inputs[1], Layout::kBlocked);
-  const Channels ch = channels_of(x, l);
+  const Channels ch = find_channels(x, l);
   const NormRows rows = norm_rows(l.extra(group.input.coefficients), ch,
                                   std::get<graph::BatchNorm>(norm.op).activation);
   const NormRows after_rows =
@@ -88,28 +88,29 @@ void lower(const DepthwiseChainBackward& group, Lowering& l) {
   const Buffer padded_dkernel = l.scratch(taps * ch.padded * 4);
   const Buffer sums = l.make_extra(group.sums, gradient_sums_bytes(ch));
   const std::int64_t floats =
-      kernels_of<simd::DepthwiseChainKernels<float>>(l).backward_scratch(shape);
+      find_kernels<simd::DepthwiseChainKernels<float>>(l).backward_scratch(shape);
   const Buffer scratch = l.scratch(floats * l.machine().threads * 4);
   with_type(dx.type, [&]<class T>() {
-    l.step(concat(l.kernels().name, " with batch norms"),
-           [=, run = kernels_of<simd::DepthwiseChainKernels<T>>(l).backward](const RunContext& c) {
-             auto* sum = c.at<GradientSums>(sums);
-             std::fill(sum, sum + ch.padded, GradientSums{});
-             const simd::DepthwiseGradient<T> gradient{
-                 c.at<T>(x.buffer),        c.at<T>(y.buffer),
-                 c.at<T>(dw.buffer),       rows.at(c),
-                 after_rows.at(c),         rows.row(c, NormRows::kInverseStd),
-                 after_rows.gradient_at(c)};
-             const float* from = c.at<float>(padded_dkernel);
-             over_blocks(c, shape, c.at<float>(scratch), floats,
-                         [&](const DepthwiseShape& part, float* own) {
-                           run(part, gradient, c.at<float>(kernel), c.at<T>(dx.buffer),
-                               c.at<float>(padded_dkernel), sum, own);
-                         });
-             for (std::int64_t t = 0; t < taps; ++t, from += ch.padded) {
-               std::copy(from, from + ch.count, c.at<float>(dkernel.buffer) + t * ch.count);
-             }
-           });
+    l.step(
+        concat(l.kernels().name, " with batch norms"),
+        [=, run = find_kernels<simd::DepthwiseChainKernels<T>>(l).backward](const RunContext& c) {
+          auto* sum = c.at<GradientSums>(sums);
+          std::fill(sum, sum + ch.padded, GradientSums{});
+          const simd::DepthwiseGradient<T> gradient{
+              c.at<T>(x.buffer),        c.at<T>(y.buffer),
+              c.at<T>(dw.buffer),       rows.at(c),
+              after_rows.at(c),         rows.row(c, NormRows::kInverseStd),
+              after_rows.gradient_at(c)};
+          const float* from = c.at<float>(padded_dkernel);
+          over_blocks(c, shape, c.at<float>(scratch), floats,
+                      [&](const DepthwiseShape& part, float* own) {
+                        run(part, gradient, c.at<float>(kernel), c.at<T>(dx.buffer),
+                            c.at<float>(padded_dkernel), sum, own);
+                      });
+          for (std::int64_t t = 0; t < taps; ++t, from += ch.padded) {
+            std::copy(from, from + ch.count, c.at<float>(dkernel.buffer) + t * ch.count);
+          }
+        });
   });
 }
 

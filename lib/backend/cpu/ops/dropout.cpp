@@ -22,22 +22,22 @@ void lower_dropped_units(const graph::Dropout& op, Lowering& l) {
   const Buffer factors = l.scratch(floats(samples * units));
   const Buffer repeated = l.scratch(floats(elements));
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name,
-           [=, draw = kernels_of<simd::DropoutKernels<float>>(l).dropout,
-            multiply = kernels_of<simd::MultiplyKernels<T>>(l).multiply_f32](const RunContext& c) {
-             float *one = c.at<float>(ones), *factor = c.at<float>(factors);
-             std::fill_n(one, c.samples * units, 1.0f);
-             draw(one, factor, c.samples, units, op.rate, op.seed, op.layer, c.scalars->update,
-                  c.first_sample);
-             for (std::int64_t s = 0; s < c.samples; ++s) {
-               const float* from = factor + s * units;
-               const std::int64_t width = units > 1 ? units : elements;
-               float* to = c.at<float>(repeated);
-               for (std::int64_t i = 0; i < width; ++i) to[i] = from[units > 1 ? i : 0];
-               multiply(c.at<T>(x.buffer) + s * elements, to, c.at<T>(y.buffer) + s * elements,
-                        elements / width, width);
-             }
-           });
+    l.step(l.kernels().name, [=, draw = find_kernels<simd::DropoutKernels<float>>(l).dropout,
+                              multiply = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](
+                                 const RunContext& c) {
+      float *one = c.at<float>(ones), *factor = c.at<float>(factors);
+      std::fill_n(one, c.samples * units, 1.0f);
+      draw(one, factor, c.samples, units, op.rate, op.seed, op.layer, c.scalars->update,
+           c.first_sample);
+      for (std::int64_t s = 0; s < c.samples; ++s) {
+        const float* from = factor + s * units;
+        const std::int64_t width = units > 1 ? units : elements;
+        float* to = c.at<float>(repeated);
+        for (std::int64_t i = 0; i < width; ++i) to[i] = from[units > 1 ? i : 0];
+        multiply(c.at<T>(x.buffer) + s * elements, to, c.at<T>(y.buffer) + s * elements,
+                 elements / width, width);
+      }
+    });
   });
 }
 
@@ -52,7 +52,7 @@ void lower(const graph::Dropout& op, Lowering& l) {
   const std::int64_t elements = x.shape.elements() / x.n();
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::DropoutKernels<T>>(l).dropout](const RunContext& c) {
+           [=, run = find_kernels<simd::DropoutKernels<T>>(l).dropout](const RunContext& c) {
              over_parts(c, c.samples, [&](std::int64_t first, std::int64_t count, int) {
                run(c.at<T>(x.buffer) + first * elements, c.at<T>(y.buffer) + first * elements,
                    count, elements, op.rate, op.seed, op.layer, c.scalars->update,

@@ -21,7 +21,7 @@ void lower(const graph::GroupNorm& op, Lowering& l) {
   const Operand y = l.output(0, Layout::kPlain);
   const simd::GroupShape shape = group_shape(op, x.shape);
   with_type(x.type, [&]<class T>() {
-    l.step(l.kernels().name, [=, run = kernels_of<simd::GroupNormKernels<T>>(l).forward](
+    l.step(l.kernels().name, [=, run = find_kernels<simd::GroupNormKernels<T>>(l).forward](
                                  const RunContext& c) {
       run(shape, c.at<T>(x.buffer), c.at<float>(gamma), c.at<float>(beta), c.at<T>(y.buffer));
     });
@@ -39,7 +39,7 @@ void lower(const graph::GroupNormBackward& op, Lowering& l) {
   const Buffer scratch = l.scratch(shape.scratch_bytes());
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::GroupNormKernels<T>>(l).backward](const RunContext& c) {
+           [=, run = find_kernels<simd::GroupNormKernels<T>>(l).backward](const RunContext& c) {
              run(shape, c.at<T>(x.buffer), c.at<T>(dy.buffer), c.at<float>(gamma),
                  c.at<T>(dx.buffer), c.at<float>(dgamma), c.at<float>(dbeta), c.at<void>(scratch));
            });

@@ -14,7 +14,7 @@ namespace trainer::backend::cpu {
 namespace {
 
 // A worker's part of `count` units or inputs: whole cache lines.
-Slice part_of(std::int64_t count, const RunContext& context) {
+Slice find_part(std::int64_t count, const RunContext& context) {
   const Partition part = aligned_partition(count, context.workers, context.worker, 16);
   return {part.first, part.first + part.count};
 }
@@ -38,7 +38,7 @@ void multiply(char transpose_a, char transpose_b, std::int64_t m, std::int64_t n
   if (m == 0 || n == 0) return;
   const dnnl_status_t status = dnnl_sgemm(transpose_a, transpose_b, m, n, k, 1.0f, a, a_row, b,
                                           b_row, add ? 1.0f : 0.0f, c, c_row);
-  if (status != dnnl_success) throw std::logic_error("dnnl_sgemm refused a product");
+  if (status != dnnl_success) throw std::logic_error("dnnl_sgemm rejected a product");
 }
 
 void add_bias(float* rows, std::int64_t samples, std::int64_t units, const float* bias) {
@@ -71,7 +71,7 @@ void lower(const JointDense& group, Lowering& l) {
     meet(context);
     copy_in(context, context.at<float>(x), layer.inputs, layer.x);
     meet(context);
-    const Slice units = part_of(layer.units, context);
+    const Slice units = find_part(layer.units, context);
     multiply('N', 'N', context.round.samples, units.count(), layer.inputs, layer.x.as<float>(),
              layer.inputs, context.at<float>(kernel) + units.first, layer.units, false,
              layer.y.as<float>() + units.first, layer.units);
@@ -95,7 +95,7 @@ void lower(const JointDenseBackwardData& group, Lowering& l) {
   l.step("sgemm", [&layer, dy, kernel, dx](const RunContext& context) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_data);
     meet(context);
-    const Slice inputs = part_of(layer.inputs, context);
+    const Slice inputs = find_part(layer.inputs, context);
     multiply('N', 'T', context.round.samples, inputs.count(), layer.units,
              layer.dy_of_data.as<float>(), layer.units,
              context.at<float>(kernel) + inputs.first * layer.units, layer.units, false,
@@ -117,12 +117,12 @@ void lower(const JointDenseBackwardWeights& group, Lowering& l) {
     copy_in(context, context.at<float>(dy), layer.units, layer.dy_of_weights);
     meet(context);
     const float* all = layer.dy_of_weights.as<float>();
-    const Slice inputs = part_of(layer.inputs, context);
+    const Slice inputs = find_part(layer.inputs, context);
     multiply('T', 'N', inputs.count(), layer.units, context.round.samples,
              layer.x.as<float>() + inputs.first, layer.inputs, all, layer.units, context.round.add,
              context.at<float>(dkernel) + inputs.first * layer.units, layer.units);
     if (dbias < 0) return;
-    sum_rows(all, context.round.samples, layer.units, part_of(layer.units, context),
+    sum_rows(all, context.round.samples, layer.units, find_part(layer.units, context),
              context.round.add, context.at<float>(dbias));
   });
 }

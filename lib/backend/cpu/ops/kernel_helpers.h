@@ -32,8 +32,8 @@ inline const simd::Typed<simd::BFloat16>& typed<simd::BFloat16>(const Lowering& 
 
 // The kernels K of a file of simd/ops/ for the instruction set of the program.
 template <class K>
-const K& kernels_of(const Lowering& l) {
-  return simd::kernels_of<K>(l.kernels());
+const K& find_kernels(const Lowering& l) {
+  return simd::find_kernels<K>(l.kernels());
 }
 
 inline float as_float(float x) { return x; }

@@ -11,12 +11,12 @@ struct Repeated {
   std::int64_t outer, rows, width;
 };
 
-// Whether there is one number a sample and channel.
+// Returns whether there is one number per sample and channel.
 bool is_of_channels(const Shape& x, const Shape& part) {
   return x.rank() == 4 && part.rank() == 4 && part != x;
 }
 
-// A factor of one number a sample and channel is repeated for the pixels of a block of channels.
+// A factor of one number per sample and channel is repeated for the pixels of a block of channels.
 Repeated of_channels(const Shape& x, const Lowering& l) {
   const std::int64_t block = l.machine().block;
   return {x[0] * ((x[3] + block - 1) / block), x[1] * x[2], block};
@@ -39,7 +39,7 @@ void lower(const graph::Multiply&, Lowering& l) {
     const Repeated r =
         channels ? of_channels(shape, l) : Repeated{1, 1, l.padded_elements(shape, layout)};
     with_type(x.type, [&]<class T>() {
-      l.step(l.kernels().name, [=, run = kernels_of<simd::MultiplyKernels<T>>(l).multiply](
+      l.step(l.kernels().name, [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply](
                                    const RunContext& c) {
         run(c.at<T>(x.buffer), c.at<T>(factor.buffer), c.at<T>(y.buffer), r.outer, r.rows, r.width);
       });
@@ -51,7 +51,7 @@ void lower(const graph::Multiply&, Lowering& l) {
   const Repeated r = trailing(shape, part);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::MultiplyKernels<T>>(l).multiply_f32](const RunContext& c) {
+           [=, run = find_kernels<simd::MultiplyKernels<T>>(l).multiply_f32](const RunContext& c) {
              run(c.at<T>(x.buffer), c.at<float>(factor.buffer), c.at<T>(y.buffer), r.rows, r.width);
            });
   });
@@ -74,8 +74,8 @@ void lower(const graph::SumProduct& op, Lowering& l) {
   const Buffer scratch = l.scratch(2 * r.width * static_cast<std::int64_t>(sizeof(float)));
   with_type(a.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, of_values = kernels_of<simd::MultiplyKernels<T>>(l).sum_product,
-            of_parameters = kernels_of<simd::MultiplyKernels<T>>(l).sum_product_f32,
+           [=, of_values = find_kernels<simd::MultiplyKernels<T>>(l).sum_product,
+            of_parameters = find_kernels<simd::MultiplyKernels<T>>(l).sum_product_f32,
             batched = op.shape.batched()](const RunContext& c) {
              const T *first = c.at<T>(a.buffer), *second = two ? c.at<T>(b) : nullptr;
              float* sums = c.at<float>(scratch);

@@ -38,7 +38,7 @@ NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, flo
   b.mean = l.input(3, Layout::kPlain).buffer;
   b.scale = l.input(4, Layout::kPlain).buffer;
   if (gate_of(activation) != simd::Gate::kNone) {
-    if (const graph::Node* forward = forward_of(l.graph(), l.node())) {
+    if (const graph::Node* forward = find_forward(l.graph(), l.node())) {
       b.beta = l.value(forward->inputs[2], Layout::kPlain).buffer;
     } else {
       b.y = l.input(5, Layout::kBlocked).buffer;
@@ -46,7 +46,7 @@ NormGradient norm_gradient(Lowering& l, const graph::Activation& activation, flo
   }
   b.dgamma = l.output(1, Layout::kPlain).buffer;
   b.dbeta = l.output(2, Layout::kPlain).buffer;
-  b.channels = channels_of(b.x, l);
+  b.channels = find_channels(b.x, l);
   b.sums = memory.sums;
   b.rows = norm_rows(memory.rows, b.channels, activation);
   for (const Buffer buffer : {b.x.buffer, b.sums, b.rows.buffer}) l.reuse(buffer);

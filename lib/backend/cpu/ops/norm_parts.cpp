@@ -75,7 +75,7 @@ void activate_without_gate(Lowering& l, const graph::Activation& activation, con
   activate(l, activation, y, y);
 }
 
-const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& backward) {
+const graph::Node* find_forward(const graph::Graph& graph, const graph::Node& backward) {
   if (backward.inputs.size() < 6) return nullptr;
   const int maker = graph.producer(backward.inputs[5]);
   if (maker < 0) return nullptr;

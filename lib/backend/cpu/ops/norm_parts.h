@@ -14,7 +14,7 @@ struct Channels {
   std::int64_t padded;  // to whole blocks
 };
 
-inline Channels channels_of(const Operand& x, const Lowering& l) {
+inline Channels find_channels(const Operand& x, const Lowering& l) {
   const std::int64_t block = l.machine().block;
   const std::int64_t blocks = (x.c() + block - 1) / block;
   const std::int64_t pixels = x.shape.rank() == 4 ? x.h() * x.w() : 1;
@@ -123,6 +123,6 @@ void activate_without_gate(Lowering& l, const graph::Activation& activation, con
 
 // The batch norm, of either form, that made the output of a backward form with an activation; null
 // if it is not in the graph.
-const graph::Node* forward_of(const graph::Graph& graph, const graph::Node& backward);
+const graph::Node* find_forward(const graph::Graph& graph, const graph::Node& backward);
 
 }  // namespace trainer::backend::cpu

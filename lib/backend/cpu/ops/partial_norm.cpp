@@ -10,7 +10,7 @@ void lower(const PartialNorm& group, Lowering& l) {
   const bool takes_moments = group.moments == kNoExtra, writes = group.coefficients == kNoExtra;
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = writes ? l.output(0, Layout::kBlocked) : Operand{};
-  const Channels ch = channels_of(x, l);
+  const Channels ch = find_channels(x, l);
   const MomentRows moments{
       takes_moments ? l.scratch(MomentRows::bytes(ch.padded)) : l.extra(group.moments), ch.padded};
   const std::int64_t bytes = norm_rows_bytes(ch, NormRows::kForwardRows);
@@ -34,7 +34,7 @@ void lower(const PartialNorm& group, Lowering& l) {
 template <>
 void lower(const PartialNormInference& group, Lowering& l) {
   const auto& op = std::get<graph::BatchNormInference>(group.node->op);
-  const Channels ch = channels_of(l.input(0, Layout::kBlocked), l);
+  const Channels ch = find_channels(l.input(0, Layout::kBlocked), l);
   const NormRows rows =
       norm_rows(l.make_extra(group.coefficients, norm_rows_bytes(ch, NormRows::kForwardRows)), ch,
                 op.activation);
@@ -46,7 +46,7 @@ template <>
 void lower(const PartialNormBackward& group, Lowering& l) {
   const auto& op = std::get<graph::BatchNormBackward>(group.node->op);
   const bool takes_sums = group.sums == kNoExtra, writes = group.coefficients == kNoExtra;
-  const Channels ch = channels_of(l.input(0, Layout::kBlocked), l);
+  const Channels ch = find_channels(l.input(0, Layout::kBlocked), l);
   const std::int64_t rows_bytes = norm_rows_bytes(ch, NormRows::kBackwardRows);
   const NormGradientMemory memory{
       takes_sums ? l.scratch(gradient_sums_bytes(ch)) : l.extra(group.sums),

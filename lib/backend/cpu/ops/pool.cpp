@@ -10,12 +10,12 @@ using graph::Pool;
 using simd::PlaneShape;
 using simd::PoolShape;
 
-std::int64_t blocks_of(std::int64_t channels, const Lowering& l) {
+std::int64_t count_blocks(std::int64_t channels, const Lowering& l) {
   return (channels + l.machine().block - 1) / l.machine().block;
 }
 
 PoolShape pool_shape(const graph::Window& w, const Shape& x, const Shape& y, const Lowering& l) {
-  return {x[0] * blocks_of(x[3], l),
+  return {x[0] * count_blocks(x[3], l),
           x[1],
           x[2],
           y[1],
@@ -31,7 +31,7 @@ PoolShape pool_shape(const graph::Window& w, const Shape& x, const Shape& y, con
 }
 
 PlaneShape plane_shape(const Shape& x, const Lowering& l) {
-  return {x[0], blocks_of(x[3], l), x[1] * x[2]};
+  return {x[0], count_blocks(x[3], l), x[1] * x[2]};
 }
 
 // Calls run(planes, first element of x, of y, thread) for parts of the planes.
@@ -66,7 +66,7 @@ void lower(const graph::Pool& op, Lowering& l) {
   with_type(x.type, [&]<class T>() {
     if (op.kind == Pool::Kind::kMax) {
       l.step(l.kernels().name,
-             [=, run = kernels_of<simd::PoolKernels<T>>(l).max_pool](const RunContext& c) {
+             [=, run = find_kernels<simd::PoolKernels<T>>(l).max_pool](const RunContext& c) {
                over_pools(c, shape, block,
                           [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
                             run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out,
@@ -75,7 +75,7 @@ void lower(const graph::Pool& op, Lowering& l) {
              });
     } else {
       l.step(l.kernels().name,
-             [=, run = kernels_of<simd::PoolKernels<T>>(l).average_pool](const RunContext& c) {
+             [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool](const RunContext& c) {
                over_pools(c, shape, block,
                           [&](const PoolShape& part, std::int64_t in, std::int64_t out, int) {
                             run(part, c.at<T>(x.buffer) + in, c.at<T>(y.buffer) + out);
@@ -115,7 +115,7 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
   with_type(dy.type, [&]<class T>() {
     if (max) {
       l.step(l.kernels().name, [=, alpha = op.activation.alpha,
-                                run = kernels_of<simd::PoolKernels<T>>(l).max_pool_backward](
+                                run = find_kernels<simd::PoolKernels<T>>(l).max_pool_backward](
                                    const RunContext& c) {
         over_pools(c, shape, block,
                    [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
@@ -125,14 +125,15 @@ void lower(const graph::PoolBackward& op, Lowering& l) {
                    });
       });
     } else {
-      l.step(l.kernels().name, [=, run = kernels_of<simd::PoolKernels<T>>(l).average_pool_backward](
-                                   const RunContext& c) {
-        over_pools(c, shape, block,
-                   [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
-                     run(part, c.at<T>(dy.buffer) + out, c.at<T>(dx.buffer) + in,
-                         c.at<float>(planes) + thread * plane_floats);
-                   });
-      });
+      l.step(
+          l.kernels().name, [=, run = find_kernels<simd::PoolKernels<T>>(l).average_pool_backward](
+                                const RunContext& c) {
+            over_pools(c, shape, block,
+                       [&](const PoolShape& part, std::int64_t in, std::int64_t out, int thread) {
+                         run(part, c.at<T>(dy.buffer) + out, c.at<T>(dx.buffer) + in,
+                             c.at<float>(planes) + thread * plane_floats);
+                       });
+          });
     }
   });
 }
@@ -145,8 +146,8 @@ void lower(const graph::GlobalPool& op, Lowering& l) {
   const std::int64_t block = l.machine().block;
   with_type(x.type, [&]<class T>() {
     const auto run = op.kind == Pool::Kind::kMax
-                         ? kernels_of<simd::PoolKernels<T>>(l).global_max
-                         : kernels_of<simd::PoolKernels<T>>(l).global_average;
+                         ? find_kernels<simd::PoolKernels<T>>(l).global_max
+                         : find_kernels<simd::PoolKernels<T>>(l).global_average;
     l.step(l.kernels().name, [=](const RunContext& c) {
       over_global_pools(c, shape, block,
                         [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {
@@ -166,7 +167,7 @@ void lower(const graph::GlobalPoolBackward& op, Lowering& l) {
   const PlaneShape shape = plane_shape(dx.shape, l);
   const std::int64_t block = l.machine().block;
   with_type(dy.type, [&]<class T>() {
-    const auto& kernels = kernels_of<simd::PoolKernels<T>>(l);
+    const auto& kernels = find_kernels<simd::PoolKernels<T>>(l);
     l.step(l.kernels().name, [=, &kernels](const RunContext& c) {
       over_global_pools(
           c, shape, block, [&](const PlaneShape& part, std::int64_t in, std::int64_t out) {

@@ -39,7 +39,7 @@ void lower(const ResidualGradient& group, Lowering& l) {
   const Buffer b = has_second ? l.value(terms[1], Layout::kBlocked).buffer : -1;
   if (has_no_other_reader(terms[0])) l.alias_output(0, a);
   const Operand dx = l.output(0, Layout::kBlocked);
-  const Channels ch = channels_of(dx, l);
+  const Channels ch = find_channels(dx, l);
   const bool with_norm = group.norm != nullptr;
   const NormSums norm = with_norm ? norm_sums(group, ch, l) : NormSums{};
   const simd::Gate gate = gate_of(op.activation);
@@ -47,7 +47,7 @@ void lower(const ResidualGradient& group, Lowering& l) {
   with_type(dx.type, [&]<class T>() {
     l.step(concat(l.kernels().name, with_norm ? " with a batch norm" : ""),
            [=, &kernels = typed<T>(l), alpha = op.activation.alpha](const RunContext& c) {
-             const auto gradient_of = [&](const PlanePart& part) {
+             const auto make_gradient = [&](const PlanePart& part) {
                return simd::GatedGradient<T>{c.at<T>(a.buffer) + part.element,
                                              b >= 0 ? c.at<T>(b) + part.element : nullptr,
                                              c.at<T>(saved.buffer) + part.element, gate, alpha};
@@ -55,7 +55,7 @@ void lower(const ResidualGradient& group, Lowering& l) {
              T* to = c.at<T>(dx.buffer);
              if (!with_norm) {
                over_planes(c, ch.shape, block, [&](const PlanePart& part) {
-                 kernels.gate_gradient(part.shape, gradient_of(part), to + part.element);
+                 kernels.gate_gradient(part.shape, make_gradient(part), to + part.element);
                });
                return;
              }
@@ -65,7 +65,7 @@ void lower(const ResidualGradient& group, Lowering& l) {
              auto* sums = c.at<simd::GradientSums>(norm.sums);
              std::fill(sums, sums + ch.padded, simd::GradientSums{});
              over_channels(c, ch.shape, block, [&](const PlanePart& part) {
-               kernels.gate_gradient_sums(part.shape, gradient_of(part), to + part.element,
+               kernels.gate_gradient_sums(part.shape, make_gradient(part), to + part.element,
                                           c.at<T>(norm.x) + part.element, mean + part.channel,
                                           std + part.channel, sums + part.channel);
              });

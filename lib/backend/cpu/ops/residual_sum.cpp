@@ -14,7 +14,7 @@ struct NormTerm {
 
 NormTerm norm_term(const UnwrittenNorm& term, const graph::Activation& activation, Lowering& l) {
   const Operand x = l.value(term.norm->inputs[0], Layout::kBlocked);
-  return {x.buffer, norm_rows(l.extra(term.coefficients), channels_of(x, l), activation)};
+  return {x.buffer, norm_rows(l.extra(term.coefficients), find_channels(x, l), activation)};
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ void lower(const ResidualSum& group, Lowering& l) {
   const NormTerm other = both ? norm_term(group.other_norm, {}, l)
                               : NormTerm{l.value(group.addend, Layout::kBlocked).buffer, {}};
   const Operand y = l.output(0, Layout::kBlocked);
-  const Channels ch = channels_of(y, l);
+  const Channels ch = find_channels(y, l);
   const std::int64_t block = l.machine().block;
   with_type(y.type, [&]<class T>() {
     l.step(concat(l.kernels().name, both ? " with two batch norms" : " with a batch norm"),

@@ -15,7 +15,7 @@ struct Axis {
   std::vector<float> weight;  // of the pixel after
 };
 
-Axis axis_of(graph::UpSample::Kind kind, std::int64_t size, std::int64_t factor) {
+Axis make_axis(graph::UpSample::Kind kind, std::int64_t size, std::int64_t factor) {
   Axis axis;
   for (std::int64_t i = 0; i < size * factor; ++i) {
     if (kind == graph::UpSample::Kind::kNearest) {
@@ -43,12 +43,12 @@ struct Tables {
 
 // `x` is the smaller image.
 template <class Op>
-std::shared_ptr<const Tables> tables_of(const Op& op, const Shape& x, const Lowering& l) {
+std::shared_ptr<const Tables> make_tables(const Op& op, const Shape& x, const Lowering& l) {
   const std::int64_t block = l.machine().block;
   auto tables = std::make_shared<Tables>();
   Tables& t = *tables;
-  t.rows = axis_of(op.kind, x[1], op.height);
-  t.columns = axis_of(op.kind, x[2], op.width);
+  t.rows = make_axis(op.kind, x[1], op.height);
+  t.columns = make_axis(op.kind, x[2], op.width);
   t.shape = {x[0] * ((x[3] + block - 1) / block),
              x[1],
              x[2],
@@ -70,10 +70,10 @@ template <>
 void lower(const graph::UpSample& op, Lowering& l) {
   const Operand x = l.input(0, Layout::kBlocked);
   const Operand y = l.output(0, Layout::kBlocked);
-  const auto tables = tables_of(op, x.shape, l);
+  const auto tables = make_tables(op, x.shape, l);
   with_type(x.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::UpSampleKernels<T>>(l).forward](const RunContext& c) {
+           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).forward](const RunContext& c) {
              run(tables->shape, c.at<T>(x.buffer), c.at<T>(y.buffer));
            });
   });
@@ -83,12 +83,12 @@ template <>
 void lower(const graph::UpSampleBackward& op, Lowering& l) {
   const Operand dy = l.input(0, Layout::kBlocked);
   const Operand dx = l.output(0, Layout::kBlocked);
-  const auto tables = tables_of(op, dx.shape, l);
+  const auto tables = make_tables(op, dx.shape, l);
   const Buffer plane =
       l.scratch(dx.h() * dx.w() * tables->shape.lanes * static_cast<std::int64_t>(sizeof(float)));
   with_type(dy.type, [&]<class T>() {
     l.step(l.kernels().name,
-           [=, run = kernels_of<simd::UpSampleKernels<T>>(l).backward](const RunContext& c) {
+           [=, run = find_kernels<simd::UpSampleKernels<T>>(l).backward](const RunContext& c) {
              run(tables->shape, c.at<T>(dy.buffer), c.at<T>(dx.buffer), c.at<float>(plane));
            });
   });

@@ -44,7 +44,7 @@ struct BlockNorm {
   V operator()(V x) const { return activate<gate>((x - mean) * a + b, alpha); }
 };
 
-// As a T would hold it.
+// Returns v as a T would hold it.
 template <class T>
 inline V rounded(V v) {
   if constexpr (sizeof(T) == sizeof(float)) return v;

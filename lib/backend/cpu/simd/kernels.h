@@ -129,23 +129,23 @@ const Kernels* best_kernels();
 const Kernels* kernels_named(const char* name);
 
 // The kernels of an op are the members of a struct K of function pointers, which simd/ops/x.inl
-// declares. The same file specialises the functions kernels_of() of both instruction sets. There is
-// no general definition, so that a K without a specialisation does not link.
+// declares. The same file specialises the functions find_kernels() of both instruction sets. There
+// is no general definition, so that a K without a specialisation does not link.
 namespace v3 {
 extern const Kernels kTable;
 template <class K>
-const K& kernels_of();
+const K& find_kernels();
 }  // namespace v3
 namespace v4 {
 extern const Kernels kTable;
 template <class K>
-const K& kernels_of();
+const K& find_kernels();
 }  // namespace v4
 
 // Returns the kernels K for the instruction set of `kernels`.
 template <class K>
-const K& kernels_of(const Kernels& kernels) {
-  return &kernels == &v4::kTable ? v4::kernels_of<K>() : v3::kernels_of<K>();
+const K& find_kernels(const Kernels& kernels) {
+  return &kernels == &v4::kTable ? v4::find_kernels<K>() : v3::find_kernels<K>();
 }
 
 }  // namespace trainer::backend::cpu::simd

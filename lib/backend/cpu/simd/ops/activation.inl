@@ -36,7 +36,7 @@ void hard_sigmoid_backward(const T* x, const T* dy, T* dx, std::int64_t elements
   }
 }
 
-// As graph::kSeluAlpha and graph::kSeluScale, whose header has inline functions.
+// They equal graph::kSeluAlpha and graph::kSeluScale, whose header has inline functions.
 constexpr float kSeluAlpha = 1.6732632423543772f, kSeluScale = 1.0507009873554805f;
 
 template <class T>
@@ -66,11 +66,11 @@ constexpr ActivationKernels<T> kActivation = {
 }  // namespace
 
 template <>
-const ActivationKernels<float>& kernels_of() {
+const ActivationKernels<float>& find_kernels() {
   return kActivation<float>;
 }
 template <>
-const ActivationKernels<BFloat16>& kernels_of() {
+const ActivationKernels<BFloat16>& find_kernels() {
   return kActivation<BFloat16>;
 }
 

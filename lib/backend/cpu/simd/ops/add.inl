@@ -43,11 +43,11 @@ constexpr AddKernels<T> kAdd = {
 }  // namespace
 
 template <>
-const AddKernels<float>& kernels_of() {
+const AddKernels<float>& find_kernels() {
   return kAdd<float>;
 }
 template <>
-const AddKernels<BFloat16>& kernels_of() {
+const AddKernels<BFloat16>& find_kernels() {
   return kAdd<BFloat16>;
 }
 

@@ -196,11 +196,11 @@ constexpr ConvMaxPoolKernels<T> kConvMaxPool = {
 }  // namespace
 
 template <>
-const ConvMaxPoolKernels<float>& kernels_of() {
+const ConvMaxPoolKernels<float>& find_kernels() {
   return kConvMaxPool<float>;
 }
 template <>
-const ConvMaxPoolKernels<BFloat16>& kernels_of() {
+const ConvMaxPoolKernels<BFloat16>& find_kernels() {
   return kConvMaxPool<BFloat16>;
 }
 

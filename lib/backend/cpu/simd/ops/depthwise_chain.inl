@@ -358,11 +358,11 @@ constexpr DepthwiseChainKernels<T> kDepthwiseChain = {
 }  // namespace
 
 template <>
-const DepthwiseChainKernels<float>& kernels_of() {
+const DepthwiseChainKernels<float>& find_kernels() {
   return kDepthwiseChain<float>;
 }
 template <>
-const DepthwiseChainKernels<BFloat16>& kernels_of() {
+const DepthwiseChainKernels<BFloat16>& find_kernels() {
   return kDepthwiseChain<BFloat16>;
 }
 

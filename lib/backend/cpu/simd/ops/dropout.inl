@@ -63,11 +63,11 @@ constexpr DropoutKernels<T> kDropout = {
 }  // namespace
 
 template <>
-const DropoutKernels<float>& kernels_of() {
+const DropoutKernels<float>& find_kernels() {
   return kDropout<float>;
 }
 template <>
-const DropoutKernels<BFloat16>& kernels_of() {
+const DropoutKernels<BFloat16>& find_kernels() {
   return kDropout<BFloat16>;
 }
 

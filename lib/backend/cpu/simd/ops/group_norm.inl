@@ -213,11 +213,11 @@ constexpr GroupNormKernels<T> kGroupNorm = {
 }  // namespace
 
 template <>
-const GroupNormKernels<float>& kernels_of() {
+const GroupNormKernels<float>& find_kernels() {
   return kGroupNorm<float>;
 }
 template <>
-const GroupNormKernels<BFloat16>& kernels_of() {
+const GroupNormKernels<BFloat16>& find_kernels() {
   return kGroupNorm<BFloat16>;
 }
 

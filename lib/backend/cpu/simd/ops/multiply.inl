@@ -89,11 +89,11 @@ constexpr MultiplyKernels<T> kMultiply = {
 }  // namespace
 
 template <>
-const MultiplyKernels<float>& kernels_of() {
+const MultiplyKernels<float>& find_kernels() {
   return kMultiply<float>;
 }
 template <>
-const MultiplyKernels<BFloat16>& kernels_of() {
+const MultiplyKernels<BFloat16>& find_kernels() {
   return kMultiply<BFloat16>;
 }
 

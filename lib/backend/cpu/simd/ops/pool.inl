@@ -231,11 +231,11 @@ constexpr PoolKernels<T> kPool = {
 }  // namespace
 
 template <>
-const PoolKernels<float>& kernels_of() {
+const PoolKernels<float>& find_kernels() {
   return kPool<float>;
 }
 template <>
-const PoolKernels<BFloat16>& kernels_of() {
+const PoolKernels<BFloat16>& find_kernels() {
   return kPool<BFloat16>;
 }
 

@@ -46,11 +46,11 @@ constexpr PreprocessKernels<T> kPreprocess = {
 }  // namespace
 
 template <>
-const PreprocessKernels<float>& kernels_of() {
+const PreprocessKernels<float>& find_kernels() {
   return kPreprocess<float>;
 }
 template <>
-const PreprocessKernels<BFloat16>& kernels_of() {
+const PreprocessKernels<BFloat16>& find_kernels() {
   return kPreprocess<BFloat16>;
 }
 

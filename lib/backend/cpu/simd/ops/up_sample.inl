@@ -80,11 +80,11 @@ constexpr UpSampleKernels<T> kUpSample = {
 }  // namespace
 
 template <>
-const UpSampleKernels<float>& kernels_of() {
+const UpSampleKernels<float>& find_kernels() {
   return kUpSample<float>;
 }
 template <>
-const UpSampleKernels<BFloat16>& kernels_of() {
+const UpSampleKernels<BFloat16>& find_kernels() {
   return kUpSample<BFloat16>;
 }
 

@@ -20,7 +20,7 @@ struct UpdateRun {
   double* gradient_square = nullptr;
 };
 
-// Of graph::LambRule; mean and square correct averages that start at 0.
+// The factors of graph::LambRule; mean and square correct averages that start at 0.
 struct LambFactors {
   float beta_1, beta_2, epsilon, mean, square;
 };
@@ -69,7 +69,7 @@ double chunk_square(const float* g, std::int64_t count) {
 using Floats = float* __restrict;
 
 // Elements [first, first + count) of the sum of the gradients, with the penalties'.
-inline void gradient_of(const UpdateRun& r, std::int64_t first, std::int64_t count, float* g) {
+inline void sum_gradients(const UpdateRun& r, std::int64_t first, std::int64_t count, float* g) {
   const float* w = r.w + first;
   const float* source = r.gradients[0] + first;
   for (std::int64_t i = 0; i < count; ++i) g[i] = source[i];
@@ -99,7 +99,7 @@ inline void each(const UpdateRun& r, const Rule& rule) {
   for (std::int64_t first = 0; first < r.count; first += kChunk) {
     const std::int64_t count = r.count - first < kChunk ? r.count - first : kChunk;
     float* w = r.w + first;
-    gradient_of(r, first, count, g);
+    sum_gradients(r, first, count, g);
     if (r.gradient_square != nullptr) *r.gradient_square += chunk_square(g, count);
     clip(r, count, g);
     if (r.weight_decay != 0)
@@ -228,7 +228,7 @@ LambSquares lamb_squares(const UpdateRun& r, const LambFactors& f) {
   LambSquares squares;
   for (std::int64_t first = 0; first < r.count; first += kChunk) {
     const std::int64_t count = r.count - first < kChunk ? r.count - first : kChunk;
-    gradient_of(r, first, count, g);
+    sum_gradients(r, first, count, g);
     clip(r, count, g);
     const float* w = r.w + first;
     const float* m = r.slot[0] + first;
@@ -273,7 +273,7 @@ constexpr UpdateKernels kUpdate = {
 }  // namespace
 
 template <>
-const UpdateKernels& kernels_of() {
+const UpdateKernels& find_kernels() {
   return kUpdate;
 }
 
