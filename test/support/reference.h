@@ -69,41 +69,12 @@ struct Site {
 // Evaluates one op: fills the outputs, or changes inputs in place where the op does.
 void run_op(const graph::Op& op, const Site& site);
 
-// Convolutions and poolings (reference_windows.cpp).
-void evaluate(const graph::Conv& op, const Site& s);
-void evaluate(const graph::ConvBackwardData& op, const Site& s);
-void evaluate(const graph::ConvBackwardWeights& op, const Site& s);
-void evaluate(const graph::ConvMaxPool& op, const Site& s);
-void evaluate(const graph::ConvMaxPoolBackwardWeights& op, const Site& s);
-void evaluate(const graph::Pool& op, const Site& s);
-void evaluate(const graph::PoolBackward& op, const Site& s);
-void evaluate(const graph::GlobalPool& op, const Site& s);
-void evaluate(const graph::GlobalPoolBackward& op, const Site& s);
+// The meaning of one op. Each op of graph::Op has a specialisation in one of reference_*.cpp, or a
+// function in reference.cpp. There is no general definition, so that an op without one does not
+// link.
+template <class Op>
+void evaluate(const Op& op, const Site& s);
 
-// Batch norm in all its forms (reference_batch_norm.cpp).
-void evaluate(const graph::BatchNorm& op, const Site& s);
-void evaluate(const graph::BatchNormBackward& op, const Site& s);
-void evaluate(const graph::BatchNormInference& op, const Site& s);
-void evaluate(const graph::BatchNormInferenceBackward& op, const Site& s);
-void evaluate(const graph::FoldBatchNorm& op, const Site& s);
-void evaluate(const graph::UpdateStatistics& op, const Site& s);
-
-// Losses, penalties and ranks (reference_loss.cpp).
-void evaluate(const graph::Loss& op, const Site& s);
-void evaluate(const graph::L2Penalty& op, const Site& s);
-void evaluate(const graph::ClassRank& op, const Site& s);
-
-// Repeated factors, groups and enlarged images (reference_repeated.cpp).
-void evaluate(const graph::Multiply& op, const Site& s);
-void evaluate(const graph::AddBias& op, const Site& s);
-void evaluate(const graph::SumProduct& op, const Site& s);
-void evaluate(const graph::GroupNorm& op, const Site& s);
-void evaluate(const graph::GroupNormBackward& op, const Site& s);
-void evaluate(const graph::UpSample& op, const Site& s);
-void evaluate(const graph::UpSampleBackward& op, const Site& s);
-
-// Optimizer rules (reference_update.cpp).
-void evaluate(const graph::Update& op, const Site& s);
 // The gradient of the penalty of an update at w.
 double penalty_slope(const graph::Update& op, double w);
 // The norm of a parameter's gradient, with that of its penalty.

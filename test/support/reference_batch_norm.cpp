@@ -39,6 +39,7 @@ Tensor inverse_deviation(const Tensor& variance, float epsilon) {
 
 }  // namespace
 
+template <>
 void evaluate(const graph::BatchNorm& op, const Site& s) {
   const Tensor& x = s.in(0);
   Tensor &y = s.out(0), &mean = s.out(1), &inverse_std = s.out(2);
@@ -59,14 +60,17 @@ void evaluate(const graph::BatchNorm& op, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::BatchNormBackward& op, const Site& s) {
   norm_backward(op.activation, s.in(4), true, s);
 }
 
+template <>
 void evaluate(const graph::BatchNormInferenceBackward& op, const Site& s) {
   norm_backward(op.activation, inverse_deviation(s.in(4), op.epsilon), false, s);
 }
 
+template <>
 void evaluate(const graph::UpdateStatistics& op, const Site& s) {
   const double keep = number(op.momentum);
   for (std::int64_t c = 0; c < s.in(0).size(); ++c) {
@@ -78,6 +82,7 @@ void evaluate(const graph::UpdateStatistics& op, const Site& s) {
   s.out(1) = s.in(1);
 }
 
+template <>
 void evaluate(const graph::BatchNormInference& op, const Site& s) {
   const Tensor &x = s.in(0), &gamma = s.in(1), &beta = s.in(2), &mean = s.in(3);
   const Tensor scale = inverse_deviation(s.in(4), op.epsilon);
@@ -87,6 +92,7 @@ void evaluate(const graph::BatchNormInference& op, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::FoldBatchNorm& op, const Site& s) {
   const std::size_t first = op.bias ? 2 : 1;
   const Tensor &gamma = s.in(first), &beta = s.in(first + 1), &mean = s.in(first + 2);

@@ -86,6 +86,7 @@ Slope binary_loss(const graph::Loss& op, double logit, double t) {
 
 }  // namespace
 
+template <>
 void evaluate(const graph::Loss& op, const Site& s) {
   const Tensor &x = s.in(0), &labels = s.in(1);
   const std::int64_t n = x.channels();
@@ -120,6 +121,7 @@ void evaluate(const graph::Loss& op, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::ClassRank& op, const Site& s) {
   const Tensor& logits = s.in(0);
   const Tensor& labels = s.in(1);
@@ -145,6 +147,7 @@ void evaluate(const graph::ClassRank& op, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::L2Penalty& op, const Site& s) {
   for (const double w : s.in(0).data) {
     s.out(0)[0] += number(op.factor) * w * w + number(op.l1) * std::abs(w);

@@ -76,6 +76,7 @@ void each_of_enlarged(const Op& op, const Shape& small, const Shape& large, cons
 
 }  // namespace
 
+template <>
 void evaluate(const graph::Multiply&, const Site& s) {
   const Tensor &x = s.in(0), &factor = s.in(1);
   for (std::int64_t i = 0; i < x.size(); ++i) {
@@ -83,11 +84,13 @@ void evaluate(const graph::Multiply&, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::AddBias&, const Site& s) {
   const Tensor &x = s.in(0), &bias = s.in(1);
   for (std::int64_t i = 0; i < x.size(); ++i) s.out(0)[i] = x[i] + bias[i % bias.size()];
 }
 
+template <>
 void evaluate(const graph::SumProduct&, const Site& s) {
   const Tensor& a = s.in(0);
   for (std::int64_t i = 0; i < a.size(); ++i) {
@@ -96,6 +99,7 @@ void evaluate(const graph::SumProduct&, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::GroupNorm& op, const Site& s) {
   std::vector<double> inverse_std;
   const std::vector<double> n = normalised(op, s.in(0), inverse_std);
@@ -105,6 +109,7 @@ void evaluate(const graph::GroupNorm& op, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::GroupNormBackward& op, const Site& s) {
   const Tensor &x = s.in(0), &dy = s.in(1), &gamma = s.in(2);
   std::vector<double> inverse_std;
@@ -124,6 +129,7 @@ void evaluate(const graph::GroupNormBackward& op, const Site& s) {
   });
 }
 
+template <>
 void evaluate(const graph::UpSample& op, const Site& s) {
   each_of_enlarged(op, s.in(0).shape, s.out(0).shape,
                    [&s](std::int64_t small, std::int64_t large, double weight) {
@@ -131,6 +137,7 @@ void evaluate(const graph::UpSample& op, const Site& s) {
                    });
 }
 
+template <>
 void evaluate(const graph::UpSampleBackward& op, const Site& s) {
   each_of_enlarged(op, s.out(0).shape, s.in(0).shape,
                    [&s](std::int64_t small, std::int64_t large, double weight) {

@@ -99,6 +99,7 @@ double norm_of(const Tensor& w, const Tensor& gradient, const graph::Update& op)
   return std::sqrt(sum);
 }
 
+template <>
 void evaluate(const graph::Update& op, const Site& s) {
   using Kind = graph::Clip::Kind;
   Tensor& parameter = s.in(0);

@@ -96,6 +96,7 @@ Shape convolved(const Window& w, const Shape& x, std::int64_t channels) {
 
 }  // namespace
 
+template <>
 void evaluate(const graph::Conv& op, const Site& s) {
   const Tensor &x = s.in(0), &kernel = s.in(1);
   Tensor& y = s.out(0);
@@ -106,6 +107,7 @@ void evaluate(const graph::Conv& op, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::ConvBackwardData& op, const Site& s) {
   const Tensor &dy = s.in(0), &kernel = s.in(1);
   Tensor& dx = s.out(0);
@@ -113,10 +115,12 @@ void evaluate(const graph::ConvBackwardData& op, const Site& s) {
            [&](std::int64_t o, std::int64_t i, std::int64_t k) { dx[i] += dy[o] * kernel[k]; });
 }
 
+template <>
 void evaluate(const graph::ConvBackwardWeights& op, const Site& s) {
   backward_weights(op.window, op.groups, s.in(0), s.in(1), s.out(0), op.bias ? &s.out(1) : nullptr);
 }
 
+template <>
 void evaluate(const graph::ConvMaxPool& op, const Site& s) {
   Tensor y = zeros(convolved(op.conv.window, s.in(0).shape, s.in(1).channels()));
   Site inner = s;
@@ -125,6 +129,7 @@ void evaluate(const graph::ConvMaxPool& op, const Site& s) {
   max_pool(op.pool, y, s.out(0), s.out(1));
 }
 
+template <>
 void evaluate(const graph::ConvMaxPoolBackwardWeights& op, const Site& s) {
   const Tensor& x = s.in(0);
   const Tensor g = before_activation(op.conv.activation, s.in(2), s.in(1));
@@ -134,6 +139,7 @@ void evaluate(const graph::ConvMaxPoolBackwardWeights& op, const Site& s) {
                    op.conv.bias ? &s.out(1) : nullptr);
 }
 
+template <>
 void evaluate(const Pool& op, const Site& s) {
   const Tensor& x = s.in(0);
   Tensor& y = s.out(0);
@@ -153,6 +159,7 @@ void evaluate(const Pool& op, const Site& s) {
   for (std::int64_t i = 0; i < y.size(); ++i) y[i] = count[i] > 0 ? y[i] / count[i] : 0;
 }
 
+template <>
 void evaluate(const graph::PoolBackward& op, const Site& s) {
   const bool max = op.kind == Pool::Kind::kMax;
   Tensor& dx = s.out(0);
@@ -167,6 +174,7 @@ void evaluate(const graph::PoolBackward& op, const Site& s) {
   });
 }
 
+template <>
 void evaluate(const graph::GlobalPool& op, const Site& s) {
   const Tensor& x = s.in(0);
   Tensor& y = s.out(0);
@@ -180,6 +188,7 @@ void evaluate(const graph::GlobalPool& op, const Site& s) {
   }
 }
 
+template <>
 void evaluate(const graph::GlobalPoolBackward& op, const Site& s) {
   Tensor& dx = s.out(0);
   const Tensor& dy = s.in(0);
